@@ -1,5 +1,6 @@
 //! Expressions of masks, biases and depths, with every name resolved.
 
+mod drawn;
 mod eval;
 mod keys;
 mod learned;
@@ -10,10 +11,11 @@ mod simplify;
 
 use std::fmt;
 
-pub use eval::{Env, EvalError, Value, eval};
+pub use drawn::{Chance, Distribution, Draw, Per};
+pub use eval::{Env, EvalError, Value, eval, eval_with};
 pub use keys::{Keys, keys};
 pub use learned::{Lookup, Slope, Uses, flat, slope, tables};
-pub use range::{Facts, Unbounded, sizes};
+pub use range::{Facts, Unbounded, most, sizes};
 pub use reach::{Reach, reach};
 pub use shift::by_distance;
 pub(crate) use simplify::constant;
@@ -103,6 +105,8 @@ pub enum Expr {
     Binary(BinaryOp, Box<Expr>, Box<Expr>),
     /// `f(a)` or `f(a, b)`
     Call(Func, Vec<Expr>),
+    /// A number that is drawn.
+    Draw(Box<Draw>),
     /// `learn[index, ...]`: a learned table of its own, or `learn_name[index, ...]`: the one of that name.
     Learn(String, Vec<Expr>),
 }
@@ -205,28 +209,41 @@ impl Expr {
             Self::Neg(x) | Self::Not(x) => vec![x],
             Self::Binary(_, a, b) => vec![a, b],
             Self::Call(_, args) | Self::Learn(_, args) => args.iter().collect(),
+            Self::Draw(draw) => draw.args.iter().collect(),
         }
+    }
+
+    /// Whether something holds for a part of it. Asked while models run, so nothing is collected.
+    fn any(&self, holds: &impl Fn(&Self) -> bool) -> bool {
+        let among = |args: &[Self]| args.iter().any(|x| x.any(holds));
+        holds(self)
+            || match self {
+                Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Var(_) | Self::Given => false,
+                Self::Neg(x) | Self::Not(x) => x.any(holds),
+                Self::Binary(_, a, b) => a.any(holds) || b.any(holds),
+                Self::Call(_, args) | Self::Learn(_, args) => among(args),
+                Self::Draw(draw) => among(&draw.args),
+            }
     }
 
     /// Whether the depth that comes with an example is somewhere in it.
     pub fn holds_given(&self) -> bool {
-        *self == Self::Given || self.operands().into_iter().any(Self::holds_given)
+        self.any(&|x| *x == Self::Given)
     }
 
-    /// Whether the variable occurs. Asked for every query of a mask, so nothing is collected.
+    /// Whether a number is drawn somewhere in it.
+    pub fn holds_draw(&self) -> bool {
+        self.any(&|x| matches!(x, Self::Draw(_)))
+    }
+
+    /// Whether the variable occurs.
     pub fn uses(&self, var: Var) -> bool {
-        match self {
-            Self::Var(own) => *own == var,
-            Self::Int(_) | Self::Float(_) | Self::Bool(_) | Self::Given => false,
-            Self::Neg(x) | Self::Not(x) => x.uses(var),
-            Self::Binary(_, a, b) => a.uses(var) || b.uses(var),
-            Self::Call(_, args) | Self::Learn(_, args) => args.iter().any(|x| x.uses(var)),
-        }
+        self.any(&|x| matches!(x, Self::Var(own) if *own == var))
     }
 
     /// Whether a learned table occurs.
     pub fn is_learned(&self) -> bool {
-        matches!(self, Self::Learn(..)) || self.operands().iter().any(|x| x.is_learned())
+        self.any(&|x| matches!(x, Self::Learn(..)))
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
@@ -268,6 +285,11 @@ impl Expr {
             Self::Call(func, args) => {
                 write!(f, "{}(", func.name())?;
                 write_list(f, args)?;
+                write!(f, ")")?;
+            }
+            Self::Draw(draw) => {
+                write!(f, "{}(", draw.distribution.name())?;
+                write_list(f, &draw.args)?;
                 write!(f, ")")?;
             }
             Self::Learn(table, args) => {

@@ -166,6 +166,10 @@ impl Rules<'_> {
             Dependence::Pool if node.op == Op::Any => Ok(()),
             Dependence::Pool | Dependence::Position => must(x.is_none(), "reads the whole row"),
             Dependence::HaltTest => must(!node.has(attribute::CAP), "reads the length of the row"),
+            Dependence::Depth => must(
+                node.get(attribute::BOUND).steps().is_some(),
+                "asks for the steps that the row or the example gives",
+            ),
             Dependence::Attention => self.attention(id),
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),

@@ -2,6 +2,7 @@
 
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, RegionId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::schedule::Depth;
 use rtc_compiler::ir::{text, verify};
 
 /// Nodes of a graph over `%x: f32[batch, 8]`, `%s: f32[batch, length, 8]` and `%w: f32[8, 8]`, without its `return`, and what
@@ -34,6 +35,30 @@ const BROKEN: &[(&str, &str)] = &[
     (
         "%h = recur %x {bound: 1} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { save %a yield %a }",
         "results are f32[batch, 8], expected f32[batch, 8], tape",
+    ),
+    (
+        "%h = recur %x {bound: add(poisson(3.0, 1, row, 3), 1)} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }",
+        "a number of steps that is drawn needs a largest value, as in `min(.., 64)`",
+    ),
+    (
+        "%d = depth_of %x {bound: geometric(0.5, 1, row, 3)} : f32[batch]",
+        "a number of steps that is drawn needs a largest value, as in `min(.., 64)`",
+    ),
+    (
+        "%h = attention %s, %s, %s {heads: 2, mask: lt(sub(i, j), uniform(1, 3, 1, row, 2))} : f32[batch, length, 8]",
+        "a mask or a bias holds a draw",
+    ),
+    (
+        "%h = recur %x {bound: 9} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
+        "the recurrence takes up to 9 steps, the weight has places for 8",
+    ),
+    (
+        "%h = recur %s {bound: sub(length, 1)} : f32[batch, length, 8] (%a: f32[batch, length, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, length, 8] yield %n }",
+        "the recurrence takes any number of steps, the weight has places for 8",
+    ),
+    (
+        "%h = recur %x {bound: 2} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %j = recur %i {bound: 1} : u32[] (%k: u32[], %o: u32[]) { yield %k } %b = step_slice %w, %j : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",
+        "its counter is not the step of a `recur`",
     ),
     ("%h = recur %x : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }", "attribute `bound` is missing"),
     (
@@ -157,6 +182,12 @@ const UNFIT: &[(&str, &str)] = &[
         "%v = attention %s, %s, %s {heads: 4, key_heads: 2} : f32[batch, length, 8]",
         "`attention` does not take operands of types",
     ),
+    ("%v = average %x, %s : f32[]", "`average` does not take operands of types f32[batch, 8], f32[batch, length, 8]"),
+    ("%v = right %x, %x : f32[batch]", "`right` does not take operands of types f32[batch, 8], f32[batch, 8]"),
+    ("%v = cross_entropy_each %x, %s : f32[batch]", "`cross_entropy_each` does not take operands of types"),
+    ("%v = normal %w {std: 1.0, stream: 1} : f32[8, 8]", "`normal` does not take operands of types f32[8, 8]"),
+    ("%v = depth_of %w {bound: 3} : f32[8]", "`depth_of` does not take operands of types f32[8, 8]"),
+    ("%v = step_slice %w, %x : f32[8]", "`step_slice` does not take operands of types f32[8, 8], f32[batch, 8]"),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
 ];
 
@@ -225,6 +256,18 @@ fn all_violations_are_reported_with_the_text_of_the_node() {
 
 fn find(graph: &Graph, op: Op) -> NodeId {
     graph.walk(MAIN).into_iter().find(|n| graph.node(*n).op == op).unwrap()
+}
+
+/// Costs are those of the number that stands for a draw, memory suffices for the largest one.
+#[test]
+fn a_drawn_depth_is_estimated_by_its_number_and_bounded_by_its_largest() {
+    let nodes = "%h = recur %s {bound: min(add(poisson(3.0, 1, row, 4), 1), length)} : f32[batch, length, 8]
+                 (%c: f32[batch, length, 8], %i: u32[]) { yield %c }";
+    let sound = graph(nodes, RETURN);
+    assert_eq!(said(&sound), "");
+    let depth = Depth::of(&sound, find(&sound, Op::Recur));
+    let at = |length: f64| (depth.bound(&|_: &str| length), depth.most(&|_: &str| length, None));
+    assert_eq!([at(3.0), at(9.0)], [(3.0, (3.0, 3.0)), (5.0, (9.0, 9.0))]);
 }
 
 /// Breaks that no text can describe.

@@ -24,6 +24,9 @@ pub const CLASSES: usize = 4;
 /// A graph of ops and functions that no model has, for [`VOCAB`] tokens and [`CLASSES`] classes.
 pub const EQUATIONS: &str = include_str!("equations.rtir");
 
+/// A graph whose loops count their steps.
+pub const STEPS: &str = include_str!("steps.rtir");
+
 /// Edits that make a model small, in the order in which they are tried; those that a model has no place for are left out.
 const SMALL: &[&str] = &[
     "self.heads: 2",

@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Executor;
+use rtc_runtime::exec::{Executor, Halting};
 use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
-use rtc_tests::numeric::batch;
+use rtc_tests::numeric::{batch, differentiated, executor, graph, weights};
 
 struct Watching;
 
@@ -123,6 +123,25 @@ fn check(model: &models::Model, threads: usize, faults: &mut Vec<String>) {
     }
 }
 
+/// A training step of loops that count their steps, with draws, drawn depths and a loss of every label, which no model has.
+fn check_graph(threads: usize, faults: &mut Vec<String>) {
+    let loss = "%labels = input {name: \"labels\"} : u32[batch]
+                %each = cross_entropy_each %logits, %labels {kind: stablemax} : f32[batch]
+                %says = right %logits, %labels : f32[batch]
+                %all = map %each, %says {f: mul(a, add(b, 0.5))} : f32[batch]
+                %weights = uniform %all {low: 0.5, high: 1.0, stream: 2} : f32[batch]
+                %loss = average %all, %weights : f32[]
+                return %loss {names: \"loss\"}";
+    let text = models::STEPS
+        .replace("full %x {value: 0.0, rank: 3}", "normal %x {std: 0.5, cut: 2.0, stream: 1}")
+        .replace("min(log(length, 2), 4)", "min(poisson(lognormal(2.0, 0.5, 2, row, 2.0), 1, row, 2), 4)")
+        .replace("return %logits {names: \"logits\"}", loss);
+    let graph = graph(&text);
+    let mut trained = executor::<f32>(&differentiated(&graph), &weights(&graph, 1, 0.5), Halting::Compact);
+    let found = caught(|rows| drop(trained.run(rows, Key::new(1)).expect("the batch fits")));
+    faults.extend(found.iter().map(|(place, n)| format!("steps, {threads} threads: {n} x {place}")));
+}
+
 #[test]
 fn the_tenth_step_allocates_nothing() {
     let mut faults = vec![];
@@ -131,6 +150,7 @@ fn the_tenth_step_allocates_nothing() {
         for model in models::all(Objective::Classify, &[]) {
             pool.install(|| check(&model, threads, &mut faults));
         }
+        pool.install(|| check_graph(threads, &mut faults));
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
 }

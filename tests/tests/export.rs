@@ -170,6 +170,27 @@ fn ops_that_no_model_has_give_the_logits_and_gradients_of_rtc() {
 }
 
 #[test]
+fn loops_that_count_their_steps_give_the_logits_and_gradients_of_rtc() {
+    let any = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    compare(&[(any, Objective::Classify, |_| numeric::graph(models::STEPS))], "exported_steps");
+}
+
+#[test]
+fn draws_come_from_the_generator_of_pytorch() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    for (draw, call) in [
+        ("normal %x {std: 0.5, stream: 1}", "torch.empty_like(x).normal_(0.0, 0.5)"),
+        ("normal %x {std: 0.5, cut: 2.0, stream: 1}", "cut_normal(x, 0.5, 2.0)"),
+        ("uniform %x {low: -1.0, high: 2.0, stream: 1}", "torch.empty_like(x).uniform_(-1.0, 2.0)"),
+    ] {
+        let drawn = numeric::graph(&models::STEPS.replace("full %x {value: 0.0, rank: 3}", draw));
+        let module = torch::module(&model.spec, &drawn, &binding(Objective::Classify)).expect("every op is known");
+        assert!(module.contains(call), "{draw}: {module}");
+        assert_eq!(module.contains("def cut_normal("), draw.contains("cut"));
+    }
+}
+
+#[test]
 fn exported_modules_give_the_logits_and_gradients_of_rtc() {
     let mut all: Vec<(Model, Objective)> = vec![];
     for objective in [Objective::Classify, Objective::Each] {

@@ -224,6 +224,20 @@ fn ops_that_no_model_has_are_the_same() {
 }
 
 #[test]
+fn loops_that_count_their_steps_are_the_same() {
+    let case = Case::of("steps".to_owned(), graph(models::STEPS), Objective::Classify);
+    assert!(case.exported().is_ok_and(|bytes| !bytes.is_empty()));
+    compare(&[case]);
+}
+
+#[test]
+fn draws_are_refused_by_name() {
+    let drawn = models::STEPS.replace("full %x {value: 0.0, rank: 3}", "normal %x {std: 0.5, stream: 1}");
+    let refused = Case::of("drawn".to_owned(), graph(&drawn), Objective::Classify).exported().expect_err("a draw");
+    assert!(refused.contains("`normal` is a random draw"), "{refused}");
+}
+
+#[test]
 fn pairs_are_the_same() {
     compare(&cases(Objective::Pair));
 }

@@ -37,7 +37,15 @@ impl Analysis<'_> {
         }
     }
 
-    /// What the bound of a recurrence tells: a number nothing, an expression the length of the row.
+    /// How many steps a bound gives is what the bound tells.
+    pub(super) fn depth(&mut self, id: NodeId) {
+        if let Some(reach) = self.bound_reach(id) {
+            let from = self.graph.node(id).operands.first().copied();
+            self.raise_leaking(id, reach, from, &Why::Bound);
+        }
+    }
+
+    /// What a bound tells: a number nothing, an expression the length of the row.
     fn bound_reach(&self, id: NodeId) -> Option<Reach> {
         let node = self.graph.node(id);
         let bound = node.get(attribute::BOUND).rule()?;

@@ -161,6 +161,7 @@ impl Analysis<'_> {
             Dependence::Frame => self.frame(id),
             Dependence::Attention => self.attention(id),
             Dependence::HaltTest => self.halt_test(id),
+            Dependence::Depth => self.depth(id),
             Dependence::Rows => self.rows(id),
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),

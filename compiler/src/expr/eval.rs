@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use super::{BinaryOp, Expr, Func, Var};
+use super::{BinaryOp, Chance, Expr, Func, Var};
 
 /// The values of the variables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +66,11 @@ pub enum EvalError {
     /// A learned table has no value before training.
     #[error("a learned table has no fixed value")]
     Learned,
+    /// A distribution with parameters that it can't have.
+    #[error(
+        "a distribution has no such parameters: means, deviations and ranges are positive, probabilities at most 1"
+    )]
+    BadParameters,
     /// `given` without an example.
     #[error("`given` has no value here")]
     NotGiven,
@@ -123,8 +128,14 @@ impl Number {
 }
 
 /// The value of an expression. `and` and `or` stop at the first operand that decides. Integers divide rounding down,
-/// and the remainder has the sign of the divisor; real numbers divide exactly.
+/// and the remainder has the sign of the divisor; real numbers divide exactly. Nothing is drawn.
 pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
+    eval_with(expr, env, None)
+}
+
+/// The value of an expression whose draws come from `chance`.
+pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<Value, EvalError> {
+    let eval = |expr: &Expr, env: &Env| eval_with(expr, env, chance);
     Ok(match expr {
         Expr::Int(v) => Value::Int(*v),
         Expr::Float(v) => Value::Float(*v),
@@ -144,6 +155,7 @@ pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
             [a, b] => call(*func, eval(a, env)?, eval(b, env)?)?,
             _ => return Err(EvalError::WrongKind),
         },
+        Expr::Draw(draw) => draw.value(env, chance)?,
         Expr::Learn(..) => return Err(EvalError::Learned),
     })
 }

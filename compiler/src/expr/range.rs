@@ -1,6 +1,6 @@
 //! Bounds of the indices of learned tables: interval arithmetic, narrowed by the comparisons of the mask.
 
-use super::{BinaryOp, Expr, Func, Uses, Value, Var, eval, tables};
+use super::{BinaryOp, Distribution, Expr, Func, Uses, Value, Var, eval, tables};
 
 /// Facts that hold wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +52,11 @@ fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
         sizes.push(high as usize + 1);
     }
     Ok(sizes)
+}
+
+/// The largest number that an expression can be, whatever the row; infinite where nothing in it says so.
+pub fn most(expr: &Expr) -> f64 {
+    range(expr, &Facts { heads: 1, mask: None }).high
 }
 
 /// The least and the largest number that an expression can be, as far as its form and the mask tell.
@@ -132,6 +137,11 @@ fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
             let all = args.iter().map(of);
             all.reduce(|a, b| Range { low: a.low.max(b.low), high: a.high.max(b.high) }).unwrap_or(Range::ANY)
         }
+        Expr::Draw(draw) => match (draw.distribution, &draw.args[..]) {
+            (Distribution::Uniform, [a, b]) => Range { low: of(a).low, high: of(b).high },
+            (Distribution::Geometric, _) => Range::at_least(1.0),
+            _ => Range::at_least(0.0),
+        },
         Expr::Bool(_) | Expr::Given | Expr::Not(_) | Expr::Learn(..) => Range::ANY,
     }
 }
@@ -163,6 +173,7 @@ fn is_whole(expr: &Expr) -> bool {
     match expr {
         Expr::Float(_) | Expr::Call(Func::Ln, _) | Expr::Learn(..) => false,
         Expr::Call(Func::Floor, _) => true,
+        Expr::Draw(draw) => draw.distribution.is_whole(),
         other => other.operands().into_iter().all(is_whole),
     }
 }

@@ -23,7 +23,7 @@ pub fn simplify(expr: Expr) -> Expr {
 pub(crate) fn constant(expr: &Expr) -> Option<Result<Expr, EvalError>> {
     let is_constant = |x: &&Expr| matches!(x, Expr::Int(_) | Expr::Float(_) | Expr::Bool(_));
     let operands = expr.operands();
-    if operands.is_empty() || matches!(expr, Expr::Learn(..)) || !operands.iter().all(is_constant) {
+    if operands.is_empty() || matches!(expr, Expr::Learn(..) | Expr::Draw(_)) || !operands.iter().all(is_constant) {
         return None;
     }
     match eval(expr, &Env::default()) {

@@ -420,6 +420,14 @@ words! {
         Row = "row",
     }
 
+    /// Which probabilities of classes logits stand for.
+    Probabilities {
+        /// Those proportional to `exp(a)`.
+        Softmax = "softmax",
+        /// Those proportional to `a + 1` for logits `a` from 0 on, and to `1 / (1 - a)` below.
+        Stablemax = "stablemax",
+    }
+
     /// Positions in the scores of an attention.
     Relative {
         /// By distance, as in Transformer-XL.
@@ -516,11 +524,11 @@ words! {
         Gumbel = "gumbel",
     }
 
-    /// What the random numbers of a search belong to.
+    /// What random numbers belong to.
     Draws {
         /// The row.
         Row = "row",
-        /// The level and the place in the row: they are the same in every batch.
+        /// The place in the row, in a search also the level: they are the same for every row, in every batch.
         Level = "level",
     }
 
@@ -609,10 +617,20 @@ attributes! {
     P = "p": Probability;
     /// The stream of random numbers.
     STREAM = "stream": Count = 0;
+    /// The deviation of normal numbers, before they are cut.
+    STD = "std": PositiveNumber;
+    /// How many deviations from 0 normal numbers are cut.
+    CUT_AT = "cut": PositiveNumber;
+    /// The least number that is drawn.
+    LOW = "low": Number;
+    /// The largest number that is drawn.
+    HIGH = "high": Number;
     /// Whether the positions of a row share the mask of the first one.
     TIED = "tied": Flag = false;
     /// The rotary position code.
     KIND = "kind": PositionKind;
+    /// Which probabilities logits stand for.
+    PROBABILITIES = "kind": Probabilities = Probabilities::Softmax;
     /// Heads among which the channels are divided.
     HEADS = "heads": Positive;
     /// Heads of keys and values, each of which as many neighbouring heads of queries read.

@@ -30,6 +30,8 @@ pub enum Dependence {
     Attention,
     /// Position by position, and on the length of the axis `cap` where one is given.
     HaltTest,
+    /// On what the attribute `bound` reads: nothing, or how long the row is.
+    Depth,
     /// On other rows of the batch.
     Rows,
     /// A depth recurrence: carried values round the loop, its bound, and its condition to go on.

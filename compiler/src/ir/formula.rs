@@ -286,6 +286,7 @@ impl Number for Formula {
     }
 
     fn depth(expr: &Expr, length: &Self) -> Self {
+        let expr = &expr.without_draws();
         if let Some(plain) = plain(expr, length) {
             return plain;
         }

@@ -337,9 +337,17 @@ pub fn slot_set(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![one(b, Op::SlotSet, &[dy, zeros, step]), one(b, Op::SlotGet, &[dy, step]), None]
 }
 
+rules! {
+    /// To the place of the step.
+    step_slice(b, node, dy) => {
+        let (w, step) = (node.operands[0], node.operands[1]);
+        vec![one(b, Op::StepSliceGrad, &[step, dy, w]), None]
+    };
+}
+
 fn loss(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
     let operands: Vec<Value> = std::iter::once(dy).chain(node.operands.iter().copied()).collect();
-    let mut out = vec![one(b, op, &operands)];
+    let mut out = vec![with(b, op, &operands, node.attrs.clone())];
     out.resize(node.operands.len(), None);
     out
 }
@@ -349,6 +357,10 @@ rules! {
     cross_entropy(b, node, dy) => loss(b, Op::CrossEntropyGrad, node, dy);
     /// `(sigmoid - label) weight / sum of weights`.
     binary_cross_entropy(b, node, dy) => loss(b, Op::BinaryCrossEntropyGrad, node, dy);
-    /// `dy / count`.
-    average(b, node, dy) => vec![one(b, Op::AverageGrad, &[dy, node.operands[0]])];
+    /// `(p - one hot) dy`, times the slope of the logarithm of `g(a)` where the probabilities are proportional to it.
+    cross_entropy_each(b, node, dy) => loss(b, Op::CrossEntropyEachGrad, node, dy);
+    /// `(sigmoid - label) dy`.
+    binary_cross_entropy_each(b, node, dy) => loss(b, Op::BinaryCrossEntropyEachGrad, node, dy);
+    /// `dy / count`, or `dy weight / sum of weights`.
+    average(b, node, dy) => loss(b, Op::AverageGrad, node, dy);
 }

@@ -122,6 +122,16 @@ pub fn saved_source(graph: &Graph, region: RegionId, n: usize) -> Option<Value> 
     graph.node(save).operands.get(n.checked_sub(carried + sliced)?).copied()
 }
 
+/// The recurrence whose steps a value counts; the counter of a forward loop reaches its backward loop by the tape.
+pub fn counted(graph: &Graph, step: Value) -> Option<NodeId> {
+    let Def::Param(region, n) = graph.def(step) else { return None };
+    let owner = graph.owner(region)?;
+    match graph.node(owner).op {
+        Op::Recur => (n == graph.node(owner).operands.len()).then_some(owner),
+        _ => counted(graph, saved_source(graph, region, n)?),
+    }
+}
+
 /// How a balanced fold cuts the rows of a level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut {

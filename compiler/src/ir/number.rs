@@ -82,6 +82,6 @@ impl Number for f64 {
 
     fn depth(expr: &Expr, length: &Self) -> Self {
         // Given depths are taken to be the length: tasks give about as many steps.
-        bound(expr, *length as usize, Some(*length as i64)).unwrap_or(0) as f64
+        bound(expr, *length as usize, Some(*length as i64), None).unwrap_or(0) as f64
     }
 }

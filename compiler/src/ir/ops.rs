@@ -170,6 +170,10 @@ ops! {
     Full = "full" (like) {VALUE, RANK} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
     True = "true" (like) {RANK} => all_true, none, free, Nothing;
+    /// The number of the `step`, from 0, as a number of every row of `like`.
+    StepNumber = "step_number" (step, like) {} => step_number, none, free, Nothing;
+    /// How many steps the `bound` gives every row of `like`: those that a recurrence of this bound takes over these rows, unless it halts.
+    DepthOf = "depth_of" (like) {BOUND} => row_number, none, free, Depth;
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
     Embed = "embed" (ids, table) {} => embed, embed, free, Units;
@@ -215,6 +219,8 @@ ops! {
     SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of the second axis.
     SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units [InPlace];
+    /// `w[step]`: what a weight has for one step of the recurrence, whose bound is at most the size of the first axis.
+    StepSlice = "step_slice" (w, step) {} => step_slice, step_slice, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
@@ -242,6 +248,10 @@ ops! {
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
     Dropout = "dropout" (x) {P, STREAM, TIED?} => same, dropout, elementwise, Units [Random] by_unit [] [];
+    /// Independent normal numbers around 0 of deviation `std`, one for every number of `like`; where a `cut` is given, those of the normal distribution that is cut so many deviations from 0. They are a function of seed, update, loop counters, `stream`, row and index, also in evaluation, where `draws: level` lets all rows have the same.
+    Normal = "normal" (like) {STD, CUT_AT?, STREAM, DRAWS?} => drawn, none, transcendental, Nothing [Random] by_unit [] [];
+    /// Independent numbers between `low` and `high`, each as likely, one for every number of `like`; drawn as those of `normal`.
+    Uniform = "uniform" (like) {LOW, HIGH, STREAM, DRAWS?} => drawn, none, elementwise, Nothing [Random] by_unit [] [];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. Pair i of the r channels that are turned, all or the first `part` of a head, turns by `base^(-2i/r)` a position. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
@@ -276,8 +286,14 @@ ops! {
     CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
     /// Mean binary cross entropy of one logit per item with labels 0 and 1, weighted when `weights` are given.
     BinaryCrossEntropy = "binary_cross_entropy" (logits, labels; weights) {} => scalar, binary_cross_entropy, transcendental, Rows;
-    /// Mean of all elements.
-    Average = "average" (x) {} => scalar, average, elementwise, Rows;
+    /// Mean of all elements, weighted when `weights` are given, which have no gradient. An element of weight 0 is left out even if it is not finite; without any weight the mean is 0.
+    Average = "average" (x; weights) {} => average, average, elementwise, Rows;
+    /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. With the `weights` of its units its `average` is that of `cross_entropy`.
+    CrossEntropyEach = "cross_entropy_each" (logits, labels) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units;
+    /// The binary cross entropy of every label, 0 or 1, from one logit for each.
+    BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units;
+    /// 1 where the largest logit of a unit, the first of equals, is that of its label, else 0. A single logit says 1 where it is positive, else 0.
+    Right = "right" (logits, labels) {} => of_any_labels, none, elementwise, Units;
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
     Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop];
@@ -324,6 +340,8 @@ ops! {
     SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
     EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward [Accumulates];
+    /// Gradient of `step_slice` for the weight: `dy` in the place of the step, zeros elsewhere. Added to the gradient of a parameter it takes the time of that place alone.
+    StepSliceGrad = "step_slice_grad" (step, dy, w) {} => third, none, scatter, Backward [Accumulates];
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward [Accumulates];
     /// Gradients of `pad_ragged` for the row and the pad.
@@ -348,8 +366,12 @@ ops! {
     CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
     /// Gradient of `binary_cross_entropy` for the logits.
     BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
-    /// Gradient of `average`: `dy / count` everywhere.
-    AverageGrad = "average_grad" (dy, x) {} => second, none, elementwise, Backward;
+    /// Gradient of `cross_entropy_each` for the logits.
+    CrossEntropyEachGrad = "cross_entropy_each_grad" (dy, logits, labels) {PROBABILITIES?} => second, none, transcendental, Backward;
+    /// Gradient of `binary_cross_entropy_each` for the logits.
+    BinaryCrossEntropyEachGrad = "binary_cross_entropy_each_grad" (dy, logits, labels) {} => second, none, transcendental, Backward;
+    /// Gradient of `average`: `dy / count` everywhere, or `dy weight / sum of weights`.
+    AverageGrad = "average_grad" (dy, x; weights) {} => second, none, elementwise, Backward;
     /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
     Unwind = "unwind" () {CARRIED?, OUTPUTS?, SLICES?, AXIS?, OVER?, BOUND?, SIZE?, COUNT?, ARITY?, FOLDING, FILLED?, BEAMS?, ROLE?} => declared, none, region, Backward [Variadic, Loop];
     /// Adds `x` to the gradient of the parameter `param`.

@@ -220,6 +220,43 @@ pub fn scalar(_: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real([])])
 }
 
+/// A scalar of numbers, and of weights with their type.
+pub fn average(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].is_real() && s.operands.iter().all(|t| *t == s.operands[0]))?;
+    scalar(s)
+}
+
+/// Whether there are logits of classes for every label.
+fn are_classes(s: &Signature<'_>) -> bool {
+    matches!(s.dims(0).split_last(), Some((_, units)) if !units.is_empty() && units == s.dims(1))
+}
+
+/// Whether there is one logit for every label.
+fn is_binary(s: &Signature<'_>) -> bool {
+    s.dims(0) == s.dims(1) || (are_classes(s) && s.dims(0).last() == Some(&Dim::Fixed(1)))
+}
+
+/// A number for each label, if they have their logits.
+fn labelled(s: &Signature<'_>, fits: bool) -> Result<Vec<Type>, String> {
+    s.demand(fits && s.operands[0].is_real() && s.operands[1].elem() == Some(Elem::Index) && !s.dims(1).is_empty())?;
+    Ok(vec![Type::real(s.dims(1))])
+}
+
+/// A number for each label, from logits of classes.
+pub fn of_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    labelled(s, are_classes(s))
+}
+
+/// A number for each label, from one logit for each.
+pub fn of_binary_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    labelled(s, is_binary(s))
+}
+
+/// A number for each label, from logits of either form.
+pub fn of_any_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    labelled(s, are_classes(s) || is_binary(s))
+}
+
 /// The first `rank` axes of the first operand.
 pub fn prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let rank = s.size(attribute::RANK)?;
@@ -236,6 +273,18 @@ pub fn full(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn all_true(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let dims = prefix(s)?[0].dims().to_vec();
     Ok(vec![Type::Tensor(Elem::Bool, dims)])
+}
+
+/// A number for every row of the last operand.
+pub fn row_number(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let like = s.operands.last().filter(|like| like.is_batched()).ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real(&like.dims()[..1])])
+}
+
+/// A counter of steps before the operand that has the rows.
+pub fn step_number(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0] == Type::Tensor(Elem::Index, vec![]))?;
+    row_number(s)
 }
 
 /// [batch, length] ids and a [vocab, width] table.
@@ -324,6 +373,21 @@ pub fn slot_get(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// As `slot_get`, with what a slot holds in between.
 pub fn slot_set(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if slot_get(s)?[0] == s.operands[1] { same(s) } else { Err(s.mismatch()) }
+}
+
+/// Numbers of rows, as many as `like` has: of all positions, or of slots.
+pub fn drawn(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let placed = s.operands[0].ragged().is_none() || s.dims(0).len() <= 3;
+    s.demand(s.operands[0].is_real() && s.operands[0].is_batched() && placed)?;
+    same(s)
+}
+
+/// A weight with an axis of steps, and a counter of them.
+pub fn step_slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let counter = s.operands[1] == Type::Tensor(Elem::Index, vec![]);
+    let sized = s.dims(0).len() > 1 && s.dims(0).iter().all(|dim| dim.fixed().is_some());
+    s.demand(counter && sized && s.operands[0].is_real())?;
+    Ok(vec![Type::real(&s.dims(0)[1..])])
 }
 
 /// Positions, and a number for each of them.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expr::{BinaryOp, Expr, Func, Var, learned};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value, Var, learned};
 
 /// One axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -287,6 +287,16 @@ impl From<&Expr> for Attr {
                 Self::call(name, [Self::from(&**a), Self::from(&**b)])
             }
             Expr::Call(func, args) => Self::call(func.name(), list(args)),
+            Expr::Draw(draw) => {
+                let expected = match draw.expected {
+                    Value::Int(v) => Self::Int(v),
+                    Value::Float(v) => Self::Float(v),
+                    Value::Bool(v) => Self::Word(v.to_string()),
+                };
+                let stream = Self::Int(i64::try_from(draw.stream).expect("streams are counted from 0"));
+                let more = [stream, Self::Word(draw.per.name().to_owned()), expected];
+                Self::call(draw.distribution.name(), [list(&draw.args), more.to_vec()].concat())
+            }
             Expr::Learn(table, args) => Self::call(&learned(table), list(args)),
         }
     }
@@ -309,9 +319,29 @@ impl TryFrom<&Attr> for Expr {
                 }
             },
             Attr::Text(t) => Err(format!("a text `{t}` in an expression")),
+            Attr::Call(name, args) if Distribution::named(name).is_some() => draw(name, args),
             Attr::Call(name, args) => call_to_expr(name, args.iter().map(Self::try_from).collect::<Result<_, _>>()?),
         }
     }
+}
+
+/// A draw: the parameters of the distribution, the stream, who shares it, and the number that stands for it where nothing is drawn.
+fn draw(name: &str, args: &[Attr]) -> Result<Expr, String> {
+    let wrong = || format!("`{name}` takes parameters, a stream, `row` or `batch`, and a number of its kind");
+    let distribution = Distribution::named(name).ok_or_else(wrong)?;
+    let (args, [stream, per, expected]) = args.split_last_chunk::<3>().ok_or_else(wrong)?;
+    let stream = stream.int().and_then(|stream| u64::try_from(stream).ok()).ok_or_else(wrong)?;
+    let per = per.text().and_then(Per::named).ok_or_else(wrong)?;
+    let expected = match expected {
+        Attr::Int(v) if distribution.is_whole() => Value::Int(*v),
+        Attr::Float(v) if !distribution.is_whole() && v.is_finite() => Value::Float(*v),
+        _ => return Err(wrong()),
+    };
+    let args: Vec<Expr> = args.iter().map(Expr::try_from).collect::<Result<_, _>>()?;
+    if args.len() != distribution.arity() {
+        return Err(wrong());
+    }
+    Ok(Expr::Draw(Box::new(Draw { distribution, args, stream, per, expected })))
 }
 
 fn call_to_expr(name: &str, mut args: Vec<Expr>) -> Result<Expr, String> {

@@ -14,14 +14,15 @@
 //! **Names.** Inputs have distinct names, so have parameters. `return` names each of its operands. `accumulate` names a
 //! parameter and adds a value of its type.
 //!
-//! **Loops.** What each takes and gives is listed in `interface`, where it is checked.
+//! **Loops.** What each takes and gives is listed in `interface`, where it is checked. A weight that is read step by step has a
+//! place for every step that its recurrence can take. Numbers of steps alone can be drawn, and have a largest value.
 //!
 //! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
 //! operands beyond what shape rules ask, and whether a stream is meant to be shared.
 
 mod interface;
 
-use super::attribute;
+use super::attribute::{self, Bound};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -29,8 +30,10 @@ use super::document;
 use super::graph::{Graph, MAIN, NewNode, NodeId, RegionId, Value};
 use super::loops;
 use super::ops::{Flag, Op, Takes};
+use super::schedule::recur::{is_bounded, most};
 use super::text;
-use super::types::{BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
+use super::types::{Attr, BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
+use crate::expr::Expr;
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +69,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
         for node in graph.walk(MAIN) {
             checker.row(node);
             checker.attributes(node);
+            checker.draws(node);
             match graph.node(node).op {
                 Op::Recur => checker.recur(node),
                 Op::Chunks => checker.chunks(node),
@@ -73,6 +77,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Beam => checker.beam(node),
                 Op::Part => checker.part(node),
                 Op::Unwind => checker.unwind(node),
+                Op::StepSlice | Op::StepSliceGrad => checker.step_slice(node),
                 _ => {}
             }
         }
@@ -210,6 +215,20 @@ impl Checker<'_> {
         }
     }
 
+    /// Only a number of steps can be drawn, and it says what it is at most.
+    fn draws(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let read = |attr: Option<&Attr>| attr.and_then(|attr| Expr::try_from(attr).ok());
+        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS)];
+        if seen.into_iter().filter_map(read).any(|expr| expr.holds_draw()) {
+            self.say(id, "a mask or a bias holds a draw");
+        }
+        let bound = read(node.find(attribute::BOUND).and_then(Bound::rule));
+        if bound.is_some_and(|bound| !is_bounded(&bound)) {
+            self.say(id, "a number of steps that is drawn needs a largest value, as in `min(.., 64)`");
+        }
+    }
+
     /// Axes of every value defined in the region are known there.
     fn symbols(&mut self, region: RegionId, known: &BTreeSet<String>) {
         let graph = self.graph;
@@ -252,6 +271,22 @@ impl Checker<'_> {
                     self.say(id, format!("the tape %{} is read twice", self.names[value.index()]));
                 }
             }
+        }
+    }
+
+    /// The steps of the recurrence have places in the weight.
+    fn step_slice(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (w, step) = if node.op == Op::StepSlice { (0, 1) } else { (2, 0) };
+        let (Some(w), Some(step)) = (node.operands.get(w), node.operands.get(step)) else { return };
+        let Some(recur) = loops::counted(self.graph, *step) else {
+            return self.say(id, "its counter is not the step of a `recur`");
+        };
+        let places = self.graph.ty(*w).dims().first().and_then(Dim::fixed).unwrap_or(0);
+        let most = self.graph.node(recur).find(attribute::BOUND).map_or(f64::INFINITY, most);
+        if most > places as f64 {
+            let steps = if most.is_finite() { format!("up to {most}") } else { "any number of".to_owned() };
+            self.say(id, format!("the recurrence takes {steps} steps, the weight has places for {places}"));
         }
     }
 

@@ -1,22 +1,36 @@
-//! Turns dropout and the noise of searches off: the graph of evaluation and prediction. `fold` then removes the nodes.
+//! Turns dropout and the noise of searches off, and lets what is still drawn be the same for every row: the graph of evaluation and
+//! prediction. `fold` then removes the nodes of dropout.
 
-use crate::ir::attribute::{self, Draws, Key, Kind, Noise};
+use crate::ir::attribute::{self, Bound, Draws, Key, Kind, Noise};
 use crate::ir::graph::{Graph, MAIN, NodeId};
 use crate::ir::ops::Op;
+use crate::ir::schedule::recur::without_draws;
 
-/// Sets every dropout probability to 0, and lets searches choose the best; true when one did not. What a search still draws, it
-/// draws alike for all rows, so that no row depends on its place in the batch.
+/// Sets every dropout probability to 0, and lets searches choose the best; true when one did not. What a search still draws, and what
+/// `normal` and `uniform` draw, is alike for all rows, so that no row depends on its place in the batch. A number of steps is not drawn:
+/// it is the one that stands for the draw.
 pub fn run(graph: &mut Graph) -> bool {
     let mut changed = false;
     for id in graph.walk(MAIN) {
         changed |= match graph.node(id).op {
             Op::Dropout => set(graph, id, attribute::P, 0.0),
             Op::Attention if graph.node(id).has(attribute::DROPOUT) => set(graph, id, attribute::DROPOUT, 0.0),
+            Op::Normal | Op::Uniform => set(graph, id, attribute::DRAWS, Draws::Level),
             Op::Beam => set(graph, id, attribute::NOISE, Noise::None) | set(graph, id, attribute::DRAWS, Draws::Level),
+            Op::Recur | Op::DepthOf => settle(graph, id),
             _ => false,
         };
     }
     changed
+}
+
+/// Puts the numbers that stand for draws into a bound; true where there were some.
+fn settle(graph: &mut Graph, id: NodeId) -> bool {
+    let settled = graph.node(id).find(attribute::BOUND).and_then(without_draws);
+    if let Some(bound) = &settled {
+        graph.set_attr(id, attribute::BOUND, Bound::Rule(bound));
+    }
+    settled.is_some()
 }
 
 /// Sets an attribute; true when it was another one.

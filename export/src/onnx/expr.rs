@@ -62,6 +62,7 @@ impl Builder<'_> {
             Expr::Float(x) => sure(self.double(*x), Kind::Double),
             Expr::Bool(v) => sure(self.truth(*v), Kind::Bool),
             Expr::Var(var) => sure(variable(*var, &reads.places)?, Kind::Int),
+            Expr::Draw(_) => return Err(unsaid(expr)),
             Expr::Given => sure(reads.places.given.clone().ok_or_else(|| unsaid(expr))?, Kind::Int),
             Expr::Neg(x) => {
                 let x = self.expression(x, reads)?;

@@ -129,7 +129,7 @@ impl Builder<'_> {
     }
 
     /// The most steps of every row, `int64[rows]`, and of all, `int64[]`.
-    fn bounds(&mut self, node: &Node) -> Result<(String, String), Refused> {
+    pub(super) fn bounds(&mut self, node: &Node) -> Result<(String, String), Refused> {
         let rows = self.rows();
         let rule = match node.get(attribute::BOUND) {
             Bound::Steps(steps) => {

@@ -92,6 +92,17 @@ impl Builder<'_> {
             Op::Dropout if node.get(attribute::P) == 0.0 => x[0].clone(),
             Op::SlotGet => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
             Op::SlotSet => self.put(node, &names),
+            Op::StepSlice => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 0)]),
+            Op::StepNumber => {
+                let step = self.cast(&x[0], Kind::Float);
+                self.expanded(&step, node.results[0])
+            }
+            Op::DepthOf => {
+                let (bounds, _) = self.bounds(node)?;
+                let zero = self.int(0);
+                let steps = self.op("Max", &[&bounds, &zero]);
+                self.cast(&steps, Kind::Float)
+            }
             Op::Pair => self.pair(&x[0]),
 
             Op::Linear => self.linear(&names),
@@ -140,6 +151,9 @@ impl Builder<'_> {
                 let one = self.int(1);
                 let lengths = self.lengths(node.operands[0]);
                 self.op("Greater", &[&lengths, &one])
+            }
+            Op::Normal | Op::Uniform => {
+                return Err(refused(node, "a random draw, which is another one in every program that reads the file"));
             }
             Op::Beam | Op::Part => return Err(refused(node, "a beam search, which ONNX has no words for")),
             _ => return Err(refused(node, "no op of a forward pass")),

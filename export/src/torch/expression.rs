@@ -1,6 +1,8 @@
 //! Masks, biases and depths as Python.
 
 use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
+use rtc_compiler::ir::graph::{Graph, Node};
+use rtc_compiler::ir::types::Attr;
 
 use crate::Refused;
 
@@ -52,6 +54,7 @@ impl<'a> Writer<'a> {
             Expr::Float(v) => Python { atom: *v >= 0.0, real: true, ..plain(format!("{v:?}")) },
             Expr::Bool(v) => plain(if *v { "True" } else { "False" }.to_owned()),
             Expr::Given => plain("given".to_owned()),
+            Expr::Draw(_) => return Err(Refused(format!("`{expr}`, which is drawn in training"))),
             Expr::Var(Var::Step) => match self.place {
                 Place::Pairs { step, .. } if !step.is_empty() => plain(step.to_owned()),
                 _ => plain("0".to_owned()),
@@ -169,4 +172,28 @@ fn is_positive(expr: &Expr) -> bool {
 /// Whether an expression can be seen to be at least 0.
 fn is_natural(expr: &Expr) -> bool {
     matches!(expr, Expr::Int(0..) | Expr::Var(_)) || is_positive(expr)
+}
+
+/// The steps that the bound of a node gives every row, as a list.
+pub(super) fn row_bound(
+    graph: &Graph,
+    node: &Node,
+    rule: &Attr,
+    sections: &mut Vec<&'static str>,
+) -> Result<String, Refused> {
+    let expr = Expr::try_from(rule).map_err(Refused)?;
+    if expr == Expr::Given {
+        return Ok("rows.depths".to_owned());
+    }
+    let ragged = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
+    let axis = ragged.ok_or_else(|| Refused("a depth over the length of no sequence".to_owned()))?;
+    let mut writer = Writer::new(Place::Row, &expr);
+    let text = writer.text(&expr)?;
+    sections.append(&mut writer.sections);
+    let lengths = format!("rows[\"{axis}\"].lengths");
+    Ok(if expr.holds_given() {
+        format!("[{text} for length, given in zip({lengths}, rows.depths)]")
+    } else {
+        format!("[{text} for length in {lengths}]")
+    })
 }

@@ -1,13 +1,11 @@
 //! Loops of the IR as loops of Python around the method of their body.
 
-use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{self, Bound, Chunking, Compose, Noise, Overflow, Padding, Role};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::loops::{self, Cut};
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::types::Attr;
 
-use super::expression::{self, Place};
+use super::expression::row_bound;
 use super::layers::Layers;
 use super::region::{Body, Method, Writer};
 use crate::Refused;
@@ -182,7 +180,7 @@ impl Writer<'_> {
         args.extend(self.captured(body, &captured)?);
         let bound = match bound {
             Bound::Steps(steps) => steps.to_string(),
-            Bound::Rule(rule) => self.row_bound(node, rule)?,
+            Bound::Rule(rule) => row_bound(graph, node, rule, &mut self.sections)?,
         };
         let step = if counts { body.scope.fresh("step", body.at, body.at) } else { "_".to_owned() };
         body.lines.extend(call("loop = Recurrence", &args));
@@ -227,25 +225,6 @@ impl Writer<'_> {
     fn counter(&self, body: &mut Body, seen: &[String]) -> String {
         seen.iter().for_each(|name| body.scope.hold(name, body.at + 1));
         body.scope.fresh("step", body.at, body.at + 1)
-    }
-
-    /// The bound of every row.
-    fn row_bound(&mut self, node: &Node, rule: &Attr) -> Result<String, Refused> {
-        let expr = Expr::try_from(rule).map_err(Refused)?;
-        if expr == Expr::Given {
-            return Ok("rows.depths".to_owned());
-        }
-        let ragged = node.operands.iter().find_map(|v| self.graph.ty(*v).ragged());
-        let axis = ragged.ok_or_else(|| Refused("a depth over the length of no sequence".to_owned()))?;
-        let mut writer = expression::Writer::new(Place::Row, &expr);
-        let text = writer.text(&expr)?;
-        self.sections.append(&mut writer.sections);
-        let lengths = format!("rows[\"{axis}\"].lengths");
-        Ok(if expr.holds_given() {
-            format!("[{text} for length, given in zip({lengths}, rows.depths)]")
-        } else {
-            format!("[{text} for length in {lengths}]")
-        })
     }
 
     fn chunks(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {

@@ -2,14 +2,14 @@
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Sight,
+    self, At, Attribute, Bound, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Sight,
 };
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
-use super::expression::{Place, Writer};
+use super::expression::{Place, Writer, row_bound};
 use super::parts::Parts;
 use crate::Refused;
 
@@ -84,12 +84,14 @@ const KNOWN: &[Attribute] = &[
     attribute::FILLED.row,
     attribute::FLAT.row,
     attribute::HEADS.row,
+    attribute::HIGH.row,
     attribute::KEEP_BEST.row,
     attribute::KEY_HEADS.row,
     attribute::KIND.row,
     attribute::LAG.row,
     attribute::LAST.row,
     attribute::LAYOUT.row,
+    attribute::LOW.row,
     attribute::MASK.row,
     attribute::NAMES.row,
     attribute::NOISE.row,
@@ -111,6 +113,7 @@ const KNOWN: &[Attribute] = &[
     attribute::SIZE.row,
     attribute::SOFTCAP.row,
     attribute::START.row,
+    attribute::STD.row,
     attribute::STREAM.row,
     attribute::THRESHOLD.row,
     attribute::TIED.row,
@@ -323,7 +326,10 @@ impl Call<'_> {
             }
             Op::SlotGet => Code::atom(format!("{}[:, {}]", self.dot(0), self.x(1))),
             Op::SlotSet => Code::atom(format!("{}.select_scatter({}, 1, {})", self.dot(0), self.x(1), self.x(2))),
-            Op::Average => Code::atom(format!("{}.mean()", self.dot(0))),
+            Op::StepSlice => Code::atom(format!("{}[{}]", self.dot(0), self.x(1))),
+            Op::StepNumber => Code::atom(format!("{}.new_full((rows.count,), {})", self.dot(1), self.x(0))),
+            Op::DepthOf => self.depth_of()?,
+            Op::Average if self.operands.len() == 1 => Code::atom(format!("{}.mean()", self.dot(0))),
             Op::Pair => {
                 let text = format!("pair({})", self.x(0));
                 self.support("pair", text)
@@ -390,6 +396,11 @@ impl Call<'_> {
                 self.support("pad_ragged", text)
             }
             Op::Dropout => self.dropout()?,
+            Op::Normal => self.normal(),
+            Op::Uniform => {
+                let [low, high] = [attribute::LOW, attribute::HIGH].map(|key| number(node.get(key)));
+                Code::atom(format!("torch.empty_like({}).uniform_({low}, {high})", self.x(0)))
+            }
             Op::Rotate => self.rotate()?,
             Op::Attention => self.attention()?,
             Op::OffsetAttention => {
@@ -535,6 +546,17 @@ impl Call<'_> {
         Ok(Code::atom(format!("F.dropout({}, {p}, self.training)", self.x(0))))
     }
 
+    fn normal(&mut self) -> Code {
+        let std = number(self.node.get(attribute::STD));
+        match self.node.find(attribute::CUT_AT) {
+            Some(cut) => {
+                let text = format!("cut_normal({}, {std}, {})", self.x(0), number(cut));
+                self.support("cut_normal", text)
+            }
+            None => Code::atom(format!("torch.empty_like({}).normal_(0.0, {std})", self.x(0))),
+        }
+    }
+
     fn rotate(&mut self) -> Result<Code, Refused> {
         let node = self.node;
         if node.get(attribute::TRANSPOSE) {
@@ -561,6 +583,14 @@ impl Call<'_> {
         }
         text += ")";
         Ok(self.support("rotate", text))
+    }
+
+    fn depth_of(&mut self) -> Result<Code, Refused> {
+        let bound = match self.node.get(attribute::BOUND) {
+            Bound::Steps(steps) => return Ok(Code::atom(format!("{}.new_full((rows.count,), {steps})", self.dot(0)))),
+            Bound::Rule(rule) => row_bound(self.graph, self.node, rule, self.sections)?,
+        };
+        Ok(Code::atom(format!("{}.new_tensor({bound}).clamp(min=0)", self.dot(0))))
     }
 
     fn halt_test(&self) -> Code {

@@ -39,6 +39,7 @@ sections! {
     "s4d" ("convolve"),
     "ema" ("convolve"),
     "tied_dropout" (),
+    "cut_normal" (),
     "cumulative_mean" (),
     "largest" (),
     "shift" (),

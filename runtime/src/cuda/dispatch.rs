@@ -1,6 +1,6 @@
 //! From a node to a kernel of the device: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::attribute::{self, At, Side};
+use rtc_compiler::ir::attribute::{self, At, Probabilities, Side};
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
@@ -13,8 +13,9 @@ use super::device::Arg;
 use super::exec::Executor;
 use super::memory::{Array, address, flag, int, whole};
 use super::value::Val;
+use crate::exec::machine::Machine;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, given_input, loops, node_context};
+use crate::exec::{Fault, given_input, known_labels, loops, node_context};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]
@@ -51,6 +52,16 @@ impl<T: Element> Executor<T> {
                 let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
                 self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
                 self.set(node.results[0], Val::Truth(y));
+            }
+            Op::StepNumber => {
+                let step = f64::from(self.index(c.operand(0)).host[0]);
+                self.produce(&c, "fill", &[], &[Arg::Real(step)]);
+            }
+            Op::DepthOf => {
+                let depths = loops::depths(self, plan, step.node, &place.view)?;
+                let depths = self.arena.list(depths.iter().map(|depth| T::from_f64(*depth as f64)));
+                let depths = self.upload(depths);
+                self.set(node.results[0], depths);
             }
             Op::Squeeze | Op::Unsqueeze | Op::Detach => {
                 debug_assert!(node.op.has(Flag::Alias));
@@ -139,6 +150,13 @@ impl<T: Element> Executor<T> {
             Op::Repeat => self.repeat(&c),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
+            Op::StepSlice => {
+                let step = self.index(c.operand(1)).host[0] as usize;
+                let len = numbers(&c);
+                let part = self.real(c.operand(0)).part::<T>(step * len, len);
+                self.put(&c, 0, part);
+            }
+            Op::StepSliceGrad => self.step_slice_grad(&c),
             Op::S4dGrad | Op::EmaGrad => self.scan_grad(&c),
 
             Op::AnyUnmerged => self.any_unmerged(&c),
@@ -162,15 +180,29 @@ impl<T: Element> Executor<T> {
 
             Op::CrossEntropy | Op::BinaryCrossEntropy => self.loss(&c),
             Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
-            Op::Average => {
-                let x = self.real(c.operand(0));
-                let sum = self.pool.sum(&x, false);
-                let count = self.pool.upload(&[x.len() as f64]);
-                self.ratio(&c, &sum, &count);
+            Op::CrossEntropyEach => {
+                let kind = self.classes(&c, 0)?;
+                self.of_labels(&c, "cross_entropy_each", &kind);
             }
-            Op::AverageGrad => {
-                self.produce(&c, "average_grad", &self.first::<1>(&c), &[]);
+            Op::CrossEntropyEachGrad => {
+                let kind = self.classes(&c, 1)?;
+                self.of_labels_grad(&c, "cross_entropy_each_grad", &kind);
             }
+            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", &[]),
+            Op::BinaryCrossEntropyEachGrad => self.of_labels_grad(&c, "binary_cross_entropy_each_grad", &[]),
+            Op::Right => {
+                let classes = self.real(c.operand(0)).len() / numbers(&c).max(1);
+                self.of_labels(&c, "right", &[int(classes)]);
+            }
+            Op::Average => self.average(&c),
+            Op::AverageGrad => match c.node.operands.get(2).map(|weights| self.real(*weights)) {
+                Some(weights) => {
+                    let total = self.total(Some(&weights), weights.len());
+                    let upstream = self.real(c.operand(0)).arg();
+                    self.produce(&c, "weighted_average_grad", &[upstream, weights.arg(), total.arg()], &[]);
+                }
+                None => self.produce(&c, "average_grad", &self.first::<1>(&c), &[]),
+            },
 
             Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, place)?,
 
@@ -189,6 +221,7 @@ impl<T: Element> Executor<T> {
             Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine | Op::Map | Op::Dropout | Op::Rotate => in_group(),
             Op::Concat | Op::Slice | Op::Pad | Op::LinearGradInput | Op::ColumnSum => in_group(),
             Op::LayerNormGrad | Op::RmsNormGrad | Op::Reduce | Op::ReduceMaxGrad | Op::BroadcastChannels => in_group(),
+            Op::Normal | Op::Uniform => in_group(),
         }
         Ok(())
     }
@@ -388,6 +421,49 @@ impl<T: Element> Executor<T> {
         args.push(whole(items));
         self.pool.each(if binary { "binary_cross_entropy_grad" } else { "cross_entropy_grad" }, items, &args);
         self.put(c, 0, d);
+    }
+
+    fn average(&mut self, c: &NodeContext<'_>) {
+        let x = self.real(c.operand(0));
+        let (sum, total) = match c.node.operands.get(1).map(|weights| self.real(*weights)) {
+            Some(weights) => {
+                let weighed = self.pool.take::<f64>(x.len());
+                self.pool.each("weigh", x.len(), &[x.arg(), weights.arg(), weighed.arg(), whole(x.len())]);
+                (self.pool.sum_doubles(&weighed), self.total(Some(&weights), x.len()))
+            }
+            None => (self.pool.sum(&x, false), self.pool.upload(&[x.len() as f64])),
+        };
+        self.ratio(c, &sum, &total);
+    }
+
+    /// What kernels of classes are told of the logits, operand `n`: how they make probabilities, and how many there are of a unit. Refuses
+    /// labels without a logit.
+    fn classes(&self, c: &NodeContext<'_>, n: usize) -> Result<[Arg; 2], Fault> {
+        known_labels(&self.index(c.operand(n + 1)).host, c.last(n))?;
+        Ok([flag(c.get(attribute::PROBABILITIES) == Probabilities::Stablemax), int(c.last(n))])
+    }
+
+    /// A number for every label.
+    fn of_labels(&mut self, c: &NodeContext<'_>, kernel: &str, sizes: &[Arg]) {
+        let labels = self.index(c.operand(1)).array(&self.pool).arg();
+        self.produce(c, kernel, &[self.real(c.operand(0)).arg(), labels], sizes);
+    }
+
+    /// The gradient of such an op, with operands `dy`, logits and labels: a thread per label.
+    fn of_labels_grad(&mut self, c: &NodeContext<'_>, kernel: &str, sizes: &[Arg]) {
+        let labels = self.index(c.operand(2));
+        let (count, labels) = (labels.host.len(), labels.array(&self.pool).arg());
+        let [dy, logits] = self.first(c);
+        self.produce_by(c, kernel, count, &[dy, logits, labels], &[sizes, &[whole(count)]].concat());
+    }
+
+    fn step_slice_grad(&mut self, c: &NodeContext<'_>) {
+        let (step, dy) = (self.index(c.operand(0)).host[0] as usize, self.real(c.operand(1)));
+        let (y, add) = self.target(c, 0);
+        if !add {
+            self.pool.device().clear(y.at(), y.len() * size_of::<T>());
+        }
+        self.pool.add(&dy, &y.part::<T>(step * dy.len(), dy.len()));
     }
 
     fn weight_grad(&mut self, c: &NodeContext<'_>) {

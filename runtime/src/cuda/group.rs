@@ -1,6 +1,6 @@
 //! Steps that work unit by unit: chains, products, norms, channels, rotations.
 
-use rtc_compiler::ir::attribute::{self, Origin, Reduction};
+use rtc_compiler::ir::attribute::{self, Draws, Origin, Reduction};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::group::{Group, units};
@@ -15,6 +15,7 @@ use super::fusion::Chain;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::value::Val;
 use crate::exec::storage::Element;
+use crate::kernel::draw::Distribution;
 use crate::kernel::position::Rotation;
 
 /// Rows of one block of a sum over rows.
@@ -122,6 +123,7 @@ impl<T: Element> Executor<T> {
                 self.produce(&c, kernel, &self.first::<1>(&c), &sizes);
             }
             Op::Rotate => self.rotate(&c, group, channels(x)),
+            Op::Normal | Op::Uniform => self.draw(&c, group, channels(x)),
             other => unreachable!("`{other}` works unit by unit and needs a kernel here"),
         }
     }
@@ -235,6 +237,21 @@ impl<T: Element> Executor<T> {
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
         args.extend([row_of, offsets, origin, per, int(width), whole(y.len())]);
         self.pool.each("rotate", y.len(), &args);
+        self.put(c, 0, y);
+    }
+
+    fn draw(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
+        let (y, form) = (self.fresh(c, 0), Distribution::of(c.node).form());
+        let key = self.pool.upload(&[c.view.key.at(c.get(attribute::STREAM) as u64).value()]);
+        let numbers = self.pool.upload(&form.numbers());
+        let ids = match c.get(attribute::DRAWS) {
+            Draws::Row => c.place.ids(&self.pool).arg(),
+            Draws::Level => Arg::Address(0),
+        };
+        let [row_of, offsets, per] = c.place.units(&group.units, &self.pool).args();
+        let mut args = vec![key.arg(), numbers.arg(), flag(form.is_normal()), ids, row_of, offsets, per];
+        args.extend([int(width), y.arg(), whole(y.len())]);
+        self.pool.each("draw", y.len(), &args);
         self.put(c, 0, y);
     }
 

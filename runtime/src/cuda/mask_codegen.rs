@@ -279,7 +279,7 @@ impl Writer<'_> {
             Expr::Bool(v) => Text::new(Kind::Truth, v.to_string()),
             Expr::Var(var) => Text::new(Kind::Whole, variable(*var).to_owned()),
             // The depth of an example is no matter of a mask.
-            Expr::Given => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
+            Expr::Given | Expr::Draw(_) => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
             Expr::Neg(x) => {
                 let x = self.text(x);
                 let zero = Text::new(Kind::Whole, "(whole)0".to_owned()).widened(x.kind);

@@ -10,7 +10,7 @@ use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, given_input, loops, too_few_positions};
+use super::{Executor, Fault, given_input, known_labels, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, softmax, unit,
 };
@@ -28,6 +28,16 @@ impl<T: Element> Executor<T> {
             Op::Input => self.input(&c)?,
             Op::Full => self.produce(&c, |_, c, y| y.fill(T::from_f64(c.get(attribute::VALUE)))),
             Op::True => self.put_truth(&c, self.arena.filled(view.extent(c.ty(node.results[0])), 1)),
+            Op::StepNumber => {
+                let step = T::from_f64(f64::from(self.memory.index(c.operand(0))[0]));
+                self.produce(&c, |_, _, y| y.fill(step));
+            }
+            Op::DepthOf => {
+                let depths = loops::depths(self, plan, step.node, view)?;
+                self.produce(&c, |_, _, y| {
+                    y.iter_mut().zip(&*depths).for_each(|(y, depth)| *y = T::from_f64(*depth as f64));
+                });
+            }
 
             Op::Embed => self.produce(&c, |e, c, y| {
                 let width = c.last(1);
@@ -90,6 +100,8 @@ impl<T: Element> Executor<T> {
             | Op::Affine
             | Op::Map
             | Op::Dropout
+            | Op::Normal
+            | Op::Uniform
             | Op::Rotate
             | Op::Reduce
             | Op::ReduceMaxGrad
@@ -127,6 +139,13 @@ impl<T: Element> Executor<T> {
             }),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
+            Op::StepSlice => {
+                let step = self.memory.index(c.operand(1))[0] as usize;
+                self.produce(&c, |e, c, y| {
+                    let w = e.memory.real(c.operand(0));
+                    y.copy_from_slice(&w[step * y.len()..(step + 1) * y.len()]);
+                });
+            }
 
             Op::AnyUnmerged => {
                 let axis = c.axis(0);
@@ -156,10 +175,21 @@ impl<T: Element> Executor<T> {
 
             Op::CrossEntropy => self.loss(&c, loss::cross_entropy),
             Op::BinaryCrossEntropy => self.loss(&c, loss::binary_cross_entropy),
+            Op::CrossEntropyEach => {
+                self.check_labels(&c, 0)?;
+                self.of_labels(&c, |logits, labels, y| {
+                    loss::cross_entropy_each(c.get(attribute::PROBABILITIES), logits, labels, y);
+                });
+            }
+            Op::BinaryCrossEntropyEach => self.of_labels(&c, loss::binary_cross_entropy_each),
+            Op::Right => self.of_labels(&c, loss::right),
             Op::Average => self.produce(&c, |e, c, y| {
                 let x = e.memory.real(c.operand(0));
-                let sum: f64 = x.iter().map(|v| v.to_f64()).sum();
-                y[0] = T::from_f64(sum / x.len().max(1) as f64);
+                let mean = match c.node.operands.get(1) {
+                    Some(weights) => loss::weighted_sum(x, e.memory.real(*weights)).mean(),
+                    None => x.iter().map(|v| v.to_f64()).sum::<f64>() / x.len().max(1) as f64,
+                };
+                y[0] = T::from_f64(mean);
             }),
 
             Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, view)?,
@@ -181,6 +211,13 @@ impl<T: Element> Executor<T> {
                     y.fill(T::ZERO);
                 }
                 embedding::scatter_add(e.real(c.operand(1)), e.index(c.operand(0)), c.last(1), y);
+            }),
+            Op::StepSliceGrad => self.reduce(&c, |e, c, y, write| {
+                if write == Write::Replace {
+                    y.fill(T::ZERO);
+                }
+                let (dy, step) = (e.real(c.operand(1)), e.index(c.operand(0))[0] as usize);
+                elementwise::add_assign(&mut y[step * dy.len()..(step + 1) * dy.len()], dy);
             }),
             Op::AddPositionGrad => self.reduce(&c, |e, c, y, write| {
                 if write == Write::Replace {
@@ -213,9 +250,19 @@ impl<T: Element> Executor<T> {
             }),
             Op::CrossEntropyGrad => self.loss_grad(&c, loss::cross_entropy_grad),
             Op::BinaryCrossEntropyGrad => self.loss_grad(&c, loss::binary_cross_entropy_grad),
+            Op::CrossEntropyEachGrad => {
+                self.check_labels(&c, 1)?;
+                self.of_labels_grad(&c, |logits, labels, dy, y| {
+                    loss::cross_entropy_each_grad(c.get(attribute::PROBABILITIES), logits, labels, dy, y);
+                });
+            }
+            Op::BinaryCrossEntropyEachGrad => self.of_labels_grad(&c, loss::binary_cross_entropy_each_grad),
             Op::AverageGrad => self.produce(&c, |e, c, y| {
-                let share = e.memory.real(c.operand(0))[0].to_f64() / y.len().max(1) as f64;
-                y.fill(T::from_f64(share));
+                let upstream = e.memory.real(c.operand(0))[0].to_f64();
+                match c.node.operands.get(2) {
+                    Some(weights) => loss::weighted_mean_grad(e.memory.real(*weights), upstream, y),
+                    None => y.fill(T::from_f64(upstream / y.len().max(1) as f64)),
+                }
             }),
             Op::Accumulate => self.accumulate(&c),
         }
@@ -347,6 +394,24 @@ impl<T: Element> Executor<T> {
             let labels = m.index(c.operand(2));
             let total = loss::weight_sum(weights, labels.len());
             f(m.real(c.operand(1)), labels, weights, total, m.real(c.operand(0))[0].to_f64(), y);
+        });
+    }
+
+    /// Refuses labels without a logit; `n` is the operand with the logits, before the one with the labels.
+    fn check_labels(&self, c: &NodeContext<'_>, n: usize) -> Result<(), Fault> {
+        known_labels(self.memory.index(c.operand(n + 1)), c.last(n))
+    }
+
+    /// A number for every label.
+    fn of_labels(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], &mut [T])) {
+        self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), e.memory.index(c.operand(1)), y));
+    }
+
+    /// The gradient of such an op, with operands `dy`, logits and labels.
+    fn of_labels_grad(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], &[T], &mut [T])) {
+        self.produce(c, |e, c, y| {
+            let m = &e.memory;
+            f(m.real(c.operand(1)), m.index(c.operand(2)), m.real(c.operand(0)), y);
         });
     }
 

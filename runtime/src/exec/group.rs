@@ -3,7 +3,7 @@
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
 
-use rtc_compiler::ir::attribute::{self, Origin, Reduction};
+use rtc_compiler::ir::attribute::{self, Draws, Origin, Reduction};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -18,6 +18,7 @@ use super::Executor;
 use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element};
+use crate::kernel::draw::{Distribution, Form};
 use crate::kernel::dropout::{Keep, dropout, tied_dropout};
 use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
@@ -69,6 +70,7 @@ enum Kernel<T> {
     Slice(usize),
     Pad(usize),
     Dropout { keep: Keep<T>, key: Key, tied: bool },
+    Draw { form: Form, key: Key, by_row: bool },
     Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
 }
 
@@ -242,6 +244,7 @@ impl<T: Element> Executor<T> {
             // What a table counts as ten operations are about four simple ones.
             Op::Map => (0.4 * self.programs[&c.step.node].cost()).ceil() as usize * widest,
             Op::Dropout | Op::LayerNormGrad | Op::RmsNormGrad | Op::Softmax => 4 * widest,
+            Op::Normal | Op::Uniform => 20 * widest,
             _ => widest,
         }
     }
@@ -308,6 +311,11 @@ impl<T: Element> Executor<T> {
                 keep: Keep::new(c.get(attribute::P)),
                 key: c.view.key.at(c.get(attribute::STREAM) as u64),
                 tied: c.get(attribute::TIED),
+            },
+            Op::Normal | Op::Uniform => Kernel::Draw {
+                form: Distribution::of(c.node).form(),
+                key: c.view.key.at(c.get(attribute::STREAM) as u64),
+                by_row: c.get(attribute::DRAWS) == Draws::Row,
             },
             Op::Rotate => {
                 let transposed = c.get(attribute::TRANSPOSE);
@@ -424,6 +432,10 @@ impl<T: Real> Shared<'_, T> {
                         true => tied_dropout(x, *keep, key, width, y),
                         false => dropout(x, *keep, key, first * width, y),
                     }
+                }),
+                Kernel::Draw { form, key, by_row } => self.by_row(n, a, y, |row, first, _, y| {
+                    let key = if *by_row { key.at(self.ids[row]) } else { *key };
+                    form.fill(key, (self.rows.before() + first) * (a.len() / count), y);
                 }),
                 Kernel::Rotate { table, heads, direction, from_row } => {
                     let e = a.len() / count / heads;

@@ -278,7 +278,12 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     }
     check_tokens(plan, &batch.tokens)?;
     let classes = bound(plan, "head.output.bias").map_or(usize::MAX, |n| n.max(2));
-    match batch.labels.classes().iter().find(|l| **l as usize >= classes) {
+    known_labels(batch.labels.classes(), classes)
+}
+
+/// Refuses a label that is none of the classes.
+pub(crate) fn known_labels(labels: &[u32], classes: usize) -> Result<(), Fault> {
+    match labels.iter().find(|l| **l as usize >= classes) {
         Some(label) => Err(Fault::Batch(format!("label {label} is outside the {classes} classes"))),
         None => Ok(()),
     }

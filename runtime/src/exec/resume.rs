@@ -8,7 +8,7 @@ use rtc_compiler::plan::Plan;
 use super::Fault;
 use super::arena::Arena;
 use super::machine::Arrays;
-use super::mask::{Exprs, Rule};
+use super::mask::Exprs;
 use super::rows::Axis;
 use super::storage::List;
 use super::value::Val;
@@ -24,20 +24,22 @@ pub(crate) struct Resume<A: Arrays> {
     carried: Option<List<Val<A>>>,
 }
 
-/// The loops whose bound comes with the examples.
-pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = NodeId> {
-    let given = |rule: &Result<Rule, String>| matches!(rule, Ok(rule) if rule.expr == Some(Expr::Given));
-    exprs.iter().filter(move |(_, rule)| given(rule)).map(|(id, _)| *id)
+/// The nodes that take steps as they come with the examples, and those expressions.
+pub(crate) fn given(exprs: &Exprs) -> impl Iterator<Item = (NodeId, &Expr)> {
+    let rules = exprs.iter().filter_map(|(id, rule)| Some((*id, rule.as_ref().ok()?.expr.as_ref()?)));
+    rules.filter(|(_, expr)| expr.holds_given())
 }
 
-/// The recurrence that can go on where it stopped.
+/// The recurrence that can go on where it stopped, the only node that asks for the depth of an example.
 pub(crate) fn resumable<A: Arrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
     let mut all = given(exprs);
-    let (one, others) = (all.next()?, all.next());
+    let ((one, expr), others) = (all.next()?, all.next());
     let node = plan.graph.node(one);
     let body = node.body?;
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-    let alone = others.is_none() && node.op == Op::Recur && plan.graph.nodes(MAIN).contains(&one);
+    // What knows the depth, too, may do something else in a step that is not the last one any more.
+    let alone = others.is_none() && *expr == Expr::Given;
+    let alone = alone && node.op == Op::Recur && plan.graph.nodes(MAIN).contains(&one);
     (alone && !halts).then_some(Resume { of: one, steps: 0, carried: None })
 }
 
@@ -72,13 +74,13 @@ pub(crate) fn given_depths(
 
 impl<A: Arrays> Resume<A> {
     /// The steps that a recurrence has made and what it carries after them, if it goes on.
-    pub(super) fn resumed(&self, of: Option<NodeId>) -> Option<(usize, List<Val<A>>)> {
-        (Some(self.of) == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
+    pub(super) fn resumed(&self, of: NodeId) -> Option<(usize, List<Val<A>>)> {
+        (self.of == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
     }
 
     /// Keeps what a recurrence carries after its last step, if it is the one that goes on.
-    pub(super) fn keep(&mut self, of: Option<NodeId>, values: &List<Val<A>>, steps: usize) {
-        if Some(self.of) == of {
+    pub(super) fn keep(&mut self, of: NodeId, values: &List<Val<A>>, steps: usize) {
+        if self.of == of {
             (self.steps, self.carried) = (steps, Some(values.clone()));
         }
     }

@@ -60,6 +60,8 @@ pub struct BatchView {
     axes: List<(Rc<str>, Shared<Axis>)>,
     /// The random key of this point: seed, update and the counters of the loops around.
     pub key: Key,
+    /// The random key of the run, without the loops.
+    pub run: Key,
     /// The width of the padded batch, which `cut: balanced` and `plan: batch` read.
     pub width: usize,
 }
@@ -67,7 +69,7 @@ pub struct BatchView {
 impl BatchView {
     /// All rows of a batch, in this arena.
     pub fn new(rows: usize, key: Key, width: usize, arena: &Arena) -> Self {
-        Self { ids: arena.share(arena.list(0..rows as u64)), axes: arena.list([]), key, width }
+        Self { ids: arena.share(arena.list(0..rows as u64)), axes: arena.list([]), key, run: key, width }
     }
 
     /// Where everything about these rows lies.
@@ -106,7 +108,7 @@ impl BatchView {
         let arena = self.arena();
         let ids = arena.share(arena.list(rows.iter().map(|r| self.ids[*r])));
         let axes = arena.list(self.axes.iter().map(|(n, a)| (n.clone(), arena.share(a.select(rows)))));
-        Self { ids, axes, key: self.key, width: self.width }
+        Self { ids, axes, key: self.key, run: self.run, width: self.width }
     }
 
     /// The same point as the chunks of a fold see it: each is a row of its own, with random numbers of its own. `rows` names

@@ -2,8 +2,10 @@
 //!
 //! Source: rtc.
 
+use rtc_compiler::ir::attribute::Probabilities;
+
 use super::Real;
-use super::parallel::{Parts, block, each, lane_total, sum_scalars, vectorised};
+use super::parallel::{Parts, block, each, each_block, lane_total, sum_scalars, vectorised};
 
 /// Items of one block: the sums are per block.
 const ITEMS: usize = 64;
@@ -36,15 +38,141 @@ pub fn cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Option<&[T]
     let sum = sum_scalars(m.div_ceil(ITEMS), logits.len() * 4, |i| {
         T::with_scratch(c, |exps| {
             let losses = block(i, ITEMS, m).map(|item| {
-                let row = &logits[item * c..(item + 1) * c];
-                let (largest, sum) = exponentials(row, exps);
-                let loss = sum.ln() + (largest - row[labels[item] as usize]);
+                let loss =
+                    of_classes(Probabilities::Softmax, &logits[item * c..(item + 1) * c], labels[item] as usize, exps);
                 weighted(loss, weights, item)
             });
             losses.sum()
         })
     });
     LossSum { sum, weight: weight_sum(weights, m) }
+}
+
+/// The cross entropy of one item, with room for as many numbers as it has logits.
+fn of_classes<T: Real>(kind: Probabilities, row: &[T], label: usize, scratch: &mut [T]) -> T {
+    match kind {
+        Probabilities::Softmax => {
+            let (largest, sum) = exponentials(row, scratch);
+            sum.ln() + (largest - row[label])
+        }
+        Probabilities::Stablemax => {
+            let (largest, sum) = stable_shares(row, scratch);
+            let share = scratch[label];
+            // A quotient is exact where it is no tiny number; else the difference of the logarithms is so large that it is exact enough.
+            if share > T::from_f64(1e-30) {
+                (sum / share).ln()
+            } else {
+                sum.ln() + (stable_log(largest) - stable_log(row[label]))
+            }
+        }
+    }
+}
+
+/// `losses[item] = -log p(label)`, where the logits stand for probabilities of classes by `kind`.
+pub fn cross_entropy_each<T: Real>(kind: Probabilities, logits: &[T], labels: &[u32], losses: &mut [T]) {
+    let m = labels.len();
+    let c = classes(logits, m);
+    debug_assert_eq!(losses.len(), m);
+    let out = Parts::new(losses);
+    each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
+        T::with_scratch(c, |scratch| {
+            for item in block(i, ITEMS, m) {
+                let loss = of_classes(kind, &logits[item * c..(item + 1) * c], labels[item] as usize, scratch);
+                // SAFETY: items are disjoint.
+                unsafe { *out.at(item) = loss };
+            }
+        });
+    });
+}
+
+/// `dlogits = dlosses (p - onehot(label)) s`, the gradient of [`cross_entropy_each`]: s is the slope of the logarithm of what p is
+/// proportional to, 1 for softmax.
+pub fn cross_entropy_each_grad<T: Real>(
+    kind: Probabilities,
+    logits: &[T],
+    labels: &[u32],
+    dlosses: &[T],
+    dlogits: &mut [T],
+) {
+    let m = labels.len();
+    let c = classes(logits, m);
+    debug_assert!(dlogits.len() == logits.len() && dlosses.len() == m);
+    let out = Parts::new(dlogits);
+    each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
+        for item in block(i, ITEMS, m) {
+            // SAFETY: items are disjoint.
+            let d = unsafe { out.part(item * c..(item + 1) * c) };
+            let (row, dy) = (&logits[item * c..(item + 1) * c], dlosses[item]);
+            let (_, sum) = match kind {
+                Probabilities::Softmax => exponentials(row, d),
+                Probabilities::Stablemax => stable_shares(row, d),
+            };
+            let factor = dy / sum;
+            vectorised!(d.iter_mut().for_each(|d| *d *= factor));
+            d[labels[item] as usize] -= dy;
+            if kind == Probabilities::Stablemax {
+                vectorised!(d.iter_mut().zip(row).for_each(|(d, a)| *d = *d / (T::ONE + a.abs())));
+            }
+        }
+    });
+}
+
+/// `losses[item] = log(1 + exp(-z))` with `z` the logit for label 1 and its negative for label 0.
+pub fn binary_cross_entropy_each<T: Real>(logits: &[T], labels: &[u32], losses: &mut [T]) {
+    debug_assert!(logits.len() == labels.len() && losses.len() == labels.len());
+    let out = Parts::new(losses);
+    each_block(labels.len(), 8, |range| {
+        // SAFETY: blocks are disjoint.
+        let losses = unsafe { out.part(range.clone()) };
+        for (loss, item) in losses.iter_mut().zip(range) {
+            *loss = of_logit(logits[item], labels[item]);
+        }
+    });
+}
+
+/// `dlogits = dlosses (sigmoid(logits) - label)`: the gradient of [`binary_cross_entropy_each`].
+pub fn binary_cross_entropy_each_grad<T: Real>(logits: &[T], labels: &[u32], dlosses: &[T], dlogits: &mut [T]) {
+    debug_assert!(logits.len() == labels.len() && dlogits.len() == logits.len() && dlosses.len() == labels.len());
+    let out = Parts::new(dlogits);
+    each_block(labels.len(), 8, |range| {
+        // SAFETY: blocks are disjoint.
+        let dlogits = unsafe { out.part(range.clone()) };
+        for (d, item) in dlogits.iter_mut().zip(range) {
+            let target = if labels[item] == 0 { T::ZERO } else { T::ONE };
+            *d = (logits[item].sigmoid() - target) * dlosses[item];
+        }
+    });
+}
+
+/// `y[item]` = 1 where the first of the largest logits is that of the label, or a single logit is positive for a label that is not 0;
+/// else 0.
+pub fn right<T: Real>(logits: &[T], labels: &[u32], y: &mut [T]) {
+    let c = classes(logits, labels.len());
+    debug_assert_eq!(y.len(), labels.len());
+    for (item, (y, &label)) in y.iter_mut().zip(labels).enumerate() {
+        let row = &logits[item * c..(item + 1) * c];
+        let is_right = if c == 1 { (row[0] > T::ZERO) == (label != 0) } else { first_largest(row) == label as usize };
+        *y = if is_right { T::ONE } else { T::ZERO };
+    }
+}
+
+/// The weighted sum of some numbers, in the blocks and the order of the losses.
+pub fn weighted_sum<T: Real>(x: &[T], weights: &[T]) -> LossSum {
+    let m = x.len();
+    debug_assert_eq!(weights.len(), m);
+    let sum = sum_scalars(m.div_ceil(ITEMS), m, |i| {
+        let numbers = block(i, ITEMS, m).map(|item| weighted(x[item], Some(weights), item));
+        numbers.sum()
+    });
+    LossSum { sum, weight: weight_sum(Some(weights), m) }
+}
+
+/// `dx = upstream weight / sum of weights`: the gradient of the mean of [`weighted_sum`].
+pub fn weighted_mean_grad<T: Real>(weights: &[T], upstream: f64, dx: &mut [T]) {
+    let total = weight_sum(Some(weights), weights.len());
+    for (item, d) in dx.iter_mut().enumerate() {
+        *d = share(Some(weights), item, total, upstream);
+    }
 }
 
 /// `dlogits = upstream w (softmax(logits) - onehot(label)) / weight_sum`: the gradient of the mean of
@@ -79,16 +207,16 @@ pub fn binary_cross_entropy<T: Real>(logits: &[T], labels: &[u32], weights: Opti
     let m = labels.len();
     debug_assert_eq!(logits.len(), m);
     let sum = sum_scalars(m.div_ceil(ITEMS), m * 16, |i| {
-        block(i, ITEMS, m)
-            .map(|item| {
-                let z = if labels[item] == 0 { logits[item] } else { -logits[item] };
-                let loss = (T::ONE + (-z.abs()).exp()).ln() + z.or_larger(T::ZERO);
-                // `or_larger` gives 0 for NaN, but the first term is NaN then.
-                weighted(loss, weights, item)
-            })
-            .sum()
+        block(i, ITEMS, m).map(|item| weighted(of_logit(logits[item], labels[item]), weights, item)).sum()
     });
     LossSum { sum, weight: weight_sum(weights, m) }
+}
+
+/// The binary cross entropy of one logit.
+fn of_logit<T: Real>(logit: T, label: u32) -> T {
+    let z = if label == 0 { logit } else { -logit };
+    // `or_larger` gives 0 for NaN, but the first term is NaN then.
+    (T::ONE + (-z.abs()).exp()).ln() + z.or_larger(T::ZERO)
 }
 
 /// `dlogits = upstream w (sigmoid(logits) - label) / weight_sum`: the gradient of the mean of
@@ -114,12 +242,17 @@ pub fn predict<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]
     T::with_scratch(c, |exps| {
         for (item, (class, probability)) in class.iter_mut().zip(probability).enumerate() {
             let row = &logits[item * c..(item + 1) * c];
-            let best = (0..c).fold(0, |best, i| if row[i] > row[best] { i } else { best });
+            let best = first_largest(row);
             let (largest, sum) = exponentials(row, exps);
             *class = best as u32;
             *probability = ((row[best] - largest).exp() / sum).to_f64();
         }
     });
+}
+
+/// The first of the largest numbers.
+fn first_largest<T: Real>(row: &[T]) -> usize {
+    (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best })
 }
 
 /// Class 1 where the logit is positive, else 0, and the probability of that class.
@@ -160,4 +293,25 @@ fn exponentials<T: Real>(x: &[T], exps: &mut [T]) -> (T, T) {
         lane_total(exps)
     });
     (largest, sum)
+}
+
+/// Writes `g(x) / g(largest)` with `g(a) = a + 1` from 0 on and `1 / (1 - a)` below, which rises with a; returns the largest x and the
+/// sum.
+fn stable_shares<T: Real>(x: &[T], shares: &mut [T]) -> (T, T) {
+    let grown = |a: T| if a < T::ZERO { T::ONE / (T::ONE - a) } else { a + T::ONE };
+    let largest = x.iter().fold(T::NEG_INFINITY, |largest, &x| x.or_larger(largest));
+    let most = grown(largest);
+    let sum = vectorised!({
+        for (share, &x) in shares.iter_mut().zip(x) {
+            *share = grown(x) / most;
+        }
+        lane_total(shares)
+    });
+    (largest, sum)
+}
+
+/// The logarithm of `g(a)`, see [`stable_shares`].
+fn stable_log<T: Real>(a: T) -> T {
+    let size = (T::ONE + a.abs()).ln();
+    if a < T::ZERO { -size } else { size }
 }

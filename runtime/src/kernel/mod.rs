@@ -20,6 +20,7 @@ pub mod attention;
 pub mod beam;
 pub mod channels;
 pub mod continuous;
+pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;

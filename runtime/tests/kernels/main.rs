@@ -2,6 +2,7 @@
 
 mod attention;
 mod composition;
+mod draw;
 mod linear;
 mod moving;
 mod offset_attention;

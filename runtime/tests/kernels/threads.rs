@@ -1,5 +1,6 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
+use rtc_compiler::ir::attribute::Probabilities;
 use rtc_runtime::kernel::attention::{Attention, MaskKind, Offsets, ProbabilityDropout, attention, attention_grad};
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
@@ -119,6 +120,15 @@ fn everything_else() {
     same_bits(|| filled(50 * d, |y| embedding::scatter_add(&x, &ids, d, y)));
     same_bits(|| vec![loss::cross_entropy(&x, &ids, None).sum as f32]);
     same_bits(|| filled(tokens * d, |y| loss::cross_entropy_grad(&x, &ids, None, tokens as f64, 1.0, y)));
+    let each = singles("each", tokens);
+    for kind in [Probabilities::Softmax, Probabilities::Stablemax] {
+        same_bits(|| filled(tokens, |y| loss::cross_entropy_each(kind, &x, &ids, y)));
+        same_bits(|| filled(tokens * d, |y| loss::cross_entropy_each_grad(kind, &x, &ids, &each, y)));
+    }
+    let labels: Vec<u32> = (0..x.len() as u32).map(|i| i / 3 % 2).collect();
+    same_bits(|| filled(x.len(), |y| loss::binary_cross_entropy_each(&x, &labels, y)));
+    same_bits(|| filled(x.len(), |y| loss::binary_cross_entropy_each_grad(&x, &labels, &x, y)));
+    same_bits(|| vec![loss::weighted_sum(&x, &x).sum as f32]);
 }
 
 #[test]

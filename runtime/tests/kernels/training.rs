@@ -1,10 +1,12 @@
 //! Losses, predictions, and the optimiser.
 
+use rtc_compiler::ir::attribute::Probabilities;
 use rtc_runtime::exec::Host;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::kernel::loss::{
-    binary_cross_entropy, binary_cross_entropy_grad, cross_entropy, cross_entropy_grad, predict, predict_binary,
-    weight_sum,
+    binary_cross_entropy, binary_cross_entropy_each, binary_cross_entropy_each_grad, binary_cross_entropy_grad,
+    cross_entropy, cross_entropy_each, cross_entropy_each_grad, cross_entropy_grad, predict, predict_binary, right,
+    weight_sum, weighted_mean_grad, weighted_sum,
 };
 use rtc_runtime::kernel::muon::{Matrix, Scratch, muon, orthogonalise};
 use rtc_runtime::kernel::optimiser::{clip_factor, squared_norm};
@@ -44,6 +46,77 @@ fn losses_of_extreme_logits_stay_finite() {
     assert_eq!(cross_entropy::<f32>(&[], &[], None).mean(), 0.0);
     assert!(binary_cross_entropy(&[f32::NAN], &[1], None).sum.is_nan());
     assert!(cross_entropy(&[f32::NAN, 1.0], &[1], None).sum.is_nan());
+}
+
+#[test]
+fn losses_of_every_item() {
+    for (m, c) in [(1, 2), (7, 3), (5, 17), (70, 4)] {
+        let labels: Vec<u32> = (0..m).map(|i| (i * 7 % c) as u32).collect();
+        let weights: Vec<f64> = (0..m).map(|i| [0.0, 1.0, 0.5][(i + 1) % 3]).collect();
+        for kind in [Probabilities::Softmax, Probabilities::Stablemax] {
+            check_gradients(
+                &[numbers("logits", m * c)],
+                |v| filled(m, |y| cross_entropy_each(kind, &v[0], &labels, y)),
+                |v, dy| vec![filled(m * c, |d| cross_entropy_each_grad(kind, &v[0], &labels, dy, d))],
+            );
+        }
+        check_gradients(
+            &[numbers("logits", m)],
+            |v| filled(m, |y| binary_cross_entropy_each(&v[0], &labels, y)),
+            |v, dy| vec![filled(m, |d| binary_cross_entropy_each_grad(&v[0], &labels, dy, d))],
+        );
+        check_gradients(
+            &[numbers("x", m)],
+            |v| vec![weighted_sum(&v[0], &weights).mean()],
+            |_, dy| vec![filled(m, |d| weighted_mean_grad(&weights, dy[0], d))],
+        );
+        // To the bit: the mean of the losses is the loss that is a mean.
+        let (logits, weights) = (singles("logits", m * c), weights.iter().map(|w| *w as f32).collect::<Vec<_>>());
+        let losses = filled(m, |y| cross_entropy_each(Probabilities::Softmax, &logits, &labels, y));
+        assert_eq!(weighted_sum(&losses, &weights), cross_entropy(&logits, &labels, Some(&weights)));
+        let losses = filled(m, |y| binary_cross_entropy_each(&logits[..m], &labels, y));
+        assert_eq!(weighted_sum(&losses, &weights), binary_cross_entropy(&logits[..m], &labels, Some(&weights)));
+    }
+}
+
+/// Minus the logarithm of `g(label) / sum of g` with `g(a) = a + 1` from 0 on and `1 / (1 - a)` below.
+#[test]
+fn stablemax_follows_its_formula_however_large_logits_are() {
+    let expected = |logits: &[f64], label: usize| {
+        let g = |a: f64| if a < 0.0 { 1.0 / (1.0 - a) } else { a + 1.0 };
+        -(g(logits[label]) / logits.iter().map(|a| g(*a)).sum::<f64>()).ln()
+    };
+    for logits in [[0.5, -0.5, 2.0], [1e4, -1e4, 0.0], [-3e30, -1e30, -2e30], [1e38, 3e38, 3e38], [0.0, 0.0, -0.0]] {
+        for label in 0..3 {
+            let exact = expected(&logits, label);
+            let found = filled(1, |y| cross_entropy_each(Probabilities::Stablemax, &logits, &[label as u32], y));
+            close(&found, &[exact], 1e-13);
+            let singles = logits.map(|a| a as f32);
+            let found = filled(1, |y| cross_entropy_each(Probabilities::Stablemax, &singles, &[label as u32], y));
+            close32(&found, &[exact], 1e-6);
+            let slopes = filled(3, |d| {
+                cross_entropy_each_grad(Probabilities::Stablemax, &singles, &[label as u32], &[1.0], d);
+            });
+            assert!(slopes.iter().all(|slope| slope.is_finite()), "{logits:?}: {slopes:?}");
+        }
+    }
+    let broken = filled(1, |y| cross_entropy_each(Probabilities::Stablemax, &[f32::NAN, 1.0], &[1], y));
+    assert!(broken[0].is_nan());
+}
+
+#[test]
+fn answers_are_right_where_the_first_of_the_largest_is_the_label() {
+    let found = filled(3, |y| right(&[0.0_f32, 2.0, 2.0, 1.0, 0.0, 0.0, 0.0, 0.0, 5.0], &[2, 0, 2], y));
+    assert_eq!(found, [0.0, 1.0, 1.0]);
+    let found = filled(4, |y| right(&[0.5_f32, -0.5, 0.0, 0.0], &[1, 1, 0, 1], y));
+    assert_eq!(found, [1.0, 0.0, 1.0, 0.0]);
+}
+
+#[test]
+fn a_mean_without_weight_is_zero() {
+    assert_eq!(weighted_sum(&[3.0_f32, f32::NAN], &[0.0, 0.0]).mean(), 0.0);
+    assert_eq!(filled(2, |d: &mut [f32]| weighted_mean_grad(&[0.0, 0.0], 1.0, d)), [0.0, 0.0]);
+    assert_eq!(weighted_sum(&[3.0_f32, f32::NAN], &[2.0, 0.0]).mean(), 3.0);
 }
 
 #[test]

@@ -23,13 +23,13 @@ use rtc_runtime::task::Example;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, results, run, weights,
+    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, graph, results, run, weights,
 };
 
 #[cfg(feature = "cuda")]
 use rtc_tests::numeric::differences;
 
-use super::gradients;
+use super::{draws, gradients};
 
 /// A graph with a batch, and how halted rows are treated.
 struct Case {
@@ -195,6 +195,20 @@ const MASKS: &[&str] = &[
 #[test]
 fn ops_and_loops_agree_with_the_cpu() {
     compare(&all_ops());
+}
+
+/// Draws are made of operations that every machine rounds alike.
+#[test]
+fn draws_have_the_bits_of_the_cpu() {
+    let graph = graph(draws::DRAWS);
+    let mut inferred = graph.clone();
+    rtc_compiler::pass::inference::run(&mut inferred);
+    for graph in [graph, inferred] {
+        let case = Case::new("draws", graph, batch(&[7, 1, 4, 12, 2], 7, 2, 3));
+        let Some(kernels) = kernels("float", [&case.graph]) else { return };
+        let host = run::<f32>(&case.graph, &case.weights, &case.batch, case.halting);
+        assert_eq!(on_device::<f32>(&case, emulated(&kernels)).outputs, host.outputs);
+    }
 }
 
 #[test]

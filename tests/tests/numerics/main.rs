@@ -5,6 +5,7 @@ mod causality;
 mod compositions;
 mod device;
 mod device_launches;
+mod draws;
 mod examined;
 mod folds;
 mod gradients;

@@ -15,7 +15,7 @@ use rtc_tests::numeric::{
     Arrays, asking, assert_same, batch, check_gradients, checked, differentiated, graph, run, weights,
 };
 
-use crate::random;
+use crate::{gradients, random};
 
 /// Random graphs that are made.
 const GRAPHS: u64 = 150;
@@ -65,6 +65,13 @@ fn passes_keep_random_graphs() {
         let lengths: Vec<usize> = (0..4).map(|n| 1 + Key::new(seed).below(n, 7) as usize).collect();
         let rows = batch(&lengths, random::VOCAB, 2, seed);
         passes_keep(&format!("random graph {seed}\n{source}"), &forward, &weights(&forward, seed, 0.5), &rows);
+    }
+}
+
+#[test]
+fn passes_keep_every_op_and_loop() {
+    for (name, graph, batch, _) in gradients::all() {
+        passes_keep(name, &graph, &weights(&graph, 1, 0.7), &batch);
     }
 }
 

@@ -3,12 +3,13 @@
 use std::ops::Deref;
 
 use super::{Chunk, Schedule};
-use crate::expr::{Env, Expr, Value, eval};
+use crate::expr::{self, Chance, Env, Expr, Value, eval_with};
 use crate::ir::attribute;
 use crate::ir::graph::{Graph, NodeId};
 use crate::ir::loops;
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
+use crate::ir::types::Attr;
 
 /// The steps of a depth recurrence.
 #[derive(Clone, Debug)]
@@ -102,7 +103,26 @@ impl<'a> Depth<'a> {
 
     /// The steps that a row takes: at most its bound, where it halts its cap, and the mean depth.
     pub fn steps<N: Number>(&self, length: &impl Fn(&str) -> N, mean: Option<&N>) -> N {
-        let bound = self.bound(length);
+        self.taken(self.bound(length), length, mean)
+    }
+
+    /// The bound and the steps of a row where every draw is as large as it can be: what memory must suffice for.
+    pub fn most(&self, length: &impl Fn(&str) -> f64, mean: Option<&f64>) -> (f64, f64) {
+        let bound = match &self.bound {
+            Bound::Rule(rule) if rule.holds_draw() => {
+                expr::most(&rule.at_length(self.axis.map_or(1.0, length) as i64)).max(0.0)
+            }
+            _ => self.bound(length),
+        };
+        (bound, self.taken(bound, length, mean))
+    }
+
+    /// Whether the bound is drawn.
+    pub fn is_drawn(&self) -> bool {
+        matches!(&self.bound, Bound::Rule(rule) if rule.holds_draw())
+    }
+
+    fn taken<N: Number>(&self, bound: N, length: &impl Fn(&str) -> N, mean: Option<&N>) -> N {
         let most = match self.cap {
             Some(axis) => bound.least(&length(axis).plus(&N::of(1.0)), "M"),
             None => bound,
@@ -114,13 +134,35 @@ impl<'a> Depth<'a> {
     }
 }
 
-/// The bound that a rule gives for a row of this length, to which a depth may have been given.
+/// The most steps that a bound gives, whatever the row; infinite where it does not say so.
+pub fn most(bound: attribute::Bound<'_>) -> f64 {
+    match bound {
+        attribute::Bound::Steps(steps) => steps as f64,
+        attribute::Bound::Rule(rule) => Expr::try_from(rule).map_or(f64::INFINITY, |rule| expr::most(&rule)),
+    }
+}
+
+/// A bound with the numbers that stand for its draws; nothing where it has no draw.
+pub fn without_draws(bound: attribute::Bound<'_>) -> Option<Attr> {
+    let rule = Expr::try_from(bound.rule()?).ok().filter(Expr::holds_draw)?;
+    Some(match rule.without_draws() {
+        Expr::Int(steps) => Attr::Int(steps.max(0)),
+        rule => Attr::from(&rule),
+    })
+}
+
+/// Whether a rule says for every length what steps it gives at most: a number that is drawn has no bound of its own.
+pub fn is_bounded(rule: &Expr) -> bool {
+    !rule.holds_draw() || expr::most(&rule.at_length(1)).is_finite()
+}
+
+/// The bound that a rule gives for a row of this length, to which a depth may have been given, and for which numbers may be drawn.
 ///
 /// # Errors
 /// One sentence where it gives none.
-pub fn bound(rule: &Expr, length: usize, given: Option<i64>) -> Result<usize, String> {
+pub fn bound(rule: &Expr, length: usize, given: Option<i64>, chance: Option<&dyn Chance>) -> Result<usize, String> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
-    match eval(rule, &Env { length, given, ..Env::default() }) {
+    match eval_with(rule, &Env { length, given, ..Env::default() }, chance) {
         Ok(Value::Int(n)) => Ok(usize::try_from(n).unwrap_or(0)),
         Ok(other) => Err(format!("a depth must be a whole number, not {other:?}")),
         Err(e) => Err(format!("the depth of a row has no value: {e}")),

@@ -150,12 +150,16 @@ impl Walk<'_> {
         let row_steps = |row: usize| {
             let length = |axis: &str| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
             let mean = self.load.depth.map(|mean| meant(mean, row));
-            (rule.bound(&length) as usize, rule.steps(&length, mean.as_ref()) as usize)
+            let (bound, steps) = rule.most(&length, mean.as_ref());
+            (bound as usize, steps as usize)
         };
         let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).unzip();
         let mut groups = groups(Depths::new(&ends[..], 0), node, env);
         if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
-            group.formula = turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone());
+            group.formula = match rule.is_drawn() {
+                true => Some(Formula::of(group.times as f64)),
+                false => turns(&self.plan.graph, id, sizes).first().map(|turns| turns.steps.clone()),
+            };
         }
         let mut values: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
         // What rows that leave are written over.

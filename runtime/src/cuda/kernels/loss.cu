@@ -19,6 +19,61 @@ KERNEL(binary_cross_entropy)(const real *logits, const u32 *labels, const real *
     real size = z < 0 ? -z : z;
     losses[item] = weighed(logarithm((real)1 + exponential(-size)) + larger(z, (real)0), weights, item);
 }
+// Probabilities of stablemax are proportional to `a + 1` from 0 on, to `1 / (1 - a)` below, which rises with a: here as a share of that
+// of the largest logit, and its logarithm.
+__device__ inline real stable_grown(real a) { return a < 0 ? (real)1 / ((real)1 - a) : a + (real)1; }
+__device__ inline real stable_log(real a) {
+    real size = logarithm((real)1 + absolute(a));
+    return a < 0 ? -size : size;
+}
+__device__ inline real class_share(real a, real most, int stable) {
+    return stable ? stable_grown(a) / stable_grown(most) : exponential(a - most);
+}
+KERNEL(cross_entropy_each)(const real *logits, const u32 *labels, real *losses, int stable, int c, whole n) {
+    EACH(item, n)
+    const real *row = logits + item * c;
+    real most = minus_infinity(), sum = 0, label = row[labels[item]];
+    for (int j = 0; j < c; j++) most = larger(row[j], most);
+    for (int j = 0; j < c; j++) sum += class_share(row[j], most, stable);
+    real share = class_share(label, most, stable);
+    // A quotient is exact where it is no tiny number; else the difference of the logarithms is so large that it is exact enough.
+    if (stable && share > (real)1e-30) losses[item] = logarithm(sum / share);
+    else losses[item] = logarithm(sum) + (stable ? stable_log(most) - stable_log(label) : most - label);
+}
+KERNEL(cross_entropy_each_grad)(const real *dy, const real *logits, const u32 *labels, real *d, int stable, int c, whole n) {
+    EACH(item, n)
+    const real *row = logits + item * c;
+    real most = minus_infinity(), sum = 0;
+    for (int j = 0; j < c; j++) most = larger(row[j], most);
+    for (int j = 0; j < c; j++) sum += class_share(row[j], most, stable);
+    real part = dy[item], factor = part / sum;
+    for (int j = 0; j < c; j++) {
+        real slope = class_share(row[j], most, stable) * factor - ((u32)j == labels[item] ? part : (real)0);
+        d[item * c + j] = stable ? slope / ((real)1 + absolute(row[j])) : slope;
+    }
+}
+KERNEL(binary_cross_entropy_each)(const real *logits, const u32 *labels, real *losses, whole n) {
+    EACH(item, n)
+    real z = labels[item] == 0 ? logits[item] : -logits[item];
+    losses[item] = logarithm((real)1 + exponential(-absolute(z))) + larger(z, (real)0);
+}
+KERNEL(binary_cross_entropy_each_grad)(const real *dy, const real *logits, const u32 *labels, real *d, whole n) {
+    EACH(item, n)
+    d[item] = (sigmoid(logits[item]) - (labels[item] == 0 ? (real)0 : (real)1)) * dy[item];
+}
+// 1 where the first of the largest logits is that of the label, or where a single logit is positive for a label that is not 0.
+KERNEL(right)(const real *logits, const u32 *labels, real *y, int c, whole n) {
+    EACH(item, n)
+    const real *row = logits + item * c;
+    int best = 0;
+    for (int j = 1; j < c; j++) best = row[j] > row[best] ? j : best;
+    bool is_right = c == 1 ? (row[0] > 0) == (labels[item] != 0) : (u32)best == labels[item];
+    y[item] = is_right ? (real)1 : (real)0;
+}
+KERNEL(weigh)(const real *x, const real *weights, double *y, whole n) {
+    EACH(item, n)
+    y[item] = weighed(x[item], weights, item);
+}
 // What an item's gradient is multiplied with; `total` is the sum of the weights.
 __device__ inline real weight_share(const real *weights, const real *upstream, double total, whole item) {
     double weight = weights ? (double)weights[item] : 1.0;
@@ -43,6 +98,11 @@ KERNEL(binary_cross_entropy_grad)(const real *upstream, const real *logits, cons
 KERNEL(average_grad)(const real *upstream, real *y, whole n) {
     EACH(i, n)
     y[i] = (real)((double)*upstream / (double)n);
+}
+// y = upstream weight / sum of weights.
+KERNEL(weighted_average_grad)(const real *upstream, const real *weights, const double *total, real *y, whole n) {
+    EACH(i, n)
+    y[i] = weight_share(weights, upstream, *total, i);
 }
 
 // Sums over blocks of `per` numbers: plain, or of squares.

@@ -36,6 +36,7 @@ use crate::kernel::Real;
 
 pub(super) use catch_up::Settled;
 pub(super) use extend::Chunk;
+pub(crate) use recur::depths;
 pub use search::NoiseSource;
 
 /// Runs a loop, forwards or backwards.

@@ -1,5 +1,6 @@
 //! The depth recurrence. Where it halts, one truth value per row comes to the host in a step.
 
+use rtc_compiler::expr::Var;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
 use rtc_compiler::ir::schedule::Schedule as _;
@@ -13,10 +14,11 @@ use super::{
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
 use crate::exec::record::{Observers, Turn};
-use crate::exec::rows::BatchView;
+use crate::exec::rows::{BatchView, row_of};
 use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, places};
 use crate::exec::{Fault, Halting};
+use crate::kernel::draw::RowChance;
 
 /// A recurrence while it runs.
 struct Recurrence<'a, M: Machine> {
@@ -44,8 +46,8 @@ struct StepResult<M: Machine> {
 pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
-    let id = plan.graph.owner(body);
-    let bounds = step_bounds(m, &plan, id, node, view)?;
+    let id = plan.graph.owner(body).expect("a body belongs to its loop");
+    let bounds = depths(m, &plan, id, view)?;
     let resumed = m.resume().as_ref().and_then(|resume| resume.resumed(id));
     let (first, carried) = resumed.unwrap_or_else(|| (0, values(m, &node.operands)));
     let mut at = Recurrence {
@@ -228,26 +230,24 @@ impl<M: Machine> Recurrence<'_, M> {
     }
 }
 
-/// The bound of every row.
-fn step_bounds<M: Machine>(
-    m: &M,
-    plan: &Plan,
-    id: Option<NodeId>,
-    node: &Node,
-    view: &BatchView,
-) -> Result<List<usize>, Fault> {
-    let read = id.and_then(|id| m.common().exprs.get(&id));
+/// How many steps the `bound` of a node gives every row.
+pub(crate) fn depths<M: Machine>(m: &M, plan: &Plan, id: NodeId, view: &BatchView) -> Result<List<usize>, Fault> {
+    let node = plan.graph.node(id);
+    let read = m.common().exprs.get(&id);
     let read = read.map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
     let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
         let bound = node.get(attribute::BOUND).steps().unwrap_or(0);
         return Ok(view.arena().list(std::iter::repeat_n(bound, view.rows())));
     };
-    let axis = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged());
-    let axis = axis.ok_or_else(|| Fault::Batch("a depth over the length needs a sequence".to_owned()))?;
-    let axis = view.axis(axis);
+    let axis = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged()).map(|axis| view.axis(axis));
+    if axis.is_none() && expr.uses(Var::Length) {
+        return Err(Fault::Batch("a depth over the length needs a sequence".to_owned()));
+    }
     let mut bounds = view.arena().take(view.rows());
     for (row, steps) in bounds.iter_mut().enumerate() {
-        *steps = bound(expr, axis.len(row), view.given(row)).map_err(Fault::Batch)?;
+        let chance = RowChance::new(view.run, row_of(view.ids[row]));
+        let length = axis.map_or(1, |axis| axis.len(row));
+        *steps = bound(expr, length, view.given(row), Some(&chance)).map_err(Fault::Batch)?;
     }
     Ok(bounds)
 }

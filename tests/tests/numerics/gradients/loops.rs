@@ -16,6 +16,81 @@ pub(super) const LOOPS: &[Loop] = &[
          }",
     ),
     (
+        "weights of its own for every step",
+        "",
+        SEQUENCE,
+        "%shifts = param {name: \"shifts\", init: zeros} : f32[4, 4]
+         %maps = param {name: \"maps\", init: zeros} : f32[3, 4, 4]
+         %y = recur %a {bound: 3} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {
+           %map = step_slice %maps, %step : f32[4, 4]
+           %shift = step_slice %shifts, %step : f32[4]
+           %z = linear %h, %map, %shift : f32[batch, length, 4]
+           %g = gelu %z : f32[batch, length, 4]
+           yield %g
+         }",
+    ),
+    (
+        "weights of every step made of others, in rows of different depth",
+        "",
+        SEQUENCE,
+        "%each = softmax %slots : f32[3, 4]
+         %y = recur %a {bound: min(length, 3)} : f32[batch, length, 4] (%h: f32[batch, length, 4], %outer: u32[]) {
+           %n = recur %h {bound: 2} : f32[batch, length, 4] (%g: f32[batch, length, 4], %inner: u32[]) {
+             %own = step_slice %each, %outer : f32[4]
+             %z = affine %g, %own : f32[batch, length, 4]
+             %next = gelu %z : f32[batch, length, 4]
+             yield %next
+           }
+           yield %n
+         }",
+    ),
+    (
+        "numbers drawn at every step, in rows of different depth",
+        "",
+        SEQUENCE,
+        "%y = recur %a {bound: min(length, 3)} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {
+           %n = normal %h {std: 0.5, cut: 2.0, stream: 1} : f32[batch, length, 4]
+           %z = map %h, %n, %b {f: add(mul(a, b), c)} : f32[batch, length, 4]
+           %g = gelu %z : f32[batch, length, 4]
+           yield %g
+         }",
+    ),
+    (
+        "two loops that share a drawn number of steps",
+        "",
+        SEQUENCE,
+        "%f = recur %a {bound: max(sub(min(poisson(2.5, 7, row, 2), 5), 2), 0)} : f32[batch, length, 4] (%h: f32[batch, length, 4], %step: u32[]) {
+           %z = linear %h, %w, %bias : f32[batch, length, 4]
+           %g = gelu %z : f32[batch, length, 4]
+           yield %g
+         }
+         %y = recur %f {bound: min(min(poisson(2.5, 7, row, 2), 5), 2)} : f32[batch, length, 4] (%e: f32[batch, length, 4], %late: u32[]) {
+           %x = mul %e, %b : f32[batch, length, 4]
+           yield %x
+         }",
+    ),
+    (
+        "the last step takes what is left",
+        "",
+        ROW,
+        "%left = full %a {value: 1.0, rank: 1} : f32[batch]
+         %none = full %ra {value: 0.0, rank: 2} : f32[batch, 4]
+         %h0, %y, %l0 = recur %a, %none, %left {bound: min(length, 3)} : f32[batch, length, 4], f32[batch, 4], f32[batch] (%h: f32[batch, length, 4], %sum: f32[batch, 4], %l: f32[batch], %step: u32[]) {
+           %z = linear %h, %w, %bias : f32[batch, length, 4]
+           %next = gelu %z : f32[batch, length, 4]
+           %number = step_number %step, %h : f32[batch]
+           %depth = depth_of %h {bound: min(length, 3)} : f32[batch]
+           %goes = map %number, %depth {f: less(add(a, 1.0), b)} : f32[batch]
+           %pool = mean %next : f32[batch, 4]
+           %p1 = linear %pool, %to_one : f32[batch, 1]
+           %p2 = squeeze %p1 : f32[batch]
+           %p = map %goes, %l, %p2 {f: choose(a, mul(b, sigmoid(c)), b)} : f32[batch]
+           %rest = sub %l, %p : f32[batch]
+           %more = add_scaled %sum, %pool, %p : f32[batch, 4]
+           yield %next, %more, %rest
+         }",
+    ),
+    (
         "depth over the length with captured values, dropout and a mask over steps",
         "",
         SEQUENCE,

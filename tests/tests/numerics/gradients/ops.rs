@@ -201,6 +201,27 @@ pub(super) const OPS: &[Case] = &[
     ("add_scaled of rows", ROW, "%y = add_scaled %ra, %rb, %rs : f32[batch, 4]"),
     ("dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3} : f32[batch, length, 4]"),
     ("dropout of rows", ROW, "%y = dropout %ra {p: 0.2, stream: 4} : f32[batch, 4]"),
+    (
+        "normal numbers",
+        SEQUENCE,
+        "%n = normal %a {std: 0.7, stream: 3} : f32[batch, length, 4]
+         %c2 = normal %s {std: 1.5, cut: 1.2, stream: 4} : f32[batch, length]
+         %x = mul %n, %a : f32[batch, length, 4]
+         %y = mul_unit %x, %c2 : f32[batch, length, 4]",
+    ),
+    (
+        "uniform numbers of slots and of rows",
+        SLOTS,
+        "%n = uniform %m {low: -0.5, high: 1.5, stream: 3} : f32[batch, 3, 4]
+         %r = uniform %rs {low: 0.5, high: 1.0, stream: 3} : f32[batch]
+         %x = mul %n, %m : f32[batch, 3, 4]
+         %y = mul_unit %x, %r : f32[batch, 3, 4]",
+    ),
+    (
+        "normal numbers that are the same in every row",
+        ROW,
+        "%n = normal %ra {std: 0.7, stream: 3, draws: level} : f32[batch, 4]\n%y = mul %n, %ra : f32[batch, 4]",
+    ),
     ("affine", SEQUENCE, "%y = affine %a, %gain, %bias : f32[batch, length, 4]"),
     ("affine of rows without bias", ROW, "%y = affine %ra, %gain : f32[batch, 4]"),
     ("tied dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3, tied: true} : f32[batch, length, 4]"),
