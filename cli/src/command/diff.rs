@@ -6,8 +6,9 @@ use std::fmt::Write;
 use clap::Args;
 use rtc_compiler::diag::closest;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
-use rtc_compiler::ir::diff::{Difference, SlotDifference, diff};
-use rtc_compiler::ir::graph::MAIN;
+use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::pass::inline;
 use rtc_compiler::spec::{Block, Spec};
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ Examples:
 
 const CODES: &str = "\
 Without --only, differences are the answer: the exit code is 0 whenever the two could be compared. With --only SLOT it \
-is 0 if they are equal or differ in that slot alone, else 1. What a slot changes around itself (a recurrence carries more \
+is 0 if they are equal or differ in that slot alone, else 1. Names are no difference: what is the same under two names is listed, and a loop of one step \
+is its body. What a slot changes around itself (a recurrence carries more \
 values for one halting rule than for another) is its own doing, as long as the specs are equal outside of it.
 ";
 
@@ -138,7 +140,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         known_slot(slot, [&a, &b])?;
     }
     let sizes = Sizes::row(options.length);
-    let difference = diff(&a.graph, &b.graph, &sizes);
+    let difference = diff(&plain(&a), &plain(&b), &sizes);
     let comparison = Comparison {
         verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, &a.spec, &b.spec)),
         difference,
@@ -158,16 +160,31 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(Exit::of(verdict.holds()))
 }
 
+/// The graph without loops of one step, which compute what their bodies do.
+fn plain(model: &Compiled) -> Graph {
+    let mut graph = model.graph.clone();
+    inline::run_for_comparison(&mut graph);
+    graph
+}
+
 fn title(slot: &str) -> &str {
     if slot.is_empty() { "(no slot)" } else { slot }
 }
 
 fn to_text(comparison: &Comparison, options: &Options) -> String {
-    if comparison.difference.is_empty() {
-        return "the graphs are equal\n".to_owned();
-    }
     let [a, b] = &comparison.names;
+    let renamed = &comparison.difference.renamed;
+    match (comparison.difference.is_empty(), renamed.is_empty()) {
+        (true, true) => return "the graphs are equal\n".to_owned(),
+        (true, false) => {
+            return format!("the graphs compute the same; names of {a} and {b} differ:\n{}", names(renamed));
+        }
+        (false, _) => {}
+    }
     let mut out = format!("- {a}\n+ {b}\n");
+    if !renamed.is_empty() {
+        let _ = write!(out, "\nthe same under another name:\n{}", names(renamed));
+    }
     for (name, slot) in &comparison.difference.slots {
         let _ = writeln!(out, "\n{}{}", title(name), changes(slot));
         for (sign, lines) in [('-', &slot.left), ('+', &slot.right)] {
@@ -189,6 +206,12 @@ fn to_text(comparison: &Comparison, options: &Options) -> String {
     let _ =
         writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
     out
+}
+
+/// What has two names, a line for each; slots that no parameter names come last.
+fn names(renamed: &Renamed) -> String {
+    let all = renamed.parameters.iter().chain(renamed.other_slots());
+    all.map(|(left, right)| format!("  {} is called {}\n", title(left), title(right))).collect()
 }
 
 /// Equal neighbours of a sorted list as one, with their number.
@@ -224,6 +247,7 @@ fn to_json(comparison: &Comparison, options: &Options) -> Value {
     let difference = &comparison.difference;
     let mut out = json!({
         "left": comparison.names[0], "right": comparison.names[1], "equal": difference.is_empty(),
+        "renamed": { "slots": difference.renamed.slots, "parameters": difference.renamed.parameters },
         "slots": difference.slots.iter().map(slot).collect::<Vec<_>>(),
         "parameters": [comparison.parameters.0, comparison.parameters.1],
         "flops": [comparison.flops.0, comparison.flops.1], "length": options.length,
