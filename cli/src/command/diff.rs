@@ -36,7 +36,7 @@ values for one halting rule than for another) is its own doing, as long as the s
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = CODES)]
 pub(crate) struct Options {
-    /// The first spec: `file.rt`, or `file.rt:variant`
+    /// The first spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
     a: String,
     /// The second spec
     b: String,
@@ -76,10 +76,12 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(slot: &str, difference: &Difference, a: &Spec, b: &Spec) -> Self {
+    fn new(slot: &str, difference: &Difference, specs: [Option<&Spec>; 2]) -> Self {
         let path: Vec<&str> = slot.split('.').collect();
+        let rest = specs.map(|spec| spec.map(|spec| without(&spec.root, &path)));
+        let same_specs = matches!(&rest, [Some(a), Some(b)] if a.same(b));
         let outside = difference.outside(slot).into_iter().map(|name| title(name).to_owned()).collect();
-        Self { slot: slot.to_owned(), outside, same_specs: without(&a.root, &path).same(&without(&b.root, &path)) }
+        Self { slot: slot.to_owned(), outside, same_specs }
     }
 
     fn holds(&self) -> bool {
@@ -104,7 +106,9 @@ fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
     }
     let mut names = BTreeSet::new();
     for model in models {
-        collect(&model.spec.root, &mut names);
+        if let Some(spec) = model.definition.spec() {
+            collect(&spec.root, &mut names);
+        }
         let labels = model.graph.walk(MAIN).into_iter().map(|n| model.graph.node(n).label.as_str());
         names.extend(labels.flat_map(|label| label.split('.')).filter(|part| !part.is_empty()));
     }
@@ -133,7 +137,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let task = catalog_of(options.task.as_deref())?;
     let compile = |text: &str| -> Result<Compiled, Failure> {
         let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
-        Compiled::new(checked.spec, &task)
+        Compiled::new(checked.definition, &task)
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);
     if let Some(slot) = &options.only {
@@ -142,7 +146,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let sizes = Sizes::row(options.length);
     let difference = diff(&plain(&a), &plain(&b), &sizes);
     let comparison = Comparison {
-        verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, &a.spec, &b.spec)),
+        verdict: options
+            .only
+            .as_ref()
+            .map(|slot| Verdict::new(slot, &difference, [&a, &b].map(|model| model.definition.spec()))),
         difference,
         parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
         flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
