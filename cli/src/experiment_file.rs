@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rtc_compiler::check::{Override, names};
+use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
 use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, TaskSettings, Written};
 
@@ -13,6 +13,16 @@ use crate::spec_file::{SpecArg, read_text};
 
 /// A folder of this name lies inside of the one with the specs.
 const EXPERIMENTS: &str = "experiments";
+
+/// An experiment as it is for a model.
+pub(crate) struct ForModel {
+    /// The experiment.
+    pub(crate) experiment: Experiment,
+    /// Its edits of the spec.
+    pub(crate) edits: Vec<Override>,
+    /// What the user should know of it.
+    pub(crate) note: Option<String>,
+}
 
 /// Whether programs of experiments may run.
 #[derive(Args)]
@@ -84,6 +94,15 @@ impl Opened {
 
     /// The spec of this name, with or without its ending, and with a variant or not. The error is a sentence.
     fn spec_named(&self, text: &str) -> Result<SpecArg, String> {
+        if text.ends_with(".rtir") {
+            let graph = self.folders.iter().map(|folder| folder.join(text)).find(|file| file.is_file());
+            return graph.map(|file| SpecArg::parse(&file.display().to_string())).ok_or_else(|| {
+                format!(
+                    "there is no graph `{text}`{}",
+                    if self.folders.is_empty() { "" } else { " beside the experiment" }
+                )
+            });
+        }
         let (name, target) = match text.split_once(".rt") {
             Some((name, target)) => (name, target),
             None => text.split_once(':').map_or((text, ""), |(name, _)| text.split_at(name.len())),
@@ -112,15 +131,31 @@ impl Opened {
         let compared = self.file.compare().iter().filter_map(|entry| self.spec_of(entry).ok());
         let sources = beside.map(|file| SpecArg::parse(&file.display().to_string())).chain(compared);
         for arg in sources.chain(trained.cloned()) {
-            known.extend(arg.source().iter().flat_map(names));
+            known.extend(arg.models());
         }
         known.sort();
         known.dedup();
         Ok(self.file.check_models(&known.iter().map(String::as_str).collect::<Vec<_>>())?)
     }
 
+    /// The experiment for a model with its edits of the spec. A graph has no settings: it is what it is in every experiment, and the
+    /// edits that are left out are named.
+    pub(crate) fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, Failure> {
+        let experiment = self.file.resolve(Some(model), with)?;
+        if !arg.is_graph() || experiment.set.is_empty() {
+            let edits = self.overrides(model, &experiment);
+            return Ok(ForModel { experiment, edits, note: None });
+        }
+        let left_out = experiment.set.join(", ");
+        let note = format!(
+            "{} is a graph, which has no settings: the edits of the experiment are left out ({left_out})",
+            arg.name()
+        );
+        Ok(ForModel { experiment: Experiment { set: vec![], ..experiment }, edits: vec![], note: Some(note) })
+    }
+
     /// The edits of a resolved experiment with their places in the file, for reports of mistakes in them.
-    pub(crate) fn overrides(&self, model: &str, experiment: &Experiment) -> Vec<Override> {
+    fn overrides(&self, model: &str, experiment: &Experiment) -> Vec<Override> {
         self.placed(&experiment.set, self.file.written(model, &experiment.set))
     }
 

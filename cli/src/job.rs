@@ -10,7 +10,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use rtc_compiler::pipeline::memory::Fitted;
-use rtc_compiler::spec;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind};
@@ -82,9 +81,10 @@ impl Job {
     /// A run of a model in its experiment.
     pub(crate) fn new(compiled: Arc<Compiled>, experiment: Experiment, seed: u64, memory: Option<u64>) -> Self {
         let info = RunInfo {
-            model: compiled.spec.name.clone(),
+            model: compiled.name().to_owned(),
             seed,
             spec_hash: compiled.spec_hash(),
+            written: compiled.definition.written(),
             graph_hash: compiled.graph_hash(),
             data_hash: None,
             splits: BTreeMap::new(),
@@ -118,7 +118,7 @@ impl Job {
     /// The table of a run that is finished. A folder that holds another run is refused.
     pub(crate) fn finished(&self, path: &Path) -> Result<Option<Table>, Failure> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, &spec::text(&self.compiled.spec), &self.experiment, &self.info)?;
+        saved.same(path, &self.compiled.definition.text(), &self.experiment, &self.info)?;
         Ok(saved.results)
     }
 
@@ -161,7 +161,7 @@ impl Job {
         }
         let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
         let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
-        let text = spec::text(&self.compiled.spec);
+        let text = self.compiled.definition.text();
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &text, &self.experiment, info)?
         } else {

@@ -14,7 +14,6 @@ use rtc_compiler::pipeline::{
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::Catalog;
-use rtc_compiler::spec::{self, Spec};
 use rtc_runtime::cuda;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::examine::Examined;
@@ -22,6 +21,7 @@ use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::model::{Backend, Model, ModelOn};
 use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 
+use crate::definition::Definition;
 use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
@@ -45,10 +45,11 @@ pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
     Ok(catalog(task, &options))
 }
 
-/// A spec with its forward graph.
+/// A model with its forward graph.
 #[derive(Debug)]
 pub(crate) struct Compiled {
-    pub(crate) spec: Spec,
+    /// What the user named.
+    pub(crate) definition: Definition,
     /// What is known of the task.
     pub(crate) binding: Binding,
     /// The forward graph as lowered: its hash is the model's identity, which no optimisation changes.
@@ -56,16 +57,20 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
-    /// Lowers a spec for a task.
-    pub(crate) fn new(spec: Spec, task: &Catalog) -> Result<Self, Failure> {
-        let binding = Binding::from(task);
-        let graph = pipeline::forward(&spec, &binding)?;
-        Ok(Self { spec, binding, graph })
+    /// Makes the forward graph for a task.
+    pub(crate) fn new(definition: Definition, task: &Catalog) -> Result<Self, Failure> {
+        let graph = definition.forward(task)?;
+        Ok(Self { definition, binding: Binding::from(task), graph })
     }
 
-    /// Hash of the normalised spec.
+    /// The name of the model.
+    pub(crate) fn name(&self) -> &str {
+        self.definition.name()
+    }
+
+    /// Hash of the normalised spec, or of the graph in its place.
     pub(crate) fn spec_hash(&self) -> String {
-        spec::hash(&self.spec)
+        self.definition.hash()
     }
 
     /// Hash of the forward graph.
@@ -103,7 +108,7 @@ impl Compiled {
     pub(crate) fn summary(&self) -> String {
         format!(
             "{}: {} parameters, {} nodes, spec {}, graph {}",
-            self.spec.name,
+            self.name(),
             self.parameters(),
             self.graph.walk(MAIN).len(),
             short(&self.spec_hash()),
@@ -114,7 +119,7 @@ impl Compiled {
     /// The plans of training and inference for the batches of `work` within `limit` bytes.
     pub(crate) fn fit(&self, work: &Work, limit: Option<u64>) -> Result<Fitted, Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
-        let fitted = plans_within(&self.spec, &self.binding, work, limit)?;
+        let fitted = plans_within(&self.graph, &self.binding, work, limit)?;
         memory::fits(&fitted, limit)?;
         Ok(fitted)
     }
@@ -122,7 +127,7 @@ impl Compiled {
     /// The plans of training and inference without a limit.
     pub(crate) fn plans(&self) -> Result<(Plan, Plan), Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
-        Ok(pipeline::plans(&self.spec, &self.binding)?)
+        Ok(pipeline::plans(&self.graph, &self.binding)?)
     }
 
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
@@ -139,7 +144,7 @@ impl Compiled {
         mut model: ModelOn<B>,
         how: &Computing,
     ) -> Result<AnyModel, Failure> {
-        let name = &self.spec.name;
+        let name = self.name();
         if how.depth.is_some() && !model.takes_depth() {
             let message = format!("`--depth` is for models with `depth: given`; the steps of {name} are its own");
             return Err(Failure::Usage(message));

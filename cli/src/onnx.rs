@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use rtc_compiler::spec;
 use rtc_export::onnx::{About, onnx};
 use rtc_runtime::checkpoint::{Disk, FileSystem};
 use rtc_runtime::exec::Inference;
@@ -28,7 +27,7 @@ fn about(trained: &Trained) -> About {
         ("vocabulary", list(trained.task.vocabulary(&trained.options))),
         ("classes", list(trained.task.classes(&trained.options))),
         ("updates", trained.state.progress.updates.to_string()),
-        ("spec_hash", spec::hash(&trained.spec)),
+        ("spec_hash", trained.definition.hash()),
     ];
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),

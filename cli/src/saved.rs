@@ -13,15 +13,16 @@ use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, program};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, Written, program};
 use rtc_runtime::task::{
     Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, load, open_task,
 };
 use rtc_runtime::train::Measurement;
 
 use crate::choice::choice;
+use crate::definition::{Definition, Facts};
 use crate::device::DeviceOptions;
-use crate::experiment_file::{Opened, check_program};
+use crate::experiment_file::{ForModel, Opened, check_program};
 use crate::failure::Failure;
 use crate::job::CODE;
 use crate::model::{AnyModel, Compiled, Computing, catalog};
@@ -92,7 +93,8 @@ pub(crate) struct Trained {
     pub(crate) path: PathBuf,
     /// The name of the model.
     pub(crate) name: String,
-    pub(crate) spec: Spec,
+    /// What it was made of.
+    pub(crate) definition: Definition,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
     /// What the run says of itself.
@@ -125,11 +127,11 @@ impl Trained {
         let how = Computing { device, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
-        let Compiled { spec, .. } = compiled;
+        let Compiled { definition, .. } = compiled;
         Ok(Self {
             path,
-            name: spec.name.clone(),
-            spec,
+            name: definition.name().to_owned(),
+            definition,
             experiment,
             info,
             inference,
@@ -189,7 +191,9 @@ impl Trained {
     /// The names of the positions of a row.
     pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
         let mut positions = self.names(tokens);
-        if self.spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end") {
+        let of_spec =
+            |spec: &Spec| spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end");
+        if self.definition.spec().map_or_else(|| self.facts().is_framed(), of_spec) {
             positions.insert(0, "START".to_owned());
             positions.push("END".to_owned());
         }
@@ -223,14 +227,20 @@ impl Trained {
         Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
     }
 
+    /// What its forward graph tells.
+    fn facts(&self) -> Facts<'_> {
+        Facts(self.model.forward_graph())
+    }
+
     /// Whether it ends in a recursion.
     pub(crate) fn folds(&self) -> bool {
-        self.spec.root.child("recurse").is_some()
+        let of_spec = |spec: &Spec| spec.root.child("recurse").is_some();
+        self.definition.spec().map_or_else(|| self.facts().folds(), of_spec)
     }
 
     /// Whether a recurrence of it halts.
     pub(crate) fn halts(&self) -> bool {
-        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
+        self.facts().halts()
     }
 }
 
@@ -264,10 +274,10 @@ impl SavedModel {
         let name = options.run.to_string_lossy();
         let arg = SpecArg::parse(&name);
         let model = arg.model_name()?;
-        let experiment = opened.file.resolve(Some(&model), &[])?;
+        let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &model, &[])?;
         let facts = catalog_in(&experiment)?;
-        let checked = arg.check_edited(&opened.overrides(&model, &experiment), &facts)?;
-        let compiled = Compiled::new(checked.spec, &facts)?;
+        let checked = arg.check_edited(&edits, &facts)?;
+        let compiled = Compiled::new(checked.definition, &facts)?;
         let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let checkpoint = others(options, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
@@ -329,18 +339,32 @@ fn find(run: &Path) -> Result<PathBuf, Failure> {
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
 pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, Failure> {
-    let file = path.join(SavedRun::SPEC);
-    let source = Source::new(file.display().to_string(), run.spec.as_str());
-    let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], task);
-    let spec = spec.ok_or_else(|| refused(path, &no_spec(run, &problems, &sources)))?;
-    let compiled = Compiled::new(spec, task)?;
+    let file = run.info.written.file();
+    let compiled = Compiled::new(definition(path, run, task)?, task).map_err(|failure| match failure {
+        Failure::NoSpec(why) => refused(path, &format!("{why}: {}", cure(run))),
+        failure => failure,
+    })?;
     if compiled.spec_hash() != run.info.spec_hash {
-        return Err(refused(path, &format!("its spec.rt was changed after the training: {}", cure(run))));
+        return Err(refused(path, &format!("its {file} was changed after the training: {}", cure(run))));
     }
     if compiled.graph_hash() != run.info.graph_hash {
-        return Err(refused(path, &format!("this version of rtc builds another graph from its spec: {}", cure(run))));
+        return Err(refused(path, &format!("this version of rtc builds another graph from its {file}: {}", cure(run))));
     }
     Ok(compiled)
+}
+
+/// What a run was made of.
+fn definition(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Definition, Failure> {
+    let file = path.join(run.info.written.file());
+    match run.info.written {
+        Written::Spec => {
+            let source = Source::new(file.display().to_string(), run.spec.as_str());
+            let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], task);
+            spec.map(Definition::Spec).ok_or_else(|| refused(path, &no_spec(run, &problems, &sources)))
+        }
+        Written::Graph => Definition::graph(&run.spec, run.info.written.file())
+            .map_err(|failure| refused(path, &format!("{failure}: {}", cure(run)))),
+    }
 }
 
 /// Why the spec of a run is none any more: the first error in it.
@@ -351,14 +375,14 @@ fn no_spec(run: &SavedRun, problems: &Problems, sources: &Sources) -> String {
         let line = place.map_or_else(String::new, |line| format!("line {line}, "));
         format!(" ({line}{}: {})", found.kind.code(), found.message)
     });
-    format!("this version of rtc finds an error in its {}{what}: {}", SavedRun::SPEC, cure(run))
+    format!("this version of rtc finds an error in its {}{what}: {}", run.info.written.file(), cure(run))
 }
 
 /// How a run can be read again whose spec does not give its model.
 fn cure(run: &SavedRun) -> String {
     let versions = &run.info.versions;
     if versions.get("code").map(String::as_str) == Some(CODE) {
-        return format!("put back the {} of the training, or train again", SavedRun::SPEC);
+        return format!("put back the {} of the training, or train again", run.info.written.file());
     }
     let (trained, own) = (program(versions), crate::job::program());
     format!("it was trained by {trained}, and this is {own}; use that one, or train again")

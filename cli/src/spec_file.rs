@@ -1,5 +1,5 @@
 //! Specs on the command line: `file.rt` or `file.rt:variant`, or the name of one that is part of the program, as `gut`
-//! or `gut:no_gate`; read, checked, with their problems printed.
+//! or `gut:no_gate`, or a graph in the place of a spec, `file.rtir`; read, checked, with their problems printed.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -12,6 +12,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 
+use crate::definition::Definition;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
 
@@ -44,7 +45,10 @@ const BUILT_IN: &[(&str, &str)] = &[
 /// Files that these use: they define masks and biases, and no model.
 const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../specs/lib/masks.rt"))];
 
-/// A spec as the user named it.
+/// The ending of files with graphs.
+const GRAPH: &str = ".rtir";
+
+/// A spec as the user named it, or a graph in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SpecArg {
     pub(crate) file: PathBuf,
@@ -67,7 +71,7 @@ impl SpecArg {
         }
         let cuts = || text.match_indices(':').map(|(at, _)| (&text[..at], &text[at + 1..]));
         let found = cuts().find(|(file, _)| Path::new(file).is_file());
-        match found.or_else(|| cuts().find(|(file, _)| file.ends_with(".rt"))) {
+        match found.or_else(|| cuts().find(|(file, _)| file.ends_with(".rt") || file.ends_with(GRAPH))) {
             Some((file, target)) => disk(file, Some(target)),
             None => Self::built_in(text).unwrap_or_else(|| disk(text, None)),
         }
@@ -88,6 +92,11 @@ impl SpecArg {
     /// The names of all models and variants of the specs that are part of the program.
     pub(crate) fn built_in_models() -> Vec<String> {
         BUILT_IN.iter().flat_map(|(file, text)| names(&Source::new(*file, *text))).collect()
+    }
+
+    /// Whether it is a graph.
+    pub(crate) fn is_graph(&self) -> bool {
+        !self.built_in && self.name().ends_with(GRAPH)
     }
 
     /// The name of the file as reports show it.
@@ -115,8 +124,28 @@ impl SpecArg {
 
     /// The name of the model or variant, which is known before the spec is edited and checked.
     pub(crate) fn model_name(&self) -> Result<String, Failure> {
+        if self.is_graph() {
+            return Ok(self.graph()?.name().to_owned());
+        }
         let (name, problems, sources) = resolve_name(&self.loader(), self.source()?, self.target.as_deref());
         name.ok_or_else(|| Failure::Spec(Box::new((problems, sources))))
+    }
+
+    /// The names of all models and variants of the file; none of one that can't be read.
+    pub(crate) fn models(&self) -> Vec<String> {
+        match self.is_graph() {
+            true => self.model_name().into_iter().collect(),
+            false => self.source().iter().flat_map(names).collect(),
+        }
+    }
+
+    /// The graph.
+    fn graph(&self) -> Result<Definition, Failure> {
+        let file = self.name();
+        match &self.target {
+            Some(target) => Err(Failure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
+            None => Definition::graph(&read_spec(&self.file)?, &file),
+        }
     }
 
     /// Checks the spec and prints its warnings; its errors are the failure.
@@ -133,12 +162,33 @@ impl SpecArg {
 
     /// As `check_silently`, with edits that know where they stand.
     pub(crate) fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<Checked, Failure> {
+        if self.is_graph() {
+            let graph = self.checked_graph(edits.is_empty())?;
+            graph.definition.forward(catalog)?;
+            return Ok(graph);
+        }
         Checked::of(check_edited(&self.loader(), self.source()?, self.target.as_deref(), edits, catalog))
     }
 
     /// As `check_silently`, without the proof that a model which promises to see only the past does.
     pub(crate) fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<Checked, Failure> {
+        if self.is_graph() {
+            return self.checked_graph(sets.is_empty());
+        }
         Checked::of(check_form(&self.loader(), self.source()?, self.target.as_deref(), sets, catalog))
+    }
+
+    /// The graph, which can't be edited: the settings that a path names are those of a spec.
+    fn checked_graph(&self, is_unedited: bool) -> Result<Checked, Failure> {
+        let definition = self.graph()?;
+        if !is_unedited {
+            return Err(Failure::Usage(format!(
+                "{} is a graph, and a graph has no settings that `--set`, or `set` of an experiment, could edit: edit the \
+                 spec that it was made from",
+                self.name()
+            )));
+        }
+        Ok(Checked { definition, problems: Problems::default(), sources: Sources::default() })
     }
 }
 
@@ -147,10 +197,10 @@ fn built_in_text(file: &str) -> Option<&'static str> {
     BUILT_IN.iter().chain(LIBRARY).find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
-/// A spec without errors.
+/// A spec or a graph without errors.
 #[derive(Debug)]
 pub(crate) struct Checked {
-    pub(crate) spec: Spec,
+    pub(crate) definition: Definition,
     /// Its warnings.
     pub(crate) problems: Problems,
     /// The texts that it was made of.
@@ -160,7 +210,7 @@ pub(crate) struct Checked {
 impl Checked {
     fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, Failure> {
         match spec {
-            Some(spec) => Ok(Self { spec, problems, sources }),
+            Some(spec) => Ok(Self { definition: Definition::Spec(spec), problems, sources }),
             None => Err(Failure::Spec(Box::new((problems, sources)))),
         }
     }

@@ -17,13 +17,14 @@ type Span = (usize, usize);
 
 /// The trees of an example, of both sides of a pair; nothing for a model that ends in no recursion.
 pub(crate) fn trees(trained: &Trained, example: &Example, searches: &[ParseTrees]) -> Vec<Tree> {
-    let Some(fold) = trained.spec.root.child("recurse") else { return vec![] };
+    let fold = trained.definition.spec().and_then(|spec| spec.root.child("recurse"));
     let sides = std::iter::once(&example.tokens).chain(&example.second);
     let one = |(row, tokens): (usize, &Vec<u32>)| {
         let found: Vec<&ParseTrees> = searches.iter().filter(|search| search.row == row).collect();
         let mut trees: Vec<Tree> = found.iter().map(|search| searched(search)).collect();
         if trees.is_empty() {
-            trees.push(given(fold, trained.positions(tokens).len(), trained.inference));
+            let leaves = trained.positions(tokens).len();
+            trees.extend(fold.map(|fold| given(fold, leaves, trained.inference)));
         }
         for tree in &mut trees {
             tree.positions = trained.positions(tokens);

@@ -348,6 +348,84 @@ fn a_defined_gate_changes_only_the_gate() {
     place.rtc(&["diff", "own.rt:tiny", "own.rt:further", "--only", "gate"]).code(1);
 }
 
+/// The same layers under other names: in the model, in a loop of one step, from definitions, with other bindings.
+const RENAMED: &str = "\
+def ours(x) {
+    hidden: int
+    up = linear(norm(x)) { to: hidden }
+    down = linear(gelu(up))
+    out dropout(down, 0.1) + x
+}
+
+def theirs(y) {
+    wide: int
+    open = linear(norm(y)) { to: wide }
+    shut = linear(gelu(open))
+    out dropout(shut, 0.1) + y
+}
+
+model plain {
+    embed { width: 16 }
+    attend self { heads: 2, mask: j <= i }
+    ours { hidden: 32 }
+    ours { hidden: 32 }
+    readout mean
+}
+
+model other {
+    embed { width: 16 }
+    attend self { heads: 2, mask: j <= i }
+    theirs { wide: 32 }
+    theirs { wide: 32 }
+    readout mean
+}
+
+model wrapped {
+    embed { width: 16 }
+    recur depthwise {
+        depth: 1
+        attend self { heads: 2, mask: j <= i + step }
+        theirs { wide: 32 }
+        theirs { wide: 32 }
+    }
+    readout mean
+}
+
+variant more_heads of wrapped { self.heads: 4 }
+variant twice of wrapped { depthwise.depth: 2 }
+";
+
+/// What has another name or stands in a loop of one step computes the same; what differs besides is told alone.
+#[test]
+fn diff_sees_through_names_and_loops_of_one_step() {
+    let place = Place::new();
+    place.write("r.rt", RENAMED);
+    for (a, b, line) in [
+        ("plain", "other", "  ours.up.weight is called theirs.open.weight\n"),
+        ("plain", "wrapped", "  ours_2.down.bias is called depthwise.theirs_2.shut.bias\n"),
+        ("wrapped", "other", "  depthwise.self.query.weight is called self.query.weight\n"),
+    ] {
+        let (a, b) = (format!("r.rt:{a}"), format!("r.rt:{b}"));
+        let found = place.rtc(&["diff", &a, &b, "--only", "embed"]);
+        let first = format!("the graphs compute the same; names of {a} and {b} differ:\n");
+        assert!(found.code(0).stdout.starts_with(&first), "{}", found.stdout);
+        assert!(found.stdout.contains(line), "{}", found.stdout);
+        let json = place.rtc(&["diff", &a, &b, "--json"]).code(0).json();
+        assert_eq!((json["equal"].as_bool(), json["slots"].as_array().map(Vec::len)), (Some(true), Some(0)));
+        assert!(json["renamed"]["parameters"].as_array().is_some_and(|names| names.len() >= 8), "{json}");
+    }
+    let args = ["diff", "r.rt:plain", "r.rt:more_heads"];
+    let heads = place.rtc(&[&args[..], &["--json"]].concat()).code(0).json();
+    let slots: Vec<_> = heads["slots"].as_array().expect("slots").iter().map(|slot| slot["slot"].clone()).collect();
+    assert_eq!(slots, ["depthwise.self"], "{heads}");
+    assert!(heads["renamed"]["parameters"].as_array().is_some_and(|names| names.len() == 18), "{heads}");
+    place.rtc(&[&args[..], &["--only", "self"]].concat()).code(0);
+    place.rtc(&[&args[..], &["--only", "theirs"]].concat()).code(1).says("outside `theirs`: `depthwise.self`");
+    let twice = place.rtc(&["diff", "r.rt:plain", "r.rt:twice", "--only", "depthwise"]);
+    assert!(twice.code(0).stdout.contains("\n  + recur {bound: 2}"), "{}", twice.stdout);
+    assert!(twice.stdout.contains("  ours.up.weight is called depthwise.theirs.open.weight\n"), "{}", twice.stdout);
+}
+
 #[test]
 fn tasks_are_listed_described_and_sampled() {
     let place = Place::new();

@@ -1,6 +1,7 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
 pub mod cost;
+pub mod given;
 pub mod memory;
 
 use crate::ir::graph::{Graph, InvalidNode};
@@ -10,12 +11,35 @@ use crate::pass;
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
 
+/// What has a forward graph.
+pub trait Forward {
+    /// The forward graph for a task.
+    ///
+    /// # Errors
+    /// See [`lower`].
+    fn forward(&self, binding: &Binding) -> Result<Graph, InvalidNode>;
+}
+
+/// A spec is lowered.
+impl Forward for Spec {
+    fn forward(&self, binding: &Binding) -> Result<Graph, InvalidNode> {
+        lower(self, binding)
+    }
+}
+
+/// A forward graph is its own; the task was known when it was made.
+impl Forward for Graph {
+    fn forward(&self, _: &Binding) -> Result<Graph, InvalidNode> {
+        Ok(self.clone())
+    }
+}
+
 /// The differentiated graph before optimisation: loss and gradients of all parameters.
 ///
 /// # Errors
 /// See [`lower`] and [`pass::grad::run`].
-pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = lower(spec, binding)?;
+pub fn differentiated<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
+    let mut graph = model.forward(binding)?;
     attach_loss(&mut graph, binding)?;
     pass::grad::run(&mut graph)?;
     pass::dce::run(&mut graph);
@@ -26,8 +50,8 @@ pub fn differentiated(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNo
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = optimised(spec, binding)?;
+pub fn training<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
+    let mut graph = optimised(model, binding)?;
     pass::finish(&mut graph);
     Ok(graph)
 }
@@ -36,8 +60,8 @@ pub fn training(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = lower(spec, binding)?;
+pub fn optimised<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
+    let mut graph = model.forward(binding)?;
     attach_loss(&mut graph, binding)?;
     pass::optimise(&mut graph);
     pass::grad::run(&mut graph)?;
@@ -45,25 +69,21 @@ pub fn optimised(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
     Ok(graph)
 }
 
-/// The forward graph without the losses that a spec makes of labels.
-///
-/// # Errors
-/// See [`lower`].
-pub fn answers(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = lower(spec, binding)?;
+/// A forward graph without the losses that its model makes of labels.
+pub fn unlabelled(mut graph: Graph) -> Graph {
     if graph.output("answered").is_some() {
         forget_labels(&mut graph);
         pass::dce::run(&mut graph);
     }
-    Ok(graph)
+    graph
 }
 
 /// The optimised graph of a forward pass without dropout.
 ///
 /// # Errors
 /// See [`lower`].
-pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = answers(spec, binding)?;
+pub fn inference<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
+    let mut graph = unlabelled(model.forward(binding)?);
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
     Ok(graph)
@@ -73,8 +93,8 @@ pub fn inference(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
 ///
 /// # Errors
 /// See [`differentiated`].
-pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, InvalidNode> {
-    let mut graph = lower(spec, binding)?;
+pub fn slopes<M: Forward>(model: &M, binding: &Binding) -> Result<Plan, InvalidNode> {
+    let mut graph = model.forward(binding)?;
     pass::inference::run(&mut graph);
     attach_loss(&mut graph, binding)?;
     pass::optimise(&mut graph);
@@ -88,6 +108,6 @@ pub fn slopes(spec: &Spec, binding: &Binding) -> Result<Plan, InvalidNode> {
 ///
 /// # Errors
 /// See [`training`] and [`inference`].
-pub fn plans(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), InvalidNode> {
-    Ok((plan(training(spec, binding)?), plan(inference(spec, binding)?)))
+pub fn plans<M: Forward>(model: &M, binding: &Binding) -> Result<(Plan, Plan), InvalidNode> {
+    Ok((plan(training(model, binding)?), plan(inference(model, binding)?)))
 }

@@ -113,9 +113,9 @@ pub(crate) fn score(row: &ResultRow) -> Option<Score> {
 pub struct Model {
     /// Its name; different models of a report have different ones.
     pub name: String,
-    /// The checked spec.
-    pub spec: Spec,
-    /// The complete spec as text.
+    /// The checked spec; a model that was given as a graph has none.
+    pub spec: Option<Spec>,
+    /// The complete spec as text, or the graph.
     pub text: String,
     /// Chosen inputs.
     pub traces: Vec<Trace>,

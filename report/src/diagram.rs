@@ -27,9 +27,9 @@ const AFTER: &[&str] = &["gate", "update"];
 /// Fields that say how a layer is trained or what follows from others; the pointer finds them.
 const MINOR: &[&str] = &["dropout", "attention_dropout", "init", "std", "activation", "head_width", "copies"];
 
-/// The picture of a model's structure.
-pub(crate) fn structure(model: &Model) -> Picture {
-    let root = &model.spec.root;
+/// The picture of a model's structure, where there is a spec of it.
+pub(crate) fn structure(model: &Model) -> Option<Picture> {
+    let root = &model.spec.as_ref()?.root;
     let width = natural_width(root).max(width_of(&model.name, 14.5) + 2.0 * MARGIN);
     let title = format!("Structure of {}", model.name);
     let mut svg = Svg::default();
@@ -42,7 +42,8 @@ pub(crate) fn structure(model: &Model) -> Picture {
         }
         top += draw(&mut svg, block, (MARGIN, top), width);
     }
-    Picture::new(&format!("structure-{}", model.name), &title, (width + 2.0 * MARGIN, top + MARGIN), svg)
+    let size = (width + 2.0 * MARGIN, top + MARGIN);
+    Some(Picture::new(&format!("structure-{}", model.name), &title, size, svg))
 }
 
 /// The layers of the states, in order.

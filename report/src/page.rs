@@ -156,12 +156,17 @@ fn all(class: &str, pictures: &[Picture], out: &mut String) {
 /// A model: structure and spec side by side, then how it halts and folds, and what its states and answers are made of.
 fn describe(model: &Model, out: &mut String) {
     *out += &format!("<h3>{}</h3>\n", escape(&model.name));
-    if !model.spec.doc.is_empty() {
-        *out += &format!("<p class=\"sub\">{}</p>\n", escape(&model.spec.doc));
+    let doc = model.spec.as_ref().map_or("", |spec| &spec.doc);
+    if !doc.is_empty() {
+        *out += &format!("<p class=\"sub\">{}</p>\n", escape(doc));
     }
+    let (figure, kind, open) = match diagram::structure(model) {
+        Some(structure) => (format!("<figure>\n{}</figure>\n", structure.inline()), "Spec", " open=\"open\""),
+        // A graph is long: it opens on demand.
+        None => (String::new(), "Graph", ""),
+    };
     *out += &format!(
-        "<div class=\"grid-of\">\n<figure>\n{}</figure>\n<details open=\"open\"><summary>Spec</summary>\n<pre>{}</pre></details>\n</div>\n",
-        diagram::structure(model).inline(),
+        "<div class=\"grid-of\">\n{figure}<details{open}><summary>{kind}</summary>\n<pre>{}</pre></details>\n</div>\n",
         highlight::html(&model.text)
     );
     told("row", &heatmaps(model), HALTING, out);

@@ -24,7 +24,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
     let mut all = curves(report);
     all.extend(by_length(report));
     for model in &report.models {
-        all.push(diagram::structure(model));
+        all.extend(diagram::structure(model));
         all.extend(heatmap::heatmaps(model));
         all.extend(tree::trees(model));
         all.extend(steps::by_step(model));

@@ -58,7 +58,7 @@ fn model(name: &str) -> Model {
     Model {
         name: name.to_owned(),
         text: text(&spec),
-        spec,
+        spec: Some(spec),
         traces: vec![trace],
         clouds: vec![],
         saliency: None,
@@ -261,7 +261,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
     hostile.lengths[0].split = HOSTILE.to_owned();
     let mut model = model(HOSTILE);
     model.text += HOSTILE;
-    model.spec.doc = HOSTILE.to_owned();
+    model.spec.iter_mut().for_each(|spec| spec.doc = HOSTILE.to_owned());
     model.traces[0].panels[0].positions[0] = HOSTILE.to_owned();
     model.traces[0].panels[0].place = HOSTILE.to_owned();
     model.traces[0].trees[0].place = HOSTILE.to_owned();

@@ -25,7 +25,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("pass", &["ir"]),
     ("plan", &["expr", "ir"]),
     ("lower", &["define", "diag", "expr", "feature", "ir", "schema", "spec"]),
-    ("pipeline", &["ir", "lower", "pass", "plan", "spec"]),
+    ("pipeline", &["causality", "ir", "lower", "pass", "plan", "schema", "source", "spec"]),
 ];
 
 /// The places that may name a library; everything else goes through them.

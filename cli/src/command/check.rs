@@ -25,7 +25,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Specs: `file.rt`, or `file.rt:variant`
+    /// Specs: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
     #[arg(required = true, value_name = "SPEC")]
     specs: Vec<String>,
     /// Edit the model before it is checked, as in `depthwise.depth=20`; a file without a variant then means its own model
@@ -82,14 +82,16 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, Failure> {
     let source = arg.source()?;
     // A file may hold masks and blocks alone, but in an empty one the model is missing.
-    if arg.target.is_none() && sets.is_empty() && !source.text.trim().is_empty() {
+    if arg.target.is_none() && sets.is_empty() && !arg.is_graph() && !source.text.trim().is_empty() {
         let (specs, problems, sources) = check_all(&arg.loader(), source, catalog);
         return Ok(FileReport { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
     }
     match arg.check_silently(sets, catalog) {
-        Ok(checked) => {
-            Ok(FileReport { models: vec![checked.spec.name], problems: checked.problems, sources: checked.sources })
-        }
+        Ok(checked) => Ok(FileReport {
+            models: vec![checked.definition.name().to_owned()],
+            problems: checked.problems,
+            sources: checked.sources,
+        }),
         Err(Failure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
         Err(failure) => Err(failure),
     }

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use rtc_compiler::ir::{export, text};
 use rtc_compiler::pipeline::memory::{Need, Work, plans_within};
 use rtc_compiler::plan::memory::BatchShape;
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
 
 use crate::failure::{Exit, Failure, Outcome};
@@ -30,7 +31,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The spec: `file.rt`, or `file.rt:variant`
+    /// The spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
     spec: String,
     /// What to print
     #[arg(long, value_enum, default_value_t = Stage::Graph, value_name = "STAGE")]
@@ -110,7 +111,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         Some(_) => arg.check_form(&options.set, &task)?,
         None => arg.check(&options.set, &task, terminal)?,
     };
-    let compiled = Compiled::new(checked.spec, &task)?;
+    // What was refused is not refused again.
+    let facts = Catalog { next_token: task.next_token && refused.is_none(), ..task };
+    let compiled = Compiled::new(checked.definition, &facts)?;
     let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };
     match &options.output {
         None => terminal.result(&text)?,
@@ -130,7 +133,7 @@ const BATCH: (u32, u32) = (32, 100);
 fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
     let (rows, length) = (options.batch.unwrap_or(BATCH.0), options.length.unwrap_or(BATCH.1));
     let work = Work { training: BatchShape::even(rows as usize, length as usize), evaluation: None, fixed_bytes: 0 };
-    let fitted = plans_within(&compiled.spec, &compiled.binding, &work, options.memory)?;
+    let fitted = plans_within(&compiled.graph, &compiled.binding, &work, options.memory)?;
     if let Some(limit) = options.memory.filter(|_| !fitted.fits) {
         return Err(Failure::Memory(format!(
             "a training step of {rows} rows of {length} tokens within {} is not possible: the least is {}",
@@ -161,17 +164,17 @@ fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
 }
 
 fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
-    let Compiled { spec, binding, graph } = compiled;
+    let Compiled { definition, binding, graph: lowered } = compiled;
     let optimised =
-        || if options.inference { pipeline::inference(spec, binding) } else { pipeline::training(spec, binding) };
+        || if options.inference { pipeline::inference(lowered, binding) } else { pipeline::training(lowered, binding) };
     let graph = match options.inference {
-        true => &pipeline::inference(spec, binding)?,
-        false => graph,
+        true => &pipeline::inference(lowered, binding)?,
+        false => lowered,
     };
     Ok(match options.emit {
-        Stage::Spec => spec::text(spec),
+        Stage::Spec => spec::text(definition.need_spec("spec to print")?),
         Stage::Graph => text::print(graph),
-        Stage::Grad => text::print(&pipeline::differentiated(spec, binding)?),
+        Stage::Grad => text::print(&pipeline::differentiated(lowered, binding)?),
         Stage::Optimised => text::print(&optimised()?),
         Stage::Causality => causality::text(graph, "logits"),
         Stage::Plan => plan::text(&plan::plan(optimised()?)),

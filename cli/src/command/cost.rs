@@ -37,7 +37,7 @@ is counted and what is free.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = NOTES)]
 pub(crate) struct Options {
-    /// The specs: `file.rt`, or `file.rt:variant`
+    /// The specs: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
     #[arg(required = true)]
     specs: Vec<String>,
     /// Count for this task: without one, vocabulary and classes count as 1
@@ -116,14 +116,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<Line, Failure> {
     let checked = SpecArg::parse(spec).check(&options.set, task, terminal)?;
-    let compiled = Compiled::new(checked.spec, task)?;
+    let compiled = Compiled::new(checked.definition, task)?;
     let rows = options.batch as usize;
     let longest = options.length.iter().copied().max().unwrap_or(1);
-    let cost = Cost::of(&compiled.spec, &compiled.binding, rows, longest as usize)?;
+    let cost = Cost::of(&compiled.graph, &compiled.binding, rows, longest as usize)?;
     let at = |length: &u32| (*length, cost.at(rows, *length as usize, options.depth));
     let figures = options.length.iter().map(at).collect();
     let matrices = (options.optimiser == OptimiserArg::Muon).then(|| matrices(&compiled.graph));
-    Ok(Line { name: compiled.spec.name, cost, figures, matrices })
+    Ok(Line { name: compiled.name().to_owned(), cost, figures, matrices })
 }
 
 /// The formulas of a model by what they give, as people and as programs call it.

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use clap::Args;
 use rtc_compiler::diag::closest;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
-use rtc_compiler::ir::diff::{Difference, SlotDifference, diff};
-use rtc_compiler::ir::graph::MAIN;
+use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
+use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::pass::inline;
 use rtc_compiler::spec::{Block, Spec};
 use serde_json::{Value, json};
 
@@ -26,7 +27,8 @@ Examples:
 
 const CODES: &str = "\
 Without --only, differences are the answer: the exit code is 0 whenever the two could be compared. With --only SLOT it \
-is 0 if they are equal or differ in that slot alone, else 1. What a slot changes around itself (a recurrence carries more \
+is 0 if they are equal or differ in that slot alone, else 1. Names are no difference: what is the same under two names is listed, and a loop of one step \
+is its body. What a slot changes around itself (a recurrence carries more \
 values for one halting rule than for another) is its own doing, as long as the specs are equal outside of it.
 ";
 
@@ -34,7 +36,7 @@ values for one halting rule than for another) is its own doing, as long as the s
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = CODES)]
 pub(crate) struct Options {
-    /// The first spec: `file.rt`, or `file.rt:variant`
+    /// The first spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
     a: String,
     /// The second spec
     b: String,
@@ -74,10 +76,12 @@ struct Verdict {
 }
 
 impl Verdict {
-    fn new(slot: &str, difference: &Difference, a: &Spec, b: &Spec) -> Self {
+    fn new(slot: &str, difference: &Difference, specs: [Option<&Spec>; 2]) -> Self {
         let path: Vec<&str> = slot.split('.').collect();
+        let rest = specs.map(|spec| spec.map(|spec| without(&spec.root, &path)));
+        let same_specs = matches!(&rest, [Some(a), Some(b)] if a.same(b));
         let outside = difference.outside(slot).into_iter().map(|name| title(name).to_owned()).collect();
-        Self { slot: slot.to_owned(), outside, same_specs: without(&a.root, &path).same(&without(&b.root, &path)) }
+        Self { slot: slot.to_owned(), outside, same_specs }
     }
 
     fn holds(&self) -> bool {
@@ -102,7 +106,9 @@ fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
     }
     let mut names = BTreeSet::new();
     for model in models {
-        collect(&model.spec.root, &mut names);
+        if let Some(spec) = model.definition.spec() {
+            collect(&spec.root, &mut names);
+        }
         let labels = model.graph.walk(MAIN).into_iter().map(|n| model.graph.node(n).label.as_str());
         names.extend(labels.flat_map(|label| label.split('.')).filter(|part| !part.is_empty()));
     }
@@ -131,16 +137,19 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let task = catalog_of(options.task.as_deref())?;
     let compile = |text: &str| -> Result<Compiled, Failure> {
         let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
-        Compiled::new(checked.spec, &task)
+        Compiled::new(checked.definition, &task)
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);
     if let Some(slot) = &options.only {
         known_slot(slot, [&a, &b])?;
     }
     let sizes = Sizes::row(options.length);
-    let difference = diff(&a.graph, &b.graph, &sizes);
+    let difference = diff(&plain(&a), &plain(&b), &sizes);
     let comparison = Comparison {
-        verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, &a.spec, &b.spec)),
+        verdict: options
+            .only
+            .as_ref()
+            .map(|slot| Verdict::new(slot, &difference, [&a, &b].map(|model| model.definition.spec()))),
         difference,
         parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
         flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
@@ -158,16 +167,31 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(Exit::of(verdict.holds()))
 }
 
+/// The graph without loops of one step, which compute what their bodies do.
+fn plain(model: &Compiled) -> Graph {
+    let mut graph = model.graph.clone();
+    inline::run_for_comparison(&mut graph);
+    graph
+}
+
 fn title(slot: &str) -> &str {
     if slot.is_empty() { "(no slot)" } else { slot }
 }
 
 fn to_text(comparison: &Comparison, options: &Options) -> String {
-    if comparison.difference.is_empty() {
-        return "the graphs are equal\n".to_owned();
-    }
     let [a, b] = &comparison.names;
+    let renamed = &comparison.difference.renamed;
+    match (comparison.difference.is_empty(), renamed.is_empty()) {
+        (true, true) => return "the graphs are equal\n".to_owned(),
+        (true, false) => {
+            return format!("the graphs compute the same; names of {a} and {b} differ:\n{}", names(renamed));
+        }
+        (false, _) => {}
+    }
     let mut out = format!("- {a}\n+ {b}\n");
+    if !renamed.is_empty() {
+        let _ = write!(out, "\nthe same under another name:\n{}", names(renamed));
+    }
     for (name, slot) in &comparison.difference.slots {
         let _ = writeln!(out, "\n{}{}", title(name), changes(slot));
         for (sign, lines) in [('-', &slot.left), ('+', &slot.right)] {
@@ -189,6 +213,12 @@ fn to_text(comparison: &Comparison, options: &Options) -> String {
     let _ =
         writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
     out
+}
+
+/// What has two names, a line for each; slots that no parameter names come last.
+fn names(renamed: &Renamed) -> String {
+    let all = renamed.parameters.iter().chain(renamed.other_slots());
+    all.map(|(left, right)| format!("  {} is called {}\n", title(left), title(right))).collect()
 }
 
 /// Equal neighbours of a sorted list as one, with their number.
@@ -224,6 +254,7 @@ fn to_json(comparison: &Comparison, options: &Options) -> Value {
     let difference = &comparison.difference;
     let mut out = json!({
         "left": comparison.names[0], "right": comparison.names[1], "equal": difference.is_empty(),
+        "renamed": { "slots": difference.renamed.slots, "parameters": difference.renamed.parameters },
         "slots": difference.slots.iter().map(slot).collect::<Vec<_>>(),
         "parameters": [comparison.parameters.0, comparison.parameters.1],
         "flops": [comparison.flops.0, comparison.flops.1], "length": options.length,

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
-use rtc_compiler::pipeline;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::exec::Inference;
 use rtc_runtime::record::write_file;
 use serde_json::{Value, json};
 
+use crate::definition::{Definition, Facts};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::catalog;
 use crate::onnx;
@@ -63,7 +63,7 @@ const CONFIG: &str = "config.json";
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let trained = Trained::open(&options.model)?;
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
-    let graph = pipeline::answers(&trained.spec, &binding)?;
+    let graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
         FormatArg::Onnx => to_onnx(&trained, &options.output, terminal),
@@ -71,7 +71,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, terminal: &Terminal) -> Outcome {
-    let module = torch::module(&trained.spec, graph, binding)
+    let module = torch::module(origin(&trained.definition), graph, binding)
         .map_err(|refused| Failure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
@@ -91,6 +91,14 @@ fn to_onnx(trained: &Trained, output: &Path, terminal: &Terminal) -> Outcome {
     let inputs = "inputs tokens[batch, length] and lengths[batch], output logits";
     terminal.message(&format!("wrote {}: {inputs}; docs/export.md says more", output.display()));
     Ok(Exit::Done)
+}
+
+/// What the module says of its model.
+fn origin(definition: &Definition) -> torch::Origin<'_> {
+    match definition.spec() {
+        Some(spec) => spec.into(),
+        None => torch::Origin { name: definition.name(), doc: "", kind: "graph", text: definition.text() },
+    }
 }
 
 /// Makes the folder. One with files that are no export is left alone.
@@ -129,7 +137,7 @@ fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
     json!({
         "model": trained.name,
         "answers": objective,
-        "width": trained.spec.root.child("embed").and_then(|embed| embed.int("width")),
+        "width": Facts(graph).width(),
         "vocabulary": trained.task.vocabulary(&trained.options),
         "classes": trained.task.classes(&trained.options),
         "outputs": binding.outputs(),

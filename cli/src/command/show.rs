@@ -4,13 +4,14 @@ use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::{export, text};
 use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
 use rtc_runtime::experiment::Setting as Given;
 use serde_json::{Map, Value, json};
 
-use crate::experiment_file::Opened;
+use crate::experiment_file::{ForModel, Opened};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::{Compiled, catalog_of};
 use crate::saved::catalog_in;
@@ -33,7 +34,7 @@ Examples:
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// The spec: `file.rt`, or `file.rt:variant`; without it the experiment is shown
+    /// The spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`; without it the experiment is shown
     #[arg(required_unless_present = "experiment")]
     spec: Option<String>,
     /// Edit the model, as in `depthwise.depth=20`
@@ -61,28 +62,43 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let Some(spec) = &options.spec else { return experiment(options, terminal) };
     let arg = SpecArg::parse(spec);
     let (facts, mut edits) = match &options.experiment {
-        Some(experiment) => in_experiment(experiment, &arg)?,
+        Some(experiment) => in_experiment(experiment, &arg, terminal)?,
         None => (catalog_of(options.task.as_deref())?, vec![]),
     };
     edits.extend(Override::numbered(&options.set));
-    let Checked { spec, problems, sources } = arg.check_edited(&edits, &facts)?;
+    let Checked { definition, problems, sources } = arg.check_edited(&edits, &facts)?;
     terminal.problems(&problems, &sources);
     if options.parameters {
-        return parameters(options, &Compiled::new(spec, &facts)?, terminal);
+        return parameters(options, &Compiled::new(definition, &facts)?, terminal);
     }
+    if arg.is_graph() && !options.expand {
+        return graph(options, &Compiled::new(definition, &facts)?, terminal);
+    }
+    let spec = definition.need_spec("words to expand")?;
     if options.json {
         let model = tree(&spec.root, &sources);
-        let mut shown = json!({ "name": spec.name, "doc": spec.doc, "hash": hash(&spec), "model": model });
+        let mut shown = json!({ "name": spec.name, "doc": spec.doc, "hash": hash(spec), "model": model });
         if options.expand {
-            shown["library"] = library(&spec).into();
+            shown["library"] = library(spec).into();
         }
         terminal.json(&shown)?;
     } else {
         if options.expand {
-            terminal.result(&library(&spec))?;
+            terminal.result(&library(spec))?;
         }
-        terminal.result(&text_with_origins(&spec))?;
+        terminal.result(&text_with_origins(spec))?;
     }
+    Ok(Exit::Done)
+}
+
+/// Prints the graph that was named in place of a spec: it has no settings, and so no origins of them.
+fn graph(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome {
+    if !options.json {
+        terminal.result(&text::print(&compiled.graph))?;
+        return Ok(Exit::Done);
+    }
+    let graph: Value = serde_json::from_str(&export::json(&compiled.graph)).unwrap_or_default();
+    terminal.json(&json!({ "name": compiled.name(), "hash": compiled.spec_hash(), "graph": graph }))?;
     Ok(Exit::Done)
 }
 
@@ -109,11 +125,12 @@ fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// The task of an experiment, and its edits of the model.
-fn in_experiment(experiment: &str, arg: &SpecArg) -> Result<(Catalog, Vec<Override>), Failure> {
+fn in_experiment(experiment: &str, arg: &SpecArg, terminal: &Terminal) -> Result<(Catalog, Vec<Override>), Failure> {
     let opened = Opened::open(experiment)?;
     let model = arg.model_name()?;
-    let experiment = opened.file.resolve(Some(&model), &[])?;
-    Ok((catalog_in(&experiment)?, opened.overrides(&model, &experiment)))
+    let ForModel { experiment, edits, note } = opened.resolve_for(arg, &model, &[])?;
+    note.iter().for_each(|note| terminal.message(note));
+    Ok((catalog_in(&experiment)?, edits))
 }
 
 /// Prints the parameters, in the order of their names.
@@ -121,7 +138,7 @@ fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Ou
     let mut parameters = compiled.graph.parameters();
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     if options.json {
-        let name = &compiled.spec.name;
+        let name = compiled.name();
         let listed: Vec<Value> = parameters.iter().map(parameter_json).collect();
         terminal.json(&json!({ "name": name, "hash": compiled.spec_hash(), "parameters": listed }))?;
         return Ok(Exit::Done);

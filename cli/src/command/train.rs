@@ -12,7 +12,7 @@ use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
-use crate::experiment_file::{Opened, ProgramOptions};
+use crate::experiment_file::{ForModel, Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data, on_signals};
 use crate::memory;
@@ -48,7 +48,7 @@ the same weights and metrics, bit for bit, as one that was never stopped, with a
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = RESUMING)]
 pub(crate) struct Options {
-    /// The spec: `file.rt`, or `file.rt:variant`; that of the experiment without it
+    /// The spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`; that of the experiment without it
     spec: Option<String>,
     /// An experiment: a YAML file, or the name of one that is built in
     #[arg(long, value_name = "FILE|NAME", default_value = "listops_smoke")]
@@ -168,12 +168,13 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
     let name = arg.model_name()?;
     opened.check_models(Some(&arg))?;
-    let experiment = opened.file.resolve(Some(&name), &edits)?;
+    let ForModel { experiment, edits: of_experiment, note } = opened.resolve_for(&arg, &name, &edits)?;
+    note.iter().for_each(|note| terminal.message(note));
     let facts = catalog_in(&experiment)?;
-    let sets = [opened.overrides(&name, &experiment), Override::numbered(&options.set)].concat();
+    let sets = [of_experiment, Override::numbered(&options.set)].concat();
     let checked = arg.check_edited(&sets, &facts)?;
     terminal.problems(&checked.problems, &checked.sources);
-    let compiled = Compiled::new(checked.spec, &facts)?;
+    let compiled = Compiled::new(checked.definition, &facts)?;
     let seed = options.seed.or(experiment.seeds.first().copied()).unwrap_or(1);
     if options.seed.is_none() && experiment.seeds.len() > 1 {
         terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));

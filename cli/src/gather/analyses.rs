@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
+use rtc_compiler::schema::Catalog;
 use rtc_report::data::{Cloud, Saliency};
 use rtc_runtime::examine::components::components;
+use rtc_runtime::examine::saliency::TABLE;
 use rtc_runtime::examine::states::{State, States, states};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::formal::automaton::Automaton;
@@ -87,7 +89,13 @@ fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Fai
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
     let facts = catalog(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
-    let plan = pipeline::slopes(&trained.spec, &Binding { vocab: Some(length), ..Binding::from(&facts) })?;
+    let facts = Catalog { vocabulary: Some(length), ..facts };
+    // The table of vectors of a graph may have another name, or a size of its own.
+    let Ok(graph) = trained.definition.forward(&facts) else { return Ok(None) };
+    if graph.parameters().iter().all(|parameter| parameter.name != TABLE) {
+        return Ok(None);
+    }
+    let plan = pipeline::slopes(&graph, &Binding::from(&facts))?;
     let (mut shares, mut examples) = (vec![0.0; length], 0);
     for own in trained.model.saliency(plan, classes, rows)?.into_iter().flatten() {
         shares.iter_mut().zip(&own).for_each(|(sum, share)| *sum += share);

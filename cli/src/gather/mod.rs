@@ -153,7 +153,7 @@ impl Gatherer<'_> {
         if known.is_none() {
             self.seen.push((path.to_owned(), Some(index)));
         }
-        let spec = &self.report.models[self.report.runs[index].model].spec;
+        let spec = self.report.models[self.report.runs[index].model].spec.as_ref();
         put(&mut self.rows, &ReadRun { index, path, saved: &saved, spec });
         Ok(())
     }

@@ -3,7 +3,6 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::spec::Block;
 use rtc_report::data::{Cloud, Panel, Saliency, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
@@ -16,6 +15,7 @@ use rtc_runtime::task::{Dataset, Example, Tally, Target, Wanted, load_wanted, sc
 use super::analyses::{ANALYSED, analyse, strings};
 use super::by_step::by_step;
 use super::{LocatedRun, ProbeError};
+use crate::definition::Facts;
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
 use crate::saved::{HaltingArg, ModelOptions, Trained};
@@ -292,20 +292,8 @@ fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
         }
         let tokens = if row == 0 { Some(&example.tokens) } else { example.second.as_ref() };
         let positions = trained.positions(tokens.map_or(&[], Vec::as_slice));
-        let bound = bound(&trained.spec.root, &seen.place);
+        let bound = Facts(trained.model.forward_graph()).bound(&seen.place);
         found.push((seen.place.clone(), row, Panel { place, positions, bound, units: vec![unit] }));
     }
     found.into_iter().map(|(.., panel)| panel).collect()
-}
-
-/// The depth of the recurrence at this place, if it is a number.
-fn bound(root: &Block, place: &str) -> Option<usize> {
-    let inside = |block: &'_ Block, name: &str| {
-        block.children.iter().position(|child| child.variant == name || child.slot == name)
-    };
-    let mut block = root;
-    for name in place.split('.') {
-        block = &block.children[inside(block, name)?];
-    }
-    block.int("depth")
 }

@@ -38,7 +38,7 @@ pub(super) struct ReadRun<'a> {
     pub(super) index: usize,
     pub(super) path: &'a Path,
     pub(super) saved: &'a SavedRun,
-    pub(super) spec: &'a Spec,
+    pub(super) spec: Option<&'a Spec>,
 }
 
 impl Rows {
@@ -134,11 +134,13 @@ fn difference(row: &UnlistedRow, alike: &[&UnlistedRow]) -> String {
     all.into_iter().take(TOLD).collect::<Vec<_>>().join(", ") + &rest
 }
 
-/// Every setting of an experiment and of a spec under its path.
-fn settings(experiment: &Experiment, spec: &Spec) -> BTreeMap<String, String> {
+/// Every setting of an experiment, and of a spec where there is one, under its path.
+fn settings(experiment: &Experiment, spec: Option<&Spec>) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     collect_settings("", &serde_json::to_value(experiment).unwrap_or_default(), &mut found);
-    collect_fields("", &spec.root, &mut found);
+    if let Some(spec) = spec {
+        collect_fields("", &spec.root, &mut found);
+    }
     found
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::spec::{self, Spec};
+use rtc_compiler::spec::Spec;
 use rtc_report::data::{Model, Run, Score};
 use rtc_runtime::experiment::Choice;
 use rtc_runtime::grid::Manifest;
@@ -83,7 +83,7 @@ fn run_name(path: &Path) -> String {
 }
 
 /// A run as its records say, with its spec as the compiler understands it and as text.
-pub(super) fn read(run: &LocatedRun) -> Result<(Run, Spec, String), Failure> {
+pub(super) fn read(run: &LocatedRun) -> Result<(Run, Option<Spec>, String), Failure> {
     let LocatedRun { path, saved } = run;
     let history = History::read(path)?;
     let compiled = compile(path, saved, &catalog_in(&saved.experiment)?)?;
@@ -113,8 +113,8 @@ pub(super) fn read(run: &LocatedRun) -> Result<(Run, Spec, String), Failure> {
         results: saved.results.iter().flat_map(|table| table.rows.clone()).collect(),
         lengths: vec![],
     };
-    let text = spec::text(&compiled.spec);
-    Ok((run, compiled.spec, text))
+    let text = compiled.definition.text();
+    Ok((run, compiled.definition.spec().cloned(), text))
 }
 
 /// The measurements on dev, one per update: at the end dev may have been measured once more.

@@ -127,7 +127,7 @@ impl<'a> Finder<'a> {
 
     /// What makes the cell another run than the one in this folder.
     fn changes(&self, old: &Path, job: &Job, place: CellIndex) -> Vec<String> {
-        let spec = rtc_compiler::spec::text(&self.grid.models[place.model].compiled.spec);
+        let spec = self.grid.models[place.model].compiled.definition.text();
         match SavedRun::read(old) {
             Ok(saved) => saved.changes(&spec, &job.experiment, &job.info).iter().map(ToString::to_string).collect(),
             Err(error) => vec![format!("it can't be read any more ({error})")],

@@ -12,6 +12,7 @@ use rtc_runtime::train::{Forecast, forecast};
 use serde_json::{Value, json};
 
 use super::{CellIndex, Grid};
+use crate::definition::Facts;
 use crate::failure::Failure;
 use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
@@ -128,7 +129,7 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
 /// Trains the model of a cell for a moment, on one thread.
 fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
-    let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
+    let halts = Facts(&job.compiled.graph).halts();
     let run = || -> Result<Forecast, Failure> {
         let fitted = job.fit(grid.path(place), data, pace)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;
@@ -136,7 +137,7 @@ fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<C
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
-    let graph = pipeline::training(&job.compiled.spec, &job.compiled.binding)?;
+    let graph = pipeline::training(&job.compiled.graph, &job.compiled.binding)?;
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
     let bound = region_cost(&graph, MAIN, &sizes);

@@ -19,7 +19,7 @@ use rtc_runtime::grid::{
 use rtc_runtime::task::Objective;
 use rtc_runtime::train::{Feed, NUMBERS};
 
-use crate::experiment_file::Opened;
+use crate::experiment_file::{ForModel, Opened};
 use crate::failure::Failure;
 use crate::job::{Data, Job, make_data};
 use crate::model::{Compiled, catalog};
@@ -251,7 +251,7 @@ impl Grid {
             |place| ListedCell { seed: self.seed(place), run: from_grid(&self.runs, &self.folder, self.path(place)) };
         let row = |(model, member): (usize, &Member)| Listed {
             name: member.name.clone(),
-            model: member.compiled.spec.name.clone(),
+            model: member.compiled.name().to_owned(),
             spec_hash: member.compiled.spec_hash(),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(CellIndex { model, seed })).collect(),
         };
@@ -393,16 +393,17 @@ fn member(
 ) -> Result<Member, Failure> {
     let arg = opened.spec_of(entry)?;
     let name = arg.model_name()?;
-    let experiment = opened.file.resolve(Some(&name), &[&entry.with, with].concat())?;
+    let ForModel { experiment, edits, note } = opened.resolve_for(&arg, &name, &[&entry.with, with].concat())?;
+    note.iter().for_each(|note| terminal.message(note));
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
         return Err(Failure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
     let (task, options) = task_of(&experiment)?;
     let facts = catalog(&*task, &options);
-    let edits = [opened.overrides(&name, &experiment), opened.overrides_of(entry), Override::numbered(sets)].concat();
+    let edits = [edits, opened.overrides_of(entry), Override::numbered(sets)].concat();
     let checked = arg.check_edited(&edits, &facts)?;
     terminal.problems(&checked.problems, &checked.sources);
-    let compiled = Arc::new(Compiled::new(checked.spec, &facts)?);
+    let compiled = Arc::new(Compiled::new(checked.definition, &facts)?);
     Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment })
 }

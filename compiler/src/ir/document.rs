@@ -102,7 +102,30 @@ impl fmt::Display for Problem {
     }
 }
 
+impl Named {
+    fn sized(&self, sizes: &[(&str, usize)]) -> Self {
+        let size = |dim: &Dim| {
+            let found = sizes.iter().find(|(axis, _)| dim.symbol() == Some(*axis));
+            found.map_or_else(|| dim.clone(), |(_, size)| Dim::Fixed(*size))
+        };
+        let ty = match self.ty.parse() {
+            Ok(Type::Tensor(elem, dims)) => Type::Tensor(elem, dims.iter().map(size).collect()).to_string(),
+            _ => self.ty.clone(),
+        };
+        Self { name: self.name.clone(), ty }
+    }
+}
+
 impl NodeDoc {
+    fn sized(&self, sizes: &[(&str, usize)]) -> Self {
+        let values = |values: &[Named]| values.iter().map(|value| value.sized(sizes)).collect();
+        let body = self.body.as_ref().map(|body| Body {
+            params: values(&body.params),
+            nodes: body.nodes.iter().map(|node| node.sized(sizes)).collect(),
+        });
+        Self { results: values(&self.results), body, ..self.clone() }
+    }
+
     /// Results and op, to say which node is meant.
     pub fn head(&self) -> String {
         let names: Vec<String> = self.results.iter().map(|r| format!("%{}", r.name)).collect();
@@ -195,6 +218,12 @@ pub fn node_doc(graph: &Graph, id: NodeId, names: &[String]) -> NodeDoc {
 }
 
 impl Document {
+    /// The same with sizes for symbolic axes. Types that can't be read stay as they are.
+    #[must_use]
+    pub fn sized(&self, sizes: &[(&str, usize)]) -> Self {
+        Self { graph: self.graph.clone(), nodes: self.nodes.iter().map(|node| node.sized(sizes)).collect() }
+    }
+
     /// The graph, or every problem that building it meets.
     pub fn to_graph(&self) -> Result<Graph, Vec<Problem>> {
         let graph = Graph::new(&self.graph);

@@ -466,7 +466,7 @@ impl Graph {
         self.nodes.remove_node(at(node));
     }
 
-    /// Moves a node without a body before `anchor`, into the anchor's region.
+    /// Moves a node, with its body, before `anchor`, into the anchor's region.
     pub fn move_before(&mut self, node: NodeId, anchor: NodeId) {
         let (from, old) = (self.node(node).region, self.place(node));
         self.regions[from.index()].nodes.remove(old);

@@ -26,6 +26,7 @@
 //!
 //! The text form ([`text`]) prints and reads back; YAML, DOT and Mermaid come from the same document ([`document`]).
 
+mod alike;
 pub mod attr;
 pub mod attribute;
 pub mod cost;

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value, Var, learned};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value, Var, learned, simplify};
 
 /// One axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -223,6 +223,18 @@ impl Attr {
             Self::Float(v) => Some(*v),
             _ => None,
         }
+    }
+
+    /// The expression of a mask or a bias with 0 for the step, in its simplest form; `None` where it is no expression.
+    pub fn in_first_step(&self) -> Option<Self> {
+        fn zero(attr: &Attr) -> Attr {
+            match attr {
+                Attr::Word(word) if word == Var::Step.name() => Attr::Int(0),
+                Attr::Call(name, args) => Attr::Call(name.clone(), args.iter().map(zero).collect()),
+                other => other.clone(),
+            }
+        }
+        Some(Self::from(&simplify(Expr::try_from(&zero(self)).ok()?)))
     }
 
     /// The word or text, if this is one.

@@ -8,7 +8,7 @@
 //! forward loop, at most one in each.
 //!
 //! **Types.** Operand count, attribute names and result types agree with the op's row. Attributes that an op cannot do
-//! without are there and of their kind. Symbolic axes are those of a batch, those that only a task knows, and inside a
+//! without are there and of their kind, and masks, biases and bounds are expressions. Symbolic axes are those of a batch, those that only a task knows, and inside a
 //! loop over slices the loop's own. A tape goes to one `save` or one `unwind` and nowhere else.
 //!
 //! **Names.** Inputs have distinct names, so have parameters. `return` names each of its operands. `accumulate` names a
@@ -35,9 +35,14 @@ use super::text;
 use super::types::{Attr, BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
 use crate::expr::Expr;
 
+/// Attributes that hold an expression of the language, or of a mask one of two words.
+const EXPRESSIONS: [&str; 3] = [attribute::MASK.row.name, attribute::BIAS.row.name, attribute::BOUND.row.name];
+
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
+    /// The node; none for the graph as a whole.
+    pub id: Option<NodeId>,
     /// The text of the node, empty for the graph as a whole.
     pub node: String,
     /// What is wrong with it.
@@ -94,13 +99,13 @@ struct Checker<'g> {
 }
 
 impl Checker<'_> {
-    fn say(&mut self, node: NodeId, message: impl Into<String>) {
-        let node = text::node_line(&document::node_doc(self.graph, node, &self.names));
-        self.found.push(Violation { node, message: message.into() });
+    fn say(&mut self, id: NodeId, message: impl Into<String>) {
+        let node = text::node_line(&document::node_doc(self.graph, id, &self.names));
+        self.found.push(Violation { id: Some(id), node, message: message.into() });
     }
 
     fn say_graph(&mut self, message: impl Into<String>) {
-        self.found.push(Violation { node: String::new(), message: message.into() });
+        self.found.push(Violation { id: None, node: String::new(), message: message.into() });
     }
 
     // Values.
@@ -209,6 +214,13 @@ impl Checker<'_> {
                 None if !optional => self.say(id, format!("attribute `{name}` is missing")),
                 Some((_, value)) if !(attribute.fits)(value) => {
                     self.say(id, format!("attribute `{name}` is not {}", (attribute.expected)()));
+                }
+                Some((_, value))
+                    if EXPRESSIONS.contains(&name) && !["all", "causal"].map(Some).contains(&value.text()) =>
+                {
+                    if let Err(why) = Expr::try_from(value) {
+                        self.say(id, format!("attribute `{name}`: {why}"));
+                    }
                 }
                 _ => {}
             }

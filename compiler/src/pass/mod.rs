@@ -12,6 +12,7 @@ pub mod fuse;
 pub mod grad;
 pub mod hoist;
 pub mod inference;
+pub mod inline;
 pub mod recompute;
 
 use std::fmt;
@@ -32,6 +33,7 @@ pub struct Pass {
 
 /// The passes of a round, in order.
 pub const PASSES: &[Pass] = &[
+    Pass { name: "inline", doc: "put the body of a recurrence of one step in its place", run: inline::run },
     Pass { name: "fold", doc: "replace nodes that constants or neighbours make trivial", run: fold::run },
     Pass { name: "hoist", doc: "move what no step of a loop changes in front of the loop", run: hoist::run },
     Pass { name: "cse", doc: "let the first of equal nodes serve all", run: cse::run },

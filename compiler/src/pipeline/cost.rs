@@ -1,6 +1,6 @@
 //! The costs of a model: parameters, operations, sequential depth and memory, as formulas and as numbers.
 
-use super::{forward, inference, optimised, training};
+use super::{Forward, inference, optimised, training};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::critical_path::sequential_depth;
 use crate::ir::formula::Formula;
@@ -12,7 +12,6 @@ use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, BatchShape, Estimate, estimate};
 use crate::plan::{Plan, plan};
-use crate::spec::Spec;
 
 /// What parameters of the embedding are named after.
 const EMBEDDING: &str = "embed.";
@@ -77,16 +76,16 @@ impl Cost {
     ///
     /// # Errors
     /// See [`super::plans`].
-    pub fn of(spec: &Spec, binding: &Binding, rows: usize, length: usize) -> Result<Self, InvalidNode> {
+    pub fn of<M: Forward>(model: &M, binding: &Binding, rows: usize, length: usize) -> Result<Self, InvalidNode> {
         let sizes = Sizes::symbols();
-        let graph = forward(spec, binding)?;
+        let graph = model.forward(binding)?;
         let (mut parameters, mut embedding) = (Formula::default(), Formula::default());
         for parameter in graph.parameters() {
             let sum = if parameter.name.starts_with(EMBEDDING) { &mut embedding } else { &mut parameters };
             *sum = sum.plus(&sizes.elements(&parameter.ty));
         }
-        let (inference, step) = (plan(inference(spec, binding)?), plan(training(spec, binding)?));
-        let keeping = plan(optimised(spec, binding)?);
+        let (inference, step) = (plan(inference(model, binding)?), plan(training(model, binding)?));
+        let keeping = plan(optimised(model, binding)?);
         let training = flops(&keeping, &sizes);
         let searches: Vec<Beams> = graph.walk(MAIN).into_iter().filter_map(|id| Beams::of(graph.node(id))).collect();
         let cuts = graph.walk(MAIN).into_iter().any(|id| Cut::of(graph.node(id)).is_some());

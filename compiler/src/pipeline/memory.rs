@@ -1,13 +1,12 @@
 //! The plans of a model under a memory limit: more is computed again until the estimate is below it.
 
-use super::{inference, optimised};
+use super::{Forward, inference, optimised};
 use crate::ir::cost::Sizes;
 use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::Binding;
 use crate::pass::recompute::Choice;
 use crate::plan::memory::{BatchShape, Estimate, estimate};
 use crate::plan::{Plan, plan};
-use crate::spec::Spec;
 
 /// The largest batches that a run meets.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,9 +77,14 @@ pub struct Fitted {
 ///
 /// # Errors
 /// See [`super::training`].
-pub fn plans_within(spec: &Spec, binding: &Binding, work: &Work, limit: Option<u64>) -> Result<Fitted, InvalidNode> {
-    let inference = plan(inference(spec, binding)?);
-    let graph = optimised(spec, binding)?;
+pub fn plans_within<M: Forward>(
+    model: &M,
+    binding: &Binding,
+    work: &Work,
+    limit: Option<u64>,
+) -> Result<Fitted, InvalidNode> {
+    let inference = plan(inference(model, binding)?);
+    let graph = optimised(model, binding)?;
     let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));
     let needs = |training: Estimate| Need { training, evaluation, fixed_bytes: work.fixed_bytes };
     let all_kept = needs(estimate(&plan(graph.clone()), &work.training));

@@ -24,11 +24,31 @@ use crate::Refused;
 use parts::Parts;
 use region::{Method, Writer};
 
-/// The text of `model.py` for the forward graph of a spec, as lowered for a task.
+/// What the text of a module says of its model.
+#[derive(Clone, Debug)]
+pub struct Origin<'a> {
+    /// The name of the model.
+    pub name: &'a str,
+    /// What it is, in sentences; may be empty.
+    pub doc: &'a str,
+    /// What `text` is: `spec` or `graph`.
+    pub kind: &'static str,
+    /// What the model was made of.
+    pub text: String,
+}
+
+impl<'a> From<&'a Spec> for Origin<'a> {
+    fn from(spec: &'a Spec) -> Self {
+        Self { name: &spec.name, doc: &spec.doc, kind: "spec", text: text(spec) }
+    }
+}
+
+/// The text of `model.py` for the forward graph of a model, as lowered for a task.
 ///
 /// # Errors
 /// What a module can't say, by name.
-pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, Refused> {
+pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Binding) -> Result<String, Refused> {
+    let origin = &origin.into();
     let parts = Parts::new(graph);
     let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false, copy: None };
     let inputs: Vec<Value> = graph
@@ -53,7 +73,7 @@ pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, R
     if code.contains("parameter(") {
         sections.push("parameter");
     }
-    let mut class = format!("class Model(Slots):\n    \"\"\"{}\"\"\"\n\n", escaped(&title(spec)));
+    let mut class = format!("class Model(Slots):\n    \"\"\"{}\"\"\"\n\n", escaped(&title(origin)));
     class += "    def __init__(self):\n        super().__init__()\n";
     class += &code;
     if writer.flat {
@@ -66,7 +86,7 @@ pub fn module(spec: &Spec, graph: &Graph, binding: &Binding) -> Result<String, R
         class += FLAT;
     }
     let body = format!("{}\n\n\n{class}", support::text(&sections));
-    Ok(format!("{}\n\n\n{body}", header(spec, &body)))
+    Ok(format!("{}\n\n\n{body}", header(origin, &body)))
 }
 
 /// Whether the number of steps comes with the examples.
@@ -83,10 +103,10 @@ const FLAT: &str = "
         return cut.whole() if self.is_flat() else cut
 ";
 
-fn title(spec: &Spec) -> String {
-    match spec.doc.lines().next() {
+fn title(origin: &Origin<'_>) -> String {
+    match origin.doc.lines().next() {
         Some(line) if !line.is_empty() => line.to_owned(),
-        _ => format!("The model `{}`.", spec.name),
+        _ => format!("The model `{}`.", origin.name),
     }
 }
 
@@ -96,20 +116,21 @@ fn escaped(text: &str) -> String {
 }
 
 /// What stands before the first section: the docstring and the imports.
-fn header(spec: &Spec, body: &str) -> String {
+fn header(origin: &Origin<'_>, body: &str) -> String {
     let mut out = format!(
         "\"\"\"The model `{}`, written by `rtc export`.
 
     model = Model.from_folder(\"the folder of this file\")
     logits = model(tokens, lengths)
 
-Its spec:
+Its {}:
 
 {}\"\"\"
 
 ",
-        spec.name,
-        escaped(&text(spec)),
+        origin.name,
+        origin.kind,
+        escaped(&origin.text),
     );
     for module in ["json", "math"] {
         if body.contains(&format!("{module}.")) {

@@ -17,7 +17,7 @@ use crate::rng::Key;
 use crate::task::{Example, Target};
 
 /// The parameter whose rows are the vectors of tokens.
-const TABLE: &str = "embed.table";
+pub const TABLE: &str = "embed.table";
 
 /// Asks one model about rows of one length.
 #[derive(Debug)]

@@ -44,7 +44,7 @@ impl Entry {
     /// The `model` of an experiment as the only entry.
     pub(super) fn of_model(layers: &Layers, model: &str) -> Self {
         let (layer, offset) = layers.key(&["model"]).unwrap_or((layers.own(), 0));
-        let (file, line, name) = (layer.name.clone(), layer.line_at(offset), model.replace(".rt", ""));
+        let (file, line, name) = (layer.name.clone(), layer.line_at(offset), without_ending(model));
         Self { spec: model.to_owned(), name, set: vec![], with: vec![], file, line, offset }
     }
 
@@ -87,7 +87,7 @@ pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, Experime
         let line = layer.line_at(place.unwrap_or(start));
         let name = block.name.unwrap_or_else(|| {
             let words = [std::slice::from_ref(&block.spec), &block.set, &block.with].concat();
-            words.join(" ").replace(".rt", "")
+            without_ending(&words.join(" "))
         });
         let Block { spec, set, with, .. } = block;
         let entry = Entry { spec, name, set, with, file: layer.name.clone(), line, offset: from };
@@ -98,6 +98,12 @@ pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, Experime
         entries.push(entry);
     }
     Ok(entries)
+}
+
+/// Names of specs without their ending; that of a graph tells it from its spec.
+fn without_ending(text: &str) -> String {
+    let word = |word: &str| if word.ends_with(".rtir") { word.to_owned() } else { word.replace(".rt", "") };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// Reads `baseline`: the name of an entry.

@@ -2,7 +2,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `spec.rt` | the complete spec |
+//! | `spec.rt` | the complete spec; in its place `graph.rtir` where a graph was trained |
 //! | `experiment.yaml` | the complete experiment |
 //! | `task.json` | vocabulary and classes of a task on files of the user's own |
 //! | `run.json` | seed, hashes, versions, threads, memory limit; written last, so it says that the others are complete |
@@ -43,7 +43,6 @@ use history::{Line, TimingLine};
 pub use lengths::{Lengths, SplitLengths};
 use tensorboard::Summary;
 
-const SPEC: &str = "spec.rt";
 const EXPERIMENT: &str = "experiment.yaml";
 const RUN: &str = "run.json";
 const METRICS: &str = "metrics.jsonl";
@@ -53,6 +52,31 @@ const CHECKPOINTS: &str = "checkpoints";
 const RESULTS: &str = "results.json";
 const TASK: &str = "task.json";
 
+/// What a run keeps of its model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Written {
+    /// The complete spec.
+    #[default]
+    Spec,
+    /// The graph that was given in the place of a spec.
+    Graph,
+}
+
+impl Written {
+    /// The name of its file.
+    pub fn file(self) -> &'static str {
+        match self {
+            Self::Spec => "spec.rt",
+            Self::Graph => "graph.rtir",
+        }
+    }
+
+    fn is_spec(&self) -> bool {
+        *self == Self::Spec
+    }
+}
+
 /// The identity of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
@@ -60,8 +84,11 @@ pub struct RunInfo {
     pub model: String,
     /// Seed of parameters, dropout and order.
     pub seed: u64,
-    /// Hash of the normalised spec.
+    /// Hash of the normalised spec, or of the graph in its place.
     pub spec_hash: String,
+    /// Which of the two it is.
+    #[serde(default, skip_serializing_if = "Written::is_spec")]
+    pub written: Written,
     /// Hash of the graph.
     pub graph_hash: String,
     /// Fingerprint of the examples; the loop works it out where it is not given.
@@ -134,7 +161,7 @@ impl RunInfo {
 pub struct SavedRun {
     /// The identity.
     pub info: RunInfo,
-    /// The complete spec.
+    /// The complete spec, or the graph in its place.
     pub spec: String,
     /// The complete experiment.
     pub experiment: Experiment,
@@ -145,9 +172,6 @@ pub struct SavedRun {
 }
 
 impl SavedRun {
-    /// Name of the spec's file in a run folder.
-    pub const SPEC: &str = SPEC;
-
     /// Reads a run folder, which another process may be writing to.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
@@ -163,7 +187,7 @@ impl SavedRun {
         experiment.task.known = Known::new(info.folders.clone(), kept);
         let measured: Option<Value> = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
         let results = measured.as_ref().and_then(|measured| Table::deserialize(measured).ok());
-        Ok(Self { info, spec: text(SPEC)?, experiment, results, measured })
+        Ok(Self { spec: text(info.written.file())?, info, experiment, results, measured })
     }
 
     /// What of a run differs from that in this folder, if anything does; the order is that of importance.
@@ -248,7 +272,7 @@ impl RunFolder {
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
         fs::create_dir_all(path).map_err(IoError::at("create", path))?;
-        write_file(&path.join(SPEC), spec)?;
+        write_file(&path.join(info.written.file()), spec)?;
         write_file(&path.join(EXPERIMENT), &experiment.to_yaml())?;
         if let Some(kept) = open_task(&experiment.task)?.0.kept() {
             write_file(&path.join(TASK), &format!("{kept}\n"))?;
