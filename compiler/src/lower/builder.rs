@@ -122,6 +122,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
     pub(crate) sees_past: bool,
+    /// Whether the equations of atomic definitions stand in the place of their ops.
+    pub(crate) by_equations: bool,
     /// What is wrong with the equations of definitions.
     pub(crate) problems: Problems,
     /// How many expressions of definitions have been worked out.
@@ -150,6 +152,7 @@ impl<'a> Lower<'a> {
             around: Around::default(),
             attention_dropout: 0.0,
             sees_past: false,
+            by_equations: false,
             problems: Problems::default(),
             equations: 0,
         }
@@ -336,12 +339,6 @@ impl<'a> Lower<'a> {
     /// `x + by`.
     pub(crate) fn shifted(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
         self.formula(&Scalar::Call(Pointwise::Add, vec![Scalar::Operand(0), Scalar::Number(by)]), &[x])
-    }
-
-    /// `x sigmoid(x)`.
-    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, InvalidNode> {
-        let gate = self.map(Pointwise::Sigmoid, &[x])?;
-        self.map(Pointwise::Mul, &[x, gate])
     }
 
     /// A stream of random numbers that no other node has.
