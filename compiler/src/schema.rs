@@ -228,6 +228,11 @@ impl Bounds {
         Self { low, high, open_low: false, open_high: false }
     }
 
+    /// Above 0, and at most `high`.
+    pub const fn above_zero(high: f64) -> Self {
+        Self { low: 0.0, high, open_low: true, open_high: false }
+    }
+
     /// Whether the number is inside.
     pub fn hold(&self, v: f64) -> bool {
         let low = if self.open_low { v > self.low } else { v >= self.low };

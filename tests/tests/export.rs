@@ -73,7 +73,8 @@ fn case(number: usize, (model, objective, change): &Tried, double: bool, root: &
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).expect("a folder for an export");
     let bound = binding(objective);
-    let forward = change(&pipeline::unlabelled(pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"))));
+    let forward =
+        change(&pipeline::unlabelled(pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"))));
     let module = torch::module(&model.spec, &forward, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
     let batch = example(objective);
     let case = described(&forward, model, objective, &batch, double);

@@ -261,6 +261,17 @@ const EQUATIONS: &[&str] = &[
     "learn[width]",
     "learn[2, width] { init: zeros }",
     "learn[8] { init: constant, at: 0.1 }",
+    "learn[8, 2, 2] { init: pairs_of_one, group: s4d }",
+    "ema_scan(x, learn[8, 2], learn[8, 2], learn[8, 2], learn[8, 2]) { side: right, lag: 1 }",
+    "shift(x, 2) { side: right }",
+    "neighbours(x, sigmoid(number(x)))",
+    "merge_probability(number(x), sigmoid(number(x)))",
+    "layer_norm(x, learn[width], learn[width]) { eps: 0.1 }",
+    "rms_norm(x, learn[8])",
+    "affine(x, learn[8], learn[8])",
+    "add_scaled(x, y, number(x))",
+    "dropout(x, 0.5) { tied: true }",
+    "atomic def d(x) { out x }\n",
     "at(x, first)",
     "at(x, before_last)",
     "when(x > 0, x, 0)",
@@ -304,6 +315,7 @@ static LIBRARY: LazyLock<Vec<String>> = LazyLock::new(|| {
         include_str!("../../specs/lib/readout.rt"),
         include_str!("../../specs/lib/recurrence.rt"),
         include_str!("../../specs/lib/recursion.rt"),
+        include_str!("../../specs/lib/scans.rt"),
     ];
     let definitions = texts.iter().flat_map(|text| text.split("\n}\n")).filter(|text| text.contains("def "));
     definitions.map(used).collect()
@@ -324,6 +336,7 @@ fn used(definition: &str) -> String {
         _ => "",
     };
     let slot = if words.len() > 1 { words[0] } else { "" };
+    let values = body.split(')').next().unwrap_or_default().split(',').count();
     let apply = format!("{slot} own_{name} {settings}");
     let fold = |inside: &str| format!("{inside}\nreadout root\nhead linear");
     let inside = match slot {
@@ -336,6 +349,10 @@ fn used(definition: &str) -> String {
         "pool" => fold(&format!("recurse balanced {{\narity: 3\nfeedforward {{ hidden: 3 }}\n{apply}\n}}")),
         "readout" => format!("{apply}\nhead linear"),
         "head" => format!("readout mean\n{apply}"),
+        "" if values > 1 => {
+            let states = ["state"].repeat(values).join(", ");
+            format!("state = state * own_{name}({states})\nreadout mean")
+        }
         _ => format!("{apply}\nreadout mean"),
     };
     format!("def {slot} own_{name}({body}\n}}\nmodel m {{\nembed {{ width: 4 }}\n{inside}\n}}\n")

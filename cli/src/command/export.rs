@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pipeline;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::exec::Inference;

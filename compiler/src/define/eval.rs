@@ -22,7 +22,7 @@ use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
 use super::losses;
 use super::names::unknown;
-use super::{Definition, words};
+use super::{Definition, atomic, words};
 use crate::diag::{Diagnostic, Kind};
 use crate::feature::{self, Feature, Lowering, feature};
 use crate::ir::attribute::{self, At, Attrs};
@@ -33,7 +33,7 @@ use crate::ir::types::Dim;
 use crate::lower::Lower;
 use crate::schema::FieldKind;
 use crate::source::Span;
-use crate::spec::{Block, Value as Given};
+use crate::spec::{Block, Origin, Setting, Value as Given};
 use crate::syntax::ast::{self, DefElement, Expr, ExprKind, Form};
 
 /// The most expressions that the equations of one model may be, counted wherever they are applied.
@@ -76,16 +76,25 @@ pub(crate) fn rank_of(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Res
     l.trial(|l| call(l, block, values).map(|value| l.rank(value)))
 }
 
+/// What a definition of the library gives for values, with the settings of a statement that has fields of the same names.
+///
+/// # Errors
+/// Where there is no such definition, or where its equations don't fit the values.
+pub(crate) fn apply(l: &mut Lower<'_>, name: &str, block: &Block, values: &[Value]) -> Result<Value, InvalidNode> {
+    let fault = || InvalidNode(format!("the library has no `{name}` for these values"));
+    let definition = feature(name, "").and_then(|feature| match &feature.lower {
+        Lowering::Definition(definition) => Some(definition),
+        _ => None,
+    });
+    let args = values.iter().map(|value| Item::Array(Array::of(l.graph(), *value))).collect();
+    let mut eval = Eval::new(l, block.span);
+    let (out, _) = eval.define(definition.ok_or_else(fault)?, &Arc::new(block.clone()), args).ok_or_else(fault)?;
+    eval.array(out, block.span).map(|out| out.value).ok_or_else(fault)
+}
+
 fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
     let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
-    let mut eval = Eval {
-        l,
-        outer: block.span,
-        taken: Taken::new(),
-        reserved: BTreeSet::new(),
-        level: 0,
-        frame: Frame::default(),
-    };
+    let mut eval = Eval::new(l, block.span);
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
     let block = Arc::new(block.clone());
     let (out, carried) = eval.enter(&block, args, block.span).ok_or_else(reported)?;
@@ -217,7 +226,12 @@ pub(crate) struct Call<'c> {
     pub(crate) places: Vec<Span>,
 }
 
-impl<'l> Eval<'_, 'l> {
+impl<'e, 'l> Eval<'e, 'l> {
+    /// An application for a statement at this place.
+    fn new(l: &'e mut Lower<'l>, outer: Span) -> Self {
+        Self { l, outer, taken: Taken::new(), reserved: BTreeSet::new(), level: 0, frame: Frame::default() }
+    }
+
     /// Reports a problem that leaves no value. One of the library belongs to the statement that uses it.
     pub(crate) fn fail<T>(
         &mut self,
@@ -263,18 +277,42 @@ impl<'l> Eval<'_, 'l> {
 
     /// The result of a block for values, and what it carries on.
     fn enter(&mut self, block: &Arc<Block>, args: Vec<Item>, span: Span) -> Option<(Item, Vec<Item>)> {
+        if let Some(word) = self.word(&block.feature) {
+            let places = vec![span; args.len()];
+            let call = Call { args, block: block.clone(), name: None, span, places };
+            return Some(((word.0)(self, &call)?, vec![]));
+        }
         match &block.feature.lower {
             Lowering::Definition(definition) => {
                 let definition = definition.clone();
                 self.define(&definition, block, args)
             }
-            Lowering::Word(word) => {
-                let places = vec![span; args.len()];
-                let call = Call { args, block: block.clone(), name: None, span, places };
-                Some(((word.0)(self, &call)?, vec![]))
-            }
             _ => self.wrong(span, format!("`{}` can't be applied to values", block.title()), ""),
         }
+    }
+
+    /// The word that a feature is, or whose op stands for its equations.
+    fn word(&self, feature: &Feature) -> Option<words::Word> {
+        match &feature.lower {
+            Lowering::Word(word) => Some(*word),
+            Lowering::Definition(definition) if !self.l.by_equations => definition.kernel,
+            _ => None,
+        }
+    }
+
+    /// An atomic definition applied to values, with a setting.
+    pub(crate) fn atomic(
+        &mut self,
+        name: &str,
+        args: Vec<Item>,
+        (setting, value): (&'static str, Given),
+        span: Span,
+    ) -> Option<Item> {
+        let feature = atomic::named(name)?;
+        let mut block = self.settings(feature, None, span)?;
+        block.fields.insert(setting.into(), Setting { value, origin: Origin::Default });
+        let places = vec![span; args.len()];
+        self.applied(&Function::Block(Arc::new(block)), args, &places, None, span)
     }
 
     /// Works the equations of a definition out.

@@ -4,6 +4,7 @@
 //! `specs/lib` are part of the program; a file may add its own. What equations are made of besides definitions are the words
 //! of [`words`] and the pointwise functions of the IR.
 
+mod atomic;
 mod constant;
 mod eval;
 mod item;
@@ -14,9 +15,11 @@ mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Names, STATE, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts, worked_out,
+    Carry, Names, STATE, apply, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts,
+    worked_out,
 };
 pub(crate) use item::Step;
 pub(crate) use words::{Word, all as words, norm_row as norm};
@@ -41,6 +44,8 @@ pub struct Definition {
     pub documented: String,
     /// Whether it is part of the program.
     pub library: bool,
+    /// The word whose op stands for its equations, where it is atomic.
+    pub(crate) kernel: Option<Word>,
     /// Whether something is wrong with it as it is written, so that nothing is said where it is used.
     pub(crate) broken: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
@@ -97,7 +102,7 @@ pub(crate) fn equations(
 ) -> Feature {
     let name = |text: &str| ast::Name { text: text.to_owned(), span };
     let elements = equations.into_iter().map(DefElement::Equation).collect();
-    let def = ast::Def { slot: None, name: name(EQUATIONS), values: vec![], elements, braces: span };
+    let def = ast::Def { atomic: None, slot: None, name: name(EQUATIONS), values: vec![], elements, braces: span };
     let used =
         names::applied(&def).into_iter().filter_map(|name| Some((name.clone(), features.find(&name, "")?.clone())));
     let uses: BTreeMap<String, Arc<Feature>> = used.collect();
@@ -108,7 +113,8 @@ pub(crate) fn equations(
         _ => None,
     });
     let text = lines.collect::<Vec<_>>().join("\n");
-    let definition = Definition { def, documented: text.clone(), text, library: false, broken, uses, height: 0 };
+    let documented = text.clone();
+    let definition = Definition { def, documented, text, library: false, kernel: None, broken, uses, height: 0 };
     let lower = Lowering::Equations(Arc::new(definition));
     let row = Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower);
     Feature { check: eval::check_body, ..row }
@@ -127,7 +133,8 @@ pub(crate) fn collect(feature: &Arc<Feature>, library: bool, found: &mut Vec<Arc
     if library {
         let named = names::applied(&definition.def);
         let in_library = named.iter().filter(|name| !definition.uses.contains_key(*name));
-        in_library.filter_map(|name| feature::feature(name, "")).for_each(|used| collect(used, library, found));
+        let definition = |name: &String| feature::feature(name, "").or_else(|| atomic::named(name));
+        in_library.filter_map(definition).for_each(|used| collect(used, library, found));
     }
     if !feature.is_equations() {
         found.push(feature.clone());
@@ -136,8 +143,10 @@ pub(crate) fn collect(feature: &Arc<Feature>, library: bool, found: &mut Vec<Arc
 
 /// The texts of the library.
 const LIBRARY: &[(&str, &str)] = &[
+    ("lib/atomic.rt", include_str!("../../../specs/lib/atomic.rt")),
     ("lib/recurrence.rt", include_str!("../../../specs/lib/recurrence.rt")),
     ("lib/layers.rt", include_str!("../../../specs/lib/layers.rt")),
+    ("lib/scans.rt", include_str!("../../../specs/lib/scans.rt")),
     ("lib/recursion.rt", include_str!("../../../specs/lib/recursion.rt")),
     ("lib/readout.rt", include_str!("../../../specs/lib/readout.rt")),
 ];
@@ -150,6 +159,19 @@ fn library_line(span: Span) -> Option<&'static str> {
     text.get(start..)?.lines().next().map(str::trim)
 }
 
+/// The definitions of the library that are atomic, or those that are not.
+fn parsed(atomic: bool) -> Vec<Item> {
+    let mut problems = Problems::default();
+    let files = LIBRARY.iter().enumerate().filter_map(|(n, (_, text))| {
+        let file = syntax::parse(SourceId(u32::MAX - n as u32), text, &mut problems)?;
+        Some(file.items)
+    });
+    let asked = |item: &Item| matches!(&item.kind, ItemKind::Def(def) if def.atomic.is_some() == atomic);
+    let items = files.flatten().filter(asked).collect();
+    assert!(!problems.has_errors(), "in the library: {:?}", problems.iter().next());
+    items
+}
+
 /// All slots, with the definitions of the library in their places.
 ///
 /// # Panics
@@ -157,12 +179,7 @@ fn library_line(span: Span) -> Option<&'static str> {
 pub(crate) fn library() -> Vec<Slot> {
     let mut slots = rows();
     let mut problems = Problems::default();
-    let parsed = LIBRARY.iter().enumerate().flat_map(|(n, (_, text))| {
-        let file = syntax::parse(SourceId(u32::MAX - n as u32), text, &mut problems);
-        file.map(|file| file.items).unwrap_or_default()
-    });
-    let items: Vec<Item> = parsed.collect();
-    let features = Features::new(&slots, items.iter(), true, &mut problems).features;
+    let features = Features::new(&slots, parsed(false).iter(), true, &mut problems).features;
     assert!(!problems.has_errors(), "in the library: {:?}", problems.iter().next());
     for feature in features {
         match slots.iter_mut().find(|slot| slot.name == feature.slot) {
@@ -334,6 +351,9 @@ impl<'i> Builder<'_, 'i> {
         let mut height = 1 + uses.values().filter_map(|f| f.definition()).map(|d| d.height).max().unwrap_or(0);
         let slot = self.slots.iter().find(|s| s.name == keyword);
         let found = self.problems.len();
+        if let Some(refused) = atomic::refused(def).filter(|_| !self.library) {
+            self.problems.report(refused);
+        }
         let mut fields = self.fields(def);
         for common in slot.map_or(&[][..], |slot| &slot.fields) {
             match fields.iter().find(|own| own.name == common.name) {
@@ -356,14 +376,16 @@ impl<'i> Builder<'_, 'i> {
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = syntax::documentation(&item.doc, "") + &syntax::definition(def, true);
-        let library = self.library;
-        let definition = Definition { def: def.clone(), text, documented, library, broken, uses, height };
+        let (def, library) = (def.clone(), self.library);
+        let kernel = def.atomic.filter(|_| library).and_then(|_| atomic::kernel(&def.name.text));
+        let values = def.values.iter().map(|v| v.text.clone().into()).collect();
+        let definition = Definition { def, text, documented, library, kernel, broken, uses, height };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
             doc,
             source,
-            values: def.values.iter().map(|v| v.text.clone().into()).collect(),
+            values,
             fields,
             children: &[],
             check: slot.map_or(nothing_more, |slot| slot.check),
@@ -477,7 +499,8 @@ impl<'i> Builder<'_, 'i> {
         };
         let Value::Expr(expr) = value else { return wrong(self, "a default has no settings of its own") };
         let name = expr.as_name().map(|name| name.text);
-        if name.as_deref() == Some("none") {
+        let is_word = |name: &str| matches!(kind, FieldKind::Word(words) if words.contains(name));
+        if name.as_deref() == Some("none") && !is_word("none") {
             return Some(Default::Absent);
         }
         let number = |this: &mut Self, default: Default, v: f64| {

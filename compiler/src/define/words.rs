@@ -4,13 +4,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use super::atomic;
 use super::constant::Constant;
 use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
 use super::losses;
 use crate::diag::{Diagnostic, Kind, did_you_mean};
-use crate::feature::{Feature, Lowering, attended, average};
-use crate::ir::attribute::{self, At, Attrs, Reduction, Side, Sight};
+use crate::feature::{Feature, Lowering, attended};
+use crate::ir::attribute::{self, At, Attrs, Discretisation, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, Dim};
@@ -19,17 +20,18 @@ use crate::schema::{
     AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
 };
 use crate::source::Span;
-use crate::spec::Block;
+use crate::spec::{Block, Value as Given};
 use crate::syntax::ast::Expr;
 
 /// What a word becomes in the graph.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Word(pub(crate) fn(&mut Eval<'_, '_>, &Call<'_>) -> Option<Item>);
 
 /// The standard deviation of `init: normal`.
 const STD: Field = float("std", Default::Float(0.02), POSITIVE, "standard deviation of `init: normal`");
 
-static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
+/// The words that are no atomic definitions.
+static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
     let rows = vec![
         row(
             "linear",
@@ -65,7 +67,18 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             ],
         ),
         norm_row(),
-        row("dropout", &["x", "p"], "Dropout with a probability: 0, or the value by `1 / (1 - p)`.", dropout, vec![]),
+        row(
+            "dropout",
+            &["x", "p"],
+            "Dropout with a probability: 0, or the value by `1 / (1 - p)`.",
+            dropout,
+            vec![of_kind(
+                "tied",
+                FieldKind::Truth,
+                Default::Truth(false),
+                "whether it falls on whole channels of a row",
+            )],
+        ),
         row("cat", &["a", "b"], "Channels side by side, of two values or more.", cat, vec![]),
         row("channels", &["x", "start", "count"], "So many channels from a place on.", channels, vec![]),
         row("parts", &["x", "n"], "The channels in so many equal parts: `a, b = parts(x, 2)`.", parts, vec![]),
@@ -80,13 +93,12 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         row("running_mean", &["x"], "The mean over the positions up to each one.", running_mean, vec![]),
         row(
-            "softmax",
-            &["x"],
-            "Softmax over the channels, or over the positions where each has one number.",
-            softmax,
-            vec![],
+            "shift",
+            &["x", "by"],
+            "The value so many positions before, and 0 where the row has none.",
+            shift,
+            vec![word("side", &["left", "right"], "left", "`right`: the value so many positions behind")],
         ),
-        row("shift", &["x", "by"], "The value so many positions before, and 0 where the row has none.", shift, vec![]),
         row(
             "attention",
             &["queries", "keys"],
@@ -102,11 +114,33 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             vec![direction()],
         ),
         row(
-            "ema",
-            &["x"],
-            "Damped moving averages in several dimensions along the row, and SiLU of them.",
-            ema,
-            vec![int("dim", Default::Int(16), Bounds::closed(1.0, 4096.0), "averages per channel"), direction()],
+            "s4d_scan",
+            &["x", "log_dt", "log_decay", "frequency", "b", "c"],
+            "Every channel along the row by a kernel of its own, made by a diagonal state space (S4D) of these parameters.",
+            |e, c| scan(e, c, Op::S4d),
+            vec![
+                side(),
+                lag(),
+                optional_word(
+                    "discretisation",
+                    &["bilinear", "zoh"],
+                    "`bilinear` (the default), or `zoh`, zero-order hold",
+                ),
+            ],
+        ),
+        row(
+            "ema_scan",
+            &["x", "delta", "alpha", "beta", "gamma"],
+            "Every channel along the row by a kernel of its own, made by damped moving averages of these parameters.",
+            |e, c| scan(e, c, Op::Ema),
+            vec![side(), lag()],
+        ),
+        row(
+            "neighbours",
+            &["x", "e"],
+            "The neighbour of every position on one side, by the existence of the positions: the mean of those next to it whose existences sum to 1.",
+            neighbours,
+            vec![side()],
         ),
         row(
             "unembed",
@@ -158,6 +192,8 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
     ];
     rows.into_iter().chain(losses::rows()).map(Arc::new).collect()
 });
+
+static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| ROWS.iter().chain(atomic::words()).cloned().collect());
 
 pub(super) fn row(
     name: &'static str,
@@ -228,9 +264,19 @@ pub(crate) fn norm_row() -> Feature {
 
 fn learn_row() -> Feature {
     let doc = "An array of weights: `gain = learn[width] { init: ones }`.";
-    let init = word("init", &["normal", "zeros", "ones", "constant"], "normal", "how the weights start");
-    let at = float("at", Default::Float(0.0), Bounds::ANY, "where `init: constant` starts");
-    row("learn", &[], doc, |_, _| None, vec![init, STD, at])
+    let starts = &["normal", "zeros", "ones", "constant", "uniform", "alternating", "s4d_inverse", "pairs_of_one"];
+    let init = "how the weights start: `alternating` is 1, -1, 1, .. along the last axis with `normal` added, `s4d_inverse` the \
+        frequencies of S4D-Inv, `pairs_of_one` 1, 0, 1, 0, ..";
+    let of = |name, doc| float(name, Default::Float(0.0), Bounds::ANY, doc);
+    let fields = vec![
+        word("init", starts, "normal", init),
+        float("std", Default::Float(0.02), POSITIVE, "standard deviation of `normal` and `alternating`"),
+        of("at", "where `init: constant` starts"),
+        of("low", "the lower end of `init: uniform`"),
+        of("high", "the upper end of `init: uniform`"),
+        optional_word("group", &["s4d"], "the group of weights that an experiment can train at a rate of its own"),
+    ];
+    row("learn", &[], doc, |_, _| None, fields)
 }
 
 /// The row of a word.
@@ -240,7 +286,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Arc<Feature>> {
 
 /// The names of all words.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    WORDS.iter().map(|word| &*word.slot).chain(["when", "at"])
+    ROWS.iter().map(|word| &*word.slot).chain(atomic::names()).chain(["when", "at"])
 }
 
 /// All words, in the order of the reference.
@@ -274,17 +320,21 @@ pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
 
 /// Whether a function may have weights: all but the words without any.
 pub(crate) fn has_weights(feature: &Feature) -> bool {
-    const WITH: [&str; 5] = ["linear", "number", "norm", "attention", "ema"];
-    !matches!(feature.lower, Lowering::Word(_)) || WITH.contains(&&*feature.slot)
+    const WITH: [&str; 4] = ["linear", "number", "norm", "attention"];
+    let is_word =
+        matches!(feature.lower, Lowering::Word(_)) || feature.definition().is_some_and(|d| d.kernel.is_some());
+    !is_word || WITH.contains(&&*feature.slot)
 }
 
-/// How the weights of `learn` start.
-pub(crate) fn init(block: &Block) -> Attr {
+/// How the weights of `learn` start, by the size of their last axis.
+pub(crate) fn init(block: &Block, last: usize) -> Attr {
+    let number = |name: &str| Attr::from(block.float(name).unwrap_or_default());
     match block.word("init") {
-        Some("zeros") => "zeros".into(),
-        Some("ones") => "ones".into(),
-        Some("constant") => Attr::call("constant", [block.float("at").unwrap_or_default().into()]),
-        _ => Attr::call("normal", [block.float("std").unwrap_or(0.02).into()]),
+        Some(word @ ("zeros" | "ones" | "pairs_of_one")) => word.into(),
+        Some("constant") => Attr::call("constant", [number("at")]),
+        Some("uniform") => Attr::call("uniform", [number("low"), number("high")]),
+        Some("s4d_inverse") => Attr::call("s4d_inverse", [(2 * last).into()]),
+        word => Attr::call(word.unwrap_or("normal"), [number("std")]),
     }
 }
 
@@ -357,7 +407,7 @@ fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usize> {
 }
 
 /// The known number of channels of an array.
-fn wide(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>) -> Option<usize> {
+pub(super) fn wide(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>) -> Option<usize> {
     match x.channels() {
         Some(Dim::Fixed(n)) => Some(*n),
         _ => {
@@ -408,19 +458,31 @@ fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::ExclusiveFields, c.span, message, "this is a layer norm");
     }
     let name = e.fresh(c.name.unwrap_or("norm"), ".weight");
-    let eps = |default: f64| Attrs::of(attribute::EPS, c.block.float("eps").unwrap_or(default));
-    let value = e.node(c.span, |l| {
-        let dims = [Dim::Fixed(channels / parts.unwrap_or(1))];
-        let operands = l.scoped(&name, |l| {
+    let dims = [Dim::Fixed(channels / parts.unwrap_or(1))];
+    let learned = e.node(c.span, |l| {
+        l.scoped(&name, |l| {
             let gain = if weight { Some(l.param("weight", dims.clone(), "ones".into())?) } else { None };
             let bias = if bias && !rms { Some(l.param("bias", dims, "zeros".into())?) } else { None };
-            Ok([Some(x.value), gain, bias].into_iter().flatten().collect::<Vec<_>>())
-        })?;
-        match rms {
-            true => l.one(Op::RmsNorm, &operands, eps(1e-6).with_some(attribute::PARTS, parts)),
-            false => l.one(Op::LayerNorm, &operands, eps(1e-5)),
-        }
+            Ok([gain, bias].into_iter().flatten().collect::<Vec<_>>())
+        })
     })?;
+    let (op, atomic, default) = if rms { (Op::RmsNorm, "rms_norm", 1e-6) } else { (Op::LayerNorm, "layer_norm", 1e-5) };
+    let eps = c.block.float("eps").unwrap_or(default);
+    if parts.is_none() && learned.len() == if rms { 1 } else { 2 } {
+        let axes = vec![Axis::Channels(Dim::Fixed(channels))];
+        let weights = learned.iter().map(|value| Array {
+            value: *value,
+            axes: axes.clone(),
+            rows: false,
+            truth: false,
+            labels: false,
+        });
+        let args = std::iter::once(x).chain(weights).map(Item::Array).collect();
+        return e.atomic(atomic, args, ("eps", Given::Float(eps)), c.span);
+    }
+    let operands: Vec<Value> = std::iter::once(x.value).chain(learned).collect();
+    let attrs = Attrs::of(attribute::EPS, eps).with_some(attribute::PARTS, parts);
+    let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
     Some(Item::Array(Array { value, ..x }))
 }
 
@@ -435,7 +497,8 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let message = format!("the probability of `dropout` is a number, {}", DROPOUT.describe());
         return e.fail(Kind::OutOfRange, c.places[1], message, format!("this is {}", c.args[1].describe()));
     }
-    let value = e.node(c.span, |l| l.dropout(x.value, p))?;
+    let tied = c.block.truth("tied") == Some(true);
+    let value = e.node(c.span, |l| if tied { l.tied_dropout(x.value, p) } else { l.dropout(x.value, p) })?;
     Some(Item::Array(Array { value, ..x }))
 }
 
@@ -511,8 +574,16 @@ fn along(
 }
 
 fn over() -> Field {
-    let doc = "the axis: `pos`, the positions or the slots of a memory, or `width`, the channels; positions where there are some, if left out";
-    optional_word("over", &["pos", "width"], doc)
+    let doc = "the axis: `pos`, the positions or the slots of a memory, `width`, the channels, or `last`, the channels where there are some, else the positions; positions where there are some, if left out";
+    optional_word("over", &["pos", "width", "last"], doc)
+}
+
+fn side() -> Field {
+    word("side", &["left", "right"], "left", "the side of a position that it sees")
+}
+
+fn lag() -> Field {
+    int("lag", Default::Int(0), Bounds::closed(0.0, 1.0), "distance of the nearest position that it sees")
 }
 
 fn direction() -> Field {
@@ -523,6 +594,7 @@ fn direction() -> Field {
 fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let positions = match c.block.word("over") {
+        Some("last") => x.channels().is_none(),
         Some(word) => word == "pos",
         None => !x.units().is_empty(),
     };
@@ -541,22 +613,12 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
     Some(Item::Array(Array { value, axes: x.units().to_vec(), truth: false, ..x }))
 }
 
-fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let x = arg(e, c, 0)?;
-    if x.axes.is_empty() {
-        let message = format!("`softmax` goes along channels or positions, and {} has neither", x.describe());
-        return e.fail(Kind::WrongType, c.places[0], message, "");
-    }
-    let value = e.node(c.span, |l| l.one(Op::Softmax, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, ..x }))
-}
-
 fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let (x, by) = (positions(e, c, 0)?, count(e, c, 1)?);
     if by == 0 {
         return Some(Item::Array(x));
     }
-    let attrs = Attrs::of(attribute::SIDE, Side::Left).with(attribute::LAG, by);
+    let attrs = facing(&c.block).with(attribute::LAG, by);
     let value = e.node(c.span, |l| l.one(Op::Shift, &[x.value], attrs))?;
     Some(Item::Array(Array { value, ..x }))
 }
@@ -571,12 +633,11 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             return e.fail(Kind::WrongType, *place, message, "");
         }
     }
-    if let Some((field, message)) = crate::feature::broken_attention(&c.block) {
+    if let Some((field, message, _)) = crate::feature::broken_attention(&c.block) {
         return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
     }
     let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
-    let around = e.l.around;
-    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), around)))?;
+    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value))))?;
     let width = Axis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
@@ -602,15 +663,49 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     Some(Item::Array(Array { value, ..values }))
 }
 
-fn ema(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let x = arg(e, c, 0)?;
-    let (dim, both) = (c.block.int("dim").unwrap_or(16), c.block.word("direction") != Some("forward"));
-    if x.axes.first() != Some(&Axis::Positions) || x.channels() != Some(&Dim::Fixed(e.l.width)) {
-        let message = format!("`ema` goes along states of the model's width, and this is {}", x.describe());
-        return e.fail(Kind::WrongType, c.places[0], message, "");
+/// The side that a word looks at along the row.
+fn facing(block: &Block) -> Attrs {
+    Attrs::of(attribute::SIDE, if block.word("side") == Some("right") { Side::Right } else { Side::Left })
+}
+
+/// A convolution of every channel along the row, by parameters.
+fn scan(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
+    let x = positions(e, c, 0)?;
+    wide(e, &x, c)?;
+    let mut operands = vec![x.value];
+    for n in 1..c.args.len() {
+        operands.push(weights(e, c, n)?.value);
     }
-    let name = e.fresh(c.name.unwrap_or("ema"), ".omega");
-    let value = e.node(c.span, |l| l.scoped(&name, |l| average(l, x.value, dim, both)))?;
+    let held = (c.block.word("discretisation") == Some("zoh")).then_some(Discretisation::Held);
+    let lag = c.block.int("lag").unwrap_or(0);
+    let attrs = facing(&c.block).with(attribute::LAG, lag).with_some(attribute::DISCRETISATION, held);
+    let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+/// An argument that is the same for all rows.
+pub(super) fn weights(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+    let x = arg(e, c, n)?;
+    if x.rows {
+        let message = format!("`{}` of `{}` are weights, as `learn[width]`", c.block.feature.values[n], c.block.slot);
+        return e.fail(Kind::WrongType, c.places[n], message, "every row has its own of this");
+    }
+    Some(x)
+}
+
+/// An argument with one number per position.
+pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+    let x = positions(e, c, n)?;
+    if x.axes.len() > 1 {
+        let message = format!("`{}` of `{}` is one number per position", c.block.feature.values[n], c.block.slot);
+        return e.fail(Kind::WrongType, c.places[n], message, format!("this is {}", x.describe()));
+    }
+    Some(x)
+}
+
+fn neighbours(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, exist) = (positions(e, c, 0)?, existence(e, c, 1)?);
+    let value = e.node(c.span, |l| l.one(Op::Neighbours, &[x.value, exist.value], facing(&c.block)))?;
     Some(Item::Array(Array { value, ..x }))
 }
 

@@ -61,7 +61,7 @@ fn embed() -> Feature {
 }
 
 const INIT: Bounds = Bounds { high: 1000.0, ..POSITIVE };
-const SCALE: Bounds = Bounds { low: 0.0, high: 1_000_000.0, open_low: true, open_high: false };
+const SCALE: Bounds = Bounds::above_zero(1e6);
 
 /// Learned positions need a number of them, and nothing else has one.
 fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -114,10 +114,12 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
         _ => x,
     };
     let x = l.dropout(x, need(block.float("dropout"), block, "dropout")?)?;
-    if block.word("tokens") != Some("start_end") {
-        return Ok(x);
-    }
-    let start = l.param("start", [width.clone()], Attr::call("normal", [1.0.into()]))?;
-    let end = l.param("end", [width], Attr::call("normal", [1.0.into()]))?;
-    l.one(Op::Frame, &[x, start, end], Attrs::new())
+    if block.word("tokens") == Some("start_end") { framed(l, x) } else { Ok(x) }
+}
+
+/// START before and END behind every row, learned from N(0, 1).
+pub(super) fn framed(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
+    let [start, end] =
+        ["start", "end"].map(|name| l.param(name, [Dim::Fixed(l.width)], Attr::call("normal", [1.0.into()])));
+    l.one(Op::Frame, &[x, start?, end?], Attrs::new())
 }

@@ -20,12 +20,8 @@ pub(crate) enum Lowering {
     Loop(fn(&mut Lower<'_>, &Block, &mut Place) -> Result<Value, InvalidNode>),
     /// `recurse`, `pool`: one vector per row, from the states of a place.
     Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
-    /// `select`, `align`, `halt none`: no nodes; the statement around it reads its fields.
+    /// `select`, `align`, `halt none`, `memory`, `update`: what the statement around it reads, or lowers where it needs it.
     Setting,
-    /// `memory`: the slots `f32[batch, slots, width]` before the first chunk, for rows like those of the value.
-    Memory(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
-    /// `update`: the slots after a chunk. The state of the place is the memory, and its `chunk` is set.
-    Update(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
     /// `readout`: the input of the head, from the final states.
     Readout(fn(&mut Lower<'_>, &Block, Value) -> Result<Value, InvalidNode>),
     /// Equations of a file or of the library.

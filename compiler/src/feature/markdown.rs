@@ -61,7 +61,7 @@ pub fn linked(source: &str) -> String {
 
 /// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
 pub fn explain(title: &str) -> Option<String> {
-    let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words());
+    let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words()).chain(define::functions());
     let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
     let found: Vec<String> = asked.map(|feature| explained(feature)).collect();
     (!found.is_empty()).then(|| found.join("\n"))

@@ -8,7 +8,6 @@
 //! Features emit into the context of `lower`, and `lower` finds them in this table; `ir`, `pass` and `plan` know nothing
 //! of either.
 
-mod align;
 mod attention;
 mod embed;
 pub(crate) mod halting;
@@ -16,21 +15,18 @@ mod lowering;
 mod markdown;
 mod memory;
 mod model;
-mod norm;
 mod readout;
 mod recurrence;
 mod recursion;
 mod scan;
 mod select;
 mod stack;
-mod update;
 
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{Around, attended, broken as broken_attention, word_fields as attention_fields};
 pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, linked, markdown};
-pub(crate) use scan::average;
 
 use crate::define::{self, Definition};
 use crate::diag::Problems;
@@ -189,17 +185,17 @@ pub(crate) fn rows() -> Vec<Slot> {
         Slot::open("inject", inject, &["state", "input"]),
         attention::slot(),
         Slot::open("feedforward", "A network applied to every token.", &[]),
-        norm::slot(),
+        Slot::new("norm", "A norm as a layer of its own.", vec![define::norm()]),
         scan::slot(),
         Slot::open("mega", "The layer of MEGA: moving averages, then gated attention with one head.", &[]),
         stack::slot(),
         memory::slot(),
-        update::slot(),
+        memory::update(),
         recursion::slot(),
         Slot::open("leaf", leaf, &["x"]),
         Slot::open("score", score, &["left", "right"]),
         select::slot(),
-        align::slot(),
+        select::align(),
         Slot::open("cell", cell, &["left", "right"]),
         Slot::open("pool", pool, &["x"]),
         readout::slot(),

@@ -21,15 +21,15 @@ fn stack() -> Feature {
             "",
             "`stack 4 { ... }`: the layers inside, 4 times in a row, each copy with weights of its own.",
             "Vaswani et al. 2017, Section 3.1, arXiv:1706.03762",
-            Lowering::Layer(lower),
+            Lowering::Layer(|l, block, place| copies(l, block, place, "copies")),
         )
     }
 }
 
-/// `copies` groups one after another, each with its own parameters.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+/// As many groups one after another as a field says, each with its own parameters.
+pub(super) fn copies(l: &mut Lower<'_>, block: &Block, place: &Place, field: &str) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
-    for n in 0..need(block.int("copies"), block, "copies")? {
+    for n in 0..need(block.int(field), block, field)? {
         here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;
     }
     Ok(here.state)

@@ -146,6 +146,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) steps: Option<Steps>,
     /// Whether all that is done now is taken back.
     pub(crate) trying: bool,
+    /// Whether the equations of atomic definitions stand in the place of their ops.
+    pub(crate) by_equations: bool,
     /// What is wrong with the equations of definitions.
     pub(crate) problems: Problems,
     /// How many expressions of definitions have been worked out.
@@ -181,6 +183,7 @@ impl<'a> Lower<'a> {
             by_step: None,
             steps: None,
             trying: false,
+            by_equations: false,
             problems: Problems::default(),
             equations: 0,
         }
@@ -313,13 +316,27 @@ impl<'a> Lower<'a> {
 
     /// A parameter named after the current path. Equal names share one parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
+        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init))
+    }
+
+    /// A parameter that belongs to a group which optimisers can treat apart.
+    pub(crate) fn param_of(
+        &mut self,
+        group: &str,
+        name: &str,
+        dims: impl Into<Vec<Dim>>,
+        init: Attr,
+    ) -> Result<Value, InvalidNode> {
+        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group))
+    }
+
+    /// A parameter, or where weights are made for every step, what it has for this one.
+    fn parameter(&mut self, name: &str, mut dims: Vec<Dim>, attrs: Attrs) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        let mut dims: Vec<Dim> = dims.into();
         dims.splice(0..0, self.by_step.map(|(_, steps)| Dim::Fixed(steps)));
         let value = match self.params.get(&full) {
             Some(known) => *known,
             None => {
-                let attrs = Attrs::of(attribute::INIT, &init);
                 let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
                 self.params.insert(full, value);
                 value
@@ -341,24 +358,6 @@ impl<'a> Lower<'a> {
         self.path = path;
         self.inputs.insert(name.to_owned(), value.clone()?);
         value
-    }
-
-    /// A parameter that belongs to a group which optimisers can treat apart.
-    pub(crate) fn param_of(
-        &mut self,
-        group: &str,
-        name: &str,
-        dims: impl Into<Vec<Dim>>,
-        init: Attr,
-    ) -> Result<Value, InvalidNode> {
-        let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
-        if let Some(known) = self.params.get(&full) {
-            return Ok(*known);
-        }
-        let attrs = Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group);
-        let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
-        self.params.insert(full, value);
-        Ok(value)
     }
 
     /// Dropout with probability `p`; nothing when that is 0.
@@ -404,12 +403,6 @@ impl<'a> Lower<'a> {
     /// `x + by`.
     pub(crate) fn shifted(&mut self, x: Value, by: f64) -> Result<Value, InvalidNode> {
         self.formula(&Scalar::Call(Pointwise::Add, vec![Scalar::Operand(0), Scalar::Number(by)]), &[x])
-    }
-
-    /// `x sigmoid(x)`.
-    pub(crate) fn silu(&mut self, x: Value) -> Result<Value, InvalidNode> {
-        let gate = self.map(Pointwise::Sigmoid, &[x])?;
-        self.map(Pointwise::Mul, &[x, gate])
     }
 
     /// A stream of random numbers that no other node has.

@@ -29,16 +29,25 @@ use crate::spec::Spec;
 /// # Errors
 /// A spec that `check` accepted lowers without errors; a `InvalidNode` is a fault of a lowering rule.
 pub fn lower(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
-    lowered(spec, binding).1
+    lowered(spec, binding, false).1
+}
+
+/// The same with the equations of atomic definitions in the place of their ops: what the tests compare the ops with.
+///
+/// # Errors
+/// See [`lower`].
+pub fn lower_by_equations(spec: &Spec, binding: &Binding) -> Result<Graph, InvalidNode> {
+    lowered(spec, binding, true).1
 }
 
 /// What is wrong with the equations of the definitions that a spec uses: they are worked out where they are used.
 pub(crate) fn check(spec: &Spec, binding: &Binding) -> Problems {
-    lowered(spec, binding).0
+    lowered(spec, binding, false).0
 }
 
-fn lowered(spec: &Spec, binding: &Binding) -> (Problems, Result<Graph, InvalidNode>) {
+fn lowered(spec: &Spec, binding: &Binding, by_equations: bool) -> (Problems, Result<Graph, InvalidNode>) {
     let mut l = Lower::new(&spec.name, binding);
+    l.by_equations = by_equations;
     let result = match spec.root.feature.lower {
         Lowering::Model(model) => model(&mut l, &spec.root),
         _ => Err(misplaced(&spec.root)),

@@ -80,6 +80,8 @@ pub enum ItemKind {
 /// A definition: a layer, a variant of a slot, or a function, by its equations.
 #[derive(Clone, Debug)]
 pub struct Def {
+    /// The word `atomic`, where it says that a kernel stands for the equations.
+    pub atomic: Option<Span>,
     /// The slot that it is a variant of; none for a layer or a function.
     pub slot: Option<Name>,
     pub name: Name,

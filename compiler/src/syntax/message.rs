@@ -114,6 +114,7 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::bias_item
         | Rule::def_item
         | Rule::kw_def
+        | Rule::atomic
         | Rule::kw_use
         | Rule::kw_model
         | Rule::kw_variant

@@ -269,6 +269,7 @@ impl Reader<'_> {
     }
 
     fn def(&mut self, mut parts: Parts<'_>) -> Def {
+        let atomic = (parts.peek() == Some(Rule::atomic)).then(|| parts.need()).map(|p| self.span(&p));
         let first = self.name(&parts.need());
         let second = (parts.peek() == Some(Rule::name)).then(|| parts.need()).map(|p| self.name(&p));
         let (slot, name) = match second {
@@ -278,7 +279,7 @@ impl Reader<'_> {
         let values = self.params(parts.need());
         let body = parts.need();
         let braces = self.span(&body);
-        Def { slot, name, values, elements: Parts::of(body).map(|p| self.def_element(p)).collect(), braces }
+        Def { atomic, slot, name, values, elements: Parts::of(body).map(|p| self.def_element(p)).collect(), braces }
     }
 
     fn def_element(&mut self, pair: Pair<'_, Rule>) -> DefElement {

@@ -428,8 +428,9 @@ fn head(statement: &Statement) -> String {
 
 /// `def gate mlp(result, input, normed) `
 fn def_head(def: &Def) -> String {
+    let atomic = if def.atomic.is_some() { "atomic " } else { "" };
     let slot = def.slot.as_ref().map_or_else(String::new, |slot| format!("{} ", slot.text));
-    format!("def {slot}{}({}) ", def.name.text, names(&def.values))
+    format!("{atomic}def {slot}{}({}) ", def.name.text, names(&def.values))
 }
 
 fn names(params: &[Name]) -> String {

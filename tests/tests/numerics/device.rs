@@ -32,22 +32,22 @@ use rtc_tests::numeric::differences;
 use super::{draws, gradients};
 
 /// A graph with a batch, and how halted rows are treated.
-struct Case {
-    name: String,
-    graph: Graph,
-    weights: Arrays,
-    batch: Batch,
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) graph: Graph,
+    pub(super) weights: Arrays,
+    pub(super) batch: Batch,
     halting: Halting,
 }
 
 impl Case {
-    fn new(name: impl Into<String>, graph: Graph, batch: Batch) -> Self {
+    pub(super) fn new(name: impl Into<String>, graph: Graph, batch: Batch) -> Self {
         let weights = weights(&graph, 1, 0.7);
         Self { name: name.into(), graph, weights, batch, halting: Halting::Compact }
     }
 }
 
-fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
+pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
     Rc::new(Emulated::new(kernels.clone()))
 }
 
@@ -65,7 +65,7 @@ fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> 
 }
 
 /// What a device makes of a case.
-fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
+pub(super) fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
     let mut executor = loaded::<T>(case, device);
     let plan = executor.plan().clone();
     let outputs = executor.run(&case.batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", case.name));

@@ -140,12 +140,12 @@ impl Eval<'_, '_> {
         // What is wrong inside the library belongs to the place in the user's text that applies it.
         let outer = if self.in_library() { self.outer } else { span };
         let outer = std::mem::replace(&mut self.outer, outer);
-        let result = match &block.feature.lower {
-            Lowering::Word(word) => {
+        let result = match (self.word(&block.feature), &block.feature.lower) {
+            (Some(word), _) => {
                 let call = Call { args, block: block.clone(), name, span, places: places.to_vec() };
                 (word.0)(self, &call)
             }
-            Lowering::Definition(_) => match name {
+            (None, Lowering::Definition(definition)) => match name.filter(|_| definition.kernel.is_none()) {
                 // A binding is a place of its own.
                 Some(name) => {
                     let place = self.fresh(name, "");
@@ -220,13 +220,16 @@ impl Eval<'_, '_> {
             .enumerate()
             .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
             .collect();
-        if axes.len() > 2 {
-            let message = format!("`learn` has one size or two, and here are {}", axes.len());
+        if axes.len() > 3 {
+            let message = format!("`learn` has one to three sizes, and here are {}", axes.len());
             return self.fail(Kind::WrongArity, span, message, "");
         }
         let name = self.fresh(name.unwrap_or("learn"), "");
-        let init = words::init(&block);
-        let value = self.node(span, |l| l.param(&name, dims, init))?;
+        let init = words::init(&block, dims.last().and_then(Dim::fixed).unwrap_or(1));
+        let value = self.node(span, |l| match block.word("group") {
+            Some(group) => l.param_of(group, &name, dims, init),
+            None => l.param(&name, dims, init),
+        })?;
         Some(Item::Array(Array { value, axes, rows: false, truth: false, labels: false }))
     }
 

@@ -1,6 +1,9 @@
 //! Operators and functions of single numbers on arrays, over all axes that they have together.
 
+use std::sync::Arc;
+
 use super::{Eval, NUMBERS, are, plural};
+use crate::define::atomic;
 use crate::define::constant::{self, Constant};
 use crate::define::item::{Array, Axis, Item};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
@@ -183,7 +186,7 @@ impl Eval<'_, '_> {
 
     /// `a b`, where one of them may have a number per unit or per channel of the other.
     pub(super) fn product(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
-        if matches!(a, Item::Constant(_)) || matches!(b, Item::Constant(_)) {
+        if self.l.by_equations || matches!(a, Item::Constant(_)) || matches!(b, Item::Constant(_)) {
             return self.pointwise(Pointwise::Mul, vec![a, b], span);
         }
         let (a, b) = (self.array(a, span)?, self.array(b, span)?);
@@ -229,6 +232,10 @@ impl Eval<'_, '_> {
                 are(items.len())
             );
             return self.fail(Kind::WrongArity, span, message, "");
+        }
+        if let Some(feature) = atomic::named(func.def().name).filter(|_| self.l.by_equations) {
+            let block = self.settings(feature, None, span)?;
+            return self.enter(&Arc::new(block), items, span).map(|(out, _)| out);
         }
         let constants: Vec<Option<f64>> = items
             .iter()
@@ -295,7 +302,7 @@ impl Eval<'_, '_> {
         arrays.into_iter().map(|array| self.spread(array, &units, channels.as_ref(), rows, &like, span)).collect()
     }
 
-    pub(super) fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
+    pub(crate) fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
         let mut types: Vec<String> = vec![];
         let mut widths: Vec<String> = vec![];
         for array in arrays {

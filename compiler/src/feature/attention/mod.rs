@@ -1,12 +1,8 @@
 //! Multi-head attention; the variants differ in their keys.
 
 mod bias;
-mod chunk;
-mod input;
-mod memory;
-mod this;
 
-use super::{Site, Slot};
+use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::attribute::{self, Attrs, Layout, Mask, Origin, PositionKind, Relative};
 use crate::ir::graph::{InvalidNode, Value};
@@ -22,13 +18,52 @@ use bias::{BIAS, BIAS_INIT};
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
+    const MEMORY: &str = "Didolkar et al. 2022 (temporal latent bottleneck), arXiv:2205.14794; Ray Chowdhury and Caragea 2024, Algorithm 4, arXiv:2402.00976";
+    let variant = |name, doc, source, fields| Feature {
+        fields,
+        check,
+        ..Feature::row("attend", name, doc, source, Lowering::Layer(lower))
+    };
+    let across = |mask| vec![HEADS, HEAD_WIDTH, mask, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT];
+    let position = "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
+        `relative_xl` adds learned products with sines and cosines of the distance (Transformer-XL)";
+    let own = vec![HEADS, HEAD_WIDTH, word("position", POSITIONS, "none", position), MASK, BIAS, BIAS_INIT];
+    let post = "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as in the original Transformer";
+    let norm = word("norm", &["pre", "post"], "pre", post);
+    let own = [own, vec![PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern()].concat();
     Slot::new(
         "attend",
         "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
-        vec![this::this(), memory::memory(), chunk::chunk(), input::input()],
+        vec![
+            variant(
+                "self",
+                "Tokens attend to the tokens of their row, inside a chunk-wise recurrence to those of their chunk.",
+                "Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; pre-norm: Xiong et al. 2020, arXiv:2002.04745; `rope`: Su et al. 2021, arXiv:2104.09864; `xpos`: Sun et al. 2022, arXiv:2212.10554; `relative_xl`: Dai et al. 2019, Section 3.3, arXiv:1901.02860",
+                own,
+            ),
+            variant(
+                "memory",
+                "The tokens of a chunk attend to all slots of the memory; in mask and bias `j` is the slot.",
+                MEMORY,
+                across(SLOT_MASK),
+            ),
+            variant(
+                "chunk",
+                "The slots of the memory attend to the tokens of the chunk just read; in mask and bias `i` is the slot.",
+                MEMORY,
+                across(SLOT_MASK),
+            ),
+            variant(
+                "input",
+                "Tokens attend to the input of the depth-wise recurrence.",
+                "Vaswani et al. 2017, Section 3.2.3, arXiv:1706.03762",
+                across(MASK),
+            ),
+        ],
     )
 }
 
+const POSITIONS: &[&str] = &["none", "xpos", "rope", "relative_xl"];
 const HEADS: Field = int("heads", Default::Required, SIZE, "number of heads");
 const HEAD_WIDTH: Field = int(
     "head_width",
@@ -56,88 +91,81 @@ const PROJECTION_BIAS: Field = optional_word(
 
 /// What the layer of today's language models adds; all of it is left out of specs that do not write it.
 fn modern() -> Vec<Field> {
-    let above = |high: f64| Bounds { low: 0.0, high, open_low: true, open_high: false };
+    let key_heads =
+        "heads of keys and values, each read by as many neighbouring heads of queries; as many as `heads` if left out";
+    let qk_norm = "RMS norm of queries and keys before their rotation: of every head, or of all channels together; none if left out";
+    let softcap = "a bound c of the scores, `c tanh(score / c)`; none if left out";
     vec![
-        Field {
-            bounds: SIZE,
-            ..of_kind(
-                "key_heads",
-                FieldKind::Int,
-                Default::Absent,
-                "heads of keys and values, each read by as many neighbouring heads of queries; as many as `heads` if left out",
-            )
-        },
-        optional_word(
-            "qk_norm",
-            &["head", "full"],
-            "RMS norm of queries and keys before their rotation: of every head, or of all channels together; none if left out",
+        int("key_heads", Default::Absent, SIZE, key_heads),
+        optional_word("qk_norm", &["head", "full"], qk_norm),
+        float(
+            "scale",
+            Default::Absent,
+            Bounds::above_zero(1e6),
+            "factor on the scores; 1/sqrt(head_width) if left out",
         ),
-        float("scale", Default::Absent, above(1e6), "factor on the scores; 1/sqrt(head_width) if left out"),
-        float("softcap", Default::Absent, above(1e6), "a bound c of the scores, `c tanh(score / c)`; none if left out"),
+        float("softcap", Default::Absent, Bounds::above_zero(1e6), softcap),
     ]
 }
 
 /// How `rope` and `xpos` turn channels; left out of specs that do not write it.
 fn rotation() -> Vec<Field> {
-    let above = |high: f64| Bounds { low: 0.0, high, open_low: true, open_high: false };
+    let layout =
+        "which channels of a head are turned together: neighbours (the default), or those of its first and second half";
+    let base = "what the angles fall with from pair to pair; 10,000 if left out";
+    let part = "how many channels of each head are turned, an even number; all if left out";
     vec![
-        optional_word(
-            "layout",
-            &["pairs", "half"],
-            "which channels of a head are turned together: neighbours (the default), or those of its first and second half",
-        ),
-        float("base", Default::Absent, above(1e12), "what the angles fall with from pair to pair; 10,000 if left out"),
-        int(
-            "part",
-            Default::Absent,
-            SIZE,
-            "how many channels of each head are turned, an even number; all if left out",
-        ),
+        optional_word("layout", &["pairs", "half"], layout),
+        float("base", Default::Absent, Bounds::above_zero(1e12), base),
+        int("part", Default::Absent, SIZE, part),
     ]
 }
 
 /// The fields of attention as a word of equations.
 pub(crate) fn word_fields() -> Vec<Field> {
-    let position = word("position", &["none", "xpos", "rope", "relative_xl"], "none", "as in `attend self`");
+    let position = word("position", POSITIONS, "none", "as in `attend self`");
     [vec![HEADS, HEAD_WIDTH, position], rotation(), vec![MASK], modern(), vec![PROJECTION_BIAS, ATTENTION_DROPOUT]]
         .concat()
 }
 
-/// The rules over several fields of attention, in words and where they are broken.
-pub(crate) fn broken(block: &Block) -> Option<(&'static str, String)> {
-    let heads = block.int("heads")?;
-    let width = block.int("head_width")?;
+/// The rules over several fields of attention: where one is broken, in words, and the cure.
+pub(crate) fn broken(block: &Block) -> Option<(&'static str, String, &'static str)> {
+    let (heads, width) = (block.int("heads")?, block.int("head_width")?);
     let turns = block.word("position").filter(|p| ["xpos", "rope"].contains(p));
-    let part = block.int("part");
-    match (block.int("key_heads"), turns, part) {
+    let even = "give an even number of channels, with `position: rope` or `xpos`";
+    Some(match (block.int("key_heads"), turns, block.int("part")) {
         (Some(n), ..) if n == 0 || heads % n != 0 => {
-            Some(("key_heads", format!("{heads} heads can't share {n} heads of keys evenly")))
+            let message = format!("{heads} heads can't share {n} heads of keys evenly");
+            ("key_heads", message, "give a number that divides `heads`")
         }
         (_, Some(position), None) if width % 2 == 1 => {
-            Some(("position", format!("`{position}` turns pairs of channels, but each head has {width}")))
+            let message = format!("`{position}` turns pairs of channels, but each head has {width}");
+            ("position", message, "give an even `head_width`, or another number of heads")
         }
         (_, Some(_), Some(n)) if n % 2 == 1 || n > width => {
-            Some(("part", format!("{n} of {width} channels can't be turned in pairs")))
+            ("part", format!("{n} of {width} channels can't be turned in pairs"), even)
         }
-        (_, None, Some(_)) => Some(("part", "only `rope` and `xpos` turn channels".to_owned())),
-        _ => None,
-    }
+        (_, None, Some(_)) => ("part", "only `rope` and `xpos` turn channels".to_owned(), even),
+        _ => return None,
+    })
 }
 
-/// The statement must stand inside another one.
-fn needs_around(site: &Site<'_>, slot: &str, variant: &str, why: &str, problems: &mut Problems) {
-    if !site.inside(slot, variant) {
-        let title = site.block.title();
-        let around = if variant.is_empty() { slot.to_owned() } else { format!("{slot} {variant}") };
-        problems.report(
-            Diagnostic::new(
-                Kind::MisplacedStatement,
-                site.block.span,
-                format!("`{title}` can only stand inside `{around}`"),
-            )
-            .label(why),
-        );
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    bias::check(site, problems);
+    if let Some((field, message, help)) = broken(site.block) {
+        problems.report(Diagnostic::new(Kind::Indivisible, site.place(field), message).help(help));
     }
+    // The input is that of a depth recurrence. A chunk has none, of a recurrence or a fold: its positions are not the row's.
+    let repeated = site.ancestors.iter().rev().find(|b| ["recur", "recurse"].contains(&&*b.slot));
+    let has_input = repeated.is_some_and(|b| b.variant == "depthwise");
+    let (around, why) = match &*site.block.variant {
+        "memory" if !site.inside("recur", "chunkwise") => ("recur chunkwise", "there is no memory here"),
+        "chunk" if !site.inside("update", "memory") => ("update memory", "only the update of a memory reads a chunk"),
+        "input" if !has_input => ("recur depthwise", "there is no input here besides the states"),
+        _ => return,
+    };
+    let message = format!("`{}` can only stand inside `{around}`", site.block.title());
+    problems.report(Diagnostic::new(Kind::MisplacedStatement, site.block.span, message).label(why));
 }
 
 /// Where attention stands: what its masks, biases and rotations may count.
@@ -149,113 +177,108 @@ pub(crate) struct Around {
     pub(crate) global_positions: bool,
 }
 
-impl Around {
-    fn of(place: &Place) -> Self {
-        Self { step: place.step, global_positions: place.global_positions }
-    }
-}
-
-/// How a projection starts: the bias of `inputs` is there with that of the output, and alone.
-fn projection(block: &Block, gain: f64, biased: &[&str]) -> LinearInit {
-    match block.word("projection_bias") {
-        Some(word) if biased.contains(&word) => LinearInit::BiasedProjection(gain),
-        _ => LinearInit::Projection(gain),
-    }
-}
-
-/// Adds the mask of a block.
-fn mask(attrs: Attrs, block: &Block) -> Result<Attrs, InvalidNode> {
-    Ok(match (block.expr("mask"), need(block.word("mask"), block, "mask")) {
-        (Some(expr), _) => attrs.with(attribute::MASK, Mask::Rule(&Attr::from(expr))),
-        (None, word) => attrs.with(attribute::MASK, if word? == "past" { Mask::Causal } else { Mask::All }),
-    })
+/// `h + drop(MHA(LN h, LN s))`, or post-norm, `LN(h + drop(MHA(h, s)))`. The row itself has one norm for queries and keys, and
+/// s is h unless the place says otherwise; anything else has a norm of its own.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+    let (gain, bias) = l.norm_params("norm")?;
+    let post = block.word("norm") == Some("post");
+    let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };
+    let x = normed(l, place.state)?;
+    let other = match &*block.variant {
+        "memory" => place.memory,
+        "chunk" => place.chunk,
+        "input" => place.input,
+        _ => None,
+    };
+    let y = match (&*block.variant, other) {
+        ("self", _) => place.source.map_or(Ok(x), |source| normed(l, source))?,
+        (_, Some(other)) => l.norm(other, "source_norm")?,
+        _ => return Err(InvalidNode(format!("`{}` has nothing to attend to here", block.title()))),
+    };
+    let out = attended(l, block, (x, y))?;
+    let out = l.dropout(out, l.residual_dropout)?;
+    let sum = l.map(Pointwise::Add, &[place.state, out])?;
+    if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
 }
 
 /// `softmax(q k^T / sqrt(head width), masked) v W_o` with `q = x W_q, k = y W_k, v = y W_v`, from queries x and keys y.
-pub(crate) fn attended(
-    l: &mut Lower<'_>,
-    block: &Block,
-    (x, y): (Value, Value),
-    around: Around,
-) -> Result<Value, InvalidNode> {
+pub(crate) fn attended(l: &mut Lower<'_>, block: &Block, (x, y): (Value, Value)) -> Result<Value, InvalidNode> {
     let heads = need(block.int("heads"), block, "heads")?;
     let head_width = need(block.int("head_width"), block, "head_width")?;
     let key_heads = block.int("key_heads").unwrap_or(heads);
-    let [wide, narrow] = [heads, key_heads].map(|heads| Dim::Fixed(heads * head_width));
-    let init = projection(block, std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
-    let mut queries = l.linear(x, "query", wide, &init)?;
-    let mut keys = l.linear(y, "key", narrow.clone(), &init)?;
-    let values = l.linear(y, "value", narrow, &init)?;
+    // The bias of `inputs` is there with that of the output, and alone.
+    let projection = |gain, biased: &[&str]| match block.word("projection_bias") {
+        Some(word) if biased.contains(&word) => LinearInit::BiasedProjection(gain),
+        _ => LinearInit::Projection(gain),
+    };
+    let init = projection(std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
+    let mut operands = vec![];
+    for (name, from, heads) in [("query", x, heads), ("key", y, key_heads), ("value", y, key_heads)] {
+        operands.push(l.linear(from, name, Dim::Fixed(heads * head_width), &init)?);
+    }
     if let Some(by) = block.word("qk_norm") {
-        queries = normed_by(l, queries, "q_norm", (by == "head").then_some(heads))?;
-        keys = normed_by(l, keys, "k_norm", (by == "head").then_some(key_heads))?;
+        for (x, (name, heads)) in operands.iter_mut().zip([("q_norm", heads), ("k_norm", key_heads)]) {
+            let parts = if by == "head" { heads } else { 1 };
+            let channels = Dim::Fixed(heads * head_width / parts);
+            let gain = l.scoped(name, |l| l.param("weight", [channels], "ones".into()))?;
+            let attrs = Attrs::of(attribute::EPS, 1e-6).with_some(attribute::PARTS, Some(parts).filter(|n| *n > 1));
+            *x = l.one(Op::RmsNorm, &[*x, gain], attrs)?;
+        }
     }
     let kinds = match block.word("position") {
-        Some("xpos") => Some([PositionKind::XposQuery, PositionKind::XposKey]),
-        Some("rope") => Some([PositionKind::Rope, PositionKind::Rope]),
-        _ => None,
+        Some("xpos") => vec![PositionKind::XposQuery, PositionKind::XposKey],
+        Some("rope") => vec![PositionKind::Rope; 2],
+        _ => vec![],
     };
-    if let Some([of_queries, of_keys]) = kinds {
-        queries = turned(l, block, queries, of_queries, heads, around)?;
-        keys = turned(l, block, keys, of_keys, key_heads, around)?;
+    for (x, (kind, heads)) in operands.iter_mut().zip(kinds.into_iter().zip([heads, key_heads])) {
+        *x = turned(l, block, *x, kind, heads)?;
     }
-    let mut attrs = mask(Attrs::of(attribute::HEADS, heads), block)?
+    let rule = block.expr("mask").map(Attr::from);
+    let mask = match &rule {
+        Some(rule) => Mask::Rule(rule),
+        None if need(block.word("mask"), block, "mask")? == "past" => Mask::Causal,
+        None => Mask::All,
+    };
+    let mut attrs = Attrs::of(attribute::HEADS, heads)
+        .with(attribute::MASK, mask)
         .with_some(attribute::KEY_HEADS, Some(key_heads).filter(|n| *n != heads))
         .with_some(attribute::SCALE, block.float("scale"))
         .with_some(attribute::SOFTCAP, block.float("softcap"));
     let relative = match block.word("position") {
-        Some("relative_xl") => Some(relative(l, queries)?),
+        Some("relative_xl") => Some(relative(l, Dim::Fixed(heads * head_width))?),
         _ => None,
     };
     let dropout = need(block.float("dropout"), block, "dropout")?;
     if dropout > 0.0 {
         attrs = attrs.with(attribute::DROPOUT, dropout).with(attribute::STREAM, l.stream());
     }
-    let mut operands = vec![queries, keys, values];
     let counts = |field| block.expr(field).is_some();
-    operands.extend(around.step.filter(|_| counts("mask") || counts("bias")));
+    operands.extend(l.around.step.filter(|_| counts("mask") || counts("bias")));
     operands.extend(bias::parameters(l, block, heads, &mut attrs)?);
     if let Some(relative) = relative {
         attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
     let mixed = l.one(Op::Attention, &operands, attrs)?;
-    let width = Dim::Fixed(l.width);
-    l.linear(mixed, "output", width, &projection(block, 1.0, &["all"]))
-}
-
-/// RMS norm of queries or keys: of every head by itself with one gain for all, or of all channels together.
-fn normed_by(l: &mut Lower<'_>, x: Value, name: &str, heads: Option<usize>) -> Result<Value, InvalidNode> {
-    let channels = l.last(x)?.fixed().unwrap_or_default();
-    let gain = l.scoped(name, |l| l.param("weight", [Dim::Fixed(channels / heads.unwrap_or(1))], "ones".into()))?;
-    let attrs = Attrs::of(attribute::EPS, 1e-6).with_some(attribute::PARTS, heads.filter(|n| *n > 1));
-    l.one(Op::RmsNorm, &[x, gain], attrs)
+    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
 }
 
 /// Turns the channel pairs of queries or keys by angles that grow with the position, so that scores depend on distances;
 /// xPos also scales them by `zeta^(p/512)` and `zeta^(-p/512)`.
-fn turned(
-    l: &mut Lower<'_>,
-    block: &Block,
-    x: Value,
-    kind: PositionKind,
-    heads: usize,
-    around: Around,
-) -> Result<Value, InvalidNode> {
-    let origin = if around.global_positions { Origin::Row } else { Origin::Axis };
+fn turned(l: &mut Lower<'_>, block: &Block, x: Value, kind: PositionKind, heads: usize) -> Result<Value, InvalidNode> {
     let attrs = Attrs::of(attribute::KIND, kind)
         .with(attribute::HEADS, heads)
         .with(attribute::TRANSPOSE, false)
-        .with(attribute::ORIGIN, origin)
+        .with(attribute::ORIGIN, if l.around.global_positions { Origin::Row } else { Origin::Axis })
         .with_some(attribute::LAYOUT, (block.word("layout") == Some("half")).then_some(Layout::Half))
         .with_some(attribute::BASE, block.float("base"))
         .with_some(attribute::PART, block.int("part"));
     l.one(Op::Rotate, &[x], attrs)
 }
 
-/// `u`, `v` and the map of the codes of distances.
-fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], InvalidNode> {
-    let (width, channels) = (l.last(queries)?, Dim::Fixed(l.width));
+/// `u`, `v` and the map of the codes of distances, for queries of so many channels.
+fn relative(l: &mut Lower<'_>, width: Dim) -> Result<[Value; 3], InvalidNode> {
+    let channels = Dim::Fixed(l.width);
     let normal = || Attr::call("normal", [0.02.into()]);
     l.scoped("relative", |l| {
         let content = l.param("content", [width.clone()], normal())?;
@@ -263,19 +286,4 @@ fn relative(l: &mut Lower<'_>, queries: Value) -> Result<[Value; 3], InvalidNode
         let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2).weight(&channels);
         Ok([content, position, l.param("weight", [width, channels], init)?])
     })
-}
-
-/// `h + drop(attention)`.
-fn residual(l: &mut Lower<'_>, state: Value, out: Value) -> Result<Value, InvalidNode> {
-    let out = l.dropout(out, l.residual_dropout)?;
-    l.map(Pointwise::Add, &[state, out])
-}
-
-/// `h + drop(MHA(LN h, LN' s))`: attention to something else than the row has a norm of its own for it, and no positions.
-fn across(l: &mut Lower<'_>, block: &Block, place: &Place, source: Option<Value>) -> Result<Value, InvalidNode> {
-    let source = source.ok_or_else(|| InvalidNode(format!("`{}` has nothing to attend to here", block.title())))?;
-    let x = l.norm(place.state, "norm")?;
-    let y = l.norm(source, "source_norm")?;
-    let out = attended(l, block, (x, y), Around::of(place))?;
-    residual(l, place.state, out)
 }

@@ -2,7 +2,7 @@
 
 use super::{gate_reads_shown, has_layers};
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Feature, Lowering, Site, misplaced};
+use crate::feature::{Feature, Lowering, Site, memory, stack};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
@@ -124,8 +124,7 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
 /// of the row and leaves the final memory behind.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let memory = need(block.child("memory"), block, "memory")?;
-    let Lowering::Memory(slots) = memory.feature.lower else { return Err(misplaced(memory)) };
-    let start = l.scoped("memory", |l| slots(l, memory, place.state))?;
+    let start = l.scoped("memory", |l| memory::start(l, memory, place.state))?;
     let over = l.ragged(place.state)?;
     let axis = l.new_axis("chunk");
     let region = l.graph().add_region();
@@ -167,9 +166,8 @@ fn updated(
     step: Option<Value>,
 ) -> Result<Value, InvalidNode> {
     let Some(update) = block.child("update") else { return Ok(memory) };
-    let Lowering::Update(change) = update.feature.lower else { return Err(misplaced(update)) };
     let here = Place { chunk: Some(states), step, ..Place::at(memory) };
-    l.scoped("update", |l| change(l, update, &here))
+    l.scoped("update", |l| stack::copies(l, update, &here, "layers"))
 }
 
 fn chunk_attrs(block: &Block, carried: usize, over: &str, axis: &str) -> Result<Attrs, InvalidNode> {

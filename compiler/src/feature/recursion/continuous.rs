@@ -1,15 +1,16 @@
 //! Continuous recursion: all neighbours are merged at once, weighted by merge probabilities, and merged positions lose existence.
 
-use super::{hands_on_a_memory, joined, leaves};
+use super::{hands_on_a_memory, joined, leaves, repeated};
+use crate::define;
 use crate::diag::Problems;
 use crate::expr::{BinaryOp, Expr, Func, Var};
-use crate::feature::{Feature, Lowering, Site};
+use crate::feature::{Feature, Lowering, Site, embed};
 use crate::ir::attribute::{self, At, Attrs, Bound, Side};
-use crate::ir::graph::{InvalidNode, NewNode, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{Attr, Dim, Elem, Type};
-use crate::lower::{LinearInit, Lower, Place, group, need};
+use crate::ir::types::{Attr, Elem, Type};
+use crate::lower::{Lower, Place, group, need};
 use crate::schema::{Children, LAYERS};
 use crate::spec::Block;
 
@@ -41,40 +42,20 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// A recurrence over the row between START and END. Carried: the states h, and how far each position exists, e.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
-    let framed = frame(l, place.state)?;
+    let framed = embed::framed(l, place.state)?;
     let elements = leaves(l, block, framed)?;
     let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
     let all = l.full(elements, 1.0, 2)?;
-    let region = l.graph().add_region();
-    let [h, e] = [(elements, "h"), (all, "e")].map(|(value, hint)| {
-        let ty = l.graph().ty(value).clone();
-        l.graph().add_param(region, ty, hint)
-    });
-    l.graph().add_param(region, Type::Tensor(Elem::Index, vec![]), "step");
-    l.inside(region, |l| {
+    let attrs = Attrs::of(attribute::BOUND, Bound::Rule(&most()));
+    let counter = (Type::Tensor(Elem::Index, vec![]), "step");
+    let out = repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, _| {
+        let (h, e) = (carried[0], carried[1]);
         let go = l.one(Op::AnyUnmerged, &[e], Attrs::new())?;
         let [h, e] = step(l, block, h, e)?;
-        l.emit(Op::Yield, &[h, e, go], Attrs::new())
+        Ok(vec![h, e, go])
     })?;
-    let operands = vec![elements, all];
-    let types = operands.iter().map(|v| l.graph().ty(*v).clone()).collect();
-    let attrs = Attrs::of(attribute::BOUND, Bound::Rule(&most()));
-    let out =
-        l.emit_loop(NewNode { op: Op::Recur, operands, attrs, types, body: Some(region), label: String::new() })?;
-    for (value, hint) in out.iter().zip(["h", "e"]) {
-        l.graph().set_hint(*value, hint);
-    }
     // The last position is END.
     l.one(Op::Position, &[out[0]], Attrs::of(attribute::AT, At::BeforeLast))
-}
-
-/// START before and END behind the elements, N(0, 1) each.
-fn frame(l: &mut Lower<'_>, states: Value) -> Result<Value, InvalidNode> {
-    let width = Dim::Fixed(l.width);
-    let init = || Attr::call("normal", [1.0.into()]);
-    let start = l.param("start", [width.clone()], init())?;
-    let end = l.param("end", [width], init())?;
-    l.one(Op::Frame, &[states, start, end], Attrs::new())
 }
 
 /// As many steps as the row has elements, none for a row of one: `min(n, 2 (n - 1))`. START and END make its axis longer by 2.
@@ -94,8 +75,8 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     };
     let left = beside(l, h, Side::Left, "left")?;
     let right = beside(l, h, Side::Right, "right")?;
-    let around = [beside(l, left, Side::Left, "left_2")?, left, h, right, beside(l, right, Side::Right, "right_2")?];
-    let scores = l.scoped("score", |l| score(l, &around))?;
+    let window = [beside(l, left, Side::Left, "left_2")?, left, h, right, beside(l, right, Side::Right, "right_2")?];
+    let scores = l.scoped("score", |l| define::apply(l, "window_score", block, &window))?;
     let c = l.one(Op::MergeProbability, &[scores, e], Attrs::new())?;
     l.graph().set_hint(c, "c");
     let u = beside(l, c, Side::Left, "u")?;
@@ -106,17 +87,4 @@ fn step(l: &mut Lower<'_>, block: &Block, h: Value, e: Value) -> Result<[Value; 
     let gone = l.map(Pointwise::Mul, &[e, c])?;
     let rest = l.map(Pointwise::Sub, &[e, gone])?;
     Ok([next, rest])
-}
-
-/// A number for every position from five vectors around it: `w GELU(W x + b) + b'`.
-fn score(l: &mut Lower<'_>, around: &[Value; 5]) -> Result<Value, InvalidNode> {
-    let mut window = around[0];
-    for next in &around[1..] {
-        window = l.one(Op::Concat, &[window, *next], Attrs::new())?;
-    }
-    let hidden = Dim::Fixed(l.width);
-    let z = l.linear(window, "hidden", hidden, &LinearInit::FanIn)?;
-    let z = l.map(Pointwise::Gelu, &[z])?;
-    let s = l.linear(z, "output", Dim::Fixed(1), &LinearInit::FanIn)?;
-    l.one(Op::Squeeze, &[s], Attrs::new())
 }

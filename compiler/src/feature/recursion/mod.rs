@@ -13,7 +13,9 @@ mod ordered_memory;
 use super::{Site, Slot};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
+use crate::ir::attribute::{self, At, Attrs, Chunking};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
+use crate::ir::ops::Op;
 use crate::ir::types::Type;
 use crate::lower::{Halted, Lower};
 use crate::schema::Objective;
@@ -128,6 +130,64 @@ fn carried(cell: &Block) -> usize {
 /// One vector of two, under the name of the cell.
 fn joined(l: &mut Lower<'_>, cell: &Block, left: Value, right: Value) -> Result<Value, InvalidNode> {
     l.scoped(&cell.variant, |l| define::call(l, cell, &[left, right]))
+}
+
+/// Emits a loop whose body makes the next carried values of those of the step before and of what `inside` gives it. Values
+/// have names for the text form; of several results with one name, the first has it.
+fn repeated(
+    l: &mut Lower<'_>,
+    (op, attrs): (Op, Attrs),
+    starts: &[(Value, &str)],
+    sequences: &[Value],
+    inside: &[(Type, &str)],
+    body: impl FnOnce(&mut Lower<'_>, &[Value], &[Value]) -> Result<Vec<Value>, InvalidNode>,
+) -> Result<Vec<Value>, InvalidNode> {
+    let region = l.graph().add_region();
+    let types: Vec<Type> = starts.iter().map(|(value, _)| l.graph().ty(*value).clone()).collect();
+    let params = types.iter().zip(starts);
+    let carried: Vec<Value> = params.map(|(ty, (_, hint))| l.graph().add_param(region, ty.clone(), hint)).collect();
+    let given: Vec<Value> = inside.iter().map(|(ty, hint)| l.graph().add_param(region, ty.clone(), hint)).collect();
+    l.inside(region, |l| {
+        let next = body(l, &carried, &given)?;
+        l.emit(Op::Yield, &next, Attrs::new())
+    })?;
+    let operands = starts.iter().map(|(value, _)| *value).chain(sequences.iter().copied()).collect();
+    let out = l.emit_loop(NewNode { op, operands, attrs, types, body: Some(region), label: String::new() })?;
+    for (n, (value, (_, hint))) in out.iter().zip(starts).enumerate() {
+        if starts[..n].iter().all(|(_, other)| other != hint) {
+            l.graph().set_hint(*value, hint);
+        }
+    }
+    Ok(out)
+}
+
+/// Runs a step for every element of sequences, from left to right: a chunk recurrence with chunks of one element, of which the
+/// body gets the vectors.
+fn along(
+    l: &mut Lower<'_>,
+    starts: &[(Value, &str)],
+    sequences: &[(Value, &str)],
+    body: impl FnOnce(&mut Lower<'_>, &[Value], &[Value]) -> Result<Vec<Value>, InvalidNode>,
+) -> Result<Vec<Value>, InvalidNode> {
+    let (values, hints): (Vec<Value>, Vec<&str>) = sequences.iter().copied().unzip();
+    let (over, axis) = (l.ragged(values[0])?, l.new_axis("item"));
+    let inside: Vec<(Type, &str)> = values.iter().zip(hints).map(|(x, hint)| (l.with_axis(*x, &axis), hint)).collect();
+    let attrs = Attrs::of(attribute::CARRIED, starts.len())
+        .with(attribute::SIZE, 1)
+        .with(attribute::CUT, Chunking::Position)
+        .with(attribute::OVER, &over)
+        .with(attribute::AXIS, &axis);
+    repeated(l, (Op::Chunks, attrs), starts, &values, &inside, |l, carried, items| {
+        let last = |item: &Value| l.one(Op::Position, &[*item], Attrs::of(attribute::AT, At::Last));
+        let items = items.iter().map(last).collect::<Result<Vec<Value>, _>>()?;
+        body(l, carried, &items)
+    })
+}
+
+/// Zeros like an element of a sequence: where a state that goes along it starts.
+fn empty(l: &mut Lower<'_>, sequence: Value) -> Result<Value, InvalidNode> {
+    let first = l.one(Op::Position, &[sequence], Attrs::of(attribute::AT, At::First))?;
+    l.full(first, 0.0, 2)
 }
 
 /// What a body that reduces hands on: its vector, then ponder cost and depth of every recurrence that halts in it.
