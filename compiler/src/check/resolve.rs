@@ -79,6 +79,8 @@ pub(super) struct Resolver<'r, 'a> {
     active: Vec<String>,
     visits: usize,
     level: usize,
+    /// Who shares a draw that does not say so: those who share the one that it stands in.
+    per: Per,
     /// The whole expression, where a report of its size belongs.
     whole: Span,
 }
@@ -91,7 +93,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         problems: &'r mut Problems,
         allowed: Allowed,
     ) -> Self {
-        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0, whole: Span::default() }
+        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0, per: Per::Row, whole: Span::default() }
     }
 
     /// The expression in its simplest form; `None` if a problem was reported.
@@ -194,7 +196,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if args.len() != distribution.arity() {
             return self.problems.fail(wrong_arity(&name.text, distribution.arity(), args.len(), name.span, None));
         }
-        let (mut per, mut expected) = (Per::Row, None);
+        let (mut per, mut expected) = (self.per, None);
         for element in body.map_or(&[][..], |body| &body.elements) {
             let field = match element {
                 ast::Element::Field(ast::Field { name, value: ast::Value::Expr(value), .. }) => Some((name, value)),
@@ -216,10 +218,14 @@ impl<'r, 'a> Resolver<'r, 'a> {
             }
         }
         let mut operands = vec![];
+        let outer = std::mem::replace(&mut self.per, per);
         for arg in args {
-            let operand = self.resolve(arg, scope)?;
-            self.number(&operand, arg.span, &format!("`{}`", name.text))?;
-            operands.push(operand);
+            let operand = self.resolve(arg, scope);
+            operands.extend(operand.filter(|typed| self.number(typed, arg.span, &format!("`{}`", name.text)).is_some()));
+        }
+        self.per = outer;
+        if operands.len() < args.len() {
+            return None;
         }
         let real = |x: &Typed| match x.expr.without_draws() {
             Expr::Int(v) => Some(v as f64),
