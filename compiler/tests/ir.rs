@@ -158,6 +158,18 @@ const UNFIT: &[(&str, &str)] = &[
         "`attention` does not take operands of types",
     ),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
+    (
+        "%v = attention %s, %s, %s {heads: 2, talking: true} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    (
+        "%v = attention %s, %s, %s, %w, %w {heads: 2, talking: true} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    (
+        "%v = attention %s, %s, %s, %w, %w {heads: 8} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
 ];
 
 fn source(nodes: &str, end: &str) -> String {

@@ -251,12 +251,22 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
     let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)));
     let products = if c.attrs.has(attribute::POSITION) { 6.0 } else { 4.0 };
-    pairs.times(&c.last(0)).times(&N::of(products))
+    with_mixtures(c, &pairs, 2.0, pairs.times(&c.last(0)).times(&N::of(products)))
 }
 
-/// Scores again, and four products.
+/// With operations for so many mixtures of the numbers that all heads have for a query and a key, where heads talk.
+fn with_mixtures<N: Number>(c: &Costed<'_, N>, pairs: &N, count: f64, cost: N) -> N {
+    if !c.attrs.get(attribute::TALKING) {
+        return cost;
+    }
+    let heads = c.attrs.get(attribute::HEADS) as f64;
+    cost.plus(&pairs.times(&N::of(2.0 * count * heads * heads)))
+}
+
+/// Scores again, and four products. Of the mixtures both again, and both back for the numbers and for the matrices.
 pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
-    attention(c).times(&N::of(2.5))
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)));
+    with_mixtures(c, &pairs, 1.0, attention(c).times(&N::of(2.5)))
 }
 
 /// As `attention`, with values of a width of their own.

@@ -88,20 +88,29 @@ pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
-/// the bias, then the vectors and the matrix of relative positions.
+/// the bias, then the vectors and the matrix of relative positions, then the matrices of talking heads.
 fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
     let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
     let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
     let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let rest = match (s.attrs.get(attribute::TALKING), s.attrs.find(attribute::HEADS)) {
+        (true, Some(heads)) => {
+            let matrix = [Dim::Fixed(heads), Dim::Fixed(heads)];
+            let (rest, own) = more.split_last_chunk::<2>().ok_or_else(|| s.mismatch())?;
+            s.demand(own.iter().all(|ty| ty.is_real() && *ty.dims() == matrix))?;
+            rest
+        }
+        _ => more,
+    };
     let tables = match s.attrs.find(attribute::POSITION) {
         Some(Relative::RelativeXl) => {
             let width = s.dims(0).last().and_then(Dim::fixed);
-            let (tables, own) = more.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
+            let (tables, own) = rest.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
             let fits = own.iter().all(|ty| ty.dims().first().and_then(Dim::fixed) == width && ty.is_real())
                 && own.each_ref().map(|ty| ty.dims().len()) == [1, 1, 2];
             if fits && width.is_some() { tables } else { return Err(s.mismatch()) }
         }
-        None => more,
+        None => rest,
     };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.find(attribute::BIAS).map(Expr::try_from).transpose()?;
@@ -133,7 +142,7 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     same(s)
 }
 
-/// The types of queries, keys, values, tables and what relative positions have.
+/// The types of queries, keys, values and what follows the counter of steps.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let more = attended(s, 4)?;
     heads(s)?;

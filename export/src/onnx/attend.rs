@@ -11,9 +11,6 @@ use super::expr::{Places, Reads, Table};
 use super::nodes::LOWEST;
 use super::proto::{Attribute, Kind};
 
-/// Further operands of `position: relative_xl`.
-const RELATIVE: usize = 3;
-
 impl Builder<'_> {
     /// Softmax attention, head by head.
     pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, Refused> {
@@ -28,8 +25,8 @@ impl Builder<'_> {
         });
         let places = self.places(node, x)?;
         let relative = node.find(attribute::POSITION) == Some(Relative::RelativeXl);
-        let behind = if relative { RELATIVE } else { 0 };
-        let own = &x[x.len() - behind..];
+        let behind = node.attrs.behind(x.len());
+        let own = &x[behind.relative.clone()];
         let query = if relative { self.shifted(&q, own[0], heads, e) } else { q.clone() };
         let turned = self.transpose(&k, &[0, 1, 3, 2]);
         let mut scores = self.op("MatMul", &[&query, &turned]);
@@ -49,7 +46,7 @@ impl Builder<'_> {
         let mut seen = self.seen(node, &places)?;
         if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(Refused)?;
-            let tables = self.tables(node, &expr, x, behind);
+            let tables = self.tables(node, &expr, x, behind.relative.start);
             let bias = self.expression(&expr, &mut Reads::new(places, tables))?;
             let added = self.cast(&bias.name, Kind::Float);
             scores = self.op("Add", &[&scores, &added]);
@@ -57,10 +54,25 @@ impl Builder<'_> {
                 seen = self.op("And", &[&seen, &known]);
             }
         }
-        let weights = self.softmax(&scores, &seen);
+        if let &[of_scores, _] = &x[behind.talking.clone()] {
+            let zero = self.float(0.0);
+            let shown = self.op("Where", &[&seen, &scores, &zero]);
+            scores = self.between_heads(&shown, of_scores);
+        }
+        let mut weights = self.softmax(&scores, &seen);
+        if let &[_, of_probabilities] = &x[behind.talking] {
+            weights = self.between_heads(&weights, of_probabilities);
+        }
         let mixed = self.op("MatMul", &[&weights, &v]);
         let together = self.transpose(&mixed, &[0, 2, 1, 3]);
         Ok(self.reshape(&together, &[0, 0, width as i64]))
+    }
+
+    /// Numbers `[rows, heads, queries, keys]` of all heads, mixed by a matrix `[from, to]`.
+    fn between_heads(&mut self, numbers: &str, matrix: &str) -> String {
+        let last = self.transpose(numbers, &[0, 2, 3, 1]);
+        let mixed = self.op("MatMul", &[&last, matrix]);
+        self.transpose(&mixed, &[0, 3, 1, 2])
     }
 
     /// Channels of a value.
@@ -141,9 +153,9 @@ impl Builder<'_> {
     }
 
     /// The learned tables of a bias, which follow the step.
-    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], behind: usize) -> Vec<Table> {
+    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], end: usize) -> Vec<Table> {
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
-        let own = 3 + usize::from(is_step)..node.operands.len() - behind;
+        let own = 3 + usize::from(is_step)..end;
         let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
         let names = tables(expr).names;
         let found = names.iter().zip(own).map(|(called, n)| Table {
@@ -162,7 +174,8 @@ impl Builder<'_> {
 
     /// `q W s` for the code `s` of the distance of every query from every key.
     fn relative(&mut self, node: &Node, q: &str, map: &str, (heads, e): (usize, usize)) -> String {
-        let channels = self.channels(node.operands[node.operands.len() - 1]);
+        let own = node.attrs.behind(node.operands.len()).relative;
+        let channels = self.channels(node.operands[own.end - 1]);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
         let one = self.int(1);
         let (first, step) = (self.op("Sub", &[&one, &keys]), one.clone());

@@ -11,7 +11,7 @@ use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::mask_codegen::ending;
+use super::mask_codegen::Form;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
@@ -35,8 +35,10 @@ pub(super) struct Attention {
     pub(super) rows: usize,
     /// What the names of its kernels end with.
     kernels: String,
-    /// The step, and the learned tables: what expressions in the kernels read.
+    /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
     given: Vec<Arg>,
+    /// Whether heads talk: then a warp has all of them.
+    talking: bool,
     pub(super) rule: Option<Ruled>,
     pub(super) codes: Option<Codes>,
     /// What the arguments point to.
@@ -133,14 +135,21 @@ impl<T: Element> Executor<T> {
             self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
-        let (relative, listed) = (codes.is_some(), list.is_some());
-        let (kernels, given) = match &rule {
-            Some(Ruled { name: Some(name), given, list: None, .. }) => (format!("_{name}"), given.clone()),
-            _ => (ending(listed, relative), vec![]),
+        let form = Form::of(c.node, list.is_some());
+        let own = c.node.attrs.behind(c.node.operands.len()).talking;
+        let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
+        let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
+        let kernels = match &rule {
+            Some(Ruled { name: Some(name), given: own, list: None, .. }) => {
+                given.extend_from_slice(own);
+                format!("_{name}")
+            }
+            _ => form.ending(),
         };
-        let _kept = shifts.into_iter().flatten().chain([ids]).collect();
+        let (talking, _kept) =
+            (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).collect());
         let rows = c.view.rows();
-        Attention { args, queries, keys, heads, key_heads, widths, rows, kernels, given, rule, codes, _kept }
+        Attention { args, queries, keys, heads, key_heads, widths, rows, kernels, given, talking, rule, codes, _kept }
     }
 
     /// Starts a kernel of an attention.
@@ -168,7 +177,10 @@ impl<T: Element> Executor<T> {
 
     fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
         let y = self.fresh(c, 0);
-        self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]);
+        match a.talking {
+            true => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
+            false => self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]),
+        }
         self.put(c, 0, y);
     }
 
@@ -200,10 +212,22 @@ impl<T: Element> Executor<T> {
         let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
         let parts = a.codes.is_some().then(|| [0, 1].map(|_| self.pool.take::<T>(dq.len())));
         let [by_keys, by_codes] = [0, 1].map(|n| address(parts.as_ref().map(|parts| &parts[n])));
-        let more = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
-        self.start_attention("attention_queries", a, a.queries.longest, e, &more);
-        let more = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
-        self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &more);
+        let of_queries = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
+        let of_keys = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
+        if a.talking {
+            let (count, numbers) = (a.queries.row_of.len(), a.heads * a.heads);
+            let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
+            let more = [&of_queries[..], &matrices.each_ref().map(Array::arg)].concat();
+            self.start_warps("attention_queries", a, [a.rows, a.queries.longest], 1, &more);
+            self.start_warps("attention_keys", a, [a.rows, a.keys.longest], 1, &of_keys);
+            for (n, of_queries) in matrices.iter().enumerate() {
+                let (y, add) = self.target(c, c.node.results.len() - 2 + n);
+                self.sum_rows(of_queries, &y, count, numbers, add);
+            }
+        } else {
+            self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries);
+            self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &of_keys);
+        }
         let width = a.heads * e;
         let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
         for (n, part) in parts.iter().flatten().enumerate() {

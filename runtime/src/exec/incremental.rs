@@ -15,7 +15,7 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::LENGTH;
 use rtc_compiler::plan::{Plan, Step};
 
-use super::attention::{ByDistance, Span};
+use super::attention::{ByDistance, Span, talking};
 use super::loops::{Chunk, Settled};
 use super::node_context::NodeContext;
 use super::region::run_region;
@@ -26,6 +26,7 @@ use super::value::Val;
 use super::{Executor, Fault, check_tokens};
 use crate::kernel::attention::Scores;
 use crate::kernel::attention::cache::{self, TurnedCodes};
+use crate::kernel::attention::talking;
 use crate::kernel::scan::state::State;
 use crate::kernel::{offset_attention, pool};
 use crate::rng::Key;
@@ -219,7 +220,8 @@ impl<T: Element> Executor<T> {
     /// `attention` of new positions, which see those before them.
     fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
-        let by_key = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
+        let few = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
+        let by_key = few && !c.get(attribute::TALKING);
         let mut own = match self.kept(id) {
             Some(Kept::Attention(own)) => own,
             _ => {
@@ -241,7 +243,10 @@ impl<T: Element> Executor<T> {
             let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let turned = codes.as_ref().map(|(_, turned)| turned);
-            cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out);
+            match talking(c, m) {
+                Some(mixed) => talking::attend(spec, &scores, &mixed, turned, cache, m.real(c.operand(0)), &mut out),
+                None => cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out),
+            }
         })?;
         self.put(c, 0, out);
         self.keep(id, Kept::Attention(own));

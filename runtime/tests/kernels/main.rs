@@ -12,5 +12,6 @@ mod scan;
 mod softmax;
 mod sparse;
 mod support;
+mod talking;
 mod threads;
 mod training;

@@ -1,13 +1,13 @@
 //! Attention to the input of the recurrence.
 
-use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, across, bias};
+use super::{ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, TALKING, across, bias};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 
 /// The feature.
 pub(super) fn input() -> Feature {
     Feature {
-        fields: vec![HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+        fields: vec![HEADS, HEAD_WIDTH, MASK, BIAS, BIAS_INIT, TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT],
         check,
         ..Feature::row(
             "attend",

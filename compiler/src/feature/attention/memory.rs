@@ -1,7 +1,8 @@
 //! Attention of a chunk to the memory.
 
 use super::{
-    ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, PROJECTION_BIAS, SLOT_MASK, across, bias, needs_around,
+    ATTENTION_DROPOUT, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, PROJECTION_BIAS, SLOT_MASK, TALKING, across, bias,
+    needs_around,
 };
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
@@ -9,7 +10,7 @@ use crate::feature::{Feature, Lowering, Site};
 /// The feature.
 pub(super) fn memory() -> Feature {
     Feature {
-        fields: vec![HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT],
+        fields: vec![HEADS, HEAD_WIDTH, SLOT_MASK, BIAS, BIAS_INIT, TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT],
         check,
         ..Feature::row(
             "attend",

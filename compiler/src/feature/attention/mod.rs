@@ -4,6 +4,7 @@ mod bias;
 mod chunk;
 mod input;
 mod memory;
+mod talking;
 mod this;
 
 use super::{Site, Slot};
@@ -19,6 +20,7 @@ use crate::schema::{
 };
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
+use talking::TALKING;
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -99,8 +101,14 @@ fn rotation() -> Vec<Field> {
 /// The fields of attention as a word of equations.
 pub(crate) fn word_fields() -> Vec<Field> {
     let position = word("position", &["none", "xpos", "rope", "relative_xl"], "none", "as in `attend self`");
-    [vec![HEADS, HEAD_WIDTH, position], rotation(), vec![MASK], modern(), vec![PROJECTION_BIAS, ATTENTION_DROPOUT]]
-        .concat()
+    [
+        vec![HEADS, HEAD_WIDTH, position],
+        rotation(),
+        vec![MASK],
+        modern(),
+        vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT],
+    ]
+    .concat()
 }
 
 /// The rules over several fields of attention, in words and where they are broken.
@@ -219,6 +227,7 @@ pub(crate) fn attended(
         attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
+    operands.extend(talking::matrices(l, block, heads, &mut attrs)?);
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     let width = Dim::Fixed(l.width);
     l.linear(mixed, "output", width, &projection(block, 1.0, &["all"]))

@@ -1,8 +1,8 @@
 //! Attention of the row to itself.
 
 use super::{
-    ATTENTION_DROPOUT, Around, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, attended, bias, broken,
-    modern, residual, rotation,
+    ATTENTION_DROPOUT, Around, BIAS, BIAS_INIT, HEAD_WIDTH, HEADS, MASK, PROJECTION_BIAS, TALKING, attended, bias,
+    broken, modern, residual, rotation,
 };
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, norm};
@@ -28,6 +28,7 @@ pub(super) fn this() -> Feature {
                 MASK,
                 BIAS,
                 BIAS_INIT,
+                TALKING,
                 PROJECTION_BIAS,
                 norm::PLACE,
                 ATTENTION_DROPOUT,

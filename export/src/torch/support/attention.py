@@ -1,11 +1,13 @@
 def attention(
-    query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None
+    query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None,
+    talking=None,
 ):
     """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
 
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
+    `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads.
     """
     along, to = axes
     key_heads = key_heads or heads
@@ -38,6 +40,11 @@ def attention(
         seen = seen.index_put((row, head, i, j), has_value)
         scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)
     hidden = ~seen
+    if talking is not None:
+        scores = torch.einsum("rhij,hg->rgij", scores.masked_fill(hidden, 0.0), talking[0])
     weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
-    mixed = (F.dropout(weights, dropout) @ v).transpose(1, 2).flatten(2)
+    weights = F.dropout(weights, dropout)
+    if talking is not None:
+        weights = torch.einsum("rgij,gf->rfij", weights, talking[1])
+    mixed = (weights @ v).transpose(1, 2).flatten(2)
     return mixed if along is None else along.pack(mixed)

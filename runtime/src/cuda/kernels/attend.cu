@@ -394,7 +394,8 @@ __device__ inline void attend_codes(const Attend &a, const Rule &rule, const rea
 }
 
 // The gradients of the numbers of a list, `[heads, distances]`: a warp has one, and goes through all rows in order.
-template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, const real *dy, const real *stats, real *d_values, int rows) {
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_values(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *d_values, int rows) {
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     whole n = blockIdx.y * (whole)(blockDim.x / WARP) + warp, head = blockIdx.x;
     if (n >= a.listed) return;
@@ -404,7 +405,7 @@ template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, c
         Head h = head_at(a, row, head);
         whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
         for (whole i = (distance > 0 ? distance : 0) + lane; i < end; i += WARP) {
-            sum += slopes_at<RELATIVE>(a, Listed(), h, i, i - distance, n, dy, stats).d_score;
+            sum += slopes_at<RELATIVE>(a, rule, h, i, i - distance, n, dy, stats).d_score;
         }
     }
     // All lanes have the same rows, so they meet here.
