@@ -159,6 +159,12 @@ const UNFIT: &[(&str, &str)] = &[
     ),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
     (
+        "%k = full %s {value: 0.0, rank: 3, count: 5} : f32[batch, length, 5, 8]
+         %v = attention %s, %k, %k {heads: 2} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    ("%k = full %x {value: 0.0, rank: 1, count: 5} : f32[batch, 5]", "`full` does not take operands of types"),
+    (
         "%v = attention %s, %s, %s {heads: 2, talking: true} : f32[batch, length, 8]",
         "`attention` does not take operands of types",
     ),

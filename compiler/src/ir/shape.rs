@@ -135,8 +135,26 @@ fn heads(s: &Signature<'_>) -> Result<(), String> {
     s.demand(fits)
 }
 
+/// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled, and that nothing but the mask
+/// looks at distances.
+fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
+    if s.dims(1).len() < 4 {
+        return Ok(());
+    }
+    let [queries, keys] = [0, 1].map(|n| s.dims(n).get(..2));
+    let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
+    let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
+    s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
+    let placed = [s.attrs.has(attribute::BIAS), s.attrs.has(attribute::POSITION)];
+    if placed.contains(&true) {
+        return Err(format!("`{}` to the slots of positions has no bias and no positions", s.op));
+    }
+    s.demand(s.operands[1].slots().is_some())
+}
+
 /// The type of the queries.
 pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    steps(s, 3)?;
     attended(s, 3)?;
     heads(s)?;
     same(s)
@@ -144,6 +162,7 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// The types of queries, keys, values and what follows the counter of steps.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    steps(s, 4)?;
     let more = attended(s, 4)?;
     heads(s)?;
     Ok([&s.operands[..3], more].concat())
@@ -236,9 +255,13 @@ pub fn prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(dims)])
 }
 
-/// As `prefix`.
+/// As `prefix`, with slots before the last axis.
 pub fn full(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    prefix(s)
+    let Some(count) = s.attrs.find(attribute::COUNT) else { return prefix(s) };
+    let mut dims = prefix(s)?[0].dims().to_vec();
+    s.demand(dims.len() > 1 && matches!(dims.last(), Some(Dim::Fixed(_))))?;
+    dims.insert(dims.len() - 1, Dim::Fixed(count));
+    Ok(vec![Type::real(dims)])
 }
 
 /// Truth values over the first `rank` axes of the first operand.
@@ -321,13 +344,14 @@ pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
 }
 
-/// Slots of rows, and the number of one.
+/// Slots of rows or positions, and the number of one.
 pub fn slot_get(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let counter = s.operands.last().is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
-    match s.dims(0) {
-        [_, Dim::Fixed(_), ..] if s.operands[0].is_batched() && counter => pool(s),
-        _ => Err(s.mismatch()),
-    }
+    let slots = s.operands[0].slots().filter(|_| s.operands[0].is_batched() && s.operands[0].is_real() && counter);
+    let (axis, _) = slots.ok_or_else(|| s.mismatch())?;
+    let mut dims = s.dims(0).to_vec();
+    dims.remove(axis);
+    Ok(vec![Type::real(dims)])
 }
 
 /// As `slot_get`, with what a slot holds in between.

@@ -112,6 +112,7 @@ const KNOWN: &[Attribute] = &[
     attribute::SOFTCAP.row,
     attribute::START.row,
     attribute::STREAM.row,
+    attribute::TALKING.row,
     attribute::THRESHOLD.row,
     attribute::TIED.row,
     attribute::TRANSPOSE.row,
@@ -479,7 +480,8 @@ impl Call<'_> {
 
     fn full(&self, value: &str, dtype: &str) -> Code {
         let (ty, rank) = (self.ty(0), self.node.get(attribute::RANK));
-        if rank == ty.dims().len() && dtype.is_empty() {
+        let slots = self.node.find(attribute::COUNT);
+        if rank == ty.dims().len() && dtype.is_empty() && slots.is_none() {
             return Code::atom(match value {
                 "0.0" => format!("torch.zeros_like({})", self.x(0)),
                 "1.0" => format!("torch.ones_like({})", self.x(0)),
@@ -492,6 +494,10 @@ impl Call<'_> {
             1 => "(rows.count,)".to_owned(),
             _ => format!("{}.shape[:{}]", self.dot(0), rank - packed),
         };
+        let shape = slots.map_or(shape, |slots| {
+            let x = self.dot(0);
+            format!("(*{x}.shape[:{}], {slots}, {x}.shape[{}])", rank - packed - 1, rank - packed - 1)
+        });
         Code::atom(match (value, dtype) {
             ("0.0", "") => format!("{}.new_zeros({shape})", self.dot(0)),
             ("1.0", "") => format!("{}.new_ones({shape})", self.dot(0)),
@@ -585,6 +591,9 @@ impl Call<'_> {
         if let Some(Relative::RelativeXl) = node.find(attribute::POSITION) {
             text += &format!(", relative=relative_xl({})", texts(&self.operands[behind.relative.clone()]).join(", "));
             self.need("relative");
+        }
+        if self.ty(1).dims().len() > 3 {
+            text += &format!(", steps={} + 1", self.x(3));
         }
         if !behind.talking.is_empty() {
             text += &format!(", talking=({})", texts(&self.operands[behind.talking.clone()]).join(", "));

@@ -8,7 +8,7 @@ use rtc_compiler::ir::attribute;
 use std::fmt::Write as _;
 
 use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
-use rtc_compiler::ir::graph::{MAIN, Node, NodeId};
+use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
@@ -43,13 +43,16 @@ pub(super) struct Form {
     pub(super) relative: bool,
     /// How many heads talk.
     pub(super) talking: Option<usize>,
+    /// Whether every position has the keys of several steps.
+    pub(super) steps: bool,
 }
 
 impl Form {
     /// That of a node.
-    pub(super) fn of(node: &Node, listed: bool) -> Self {
+    pub(super) fn of(graph: &Graph, node: &Node, listed: bool) -> Self {
         let talking = node.get(attribute::TALKING).then(|| node.get(attribute::HEADS));
-        Self { listed, relative: node.has(attribute::POSITION), talking }
+        let steps = graph.ty(node.operands[1]).dims().len() > 3;
+        Self { listed, relative: node.has(attribute::POSITION), talking, steps }
     }
 
     /// Whether it is one of the kernels that are always there.
@@ -61,17 +64,20 @@ impl Form {
     pub(super) fn ending(self) -> String {
         let word = |holds, word: &'static str| if holds { word } else { "" };
         let talking = self.talking.map_or_else(String::new, |heads| format!("_talking_{heads}"));
-        format!("{}{}{talking}", word(self.listed, "_listed"), word(self.relative, "_relative"))
+        let steps = word(self.steps, "_steps");
+        format!("{}{}{talking}{steps}", word(self.listed, "_listed"), word(self.relative, "_relative"))
     }
 
     /// Parameters of its kernels behind those of every attention.
-    fn parameters(self) -> &'static str {
-        if self.talking.is_some() { ", const real *of_scores, const real *of_probabilities" } else { "" }
+    fn parameters(self) -> String {
+        let talking = if self.talking.is_some() { ", const real *of_scores, const real *of_probabilities" } else { "" };
+        format!("{talking}{}", if self.steps { ", whole steps" } else { "" })
     }
 
     /// The call of a kernel's function with a rule, after its object for heads that talk.
     fn call(self, Shared { function, passed, by_score, .. }: &Shared, rule: &str) -> String {
         let relative = self.relative;
+        let rule = if self.steps { format!("of_steps({rule}, steps)") } else { rule.to_owned() };
         let Some(heads) = self.talking else { return format!("{function}<{relative}>(a, {rule}, {passed});") };
         let rule = if *by_score { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };
         format!("Talk<{heads}> talk = {{of_scores, of_probabilities}}; {function}<{relative}>(a, {rule}, {passed});")
@@ -85,7 +91,11 @@ pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
         let node = plan.graph.node(id);
         let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
         let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
-        let needs = Needs { backward: node.op == Op::AttentionGrad, form: Form::of(node, rule.by_distance), learned };
+        let needs = Needs {
+            backward: node.op == Op::AttentionGrad,
+            form: Form::of(&plan.graph, node, rule.by_distance),
+            learned,
+        };
         Some((id, write(rule, needs)?))
     };
     plan.graph.walk(MAIN).into_iter().filter_map(of).collect()
@@ -95,12 +105,11 @@ pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
 pub(super) fn forms(plan: &Plan) -> Vec<Generated> {
     let exprs = mask::exprs(&plan.graph);
     let of = |id: NodeId| {
-        let node = plan.graph.node(id);
+        let node = Some(plan.graph.node(id)).filter(|node| is_attention(node.op))?;
         let listed = exprs.get(&id).is_some_and(|rule| rule.as_ref().is_ok_and(|rule| rule.by_distance));
         let by_pair = exprs.contains_key(&id) && !listed;
-        let form = Form::of(node, listed);
-        let wanted = is_attention(node.op) && !by_pair && !form.is_plain();
-        wanted.then(|| of_form(form, node.op == Op::AttentionGrad))
+        let form = Form::of(&plan.graph, node, listed);
+        (!by_pair && !form.is_plain()).then(|| of_form(form, node.op == Op::AttentionGrad))
     };
     plan.graph.walk(MAIN).into_iter().filter_map(of).flatten().collect()
 }
@@ -176,8 +185,8 @@ fn write(rule: &Rule, needs: Needs) -> Option<Written> {
     let fields = fields(rule.bias.as_ref());
     let body = expressions(rule);
     // The same expressions with and without codes of distances are other kernels.
-    let talking = needs.form.talking.map_or_else(String::new, |heads| format!(" {heads}"));
-    let text = format!("{fields} {body} {} {}{talking}", needs.form.relative, rule.by_distance);
+    let more = Form { listed: false, relative: false, ..needs.form }.ending();
+    let text = format!("{fields} {body} {} {}{more}", needs.form.relative, rule.by_distance);
     let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     // Attentions of one model may share expressions: the first kernel of a program brings them.
     let shared =

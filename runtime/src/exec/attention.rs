@@ -16,6 +16,7 @@ use super::storage::{Buffer, Element, List};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
     Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
+    steps,
     talking::{self, Talking},
 };
 
@@ -115,16 +116,21 @@ impl<T: Element> Executor<T> {
     /// `attention`.
     pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let mut out = self.fresh(c, 0);
-        let codes = self.codes(c, Span::longest(c));
+        let (codes, history) = (self.codes(c, Span::longest(c)), self.history(c, 3));
         self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
-            let (queries, keys) = (&*queries.offsets, &*keys.offsets);
-            match talking(c, m) {
-                Some(mixed) => talking::attention(spec, &scores, &mixed, inputs, queries, keys, &mut out),
-                None => attention_with(spec, &scores, inputs, queries, keys, &mut out),
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize], out: &mut [T]| match talking(c, m) {
+                Some(mixed) => talking::attention(spec, &scores, &mixed, inputs, &queries.offsets, keys, out),
+                None => attention_with(spec, &scores, inputs, &queries.offsets, keys, out),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice()], &own.offsets, &mut out);
+                }),
+                None => run(spec, inputs, &keys.offsets, &mut out),
             }
         })?;
         self.put(c, 0, out);
@@ -133,7 +139,11 @@ impl<T: Element> Executor<T> {
 
     /// `attention_grad`.
     pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
+        let history = self.history(c, 4);
+        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| match &history {
+            Some(own) if n > 0 => self.arena.take(own.keys.len()),
+            _ => self.fresh(c, n),
+        });
         let arena = self.arena.clone();
         let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
         let codes = self.codes(c, Span::longest(c));
@@ -145,17 +155,22 @@ impl<T: Element> Executor<T> {
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
-            let (queries, keys) = (&*queries.offsets, &*keys.offsets);
-            match talking(c, m) {
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize]| match talking(c, m) {
                 Some(mixed) => {
                     let width = 2 * spec.heads * spec.heads;
                     let mut own = arena.take(c.view.rows() * width);
                     let slopes = [partial.as_mut_slice(), own.as_mut_slice()];
-                    talking::attention_grad(spec, &scores, &mixed, inputs, queries, keys, out, slopes);
+                    talking::attention_grad(spec, &scores, &mixed, inputs, &queries.offsets, keys, out, slopes);
                     let (of_scores, of_probabilities) = over_rows(&mut own, width).split_at(width / 2);
                     matrices = Some([of_scores, of_probabilities].map(|grad| arena.copy(grad)));
                 }
-                None => attention_grad_with(spec, &scores, inputs, queries, keys, out, &mut partial),
+                None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, &mut partial),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice(), inputs[3]], &own.offsets);
+                }),
+                None => run(spec, inputs, &keys.offsets),
             }
             if width == 0 {
                 return;
@@ -167,6 +182,9 @@ impl<T: Element> Executor<T> {
             }
             more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
         })?;
+        if let Some(own) = &history {
+            [dk, dv] = self.unpacked(c, own, &[dk, dv]);
+        }
         for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
             self.put(c, n, grad);
         }

@@ -11,6 +11,7 @@ mod relative;
 mod scan;
 mod softmax;
 mod sparse;
+mod steps;
 mod support;
 mod talking;
 mod threads;

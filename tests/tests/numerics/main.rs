@@ -24,5 +24,6 @@ mod recompute;
 mod rows;
 mod scans;
 mod searches;
+mod steps;
 mod stopping;
 mod trees;

@@ -1,6 +1,6 @@
 //! What attention with positions relative to one another holds besides its results while it runs: the codes of all distances of the
 //! batch, and for the backward run what every row and head adds to their gradients; and what every row adds to those of the matrices of
-//! talking heads.
+//! talking heads; and what attention to the slots of positions copies.
 
 use super::pool::{Amount, Block};
 use super::walk::{BatchSizes, Walk};
@@ -40,7 +40,18 @@ impl BatchSizes {
 impl Walk<'_> {
     /// Takes these buffers; nothing for other nodes.
     pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
-        self.codes(node, env).into_iter().chain(self.mixtures(node, env)).collect()
+        self.codes(node, env).into_iter().chain(self.mixtures(node, env)).chain(self.histories(node, env)).collect()
+    }
+
+    /// Keys and values of all steps side by side, and their gradients.
+    fn histories(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+        let keys = node.operands.get(1).map(|v| self.plan.graph.ty(*v)).filter(|ty| ty.dims().len() > 3);
+        let copies = match node.op {
+            Op::Attention => 2,
+            Op::AttentionGrad => 4,
+            _ => 0,
+        };
+        keys.map_or_else(Vec::new, |keys| (0..copies).map(|_| self.pool.take(env.numbers(keys))).collect())
     }
 
     fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<Block> {

@@ -139,6 +139,31 @@ template <class E> struct Evaluated {
     }
 };
 
+// A rule over positions whose keys are those of several steps, side by side.
+template <class Rule> struct Steps {
+    Rule rule;
+    whole steps;
+    __device__ Head positions(const Head &h) const {
+        Head own = h;
+        own.keys = h.keys / steps;
+        return own;
+    }
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const {
+        Span own = rule.keys(a, positions(h), i);
+        return span(own.first * steps, own.end * steps);
+    }
+    __device__ whole key(const Attend &a, whole i, whole n) const { return rule.key(a, i, n / steps) * steps + n % steps; }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return rule.queries(a, positions(h), j / steps); }
+    __device__ whole query(const Attend &a, whole j, whole n) const { return rule.query(a, j / steps, n); }
+    __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
+        return rule.added(a, positions(h), i, j / steps, rule.number(a, i - j / steps));
+    }
+};
+template <class Rule> __device__ inline Steps<Rule> of_steps(const Rule &rule, whole steps) {
+    Steps<Rule> own = {rule, steps};
+    return own;
+}
+
 __device__ inline real dot(const real *a, const real *b, int n) {
     real sum = 0;
     for (int c = 0; c < n; c++) sum += a[c] * b[c];

@@ -19,6 +19,8 @@ pub struct Cache<T> {
     head_width: usize,
     /// Whether keys lie one after the other, as [`sparse`](super::sparse) reads them; else each head's are turned.
     by_key: bool,
+    /// Keys of a position: one, or one for each of several steps, side by side.
+    steps: usize,
     length: usize,
     /// Positions that there is room for: a multiple of [`LANES`].
     capacity: usize,
@@ -60,12 +62,22 @@ impl<T: Real> TurnedCodes<T> {
 impl<T: Real> Cache<T> {
     /// No positions yet; `heads` are those of keys and values.
     pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
-        Self { heads, head_width, by_key, length: 0, capacity: 0, keys: vec![], values: vec![] }
+        Self { heads, head_width, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
+    }
+
+    /// No positions yet, each of which will have the keys of so many steps.
+    pub fn of_steps(heads: usize, head_width: usize, steps: usize) -> Self {
+        Self { steps, ..Self::new(heads, head_width, false) }
     }
 
     /// Number of positions.
     pub fn len(&self) -> usize {
-        self.length
+        self.length / self.steps
+    }
+
+    /// Queries and keys of a run over all positions.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (self.len(), self.length)
     }
 
     /// Whether there are none.
@@ -152,8 +164,8 @@ pub fn attend<T: Real>(
     q: &[T],
     out: &mut [T],
 ) {
-    let total = [0, cache.length];
-    let shape = Shape::of(spec, &total, &total);
+    let (queries, keys) = ([0, cache.len()], [0, cache.length]);
+    let shape = Shape::of(spec, &queries, &keys);
     let new = q.len() / shape.stride;
     let work = new * cache.length * spec.heads * (shape.padded / 2 + 4);
     let out = Parts::new(out);
@@ -162,8 +174,8 @@ pub fn attend<T: Real>(
         match shape.sparse() {
             // SAFETY: the heads own disjoint strided parts of `out`, all inside it.
             Some(offsets) => unsafe {
-                let (first, inputs) = (cache.length - new, [q, &cache.keys, &cache.values]);
-                sparse::forward(&shape, scores, offsets, place, (cache.length, cache.length), first, inputs, &out);
+                let (first, inputs) = (cache.len() - new, [q, &cache.keys, &cache.values]);
+                sparse::forward(&shape, scores, offsets, place, cache.extent(), first, inputs, &out);
             },
             // SAFETY: as above.
             None => unsafe { blocks(&shape, scores, codes, cache, place, q, &out) },
@@ -239,8 +251,8 @@ unsafe fn blocks<T: Real>(
     out: &Parts<'_, T>,
 ) {
     let (e, padded, head) = (cache.head_width, shape.padded, place.head);
-    let (total, new) = (cache.length, q.len() / shape.stride);
-    let width = total.next_multiple_of(LANES);
+    let ((total, keys), new) = (cache.extent(), q.len() / shape.stride);
+    let width = keys.next_multiple_of(LANES);
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let values = cache.values(shape.key_head(place));
@@ -249,7 +261,7 @@ unsafe fn blocks<T: Real>(
         let (sums, scores) = (cut(rest, rows * padded), cut(rest, rows * width));
         let mut met = Met::new(shape, cache, rows, codes.is_some(), rest);
         for first in (0..new).step_by(rows) {
-            let block = shape.block(place, total - new + first, rows, total, total);
+            let block = shape.block(place, total - new + first, rows, total, keys);
             let (count, columns, from) = (block.count, block.columns, block.from);
             let scores = &mut scores[..count * columns];
             met.products(shape, add, codes, cache, (block, first), q, scores);

@@ -99,10 +99,11 @@ pub fn attend<T: Real>(
     q: &[T],
     out: &mut [T],
 ) {
-    let (total, offsets) = (cache.len(), [0, cache.len()]);
-    let shape = Shape::of(spec, &offsets, &offsets);
+    let extent = cache.extent();
+    let (total, queries, keys) = (extent.0, [0, extent.0], [0, extent.1]);
+    let shape = Shape::of(spec, &queries, &keys);
     let (heads, e, padded, new) = (spec.heads, spec.head_width, shape.padded, q.len() / shape.stride);
-    let (rows, widest) = shape.joint_sizes(0, total - new..total, (total, total));
+    let (rows, widest) = shape.joint_sizes(0, total - new..total, extent);
     let sizes = Mixed::<T>::sizes(&shape, rows * widest);
     let own = rows * padded + Met::<T>::size(&shape, cache, rows, codes.is_some());
     T::with_scratch(sizes.iter().sum::<usize>() + own, |mut rest| {
@@ -111,7 +112,7 @@ pub fn attend<T: Real>(
         let sums = cut(rest, rows * padded);
         let mut met = Met::new(&shape, cache, rows, codes.is_some(), rest);
         for first in (0..new).step_by(rows.max(1)) {
-            let block = shape.joint_block(0, total - new + first..total, rows, (total, total));
+            let block = shape.joint_block(0, total - new + first..total, rows, extent);
             mixed.weigh(&shape, scores, talking, block, total, |head, products| {
                 met.products(&shape, scores, codes, cache, (block.of_head(head), first), q, products);
             });
