@@ -189,6 +189,24 @@ const UNFIT: &[(&str, &str)] = &[
     ("%v = depth_of %w {bound: 3} : f32[8]", "`depth_of` does not take operands of types f32[8, 8]"),
     ("%v = step_slice %w, %x : f32[8]", "`step_slice` does not take operands of types f32[8, 8], f32[batch, 8]"),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
+    (
+        "%k = full %s {value: 0.0, rank: 3, count: 5} : f32[batch, length, 5, 8]
+         %v = attention %s, %k, %k {heads: 2} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    ("%k = full %x {value: 0.0, rank: 1, count: 5} : f32[batch, 5]", "`full` does not take operands of types"),
+    (
+        "%v = attention %s, %s, %s {heads: 2, talking: true} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    (
+        "%v = attention %s, %s, %s, %w, %w {heads: 2, talking: true} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
+    (
+        "%v = attention %s, %s, %s, %w, %w {heads: 8} : f32[batch, length, 8]",
+        "`attention` does not take operands of types",
+    ),
 ];
 
 fn source(nodes: &str, end: &str) -> String {

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::attribute::{self, Attrs, Layout};
-use rtc_compiler::ir::graph::{Graph, MAIN, NewNode};
+use rtc_compiler::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
@@ -292,6 +292,59 @@ pub fn with_shared_keys(graph: &Graph) -> Graph {
     }
     numeric::checked(&graph, "a graph with shared keys");
     graph
+}
+
+/// A graph whose attentions of positions to their row see the keys of all steps so far, in recurrences that take a fixed number of steps at
+/// most. Nothing becomes of attentions with a bias or relative positions.
+pub fn with_steps(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    for id in graph.walk(MAIN) {
+        let node = graph.node(id).clone();
+        let Some(owner) = graph.owner(node.region).filter(|owner| graph.node(*owner).op == Op::Recur) else { continue };
+        let steps = graph.node(owner).get(attribute::BOUND).steps();
+        let (true, Some(steps), false) = (node.op == Op::Attention, steps, node.has(attribute::BIAS)) else { continue };
+        let [queries, keys] = [0, 1].map(|n| graph.ty(node.operands[n]).clone());
+        let like = graph.node(owner).operands.iter().copied().find(|v| *graph.ty(*v) == keys);
+        let (Some(like), true) = (like, queries.ragged().is_some() && queries.ragged() == keys.ragged()) else {
+            continue;
+        };
+        if !node.has(attribute::POSITION) {
+            see_all_steps(&mut graph, (owner, id), like, steps);
+        }
+    }
+    numeric::checked(&graph, "a graph with attention to all steps");
+    graph
+}
+
+/// Lets an attention in a recurrence see the keys of all steps so far.
+fn see_all_steps(graph: &mut Graph, (owner, id): (NodeId, NodeId), like: Value, steps: usize) {
+    let (node, body) = (graph.node(id).clone(), graph.node(id).region);
+    let step = *graph.params(body).last().expect("a recurrence counts its steps");
+    let new =
+        |op, operands, attrs| NewNode { op, operands, attrs, types: vec![], body: None, label: node.label.clone() };
+    let mut operands = node.operands.clone();
+    for operand in &mut operands[1..3] {
+        let carried = graph.node(owner).operands.len();
+        let attrs = Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, 3).with(attribute::COUNT, steps);
+        let zeros = graph.insert_before(owner, new(Op::Full, vec![like], attrs)).expect("zeros with slots");
+        let zeros = graph.node(zeros).results[0];
+        let ty = graph.ty(zeros).clone();
+        let starts = [&graph.node(owner).operands[..], &[zeros]].concat();
+        graph.set_operands(owner, starts);
+        let param = graph.add_param(body, ty.clone(), "steps");
+        graph.move_param_last(body, step);
+        let set = graph.insert_before(id, new(Op::SlotSet, vec![param, *operand, step], Attrs::new()));
+        *operand = graph.node(set.expect("a slot of its own")).results[0];
+        let end = graph.terminator(body).expect("a body ends with a yield");
+        let mut yields = graph.node(end).operands.clone();
+        yields.insert(carried, *operand);
+        graph.set_operands(end, yields);
+        graph.add_result(owner, ty, "steps");
+    }
+    if operands.get(3) != Some(&step) {
+        operands.insert(3, step);
+    }
+    graph.set_operands(id, operands);
 }
 
 impl Model {

@@ -229,6 +229,23 @@ fn shared_keys_cost_the_same_operations_and_their_own_memory() {
     assert_eq!(both[0], both[1]);
 }
 
+/// Heads that talk mix the numbers of every query and key twice, and six more times backward.
+#[test]
+fn talking_heads_cost_their_mixtures() {
+    let cost = |talking: &str| {
+        let fields = format!("heads: 4, mask: past{talking}");
+        let text = format!("model m {{\nembed {{ width: 64 }}\nattend self {{ {fields} }}\nreadout mean\n}}\n");
+        Cost::of(&models::parse(&text), &binding(Objective::Classify), ROWS, LENGTH)
+            .expect("the spec lowers")
+            .at(ROWS, LENGTH, None)
+    };
+    let (plain, talking) = (cost(""), cost(", talking: true"));
+    let pairs = (ROWS * LENGTH * (LENGTH + 1) / 2) as f64;
+    assert_eq!(talking.forward - plain.forward, pairs * 2.0 * 2.0 * 16.0);
+    assert_eq!(talking.parameters - plain.parameters, 2.0 * 16.0);
+    assert_eq!(talking.training - plain.training, pairs * 8.0 * 2.0 * 16.0 + 2.0 * 16.0);
+}
+
 #[test]
 fn formulas_of_memory_give_what_the_walk_takes() {
     for model in models::all(Objective::Classify, SIZES) {

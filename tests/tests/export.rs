@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rtc_compiler::ir::graph::Graph;
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Objective, attach_loss};
 use rtc_compiler::{pass, pipeline};
@@ -219,6 +219,22 @@ fn shared_keys_capped_scores_and_rotated_halves_are_those_of_rtc() {
         }
     }
     compare(&tried, "exports_with_shared_keys");
+}
+
+#[test]
+fn talking_heads_and_attention_to_all_steps_are_those_of_rtc() {
+    let talking = || models::cases("zoo.rt", Objective::Classify).into_iter().find(|model| model.name == "talking");
+    let talking = || talking().expect("the zoo has it");
+    let recurrent = |file, name| models::one(file, name, Objective::Classify, &["self.position: rope"]);
+    let mut tried: Vec<Tried> = vec![(talking(), Objective::Classify, Graph::clone)];
+    for model in [recurrent("ut.rt", "ut"), recurrent("gut.rt", "gut"), talking()] {
+        let graph = pipeline::forward(&model.spec, &binding(Objective::Classify)).expect("the model lowers");
+        let graph = models::with_steps(&graph);
+        let sees_steps = |id: &NodeId| graph.node(*id).operands.iter().any(|v| graph.ty(*v).dims().len() > 3);
+        assert!(graph.walk(MAIN).iter().any(sees_steps), "{}", model.name);
+        tried.push((model, Objective::Classify, models::with_steps));
+    }
+    compare(&tried, "exports_with_steps");
 }
 
 /// What a reader of an export sees.

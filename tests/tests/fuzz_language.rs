@@ -252,6 +252,7 @@ const EQUATIONS: &[&str] = &[
     "shift(x, 1)",
     "attention(x) { heads: 2 }",
     "attention(x, norm(x)) { heads: 2, key_heads: 1 }",
+    "attention(x) { heads: 2, talking: true }",
     "offset_attention(x, x, x, learn[9])",
     "ema(x) { dim: 2 }",
     "unembed(x)",

@@ -259,6 +259,22 @@ fn an_outer_recursion_that_is_left_out_is_left_out_there_too() {
 }
 
 #[test]
+fn talking_heads_and_attention_to_all_steps_are_the_same() {
+    let talking = models::cases("zoo.rt", Objective::Classify).into_iter().find(|model| model.name == "talking");
+    let talking = Case::new(&talking.expect("the zoo has it"), Objective::Classify);
+    let mut cases = vec![];
+    for (file, name) in [("ut.rt", "ut"), ("gut.rt", "gut")] {
+        let model = models::one(file, name, Objective::Classify, &["self.position: rope"]);
+        let case = Case::new(&model, Objective::Classify);
+        let graph = models::with_steps(&case.graph);
+        cases.push(Case { name: format!("{} steps", case.name), weights: weights(&graph, 2, 0.4), graph, ..case });
+    }
+    cases.push(talking);
+    cases.iter().for_each(|case| assert!(case.exported().is_ok(), "{}", case.name));
+    compare(&cases);
+}
+
+#[test]
 fn shared_keys_capped_scores_and_rotated_halves_are_the_same() {
     let mut cases = vec![];
     for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut"), ("tlb.rt", "tlb")] {

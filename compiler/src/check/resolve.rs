@@ -93,7 +93,17 @@ impl<'r, 'a> Resolver<'r, 'a> {
         problems: &'r mut Problems,
         allowed: Allowed,
     ) -> Self {
-        Self { items, scopes, problems, allowed, active: Vec::new(), visits: 0, level: 0, per: Per::Row, whole: Span::default() }
+        Self {
+            items,
+            scopes,
+            problems,
+            allowed,
+            active: Vec::new(),
+            visits: 0,
+            level: 0,
+            per: Per::Row,
+            whole: Span::default(),
+        }
     }
 
     /// The expression in its simplest form; `None` if a problem was reported.
@@ -221,7 +231,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let outer = std::mem::replace(&mut self.per, per);
         for arg in args {
             let operand = self.resolve(arg, scope);
-            operands.extend(operand.filter(|typed| self.number(typed, arg.span, &format!("`{}`", name.text)).is_some()));
+            operands
+                .extend(operand.filter(|typed| self.number(typed, arg.span, &format!("`{}`", name.text)).is_some()));
         }
         self.per = outer;
         if operands.len() < args.len() {

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use super::attr;
 use super::ops::{Entry, Op, Takes};
@@ -73,6 +74,15 @@ const fn optional(attribute: Attribute) -> Takes {
 /// How a fold cuts its rows, but for the elements of a chunk.
 pub const FOLDING: Group =
     Group(&[optional(LAST.row), optional(PLAN.row), optional(SHORT.row), optional(SINGLE.row), optional(PADDING.row)]);
+
+/// The places of the last operands of an attention; those of learned tables stand before them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Behind {
+    /// The vectors and the matrix of relative positions.
+    pub relative: Range<usize>,
+    /// The matrices of talking heads: for scores, for probabilities.
+    pub talking: Range<usize>,
+}
 
 /// The attributes of a node, in the order of their names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -142,6 +152,13 @@ impl Attrs {
     /// The factor on the scores of an attention with heads of a width.
     pub fn scale(&self, head_width: usize) -> f64 {
         self.find(SCALE).unwrap_or_else(|| 1.0 / (head_width as f64).sqrt())
+    }
+
+    /// The last of `count` operands of an attention, by what they are.
+    pub fn behind(&self, count: usize) -> Behind {
+        let talking = count.saturating_sub(if self.get(TALKING) { 2 } else { 0 });
+        let relative = talking.saturating_sub(if self.has(POSITION) { 3 } else { 0 });
+        Behind { relative: relative..talking, talking: talking..count }
     }
 
     /// Keeps the attributes that another op has, too.
@@ -657,6 +674,8 @@ attributes! {
     BIAS = "bias": Call;
     /// Relative positions in the scores.
     POSITION = "position": Relative;
+    /// Whether heads mix their scores, and behind the softmax their probabilities.
+    TALKING = "talking": Flag = false;
     /// The probability that a query misses a key.
     DROPOUT = "dropout": Probability = 0.0;
     /// The side of a position that it sees.

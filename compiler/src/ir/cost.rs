@@ -26,6 +26,8 @@ pub struct Sizes<N = f64> {
     /// Steps that a row takes in a depth recurrence with halting, at most its bound and its cap; `None` for as many as these
     /// let it take.
     pub depth: Option<N>,
+    /// Steps of the depth recurrence around.
+    pub around: Option<N>,
 }
 
 /// How much a type measures.
@@ -34,6 +36,9 @@ pub trait Extent<N> {
     fn elements(&self, ty: &Type) -> N;
     /// Pairs of a query and a key that it may see, over all rows.
     fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N;
+    /// How many of so many slots, one of which every step fills, are filled after a step, on the mean over the steps. Where nobody knows how
+    /// many steps there are, they are as many as slots.
+    fn filled(&self, slots: usize) -> N;
 }
 
 /// Which keys a query may see.
@@ -129,7 +134,7 @@ impl<N: Number> Sizes<N> {
             ("vocab", vocab),
             ("classes", classes),
         ];
-        Self { axes: axes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(), depth: None }
+        Self { axes: axes.into_iter().map(|(k, v)| (k.to_owned(), v)).collect(), depth: None, around: None }
     }
 
     /// The size of an axis; 1 where it is unknown.
@@ -163,6 +168,12 @@ impl<N: Number> Extent<N> for Sizes<N> {
             Seen::Most(most) => rows.times(&q).times(&k.least(&N::of(most as f64), "K")),
             _ => rows.times(&q).times(&k),
         }
+    }
+
+    fn filled(&self, slots: usize) -> N {
+        let slots = N::of(slots as f64);
+        let steps = self.around.as_ref().map_or_else(|| slots.clone(), |steps| steps.least(&slots, "R"));
+        steps.plus(&N::of(1.0)).times(&N::of(0.5))
     }
 }
 
@@ -249,14 +260,32 @@ pub fn linear_weight<N: Number>(c: &Costed<'_, N>) -> N {
 /// Scores and mixture: four operations per query, key that it may see, and channel. The softmax is part of it. Relative
 /// positions take two more; the map of their codes, which all rows share, is not counted.
 pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
-    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)));
+    let pairs = attended(c);
     let products = if c.attrs.has(attribute::POSITION) { 6.0 } else { 4.0 };
-    pairs.times(&c.last(0)).times(&N::of(products))
+    with_mixtures(c, &pairs, 2.0, pairs.times(&c.last(0)).times(&N::of(products)))
 }
 
-/// Scores again, and four products.
+/// Pairs of a query and a key that it may see; a key of a position with slots is one in every slot that is filled.
+fn attended<N: Number>(c: &Costed<'_, N>) -> N {
+    let (queries, keys) = (c.operands[0], c.operands[1]);
+    let pairs = c.sizes.pairs(queries, keys, Seen::of(c.attrs.get(attribute::MASK)));
+    let slots = keys.slots().filter(|_| keys.dims().len() > 3);
+    slots.map_or(pairs.clone(), |(_, slots)| pairs.times(&c.sizes.filled(slots)))
+}
+
+/// With operations for so many mixtures of the numbers that all heads have for a query and a key, where heads talk.
+fn with_mixtures<N: Number>(c: &Costed<'_, N>, pairs: &N, count: f64, cost: N) -> N {
+    if !c.attrs.get(attribute::TALKING) {
+        return cost;
+    }
+    let heads = c.attrs.get(attribute::HEADS) as f64;
+    cost.plus(&pairs.times(&N::of(2.0 * count * heads * heads)))
+}
+
+/// Scores again, and four products. Of the mixtures both again, and both back for the numbers and for the matrices.
 pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
-    attention(c).times(&N::of(2.5))
+    let pairs = attended(c);
+    with_mixtures(c, &pairs, 1.0, attention(c).times(&N::of(2.5)))
 }
 
 /// As `attention`, with values of a width of their own.
@@ -416,5 +445,6 @@ fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
     let steps = rule.steps(&length, sizes.depth.as_ref());
     // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
     let rejected = rule.bound(&length).minus(&steps).least(&N::of(1.0), "R");
-    Turns { steps, rejected, sizes: sizes.clone() }
+    let sizes = Sizes { around: Some(steps.clone()), ..sizes.clone() };
+    Turns { steps, rejected, sizes }
 }

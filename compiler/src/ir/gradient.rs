@@ -274,7 +274,7 @@ pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     vec![with(b, Op::Rotate, &[dy], attrs)]
 }
 
-/// Queries, keys, values and the tables of the bias in one pass.
+/// Queries, keys, values and what follows the counter of steps in one pass.
 pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let mut operands = vec![node.operands[0], node.operands[1], node.operands[2], dy];

@@ -166,8 +166,8 @@ ops! {
     Input = "input" () {NAME} => declared, none, free, Input [Leaf];
     /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
     Param = "param" () {NAME, INIT, GROUP?} => declared, none, free, Nothing [Leaf];
-    /// `value` everywhere, with the first `rank` axes of `like`.
-    Full = "full" (like) {VALUE, RANK} => full, none, free, Nothing;
+    /// `value` everywhere, with the first `rank` axes of `like`, and before the last of these with an axis of `count` slots, where a count is given.
+    Full = "full" (like) {VALUE, RANK, COUNT?} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
     True = "true" (like) {RANK} => all_true, none, free, Nothing;
     /// The number of the `step`, from 0, as a number of every row of `like`.
@@ -215,9 +215,9 @@ ops! {
     Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units [Alias];
     /// The row's `x`, `count` times on a second axis of its own.
     Repeat = "repeat" (x) {COUNT} => repeat, repeat, free, Units;
-    /// Slot number `step` of the second axis.
+    /// Slot number `step` of every unit, on its first axis; a unit is a row, or a position where the second axis is ragged.
     SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
-    /// `x` with `y` in the place of slot number `step` of the second axis.
+    /// `x` with `y` in the place of slot number `step` of every unit.
     SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units [InPlace];
     /// `w[step]`: what a weight has for one step of the recurrence, whose bound is at most the size of the first axis.
     StepSlice = "step_slice" (w, step) {} => step_slice, step_slice, free, Units;
@@ -256,8 +256,8 @@ ops! {
     Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
     PadRagged = "pad_ragged" (x, pad) {AXIS} => pad_ragged, pad_ragged, free, Units;
-    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `scale` or `head_width^-1/2`, kept below a `softcap`, plus the `bias`. Where there are fewer `key_heads`, neighbouring heads share keys and values: head i reads key head `i key_heads / heads`, rounded down. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance.
-    Attention = "attention" (q, k, v; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
+    /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `scale` or `head_width^-1/2`, kept below a `softcap`, plus the `bias`. Where there are fewer `key_heads`, neighbouring heads share keys and values: head i reads key head `i key_heads / heads`, rounded down. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance. Where heads are `talking`, two matrices [heads, heads] stand last: head g takes the softmax of `sum over h of L[h, g] score[h]`, and head f the values by `sum over g of P[g, f] probability[g]`, with `dropout` before the sum; a key that a head does not see adds nothing to the scores of others and stays unseen by that head. Where every position of `k` and `v` has slots, [batch, length, slots, width], a query sees in one softmax what the mask shows in each of slots 0 to `step`: `j` is the position that has the slot. Such an attention has no `bias` and no `position`.
+    Attention = "attention" (q, k, v; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
@@ -322,8 +322,8 @@ ops! {
     LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
     /// Gradients of `rms_norm` for the input and, where one is given, the gain.
     RmsNormGrad = "rms_norm_grad" (x, dy; gain) {EPS, PARTS?} => rms_norm_grad, none, norm, Backward by_unit [2] [1];
-    /// Gradients of `attention` for `q`, `k`, `v` and the tables of the bias; the probabilities are computed again.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    /// Gradients of `attention` for `q`, `k`, `v` and what follows the step; the probabilities are computed again.
+    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
     AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.

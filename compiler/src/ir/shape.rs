@@ -88,20 +88,29 @@ pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
-/// the bias, then the vectors and the matrix of relative positions.
+/// the bias, then the vectors and the matrix of relative positions, then the matrices of talking heads.
 fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
     let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
     let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
     let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
+    let rest = match (s.attrs.get(attribute::TALKING), s.attrs.find(attribute::HEADS)) {
+        (true, Some(heads)) => {
+            let matrix = [Dim::Fixed(heads), Dim::Fixed(heads)];
+            let (rest, own) = more.split_last_chunk::<2>().ok_or_else(|| s.mismatch())?;
+            s.demand(own.iter().all(|ty| ty.is_real() && *ty.dims() == matrix))?;
+            rest
+        }
+        _ => more,
+    };
     let tables = match s.attrs.find(attribute::POSITION) {
         Some(Relative::RelativeXl) => {
             let width = s.dims(0).last().and_then(Dim::fixed);
-            let (tables, own) = more.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
+            let (tables, own) = rest.split_last_chunk::<3>().ok_or_else(|| s.mismatch())?;
             let fits = own.iter().all(|ty| ty.dims().first().and_then(Dim::fixed) == width && ty.is_real())
                 && own.each_ref().map(|ty| ty.dims().len()) == [1, 1, 2];
             if fits && width.is_some() { tables } else { return Err(s.mismatch()) }
         }
-        None => more,
+        None => rest,
     };
     let sized = |ty: &Type| ty.is_real() && ty.dims().iter().all(|d| d.fixed().is_some_and(|n| n > 0));
     let bias = s.attrs.find(attribute::BIAS).map(Expr::try_from).transpose()?;
@@ -126,15 +135,34 @@ fn heads(s: &Signature<'_>) -> Result<(), String> {
     s.demand(fits)
 }
 
+/// Demands of keys and values with slots that the operand behind the `before` ones says how many are filled, and that nothing but the mask
+/// looks at distances.
+fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
+    if s.dims(1).len() < 4 {
+        return Ok(());
+    }
+    let [queries, keys] = [0, 1].map(|n| s.dims(n).get(..2));
+    let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
+    let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
+    s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
+    let placed = [s.attrs.has(attribute::BIAS), s.attrs.has(attribute::POSITION)];
+    if placed.contains(&true) {
+        return Err(format!("`{}` to the slots of positions has no bias and no positions", s.op));
+    }
+    s.demand(s.operands[1].slots().is_some())
+}
+
 /// The type of the queries.
 pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    steps(s, 3)?;
     attended(s, 3)?;
     heads(s)?;
     same(s)
 }
 
-/// The types of queries, keys, values, tables and what relative positions have.
+/// The types of queries, keys, values and what follows the counter of steps.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    steps(s, 4)?;
     let more = attended(s, 4)?;
     heads(s)?;
     Ok([&s.operands[..3], more].concat())
@@ -264,9 +292,13 @@ pub fn prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(dims)])
 }
 
-/// As `prefix`.
+/// As `prefix`, with slots before the last axis.
 pub fn full(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    prefix(s)
+    let Some(count) = s.attrs.find(attribute::COUNT) else { return prefix(s) };
+    let mut dims = prefix(s)?[0].dims().to_vec();
+    s.demand(dims.len() > 1 && matches!(dims.last(), Some(Dim::Fixed(_))))?;
+    dims.insert(dims.len() - 1, Dim::Fixed(count));
+    Ok(vec![Type::real(dims)])
 }
 
 /// Truth values over the first `rank` axes of the first operand.
@@ -361,13 +393,14 @@ pub fn repeat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
 }
 
-/// Slots of rows, and the number of one.
+/// Slots of rows or positions, and the number of one.
 pub fn slot_get(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let counter = s.operands.last().is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
-    match s.dims(0) {
-        [_, Dim::Fixed(_), ..] if s.operands[0].is_batched() && counter => pool(s),
-        _ => Err(s.mismatch()),
-    }
+    let slots = s.operands[0].slots().filter(|_| s.operands[0].is_batched() && s.operands[0].is_real() && counter);
+    let (axis, _) = slots.ok_or_else(|| s.mismatch())?;
+    let mut dims = s.dims(0).to_vec();
+    dims.remove(axis);
+    Ok(vec![Type::real(dims)])
 }
 
 /// As `slot_get`, with what a slot holds in between.

@@ -108,6 +108,13 @@ impl Type {
         self.dims().first().and_then(Dim::symbol) == Some(BATCH)
     }
 
+    /// The axis of slots of a batched type and their number: the first axis of every row, or of every position.
+    pub fn slots(&self) -> Option<(usize, usize)> {
+        let axis = if self.ragged().is_some() { 2 } else { 1 };
+        let count = self.dims().get(axis).and_then(Dim::fixed)?;
+        Some((axis, count))
+    }
+
     /// The ragged axis of a batched value.
     pub fn ragged(&self) -> Option<&str> {
         if self.is_batched() { self.dims().get(1).and_then(Dim::symbol) } else { None }

@@ -114,7 +114,7 @@ fn map(graph: &Graph, node: &Node) -> Option<Rewrite> {
         Scalar::Operand(n) => Some(Use(node.operands[n])),
         Scalar::Number(value) => {
             let full = made_by(graph, node.operands[0], Op::Full)?;
-            let attrs = Attrs::of(attribute::VALUE, value).with(attribute::RANK, full.get(attribute::RANK));
+            let attrs = full.attrs.clone().with(attribute::VALUE, value);
             Some(Rewrite::Node(Op::Full, full.operands.clone(), attrs))
         }
         Scalar::Call(..) => {

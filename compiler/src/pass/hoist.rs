@@ -6,6 +6,8 @@
 //! - A carried value that every step hands on unchanged is its start.
 //! - A value from outside that a loop saves on its tape: the backward loop sees it without the tape, or the loop around
 //!   saves it, once.
+//! - An array that a recurrence hands on, each step filling its own slot: the slots of the steps so far are also in the array that the
+//!   recurrence leaves, so where the backward loop reads no others, it reads that one, and no step saves its own.
 
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops;
@@ -68,9 +70,16 @@ fn untape(graph: &mut Graph, owner: NodeId, body: RegionId) -> bool {
     let mut changed = false;
     for (n, param) in graph.params(body).to_vec().into_iter().enumerate() {
         let Some(source) = loops::saved_source(graph, body, n) else { continue };
-        if graph.is_unused(param) || !is_outside(graph, source, forward_body) {
+        if graph.is_unused(param) {
             continue;
         }
+        let source = match is_outside(graph, source, forward_body) {
+            true => source,
+            false => match left_behind(graph, forward, source).filter(|_| reads_filled(graph, forward, body, param)) {
+                Some(left) => left,
+                None => continue,
+            },
+        };
         let visible = graph.encloses(graph.scope(source), graph.node(owner).region);
         let direct = if visible { Some(source) } else { save_around(graph, owner, forward, source) };
         if let Some(direct) = direct {
@@ -79,6 +88,36 @@ fn untape(graph: &mut Graph, owner: NodeId, body: RegionId) -> bool {
         }
     }
     changed
+}
+
+/// What a recurrence leaves of a carried array in which every step does no more than fill the slot of its number, from the array as it is
+/// after a step. A row that rejects a step keeps what it had, and takes no part in the backward run of that step.
+fn left_behind(graph: &Graph, forward: NodeId, filled: Value) -> Option<Value> {
+    let (node, body) = (graph.node(forward), graph.node(forward).body.filter(|_| graph.node(forward).op == Op::Recur)?);
+    let carried = loops::layout(graph, forward).carried;
+    let place = loops::yielded(graph, forward).iter().take(carried).position(|v| *v == filled)?;
+    let set = graph.producer(filled).map(|id| graph.node(id)).filter(|set| set.op == Op::SlotSet)?;
+    let params = graph.params(body);
+    (set.operands[0] == params[place] && Some(&set.operands[2]) == params.last()).then(|| node.results[place])
+}
+
+/// Whether all that a backward loop does with an array is to attend to the slots that were filled up to its step.
+fn reads_filled(graph: &Graph, forward: NodeId, body: RegionId, array: Value) -> bool {
+    let counter = graph.node(forward).body.and_then(|own| graph.params(own).last().copied());
+    let counts = |v: &Value| {
+        let place = graph.params(body).iter().position(|param| param == v);
+        counter.is_some() && place.and_then(|n| loops::saved_source(graph, body, n)) == counter
+    };
+    graph.users(array).into_iter().all(|user| {
+        let node = graph.node(user);
+        let before = match node.op {
+            Op::Attention => 3,
+            Op::AttentionGrad => 4,
+            _ => return false,
+        };
+        let read = node.operands.iter().enumerate().all(|(n, v)| *v != array || n == 1 || n == 2);
+        read && graph.ty(array).dims().len() == 4 && node.operands.get(before).is_some_and(counts)
+    })
 }
 
 /// Saves a value once in the loop around instead of in every step of the inner one; gives it as seen by the backward

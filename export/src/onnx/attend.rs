@@ -11,9 +11,6 @@ use super::expr::{Places, Reads, Table};
 use super::nodes::LOWEST;
 use super::proto::{Attribute, Kind};
 
-/// Further operands of `position: relative_xl`.
-const RELATIVE: usize = 3;
-
 impl Builder<'_> {
     /// Softmax attention, head by head.
     pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, Refused> {
@@ -22,14 +19,19 @@ impl Builder<'_> {
         let e = width / heads;
         let key_heads = node.get(attribute::KEY_HEADS);
         let q = self.by_head(x[0], heads, e);
+        let steps = self.steps(node, x);
         let [k, v] = [x[1], x[2]].map(|x| {
-            let own = self.by_head(x, key_heads, e);
+            let own = match &steps {
+                Some(steps) => self.filled_slots(x, steps, key_heads * e),
+                None => x.to_owned(),
+            };
+            let own = self.by_head(&own, key_heads, e);
             self.for_heads(own, heads / key_heads, heads)
         });
-        let places = self.places(node, x)?;
+        let places = self.places(node, x, steps.as_deref());
         let relative = node.find(attribute::POSITION) == Some(Relative::RelativeXl);
-        let behind = if relative { RELATIVE } else { 0 };
-        let own = &x[x.len() - behind..];
+        let behind = node.attrs.behind(x.len());
+        let own = &x[behind.relative.clone()];
         let query = if relative { self.shifted(&q, own[0], heads, e) } else { q.clone() };
         let turned = self.transpose(&k, &[0, 1, 3, 2]);
         let mut scores = self.op("MatMul", &[&query, &turned]);
@@ -46,10 +48,10 @@ impl Builder<'_> {
             let bounded = self.op("Tanh", &[&part]);
             scores = self.op("Mul", &[&bounded, &most]);
         }
-        let mut seen = self.seen(node, &places)?;
+        let mut seen = self.seen(node, &places, steps.as_deref())?;
         if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(Refused)?;
-            let tables = self.tables(node, &expr, x, behind);
+            let tables = self.tables(node, &expr, x, behind.relative.start);
             let bias = self.expression(&expr, &mut Reads::new(places, tables))?;
             let added = self.cast(&bias.name, Kind::Float);
             scores = self.op("Add", &[&scores, &added]);
@@ -57,10 +59,41 @@ impl Builder<'_> {
                 seen = self.op("And", &[&seen, &known]);
             }
         }
-        let weights = self.softmax(&scores, &seen);
+        if let &[of_scores, _] = &x[behind.talking.clone()] {
+            let zero = self.float(0.0);
+            let shown = self.op("Where", &[&seen, &scores, &zero]);
+            scores = self.between_heads(&shown, of_scores);
+        }
+        let mut weights = self.softmax(&scores, &seen);
+        if let &[_, of_probabilities] = &x[behind.talking] {
+            weights = self.between_heads(&weights, of_probabilities);
+        }
         let mixed = self.op("MatMul", &[&weights, &v]);
         let together = self.transpose(&mixed, &[0, 2, 1, 3]);
         Ok(self.reshape(&together, &[0, 0, width as i64]))
+    }
+
+    /// How many slots of every position have keys, where positions have slots, `int64[]`.
+    fn steps(&mut self, node: &Node, x: &[&str]) -> Option<String> {
+        let slots = self.graph.ty(node.operands[1]).dims().len() > 3;
+        slots.then(|| {
+            let one = self.int(1);
+            self.op("Add", &[x[3], &one])
+        })
+    }
+
+    /// The first slots of every position of `[rows, positions, slots, width]`, as positions.
+    fn filled_slots(&mut self, x: &str, steps: &str, width: usize) -> String {
+        let (start, end, axis) = (self.ints(&[0]), self.reshape(steps, &[1]), self.ints(&[2]));
+        let own = self.op("Slice", &[x, &start, &end, &axis]);
+        self.reshape(&own, &[0, -1, width as i64])
+    }
+
+    /// Numbers `[rows, heads, queries, keys]` of all heads, mixed by a matrix `[from, to]`.
+    fn between_heads(&mut self, numbers: &str, matrix: &str) -> String {
+        let last = self.transpose(numbers, &[0, 2, 3, 1]);
+        let mixed = self.op("MatMul", &[&last, matrix]);
+        self.transpose(&mixed, &[0, 3, 1, 2])
     }
 
     /// Channels of a value.
@@ -101,28 +134,48 @@ impl Builder<'_> {
     }
 
     /// The variables of masks and biases, with axes for rows, heads, queries and keys.
-    fn places(&mut self, node: &Node, x: &[&str]) -> Result<Places, Refused> {
+    fn places(&mut self, node: &Node, x: &[&str], steps: Option<&str>) -> Places {
         let heads = node.get(attribute::HEADS);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
-        let (i, j) = (self.range(&queries), self.range(&keys));
+        let i = self.range(&queries);
+        let j = match steps {
+            Some(steps) => {
+                let keys = self.op("Mul", &[&keys, steps]);
+                let all = self.range(&keys);
+                self.op("Div", &[&all, steps])
+            }
+            None => self.range(&keys),
+        };
         let numbers = self.ints(&(0..heads as i64).collect::<Vec<_>>());
         let lengths = self.lengths(node.operands[0]);
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
         let step = if is_step { x[3].to_owned() } else { self.int(0) };
-        Ok(Places {
+        Places {
             i: Some(self.unsqueeze(&i, &[1])),
             j: Some(j),
             step: Some(step),
             length: Some(self.unsqueeze(&lengths, &[1, 2, 3])),
             head: Some(self.reshape(&numbers, &[1, heads as i64, 1, 1])),
             given: None,
-        })
+        }
     }
 
     /// Which keys a query sees: those that exist and that the mask shows.
-    fn seen(&mut self, node: &Node, places: &Places) -> Result<String, Refused> {
+    fn seen(&mut self, node: &Node, places: &Places, steps: Option<&str>) -> Result<String, Refused> {
         let exists = match self.axis_of(node.operands[1]) {
-            Some(axis) => self.unsqueeze(&axis.mask, &[1, 2]),
+            Some(axis) => {
+                let mask = match steps {
+                    Some(steps) => {
+                        let apart = self.unsqueeze(&axis.mask, &[2]);
+                        let (ones, steps) = (self.ints(&[1, 1]), self.reshape(steps, &[1]));
+                        let shape = self.concat(&[&ones, &steps], 0);
+                        let copies = self.op("Expand", &[&apart, &shape]);
+                        self.reshape(&copies, &[0, -1])
+                    }
+                    None => axis.mask,
+                };
+                self.unsqueeze(&mask, &[1, 2])
+            }
             None => self.truth(true),
         };
         let shown = match node.get(attribute::MASK) {
@@ -141,9 +194,9 @@ impl Builder<'_> {
     }
 
     /// The learned tables of a bias, which follow the step.
-    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], behind: usize) -> Vec<Table> {
+    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], end: usize) -> Vec<Table> {
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
-        let own = 3 + usize::from(is_step)..node.operands.len() - behind;
+        let own = 3 + usize::from(is_step)..end;
         let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
         let names = tables(expr).names;
         let found = names.iter().zip(own).map(|(called, n)| Table {
@@ -162,7 +215,8 @@ impl Builder<'_> {
 
     /// `q W s` for the code `s` of the distance of every query from every key.
     fn relative(&mut self, node: &Node, q: &str, map: &str, (heads, e): (usize, usize)) -> String {
-        let channels = self.channels(node.operands[node.operands.len() - 1]);
+        let own = node.attrs.behind(node.operands.len()).relative;
+        let channels = self.channels(node.operands[own.end - 1]);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
         let one = self.int(1);
         let (first, step) = (self.op("Sub", &[&one, &keys]), one.clone());

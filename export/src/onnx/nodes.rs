@@ -90,7 +90,10 @@ impl Builder<'_> {
             Op::Unsqueeze => self.unsqueeze(&x[0], &[-1]),
             Op::Detach => x[0].clone(),
             Op::Dropout if node.get(attribute::P) == 0.0 => x[0].clone(),
-            Op::SlotGet => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 1)]),
+            Op::SlotGet => {
+                let (axis, _) = self.slots(node);
+                self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", axis as i64)])
+            }
             Op::SlotSet => self.put(node, &names),
             Op::StepSlice => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 0)]),
             Op::StepNumber => {
@@ -364,14 +367,19 @@ impl Builder<'_> {
 
     /// One slot replaced.
     fn put(&mut self, node: &Node, x: &[&str]) -> String {
-        let slots = self.graph.ty(node.operands[0]).dims()[1].fixed().unwrap_or(1) as i64;
+        let (axis, slots) = self.slots(node);
         let mut shape = vec![1; self.rank(node.operands[0])];
-        shape[1] = slots;
-        let numbers = self.ints(&(0..slots).collect::<Vec<_>>());
+        shape[axis] = slots as i64;
+        let numbers = self.ints(&(0..slots as i64).collect::<Vec<_>>());
         let numbers = self.reshape(&numbers, &shape);
         let is_slot = self.op("Equal", &[&numbers, x[2]]);
-        let new = self.unsqueeze(x[1], &[1]);
+        let new = self.unsqueeze(x[1], &[axis as i64]);
         self.op("Where", &[&is_slot, &new, x[0]])
+    }
+
+    /// The axis of slots of the first operand, and their number.
+    fn slots(&self, node: &Node) -> (usize, usize) {
+        self.graph.ty(node.operands[0]).slots().expect("the shape rule has found slots")
     }
 
     /// `[u; v; u v; |u - v|]` of the first and the second half of the rows.

@@ -115,6 +115,7 @@ const KNOWN: &[Attribute] = &[
     attribute::START.row,
     attribute::STD.row,
     attribute::STREAM.row,
+    attribute::TALKING.row,
     attribute::THRESHOLD.row,
     attribute::TIED.row,
     attribute::TRANSPOSE.row,
@@ -490,7 +491,8 @@ impl Call<'_> {
 
     fn full(&self, value: &str, dtype: &str) -> Code {
         let (ty, rank) = (self.ty(0), self.node.get(attribute::RANK));
-        if rank == ty.dims().len() && dtype.is_empty() {
+        let slots = self.node.find(attribute::COUNT);
+        if rank == ty.dims().len() && dtype.is_empty() && slots.is_none() {
             return Code::atom(match value {
                 "0.0" => format!("torch.zeros_like({})", self.x(0)),
                 "1.0" => format!("torch.ones_like({})", self.x(0)),
@@ -503,6 +505,10 @@ impl Call<'_> {
             1 => "(rows.count,)".to_owned(),
             _ => format!("{}.shape[:{}]", self.dot(0), rank - packed),
         };
+        let shape = slots.map_or(shape, |slots| {
+            let x = self.dot(0);
+            format!("(*{x}.shape[:{}], {slots}, {x}.shape[{}])", rank - packed - 1, rank - packed - 1)
+        });
         Code::atom(match (value, dtype) {
             ("0.0", "") => format!("{}.new_zeros({shape})", self.dot(0)),
             ("1.0", "") => format!("{}.new_ones({shape})", self.dot(0)),
@@ -606,14 +612,21 @@ impl Call<'_> {
         let is_step = |v: &Value| *self.graph.ty(*v) == Type::Tensor(Elem::Index, vec![]);
         let has_step = node.operands.get(3).is_some_and(is_step);
         let step = if has_step { self.x(3).to_owned() } else { String::new() };
-        let mut more: Vec<String> = self.operands[3 + usize::from(has_step)..].iter().map(|x| x.text.clone()).collect();
+        let behind = node.attrs.behind(node.operands.len());
+        let texts = |own: &[Code]| own.iter().map(|x| x.text.clone()).collect::<Vec<_>>();
+        let tables = texts(&self.operands[3 + usize::from(has_step)..behind.relative.start]);
         let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
         let axes = [0, 1].map(|n| axis(self.ty(n)).unwrap_or_else(|| "None".to_owned()));
         text += &format!(", heads={}, axes=({}, {})", node.get(attribute::HEADS), axes[0], axes[1]);
         if let Some(Relative::RelativeXl) = node.find(attribute::POSITION) {
-            let own = more.split_off(more.len() - 3);
-            text += &format!(", relative=relative_xl({})", own.join(", "));
+            text += &format!(", relative=relative_xl({})", texts(&self.operands[behind.relative.clone()]).join(", "));
             self.need("relative");
+        }
+        if self.ty(1).dims().len() > 3 {
+            text += &format!(", steps={} + 1", self.x(3));
+        }
+        if !behind.talking.is_empty() {
+            text += &format!(", talking=({})", texts(&self.operands[behind.talking.clone()]).join(", "));
         }
         if let Some(key_heads) = node.find(attribute::KEY_HEADS) {
             text += &format!(", key_heads={key_heads}");
@@ -623,7 +636,7 @@ impl Call<'_> {
                 text += &format!(", {name}={}", number(value));
             }
         }
-        let place = Place::Pairs { step: &step, tables: &more };
+        let place = Place::Pairs { step: &step, tables: &tables };
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal => text += ", mask=lambda i, j, head, length: j <= i",

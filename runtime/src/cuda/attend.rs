@@ -11,12 +11,12 @@ use super::active_rows::Ragged;
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::mask_codegen::ending;
+use super::mask_codegen::Form;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
-use crate::exec::Fault;
 use crate::exec::storage::Element;
+use crate::exec::{Fault, history};
 use crate::kernel::dropout::Keep;
 
 /// Channels that a warp adds up.
@@ -35,12 +35,23 @@ pub(super) struct Attention {
     pub(super) rows: usize,
     /// What the names of its kernels end with.
     kernels: String,
-    /// The step, and the learned tables: what expressions in the kernels read.
+    /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
     given: Vec<Arg>,
+    /// Whether heads talk: then a warp has all of them.
+    talking: bool,
     pub(super) rule: Option<Ruled>,
     pub(super) codes: Option<Codes>,
+    history: Option<History>,
     /// What the arguments point to.
     _kept: Vec<Array>,
+}
+
+/// Keys and values of the slots that are filled, `[positions, steps, width]`.
+struct History {
+    keys: Array,
+    values: Array,
+    /// Slots of a position, those that are filled, and their width.
+    sizes: (usize, usize, usize),
 }
 
 /// A mask or a bias that is an expression.
@@ -89,7 +100,26 @@ impl<T: Element> Executor<T> {
             bias: None,
             dropout: (threshold, factor, key.value()),
         };
-        Ok(self.attend(c, axes, scored, rule, codes))
+        let history = history::sizes(history::slots(c), step as usize, c.last(1)).map(|sizes| self.history(c, sizes));
+        Ok(self.attend(c, axes, scored, rule, (codes, history)))
+    }
+
+    fn history(&self, c: &NodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> History {
+        let [keys, values] = [1, 2].map(|n| {
+            let x = self.real(c.operand(n));
+            let packed = self.pool.take::<T>(x.len() / slots * steps);
+            let sizes = [int(slots), int(steps), whole(width), whole(packed.len())];
+            self.pool.each("pack_slots", packed.len(), &[&[x.arg(), packed.arg()][..], &sizes].concat());
+            packed
+        });
+        History { keys, values, sizes: (slots, steps, width) }
+    }
+
+    /// An axis on which every position stands as often as there are steps.
+    fn stretched(&self, c: &NodeContext<'_>, axis: Ragged, steps: usize) -> Ragged {
+        let small = |n: &usize| u32::try_from(n * steps).expect("the keys of a batch are fewer than 2^32");
+        let offsets: Vec<u32> = c.axis(1).offsets.iter().map(small).collect();
+        Ragged { offsets: self.pool.upload(&offsets), longest: axis.longest * steps, ..axis }
     }
 
     fn attend(
@@ -98,11 +128,16 @@ impl<T: Element> Executor<T> {
         [queries, keys]: [Ragged; 2],
         Scored { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
         rule: Option<Ruled>,
-        codes: Option<Codes>,
+        (codes, history): (Option<Codes>, Option<History>),
     ) -> Attention {
+        let keys = match &history {
+            Some(own) => self.stretched(c, keys, own.sizes.1),
+            None => keys,
+        };
         let widths = [c.last(0) / heads, c.last(2) / key_heads];
         let ids = c.place.ids(&self.pool);
-        let [q, k, v] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
+        let [q, own_k, own_v] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
+        let [k, v] = history.as_ref().map_or([own_k, own_v], |own| [own.keys.arg(), own.values.arg()]);
         let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
         let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
         let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
@@ -133,14 +168,37 @@ impl<T: Element> Executor<T> {
             self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
-        let (relative, listed) = (codes.is_some(), list.is_some());
-        let (kernels, given) = match &rule {
-            Some(Ruled { name: Some(name), given, list: None, .. }) => (format!("_{name}"), given.clone()),
-            _ => (ending(listed, relative), vec![]),
+        let form = Form::of(&c.plan.graph, c.node, list.is_some());
+        let own = c.node.attrs.behind(c.node.operands.len()).talking;
+        let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
+        let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
+        given.extend(history.as_ref().map(|own| whole(own.sizes.1)));
+        let kernels = match &rule {
+            Some(Ruled { name: Some(name), given: own, list: None, .. }) => {
+                given.extend_from_slice(own);
+                format!("_{name}")
+            }
+            _ => form.ending(),
         };
-        let _kept = shifts.into_iter().flatten().chain([ids]).collect();
+        let (talking, _kept) =
+            (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).collect());
         let rows = c.view.rows();
-        Attention { args, queries, keys, heads, key_heads, widths, rows, kernels, given, rule, codes, _kept }
+        Attention {
+            args,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            widths,
+            rows,
+            kernels,
+            given,
+            talking,
+            rule,
+            codes,
+            history,
+            _kept,
+        }
     }
 
     /// Starts a kernel of an attention.
@@ -168,7 +226,10 @@ impl<T: Element> Executor<T> {
 
     fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
         let y = self.fresh(c, 0);
-        self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]);
+        match a.talking {
+            true => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
+            false => self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]),
+        }
         self.put(c, 0, y);
     }
 
@@ -195,21 +256,45 @@ impl<T: Element> Executor<T> {
 
     /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
     fn backward(&mut self, c: &NodeContext<'_>, a: &Attention, dy: &Array) -> Array {
-        let [dq, dk, dv] = [0, 1, 2].map(|n| self.fresh(c, n));
+        let dq = self.fresh(c, 0);
+        let [dk, dv] = [1, 2].map(|n| match &a.history {
+            Some(own) => self.pool.take::<T>(own.keys.len()),
+            None => self.fresh(c, n),
+        });
         let [e, ev] = a.widths;
         let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
         let parts = a.codes.is_some().then(|| [0, 1].map(|_| self.pool.take::<T>(dq.len())));
         let [by_keys, by_codes] = [0, 1].map(|n| address(parts.as_ref().map(|parts| &parts[n])));
-        let more = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
-        self.start_attention("attention_queries", a, a.queries.longest, e, &more);
-        let more = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
-        self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &more);
+        let of_queries = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
+        let of_keys = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
+        if a.talking {
+            let (count, numbers) = (a.queries.row_of.len(), a.heads * a.heads);
+            let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
+            let more = [&of_queries[..], &matrices.each_ref().map(Array::arg)].concat();
+            self.start_warps("attention_queries", a, [a.rows, a.queries.longest], 1, &more);
+            self.start_warps("attention_keys", a, [a.rows, a.keys.longest], 1, &of_keys);
+            for (n, of_queries) in matrices.iter().enumerate() {
+                let (y, add) = self.target(c, c.node.results.len() - 2 + n);
+                self.sum_rows(of_queries, &y, count, numbers, add);
+            }
+        } else {
+            self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries);
+            self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &of_keys);
+        }
         let width = a.heads * e;
         let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
         for (n, part) in parts.iter().flatten().enumerate() {
             let (y, add) = self.target(c, 3 + tables + n);
             self.sum_rows(part, &y, part.len() / width.max(1), width, add);
         }
+        let unpacked = |n: usize, packed: Array| {
+            let Some(History { sizes: (slots, steps, width), .. }) = a.history else { return packed };
+            let grad = self.fresh(c, n);
+            let sizes = [int(slots), int(steps), whole(width), whole(grad.len())];
+            self.pool.each("unpack_slots", grad.len(), &[&[packed.arg(), grad.arg()][..], &sizes].concat());
+            grad
+        };
+        let [dk, dv] = [unpacked(1, dk), unpacked(2, dv)];
         for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
             self.put_or_add(c, n, grad);
         }
@@ -275,7 +360,7 @@ impl<T: Element> Executor<T> {
             bias: Some(&bias),
             dropout: (0, 1.0, 0),
         };
-        self.attend(c, [axis.clone(), axis], scored, None, None)
+        self.attend(c, [axis.clone(), axis], scored, None, (None, None))
     }
 
     pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {

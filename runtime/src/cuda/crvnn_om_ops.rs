@@ -109,8 +109,8 @@ impl<T: Element> Executor<T> {
     }
 }
 
-/// Slots of the first operand, and the size of one.
+/// Slots of a unit of the first operand, and the size of one.
 fn slots(c: &NodeContext<'_>) -> (usize, usize) {
-    let slots = c.ty(c.operand(0)).dims()[1].fixed().unwrap_or(1);
+    let slots = c.ty(c.operand(0)).slots().map_or(1, |(_, slots)| slots);
     (slots, c.width(0) / slots.max(1))
 }

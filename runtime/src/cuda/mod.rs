@@ -42,8 +42,12 @@ pub use exec::Executor;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
-const BASE: &str =
-    concat!(include_str!("kernels/base.cu"), include_str!("kernels/expression.cu"), include_str!("kernels/attend.cu"),);
+const BASE: &str = concat!(
+    include_str!("kernels/base.cu"),
+    include_str!("kernels/expression.cu"),
+    include_str!("kernels/attend.cu"),
+    include_str!("kernels/talking.cu"),
+);
 
 /// All kernels that a plan needs made.
 pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
@@ -93,6 +97,7 @@ const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
     include_str!("kernels/attend.cu"),
+    include_str!("kernels/talking.cu"),
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pool.cu"),
     include_str!("kernels/unit.cu"),

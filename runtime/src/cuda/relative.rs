@@ -28,8 +28,9 @@ impl<T: Element> Executor<T> {
     /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
     pub(super) fn relative_codes(&mut self, c: &NodeContext<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
         let Relative::RelativeXl = c.node.find(attribute::POSITION)?;
-        let [u, v, map] = *c.node.operands.last_chunk::<3>()?;
-        let (width, channels) = (c.last(0), c.last(c.node.operands.len() - 1));
+        let own = c.node.attrs.behind(c.node.operands.len()).relative;
+        let &[u, v, map] = c.node.operands[own.clone()].first_chunk::<3>()?;
+        let (width, channels) = (c.last(0), c.last(own.end - 1));
         let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { keys };
         let (last, count) = (queries.saturating_sub(1), (queries + ahead).saturating_sub(1));
         let codes = self.waves(channels, queries.max(ahead));

@@ -16,6 +16,8 @@ use super::storage::{Buffer, Element, List};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
     Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
+    steps,
+    talking::{self, Talking},
 };
 
 /// No table has this number: nothing is differentiated.
@@ -114,13 +116,22 @@ impl<T: Element> Executor<T> {
     /// `attention`.
     pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let mut out = self.fresh(c, 0);
-        let codes = self.codes(c, Span::longest(c));
+        let (codes, history) = (self.codes(c, Span::longest(c)), self.history(c, 3));
         self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
-            attention_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, &mut out);
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize], out: &mut [T]| match talking(c, m) {
+                Some(mixed) => talking::attention(spec, &scores, &mixed, inputs, &queries.offsets, keys, out),
+                None => attention_with(spec, &scores, inputs, &queries.offsets, keys, out),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice()], &own.offsets, &mut out);
+                }),
+                None => run(spec, inputs, &keys.offsets, &mut out),
+            }
         })?;
         self.put(c, 0, out);
         Ok(())
@@ -128,9 +139,13 @@ impl<T: Element> Executor<T> {
 
     /// `attention_grad`.
     pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
-        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| self.fresh(c, n));
+        let history = self.history(c, 4);
+        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| match &history {
+            Some(own) if n > 0 => self.arena.take(own.keys.len()),
+            _ => self.fresh(c, n),
+        });
         let arena = self.arena.clone();
-        let (mut sums, mut more) = (arena.filled(0, T::ZERO), None);
+        let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
         let codes = self.codes(c, Span::longest(c));
         self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
@@ -140,7 +155,23 @@ impl<T: Element> Executor<T> {
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
-            attention_grad_with(spec, &scores, inputs, &queries.offsets, &keys.offsets, out, &mut partial);
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize]| match talking(c, m) {
+                Some(mixed) => {
+                    let width = 2 * spec.heads * spec.heads;
+                    let mut own = arena.take(c.view.rows() * width);
+                    let slopes = [partial.as_mut_slice(), own.as_mut_slice()];
+                    talking::attention_grad(spec, &scores, &mixed, inputs, &queries.offsets, keys, out, slopes);
+                    let (of_scores, of_probabilities) = over_rows(&mut own, width).split_at(width / 2);
+                    matrices = Some([of_scores, of_probabilities].map(|grad| arena.copy(grad)));
+                }
+                None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, &mut partial),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice(), inputs[3]], &own.offsets);
+                }),
+                None => run(spec, inputs, &keys.offsets),
+            }
             if width == 0 {
                 return;
             }
@@ -151,6 +182,9 @@ impl<T: Element> Executor<T> {
             }
             more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
         })?;
+        if let Some(own) = &history {
+            [dk, dv] = self.unpacked(c, own, &[dk, dv]);
+        }
         for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
             self.put(c, n, grad);
         }
@@ -163,6 +197,10 @@ impl<T: Element> Executor<T> {
         }
         for (at, grad) in more.into_iter().flatten().enumerate() {
             self.put(c, n + at, grad);
+        }
+        let last = c.node.results.len();
+        for (at, grad) in matrices.into_iter().flatten().enumerate() {
+            self.put(c, last - 2 + at, grad);
         }
         Ok(())
     }
@@ -291,6 +329,13 @@ impl<T: Element> Executor<T> {
         }
         ByDistance { span, list, seen, values }
     }
+}
+
+/// The matrices of heads that talk.
+pub(super) fn talking<'m, T: Element>(c: &NodeContext<'_>, memory: &'m Memory<T>) -> Option<Talking<'m, T>> {
+    let own = c.node.attrs.behind(c.node.operands.len()).talking;
+    let &[scores, probabilities] = &c.node.operands[own] else { return None };
+    Some(Talking { scores: memory.real(scores), probabilities: memory.real(probabilities) })
 }
 
 /// Adds the gradients of all rows, which have `width` numbers each, into those of the first one.

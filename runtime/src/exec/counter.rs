@@ -53,4 +53,8 @@ impl Extent<f64> for BatchView {
         };
         (0..self.rows()).map(row).sum()
     }
+
+    fn filled(&self, slots: usize) -> f64 {
+        (slots as f64 + 1.0) / 2.0
+    }
 }

@@ -15,7 +15,7 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::LENGTH;
 use rtc_compiler::plan::{Plan, Step};
 
-use super::attention::{ByDistance, Span};
+use super::attention::{ByDistance, Span, talking};
 use super::loops::{Chunk, Settled};
 use super::node_context::NodeContext;
 use super::region::run_region;
@@ -24,8 +24,8 @@ use super::rows::{Axis, BatchView};
 use super::storage::{Element, List};
 use super::value::Val;
 use super::{Executor, Fault, check_tokens};
-use crate::kernel::attention::Scores;
 use crate::kernel::attention::cache::{self, TurnedCodes};
+use crate::kernel::attention::{Attention, Scores, steps, talking};
 use crate::kernel::scan::state::State;
 use crate::kernel::{offset_attention, pool};
 use crate::rng::Key;
@@ -219,15 +219,24 @@ impl<T: Element> Executor<T> {
     /// `attention` of new positions, which see those before them.
     fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
-        let by_key = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
+        let few = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
+        let history = self.history(c, 3);
+        let by_key = few && !c.get(attribute::TALKING) && history.is_none();
         let mut own = match self.kept(id) {
             Some(Kept::Attention(own)) => own,
             _ => {
-                let cache = cache::Cache::new(c.get(attribute::KEY_HEADS), head_width, by_key);
+                let key_heads = c.get(attribute::KEY_HEADS);
+                let cache = match &history {
+                    Some(history) => cache::Cache::of_steps(key_heads, head_width, history.sizes.1),
+                    None => cache::Cache::new(key_heads, head_width, by_key),
+                };
                 Box::new(Attended { cache, distances: None, codes: None })
             }
         };
-        own.cache.push(self.memory.real(c.operand(1)), self.memory.real(c.operand(2)));
+        match &history {
+            Some(history) => own.cache.push(&history.keys, &history.values),
+            None => own.cache.push(self.memory.real(c.operand(1)), self.memory.real(c.operand(2))),
+        }
         let span = Span { queries: own.cache.room(), keys: 1, listed: false };
         if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
             own.codes = self.codes(c, span).map(|codes| {
@@ -241,7 +250,14 @@ impl<T: Element> Executor<T> {
             let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
             let scores = Scores { bias: *bias, relative };
             let turned = codes.as_ref().map(|(_, turned)| turned);
-            cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out);
+            let mut run = |spec: &Attention<'_>| match talking(c, m) {
+                Some(mixed) => talking::attend(spec, &scores, &mixed, turned, cache, m.real(c.operand(0)), &mut out),
+                None => cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out),
+            };
+            match &history {
+                Some(history) => steps::by_position(spec, history.sizes.1, run),
+                None => run(spec),
+            }
         })?;
         self.put(c, 0, out);
         self.keep(id, Kept::Attention(own));

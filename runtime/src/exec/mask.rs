@@ -76,9 +76,8 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
-    let behind = if node.has(attribute::POSITION) { 3 } else { 0 };
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
-    let end = node.operands.len().saturating_sub(behind).max(first);
+    let end = node.attrs.behind(node.operands.len()).relative.start.max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
     let Uses { names, uses } = tables(&expr);
     let uses = uses.iter().map(|(table, _)| *table).collect();

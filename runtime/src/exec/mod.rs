@@ -14,6 +14,7 @@ mod cpu;
 mod crvnn_om_ops;
 mod dispatch;
 mod group;
+pub(crate) mod history;
 mod incremental;
 pub(crate) mod loops;
 pub(crate) mod machine;

@@ -32,8 +32,9 @@ impl<T: Element> Executor<T> {
     /// The codes of all distances between so many queries and keys, for an attention that takes them.
     pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: Span) -> Option<Codes<T>> {
         let attribute::Relative::RelativeXl = c.node.find(attribute::POSITION)?;
-        let operands = *c.node.operands.last_chunk::<3>()?;
-        let (map, channels) = (operands[2], c.last(c.node.operands.len() - 1));
+        let own = c.node.attrs.behind(c.node.operands.len()).relative;
+        let operands = *c.node.operands[own.clone()].first_chunk::<3>()?;
+        let (map, channels) = (operands[2], c.last(own.end - 1));
         let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { span.keys };
         let (last, count) = (span.queries as isize - 1, (span.queries + ahead).saturating_sub(1));
         self.waves.extend_to(channels, span.queries.max(ahead));

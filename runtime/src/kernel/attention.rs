@@ -10,6 +10,8 @@ pub mod cache;
 mod dense;
 mod relative;
 mod sparse;
+pub mod steps;
+pub mod talking;
 
 use std::ops::Range;
 

@@ -15,6 +15,10 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
         |limit: f64| (0..count as u64).map(move |n| T::from_f64(limit * (2.0 * key.uniform(n) - 1.0))).collect();
     match &parameter.init {
         Attr::Word(word) if word == "ones" => vec![T::ONE; count],
+        Attr::Word(word) if word == "identity" => {
+            let columns = dims.last().copied().unwrap_or(1).max(1);
+            (0..count).map(|n| T::from_f64(f64::from(n / columns == n % columns))).collect()
+        }
         // Complex ones, as pairs.
         Attr::Word(word) if word == "pairs_of_one" => (0..count).map(|n| T::from_f64((1 - n % 2) as f64)).collect(),
         Attr::Call(name, args) => {

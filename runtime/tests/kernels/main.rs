@@ -12,6 +12,8 @@ mod relative;
 mod scan;
 mod softmax;
 mod sparse;
+mod steps;
 mod support;
+mod talking;
 mod threads;
 mod training;

@@ -1,7 +1,10 @@
 //! Every kernel gives the same bits on one, two and three threads.
 
 use rtc_compiler::ir::attribute::Probabilities;
-use rtc_runtime::kernel::attention::{Attention, MaskKind, Offsets, ProbabilityDropout, attention, attention_grad};
+use rtc_runtime::kernel::attention::talking::{self, Talking};
+use rtc_runtime::kernel::attention::{
+    Attention, MaskKind, Offsets, ProbabilityDropout, Scores, attention, attention_grad,
+};
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::muon::{Matrix, muon};
@@ -85,6 +88,17 @@ fn attentions() {
             let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; shared], vec![0.0; shared]);
             attention_grad(&spec, &q, k, v, &dout, &starts, &starts, &mut dq, &mut dk, &mut dv);
             [dq, dk, dv].concat()
+        });
+        let [l, p] = ["l", "p"].map(|name| singles(name, 16));
+        let mixed = Talking { scores: &l, probabilities: &p };
+        let plain = Scores::PLAIN;
+        same_bits(|| filled(len, |out| talking::attention(&spec, &plain, &mixed, [&q, k, v], &starts, &starts, out)));
+        same_bits(|| {
+            let (mut dq, mut dk, mut dv) = (vec![0.0; len], vec![0.0; shared], vec![0.0; shared]);
+            let (grads, mut own) = ([dq.as_mut_slice(), &mut dk, &mut dv], vec![0.0; 12 * 32]);
+            let inputs = [&q, k, v, &dout];
+            talking::attention_grad(&spec, &plain, &mixed, inputs, &starts, &starts, grads, [&mut [], &mut own]);
+            [dq, dk, dv, own].concat()
         });
     }
 }

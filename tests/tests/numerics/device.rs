@@ -190,6 +190,10 @@ const MASKS: &[&str] = &[
     "position: relative_xl, mask: window(3)",
     "position: relative_xl, mask: block(4), bias: corner",
     "position: relative_xl, mask: past, bias: t5",
+    "talking: true, mask: past, dropout: 0.2",
+    "talking: true, mask: sliding_dilated(3), bias: hops(3), dropout: 0.3",
+    "talking: true, mask: late(3), bias: corner",
+    "talking: true, position: relative_xl, mask: block(4), bias: corner",
 ];
 
 #[test]

@@ -56,7 +56,7 @@ fn extended<T: Element>(executor: &mut Executor<T>, past: &mut Past<T>, tokens: 
 }
 
 /// The largest difference between incremental runs and those over the whole row, over rows of several lengths.
-fn difference<T: Element>(name: &str, executor: &mut Executor<T>, seed: u64) -> Result<f64, String> {
+pub(crate) fn difference<T: Element>(name: &str, executor: &mut Executor<T>, seed: u64) -> Result<f64, String> {
     let how = Arc::new(incremental(executor.plan(), "logits").map_err(|why| format!("{name}: {why}"))?);
     let mut worst = 0.0_f64;
     for (n, length) in LENGTHS.into_iter().enumerate() {

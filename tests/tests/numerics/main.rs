@@ -26,5 +26,6 @@ mod recompute;
 mod rows;
 mod scans;
 mod searches;
+mod steps;
 mod stopping;
 mod trees;

@@ -1,6 +1,7 @@
 //! Multi-head attention; the variants differ in their keys.
 
 mod bias;
+mod talking;
 
 use super::{Feature, Lowering, Site, Slot};
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -15,6 +16,7 @@ use crate::schema::{
 };
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
+use talking::TALKING;
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -24,13 +26,13 @@ pub(super) fn slot() -> Slot {
         check,
         ..Feature::row("attend", name, doc, source, Lowering::Layer(lower))
     };
-    let across = |mask| vec![HEADS, HEAD_WIDTH, mask, BIAS, BIAS_INIT, PROJECTION_BIAS, ATTENTION_DROPOUT];
+    let across = |mask| vec![HEADS, HEAD_WIDTH, mask, BIAS, BIAS_INIT, TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT];
     let position = "`rope` rotates queries and keys by their positions; `xpos` also decays scores with the distance; \
         `relative_xl` adds learned products with sines and cosines of the distance (Transformer-XL)";
     let own = vec![HEADS, HEAD_WIDTH, word("position", POSITIONS, "none", position), MASK, BIAS, BIAS_INIT];
     let post = "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as in the original Transformer";
     let norm = word("norm", &["pre", "post"], "pre", post);
-    let own = [own, vec![PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern()].concat();
+    let own = [own, vec![TALKING, PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern()].concat();
     Slot::new(
         "attend",
         "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
@@ -124,8 +126,14 @@ fn rotation() -> Vec<Field> {
 /// The fields of attention as a word of equations.
 pub(crate) fn word_fields() -> Vec<Field> {
     let position = word("position", POSITIONS, "none", "as in `attend self`");
-    [vec![HEADS, HEAD_WIDTH, position], rotation(), vec![MASK], modern(), vec![PROJECTION_BIAS, ATTENTION_DROPOUT]]
-        .concat()
+    [
+        vec![HEADS, HEAD_WIDTH, position],
+        rotation(),
+        vec![MASK],
+        modern(),
+        vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT],
+    ]
+    .concat()
 }
 
 /// The rules over several fields of attention: where one is broken, in words, and the cure.
@@ -259,6 +267,7 @@ pub(crate) fn attended(l: &mut Lower<'_>, block: &Block, (x, y): (Value, Value))
         attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
+    operands.extend(talking::matrices(l, block, heads, &mut attrs)?);
     let mixed = l.one(Op::Attention, &operands, attrs)?;
     l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
 }

@@ -1,5 +1,6 @@
 //! What attention with positions relative to one another holds besides its results while it runs: the codes of all distances of the
-//! batch, and for the backward run what every row and head adds to their gradients.
+//! batch, and for the backward run what every row and head adds to their gradients; and what every row adds to those of the matrices of
+//! talking heads; and what attention to the slots of positions copies.
 
 use super::pool::{Amount, Block};
 use super::walk::{BatchSizes, Walk};
@@ -13,8 +14,9 @@ use crate::ir::types::{BATCH, Dim};
 
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
 pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
-    let relative = node.has(attribute::POSITION);
-    node.operands.last().copied().filter(|_| relative && matches!(node.op, Op::Attention | Op::AttentionGrad))
+    let attends = matches!(node.op, Op::Attention | Op::AttentionGrad);
+    let own = attends.then(|| node.attrs.behind(node.operands.len()).relative)?;
+    node.operands[own].last().copied()
 }
 
 impl BatchSizes {
@@ -38,6 +40,28 @@ impl BatchSizes {
 impl Walk<'_> {
     /// Takes these buffers; nothing for other nodes.
     pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+        self.codes(node, env).into_iter().chain(self.mixtures(node, env)).chain(self.histories(node, env)).collect()
+    }
+
+    /// Keys and values of all steps side by side, and their gradients.
+    fn histories(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+        let keys = node.operands.get(1).map(|v| self.plan.graph.ty(*v)).filter(|ty| ty.dims().len() > 3);
+        let copies = match node.op {
+            Op::Attention => 2,
+            Op::AttentionGrad => 4,
+            _ => 0,
+        };
+        keys.map_or_else(Vec::new, |keys| (0..copies).map(|_| self.pool.take(env.numbers(keys))).collect())
+    }
+
+    fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<Block> {
+        let both = node.attrs.behind(node.operands.len()).talking;
+        let own = (node.op == Op::AttentionGrad && !both.is_empty()).then(|| node.get(attribute::HEADS))?;
+        let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
+        Some(self.pool.take(rows.times(&env.fixed(2 * own * own))))
+    }
+
+    fn codes(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
         let Some(map) = map_of_codes(node) else { return vec![] };
         let dims = |value: Value| self.plan.graph.ty(value).dims();
         let last = |value: Value| env.fixed(dims(value).last().and_then(Dim::fixed).unwrap_or(1));

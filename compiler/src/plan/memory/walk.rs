@@ -95,7 +95,7 @@ impl BatchSizes {
     }
 
     /// Size of a tensor in numbers of four bytes.
-    fn numbers(&self, ty: &Type) -> Amount {
+    pub(super) fn numbers(&self, ty: &Type) -> Amount {
         let dims = ty.dims();
         let total = |axis: &str| self.axis(axis).iter().fold(0, |sum: u64, n| sum.saturating_add(*n as u64));
         let (units, rest) = match dims {

@@ -1,18 +1,23 @@
 def attention(
-    query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None
+    query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None,
+    talking=None, steps=None,
 ):
     """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
 
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
+    `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads. Where every position has the keys of
+    several steps, [positions, slots, width], the first `steps` of them are seen.
     """
     along, to = axes
     key_heads = key_heads or heads
-    q, k, v = (
-        (x if axis is None else axis.pad(x)).unflatten(-1, (count, -1)).transpose(1, 2)
-        for x, axis, count in ((query, along, heads), (key, to, key_heads), (value, to, key_heads))
-    )
+    q, k, v = (x if axis is None else axis.pad(x) for x, axis in ((query, along), (key, to), (value, to)))
+    exists = None if to is None else to.exists
+    if steps is not None:
+        k, v = (x[:, :, :steps].flatten(1, 2) for x in (k, v))
+        exists = exists.repeat_interleave(steps, 1)
+    q, k, v = (x.unflatten(-1, (count, -1)).transpose(1, 2) for x, count in ((q, heads), (k, key_heads), (v, key_heads)))
     if key_heads < heads:
         k, v = (x.repeat_interleave(heads // key_heads, 1) for x in (k, v))
     scores = q @ k.transpose(-1, -2) if relative is None else relative(q, k)
@@ -20,15 +25,15 @@ def attention(
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     seen = torch.ones_like(scores, dtype=torch.bool)
-    if to is not None:
-        seen = seen & to.exists[:, None, None]
+    if exists is not None:
+        seen = seen & exists[:, None, None]
     if along is not None:
         seen = seen & along.exists[:, None, :, None]
     if mask is not None or bias is not None:
         rows, _, queries, keys = scores.shape
         count = torch.full((rows,), queries, device=q.device) if along is None else along.length
         grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
-        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2]
+        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2] // (steps or 1)
         if mask is not None:
             seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
     if bias is not None:
@@ -38,6 +43,11 @@ def attention(
         seen = seen.index_put((row, head, i, j), has_value)
         scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)
     hidden = ~seen
+    if talking is not None:
+        scores = torch.einsum("rhij,hg->rgij", scores.masked_fill(hidden, 0.0), talking[0])
     weights = scores.masked_fill(hidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(hidden, 0.0)
-    mixed = (F.dropout(weights, dropout) @ v).transpose(1, 2).flatten(2)
+    weights = F.dropout(weights, dropout)
+    if talking is not None:
+        weights = torch.einsum("rgij,gf->rfij", weights, talking[1])
+    mixed = (weights @ v).transpose(1, 2).flatten(2)
     return mixed if along is None else along.pack(mixed)

@@ -139,6 +139,31 @@ template <class E> struct Evaluated {
     }
 };
 
+// A rule over positions whose keys are those of several steps, side by side.
+template <class Rule> struct Steps {
+    Rule rule;
+    whole steps;
+    __device__ Head positions(const Head &h) const {
+        Head own = h;
+        own.keys = h.keys / steps;
+        return own;
+    }
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const {
+        Span own = rule.keys(a, positions(h), i);
+        return span(own.first * steps, own.end * steps);
+    }
+    __device__ whole key(const Attend &a, whole i, whole n) const { return rule.key(a, i, n / steps) * steps + n % steps; }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return rule.queries(a, positions(h), j / steps); }
+    __device__ whole query(const Attend &a, whole j, whole n) const { return rule.query(a, j / steps, n); }
+    __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
+        return rule.added(a, positions(h), i, j / steps, rule.number(a, i - j / steps));
+    }
+};
+template <class Rule> __device__ inline Steps<Rule> of_steps(const Rule &rule, whole steps) {
+    Steps<Rule> own = {rule, steps};
+    return own;
+}
+
 __device__ inline real dot(const real *a, const real *b, int n) {
     real sum = 0;
     for (int c = 0; c < n; c++) sum += a[c] * b[c];
@@ -394,7 +419,8 @@ __device__ inline void attend_codes(const Attend &a, const Rule &rule, const rea
 }
 
 // The gradients of the numbers of a list, `[heads, distances]`: a warp has one, and goes through all rows in order.
-template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, const real *dy, const real *stats, real *d_values, int rows) {
+template <bool RELATIVE, class Rule>
+__device__ inline void attend_values(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *d_values, int rows) {
     int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
     whole n = blockIdx.y * (whole)(blockDim.x / WARP) + warp, head = blockIdx.x;
     if (n >= a.listed) return;
@@ -404,7 +430,7 @@ template <bool RELATIVE> __device__ inline void attend_values(const Attend &a, c
         Head h = head_at(a, row, head);
         whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
         for (whole i = (distance > 0 ? distance : 0) + lane; i < end; i += WARP) {
-            sum += slopes_at<RELATIVE>(a, Listed(), h, i, i - distance, n, dy, stats).d_score;
+            sum += slopes_at<RELATIVE>(a, rule, h, i, i - distance, n, dy, stats).d_score;
         }
     }
     // All lanes have the same rows, so they meet here.

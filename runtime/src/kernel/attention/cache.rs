@@ -6,7 +6,7 @@
 //!
 //! Source: rtc.
 
-use super::dense::{ROWS, SCORES, cut, softmax};
+use super::dense::{Block, ROWS, SCORES, cut, softmax};
 use super::{Attention, Cap, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};
 use crate::kernel::parallel::{Parts, add_to};
 use crate::kernel::{Real, Write};
@@ -19,6 +19,8 @@ pub struct Cache<T> {
     head_width: usize,
     /// Whether keys lie one after the other, as [`sparse`](super::sparse) reads them; else each head's are turned.
     by_key: bool,
+    /// Keys of a position: one, or one for each of several steps, side by side.
+    steps: usize,
     length: usize,
     /// Positions that there is room for: a multiple of [`LANES`].
     capacity: usize,
@@ -60,12 +62,22 @@ impl<T: Real> TurnedCodes<T> {
 impl<T: Real> Cache<T> {
     /// No positions yet; `heads` are those of keys and values.
     pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
-        Self { heads, head_width, by_key, length: 0, capacity: 0, keys: vec![], values: vec![] }
+        Self { heads, head_width, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
+    }
+
+    /// No positions yet, each of which will have the keys of so many steps.
+    pub fn of_steps(heads: usize, head_width: usize, steps: usize) -> Self {
+        Self { steps, ..Self::new(heads, head_width, false) }
     }
 
     /// Number of positions.
     pub fn len(&self) -> usize {
-        self.length
+        self.length / self.steps
+    }
+
+    /// Queries and keys of a run over all positions.
+    pub(super) fn extent(&self) -> (usize, usize) {
+        (self.len(), self.length)
     }
 
     /// Whether there are none.
@@ -80,6 +92,18 @@ impl<T: Real> Cache<T> {
 
     fn padded(&self) -> usize {
         self.head_width.next_multiple_of(LANES)
+    }
+
+    /// The keys of a head, turned, `[e, capacity]`.
+    fn keys(&self, head: usize) -> &[T] {
+        let size = self.head_width * self.capacity;
+        &self.keys[head * size..(head + 1) * size]
+    }
+
+    /// The values of a head where keys are turned.
+    pub(super) fn values(&self, head: usize) -> &[T] {
+        let size = self.capacity * self.padded();
+        &self.values[head * size..(head + 1) * size]
     }
 
     /// Adds positions: `k, v[positions, key_heads e]`.
@@ -140,8 +164,8 @@ pub fn attend<T: Real>(
     q: &[T],
     out: &mut [T],
 ) {
-    let total = [0, cache.length];
-    let shape = Shape::of(spec, &total, &total);
+    let (queries, keys) = ([0, cache.len()], [0, cache.length]);
+    let shape = Shape::of(spec, &queries, &keys);
     let new = q.len() / shape.stride;
     let work = new * cache.length * spec.heads * (shape.padded / 2 + 4);
     let out = Parts::new(out);
@@ -150,13 +174,67 @@ pub fn attend<T: Real>(
         match shape.sparse() {
             // SAFETY: the heads own disjoint strided parts of `out`, all inside it.
             Some(offsets) => unsafe {
-                let (first, inputs) = (cache.length - new, [q, &cache.keys, &cache.values]);
-                sparse::forward(&shape, scores, offsets, place, (cache.length, cache.length), first, inputs, &out);
+                let (first, inputs) = (cache.len() - new, [q, &cache.keys, &cache.values]);
+                sparse::forward(&shape, scores, offsets, place, cache.extent(), first, inputs, &out);
             },
             // SAFETY: as above.
             None => unsafe { blocks(&shape, scores, codes, cache, place, q, &out) },
         }
     });
+}
+
+/// Queries of a block as they meet the keys of a cache, and as they meet codes of distances.
+pub(super) struct Met<'s, T> {
+    queries: &'s mut [T],
+    shifted: &'s mut [T],
+    /// The products of a query and the codes.
+    products: &'s mut [T],
+}
+
+impl<'s, T: Real> Met<'s, T> {
+    /// How many numbers it needs for blocks of so many queries.
+    pub(super) fn size(shape: &Shape<'_>, cache: &Cache<T>, rows: usize, codes: bool) -> usize {
+        2 * rows * shape.padded + if codes { cache.length.next_multiple_of(LANES) } else { 0 }
+    }
+
+    pub(super) fn new(shape: &Shape<'_>, cache: &Cache<T>, rows: usize, codes: bool, rest: &mut &'s mut [T]) -> Self {
+        let width = if codes { cache.length.next_multiple_of(LANES) } else { 0 };
+        let [queries, shifted, products] = [rows * shape.padded, rows * shape.padded, width].map(|len| cut(rest, len));
+        Self { queries, shifted, products }
+    }
+
+    /// The products of a block of queries, of which the first is number `first` of `q`, and all keys that they may see.
+    pub(super) fn products(
+        &mut self,
+        shape: &Shape<'_>,
+        add: &Scores<'_, T>,
+        codes: Option<&TurnedCodes<T>>,
+        cache: &Cache<T>,
+        (block, first): (Block, usize),
+        q: &[T],
+        scores: &mut [T],
+    ) {
+        let (e, padded, head) = (cache.head_width, shape.padded, block.head());
+        let Block { count, columns, from, .. } = block;
+        shape.gather(&q[first * shape.stride..], (head * e, shape.stride), &mut self.queries[..count * padded]);
+        if let Some(relative) = &add.relative {
+            self.shifted.copy_from_slice(self.queries);
+            for (rows, n) in [(&mut *self.queries, 0), (&mut *self.shifted, 1)] {
+                rows.chunks_exact_mut(padded)
+                    .for_each(|row| add_to(&mut row[..e], relative.shift(n, head, shape.spec)));
+            }
+        }
+        let keys = cache.keys(shape.key_head(Place { row: 0, head }));
+        let (left, panel) = (Left::new(self.queries, padded, 1), Panel::new(&keys[from..], cache.capacity));
+        product(scores, columns, left, panel, count, e, columns, Write::Replace);
+        let Some(codes) = codes else { return };
+        for (n, scores) in scores.chunks_exact_mut(columns.max(1)).enumerate() {
+            let query = Left::new(&self.shifted[n * padded..], padded, 1);
+            let panel = codes.panel(head * e, block.first + n, from);
+            product(self.products, self.products.len(), query, panel, 1, e, columns, Write::Replace);
+            add_to(scores, self.products);
+        }
+    }
 }
 
 /// One head, block of queries by block of queries.
@@ -172,42 +250,21 @@ unsafe fn blocks<T: Real>(
     q: &[T],
     out: &Parts<'_, T>,
 ) {
-    let (e, padded, capacity, head) = (cache.head_width, shape.padded, cache.capacity, place.head);
-    let key_head = shape.key_head(place);
-    let (total, new) = (cache.length, q.len() / shape.stride);
-    let width = total.next_multiple_of(LANES);
+    let (e, padded, head) = (cache.head_width, shape.padded, place.head);
+    let ((total, keys), new) = (cache.extent(), q.len() / shape.stride);
+    let width = keys.next_multiple_of(LANES);
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
-    let keys = &cache.keys[key_head * e * capacity..(key_head + 1) * e * capacity];
-    let values = &cache.values[key_head * capacity * padded..(key_head + 1) * capacity * padded];
-    let products = if codes.is_some() { width } else { 0 };
-    T::with_scratch(3 * rows * padded + rows * width + products, |mut rest| {
+    let values = cache.values(shape.key_head(place));
+    T::with_scratch(rows * padded + rows * width + Met::<T>::size(shape, cache, rows, codes.is_some()), |mut rest| {
         let rest = &mut rest;
-        let [queries, shifted, sums] = [(); 3].map(|()| cut(rest, rows * padded));
-        let (scores, products) = (cut(rest, rows * width), cut(rest, products));
+        let (sums, scores) = (cut(rest, rows * padded), cut(rest, rows * width));
+        let mut met = Met::new(shape, cache, rows, codes.is_some(), rest);
         for first in (0..new).step_by(rows) {
-            let block = shape.block(place, total - new + first, rows, total, total);
+            let block = shape.block(place, total - new + first, rows, total, keys);
             let (count, columns, from) = (block.count, block.columns, block.from);
-            shape.gather(&q[first * shape.stride..], (head * e, shape.stride), &mut queries[..count * padded]);
-            if let Some(relative) = &add.relative {
-                shifted.copy_from_slice(queries);
-                for (rows, n) in [(&mut *queries, 0), (&mut *shifted, 1)] {
-                    rows.chunks_exact_mut(padded)
-                        .for_each(|row| add_to(&mut row[..e], relative.shift(n, head, shape.spec)));
-                }
-            }
             let scores = &mut scores[..count * columns];
-            let left = Left::new(queries, padded, 1);
-            let panel = Panel::new(&keys[from..], capacity);
-            product(scores, columns, left, panel, count, e, columns, Write::Replace);
-            if let Some(codes) = codes {
-                for (n, scores) in scores.chunks_exact_mut(columns.max(1)).enumerate() {
-                    let query = Left::new(&shifted[n * padded..], padded, 1);
-                    let panel = codes.panel(head * e, block.first + n, from);
-                    product(products, width, query, panel, 1, e, columns, Write::Replace);
-                    add_to(scores, products);
-                }
-            }
+            met.products(shape, add, codes, cache, (block, first), q, scores);
             if let Some(cap) = cap {
                 cap.apply(scores, &mut []);
             }

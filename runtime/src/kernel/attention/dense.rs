@@ -123,7 +123,7 @@ impl Shape<'_> {
     ///
     /// # Safety
     /// The task owns these parts of `out`.
-    unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
+    pub(super) unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
         let width = self.spec.head_width;
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
             let at = start + row * stride;
@@ -146,17 +146,17 @@ impl Shape<'_> {
     }
 
     /// Where the queries of a head begin, and how far apart they lie.
-    fn query_places(&self, place: Place) -> (usize, usize) {
+    pub(super) fn query_places(&self, place: Place) -> (usize, usize) {
         (self.query_start(place), self.stride)
     }
 
     /// Where the keys of a head begin, and how far apart they lie.
-    fn key_places(&self, place: Place) -> (usize, usize) {
+    pub(super) fn key_places(&self, place: Place) -> (usize, usize) {
         (self.key_start(place), self.key_stride)
     }
 
     /// `out[e, padded rows]` = the gathered `x`, transposed, the fill zero.
-    fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
+    pub(super) fn transpose<T: Real>(&self, x: &[T], padded_rows: usize, out: &mut [T]) {
         out.fill(T::ZERO);
         for (row, x) in x.chunks_exact(self.padded).enumerate() {
             for (c, &value) in x[..self.spec.head_width].iter().enumerate() {
@@ -218,7 +218,14 @@ impl Shape<'_> {
     }
 
     /// Adds the gradients of the bias to `slopes`, from those of the scores that the softmax scales.
-    fn bias_grad<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, d_scores: &[T], slopes: &mut [T]) {
+    pub(super) fn bias_grad<T: Real>(
+        &self,
+        block: Block,
+        nq: usize,
+        bias: &ScoreBias<'_, T>,
+        d_scores: &[T],
+        slopes: &mut [T],
+    ) {
         let inverse = T::from_f64(1.0 / self.scale);
         for (i, d) in d_scores.chunks_exact(block.columns.max(1)).enumerate() {
             let query = block.first + i;
@@ -240,7 +247,7 @@ impl Shape<'_> {
     }
 
     /// The dropout factors of a block of queries; ones if there is no dropout are left out.
-    fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut [T]) -> Option<&'f [T]> {
+    pub(super) fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut [T]) -> Option<&'f [T]> {
         let dropout = self.spec.dropout?;
         let factors = &mut factors[..block.count * block.columns];
         let keep = Keep::new(dropout.p);
@@ -316,6 +323,27 @@ impl Block {
     pub(super) fn keys(&self) -> usize {
         self.visible - self.from
     }
+
+    /// Whose queries they are.
+    pub(super) fn head(&self) -> usize {
+        self.place.head
+    }
+
+    /// How many scores it has.
+    pub(super) fn numbers(&self) -> usize {
+        self.count * self.columns
+    }
+
+    /// The same queries and keys of another head.
+    pub(super) fn of_head(self, head: usize) -> Self {
+        Self { place: Place { head, ..self.place }, ..self }
+    }
+
+    /// The same queries with the keys of both.
+    pub(super) fn joined(self, other: Self) -> Self {
+        let (from, visible) = (self.from.min(other.from), self.visible.max(other.visible));
+        Self { from, visible, columns: (visible - from).next_multiple_of(LANES), ..self }
+    }
 }
 
 thread_local! {
@@ -384,7 +412,7 @@ pub(in crate::kernel) fn softmax<T: Real>(scores: &mut [T], columns: usize, scal
 
 /// `x *= y`.
 #[inline(never)]
-fn multiply<T: Real>(x: &mut [T], y: &[T]) {
+pub(super) fn multiply<T: Real>(x: &mut [T], y: &[T]) {
     vectorised!({
         for (x, &y) in x.iter_mut().zip(y) {
             *x *= y;

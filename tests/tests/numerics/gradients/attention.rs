@@ -235,6 +235,68 @@ pub(super) const ATTENTION: &[Case] = &[
         SLOTS,
         "%y = attention %m, %a, %b, %bias, %gain, %w {heads: 2, position: relative_xl} : f32[batch, 3, 4]",
     ),
+    (
+        "talking heads",
+        SEQUENCE,
+        "%l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %l, %p {heads: 2, mask: causal, talking: true} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads with shared keys, capped scores and dropout",
+        SEQUENCE,
+        "%p = param {name: \"p\", init: zeros} : f32[4, 4]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %v = linear %c, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %v, %w, %p {heads: 4, key_heads: 2, scale: 0.8, softcap: 0.6, talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads that see few keys, with a learned bias",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), talking: true, dropout: 0.3, stream: 5} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads that see different keys, with a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %l, %p {heads: 2, softcap: 0.5, mask: and(ge(j, sub(i, add(head, 1))), lt(j, add(i, head))), bias: learn(rem(i, 3), rem(j, 2)), talking: true} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads with relative positions, a window, and a bias",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[2, 2]
+         %l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %a, %b, %c, %t, %bias, %gain, %w, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), bias: learn(head, sub(i, j)), position: relative_xl, talking: true} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads with relative positions, shared keys and a bias of both positions",
+        SEQUENCE,
+        "%t = param {name: \"t\", init: zeros} : f32[3, 2]
+         %l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %k = linear %b, %half : f32[batch, length, 2]
+         %y = attention %a, %k, %k, %t, %bias, %gain, %w, %l, %p {heads: 2, key_heads: 1, softcap: 0.9, mask: le(j, add(i, 1)), bias: learn(rem(i, 3), rem(j, 2)), position: relative_xl, talking: true} : f32[batch, length, 4]",
+    ),
+    (
+        "talking heads of slots",
+        SLOTS,
+        "%l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %m, %a, %b, %l, %p {heads: 2, talking: true} : f32[batch, 3, 4]",
+    ),
+    (
+        "talking heads to slots, of which the first position sees none",
+        SEQUENCE,
+        "%l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %y = attention %a, %m, %m, %l, %p {heads: 2, mask: lt(j, i), talking: true} : f32[batch, length, 4]",
+    ),
     ("offset attention beyond its reach", SEQUENCE, OFFSETS),
     ("causal offset attention of slots", SLOTS, OFFSETS_OF_SLOTS),
 ];

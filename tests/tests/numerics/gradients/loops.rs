@@ -118,6 +118,55 @@ pub(super) const LOOPS: &[Loop] = &[
          }",
     ),
     (
+        "attention to all steps so far",
+        "",
+        SEQUENCE,
+        "%none = full %a {value: 0.0, rank: 3, count: 3} : f32[batch, length, 3, 4]
+         %y, %k0, %v0 = recur %a, %none, %none {bound: 3} : f32[batch, length, 4], f32[batch, length, 3, 4], f32[batch, length, 3, 4] (%h: f32[batch, length, 4], %ks: f32[batch, length, 3, 4], %vs: f32[batch, length, 3, 4], %step: u32[]) {
+           %k = linear %h, %w, %bias : f32[batch, length, 4]
+           %kn = slot_set %ks, %k, %step : f32[batch, length, 3, 4]
+           %vn = slot_set %vs, %h, %step : f32[batch, length, 3, 4]
+           %z = attention %h, %kn, %vn, %step {heads: 2, mask: causal} : f32[batch, length, 4]
+           %n = add %z, %h : f32[batch, length, 4]
+           yield %n, %kn, %vn
+         }",
+    ),
+    (
+        "attention to all steps so far with shared keys that are values, too, a mask over steps, dropout, and more steps than slots",
+        "",
+        SEQUENCE,
+        "%wide8 = param {name: \"wide8\", init: zeros} : f32[8, 4]
+         %back8 = param {name: \"back8\", init: zeros} : f32[4, 8]
+         %none = full %a {value: 0.0, rank: 3, count: 2} : f32[batch, length, 2, 4]
+         %y, %k0 = recur %a, %none {bound: log(length, 2)} : f32[batch, length, 4], f32[batch, length, 2, 4] (%h: f32[batch, length, 4], %ks: f32[batch, length, 2, 4], %step: u32[]) {
+           %kn = slot_set %ks, %h, %step : f32[batch, length, 2, 4]
+           %q = linear %h, %wide8 : f32[batch, length, 8]
+           %z = attention %q, %kn, %kn, %step {heads: 4, key_heads: 2, softcap: 0.8, mask: and(le(j, add(i, step)), ge(j, sub(i, add(head, 1)))), dropout: 0.3, stream: 5} : f32[batch, length, 8]
+           %b8 = linear %z, %back8 : f32[batch, length, 4]
+           %n = add %b8, %h : f32[batch, length, 4]
+           yield %n, %kn
+         }",
+    ),
+    (
+        "talking heads that attend to a window of all steps so far, and rows that halt",
+        "steps",
+        SEQUENCE,
+        "%l = param {name: \"l\", init: zeros} : f32[2, 2]
+         %p = param {name: \"p\", init: zeros} : f32[2, 2]
+         %ones = full %a {value: 1.0, rank: 1} : f32[batch]
+         %zeros = full %a {value: 0.0, rank: 1} : f32[batch]
+         %none = full %a {value: 0.0, rank: 3, count: 5} : f32[batch, length, 5, 4]
+         %y, %k0, %t0, %steps = recur %a, %none, %ones, %zeros {bound: 5} : f32[batch, length, 4], f32[batch, length, 5, 4], f32[batch], f32[batch] (%h: f32[batch, length, 4], %ks: f32[batch, length, 5, 4], %t: f32[batch], %n: f32[batch], %step: u32[]) {
+           %kn = slot_set %ks, %h, %step : f32[batch, length, 5, 4]
+           %z = attention %h, %kn, %kn, %step, %l, %p {heads: 2, mask: and(le(j, i), lt(sub(i, j), 2)), talking: true} : f32[batch, length, 4]
+           %next = add %z, %h : f32[batch, length, 4]
+           %left = map %t, %rs {f: mul(a, sigmoid(b))} : f32[batch]
+           %more = map %n {f: add(a, 1.0)} : f32[batch]
+           %go = halt_test %t, %step {threshold: 0.8} : bool[batch]
+           yield %next, %kn, %left, %more, %go
+         }",
+    ),
+    (
         "rows that leave when little of them exists",
         "",
         SEQUENCE,
