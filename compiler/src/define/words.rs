@@ -107,6 +107,13 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             crate::feature::attention_fields(),
         ),
         row(
+            "history",
+            &["x"],
+            "Of a value in a loop, those of this step and of all before: `attention(x, history(x))` has the positions of all of them as keys. The number of steps must be a constant.",
+            |e, c| arg(e, c, 0).map(Item::History),
+            vec![],
+        ),
+        row(
             "offset_attention",
             &["queries", "keys", "values", "offsets"],
             "Softmax attention with one head and a number per distance, from `2 n - 1` offsets.",
@@ -625,7 +632,14 @@ fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 
 fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
-    let y = if c.args.len() > 1 { arg(e, c, 1)? } else { x.clone() };
+    let (y, history) = match c.args.get(1) {
+        Some(Item::History(y)) => (y.clone(), true),
+        Some(_) => (arg(e, c, 1)?, false),
+        None => (x.clone(), false),
+    };
+    if history {
+        e.remembers(c.places[1])?;
+    }
     for (side, place) in [&x, &y].into_iter().zip(&c.places) {
         wide(e, side, c)?;
         if side.units().is_empty() || !side.rows {
@@ -637,7 +651,7 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
     }
     let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
-    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value))))?;
+    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), history)))?;
     let width = Axis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))

@@ -247,6 +247,9 @@ impl Checker<'_> {
         for &id in graph.nodes(region) {
             let node = graph.node(id);
             self.axes(id, &node.results, known);
+            if let Some(cap) = node.find(attribute::CAP).filter(|cap| !is_known(cap, known)) {
+                self.say(id, format!("no axis is called `{cap}` here"));
+            }
             if let Some(body) = node.body {
                 let mut inner = known.clone();
                 inner.extend(
@@ -263,7 +266,7 @@ impl Checker<'_> {
 
     fn axes(&mut self, id: NodeId, values: &[Value], known: &BTreeSet<String>) {
         let axes = values.iter().flat_map(|v| self.graph.ty(*v).dims());
-        let unknown = axes.filter_map(Dim::symbol).find(|s| !known.contains(*s) && !known.contains(unframed(s).0));
+        let unknown = axes.filter_map(Dim::symbol).find(|axis| !is_known(axis, known));
         if let Some(symbol) = unknown {
             self.say(id, format!("no axis is called `{symbol}` here"));
         }
@@ -337,6 +340,11 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Whether an axis, or what START and END stand around in it, is among those that are known.
+fn is_known(axis: &str, known: &BTreeSet<String>) -> bool {
+    known.contains(axis) || known.contains(unframed(axis).0)
 }
 
 fn list(types: &[Type]) -> String {

@@ -16,7 +16,7 @@ pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
 pub(crate) use objective::{features, forget_labels, read, return_named};
-pub(crate) use recurrence::{Carried, Steps, pay};
+pub(crate) use recurrence::{Carried, Steps, pay, remember};
 
 use crate::diag::Problems;
 use crate::feature::{Lowering, misplaced};

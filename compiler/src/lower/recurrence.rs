@@ -354,3 +354,29 @@ pub(crate) fn pay(l: &mut Lower<'_>, losses: &[(usize, bool)], out: &[Value]) ->
     }
     Ok(())
 }
+
+/// A value of the step behind those of the steps before, each in a slot of its own.
+pub(crate) fn remember(l: &mut Lower<'_>, value: Value, hint: &str) -> Result<Value, InvalidNode> {
+    let lost = || InvalidNode("there are no steps to remember".to_owned());
+    let mut steps = l.steps.take().ok_or_else(lost)?;
+    let count = steps.number().most.ok_or_else(lost)?;
+    let (width, rank) = (l.last(value)?, l.rank(value));
+    let region = l.at_region(steps.around);
+    // The slots are made before the first step, of anything that is as wide.
+    let own = l.last(steps.like)?;
+    let like = match (own.fixed(), width.fixed()) {
+        (Some(own), Some(width)) if own > width => l.channels(steps.like, 0, width)?,
+        (Some(own), Some(width)) if own < width => {
+            l.one(Op::Pad, &[steps.like], Attrs::of(attribute::START, 0).with(attribute::WIDTH, width))?
+        }
+        _ => steps.like,
+    };
+    let attrs = Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, rank).with(attribute::COUNT, count);
+    let empty = l.one(Op::Full, &[like], attrs)?;
+    l.at_region(region);
+    let (n, inside) = steps.hand(l, empty, hint);
+    let filled = l.one(Op::SlotSet, &[inside, value, steps.step], Attrs::new())?;
+    steps.set(n, filled);
+    l.steps = Some(steps);
+    Ok(filled)
+}

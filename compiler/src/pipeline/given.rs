@@ -4,6 +4,8 @@
 //! a forward graph with the inputs and results of a model, its rows are independent, and its sizes are those of the task. If
 //! the task asks for later tokens, the graph must provably not see them.
 
+mod operands;
+
 use std::collections::BTreeMap;
 
 use crate::causality::{Leak, Why, analyse, leaks};
@@ -184,8 +186,19 @@ impl<'g> Judge<'g> {
                     let message = format!("a parameter starts as one of {}, with numbers", STARTS.join(", "));
                     found.push(self.problem(id, message));
                 }
+                Op::Param if !is_weight(self.graph.ty(node.results[0])) => {
+                    let message = "a parameter is an array of numbers, as f32[16, 8] or f32[vocab, 8]";
+                    found.push(self.problem(id, message));
+                }
                 Op::Recur if node.get(attribute::BOUND).steps().is_some_and(|steps| steps > MOST_STEPS) => {
                     found.push(self.problem(id, format!("a recurrence takes at most {MOST_STEPS} steps")));
+                }
+                _ if !operands::fit(self.graph, node) => {
+                    let types: Vec<String> =
+                        node.operands.iter().map(|value| self.graph.ty(*value).to_string()).collect();
+                    found.push(
+                        self.problem(id, format!("`{}` does not compute with {}", node.hint(), types.join(", "))),
+                    );
                 }
                 _ => {}
             }
@@ -333,6 +346,12 @@ fn end(found: Vec<Problem>) -> Result<(), Vec<Problem>> {
 /// How many numbers a value has, for every row and position.
 fn numbers(ty: &Type) -> u128 {
     ty.dims().iter().filter_map(Dim::fixed).fold(1, |all, size| all.saturating_mul(size as u128))
+}
+
+/// Whether a value can be trained: no batch decides its sizes.
+fn is_weight(ty: &Type) -> bool {
+    let own = |dim: &Dim| dim.symbol().is_none_or(|axis| [VOCAB, CLASSES].contains(&axis));
+    ty.is_real() && ty.dims().iter().all(own)
 }
 
 /// Whether a parameter can start so.

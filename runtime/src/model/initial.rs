@@ -16,8 +16,10 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
     match &parameter.init {
         Attr::Word(word) if word == "ones" => vec![T::ONE; count],
         Attr::Word(word) if word == "identity" => {
+            // Those of the steps of a loop stand one behind the other.
             let columns = dims.last().copied().unwrap_or(1).max(1);
-            (0..count).map(|n| T::from_f64(f64::from(n / columns == n % columns))).collect()
+            let rows = dims.len().checked_sub(2).and_then(|n| dims.get(n)).copied().unwrap_or(1).max(1);
+            (0..count).map(|n| T::from_f64(f64::from(n / columns % rows == n % columns))).collect()
         }
         // Complex ones, as pairs.
         Attr::Word(word) if word == "pairs_of_one" => (0..count).map(|n| T::from_f64((1 - n % 2) as f64)).collect(),

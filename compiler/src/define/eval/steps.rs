@@ -11,7 +11,7 @@ use crate::feature::{Lowering, Site};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::lower::Lower;
+use crate::lower::{Lower, Steps};
 use crate::source::Span;
 use crate::spec::Block;
 use crate::syntax::ast::{Equation, Expr, Form};
@@ -212,6 +212,19 @@ impl Eval<'_, '_> {
             if before == 0 { Ok(number) } else { l.shifted(number, before as f64) }
         })?;
         Some(Array { value, axes: vec![], rows: true, truth: false, labels: false })
+    }
+
+    /// Reports a history where nothing is known of the steps.
+    pub(in crate::define) fn remembers(&mut self, span: Span) -> Option<()> {
+        match self.l.steps.as_ref().map(Steps::number) {
+            Some(Step { most: Some(_), before: Some(0), .. }) => Some(()),
+            Some(_) => {
+                let message =
+                    "the history of a value needs a constant number of steps, and gradients through all of them";
+                self.fail(Kind::WrongType, span, message, "")
+            }
+            None => self.no_steps("history", span),
+        }
     }
 
     /// `last()`: whether no further step comes.

@@ -10,7 +10,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
-use crate::lower::{LinearInit, Lower, Place, need};
+use crate::lower::{LinearInit, Lower, Place, need, remember};
 use crate::schema::{
     Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, float, int, of_kind, optional_word, word,
 };
@@ -203,14 +203,20 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         (_, Some(other)) => l.norm(other, "source_norm")?,
         _ => return Err(InvalidNode(format!("`{}` has nothing to attend to here", block.title()))),
     };
-    let out = attended(l, block, (x, y))?;
+    let out = attended(l, block, (x, y), false)?;
     let out = l.dropout(out, l.residual_dropout)?;
     let sum = l.map(Pointwise::Add, &[place.state, out])?;
     if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
 }
 
-/// `softmax(q k^T / sqrt(head width), masked) v W_o` with `q = x W_q, k = y W_k, v = y W_v`, from queries x and keys y.
-pub(crate) fn attended(l: &mut Lower<'_>, block: &Block, (x, y): (Value, Value)) -> Result<Value, InvalidNode> {
+/// `softmax(q k^T / sqrt(head width), masked) v W_o` with `q = x W_q, k = y W_k, v = y W_v`, from queries x and keys y. With
+/// `history`, keys and values are those of this step and of all before.
+pub(crate) fn attended(
+    l: &mut Lower<'_>,
+    block: &Block,
+    (x, y): (Value, Value),
+    history: bool,
+) -> Result<Value, InvalidNode> {
     let heads = need(block.int("heads"), block, "heads")?;
     let head_width = need(block.int("head_width"), block, "head_width")?;
     let key_heads = block.int("key_heads").unwrap_or(heads);
@@ -261,7 +267,12 @@ pub(crate) fn attended(l: &mut Lower<'_>, block: &Block, (x, y): (Value, Value))
         attrs = attrs.with(attribute::DROPOUT, dropout).with(attribute::STREAM, l.stream());
     }
     let counts = |field| block.expr(field).is_some();
-    operands.extend(l.around.step.filter(|_| counts("mask") || counts("bias")));
+    if history {
+        for (operand, hint) in operands[1..].iter_mut().zip(["keys", "values"]) {
+            *operand = remember(l, *operand, hint)?;
+        }
+    }
+    operands.extend(l.around.step.filter(|_| history || counts("mask") || counts("bias")));
     operands.extend(bias::parameters(l, block, heads, &mut attrs)?);
     if let Some(relative) = relative {
         attrs.set(attribute::POSITION, Relative::RelativeXl);
