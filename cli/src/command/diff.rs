@@ -159,7 +159,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 fn title(slot: &str) -> &str {
-    if slot.is_empty() { "(no slot)" } else { slot }
+    if slot.is_empty() { "(results of the model)" } else { slot }
 }
 
 fn to_text(comparison: &Comparison, options: &Options) -> String {

@@ -6,6 +6,7 @@
 
 mod constant;
 mod eval;
+mod forms;
 mod item;
 mod names;
 mod words;
@@ -15,8 +16,10 @@ use std::sync::Arc;
 
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Names, STATE, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts, worked_out,
+    Carry, Names, STATE, call, call_on_ends, check_loop, conditions, derived, nexts, rank_of, results, run, starts,
+    worked_out,
 };
+pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
@@ -351,6 +354,9 @@ impl<'i> Builder<'_, 'i> {
         }
         let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
+        if !broken {
+            names::check_carried(def, self.problems);
+        }
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = syntax::documentation(&item.doc, "") + &syntax::definition(def, true);

@@ -116,7 +116,13 @@ static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         row("zeros", &["x"], "0 everywhere, of the type of a value.", |e, c| full(e, c, 0.0), vec![]),
         row("ones", &["x"], "1 everywhere, of the type of a value.", |e, c| full(e, c, 1.0), vec![]),
-        row("stop", &["x"], "The value, through which no gradient goes back.", stop, vec![]),
+        row(
+            "stop",
+            &["x"],
+            "The value, through which no gradient goes back: `y = stop(y)` in a loop cuts its way between two steps.",
+            stop,
+            vec![],
+        ),
         learn_row(),
     ];
     rows.into_iter().map(Arc::new).collect()

@@ -59,6 +59,7 @@ fn looped() -> Feature {
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
     steps_are_known(site, problems);
+    define::check_loop(site, problems);
 }
 
 /// Which steps are the last ones must be known before the first.
