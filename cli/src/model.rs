@@ -56,6 +56,11 @@ pub(crate) struct Compiled {
 }
 
 impl Compiled {
+    /// Whether rows or positions leave a recurrence, so that their steps are counted.
+    pub(crate) fn halts(&self) -> bool {
+        self.graph.output("depth").is_some()
+    }
+
     /// Lowers a spec for a task.
     pub(crate) fn new(spec: Spec, task: &Catalog) -> Result<Self, Failure> {
         let binding = Binding::from(task);

@@ -26,6 +26,7 @@ use crate::failure::Failure;
 use crate::job::CODE;
 use crate::model::{AnyModel, Compiled, Computing, catalog};
 use crate::spec_file::{Folder, SpecArg};
+use crate::terminal::quoted;
 use crate::threads;
 use crate::weights::WeightsOptions;
 
@@ -62,6 +63,25 @@ pub(crate) struct ModelOptions {
     pub(crate) experiment: Option<String>,
     #[command(flatten)]
     pub(crate) device: DeviceOptions,
+}
+
+impl ModelOptions {
+    /// The options that another command needs for the same weights, each behind a blank.
+    pub(crate) fn named(&self) -> String {
+        let mut text = String::new();
+        let weights = &self.weights;
+        let files = [("weights", &weights.weights), ("weights-map", &weights.weights_map)];
+        for (name, value) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))) {
+            text += &format!(" --{name} {}", quoted(value));
+        }
+        if let Some(experiment) = &self.experiment {
+            text += &format!(" --experiment {}", quoted(Path::new(experiment)));
+        }
+        if self.checkpoint != BEST {
+            text += &format!(" --checkpoint {}", quoted(Path::new(&self.checkpoint)));
+        }
+        text
+    }
 }
 
 choice! {
@@ -108,6 +128,8 @@ pub(crate) struct Trained {
     pub(crate) model: AnyModel,
     /// Whether that is a device.
     pub(crate) on_device: bool,
+    /// Whether rows or positions of it leave a recurrence.
+    pub(crate) halts: bool,
 }
 
 impl Trained {
@@ -125,6 +147,7 @@ impl Trained {
         let how = Computing { device, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
+        let halts = compiled.halts();
         let Compiled { spec, .. } = compiled;
         Ok(Self {
             path,
@@ -138,6 +161,7 @@ impl Trained {
             state: found.state,
             model,
             on_device,
+            halts,
         })
     }
 
@@ -226,11 +250,6 @@ impl Trained {
     /// Whether it ends in a recursion.
     pub(crate) fn folds(&self) -> bool {
         self.spec.root.child("recurse").is_some()
-    }
-
-    /// Whether a recurrence of it halts.
-    pub(crate) fn halts(&self) -> bool {
-        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
     }
 }
 

@@ -128,7 +128,7 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
 /// Trains the model of a cell for a moment, on one thread.
 fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
-    let halts = job.compiled.spec.root.any(&|block| block.slot == "halt" && block.variant != "none");
+    let halts = job.compiled.halts();
     let run = || -> Result<Forecast, Failure> {
         let fitted = job.fit(grid.path(place), data, pace)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;

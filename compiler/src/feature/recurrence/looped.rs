@@ -10,7 +10,7 @@ use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need};
+use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, report};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
 use crate::spec::{Block, Value as Setting};
 
@@ -140,6 +140,7 @@ fn run(
         Ok((next, need(l.steps.take(), block, "body")?))
     })?;
     let sums = carried.sum(l, &inner, before.state, &mut yields)?;
+    let counted = steps.count(l, &mut carried, &mut yields)?;
     let go = steps.finish(l, &mut carried, &mut yields, None)?;
     yields.extend(go);
     let mut out = carried.close(l, bound, step, &yields)?;
@@ -153,5 +154,6 @@ fn run(
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
+    report(l, counted, &out)?;
     Ok(values.iter().zip(&out).map(|(value, out)| value.at(*out)).collect())
 }
