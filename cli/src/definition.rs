@@ -94,11 +94,6 @@ impl Facts<'_> {
         self.0.walk(graph::MAIN).into_iter().map(|id| self.0.node(id))
     }
 
-    /// Whether a recurrence halts.
-    pub(crate) fn halts(&self) -> bool {
-        self.0.output("depth").is_some()
-    }
-
     /// Whether rows are folded into vectors, or searched for a tree.
     pub(crate) fn folds(&self) -> bool {
         self.nodes().any(|node| matches!(node.op, Op::Fold | Op::Beam))

@@ -63,6 +63,11 @@ impl Compiled {
         Ok(Self { definition, binding: Binding::from(task), graph })
     }
 
+    /// Whether rows or positions leave a recurrence, so that their steps are counted.
+    pub(crate) fn halts(&self) -> bool {
+        self.graph.output("depth").is_some()
+    }
+
     /// The name of the model.
     pub(crate) fn name(&self) -> &str {
         self.definition.name()

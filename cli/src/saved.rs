@@ -27,6 +27,7 @@ use crate::failure::Failure;
 use crate::job::CODE;
 use crate::model::{AnyModel, Compiled, Computing, catalog};
 use crate::spec_file::{Folder, SpecArg};
+use crate::terminal::quoted;
 use crate::threads;
 use crate::weights::WeightsOptions;
 
@@ -63,6 +64,25 @@ pub(crate) struct ModelOptions {
     pub(crate) experiment: Option<String>,
     #[command(flatten)]
     pub(crate) device: DeviceOptions,
+}
+
+impl ModelOptions {
+    /// The options that another command needs for the same weights, each behind a blank.
+    pub(crate) fn named(&self) -> String {
+        let mut text = String::new();
+        let weights = &self.weights;
+        let files = [("weights", &weights.weights), ("weights-map", &weights.weights_map)];
+        for (name, value) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))) {
+            text += &format!(" --{name} {}", quoted(value));
+        }
+        if let Some(experiment) = &self.experiment {
+            text += &format!(" --experiment {}", quoted(Path::new(experiment)));
+        }
+        if self.checkpoint != BEST {
+            text += &format!(" --checkpoint {}", quoted(Path::new(&self.checkpoint)));
+        }
+        text
+    }
 }
 
 choice! {
@@ -110,6 +130,8 @@ pub(crate) struct Trained {
     pub(crate) model: AnyModel,
     /// Whether that is a device.
     pub(crate) on_device: bool,
+    /// Whether rows or positions of it leave a recurrence.
+    pub(crate) halts: bool,
 }
 
 impl Trained {
@@ -127,6 +149,7 @@ impl Trained {
         let how = Computing { device, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
+        let halts = compiled.halts();
         let Compiled { definition, .. } = compiled;
         Ok(Self {
             path,
@@ -140,6 +163,7 @@ impl Trained {
             state: found.state,
             model,
             on_device,
+            halts,
         })
     }
 
@@ -236,11 +260,6 @@ impl Trained {
     pub(crate) fn folds(&self) -> bool {
         let of_spec = |spec: &Spec| spec.root.child("recurse").is_some();
         self.definition.spec().map_or_else(|| self.facts().folds(), of_spec)
-    }
-
-    /// Whether a recurrence of it halts.
-    pub(crate) fn halts(&self) -> bool {
-        self.facts().halts()
     }
 }
 

@@ -39,6 +39,18 @@ fn start(place: &Place, args: &[&str]) -> Child {
     place.command(RTC).args([&["ablate", "grid.yaml"], args].concat()).spawn().expect("the binary runs")
 }
 
+#[test]
+fn a_grid_is_not_made_in_the_folder_of_a_run() {
+    let place = place("");
+    place.train(&["--run", "grid", "--max-steps", "1"]).code(0);
+    let before = place.contents("grid");
+    for how in [&[][..], &["--dry-run"], &["--table"]] {
+        ablate(&place, how).code(2).says("runs/grid is the folder of a run").says("--grid NAME");
+    }
+    assert_eq!(place.contents("grid"), before);
+    ablate(&place, &["--grid", "other", "--dry-run"]).code(0);
+}
+
 /// The lines that all runs of a grid have logged.
 fn logged(place: &Place, grid: &str) -> usize {
     let inside = |path: &std::path::Path| -> Vec<_> {

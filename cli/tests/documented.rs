@@ -122,6 +122,7 @@ fn furnish(place: &Place) {
     place.write("sweep.yaml", &first("yaml", "docs/sweeps.md"));
     let motion = first("rt", "docs/own_layers.md");
     place.write("motion.rt", &motion);
+    place.write("settling.rt", &block("rt", "docs/own_layers.md", 2));
     place.write(
         "wrong_motion.rt",
         &motion.replace("up = linear(normed) { to: hidden, bias: false }", "up = linear(normed)"),
@@ -153,10 +154,15 @@ fn furnish(place: &Place) {
 
 /// The first block of a language on a page: a file that its commands name.
 fn first(language: &str, page: &str) -> String {
+    block(language, page, 1)
+}
+
+/// Block `n` of a language on a page, counted from 1.
+fn block(language: &str, page: &str, n: usize) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(page);
     let text = fs::read_to_string(path).expect(page);
-    let block = text.split(&format!("```{language}\n")).nth(1).and_then(|rest| rest.split("```").next());
-    block.unwrap_or_else(|| panic!("{page} has no block of {language}")).to_owned()
+    let block = text.split(&format!("```{language}\n")).nth(n).and_then(|rest| rest.split("```").next());
+    block.unwrap_or_else(|| panic!("{page} has no block {n} of {language}")).to_owned()
 }
 
 /// Trained models for `runs/NAME`: what a command holds that needs another model than the tiny one, and the training of that.

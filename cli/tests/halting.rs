@@ -71,3 +71,74 @@ fn the_page_about_collapse_says_what_works() {
     assert_eq!(found.len(), 3);
     assert!(found.iter().all(|one| one["halting"][0]["steps"].as_u64().is_some()), "{}", lines.stdout);
 }
+
+const LOOPS: &str = "\
+model rows {
+    embed { width: 16, tokens: start_end }
+    loop {
+        steps: 6
+        before = state
+        attend self { heads: 2, position: xpos }
+        feedforward { hidden: 16 }
+        until mean(mean((state - before)^2)) { over: width } < 0.5
+    }
+    readout end
+}
+
+def gate settling(result, input) {
+    until mean((result - input)^2) { over: width } < 0.5
+    out result
+}
+
+model positions {
+    embed { width: 16, tokens: start_end }
+    recur depthwise {
+        depth: 6
+        gate settling
+        attend self { heads: 2, position: xpos }
+        feedforward { hidden: 16 }
+    }
+    readout end
+}
+
+model all_steps {
+    embed { width: 16, tokens: start_end }
+    loop {
+        steps: 3
+        feedforward { hidden: 16 }
+    }
+    readout end
+}
+";
+
+/// The steps of loops that are left by a condition are counted and shown like those of a halting rule, and cost nothing.
+#[test]
+fn the_steps_of_loops_are_shown() {
+    let place = Place::new();
+    place.write("loops.rt", LOOPS);
+    for (model, units) in [("rows", 1), ("positions", 6)] {
+        let spec = format!("loops.rt:{model}");
+        let edits = ["--experiment", "tiny.yaml", "--max-steps", "2", "--run", model];
+        place.rtc(&[&["train", spec.as_str()], &edits[..]].concat()).code(0).is_quiet_about(STUCK);
+        let results: Value = serde_json::from_str(&place.read(&format!("runs/{model}/results.json"))).expect("JSON");
+        let depth = results["splits"][0]["mean_depth"].as_f64().unwrap_or_else(|| panic!("{results}"));
+        assert!((1.0..5.9).contains(&depth), "the first step is taken always, and not all of them: {depth}");
+        let first = place.read(&format!("runs/{model}/metrics.jsonl"));
+        let first: Value = serde_json::from_str(first.lines().next().expect("a line")).expect("JSON");
+        assert_eq!(first["loss"], first["task_loss"], "{first}");
+        let row = ["predict", model, "[MAX 2 9 ]", "--json", "--show-halting"];
+        let answer = place.rtc(&row).code(0).json();
+        let steps = answer["steps"].as_f64().unwrap_or_else(|| panic!("{answer}"));
+        let shown: Vec<f64> =
+            answer["halting"].as_array().expect("a list").iter().filter_map(|unit| unit["steps"].as_f64()).collect();
+        assert_eq!(shown.len(), units, "{answer}");
+        assert!((shown.iter().sum::<f64>() / units as f64 - steps).abs() < 1e-6, "{answer}");
+        let eval = place.rtc(&["eval", model, "--json"]).code(0).json();
+        assert_eq!(eval["splits"][0]["mean_depth"], results["splits"][0]["mean_depth"]);
+        place.rtc(&["eval", model]).code(0).says("--show-halting");
+    }
+    let line = ["train", "loops.rt:all_steps", "--experiment", "tiny.yaml", "--max-steps", "2", "--run", "all_steps"];
+    place.rtc(&line).code(0);
+    let answer = place.rtc(&["predict", "all_steps", "[MAX 2 9 ]", "--json"]).code(0).json();
+    assert!(answer["steps"].is_null(), "{answer}");
+}

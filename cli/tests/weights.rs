@@ -66,11 +66,17 @@ fn given_weights_are_measured_and_asked_with_and_without_a_run() {
     assert_eq!(own, splits(&["eval", "one", "--weights", "w.safetensors", "--json"]));
     let without = ["eval", "tiny.rt", "--experiment", "tiny.yaml", "--weights", "w.safetensors"];
     assert_eq!(own, splits(&[&without[..], &["--json"]].concat()));
-    place.rtc(&without).code(0).says("tiny, weights of w.safetensors");
+    let measured = place.rtc(&without);
+    measured.code(0).says("tiny, weights of w.safetensors");
     let sequence = "[MAX 2 9 ]";
     let answer = place.rtc(&["predict", "one", sequence]);
     let predict = ["predict", "tiny.rt", sequence, "--experiment", "tiny.yaml", "--weights", "w.safetensors"];
     assert_eq!(answer.code(0).stdout, place.rtc(&predict).code(0).stdout);
+    // What is said to come next asks the same weights.
+    let next = measured.stderr.lines().find_map(|line| line.strip_prefix("next: rtc ")).expect("a hint");
+    let next = place
+        .shell(&format!("\"$RTC\" {}", next.replace("TOKENS --", "'[MAX 2 9 ]' --").replace(" --show-halting", "")));
+    assert_eq!(next.code(0).stdout, answer.stdout);
     place.rtc(&["eval", "one", "--weights", "w.safetensors", "--checkpoint", "last"]).code(2).says("give one of them");
     place.rtc(&["eval", "tiny.rt", "--experiment", "tiny.yaml"]).code(2);
     place.rtc(&["eval", "one", "--weights", "absent.pt"]).code(6).says("absent.pt");

@@ -6,7 +6,7 @@ pub mod memory;
 
 use crate::ir::graph::{Graph, InvalidNode};
 pub use crate::lower::lower as forward;
-use crate::lower::{Binding, attach_loss, forget_labels, lower};
+use crate::lower::{Binding, attach_loss, forget, lower};
 use crate::pass;
 use crate::plan::{Plan, plan};
 use crate::spec::Spec;
@@ -71,8 +71,7 @@ pub fn optimised<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, Inva
 
 /// A forward graph without the losses that its model makes of labels.
 pub fn unlabelled(mut graph: Graph) -> Graph {
-    if graph.output("answered").is_some() {
-        forget_labels(&mut graph);
+    if forget(&mut graph, &["answered"]) {
         pass::dce::run(&mut graph);
     }
     graph
@@ -83,7 +82,9 @@ pub fn unlabelled(mut graph: Graph) -> Graph {
 /// # Errors
 /// See [`lower`].
 pub fn inference<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = unlabelled(model.forward(binding)?);
+    let mut graph = model.forward(binding)?;
+    // Nothing is paid for an answer.
+    forget(&mut graph, &["answered", "penalty"]);
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
     Ok(graph)

@@ -38,10 +38,13 @@ impl Bounds {
     }
 }
 
-/// Every halting recurrence below a region: whether it runs inside something other than chunks, and its bound where that is a number.
+/// Every halting recurrence below a region: whether nothing simple can be said of its steps, and its bound where that is a number. It
+/// runs inside something other than chunks, or it is left by a condition, which has no cost and may refuse the first step.
 fn collect(graph: &Graph, region: RegionId, nested: bool, found: &mut Vec<(bool, Option<usize>)>) {
     for node in graph.nodes(region).iter().map(|id| graph.node(*id)) {
-        if node.op == Op::Recur && halts(graph, node) {
+        if node.op == Op::Recur && counts(graph, node, "steps_taken") {
+            found.push((true, None));
+        } else if node.op == Op::Recur && counts(graph, node, "steps") {
             found.push((nested, node.get(attribute::BOUND).steps()));
         }
         if let Some(body) = node.body {
@@ -50,9 +53,9 @@ fn collect(graph: &Graph, region: RegionId, nested: bool, found: &mut Vec<(bool,
     }
 }
 
-/// Whether a recurrence counts the steps that it accepts.
-fn halts(graph: &Graph, node: &Node) -> bool {
-    node.results.iter().any(|value| graph.hint(*value) == "steps")
+/// Whether a recurrence counts the steps that it accepts, by this name.
+fn counts(graph: &Graph, node: &Node, name: &str) -> bool {
+    node.results.iter().any(|value| graph.hint(*value) == name)
 }
 
 /// Where halting got stuck.

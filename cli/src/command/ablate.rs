@@ -8,6 +8,7 @@ use std::thread;
 use clap::Args;
 use rtc_runtime::experiment::Halving;
 use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::record::RunFolder;
 use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
@@ -151,6 +152,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, terminal)?;
+    if RunFolder::exists(&grid.folder) {
+        let folder = grid.folder.display();
+        return Err(Failure::Usage(format!(
+            "{folder} is the folder of a run; `--grid NAME` gives the grid another one"
+        )));
+    }
     grid.check_metrics(&options.metric)?;
     if let Some(name) = &options.baseline {
         grid.compare_with(name)?;

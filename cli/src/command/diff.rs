@@ -175,7 +175,7 @@ fn plain(model: &Compiled) -> Graph {
 }
 
 fn title(slot: &str) -> &str {
-    if slot.is_empty() { "(no slot)" } else { slot }
+    if slot.is_empty() { "(results of the model)" } else { slot }
 }
 
 fn to_text(comparison: &Comparison, options: &Options) -> String {

@@ -130,8 +130,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
             terminal.result(&steps_table(&stopped))?;
         }
     }
-    let how = if trained.halts() { " --show-halting" } else { "" };
-    terminal.next(&format!("rtc predict {} TOKENS{how}", quoted(&trained.path)));
+    let how = if trained.halts { " --show-halting" } else { "" };
+    terminal.next(&format!("rtc predict {} TOKENS{}{how}", quoted(&trained.path), options.model.named()));
     Ok(Exit::Done)
 }
 

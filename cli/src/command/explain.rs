@@ -15,6 +15,7 @@ Examples:
   rtc explain unknown-field    why it is a problem, with a wrong and a right spec
   rtc explain halt global      a statement: what it does, its source, its fields
   rtc explain halt             the same for every variant of a keyword
+  rtc explain carry            a word of equations, with an example
 ";
 
 /// Arguments of `rtc explain`.
@@ -41,8 +42,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         (None, Some(text)) if options.json => terminal.json(&json!({ "statement": code, "doc": text }))?,
         (_, Some(text)) => terminal.result(&text)?,
         _ => {
-            let slots = feature::slots().iter().map(|slot| &*slot.name);
-            let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(slots));
+            let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(feature::explained_names()));
             let hint = if near.is_empty() { "`rtc explain` lists all codes".to_owned() } else { near };
             return Err(Failure::Usage(format!("there is no code or statement `{code}`; {hint}")));
         }

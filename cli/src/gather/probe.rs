@@ -179,7 +179,7 @@ impl<'a> Probe<'a> {
 
     /// How chosen inputs halt and fold.
     fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
-        if (!trained.halts() && !trained.folds()) || (self.options.examples == 0 && self.options.inputs.is_none()) {
+        if (!trained.halts && !trained.folds()) || (self.options.examples == 0 && self.options.inputs.is_none()) {
             return Ok(vec![]);
         }
         if let Some(path) = &self.options.inputs {

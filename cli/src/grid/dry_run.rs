@@ -12,7 +12,6 @@ use rtc_runtime::train::{Forecast, forecast};
 use serde_json::{Value, json};
 
 use super::{CellIndex, Grid};
-use crate::definition::Facts;
 use crate::failure::Failure;
 use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
@@ -129,7 +128,7 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
 /// Trains the model of a cell for a moment, on one thread.
 fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
-    let halts = Facts(&job.compiled.graph).halts();
+    let halts = job.compiled.halts();
     let run = || -> Result<Forecast, Failure> {
         let fitted = job.fit(grid.path(place), data, pace)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;

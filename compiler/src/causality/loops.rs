@@ -1,10 +1,12 @@
 //! The rules by which loops pass reaches on.
 
+use std::collections::BTreeSet;
+
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
 use crate::expr::{Expr, Var};
 use crate::ir::attribute::{self, Chunking};
-use crate::ir::graph::{NodeId, RegionId, Value};
+use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::Op;
 
@@ -62,18 +64,35 @@ impl Analysis<'_> {
 
     /// Whether carried value `n` is what it would be if the loop ran on after `go` has become false: each position keeps it
     /// from the step on in which its own flag falls, flags stay down, and `go` is that any of them is up.
+    ///
+    /// Flags stay down where a carried condition `live` lies between them: the flag of a step holds only where `live` does, and
+    /// `live` of the next step only where the flag did. So neither rises again. With `go` alone the flag itself is carried;
+    /// with `until`, what is carried is the flag of those whose last step this was not.
     fn outlives(&self, body: RegionId, go: Value, n: usize) -> bool {
         let (params, yields) = (self.graph.params(body), self.yielded(body));
-        let made = |value: Value, op: Op| {
-            self.graph.producer(value).map(|id| self.graph.node(id)).filter(|node| node.op == op)
-        };
-        let Some(flag) = made(go, Op::Any).map(|any| any.operands[0]) else { return false };
-        let latched = yields
-            .iter()
-            .zip(params)
-            .any(|(next, param)| *next == flag && made(flag, Op::And).is_some_and(|and| and.operands.contains(param)));
-        let kept = yields.get(n).and_then(|next| made(*next, Op::Select));
-        latched && kept.is_some_and(|select| select.operands[0] == flag && params.get(n) == select.operands.get(2))
+        let Some(flag) = self.made(go, Op::Any).map(|any| any.operands[0]) else { return false };
+        let stays_down =
+            yields.iter().zip(params).any(|(next, live)| self.implies(*next, flag) && self.implies(flag, *live));
+        let kept = yields.get(n).and_then(|next| self.made(*next, Op::Select));
+        stays_down && kept.is_some_and(|select| select.operands[0] == flag && params.get(n) == select.operands.get(2))
+    }
+
+    /// Whether a condition holds only where another one does: it is that one, or `and` joins others with it.
+    fn implies(&self, condition: Value, other: Value) -> bool {
+        let (mut open, mut seen) = (vec![condition], BTreeSet::new());
+        while let Some(value) = open.pop() {
+            if value == other {
+                return true;
+            }
+            let joined = self.made(value, Op::And).filter(|_| seen.insert(value));
+            open.extend(joined.into_iter().flat_map(|and| &and.operands));
+        }
+        false
+    }
+
+    /// The node that makes a value, if it is one of this op.
+    fn made(&self, value: Value, op: Op) -> Option<&Node> {
+        self.graph.producer(value).map(|id| self.graph.node(id)).filter(|node| node.op == op)
     }
 
     fn yielded(&self, body: RegionId) -> &[Value] {

@@ -18,6 +18,7 @@ use crate::schema::{Catalog, Children};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 use crate::syntax::ast::{self, ExprKind};
+use crate::syntax::habit;
 
 /// The checked model; `None` if its root can't be built. Problems may have been reported in either case.
 pub(super) fn build(
@@ -269,6 +270,10 @@ impl Builder<'_, '_> {
         let here = || parent.children.iter().flat_map(|r| r.slots.iter().copied());
         let message = format!("no statement begins with `{keyword}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownStatement, tree.keyword.span, message);
+        if !habit(keyword).is_empty() {
+            self.problems.report(diagnostic.help(habit(keyword)));
+            return;
+        }
         diagnostic = diagnostic.label(did_you_mean(
             keyword,
             here().chain(feature::slots().iter().map(|s| &*s.name)).chain(own.iter().map(|f| &*f.slot)),

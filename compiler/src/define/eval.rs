@@ -16,14 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use settings::{derived, worked_out};
-pub(crate) use steps::{Carry, STATE, check as check_body, conditions, nexts, starts};
+pub(crate) use steps::{Carry, STATE, check as check_body, check_loop, conditions, nexts, starts};
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
 use super::losses;
-use super::names::unknown;
+use super::names::{not_yet, unknown, unknown_value};
 use super::{Definition, atomic, words};
-use crate::diag::{Diagnostic, Kind};
+use crate::diag::{Diagnostic, Kind, list};
 use crate::feature::{self, Feature, Lowering, feature};
 use crate::ir::attribute::{self, At, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
@@ -128,6 +128,8 @@ pub(crate) struct Names {
     reserved: BTreeSet<String>,
     /// The names that the loops around carry.
     carried: BTreeSet<String>,
+    /// The names that equations of the bodies around bind, here or below, and where.
+    later: BTreeMap<String, Span>,
 }
 
 impl Names {
@@ -146,11 +148,12 @@ impl Names {
     ) -> R {
         self.items.insert(STATE.to_owned(), Item::Array(Array::of(l.graph(), state)));
         let names = std::mem::take(&mut self.items);
-        let frame = Frame { block: Some(Arc::new(run.clone())), names, ..Frame::default() };
+        let (block, later) = (Some(Arc::new(run.clone())), std::mem::take(&mut self.later));
+        let frame = Frame { block, names, later, ..Frame::default() };
         let (taken, reserved) = (std::mem::take(&mut self.taken), self.reserved.clone());
         let mut eval = Eval { l, outer: run.span, taken, reserved, level: 0, frame };
         let result = work(&mut eval);
-        (self.items, self.taken) = (eval.frame.names, eval.taken);
+        (self.items, self.taken, self.later) = (eval.frame.names, eval.taken, eval.frame.later);
         result
     }
 }
@@ -195,6 +198,8 @@ struct Frame {
     names: BTreeMap<String, Item>,
     /// The names of bindings that have no value.
     failed: BTreeSet<String>,
+    /// The names that equations of the body bind, here or below, and where.
+    later: BTreeMap<String, Span>,
     /// Where its result stands.
     out: Option<Span>,
 }
@@ -565,7 +570,25 @@ impl<'e, 'l> Eval<'e, 'l> {
         if pointwise(text).is_some() || self.find(text).is_some() {
             return self.function(text, span).map(Item::Function);
         }
-        self.unknown(text, span)
+        self.unknown_value(text, span)
+    }
+
+    /// Reports a value of a body that is not known: those of definitions are known where they are written.
+    fn unknown_value<T>(&mut self, text: &str, span: Span) -> Option<T> {
+        if self.frame.failed.contains(text) {
+            return None;
+        }
+        if let Some(equation) = self.frame.later.get(text) {
+            let like = self.l.steps.as_ref().map(|_| STATE);
+            let diagnostic = not_yet(text, span, *equation, like);
+            return self.report(diagnostic);
+        }
+        let known = self.frame.names.keys().map(String::as_str);
+        let diagnostic = unknown_value(text, span, feature::slot(text).is_some(), known.clone(), || {
+            let are = if known.clone().count() == 1 { "the only value here is" } else { "the values here are" };
+            format!("{are} {}", list(known.clone(), "and"))
+        });
+        self.report(diagnostic)
     }
 
     fn unknown<T>(&mut self, text: &str, span: Span) -> Option<T> {
@@ -719,6 +742,7 @@ pub(crate) const NUMBERS: &str = "`when(x > 0, 1, 0)` makes numbers of a conditi
 fn cure(found: &Array, wanted: &[Axis]) -> &'static str {
     match (found.truth, wanted.split_last()) {
         (true, _) => NUMBERS,
+        (_, None) if found.channels().is_some() => "`number(..)` makes one number of channels, with weights",
         (_, Some((Axis::Channels(_), units))) if found.units() == units && found.channels().is_some() => {
             "`linear(..)` gives the width of the model"
         }

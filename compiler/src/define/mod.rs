@@ -7,6 +7,7 @@
 mod atomic;
 mod constant;
 mod eval;
+mod forms;
 mod item;
 mod losses;
 mod names;
@@ -18,9 +19,10 @@ use std::sync::Arc;
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Names, STATE, apply, call, call_on_ends, conditions, derived, nexts, rank_of, results, run, starts,
-    worked_out,
+    Carry, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, nexts, rank_of, results, run,
+    starts, worked_out,
 };
+pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::Step;
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
@@ -373,6 +375,9 @@ impl<'i> Builder<'_, 'i> {
         }
         let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
+        if !broken {
+            names::check_carried(def, self.problems);
+        }
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
         let documented = syntax::documentation(&item.doc, "") + &syntax::definition(def, true);

@@ -48,6 +48,28 @@ pub(super) fn unknown<'k>(
     }
 }
 
+/// The report of a value that stands for nothing, with the nearest of those that are known, or what is said of all of them. No
+/// function is near: none is a value.
+pub(super) fn unknown_value<'k>(
+    name: &str,
+    span: Span,
+    is_statement: bool,
+    known: impl IntoIterator<Item = &'k str>,
+    all: impl FnOnce() -> String,
+) -> Diagnostic {
+    let diagnostic = unknown(name, span, is_statement, known.into_iter().chain(MODEL));
+    if diagnostic.label.is_empty() { diagnostic.help(all()) } else { diagnostic }
+}
+
+/// The report of a name that is read above its equation; `like` is a value of the place where steps are taken.
+pub(super) fn not_yet(name: &str, span: Span, equation: Span, like: Option<&str>) -> Diagnostic {
+    let diagnostic = Diagnostic::new(Kind::UnknownName, span, format!("`{name}` is not defined yet"));
+    let diagnostic = diagnostic.note(equation, "it gets its value here");
+    let kept =
+        like.map(|like| format!("; a value kept from step to step starts above: `carry {name} = zeros({like})`"));
+    diagnostic.help(format!("equations are worked out from top to bottom{}", kept.unwrap_or_default()))
+}
+
 /// The names that a definition applies or hands over as functions: every name in it that is not bound.
 pub(super) fn applied(def: &Def) -> BTreeSet<String> {
     let mut bound: BTreeSet<&str> = def.values.iter().map(|value| value.text.as_str()).collect();
@@ -166,17 +188,18 @@ pub(super) fn check(
         }
         match element {
             DefElement::Let(binding) => {
-                checker.reads(&binding.value);
+                checker.reads(&binding.value, Read::Value);
                 checker.bind(&binding.name, true);
             }
             DefElement::Setting(setting) => checker.bind(&setting.name, false),
             DefElement::Equation(equation) => {
-                checker.reads(&equation.value);
+                let how = if equation.form == Form::Share { Read::Function } else { Read::Value };
+                checker.reads(&equation.value, how);
                 checker.steps(equation);
                 equation.names.iter().for_each(|name| checker.bind(name, true));
             }
             DefElement::Out(value, span) => {
-                checker.reads(value);
+                checker.reads(value, Read::Value);
                 out = Some(*span);
             }
         }
@@ -191,6 +214,27 @@ pub(super) fn check(
         let example = last.or(def.values.first().map(|value| value.text.as_str())).unwrap_or("x");
         checker.problems.report(diagnostic.help(format!("end it with what it gives: `out {example}`")));
     }
+}
+
+/// Warns of what a definition carries and no equation changes.
+pub(super) fn check_carried(def: &Def, problems: &mut Problems) {
+    let of = |form: Form| {
+        let equations = def.elements.iter().filter_map(move |element| match element {
+            DefElement::Equation(equation) if equation.form == form => Some(equation),
+            _ => None,
+        });
+        equations.flat_map(|equation| &equation.names)
+    };
+    let bound: BTreeSet<&str> = of(Form::Plain).map(|name| name.text.as_str()).collect();
+    let unchanged = of(Form::Carry).filter(|name| !bound.contains(name.text.as_str()));
+    unchanged.for_each(|name| problems.report(never_changes(name)));
+}
+
+/// The warning of a value that is carried and never changes.
+pub(super) fn never_changes(name: &Name) -> Diagnostic {
+    let message = format!("`{}` is carried and never changes", name.text);
+    let diagnostic = Diagnostic::new(Kind::UnchangedCarry, name.span, message).label("every step reads the start");
+    diagnostic.help(format!("an equation below makes the value of the next step: `{} = ..`", name.text))
 }
 
 /// Reports names that the equations of a body may not bind. What they read is known where they are worked out.
@@ -294,9 +338,31 @@ impl Checker<'_> {
             };
             self.problems.report(diagnostic.label(given));
         }
+        if fits {
+            self.by_position(slot, takes);
+        }
         for value in values {
             self.bind(value, false);
         }
+    }
+
+    /// Values go by position, so none has the name of another value of the slot.
+    fn by_position(&mut self, slot: Option<&Slot>, takes: &[&str]) {
+        // A gate gets the values behind the second one by name.
+        let counted = if slot.is_some_and(|slot| slot.name == "gate") { 2 } else { takes.len() };
+        let own = self.def.values.iter().zip(takes).take(counted);
+        let Some((value, is)) =
+            own.clone().find(|(value, is)| value.text != **is && takes[..counted].contains(&&*value.text))
+        else {
+            return;
+        };
+        let keyword = slot.map_or("", |slot| &slot.name);
+        let message = format!("`{}` is the name of another value: this one is `{is}`", value.text);
+        let diagnostic = Diagnostic::new(Kind::DuplicateName, value.span, message).label("values go by position");
+        let order = own.map(|(_, is)| *is).collect::<Vec<_>>().join(", ");
+        let help =
+            format!("a `{keyword}` has its values in this order: `({order})`; names of your own may stand there");
+        self.problems.report(diagnostic.help(help));
     }
 
     /// Makes a name known. An equation may bind a name again; values and settings are distinct.
@@ -319,9 +385,9 @@ impl Checker<'_> {
         }
     }
 
-    fn reads(&mut self, expr: &Expr) {
+    fn reads(&mut self, expr: &Expr, how: Read) {
         let mut missing = vec![];
-        every(expr, &mut |name, how| {
+        read(expr, how, &mut |name, how| {
             let bound = self.known.contains_key(&name.text) || how != Read::Function && MODEL.contains(&&*name.text);
             if !bound && how != Read::Word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
@@ -329,22 +395,33 @@ impl Checker<'_> {
         });
         for (name, how) in missing {
             let bound = self.def.elements.iter().find_map(|element| match element {
-                DefElement::Equation(equation) => equation.names.iter().find(|bound| bound.text == name.text),
-                DefElement::Let(binding) => Some(&binding.name).filter(|bound| bound.text == name.text),
-                DefElement::Setting(setting) => Some(&setting.name).filter(|bound| bound.text == name.text),
+                DefElement::Equation(equation) => {
+                    let found = equation.names.iter().find(|bound| bound.text == name.text);
+                    found.map(|bound| (bound, equation.form == Form::Plain))
+                }
+                DefElement::Let(binding) => Some((&binding.name, false)).filter(|(bound, _)| bound.text == name.text),
+                DefElement::Setting(setting) => {
+                    Some((&setting.name, false)).filter(|(bound, _)| bound.text == name.text)
+                }
                 DefElement::Out(..) => None,
             });
-            if let Some(bound) = bound {
-                let message = format!("`{}` is not defined yet", name.text);
-                let diagnostic = Diagnostic::new(Kind::UnknownName, name.span, message);
-                self.problems.report(diagnostic.note(bound.span, "it gets its value here"));
+            if let Some((bound, may_be_kept)) = bound {
+                let steps = self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text));
+                let like = self.def.values.first().filter(|_| steps && may_be_kept).map(|value| value.text.as_str());
+                self.problems.report(not_yet(&name.text, name.span, bound.span, like));
                 continue;
             }
             let is_statement = self.slots.iter().any(|slot| slot.name == name.text);
-            let values = self.known.keys().map(String::as_str).filter(|_| how == Read::Value);
-            let known =
-                values.chain(MODEL).chain(self.functions.iter().copied()).chain(self.own.keys().map(String::as_str));
-            let diagnostic = unknown(&name.text, name.span, is_statement, known);
+            let own = self.known.keys().map(String::as_str);
+            let functions = self.functions.iter().copied().chain(self.own.keys().map(String::as_str));
+            let diagnostic = match how {
+                Read::Function => unknown(&name.text, name.span, is_statement, functions.chain(own)),
+                _ => unknown_value(&name.text, name.span, is_statement, own, || {
+                    let values = list(self.def.values.iter().map(|value| value.text.as_str()), "and");
+                    let are = if self.def.values.len() == 1 { "value of `{}` is" } else { "values of `{}` are" };
+                    format!("the {} {values}", are.replace("{}", &self.def.name.text))
+                }),
+            };
             self.problems.report(diagnostic);
         }
     }

@@ -194,7 +194,13 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 float("high", Default::Float(1.0), Bounds::ANY, "what all numbers are below"),
             ],
         ),
-        row("stop", &["x"], "The value, through which no gradient goes back.", stop, vec![]),
+        row(
+            "stop",
+            &["x"],
+            "The value, through which no gradient goes back: `y = stop(y)` in a loop cuts its way between two steps.",
+            stop,
+            vec![],
+        ),
         learn_row(),
     ];
     rows.into_iter().chain(losses::rows()).map(Arc::new).collect()

@@ -280,7 +280,7 @@ declare! {
 
     /// A value is not of the kind that the field takes.
     WrongType = "wrong-type", Error,
-        doc: "The kind of every field is in the table of features.",
+        doc: "The kind of every field is in the table of features. In equations every array has a type: `real[pos, 64]` has 64 channels at every position, `real[]` is one number for every row, `bool[pos]` is true or false at every position. An operator joins arrays whose common axes have the same size, and repeats one along the axes that it has not; the message names the types.",
         bad: [{ "feedforward { hidden: gelu }" "readout mean" }],
         good: [{ "feedforward { hidden: 16, activation: gelu }" "readout mean" }];
 
@@ -308,9 +308,9 @@ declare! {
         bad: ["bias slope = j <= i" { "readout mean" }],
         good: ["bias slope = j - i" { "readout mean" }];
 
-    /// The gate of a recurrence needs a feedforward as the last layer.
+    /// A gate reads a value that the layer before it does not show.
     GateWithoutFeedforward = "gate-without-feedforward", Error,
-        doc: "The gate is computed from the normed input of the closing feedforward.",
+        doc: "A gate has the result of the layers and their input, and further values by the names under which the last layer shows them (`show normed = norm(x)`). The gates of the library read `normed`, which `feedforward` shows: its normed input.",
         bad: [{
             "recur depthwise {"
             "    depth: 2"
@@ -695,6 +695,48 @@ declare! {
             "    size: 4"
             "    memory { slots: 2, init: normal }"
             "    attend memory { heads: 2 }"
+            "}"
+            "readout mean"
+        }];
+
+    /// Nothing reads what a loop leaves.
+    DeadLoop = "dead-loop", Warning,
+        doc: "A loop hands on `state`, where a step changes it, and the values of `carry`, which are known behind it. Where nothing reads them the loop changes no answer, and its weights get no gradient.",
+        bad: [{
+            "loop {"
+            "    steps: 2"
+            "    carry y = 0.1 * state"
+            "    y = linear(y)"
+            "}"
+            "readout mean"
+        }],
+        good: [{
+            "loop {"
+            "    steps: 2"
+            "    carry y = 0.1 * state"
+            "    y = linear(y)"
+            "}"
+            "state = y"
+            "readout mean"
+        }];
+
+    /// A value is carried from step to step, and never changes.
+    UnchangedCarry = "unchanged-carry", Warning,
+        doc: "`carry name = start` says what the first step reads, and an equation `name = ..` below it what the next step reads. Without one every step reads the start.",
+        bad: [{
+            "loop {"
+            "    steps: 2"
+            "    carry y = 0.1 * state"
+            "    state = norm(state + y)"
+            "}"
+            "readout mean"
+        }],
+        good: [{
+            "loop {"
+            "    steps: 2"
+            "    carry y = 0.1 * state"
+            "    state = norm(state + y)"
+            "    y = 0.5 * y"
             "}"
             "readout mean"
         }];

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::{Feature, slots};
-use crate::define;
+use crate::define::{self, FormRow};
 use crate::schema::{Children, Default, Derived, Field};
 
 /// The reference: one section per slot, one table per variant with fields; then the words of equations.
@@ -14,6 +14,10 @@ pub fn markdown() -> String {
         for feature in &slot.features {
             variant(&mut page, feature);
         }
+    }
+    page.push_str("\n### Forms of equations\n\nThe words that an equation may begin with.\n");
+    for FormRow { word, doc, example } in define::FORMS {
+        let _ = write!(page, "\n**`{word}`** {doc}\n\n```rt\n{example}```\n");
     }
     page.push_str(
         "\n### Words of equations\n\nWhat equations apply besides definitions and the pointwise functions.\n",
@@ -65,12 +69,20 @@ pub fn titles() -> Vec<(String, String)> {
     features.map(|feature| (feature.title(), feature.doc.to_string())).collect()
 }
 
-/// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
+/// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants; a word or a form of equations.
 pub fn explain(title: &str) -> Option<String> {
     let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words()).chain(define::functions());
     let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
-    let found: Vec<String> = asked.map(|feature| explained(feature)).collect();
+    let form = define::FORMS.iter().find(|form| form.word == title);
+    let form = form.map(|FormRow { word, doc, example }| format!("{word}: {doc}\n\n{example}"));
+    let found: Vec<String> = asked.map(|feature| explained(feature)).chain(form).collect();
     (!found.is_empty()).then(|| found.join("\n"))
+}
+
+/// What `rtc explain` knows besides the codes of problems.
+pub fn explained_names() -> impl Iterator<Item = &'static str> {
+    let slots = slots().iter().map(|slot| &*slot.name);
+    slots.chain(define::words().iter().map(|word| &*word.slot)).chain(define::FORMS.iter().map(|form| form.word))
 }
 
 fn explained(feature: &Feature) -> String {

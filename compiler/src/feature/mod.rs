@@ -26,7 +26,7 @@ use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{Around, attended, broken as broken_attention, word_fields as attention_fields};
 pub(crate) use lowering::{Lowering, misplaced};
-pub use markdown::{explain, linked, markdown, titles};
+pub use markdown::{explain, explained_names, linked, markdown, titles};
 
 use crate::define::{self, Definition};
 use crate::diag::Problems;

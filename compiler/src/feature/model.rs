@@ -61,30 +61,34 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
 }
 
 /// The logits, what the spec pays by its own losses (`answered` where the labels are in them), and where something halts, the
-/// penalty `sum of weight * mean ponder cost`, and ponder cost and depth per row, each summed over the halting recurrences.
+/// penalty `sum of weight * mean ponder cost`, and ponder cost and depth per row, each summed over the halting recurrences. Loops
+/// that are left by a condition have a depth alone.
 fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
-    let mut totals: Option<[Value; 3]> = None;
+    let (mut costs, mut depth): (Option<[Value; 2]>, Option<Value>) = (None, None);
+    let added = |l: &mut Lower<'_>, sum: Option<Value>, part: Value| match sum {
+        Some(sum) => l.map(Pointwise::Add, &[sum, part]),
+        None => Ok(part),
+    };
     for one in std::mem::take(&mut l.halted) {
-        let mean = l.one(Op::Average, &[one.ponder_cost], Attrs::new())?;
-        let penalty = l.scaled(mean, one.weight)?;
-        let mut parts = [penalty, one.ponder_cost, one.depth];
-        for (part, sum) in parts.iter_mut().zip(totals.iter().flatten()) {
-            *part = l.map(Pointwise::Add, &[*sum, *part])?;
+        if let Some(weight) = one.weight {
+            let mean = l.one(Op::Average, &[one.ponder_cost], Attrs::new())?;
+            let penalty = l.scaled(mean, weight)?;
+            let penalty = added(l, costs.map(|[penalty, _]| penalty), penalty)?;
+            costs = Some([penalty, added(l, costs.map(|[_, cost]| cost), one.ponder_cost)?]);
         }
-        totals = Some(parts);
+        depth = Some(added(l, depth, one.depth)?);
     }
     let losses = std::mem::take(&mut l.losses);
     let [answered, penalty] = [true, false].map(|labels| mean_losses(l, losses.iter().filter(|x| x.labels == labels)));
-    let penalty = match (penalty?, totals) {
-        (Some(a), Some([b, ..])) => Some(l.map(Pointwise::Add, &[a, b])?),
+    let penalty = match (penalty?, costs) {
+        (Some(a), Some([b, _])) => Some(l.map(Pointwise::Add, &[a, b])?),
         (a, b) => a.or(b.map(|[penalty, ..]| penalty)),
     };
     let mut results = vec![("logits", logits)];
     results.extend(answered?.map(|value| ("answered", value)));
     results.extend(penalty.map(|value| ("penalty", value)));
-    if let Some([_, ponder_cost, depth]) = totals {
-        results.extend([("halting_cost", ponder_cost), ("depth", depth)]);
-    }
+    results.extend(costs.map(|[_, cost]| ("halting_cost", cost)));
+    results.extend(depth.map(|depth| ("depth", depth)));
     return_named(l.graph(), &results)
 }
 

@@ -111,7 +111,7 @@ impl Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, slot) in &self.slots {
-            writeln!(f, "{}", if name.is_empty() { "(no slot)" } else { name })?;
+            writeln!(f, "{}", if name.is_empty() { "(results of the model)" } else { name })?;
             for (sign, lines) in [('-', &slot.left), ('+', &slot.right)] {
                 lines.iter().try_for_each(|line| writeln!(f, "  {sign} {line}"))?;
             }

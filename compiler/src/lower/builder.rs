@@ -42,15 +42,15 @@ impl From<&Catalog> for Binding {
     }
 }
 
-/// The results of a halting recurrence besides its state.
+/// The results of a recurrence that rows or positions leave, besides its state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Halted {
     /// Expected block runs per row, `f32[batch]`.
     pub(crate) ponder_cost: Value,
     /// Accepted steps per row, `f32[batch]`.
     pub(crate) depth: Value,
-    /// Weight of the cost in the loss.
-    pub(crate) weight: f64,
+    /// Weight of the cost in the loss; nothing where no halting rule has one.
+    pub(crate) weight: Option<f64>,
 }
 
 /// A number of every answer whose mean is added to the loss.

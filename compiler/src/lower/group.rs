@@ -25,6 +25,7 @@ pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut Place) -> Resu
     let around = Around { step: here.step, global_positions: here.global_positions };
     let around = std::mem::replace(&mut l.around, around);
     let (path, names) = (l.place(), names(block));
+    here.names.expect(block);
     for (child, name) in block.children.iter().zip(&names) {
         here.names.reserve(&path, name);
         here.names.reserve(&path, &child.slot);

@@ -15,8 +15,8 @@ pub(crate) use builder::{Halted, LinearInit, Loss, Lower, Place, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
-pub(crate) use objective::{features, forget_labels, read, return_named};
-pub(crate) use recurrence::{Carried, Steps, pay, remember};
+pub(crate) use objective::{features, forget, read, return_named};
+pub(crate) use recurrence::{Carried, Steps, pay, remember, report};
 
 use crate::diag::Problems;
 use crate::feature::{Lowering, misplaced};
@@ -24,7 +24,7 @@ use crate::ir::graph::{Graph, InvalidNode};
 use crate::spec::Spec;
 
 /// The forward graph of a spec. Inputs: `tokens: u32[batch, length]`. Results, by name: `logits` and, for a model that
-/// halts, `penalty` (weighted cost), `halting_cost` and `depth` (both per row).
+/// halts, `penalty` (weighted cost), `halting_cost` and `depth` (both per row); for one whose loops are left by conditions alone, `depth`.
 ///
 /// # Errors
 /// A spec that `check` accepted lowers without errors; a `InvalidNode` is a fault of a lowering rule.

@@ -62,14 +62,19 @@ pub fn attach_loss(graph: &mut Graph, binding: &Binding) -> Result<(), InvalidNo
     return_named(graph, &named)
 }
 
-/// Takes the losses out that a spec makes of labels. `dce` then removes what they were made of.
-pub(crate) fn forget_labels(graph: &mut Graph) {
-    let Some(end) = graph.terminator(MAIN).filter(|_| graph.output("answered").is_some()) else { return };
+/// Takes results of these names out; true when there are some. `dce` then removes what they were made of.
+pub(crate) fn forget(graph: &mut Graph, unwanted: &[&str]) -> bool {
+    let Some(end) = graph.terminator(MAIN) else { return false };
     let names: Vec<String> = graph.node(end).get(attribute::NAMES).split(", ").map(str::to_owned).collect();
-    let results = names.iter().zip(graph.node(end).operands.clone()).filter(|(name, _)| *name != "answered");
-    let (names, operands): (Vec<&str>, Vec<Value>) = results.map(|(name, value)| (name.as_str(), value)).unzip();
+    let results = names.iter().zip(graph.node(end).operands.clone());
+    let wanted = results.filter(|(name, _)| !unwanted.contains(&name.as_str()));
+    let (kept, operands): (Vec<&str>, Vec<Value>) = wanted.map(|(name, value)| (name.as_str(), value)).unzip();
+    if kept.len() == names.len() {
+        return false;
+    }
     graph.set_operands(end, operands);
-    graph.set_attr(end, attribute::NAMES, &names.join(", "));
+    graph.set_attr(end, attribute::NAMES, &kept.join(", "));
+    true
 }
 
 fn task_loss(graph: &mut Graph, binding: &Binding, logits: Value) -> Result<Value, InvalidNode> {

@@ -51,7 +51,7 @@ impl Carried {
         halted: &[Halted],
         like: Value,
         yields: &mut Vec<Value>,
-    ) -> Result<Vec<(usize, f64)>, InvalidNode> {
+    ) -> Result<Vec<(usize, Option<f64>)>, InvalidNode> {
         let mut sums = vec![];
         for one in halted {
             let zero = l.full(like, 0.0, 1)?;
@@ -174,6 +174,23 @@ impl Steps {
         if let Some(handed) = self.handed.get_mut(n) {
             handed.2 = Some(next);
         }
+    }
+
+    /// Counts the steps that every unit takes, where units may leave; gives the place among the carried values. It comes before
+    /// [`Self::finish`], by which those that refuse a step keep their count.
+    pub(crate) fn count(
+        &self,
+        l: &mut Lower<'_>,
+        carried: &mut Carried,
+        yields: &mut Vec<Value>,
+    ) -> Result<Option<usize>, InvalidNode> {
+        let Some(rank) = self.go.iter().chain(&self.until).map(|condition| l.rank(*condition)).max() else {
+            return Ok(None);
+        };
+        let zeros = l.full(self.like, 0.0, rank)?;
+        let taken = carried.add(l, zeros, TAKEN);
+        yields.push(self.inside(l, |_, l| l.shifted(taken, 1.0))?);
+        Ok(Some(carried.len() - 1))
     }
 
     /// Adds all of it to the loop. `live` is true for the positions that
@@ -379,4 +396,14 @@ pub(crate) fn remember(l: &mut Lower<'_>, value: Value, hint: &str) -> Result<Va
     steps.set(n, filled);
     l.steps = Some(steps);
     Ok(filled)
+}
+/// What counted steps are called.
+const TAKEN: &str = "steps_taken";
+
+/// Leaves the steps that a loop has counted to what reports them: of a row whose positions leave, their mean.
+pub(crate) fn report(l: &mut Lower<'_>, counted: Option<usize>, out: &[Value]) -> Result<(), InvalidNode> {
+    let Some(at) = counted else { return Ok(()) };
+    let depth = if l.rank(out[at]) > 1 { l.one(Op::Mean, &[out[at]], Attrs::new())? } else { out[at] };
+    l.halted.push(Halted { ponder_cost: depth, depth, weight: None });
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use pest::error::{Error, ErrorVariant, InputLocation};
 
+use super::habit;
 use super::parse::Rule;
 use super::scan::Scan;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
@@ -51,7 +52,7 @@ pub(super) fn syntax_error(place: &Place<'_>, error: &Error<Rule>, problems: &mu
     if expected.contains(&ITEMS) {
         diagnostic = diagnostic.help(did_you_mean(found, ITEM_WORDS));
     }
-    problems.report(diagnostic.help(hint(found, &expected)));
+    problems.report(diagnostic.help(habit::hint(place.text, start, found, &expected)));
     at
 }
 
@@ -184,18 +185,5 @@ fn join(words: &[&str]) -> String {
         None => String::new(),
         Some((only, [])) => (*only).to_owned(),
         Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
-    }
-}
-
-/// Help for mistakes that people from other languages make.
-fn hint(found: &str, expected: &[&str]) -> &'static str {
-    let expects = |word: &str| expected.contains(&word);
-    match found {
-        "=" if expects("`:`") => "a field is written `name: value`",
-        ";" => "statements end with the line; no `;` is needed",
-        "\"" => "words are written without quotes; only the path of `use` has them",
-        "#" => "a comment begins with `//`",
-        "&" | "|" | "!" => "the logical operators are `and`, `or` and `not`",
-        _ => "",
     }
 }

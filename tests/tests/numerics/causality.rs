@@ -269,3 +269,47 @@ fn nothing_that_is_accepted_moves() {
     assert!(accepted > 500 && refused > 300, "{accepted} accepted, {refused} refused");
     assert!(stayed * 2 < refused, "{stayed} of {refused} refused values did not move");
 }
+
+/// Conditions of a loop: of single positions, of what they have seen so far, of the whole row.
+const CONDITIONS: [&str; 8] = [
+    "go number(state) > 0 - 0.6",
+    "until number(state) > 0.3",
+    "go mean((state - before)^2) { over: width } > 0.1",
+    "until mean((state - before)^2) { over: width } < 0.3",
+    "until number(running_mean(state)) > 0.4",
+    "until mean(sum) { over: width } > 0.8",
+    "go mean(number(state)) > 0 - 0.2",
+    "until number(mean(state)) > 0.5",
+];
+
+/// Random loops: positions that leave one by one keep what they had, and of what the row as a whole counts nothing is accepted.
+#[test]
+fn no_accepted_loop_moves() {
+    let (mut accepted, mut refused) = (0, 0);
+    for seed in 0..48 {
+        let mut draws = Key::new(seed).stream("loops").draws();
+        let mut one = |all: &[&'static str]| all[draws.below(all.len() as u64) as usize];
+        let behind = one(&["state", "sum", "state + sum", "state + count"]);
+        let count: usize = one(&["1", "2", "3"]).parse().expect("a number");
+        let conditions: Vec<&str> = (0..count).map(|_| one(&CONDITIONS)).collect();
+        let text = format!(
+            "model m {{\nembed {{ width: 8 }}\nloop {{\nsteps: 5\ncarry sum = zeros(state)\ncarry count = 0\nbefore = state\n\
+             attend self {{ heads: 2 }}\nfeedforward {{ hidden: 6 }}\nsum = 0.5 * sum + state\ncount = count + 1\n{}\n}}\n\
+             state = {behind}\nreadout each\n}}\n",
+            conditions.join("\n")
+        );
+        let source = Source::new("loop.rt", text.clone());
+        let (spec, problems, _) = check_form(&NoFiles, source, Some("m"), &[], &Catalog::default());
+        let spec = spec.unwrap_or_else(|| panic!("{:?}\n{text}", problems.iter().next()));
+        let binding = binding(Objective::Each);
+        let forward = pipeline::forward(&spec, &binding).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let inference = pipeline::inference(&spec, &binding).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        if leaks(&forward, "logits").is_empty() {
+            assert!(!moves(&inference), "it is accepted and moves:\n{text}");
+            accepted += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    assert!(accepted >= 10 && refused >= 10, "{accepted} accepted, {refused} refused");
+}

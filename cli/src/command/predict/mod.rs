@@ -36,8 +36,8 @@ Examples:
 ";
 
 const COLUMNS: &str = "\
-Every line of the result is: class, its probability, accepted steps of the halting recurrence (`-` without one), the \
-sequence. Between the sides of a pair stands `|||` or a tab. With a class per token it is: one class for every token, \
+Every line of the result is: class, its probability, accepted steps of the halting recurrence, or of the loop with \
+`go` or `until` (`-` without one), the sequence. Between the sides of a pair stands `|||` or a tab. With a class per token it is: one class for every token, \
 the smallest of their probabilities, and the same. Of several labels it is: those that belong to the sequence with commas \
 between, `-` for none, and the probability of the least sure yes or no. A number has `-` for its probability. With --json every line is one object. CSV has a row per sequence, or per token \
 where each has a class.

@@ -134,8 +134,14 @@ impl Eval<'_, '_> {
                 .map_or_else(|| format!("{takes} {}", plural("value", takes)), str::to_owned);
             let message = format!("`{title}` takes {takes}, and here {}", are(args.len()));
             let names = block.feature.values.join(", ");
-            let diagnostic = Diagnostic::new(Kind::WrongArity, span, message);
-            return self.report(diagnostic.help(format!("it is applied as `{title}({names})`")));
+            let help = match (title.as_str(), &args[..]) {
+                ("linear" | "number", [_, Item::Array(_), ..]) => format!("`{title}(cat(a, b))` is a map of both"),
+                ("linear", [_, Item::Constant(Constant::Int(n))]) => {
+                    format!("`linear(x) {{ to: {n} }}` sets the number of channels")
+                }
+                _ => format!("it is applied as `{title}({names})`"),
+            };
+            return self.report(Diagnostic::new(Kind::WrongArity, span, message).help(help));
         }
         // What is wrong inside the library belongs to the place in the user's text that applies it.
         let outer = if self.in_library() { self.outer } else { span };

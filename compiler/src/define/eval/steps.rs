@@ -6,6 +6,8 @@ use super::{Eval, Names};
 use crate::define::constant::Constant;
 use crate::define::item::{Array, Axis, Item, Step};
 use crate::define::losses;
+use crate::define::names::{never_changes, read_values};
+use crate::define::{Definition, collect};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, Site};
 use crate::ir::attribute::Attrs;
@@ -140,9 +142,7 @@ pub(crate) fn nexts(
             if next.axes == carry.array.axes && next.truth == carry.array.truth {
                 return Some(next.value);
             }
-            let (was, is) = (carry.array.describe(), next.describe());
-            let message = format!("`{}` is carried as {was}, but a step leaves {is}", carry.name);
-            eval.wrong(place, message, "the next step starts from it")
+            eval.carried_as(&carry.name, (&carry.array, &next), &[STATE], place)
         });
         all.push(next.ok_or_else(|| InvalidNode(format!("`{}` has an error", block.title())))?);
     }
@@ -150,6 +150,13 @@ pub(crate) fn nexts(
 }
 
 impl Names {
+    /// Notes what the equations of a body bind, for what reads it above them.
+    pub(crate) fn expect(&mut self, block: &Block) {
+        for name in equations(block).filter(|(_, e)| e.form == Form::Plain).flat_map(|(_, e)| &e.names) {
+            self.later.entry(name.text.clone()).or_insert(name.span);
+        }
+    }
+
     /// Binds what a loop hands on. Inside its body, the loops there may change it, too.
     pub(crate) fn bind(&mut self, carried: &[Carry], inside: bool) {
         for carry in carried.iter().filter(|carry| carry.name != STATE) {
@@ -190,7 +197,11 @@ impl Eval<'_, '_> {
         if !condition.rows || !matches!(condition.axes[..], [] | [Axis::Positions]) {
             let message =
                 format!("`{word}` takes true or false for every row or every position, not {}", condition.describe());
-            return self.wrong(equation.value.span, message, "");
+            let help = match condition.channels() {
+                Some(_) => "`mean(..) { over: width }` makes one number of channels",
+                None => "",
+            };
+            return self.report(Diagnostic::new(Kind::WrongType, equation.value.span, message).help(help));
         }
         match (&mut self.l.steps, equation.form) {
             (Some(steps), Form::Go) => steps.go.push(condition.value),
@@ -305,6 +316,28 @@ impl Eval<'_, '_> {
         Some((Some(n), Item::Array(Array { value, ..start })))
     }
 
+    /// Reports a value that is not carried as what a step leaves; its start may be shaped like one of `values`.
+    fn carried_as<T>(
+        &mut self,
+        name: &str,
+        (before, next): (&Array, &Array),
+        values: &[&str],
+        span: Span,
+    ) -> Option<T> {
+        let (was, is) = (before.describe(), next.describe());
+        let message = format!("`{name}` is carried as {was}, but a step leaves {is}");
+        let alike = |value: &&&str| match self.frame.names.get(**value) {
+            Some(Item::Array(array)) => array.axes == next.axes && !array.truth,
+            _ => false,
+        };
+        let help = match values.iter().find(alike) {
+            Some(value) if before.axes.is_empty() && !next.truth => format!("as in `carry {name} = zeros({value})`"),
+            _ => String::new(),
+        };
+        let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label("the next step starts from it");
+        self.report(diagnostic.help(help))
+    }
+
     /// Hands on what a definition has made of a value that it carries.
     pub(super) fn hand_on(&mut self, equation: &Equation, n: usize, before: &Item) -> Option<()> {
         let name = equation.names.first().map_or("", |name| name.text.as_str());
@@ -313,9 +346,9 @@ impl Eval<'_, '_> {
         let next = self.row_by_row(item, before.value, equation.span)?;
         losses::without_labels(self, &next, ("what is carried", equation.span))?;
         if next.axes != before.axes || next.truth != before.truth {
-            let (was, is) = (before.describe(), next.describe());
-            let message = format!("`{name}` is carried as {was}, but a step leaves {is}");
-            return self.wrong(equation.span, message, "the next step starts from it");
+            let block = self.frame.block.clone();
+            let values = block.iter().flat_map(|block| &block.feature.values).map(|value| &**value);
+            return self.carried_as(name, (before, &next), &values.collect::<Vec<_>>(), equation.span);
         }
         if let Some(steps) = &mut self.l.steps {
             steps.set(n, next.value);
@@ -353,6 +386,59 @@ pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
         }
         first &= equation.form == Form::Carry;
     }
+}
+
+/// Warns of values that a loop carries and no step changes, and of a loop that leaves nothing that is read.
+pub(crate) fn check_loop(site: &Site<'_>, problems: &mut Problems) {
+    let (block, changed) = (site.block, changed(site.block));
+    for (_, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
+        let unchanged = equation.names.iter().filter(|name| !changed.contains(name.text.as_str()));
+        unchanged.for_each(|name| problems.report(never_changes(name)));
+    }
+    let own: BTreeSet<&str> = own(block).collect();
+    let around = |name: &str| site.ancestors.iter().any(|b| b.slot == "loop" && self::own(b).any(|own| own == name));
+    let leaves = |name: &&str| *name == STATE || !own.contains(name) && around(name);
+    let children = site.parent().map_or(&[][..], |parent| &parent.children);
+    let behind = children.iter().skip_while(|child| child.span != block.span).skip(1);
+    let read = |names: &BTreeSet<&str>| behind.clone().any(|child| reads(child, names));
+    if changed.iter().any(|name| leaves(name)) || pays(block) || read(&own) {
+        return;
+    }
+    let help = match own.first() {
+        Some(name) => format!("behind the loop `{name}` is what the last step left, as in `state = {name}`"),
+        None => {
+            let lost = changed.iter().find(|name| read(&[**name].into()));
+            let name = lost.or(changed.first()).copied().unwrap_or("x");
+            format!("a loop hands on `state` and what it carries: `carry {name} = ..` in its first line keeps `{name}`")
+        }
+    };
+    let diagnostic = Diagnostic::new(Kind::DeadLoop, block.span, "nothing reads what the loop leaves");
+    problems.report(diagnostic.help(help));
+}
+
+/// Whether equations of a statement, or of those inside it, read one of these names.
+fn reads(block: &Block, names: &BTreeSet<&str>) -> bool {
+    if let Lowering::Equations(definition) = &block.feature.lower {
+        let mut found = false;
+        for equation in definition.equations() {
+            read_values(&equation.value, &mut |name| found |= names.contains(name.text.as_str()));
+        }
+        return found;
+    }
+    block.children.iter().any(|child| reads(child, names))
+}
+
+/// Whether a statement adds to the loss, itself or by what is inside it.
+fn pays(block: &Block) -> bool {
+    let mut all = vec![];
+    collect(&block.feature, false, &mut all);
+    let own = match &block.feature.lower {
+        Lowering::Equations(definition) => Some(&**definition),
+        _ => None,
+    };
+    let loss = |definition: &Definition| definition.equations().any(|e| e.form == Form::Loss);
+    own.into_iter().chain(all.iter().filter_map(|feature| feature.definition())).any(loss)
+        || block.children.iter().any(pays)
 }
 
 /// A value that a loop carries is changed in the body of that loop, or in a loop inside it.

@@ -11,7 +11,7 @@ use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need, pay};
+use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need, pay, report};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, of_kind, word};
 use crate::spec::{Block, Value as Setting};
 
@@ -135,6 +135,11 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         Ok((taken, need(l.steps.take(), block, "body")?))
     })?;
     let sums = carried.sum(l, &inner, place.state, &mut taken.yields)?;
+    // A halting rule counts its steps itself.
+    let counted = match &mixture {
+        None => own.count(l, &mut carried, &mut taken.yields)?,
+        Some(_) => None,
+    };
     let ended = own.finish(l, &mut carried, &mut taken.yields, taken.live)?;
     let go = match (taken.go, ended.go) {
         (Some(a), Some(b)) => Some(l.inside(carried.region, |l| l.one(Op::And, &[a, b], Attrs::new()))?.0),
@@ -146,6 +151,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
+    report(l, counted, &out)?;
     match mixture {
         Some(mixture) => l.scoped("halt", |l| mixture.settle(l, &out)),
         None => Ok(out[0]),

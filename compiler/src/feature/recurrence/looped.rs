@@ -10,7 +10,7 @@ use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, pay};
+use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, pay, report};
 use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
 use crate::spec::Block;
 
@@ -59,6 +59,7 @@ fn looped() -> Feature {
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
     steps_are_known(site, problems);
+    define::check_loop(site, problems);
 }
 
 /// Which steps are the last ones must be known before the first.
@@ -157,6 +158,7 @@ fn run(
         Ok((next, need(l.steps.take(), block, "body")?))
     })?;
     let sums = carried.sum(l, &inner, before.state, &mut yields)?;
+    let counted = steps.count(l, &mut carried, &mut yields)?;
     let ended = steps.finish(l, &mut carried, &mut yields, None)?;
     yields.extend(ended.go);
     let mut out = carried.close(l, run.bound, step, &yields)?;
@@ -171,5 +173,6 @@ fn run(
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
+    report(l, counted, &out)?;
     Ok(values.iter().zip(&out).map(|(value, out)| value.at(*out)).collect())
 }

@@ -118,7 +118,7 @@ impl<'a> Mixture<'a> {
             ponder_cost = l.one(Op::Mean, &[ponder_cost], Attrs::new())?;
             depth = l.one(Op::Mean, &[depth], Attrs::new())?;
         }
-        l.halted.push(Halted { ponder_cost, depth, weight: self.rule.cost });
+        l.halted.push(Halted { ponder_cost, depth, weight: Some(self.rule.cost) });
         l.one(Op::AddScaled, &[q, h, t], Attrs::new())
     }
 }

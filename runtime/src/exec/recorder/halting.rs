@@ -1,7 +1,9 @@
 //! The recorder of halting: the survival of every unit of a recurrence, step by step.
 //!
 //! It is read off the carried values, which every halting rule has under the same names: `t` is the survival, `steps` the
-//! number of accepted steps. A step that a unit rejects changes neither, so nothing has to be known of the rule.
+//! number of accepted steps. A step that a unit rejects changes neither, so nothing has to be known of the rule. A loop that is left
+//! by a condition has the number alone, `steps_taken`: the survival of a unit is 1 as long as it goes on, so its last state is all that
+//! counts.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -54,9 +56,9 @@ impl HaltingRecorder {
 /// How the units of a recurrence halt.
 struct Halting {
     traces: Rc<RefCell<Vec<HaltingTrace>>>,
-    /// Among the carried values: the survival, and the number of accepted steps.
-    survival: (usize, Value),
-    steps: usize,
+    /// Among the carried values: the survival, where it is carried, and the number of accepted steps.
+    survival: Option<usize>,
+    steps: (usize, Value),
     /// Where the units of every row that entered begin in `units`.
     first: Vec<usize>,
     units: Vec<Unit>,
@@ -67,10 +69,16 @@ struct Halting {
 impl Recorder for HaltingRecorder {
     fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn Observer>> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
-        let (survival, steps) = (place("t")?, place("steps")?);
-        let survival = (survival, node.results[survival]);
-        // A unit per position where the survival has an axis of positions, else one for the whole row.
-        let each = graph.ty(survival.1).dims().len() > 1;
+        // Values that a spec carries may have the names of a rule, so a loop without conditions is left out first.
+        let end = graph.node(graph.terminator(node.body?)?);
+        let leaves = end.operands.len() > node.operands.len();
+        let (survival, steps) = match place("steps_taken").filter(|_| leaves) {
+            Some(steps) => (None, steps),
+            None => (Some(place("t").filter(|_| leaves)?), place("steps")?),
+        };
+        let steps = (steps, node.results[steps]);
+        // A unit per position where the number has an axis of positions, else one for the whole row.
+        let each = graph.ty(steps.1).dims().len() > 1;
         let state = graph.ty(*node.operands.first()?);
         let (mut first, mut units) = (vec![], vec![]);
         for row in 0..entered.rows() {
@@ -89,14 +97,14 @@ impl Recorder for HaltingRecorder {
 impl Observer for Halting {
     fn turn(&mut self, turn: &Turn<'_>, numbers: Numbers<'_>) {
         self.ran += turn.rows.len() as u64;
-        let (survival, steps) = (numbers(self.survival.0), numbers(self.steps));
-        let bounds = turn.here.bounds(turn.graph.ty(self.survival.1));
+        let (survival, steps) = (self.survival.map(numbers), numbers(self.steps.0));
+        let bounds = turn.here.bounds(turn.graph.ty(self.steps.1));
         for &n in turn.kept {
             let first = self.first[turn.rows[n]];
             for (unit, at) in self.units[first..].iter_mut().zip(bounds.row(n)) {
                 // A position that stopped before stays as it was while its row goes on.
                 if steps[at] as usize > unit.survival.len() {
-                    unit.survival.push(survival[at]);
+                    unit.survival.push(survival.as_ref().map_or(1.0, |survival| survival[at]));
                 }
             }
         }
@@ -105,6 +113,6 @@ impl Observer for Halting {
     fn end(self: Box<Self>, node: &Node, entered: &BatchView, numbers: Numbers<'_>) {
         let Self { traces, steps, units, ran, .. } = *self;
         let rows = entered.ids.iter().map(|id| row_of(*id)).collect();
-        traces.borrow_mut().push(HaltingTrace { label: node.label.clone(), rows, steps: numbers(steps), ran, units });
+        traces.borrow_mut().push(HaltingTrace { label: node.label.clone(), rows, steps: numbers(steps.0), ran, units });
     }
 }
