@@ -645,6 +645,10 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     };
     if history {
         e.remembers(c.places[1])?;
+        if c.block.word("position") == Some("relative_xl") {
+            let message = "distances to the keys of earlier steps are not known to `relative_xl`";
+            return e.fail(Kind::ExclusiveFields, c.span, message, "write `position: rope`, or another one");
+        }
     }
     for (side, place) in [&x, &y].into_iter().zip(&c.places) {
         wide(e, side, c)?;

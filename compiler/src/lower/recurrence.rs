@@ -105,6 +105,8 @@ pub(crate) struct Steps {
     pub(crate) until: Vec<Value>,
     /// What a step adds to the loss.
     pub(crate) losses: Vec<Loss>,
+    /// Whether values of earlier steps are read: those of a position that has left would be missing.
+    pub(crate) remembers: bool,
     /// The number of steps.
     bound: Attrs,
     /// Steps that another loop has taken before, if that is known, and whether others follow in another one.
@@ -132,6 +134,7 @@ impl Steps {
             go: vec![],
             until: vec![],
             losses: vec![],
+            remembers: false,
             bound: bound.clone(),
             before: Some(0),
             followed: false,
@@ -391,6 +394,7 @@ pub(crate) fn remember(l: &mut Lower<'_>, value: Value, hint: &str) -> Result<Va
     let attrs = Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, rank).with(attribute::COUNT, count);
     let empty = l.one(Op::Full, &[like], attrs)?;
     l.at_region(region);
+    steps.remembers = true;
     let (n, inside) = steps.hand(l, empty, hint);
     let filled = l.one(Op::SlotSet, &[inside, value, steps.step], Attrs::new())?;
     steps.set(n, filled);

@@ -203,6 +203,10 @@ impl Eval<'_, '_> {
             };
             return self.report(Diagnostic::new(Kind::WrongType, equation.value.span, message).help(help));
         }
+        let remembers = self.l.steps.as_ref().is_some_and(|steps| steps.remembers);
+        if remembers && !condition.axes.is_empty() {
+            return self.missing_steps(equation.value.span);
+        }
         match (&mut self.l.steps, equation.form) {
             (Some(steps), Form::Go) => steps.go.push(condition.value),
             (Some(steps), _) => steps.until.push(condition.value),
@@ -227,6 +231,14 @@ impl Eval<'_, '_> {
 
     /// Reports a history where nothing is known of the steps.
     pub(in crate::define) fn remembers(&mut self, span: Span) -> Option<()> {
+        let by_position = self
+            .l
+            .steps
+            .as_ref()
+            .is_some_and(|steps| steps.go.iter().chain(&steps.until).any(|condition| self.l.rank(*condition) > 1));
+        if by_position {
+            return self.missing_steps(span);
+        }
         match self.l.steps.as_ref().map(Steps::number) {
             Some(Step { most: Some(_), before: Some(0), .. }) => Some(()),
             Some(_) => {
@@ -236,6 +248,11 @@ impl Eval<'_, '_> {
             }
             None => self.no_steps("history", span),
         }
+    }
+
+    fn missing_steps<T>(&mut self, span: Span) -> Option<T> {
+        let message = "positions that leave a loop one by one have no values in later steps, which `history` reads";
+        self.fail(Kind::WrongType, span, message, "let the row decide: `mean(x)` makes one number of its positions")
     }
 
     /// `last()`: whether no further step comes.
