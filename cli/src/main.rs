@@ -2,6 +2,7 @@
 
 mod choice;
 mod command;
+mod complete;
 mod definition;
 mod device;
 mod experiment_file;

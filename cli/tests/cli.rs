@@ -426,6 +426,76 @@ fn diff_sees_through_names_and_loops_of_one_step() {
     assert!(twice.stdout.contains("  ours.up.weight is called depthwise.theirs.open.weight\n"), "{}", twice.stdout);
 }
 
+/// What the shells ask for: names, paths and words of the language, and what stands in the files of the line.
+#[test]
+fn lines_are_completed() {
+    let place = Place::new();
+    let gate =
+        "def gate by_motion(result, input, normed) {\n    out lerp(sigmoid(linear(normed)), result, input)\n}\n\n";
+    place.write("own.rt", &format!("{gate}{}", place.read("tiny.rt")));
+    let fits = |line: &str| -> Vec<String> {
+        let words: Vec<&str> = line.split(' ').collect();
+        let found = place.rtc(&[&["complete", "--"], &words[..]].concat());
+        found.code(0).stdout.lines().map(|line| line.split('\t').next().unwrap_or_default().to_owned()).collect()
+    };
+    for (line, wanted) in [
+        ("rtc tr", "train"),
+        ("rtc train gut --exp", "--experiment"),
+        ("rtc train gut:no_g", "gut:no_gate"),
+        ("rtc check tiny.rt:no", "tiny.rt:no_halt"),
+        ("rtc check ti", "tiny.rt"),
+        ("rtc train --experiment listops_sm", "listops_smoke"),
+        ("rtc train --experiment ti", "tiny.yaml"),
+        ("rtc check gut --task list", "listops"),
+        ("rtc task describe flip", "flip_flop"),
+        ("rtc check own.rt --set depthwise.ga", "depthwise.gate="),
+        ("rtc check own.rt --set depthwise.gate=by", "depthwise.gate=by_motion"),
+        ("rtc check own.rt --set depthwise.gate=n", "depthwise.gate=none"),
+        ("rtc train gut --set depthwise.self.pos", "depthwise.self.position="),
+        ("rtc train gut --set depthwise.self.position=xp", "depthwise.self.position=xpos"),
+        ("rtc train gut --set=depthwise.self.position=xp", "--set=depthwise.self.position=xpos"),
+        ("rtc train gut --experiment tiny.yaml --with batch.s", "batch.size="),
+        ("rtc diff tiny.rt tiny.rt:no_gate --only depthwise.g", "depthwise.gate"),
+        ("rtc explain unknown-f", "unknown-field"),
+        ("rtc explain halt gl", "global"),
+        ("rtc explain lin", "linear"),
+        ("rtc explain feedf", "feedforward"),
+        ("rtc train gut --device ", "cpu"),
+    ] {
+        let found = fits(line);
+        assert!(found.iter().any(|word| word == wanted), "{line}: {wanted} is not in {found:?}");
+    }
+    // What is not right yet is no mistake of the line.
+    place.write("broken.rt", "model m {");
+    for line in [
+        "rtc check broken.rt --set ",
+        "rtc check none.rt --set a=",
+        "rtc diff none.rt none.rt --only ",
+        "rtc unknown x",
+        "rtc",
+    ] {
+        place.rtc(&[&["complete", "--"], &line.split(' ').collect::<Vec<_>>()[..]].concat()).code(0).is_silent();
+    }
+}
+
+/// The script of bash hands a line over and puts what comes back into it.
+#[test]
+fn bash_completes_lines() {
+    let place = Place::new();
+    place.write("rtc.bash", &place.rtc(&["completions", "bash"]).code(0).stdout);
+    let answer = |line: &str| {
+        let words = "COMP_WORDS=(\"$RTC\")";
+        let line = format!("COMP_LINE='{line}'; COMP_POINT=${{#COMP_LINE}}");
+        let script = format!("source rtc.bash; {words}; {line}; _rtc; printf '%s\\n' \"${{COMPREPLY[@]}}\"");
+        place.shell(&script).code(0).stdout.trim().to_owned()
+    };
+    assert_eq!(answer("rtc expla"), "explain");
+    // bash cuts words at `:` and `=`: what stands before them is on the line already.
+    assert_eq!(answer("rtc check tiny.rt:no_g"), "no_gate");
+    assert_eq!(answer("rtc check tiny.rt --set depthwise.gate=no"), "none");
+    assert_eq!(answer("rtc check tiny.rt --set depthwise.dep"), "depthwise.depth=");
+}
+
 #[test]
 fn tasks_are_listed_described_and_sampled() {
     let place = Place::new();

@@ -3,6 +3,7 @@
 mod ablate;
 mod check;
 mod compile;
+mod complete;
 mod completions;
 mod cost;
 mod diff;
@@ -57,6 +58,9 @@ pub(crate) enum Command {
     Task(task::Options),
     /// Print the completions of a shell
     Completions(completions::Options),
+    /// Print what can stand at the end of a line
+    #[command(hide = true)]
+    Complete(complete::Options),
 }
 
 impl Command {
@@ -92,6 +96,7 @@ impl Command {
             Self::Report(options) => report::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
+            Self::Complete(options) => complete::run(options, terminal),
         }
     }
 }

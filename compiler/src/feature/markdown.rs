@@ -59,6 +59,12 @@ pub fn linked(source: &str) -> String {
     out
 }
 
+/// The statements and words that [`explain`] knows, with what they do.
+pub fn titles() -> Vec<(String, String)> {
+    let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words());
+    features.map(|feature| (feature.title(), feature.doc.to_string())).collect()
+}
+
 /// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants.
 pub fn explain(title: &str) -> Option<String> {
     let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words());

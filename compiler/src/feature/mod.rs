@@ -29,7 +29,7 @@ use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{Around, attended, broken as broken_attention, word_fields as attention_fields};
 pub(crate) use lowering::{Lowering, misplaced};
-pub use markdown::{explain, linked, markdown};
+pub use markdown::{explain, linked, markdown, titles};
 pub(crate) use scan::average;
 
 use crate::define::{self, Definition};
