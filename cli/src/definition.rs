@@ -122,3 +122,47 @@ impl Facts<'_> {
         found.find(attribute::BOUND)?.steps()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rtc_compiler::ir::{hash, text};
+    use rtc_runtime::task::Objective;
+
+    use super::*;
+    use crate::spec_file::SpecArg;
+
+    /// The graph of every model of the program reads back as a model, without a task and with one, and is the same.
+    #[test]
+    fn graphs_of_all_models_stand_in_their_places() {
+        // A variant of a model may stand in the file of another.
+        let named = SpecArg::built_in_models().into_iter().filter_map(|name| Some((SpecArg::built_in(&name)?, name)));
+        let models: Vec<(SpecArg, String)> = named.filter(|(arg, _)| arg.model_name().is_ok()).collect();
+        assert!(models.len() > 30, "{}", models.len());
+        for (arg, name) in models {
+            let free = Catalog::default();
+            let spec = arg.check_silently(&[], &free).expect(&name).definition;
+            let objective = if Facts(&spec.forward(&free).expect(&name)).answers_tokens() {
+                Objective::Each
+            } else {
+                Objective::Classify
+            };
+            let task = Catalog { vocabulary: Some(11), classes: Some(7), objective: Some(objective), ..free.clone() };
+            let printed = text::print(&spec.forward(&free).expect(&name));
+            let graph = Definition::graph(&printed, &name).unwrap_or_else(|failure| panic!("{failure}"));
+            assert_eq!((graph.name(), graph.text()), (spec.name(), printed));
+            for task in [free, task] {
+                let hash = |of: &Definition| {
+                    let graph = of.forward(&task).unwrap_or_else(|failure| panic!("{name}: {failure}"));
+                    hash::hash(&graph)
+                };
+                assert_eq!(hash(&spec), hash(&graph), "{name}");
+            }
+        }
+    }
+
+    impl Facts<'_> {
+        fn answers_tokens(&self) -> bool {
+            self.0.output("logits").is_some_and(|logits| self.0.ty(logits).ragged() == Some(LENGTH))
+        }
+    }
+}
