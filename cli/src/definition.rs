@@ -129,9 +129,9 @@ mod tests {
     /// The graph of every model of the program reads back as a model, without a task and with one, and is the same.
     #[test]
     fn graphs_of_all_models_stand_in_their_places() {
-        // Some files are named after a family of models.
+        // A variant of a model may stand in the file of another.
         let named = SpecArg::built_in_models().into_iter().filter_map(|name| Some((SpecArg::built_in(&name)?, name)));
-        let models: Vec<(SpecArg, String)> = named.collect();
+        let models: Vec<(SpecArg, String)> = named.filter(|(arg, _)| arg.model_name().is_ok()).collect();
         assert!(models.len() > 30, "{}", models.len());
         for (arg, name) in models {
             let free = Catalog::default();

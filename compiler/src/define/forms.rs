@@ -50,6 +50,13 @@ pub(crate) const FORMS: &[FormRow] = &[
         example: "model settled {\n    embed { width: 8 }\n    loop {\n        steps: 4\n        before = state\n        feedforward { \
                   hidden: 16 }\n        until mean(mean((state - before)^2)) { over: width } < 0.01\n    }\n    readout mean\n}\n",
     },
+    FormRow {
+        word: "loss",
+        doc: "`loss 0.1 * average(x)` adds a mean over the answers of the batch to what the model pays; in a loop every step adds its own. A \
+              model that pays `answer(..)` pays no other cross entropy.",
+        example: "model both {\n    embed { width: 8 }\n    loss 0.5 * average(answer(state))\n    attend self { heads: 2 }\n    loss \
+                  average(answer(state))\n    readout mean\n}\n",
+    },
 ];
 
 #[cfg(test)]

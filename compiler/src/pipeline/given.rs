@@ -174,8 +174,11 @@ impl<'g> Judge<'g> {
             found.push(of_graph(message));
         }
         let tokens = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
+        // The losses of the model itself read the labels, and nothing else does.
+        let answered = self.graph.output("answered").is_some();
         for (id, node) in self.nodes() {
             match node.op {
+                Op::Input if answered && ["labels", "weights"].contains(&node.get(attribute::NAME)) => {}
                 Op::Input if node.get(attribute::NAME) != "tokens" || *self.graph.ty(node.results[0]) != tokens => {
                     let message = format!("the only input of a model is `tokens`, {tokens}: this is no forward graph");
                     found.push(self.problem(id, message));
@@ -203,6 +206,14 @@ impl<'g> Judge<'g> {
                 _ => {}
             }
         }
+        let unpaid = super::unlabelled(self.graph.clone());
+        let reads = |(_, node): &(NodeId, &Node)| node.op == Op::Input && node.get(attribute::NAME) != "tokens";
+        let inputs = unpaid.walk(MAIN).into_iter().map(|id| (id, unpaid.node(id)));
+        if inputs.filter(reads).any(|(_, node)| node.results.iter().any(|value| !unpaid.is_unused(*value))) {
+            found.push(of_graph(
+                "the labels reach more than the loss `answered`: no answer may depend on them".to_owned(),
+            ));
+        }
         found.extend(self.results());
         end(found)
     }
@@ -220,7 +231,9 @@ impl<'g> Judge<'g> {
     /// The results, of which the answers must be there.
     fn results(&self) -> Vec<Problem> {
         let per_row = Type::real([Dim::sym(BATCH)]);
-        let known = [("penalty", Type::real([])), ("halting_cost", per_row.clone()), ("depth", per_row)];
+        let number = || Type::real([]);
+        let known =
+            [("answered", number()), ("penalty", number()), ("halting_cost", per_row.clone()), ("depth", per_row)];
         let mut found = vec![];
         let Some(end) = self.graph.terminator(MAIN) else { return found };
         let names = self.graph.node(end).get(attribute::NAMES).split(',').map(str::trim);
@@ -238,8 +251,9 @@ impl<'g> Judge<'g> {
                 }
                 Some(_) => {}
                 None => {
-                    let message =
-                        format!("there is no result `{name}`: a model gives logits, penalty, halting_cost, depth");
+                    let message = format!(
+                        "there is no result `{name}`: a model gives logits, answered, penalty, halting_cost, depth"
+                    );
                     found.push(self.problem(end, message));
                 }
             }
