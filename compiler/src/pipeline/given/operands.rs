@@ -19,9 +19,13 @@ fn is_of_kind(op: Op, n: usize, ty: &Type) -> bool {
     match (op, n) {
         // It gives its axes alone.
         (Op::Full | Op::True | Op::LongerThanOne, 0) | (Op::BroadcastBatch | Op::BroadcastRows, 1) => true,
+        (Op::DepthOf | Op::Normal | Op::Uniform, 0) | (Op::StepNumber, 1) => true,
         // A counter of steps, or the first of what follows it.
         (Op::Attention, 3) => [Some(Elem::Index), Some(Elem::Real)].contains(&ty.elem()),
-        (Op::Embed, 0) | (Op::SlotGet | Op::HaltTest, 1) | (Op::SlotSet, 2) => ty.elem() == Some(Elem::Index),
+        (Op::Embed | Op::StepNumber, 0) | (Op::SlotGet | Op::HaltTest | Op::StepSlice, 1) | (Op::SlotSet, 2) => {
+            ty.elem() == Some(Elem::Index)
+        }
+        (Op::CrossEntropyEach | Op::BinaryCrossEntropyEach | Op::Right, 1) => ty.elem() == Some(Elem::Index),
         (Op::Select | Op::Any, 0) | (Op::MaskUnit, 1) | (Op::And, _) => ty.elem() == Some(Elem::Bool),
         _ => ty.is_real(),
     }
@@ -47,7 +51,10 @@ fn sizes_fit(op: Op, types: &[&Type]) -> bool {
         (Op::BroadcastRows, [_, like]) => like.is_batched(),
         (Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine | Op::Rotate, [x, ..]) => has_channels(x),
         (Op::Attention | Op::OffsetAttention, [q, k, v, ..]) => {
-            let rows = [q, k, v].iter().all(|x| x.is_batched() && x.dims().len() == 3);
+            // Keys and values may have a slot for every step.
+            let slots = usize::from(op == Op::Attention && k.dims().len() == 4);
+            let rows = [(q, 3), (k, 3 + slots), (v, 3 + slots)];
+            let rows = rows.iter().all(|(x, rank)| x.is_batched() && x.dims().len() == *rank);
             rows && k.dims()[..2] == v.dims()[..2]
         }
         (Op::Pair, [x]) => x.is_batched(),
