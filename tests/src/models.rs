@@ -367,7 +367,18 @@ impl Model {
 
     /// True when the model says its loss itself.
     pub fn pays(&self) -> bool {
-        self.spec.root.any(&|block| block.feature.text().is_some_and(|text| text.contains("loss ")))
+        self.says(&["loss"])
+    }
+
+    /// True when rows or positions leave a loop by a condition of their own.
+    pub fn leaves(&self) -> bool {
+        self.says(&["go", "until"])
+    }
+
+    /// True when one of its equations begins with one of the words.
+    fn says(&self, words: &[&str]) -> bool {
+        let begins = |line: &str| line.split_whitespace().next().is_some_and(|word| words.contains(&word));
+        self.spec.root.any(&|block| block.feature.text().is_some_and(|text| text.lines().any(begins)))
     }
 
     /// True when rows or positions of the model halt.

@@ -119,13 +119,18 @@ fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: 
 
 /// Recurrences that run to their bound.
 const RESTLESS: (f64, f64) = (-30.0, 1.0);
+/// Whether weights can keep its recurrences running: a loop is left by a condition, whatever its biases are.
+fn runs_on(model: &Model) -> bool {
+    !model.leaves()
+}
+
 /// Rows that halt after different depths, some of them at the bound.
 const SPREAD: (f64, f64) = (1.0, 8.0);
 
 #[test]
 fn costs_are_what_the_executor_does() {
     let mut faults = vec![];
-    for model in models::all(Objective::Classify, SIZES) {
+    for model in models::all(Objective::Classify, SIZES).into_iter().filter(runs_on) {
         check(&model, Objective::Classify, RESTLESS, true, &mut faults);
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
@@ -149,7 +154,7 @@ fn costs_follow_the_mean_depth() {
 #[test]
 fn costs_of_causal_models_count_what_a_token_may_see() {
     let mut faults = vec![];
-    for model in models::all(Objective::Each, SIZES) {
+    for model in models::all(Objective::Each, SIZES).into_iter().filter(runs_on) {
         check(&model, Objective::Each, RESTLESS, false, &mut faults);
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));

@@ -196,9 +196,13 @@ fn libraries_stay_behind_their_doors() {
     none(&faults);
 }
 
-/// The targets of the relative links of a page, without their fragments.
+/// The targets of the relative links of a page, without their fragments. What stands between backticks is code; the text of a link
+/// may hold some.
 fn links(text: &str) -> Vec<&str> {
-    let targets = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let is_text = |before: &str| before.lines().next_back().is_none_or(|line| line.matches('`').count() % 2 == 0);
+    let cuts =
+        text.match_indices("](").filter(|(at, _)| is_text(&text[..*at])).map(|(at, cut)| &text[at + cut.len()..]);
+    let targets = cuts.filter_map(|rest| rest.split(')').next());
     let paths = targets.map(|target| target.split('#').next().unwrap_or(target));
     paths.filter(|path| !path.is_empty() && !path.contains("://") && !path.contains(' ')).collect()
 }

@@ -270,7 +270,7 @@ impl Builder<'_, '_> {
             _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", typed.ty.describe())),
             other if other.holds_given() => self.wrong(field, expr.span, "`given` stands alone"),
             other if other.holds_draw() && !most(&other).is_finite() => {
-                let message = format!("a drawn number of steps has no bound here");
+                let message = "a drawn number of steps has no bound here";
                 let help =
                     format!("write `{}: min(.., 64)`: memory and time are planned for the most steps", field.name);
                 self.problems.fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).help(help))

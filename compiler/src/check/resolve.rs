@@ -212,17 +212,24 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 ast::Element::Field(ast::Field { name, value: ast::Value::Expr(value), .. }) => Some((name, value)),
                 _ => None,
             };
-            let known = field.and_then(|(name, value)| match name.text.as_str() {
-                "per" => value.as_name().and_then(|word| Per::named(&word.text)).map(|word| per = word),
-                "evaluation" => match self.resolve(value, scope)?.expr {
-                    Expr::Int(v) if v >= 0 => Some(expected = Some(Number::Int(v))),
-                    Expr::Float(v) if v >= 0.0 && !distribution.is_whole() => Some(expected = Some(Number::Float(v))),
-                    _ => None,
-                },
-                _ => None,
-            });
-            if known.is_none() {
-                let message = format!("a draw has the settings `per: row`, `per: batch` and `evaluation: n`");
+            let known = match field.map(|(name, value)| (name.text.as_str(), value)) {
+                Some(("per", value)) => {
+                    let word = value.as_name().and_then(|word| Per::named(&word.text));
+                    per = word.unwrap_or(per);
+                    word.is_some()
+                }
+                Some(("evaluation", value)) => {
+                    expected = match self.resolve(value, scope)?.expr {
+                        Expr::Int(v) if v >= 0 => Some(Number::Int(v)),
+                        Expr::Float(v) if v >= 0.0 && !distribution.is_whole() => Some(Number::Float(v)),
+                        _ => None,
+                    };
+                    expected.is_some()
+                }
+                _ => false,
+            };
+            if !known {
+                let message = "a draw has the settings `per: row`, `per: batch` and `evaluation: n`";
                 let help = "`per` says who shares the number, `evaluation` what stands for it where nothing is drawn";
                 return self.problems.fail(Diagnostic::new(Kind::WrongType, element.span(), message).help(help));
             }

@@ -115,7 +115,7 @@ fn logits(l: &mut Lower<'_>, x: Value, states: bool) -> Result<Value, InvalidNod
 
 /// The input of the labels.
 fn labels(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
-    let index = |axes: &[&str]| Type::Tensor(Elem::Index, axes.iter().map(|axis| Dim::sym(*axis)).collect());
+    let index = |axes: &[&str]| Type::Tensor(Elem::Index, axes.iter().map(|axis| Dim::sym(axis)).collect());
     let ty = match l.binding().objective {
         _ if l.each => index(&[BATCH, LENGTH]),
         Objective::Several => Type::Tensor(Elem::Index, l.graph().ty(logits).dims().to_vec()),

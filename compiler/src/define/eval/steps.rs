@@ -418,7 +418,8 @@ pub(crate) fn check_loop(site: &Site<'_>, problems: &mut Problems) {
     let children = site.parent().map_or(&[][..], |parent| &parent.children);
     let behind = children.iter().skip_while(|child| child.span != block.span).skip(1);
     let read = |names: &BTreeSet<&str>| behind.clone().any(|child| reads(child, names));
-    if changed.iter().any(|name| leaves(name)) || pays(block) || read(&own) {
+    let empty = site.layers().next().is_none();
+    if empty || changed.iter().any(leaves) || pays(block) || read(&own) {
         return;
     }
     let help = match own.first() {
