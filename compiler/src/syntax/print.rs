@@ -100,16 +100,15 @@ impl<'a> Printer<'a> {
     /// An empty line if the source has one between the last printed place and `next`.
     fn empty_line(&mut self, next: u32) {
         let between = &self.text[self.last as usize..next as usize];
-        let opens = self.out.is_empty() || self.out.ends_with("{\n");
-        if between.matches('\n').count() > 1 && !opens && !self.just_opened() {
+        if between.matches('\n').count() > 1 && !self.out.is_empty() && !self.just_opened() {
             self.out.push('\n');
         }
     }
 
-    /// Whether the last line ends with an open brace and a comment.
+    /// Whether the last line opens a brace; one in a comment does not.
     fn just_opened(&self) -> bool {
         let line = self.out.trim_end_matches('\n').rsplit('\n').next().unwrap_or("");
-        line.split_once("//").is_some_and(|(code, _)| code.trim_end().ends_with('{'))
+        line.split("//").next().is_some_and(|code| code.trim_end().ends_with('{'))
     }
 
     /// Ends the line of an element that ends at `end`, taking along a comment on the same line of the source.
