@@ -84,7 +84,7 @@ impl<'a> Printer<'a> {
             self.pad();
             self.out.push_str(&comment.text);
             self.out.push('\n');
-            self.last = comment.span.end;
+            self.last = self.last.max(comment.span.end);
         }
     }
 
@@ -99,7 +99,8 @@ impl<'a> Printer<'a> {
 
     /// An empty line if the source has one between the last printed place and `next`.
     fn empty_line(&mut self, next: u32) {
-        let between = &self.text[self.last as usize..next as usize];
+        // A comment inside an expression comes behind it.
+        let between = self.text.get(self.last as usize..next as usize).unwrap_or("");
         if between.matches('\n').count() > 1 && !self.out.is_empty() && !self.just_opened() {
             self.out.push('\n');
         }
