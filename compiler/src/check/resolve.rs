@@ -251,6 +251,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
             _ => None,
         };
         let numbers: Vec<f64> = operands.iter().filter_map(real).collect();
+        if numbers.len() == operands.len() {
+            let known = [numbers[0], numbers.get(1).copied().unwrap_or_default()];
+            if !distribution.allows(known) {
+                let message = format!("`{}` takes {}", name.text, distribution.parameters());
+                let given = numbers.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
+                let diagnostic = Diagnostic::new(Kind::OutOfRange, name.span, message);
+                return self.problems.fail(diagnostic.label(format!("here it has {given}")));
+            }
+        }
         let expected = match (expected, &numbers[..]) {
             (Some(expected), _) => expected,
             (None, [p]) if distribution == Distribution::Geometric && *p > 0.0 => Number::Int((1.0 / p).round() as i64),

@@ -151,7 +151,7 @@ impl Names {
         let (block, later) = (Some(Arc::new(run.clone())), std::mem::take(&mut self.later));
         let frame = Frame { block, names, later, ..Frame::default() };
         let (taken, reserved) = (std::mem::take(&mut self.taken), self.reserved.clone());
-        let mut eval = Eval { l, outer: run.span, taken, reserved, level: 0, frame };
+        let mut eval = Eval { l, outer: run.span, taken, reserved, level: 0, index: None, frame };
         let result = work(&mut eval);
         (self.items, self.taken, self.later) = (eval.frame.names, eval.taken, eval.frame.later);
         result
@@ -215,6 +215,8 @@ pub(crate) struct Eval<'e, 'l> {
     reserved: BTreeSet<String>,
     /// How many expressions stand around the one that is worked out.
     level: usize,
+    /// The index of the call that is worked out next.
+    index: Option<(Value, usize)>,
     frame: Frame,
 }
 
@@ -234,7 +236,15 @@ pub(crate) struct Call<'c> {
 impl<'e, 'l> Eval<'e, 'l> {
     /// An application for a statement at this place.
     fn new(l: &'e mut Lower<'l>, outer: Span) -> Self {
-        Self { l, outer, taken: Taken::new(), reserved: BTreeSet::new(), level: 0, frame: Frame::default() }
+        Self {
+            l,
+            outer,
+            taken: Taken::new(),
+            reserved: BTreeSet::new(),
+            level: 0,
+            index: None,
+            frame: Frame::default(),
+        }
     }
 
     /// Reports a problem that leaves no value. One of the library belongs to the statement that uses it.

@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Kind};
 use crate::expr::BinaryOp;
 use crate::feature::Feature;
 use crate::ir::attribute::{self, Attrs, Probabilities, Reduction};
-use crate::ir::graph::{InvalidNode, MAIN, Value};
+use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, Type};
@@ -77,15 +77,21 @@ fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> 
         let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
     }
+    e.whole_rows(&c.block.slot, c.span)?;
     let x = arg(e, c, 0)?;
     let each = e.l.each;
+    let reads = e.l.ending.as_ref().is_none_or(|(readout, _)| readout.variant != "root");
     let (states, vector) = match x.axes[..] {
-        [Axis::Positions, Axis::Channels(_)] => (true, false),
+        [Axis::Positions, Axis::Channels(_)] => (reads, false),
         [Axis::Channels(_)] => (false, !each),
         _ => (false, false),
     };
     if !(states || vector) || !x.rows {
-        let wanted = if each { "states" } else { "states, or one vector of every row" };
+        let wanted = match (each, reads) {
+            (true, _) => "states",
+            (false, true) => "states, or one vector of every row",
+            (false, false) => "one vector of every row, as `readout root` does",
+        };
         let message = format!("`{}` takes {wanted}, and this is {}", c.block.slot, x.describe());
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
@@ -226,17 +232,25 @@ impl Eval<'_, '_> {
             }
         };
         let loss = Loss { value: paid.value, labels: paid.labels };
-        let outside = self.l.region() == MAIN;
+        if self.l.trying && self.l.steps.is_none() {
+            return Some(());
+        }
+        self.whole_rows("loss", value.span)?;
         match &mut self.l.steps {
             Some(steps) => steps.losses.push(loss),
-            None if self.l.trying => {}
-            None if outside => self.l.losses.push(loss),
-            None => {
-                let message = "`loss` can't stand inside a loop over parts of the row";
-                return self.fail(Kind::MisplacedStatement, value.span, message, "");
-            }
+            None => self.l.losses.push(loss),
         }
         Some(())
+    }
+
+    /// Reports a word of losses where only a part of the row is seen.
+    fn whole_rows(&mut self, word: &str, span: Span) -> Option<()> {
+        if self.l.sees_whole_rows() || self.l.trying {
+            return Some(());
+        }
+        let message = format!("`{word}` can't stand inside a loop over parts of the row");
+        let help = "losses and answers are of whole rows: they stand in the model, or in a `loop` over its states";
+        self.report(Diagnostic::new(Kind::MisplacedStatement, span, message).help(help))
     }
 
     /// Arithmetic with averages: they may be weighted by constants, and averages of one kind added.

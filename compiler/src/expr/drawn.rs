@@ -2,6 +2,9 @@
 
 use super::{Env, EvalError, Expr, Value};
 
+/// No number of steps comes near it.
+const MOST: f64 = 1e9;
+
 /// What a number is drawn from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Distribution {
@@ -67,6 +70,26 @@ impl Distribution {
         match self {
             Self::Poisson | Self::Geometric => 1,
             Self::Lognormal | Self::Uniform => 2,
+        }
+    }
+
+    /// Whether it has these parameters; a distribution of one has it first.
+    pub fn allows(self, [a, b]: [f64; 2]) -> bool {
+        match self {
+            Self::Poisson => (0.0..MOST).contains(&a),
+            Self::Lognormal => a > 0.0 && b >= 0.0 && a.max(b) < MOST,
+            Self::Uniform => a.ceil() <= b.floor() && b - a < MOST,
+            Self::Geometric => a > 0.0 && a <= 1.0,
+        }
+    }
+
+    /// What its parameters are, in words.
+    pub fn parameters(self) -> &'static str {
+        match self {
+            Self::Poisson => "a mean that is not negative",
+            Self::Lognormal => "a positive mean, and a deviation that is not negative",
+            Self::Uniform => "two numbers with a whole one between them",
+            Self::Geometric => "a probability above 0, at most 1",
         }
     }
 

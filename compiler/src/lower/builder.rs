@@ -142,6 +142,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) each: bool,
     /// The step and the number of steps for each of which weights are made.
     pub(crate) by_step: Option<(Value, usize)>,
+    /// How many weights were taken for a step.
+    pub(crate) taken_by_step: usize,
     /// What equations and definitions add to the recurrence whose body is being lowered.
     pub(crate) steps: Option<Steps>,
     /// Whether all that is done now is taken back.
@@ -181,6 +183,7 @@ impl<'a> Lower<'a> {
             ending: None,
             each: false,
             by_step: None,
+            taken_by_step: 0,
             steps: None,
             trying: false,
             by_equations: false,
@@ -281,6 +284,11 @@ impl<'a> Lower<'a> {
         Ok((out?, inner))
     }
 
+    /// Whether the states here are those of whole rows: in the model itself, and in the steps of loops over them.
+    pub(crate) fn sees_whole_rows(&self) -> bool {
+        self.region == MAIN || self.steps.as_ref().is_some_and(|steps| steps.whole)
+    }
+
     /// Emits a node and gives its results.
     pub(crate) fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Result<Vec<Value>, InvalidNode> {
         let label = self.path.join(".");
@@ -335,7 +343,15 @@ impl<'a> Lower<'a> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         dims.splice(0..0, self.by_step.map(|(_, steps)| Dim::Fixed(steps)));
         let value = match self.params.get(&full) {
-            Some(known) => *known,
+            Some(known) => {
+                let (shared, own) = (self.graph.ty(*known), Type::real(dims));
+                if *shared != own {
+                    return Err(InvalidNode(format!(
+                        "the shared weight `{full}` is {shared}, and here it would be {own}"
+                    )));
+                }
+                *known
+            }
             None => {
                 let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
                 self.params.insert(full, value);
@@ -343,7 +359,10 @@ impl<'a> Lower<'a> {
             }
         };
         match self.by_step {
-            Some((step, _)) => self.one(Op::StepSlice, &[value, step], Attrs::new()),
+            Some((step, _)) => {
+                self.taken_by_step += 1;
+                self.one(Op::StepSlice, &[value, step], Attrs::new())
+            }
             None => Ok(value),
         }
     }

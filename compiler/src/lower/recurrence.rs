@@ -3,7 +3,7 @@
 use super::builder::{Halted, Loss, Lower};
 use crate::define::Step;
 use crate::ir::attribute::{self, Attrs};
-use crate::ir::graph::{InvalidNode, MAIN, NewNode, RegionId, Value};
+use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::{Elem, Type};
@@ -103,6 +103,8 @@ pub(crate) struct Steps {
     pub(crate) go: Vec<Value>,
     /// Conditions of `until`: 1 where the step is the unit's last one, else 0.
     pub(crate) until: Vec<Value>,
+    /// Whether a step sees whole rows, and no parts of them.
+    pub(crate) whole: bool,
     /// What a step adds to the loss.
     pub(crate) losses: Vec<Loss>,
     /// Whether values of earlier steps are read: those of a position that has left would be missing.
@@ -128,6 +130,7 @@ impl Steps {
         Self {
             region: carried.region,
             around: l.region(),
+            whole: l.sees_whole_rows(),
             like,
             step,
             handed: vec![],
@@ -363,16 +366,12 @@ impl Steps {
 }
 
 /// Adds the sums of losses over the steps of a loop, now among its results, to what stands around it.
-pub(crate) fn pay(l: &mut Lower<'_>, losses: &[(usize, bool)], out: &[Value]) -> Result<(), InvalidNode> {
+pub(crate) fn pay(l: &mut Lower<'_>, losses: &[(usize, bool)], out: &[Value]) {
     let paid = losses.iter().map(|(at, labels)| Loss { value: out[*at], labels: *labels });
-    let outside = l.region() == MAIN;
     match &mut l.steps {
         Some(steps) => steps.losses.extend(paid),
-        None if outside => l.losses.extend(paid),
-        None if losses.is_empty() => {}
-        None => return Err(InvalidNode("a loss can't stand inside a loop over parts of the row".to_owned())),
+        None => l.losses.extend(paid),
     }
-    Ok(())
 }
 
 /// A value of the step behind those of the steps before, each in a slot of its own.

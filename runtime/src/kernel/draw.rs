@@ -119,36 +119,29 @@ impl Chance for RowChance {
             Per::Batch => of_batch,
             Per::Row => of_batch.at(self.row),
         };
-        let number = match draw.distribution {
+        if !draw.distribution.allows([a, b]) {
+            return Err(EvalError::BadParameters);
+        }
+        Ok(match draw.distribution {
             expr::Distribution::Poisson => poisson(key, a),
-            expr::Distribution::Lognormal if a > 0.0 && b >= 0.0 => {
+            expr::Distribution::Lognormal => {
                 let normal = Distribution::Normal { deviation: b, cut: f64::INFINITY }.form().number(key, 0);
-                Some(libm::exp(libm::log(a) - 0.5 * b * b + normal))
+                libm::exp(libm::log(a) - 0.5 * b * b + normal)
             }
-            expr::Distribution::Uniform if a <= b && b - a < MOST => {
-                Some(a.ceil() + key.below(0, (b.floor() - a.ceil()) as u64 + 1) as f64).filter(|number| *number <= b)
-            }
-            expr::Distribution::Geometric if a > 0.0 && a <= 1.0 => {
+            expr::Distribution::Uniform => a.ceil() + key.below(0, (b.floor() - a.ceil()) as u64 + 1) as f64,
+            expr::Distribution::Geometric => {
                 // The first trial that succeeds is the n-th with probability p (1 - p)^(n - 1).
                 let tail = libm::log1p(-key.uniform(0)) / libm::log1p(-a);
-                Some(1.0 + tail.floor())
+                1.0 + tail.floor()
             }
-            _ => None,
-        };
-        number.ok_or(EvalError::BadParameters)
+        })
     }
 }
 
-/// No number of steps comes near it.
-const MOST: f64 = 1e9;
-
 /// A number of the Poisson distribution: the sum of those of small means, each by inversion.
-fn poisson(key: Key, mean: f64) -> Option<f64> {
+fn poisson(key: Key, mean: f64) -> f64 {
     /// The probability of 0 at this mean is far from the smallest number.
     const SMALL: f64 = 64.0;
-    if !(0.0..MOST).contains(&mean) {
-        return None;
-    }
     let pieces = (mean / SMALL).ceil().max(1.0);
     let piece = mean / pieces;
     let one = |n: u64| {
@@ -161,7 +154,7 @@ fn poisson(key: Key, mean: f64) -> Option<f64> {
         }
         count
     };
-    Some((0..pieces as u64).map(one).sum())
+    (0..pieces as u64).map(one).sum()
 }
 
 /// Evaluates a polynomial, highest coefficient first.

@@ -24,6 +24,7 @@ impl Eval<'_, '_> {
         name: Option<&str>,
         span: Span,
     ) -> Option<Item> {
+        let index = self.index.take();
         let local = self.frame.names.get(&word.text).cloned().or_else(|| self.setting(&word.text));
         if let Some(Item::Function(function)) = local {
             if let Some(body) = body {
@@ -36,7 +37,7 @@ impl Eval<'_, '_> {
             }
             let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
             let args = self.args(args)?;
-            return self.applied(&function, args, &places, name, span);
+            return self.by_step(index, |this| this.applied(&function, args, &places, name, span));
         }
         let places: Vec<Span> = args.iter().map(|arg| arg.span).collect();
         if word.text == "when" {
@@ -97,7 +98,8 @@ impl Eval<'_, '_> {
         let block = self.settings(&feature, body, span);
         let args = self.args(args);
         let (block, args) = (block?, args?);
-        self.applied(&Function::Block(Arc::new(block)), args, &places, name, span)
+        let function = Function::Block(Arc::new(block));
+        self.by_step(index, |this| this.applied(&function, args, &places, name, span))
     }
 
     fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
@@ -213,7 +215,7 @@ impl Eval<'_, '_> {
         });
         if is_step {
             let step = self.index(&sizes[0])?;
-            return self.by_step(step, |this| this.learn(table, &sizes[1..], body, name, span));
+            return self.by_step(Some(step), |this| this.learn(table, &sizes[1..], body, name, span));
         }
         let feature = words::learn().clone();
         let block = self.settings(&feature, body, span)?;

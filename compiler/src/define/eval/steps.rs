@@ -262,15 +262,23 @@ impl Eval<'_, '_> {
         Some(Item::Array(Array { value, axes: vec![], rows: true, truth: true, labels: false }))
     }
 
-    /// `word[step](..)`: with weights of its own for every step.
+    /// `word[step](..)`: with weights of its own for every step. The values that it is applied to are as without an index.
     pub(super) fn indexed(&mut self, index: &Expr, call: &Expr, name: Option<&str>) -> Option<Item> {
-        let step = self.index(index)?;
-        self.by_step(step, |this| this.expr(call, name))
+        self.index = Some(self.index(index)?);
+        let before = self.l.taken_by_step;
+        let item = self.expr(call, name);
+        if item.is_some() && self.l.taken_by_step == before {
+            let message = "what has no weights is the same at every step";
+            let diagnostic = Diagnostic::new(Kind::WrongType, index.span, message);
+            return self.report(diagnostic.help("an index gives every step weights of its own: leave it out here"));
+        }
+        item
     }
 
-    /// What is made with weights of their own for every step.
-    pub(super) fn by_step<R>(&mut self, step: (Value, usize), work: impl FnOnce(&mut Self) -> R) -> R {
-        let outer = self.l.by_step.replace(step);
+    /// What is made with weights of their own for every step, where one is given.
+    pub(super) fn by_step<R>(&mut self, step: Option<(Value, usize)>, work: impl FnOnce(&mut Self) -> R) -> R {
+        let outer = self.l.by_step;
+        self.l.by_step = step.or(outer);
         let result = work(self);
         self.l.by_step = outer;
         result

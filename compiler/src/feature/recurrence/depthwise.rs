@@ -142,12 +142,14 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     };
     let ended = own.finish(l, &mut carried, &mut taken.yields, taken.live)?;
     let go = match (taken.go, ended.go) {
+        // The positions that the rule lets go on are among those that both do.
+        (Some(_), Some(both)) if taken.live.is_some() => Some(both),
         (Some(a), Some(b)) => Some(l.inside(carried.region, |l| l.one(Op::And, &[a, b], Attrs::new()))?.0),
         (a, b) => a.or(b),
     };
     taken.yields.extend(go);
     let out = carried.close(l, bound, step, &taken.yields)?;
-    pay(l, &ended.losses, &out)?;
+    pay(l, &ended.losses, &out);
     for (at, weight) in sums {
         l.halted.push(Halted { ponder_cost: out[at], depth: out[at + 1], weight });
     }
