@@ -8,6 +8,7 @@
 //! - `//: name theirs = ours`: neighbouring parts of a name may be called so. Every rule is an alternative to the parts as they are,
 //!   and the parameters that have one of the names so made hold the weight. Where several do, its gradient is the sum of theirs.
 //! - `//: zero ours`: a parameter that does not exist there. It is 0, and its gradient is not compared.
+//! - `//: columns theirs = a b`: a matrix whose name ends so stands here as one vector for each of its columns.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
@@ -18,7 +19,7 @@ use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
-use rtc_tests::peer::{Filled, fill};
+use rtc_tests::peer::{Filled, Tensor, fill};
 
 type Outcome = datatest_stable::Result<()>;
 
@@ -40,6 +41,36 @@ const RULES: &[(&str, &str)] = &[
     ("head", "head.output"),
 ];
 
+/// The lines at the top of a case: what each says, by its first word.
+fn lines(case: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = case.lines().filter_map(|line| line.strip_prefix("//: "));
+    lines.map(|line| line.split_once(' ').unwrap_or((line, "")))
+}
+
+/// Puts the columns of matrices in their places, as `theirs = a b` says.
+fn cut(fixture: &mut Fixture, rule: &str) -> Result<(), String> {
+    let (theirs, ours) = rule.split_once(" = ").ok_or_else(|| format!("`{rule}` names no columns"))?;
+    let ours: Vec<&str> = ours.split(' ').collect();
+    let names: Vec<String> = fixture.weights.keys().filter(|name| name.ends_with(theirs)).cloned().collect();
+    if names.is_empty() {
+        return Err(format!("no weight is called `{theirs}`"));
+    }
+    for name in names {
+        for tensors in [&mut fixture.weights, &mut fixture.gradients] {
+            let Some(matrix) = tensors.remove(&name) else { continue };
+            let [rows, columns] = matrix.shape[..] else { return Err(format!("`{name}` is no matrix")) };
+            if columns != ours.len() {
+                return Err(format!("`{name}` has {columns} columns"));
+            }
+            for (n, column) in ours.iter().enumerate() {
+                let data = matrix.data.iter().skip(n).step_by(columns).copied().collect();
+                tensors.insert(name.replace(theirs, column), Tensor { shape: vec![rows], data });
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What a case says about names.
 struct Names<'a> {
     /// Its own rules, and those of all cases.
@@ -51,11 +82,12 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(case: &'a str, fixture: &Fixture) -> Result<Self, String> {
         let (mut rules, mut zeros) = (vec![], vec![]);
-        for line in case.lines().filter_map(|line| line.strip_prefix("//: ")) {
-            let unknown = || format!("unknown line `//: {line}`");
-            match line.split_once(' ').ok_or_else(unknown)? {
-                ("name", rule) => rules.push(rule.split_once(" = ").ok_or_else(unknown)?),
-                ("zero", parameter) => zeros.push(parameter),
+        for (word, rest) in lines(case) {
+            let unknown = || format!("unknown line `//: {word} {rest}`");
+            match word {
+                "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
+                "zero" => zeros.push(rest),
+                "columns" => {}
                 _ => return Err(unknown()),
             }
         }
@@ -114,7 +146,10 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance) -> Outcom
         eprintln!("skipped: no fixtures in {}", all.display());
         return Ok(());
     }
-    let fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
+    let mut fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
+    for (_, rule) in lines(text).filter(|(word, _)| *word == "columns") {
+        cut(&mut fixture, rule)?;
+    }
     let names = Names::of(text, &fixture)?;
     let mut model = model::<T>(text, &fixture, &names)?;
     let outputs = model.forward_backward(&fixture.batch())?;
