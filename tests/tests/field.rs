@@ -9,12 +9,16 @@
 //!   and the parameters that have one of the names so made hold the weight. Where several do, its gradient is the sum of theirs.
 //! - `//: zero ours`: a parameter that does not exist there. It is 0, and its gradient is not compared.
 //! - `//: columns theirs = a b`: a matrix whose name ends so stands here as one vector for each of its columns.
+//! - `//: unused theirs`: a weight that the case does without.
+//! - `//: given ours = theirs`: a value that comes with the examples, and what it is called among theirs.
+//! - `//: depths a + b`: the rows take as many steps as these numbers of theirs make together.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
 
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
+use rtc_runtime::batch::Given;
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
@@ -71,6 +75,16 @@ fn cut(fixture: &mut Fixture, rule: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// The values of a fixture that a model takes from the examples.
+fn given(text: &str, fixture: &Fixture) -> Result<Vec<Given>, String> {
+    let mut out = vec![];
+    for (_, rule) in lines(text).filter(|(word, _)| *word == "given") {
+        let (ours, theirs) = rule.split_once(" = ").ok_or_else(|| format!("`{rule}` gives nothing"))?;
+        out.push(Given { name: ours.into(), numbers: fixture.of_rows(theirs) });
+    }
+    Ok(out)
+}
+
 /// What a case says about names.
 struct Names<'a> {
     /// Its own rules, and those of all cases.
@@ -87,7 +101,7 @@ impl<'a> Names<'a> {
             match word {
                 "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
                 "zero" => zeros.push(rest),
-                "columns" => {}
+                "columns" | "unused" | "given" | "depths" => {}
                 _ => return Err(unknown()),
             }
         }
@@ -147,12 +161,25 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance) -> Outcom
         return Ok(());
     }
     let mut fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
-    for (_, rule) in lines(text).filter(|(word, _)| *word == "columns") {
-        cut(&mut fixture, rule)?;
+    for (word, rest) in lines(text) {
+        match word {
+            "columns" => cut(&mut fixture, rest)?,
+            "unused" if fixture.weights.remove(rest).is_none() => {
+                return Err(format!("no weight is called `{rest}`").into());
+            }
+            "unused" => drop(fixture.gradients.remove(rest)),
+            _ => {}
+        }
     }
     let names = Names::of(text, &fixture)?;
     let mut model = model::<T>(text, &fixture, &names)?;
-    let outputs = model.forward_backward(&fixture.batch())?;
+    let mut batch = fixture.batch();
+    batch.given = given(text, &fixture)?;
+    for (_, names) in lines(text).filter(|(word, _)| *word == "depths") {
+        let steps = |row: usize| names.split(" + ").map(|name| fixture.io[name].data[row] as u32).sum();
+        batch.depths = Some((0..batch.rows()).map(steps).collect());
+    }
+    let outputs = model.forward_backward(&batch)?;
     let mut comparison = Comparison::default();
     let mut check = |what: &str, ours: &[f64], reference: &[f64]| {
         comparison.check(what, ours, reference, 1e-3, tolerance.outputs);
