@@ -208,6 +208,7 @@ mod few_keys {
             labels: Labels::Class(vec![0]),
             width: LENGTH,
             depths: None,
+            given: vec![],
         };
         let mut executor = mask.executor(gradient);
         bencher.bench_local(|| executor.run(&batch, key).map(drop).expect("the batch fits"));
@@ -482,7 +483,14 @@ mod scan {
 
     fn batch(length: usize) -> Batch {
         let tokens = (0..length as u64).map(|n| Key::new(1).below(n, 18) as u32).collect();
-        Batch { tokens, labels: Labels::Class(vec![1]), width: length, offsets: vec![0, length], depths: None }
+        Batch {
+            tokens,
+            labels: Labels::Class(vec![1]),
+            width: length,
+            offsets: vec![0, length],
+            depths: None,
+            given: vec![],
+        }
     }
 
     fn model() -> (Model<f32>, Executor<f32>) {

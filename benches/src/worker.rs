@@ -276,6 +276,7 @@ fn packed(rows: &Rows, count: usize) -> Batch {
         labels: Labels::Class(rows.labels[..tokens.len()].to_vec()),
         width: tokens.iter().map(Vec::len).max().unwrap_or(0),
         depths: None,
+        given: vec![],
     }
 }
 
@@ -292,6 +293,7 @@ fn first_rows(batch: &Batch, count: usize) -> Batch {
         labels,
         width: batch.width,
         depths: None,
+        given: vec![],
     }
 }
 

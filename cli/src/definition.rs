@@ -2,7 +2,7 @@
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Dim, LENGTH};
+use rtc_compiler::ir::types::{Dim, LENGTH, unprefixed};
 use rtc_compiler::ir::{attribute, document, graph};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{self, given::GivenGraph};
@@ -103,6 +103,17 @@ impl Facts<'_> {
     pub(crate) fn is_framed(&self) -> bool {
         let of_rows = |node: &graph::Node| self.0.ty(node.operands[0]).ragged() == Some(LENGTH);
         self.nodes().any(|node| node.op == Op::Frame && of_rows(node))
+    }
+
+    /// The most positions that stand before the tokens of a row, and before START.
+    pub(crate) fn prefix(&self) -> usize {
+        let before = |axis: &str| {
+            let inner = std::iter::successors(unprefixed(axis), |(_, behind)| unprefixed(behind));
+            inner.map(|(count, _)| count).sum::<usize>()
+        };
+        let axes =
+            self.nodes().filter(|node| node.op == Op::Prefix).filter_map(|node| self.0.ty(node.results[0]).ragged());
+        axes.map(before).max().unwrap_or(0)
     }
 
     /// The width of the vectors of tokens.

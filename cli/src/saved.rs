@@ -221,6 +221,7 @@ impl Trained {
             positions.insert(0, "START".to_owned());
             positions.push("END".to_owned());
         }
+        positions.splice(0..0, std::iter::repeat_n("PREFIX".to_owned(), self.facts().prefix()));
         positions
     }
 

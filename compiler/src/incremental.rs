@@ -174,6 +174,7 @@ impl Rules<'_> {
             Dependence::Recur => self.recur(id),
             Dependence::Chunks => self.chunks(id),
             Dependence::Frame => Err("puts END behind the row".to_owned()),
+            Dependence::Moved => Err("moves the positions of the row".to_owned()),
             Dependence::Rows => Err("reads other rows".to_owned()),
             Dependence::Fold | Dependence::Part => Err("brings all positions of the row together".to_owned()),
             Dependence::Backward => Err("belongs to training".to_owned()),

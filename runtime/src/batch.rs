@@ -1,5 +1,7 @@
 //! A batch of examples, packed without padding.
 
+use std::sync::Arc;
+
 /// Rows of different lengths laid end to end: row r is `tokens[offsets[r]..offsets[r + 1]]`.
 ///
 /// There is no padding to mask: a batch holds real tokens only, so the length of one row cannot touch another.
@@ -15,6 +17,17 @@ pub struct Batch {
     pub width: usize,
     /// Steps of a recurrence whose depth comes with each example, one number per row; `None` where the examples have none.
     pub depths: Option<Vec<u32>>,
+    /// Further values that come with the examples, each of which a model takes by its name.
+    pub given: Vec<Given>,
+}
+
+/// A value that comes with the examples of a batch: what all of them have, row after row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Given {
+    /// What the model calls it.
+    pub name: Arc<str>,
+    /// The numbers; where the model takes numbers of things, whole ones from 0 on.
+    pub numbers: Vec<f64>,
 }
 
 /// The targets of a batch.

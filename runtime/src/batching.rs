@@ -116,7 +116,8 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
     // The second row of a pair goes on for as many steps as its first.
     let seconds = examples.iter().filter(|e| e.second.is_some());
     let depths = examples.iter().chain(seconds).map(|e| e.depth).collect();
-    let mut batch = Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width, depths };
+    let mut batch =
+        Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width, depths, given: vec![] };
     for row in rows {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());

@@ -96,7 +96,24 @@ impl Fixture {
         } else {
             Labels::Class(self.io["labels"].data.iter().map(|v| *v as u32).collect())
         };
-        Batch { offsets, tokens: pick("tokens").iter().map(|v| *v as u32).collect(), labels, width, depths: None }
+        Batch {
+            offsets,
+            tokens: pick("tokens").iter().map(|v| *v as u32).collect(),
+            labels,
+            width,
+            depths: None,
+            given: vec![],
+        }
+    }
+
+    /// Numbers of rows, or of their positions without padding, with all that belongs to each of them.
+    pub fn of_rows(&self, name: &str) -> Vec<f64> {
+        let (all, keep) = (&self.io[name], &self.io["keep"]);
+        if all.shape.len() < 2 || all.shape[..2] != keep.shape {
+            return all.data.clone();
+        }
+        let each = all.shape[2..].iter().product::<usize>();
+        self.kept().iter().flat_map(|n| &all.data[n * each..(n + 1) * each]).copied().collect()
     }
 
     /// The logits that are expected; those of padded tokens have no counterpart.

@@ -120,6 +120,7 @@ pub fn batch(lengths: &[usize], vocab: u64, classes: u64, seed: u64) -> Batch {
         ),
         width: lengths.iter().copied().max().unwrap_or(0),
         depths: None,
+        given: vec![],
         offsets,
     }
 }

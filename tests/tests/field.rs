@@ -8,17 +8,22 @@
 //! - `//: name theirs = ours`: neighbouring parts of a name may be called so. Every rule is an alternative to the parts as they are,
 //!   and the parameters that have one of the names so made hold the weight. Where several do, its gradient is the sum of theirs.
 //! - `//: zero ours`: a parameter that does not exist there. It is 0, and its gradient is not compared.
+//! - `//: columns theirs = a b`: a matrix whose name ends so stands here as one vector for each of its columns.
+//! - `//: unused theirs`: a weight that the case does without.
+//! - `//: given ours = theirs`: a value that comes with the examples, and what it is called among theirs.
+//! - `//: depths a + b`: the rows take as many steps as these numbers of theirs make together.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
 
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
+use rtc_runtime::batch::Given;
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
-use rtc_tests::peer::{Filled, fill};
+use rtc_tests::peer::{Filled, Tensor, fill};
 
 type Outcome = datatest_stable::Result<()>;
 
@@ -40,6 +45,46 @@ const RULES: &[(&str, &str)] = &[
     ("head", "head.output"),
 ];
 
+/// The lines at the top of a case: what each says, by its first word.
+fn lines(case: &str) -> impl Iterator<Item = (&str, &str)> {
+    let lines = case.lines().filter_map(|line| line.strip_prefix("//: "));
+    lines.map(|line| line.split_once(' ').unwrap_or((line, "")))
+}
+
+/// Puts the columns of matrices in their places, as `theirs = a b` says.
+fn cut(fixture: &mut Fixture, rule: &str) -> Result<(), String> {
+    let (theirs, ours) = rule.split_once(" = ").ok_or_else(|| format!("`{rule}` names no columns"))?;
+    let ours: Vec<&str> = ours.split(' ').collect();
+    let names: Vec<String> = fixture.weights.keys().filter(|name| name.ends_with(theirs)).cloned().collect();
+    if names.is_empty() {
+        return Err(format!("no weight is called `{theirs}`"));
+    }
+    for name in names {
+        for tensors in [&mut fixture.weights, &mut fixture.gradients] {
+            let Some(matrix) = tensors.remove(&name) else { continue };
+            let [rows, columns] = matrix.shape[..] else { return Err(format!("`{name}` is no matrix")) };
+            if columns != ours.len() {
+                return Err(format!("`{name}` has {columns} columns"));
+            }
+            for (n, column) in ours.iter().enumerate() {
+                let data = matrix.data.iter().skip(n).step_by(columns).copied().collect();
+                tensors.insert(name.replace(theirs, column), Tensor { shape: vec![rows], data });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The values of a fixture that a model takes from the examples.
+fn given(text: &str, fixture: &Fixture) -> Result<Vec<Given>, String> {
+    let mut out = vec![];
+    for (_, rule) in lines(text).filter(|(word, _)| *word == "given") {
+        let (ours, theirs) = rule.split_once(" = ").ok_or_else(|| format!("`{rule}` gives nothing"))?;
+        out.push(Given { name: ours.into(), numbers: fixture.of_rows(theirs) });
+    }
+    Ok(out)
+}
+
 /// What a case says about names.
 struct Names<'a> {
     /// Its own rules, and those of all cases.
@@ -51,11 +96,12 @@ struct Names<'a> {
 impl<'a> Names<'a> {
     fn of(case: &'a str, fixture: &Fixture) -> Result<Self, String> {
         let (mut rules, mut zeros) = (vec![], vec![]);
-        for line in case.lines().filter_map(|line| line.strip_prefix("//: ")) {
-            let unknown = || format!("unknown line `//: {line}`");
-            match line.split_once(' ').ok_or_else(unknown)? {
-                ("name", rule) => rules.push(rule.split_once(" = ").ok_or_else(unknown)?),
-                ("zero", parameter) => zeros.push(parameter),
+        for (word, rest) in lines(case) {
+            let unknown = || format!("unknown line `//: {word} {rest}`");
+            match word {
+                "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
+                "zero" => zeros.push(rest),
+                "columns" | "unused" | "given" | "depths" => {}
                 _ => return Err(unknown()),
             }
         }
@@ -114,10 +160,26 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance) -> Outcom
         eprintln!("skipped: no fixtures in {}", all.display());
         return Ok(());
     }
-    let fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
+    let mut fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
+    for (word, rest) in lines(text) {
+        match word {
+            "columns" => cut(&mut fixture, rest)?,
+            "unused" if fixture.weights.remove(rest).is_none() => {
+                return Err(format!("no weight is called `{rest}`").into());
+            }
+            "unused" => drop(fixture.gradients.remove(rest)),
+            _ => {}
+        }
+    }
     let names = Names::of(text, &fixture)?;
     let mut model = model::<T>(text, &fixture, &names)?;
-    let outputs = model.forward_backward(&fixture.batch())?;
+    let mut batch = fixture.batch();
+    batch.given = given(text, &fixture)?;
+    for (_, names) in lines(text).filter(|(word, _)| *word == "depths") {
+        let steps = |row: usize| names.split(" + ").map(|name| fixture.io[name].data[row] as u32).sum();
+        batch.depths = Some((0..batch.rows()).map(steps).collect());
+    }
+    let outputs = model.forward_backward(&batch)?;
     let mut comparison = Comparison::default();
     let mut check = |what: &str, ours: &[f64], reference: &[f64]| {
         comparison.check(what, ours, reference, 1e-3, tolerance.outputs);

@@ -93,11 +93,23 @@ impl Analysis<'_> {
         self.raise_results(id, reach.max(Reach::Own), from, &Why::Flows);
     }
 
+    /// Tokens keep their order, and each knows its own place: the positions before them are part of no row.
+    pub(super) fn moved(&mut self, id: NodeId) {
+        let (reach, from) = self.farthest(&self.graph.node(id).operands);
+        self.raise_results(id, reach, from, &Why::Flows);
+    }
+
+    /// What is given with an example belongs to its positions as its tokens do, or says nothing of any token.
     pub(super) fn input(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         match node.get(attribute::NAME) {
-            "tokens" => self.raise_results(id, Reach::Own, None, &Why::Flows),
-            other => self.raise_leaking(id, Reach::whole(0), None, &Why::Input(other.to_owned())),
+            name @ ("labels" | "weights") => {
+                self.raise_leaking(id, Reach::whole(0), None, &Why::Input(name.to_owned()));
+            }
+            _ if node.results.iter().any(|value| self.graph.ty(*value).ragged().is_some()) => {
+                self.raise_results(id, Reach::Own, None, &Why::Flows);
+            }
+            _ => {}
         }
     }
 

@@ -159,6 +159,7 @@ impl Analysis<'_> {
             Dependence::Prefix => self.units(id, usize::MAX),
             Dependence::Scan => self.scan(id),
             Dependence::Frame => self.frame(id),
+            Dependence::Moved => self.moved(id),
             Dependence::Attention => self.attention(id),
             Dependence::HaltTest => self.halt_test(id),
             Dependence::Depth => self.depth(id),

@@ -575,12 +575,20 @@ impl<'e, 'l> Eval<'e, 'l> {
             }
             "width" => return Some(Item::Constant(Constant::Int(self.l.width as i64))),
             "classes" => return Some(Item::Size(self.l.outputs())),
+            "tokens" if self.l.tokens.is_some() => return self.tokens(),
             _ => {}
         }
         if pointwise(text).is_some() || self.find(text).is_some() {
             return self.function(text, span).map(Item::Function);
         }
         self.unknown_value(text, span)
+    }
+
+    /// The ids of the tokens of a row.
+    fn tokens(&mut self) -> Option<Item> {
+        let (tokens, table) = self.l.tokens.zip(self.l.table)?;
+        let count = self.l.graph().ty(table).dims()[0].clone();
+        Some(Item::Ids(tokens, vec![Axis::Positions], count))
     }
 
     /// Reports a value of a body that is not known: those of definitions are known where they are written.
@@ -683,6 +691,7 @@ impl<'e, 'l> Eval<'e, 'l> {
                         "`2 * ones(x)` is the number 2 wherever x has one"
                     }
                     Item::Function(_) => "a function is applied to values: `gelu(x)`",
+                    Item::Ids(..) => "`embedding(ids)` has a vector for each of them",
                     Item::Several(_) => "each has a name: `a, b = parts(x, 2)`",
                     _ => "",
                 };

@@ -142,6 +142,8 @@ pub(crate) enum Item {
     Average(Array),
     /// The step of a loop, counted from 0.
     Step(Step),
+    /// Numbers of things, with their axes and how many things there are: which row of a table each has.
+    Ids(Value, Vec<Axis>, Dim),
     /// The values of an array at this step and all steps before.
     History(Array),
     /// Several results.
@@ -173,6 +175,7 @@ impl Item {
             Self::Function(function) => format!("the function `{}`", function.name()),
             Self::Average(x) => format!("the average of {}", x.describe()),
             Self::Step(_) => "the number of a step".to_owned(),
+            Self::Ids(_, axes, _) => describe(axes).replacen("real", "ids", 1),
             Self::History(x) => format!("the history of {}", x.describe()),
             Self::Several(items) => format!("{} values", items.len()),
         }

@@ -11,17 +11,16 @@ use crate::ir::pointwise::Pointwise;
 use crate::source::Span;
 use crate::syntax::ast::{Body, Def, DefElement, Element, Equation, Expr, ExprKind, Form, Name, Value};
 
-/// Sizes and numbers of the model that every definition may read.
-const MODEL: [&str; 2] = ["width", "classes"];
+/// Sizes, numbers and values of the model that every definition may read.
+const MODEL: [&str; 3] = ["width", "classes", "tokens"];
 
 /// Whether a name belongs to the language, so that no definition, value or binding may take it.
 pub(super) fn is_taken(name: &str) -> bool {
-    MODEL.contains(&name)
-        || [
-            "none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "share", "when", "go",
-            "until", "loss",
-        ]
-        .contains(&name)
+    [
+        "width", "classes", "none", "true", "false", "and", "or", "not", "learn", "out", "show", "carry", "share",
+        "when", "go", "until", "loss",
+    ]
+    .contains(&name)
 }
 
 /// Whether equations apply a function of this name that is no definition.

@@ -10,11 +10,11 @@ use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
 use super::losses;
 use crate::diag::{Diagnostic, Kind, did_you_mean};
-use crate::feature::{Feature, Lowering, attended};
+use crate::feature::{Feature, Lowering, attended, mixed};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::types::{Attr, Dim};
+use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
     AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
@@ -91,6 +91,32 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             |e, c| pool(e, c, Op::Max, Reduction::Max),
             vec![over()],
         ),
+        row(
+            "prefix",
+            &["x", "vectors"],
+            "Every row behind further positions, which are the channels of a vector, one position after the other: `prefix(x, cat(a, b))` puts two before it.",
+            prefix,
+            vec![],
+        ),
+        row(
+            "drop",
+            &["x", "count"],
+            "Every row without so many positions that `prefix` has put before it.",
+            drop_prefix,
+            vec![],
+        ),
+        row(
+            "transpose",
+            &["x", "like"],
+            "Rows of one length the other way round: for every channel a vector of its numbers at all positions. `transpose(y, x)` turns back, to the positions of `x`.",
+            transpose,
+            vec![int(
+                "length",
+                Default::Absent,
+                SIZE,
+                "how many positions every row has; given where `x` has positions",
+            )],
+        ),
         row("running_mean", &["x"], "The mean over the positions up to each one.", running_mean, vec![]),
         row(
             "shift",
@@ -102,7 +128,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         row(
             "attention",
             &["queries", "keys"],
-            "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection.",
+            "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection. `attention(q, k, v)` has none of these maps: queries, keys and values are taken as they are.",
             attention,
             crate::feature::attention_fields(),
         ),
@@ -155,6 +181,28 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             "A number for every token: the product with its vector in the table of `embed`.",
             unembed,
             vec![],
+        ),
+        row(
+            "embedding",
+            &["ids"],
+            "A learned vector for each of the `tokens`, or for each thing that examples name by `given(..) { ids: 10 }`.",
+            embedding,
+            vec![
+                int("to", Default::Derived(Derived::Width), SIZE, "channels of the vectors"),
+                float("std", Default::Float(0.02), POSITIVE, "standard deviation of the vectors at the start"),
+            ],
+        ),
+        row(
+            "given",
+            &["x"],
+            "A value that comes with each example under the name of the equation, of the type of another value; `steps = given(0)` is a number per row.",
+            given,
+            vec![int(
+                "ids",
+                Default::Absent,
+                SIZE,
+                "whole numbers below this, from 0 on, for `embedding`; any numbers if left out",
+            )],
         ),
         row("zeros", &["x"], "0 everywhere, of the type of a value.", |e, c| full(e, c, 0.0), vec![]),
         row("ones", &["x"], "1 everywhere, of the type of a value.", |e, c| full(e, c, 1.0), vec![]),
@@ -288,6 +336,12 @@ fn learn_row() -> Feature {
         of("low", "the lower end of `init: uniform`"),
         of("high", "the upper end of `init: uniform`"),
         optional_word("group", &["s4d"], "the group of weights that an experiment can train at a rate of its own"),
+        of_kind(
+            "trained",
+            FieldKind::Truth,
+            Default::Absent,
+            "whether they are trained; `false` keeps them as they start, saved with the model; true if left out",
+        ),
     ];
     row("learn", &[], doc, |_, _| None, fields)
 }
@@ -316,7 +370,8 @@ pub(crate) fn learn() -> &'static Arc<Feature> {
 pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => true,
-        ("attention", Lowering::Word(_)) => values == 1,
+        ("attention", Lowering::Word(_)) => values == 1 || values == 3,
+        ("transpose", Lowering::Word(_)) => values == 1,
         _ => false,
     }
 }
@@ -325,7 +380,8 @@ pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
 pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => Some("2 values or more"),
-        ("attention", Lowering::Word(_)) => Some("1 or 2 values"),
+        ("attention", Lowering::Word(_)) => Some("1 to 3 values"),
+        ("transpose", Lowering::Word(_)) => Some("1 or 2 values"),
         ("max", Lowering::Word(_)) => Some("1 value, or 2 without settings"),
         _ => None,
     }
@@ -333,7 +389,7 @@ pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
 
 /// Whether a function may have weights: all but the words without any.
 pub(crate) fn has_weights(feature: &Feature) -> bool {
-    const WITH: [&str; 4] = ["linear", "number", "norm", "attention"];
+    const WITH: [&str; 5] = ["linear", "number", "norm", "attention", "embedding"];
     let is_word =
         matches!(feature.lower, Lowering::Word(_)) || feature.definition().is_some_and(|d| d.kernel.is_some());
     !is_word || WITH.contains(&&*feature.slot)
@@ -636,7 +692,39 @@ fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     Some(Item::Array(Array { value, ..x }))
 }
 
+/// `attention(q, k, v)`: nothing is mapped.
+fn plain_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let [q, k, v] = [positions(e, c, 0), positions(e, c, 1), positions(e, c, 2)];
+    let all = [q?, k?, v?];
+    let (heads, width) = (c.block.int("heads").unwrap_or(1), c.block.int("head_width").unwrap_or(1));
+    let key_heads = c.block.int("key_heads").unwrap_or(heads);
+    if let Some((field, message, _)) = crate::feature::broken_attention(&c.block) {
+        return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
+    }
+    if c.block.word("projection_bias").is_some_and(|word| word != "none") {
+        let message = "`attention(q, k, v)` maps nothing, so it has no `projection_bias`";
+        return e.fail(Kind::ExclusiveFields, c.span, message, "a `linear` around it may have a bias");
+    }
+    for (n, (x, heads)) in all.iter().zip([heads, key_heads, key_heads]).enumerate() {
+        let channels = wide(e, x, c)?;
+        if channels != heads * width {
+            let message =
+                format!("{heads} heads of width {width} need {} channels, and here is {}", heads * width, x.describe());
+            let label = "`head_width` sets the channels of a head";
+            return e.fail(Kind::WrongType, c.places[n], message, label);
+        }
+    }
+    let name = e.fresh(c.name.unwrap_or("attention"), ".q_norm.weight");
+    let operands = all.iter().map(|x| x.value).collect();
+    let value = e.node(c.span, |l| l.scoped(&name, |l| mixed(l, &c.block, operands, false)))?;
+    let [q, ..] = all;
+    Some(Item::Array(Array { value, ..q }))
+}
+
 fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    if c.args.len() == 3 {
+        return plain_attention(e, c);
+    }
     let x = arg(e, c, 0)?;
     let (y, history) = match c.args.get(1) {
         Some(Item::History(y)) => (y.clone(), true),
@@ -690,6 +778,128 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 /// The side that a word looks at along the row.
 fn facing(block: &Block) -> Attrs {
     Attrs::of(attribute::SIDE, if block.word("side") == Some("right") { Side::Right } else { Side::Left })
+}
+
+fn prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, mut vectors) = (positions(e, c, 0)?, arg(e, c, 1)?);
+    let (width, all) = (wide(e, &x, c)?, vectors.channels().and_then(Dim::fixed).unwrap_or(0));
+    if !matches!(vectors.axes[..], [Axis::Channels(_)]) || all == 0 || all % width != 0 {
+        let message = format!("`vectors` of `prefix` is one vector of {width} channels, or of a multiple of them");
+        return e.fail(Kind::WrongType, c.places[1], message, format!("this is {}", vectors.describe()));
+    }
+    if !vectors.rows {
+        vectors.value = e.node(c.span, |l| l.one(Op::BroadcastBatch, &[vectors.value, x.value], Attrs::new()))?;
+    }
+    let value = e.node(c.span, |l| l.one(Op::Prefix, &[x.value, vectors.value], Attrs::new()))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+fn drop_prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, count) = (positions(e, c, 0)?, count(e, c, 1)?);
+    wide(e, &x, c)?;
+    if count == 0 {
+        return Some(Item::Array(x));
+    }
+    let there = e.l.graph().ty(x.value).ragged().and_then(unprefixed).map_or(0, |(count, _)| count);
+    if there != count {
+        let message = match there {
+            0 => {
+                "`drop` takes away what `prefix` has put before a row, and there is nothing before this one".to_owned()
+            }
+            there => format!("`prefix` has put {there} positions before this row, and `drop` takes away all of them"),
+        };
+        return e.fail(Kind::OutOfRange, c.span, message, format!("these would be {count}"));
+    }
+    let value = e.node(c.span, |l| l.one(Op::Unprefix, &[x.value], Attrs::of(attribute::COUNT, count)))?;
+    Some(Item::Array(Array { value, ..x }))
+}
+
+fn transpose(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let length = c.block.int("length");
+    if c.args.len() == 1 {
+        let x = positions(e, c, 0)?;
+        wide(e, &x, c)?;
+        let Some(length) = length else {
+            let message = "`transpose` needs the number of positions of a row";
+            return e.fail(Kind::MissingField, c.span, message, "write `transpose(x) { length: 81 }`");
+        };
+        let value = e.node(c.span, |l| l.one(Op::Transpose, &[x.value], Attrs::of(attribute::COUNT, length)))?;
+        let axes = vec![Axis::Slots, Axis::Channels(Dim::Fixed(length))];
+        return Some(Item::Array(Array { value, axes, ..x }));
+    }
+    let (x, like) = (arg(e, c, 0)?, positions(e, c, 1)?);
+    if length.is_some() || !matches!(x.axes[..], [Axis::Slots, Axis::Channels(_)]) || !x.rows {
+        let message = format!("`transpose(y, x)` turns back what `transpose` has turned, and this is {}", x.describe());
+        let label = if length.is_some() { "it takes no `length`" } else { "" };
+        return e.fail(Kind::WrongType, c.places[0], message, label);
+    }
+    let value = e.node(c.span, |l| l.one(Op::TransposeBack, &[x.value, like.value], Attrs::new()))?;
+    let axes = Array::of(e.l.graph(), value).axes;
+    Some(Item::Array(Array { value, axes, ..x }))
+}
+
+fn embedding(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let Item::Ids(ids, axes, things) = c.args[0].clone() else {
+        let message = "`embedding` takes the `tokens`, or `given(..) { ids: 10 }`";
+        return e.fail(Kind::WrongType, c.places[0], message, format!("this is {}", c.args[0].describe()));
+    };
+    let to = c.block.int("to").unwrap_or(e.l.width);
+    let name = e.fresh(c.name.unwrap_or("embedding"), ".table");
+    let init = Attr::call("normal", [c.block.float("std").unwrap_or(0.02).into()]);
+    let value = e.node(c.span, |l| {
+        let table = l.scoped(&name, |l| l.param("table", [things, Dim::Fixed(to)], init))?;
+        l.one(Op::Embed, &[ids, table], Attrs::new())
+    })?;
+    let axes = [axes, vec![Axis::Channels(Dim::Fixed(to))]].concat();
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+}
+
+/// The names of what every batch has.
+const INPUTS: [&str; 5] = ["tokens", "labels", "weights", "lengths", "depths"];
+
+fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let Some(name) = c.name.filter(|name| !INPUTS.contains(name)) else {
+        let message = match c.name {
+            Some(name) => format!("`{name}` is the name of what every batch has"),
+            None => "a value that comes with the examples has the name of its equation".to_owned(),
+        };
+        return e.fail(Kind::WrongType, c.span, message, "write it alone, as `start = given(x)`");
+    };
+    let like = match &c.args[0] {
+        Item::Constant(constant) if constant.number().is_some() => None,
+        _ => Some(arg(e, c, 0)?),
+    };
+    if like.as_ref().is_some_and(|like| !like.rows) {
+        let message = "what is given has the type of a value of the rows, and this is the same for all";
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    }
+    let axes = like.as_ref().map_or(vec![], |like| like.axes.clone());
+    let dims = like.map_or_else(|| vec![Dim::sym(BATCH)], |like| e.l.graph().ty(like.value).dims().to_vec());
+    let is_whole = |dims: &[Dim]| match dims {
+        [batch, Dim::Sym(axis), ..] => *batch == Dim::sym(BATCH) && unframed(axis).0 == LENGTH,
+        [batch, ..] => *batch == Dim::sym(BATCH),
+        [] => false,
+    };
+    if !is_whole(&dims) {
+        let message =
+            "what is given belongs to the rows of the examples and to their tokens, and this to parts of them";
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    }
+    let things = c.block.int("ids");
+    if things.is_some() && !matches!(axes[..], [] | [Axis::Positions]) {
+        let message = "`ids` are one for each row or for each position";
+        return e.fail(Kind::WrongType, c.places[0], message, format!("this is {}", super::item::describe(&axes)));
+    }
+    let kind = if things.is_some() { Elem::Index } else { Elem::Real };
+    let value = e.node(c.span, |l| l.given(name, &Type::Tensor(kind, dims)))?;
+    let Some(value) = value else {
+        let message = format!("`{name}` comes with the examples, and has another type elsewhere");
+        return e.fail(Kind::WrongType, c.span, message, "what is given under one name is one value");
+    };
+    Some(match things {
+        Some(things) => Item::Ids(value, axes, Dim::Fixed(things)),
+        None => Item::Array(Array { value, axes, rows: true, truth: false, labels: false }),
+    })
 }
 
 /// A convolution of every channel along the row, by parameters.

@@ -98,7 +98,7 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
     let vocab = l.binding().vocab.map_or(Dim::sym(VOCAB), Dim::Fixed);
     let std = need(block.float("init"), block, "init")?;
     let table = l.param("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
-    l.table = Some(table);
+    (l.tokens, l.table) = (Some(tokens), Some(table));
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
     let x = match scale(block, l.width) {
         1.0 => x,

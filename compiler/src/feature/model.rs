@@ -2,11 +2,12 @@
 
 use super::{Feature, Lowering, Slot, misplaced};
 use crate::define;
+use crate::diag::{Diagnostic, Kind};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{BATCH, Dim, LENGTH, Type};
+use crate::ir::types::{BATCH, Dim, LENGTH, Type, unprefixed};
 use crate::lower::{Loss, Lower, Place, features, group, need, read, return_named};
 use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
 use crate::spec::Block;
@@ -53,6 +54,12 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     let states = l.scoped("embed", |l| first(l, embed))?;
     let states = group(l, model, &Place::at(states))?;
     let read = l.scoped("readout", |l| read(l, readout, states))?;
+    if l.each && l.graph().ty(read).ragged().and_then(unprefixed).is_some() {
+        let message = "`readout each` has no answer for the positions that `prefix` has put before every row";
+        let diagnostic = Diagnostic::new(Kind::FramedAnswers, readout.span, message);
+        l.problems.report(diagnostic.help("take them away before: `state = drop(state, 1)`"));
+        return Err(InvalidNode(message.to_owned()));
+    }
     let logits = l.scoped("head", |l| {
         let read = features(l, read)?;
         define::call(l, head, &[read])

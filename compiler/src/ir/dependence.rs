@@ -26,6 +26,8 @@ pub enum Dependence {
     Scan,
     /// START before and END behind: positions shift by one, and the row's end shows where it stands.
     Frame,
+    /// Position by position, where positions move to make room for others before them, or back.
+    Moved,
     /// Queries position by position; keys and values as far as the mask lets them through.
     Attention,
     /// Position by position, and on the length of the axis `cap` where one is given.

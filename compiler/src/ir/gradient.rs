@@ -4,7 +4,7 @@
 //! such uses into saved values. Unneeded nodes that a rule emits are removed afterwards, so rules need not ask
 //! which operands want a gradient.
 
-use super::attribute::{self, Attrs, Reduction, Side};
+use super::attribute::{self, At, Attrs, Reduction, Side};
 use super::graph::{Node, Value};
 use super::ops::Op;
 use super::pointwise::{self, Pointwise, Scalar};
@@ -77,6 +77,27 @@ rules! {
     pad_ragged(b, node, dy) => {
         let [x, pad] = node.operands[..] else { return vec![] };
         several(b, Op::PadRaggedGrad, &[dy, x, pad], &Attrs::new())
+    };
+    /// The row, and the positions before it.
+    prefix(b, node, dy) => {
+        let (of_x, of_v) = (last_size(b, node.operands[0]), last_size(b, node.operands[1]));
+        let count = Attrs::of(attribute::COUNT, of_v / of_x);
+        vec![with(b, Op::Unprefix, &[dy], count.clone()), with(b, Op::PrefixGrad, &[dy], count)]
+    };
+    /// Behind positions that have no gradient.
+    unprefix(b, node, dy) => {
+        let first = b.emit(Op::Position, &[dy], Attrs::of(attribute::AT, At::First));
+        let zeros = b.emit(Op::Full, &first, Attrs::of(attribute::VALUE, 0.0).with(attribute::RANK, 2_usize))[0];
+        let width = last_size(b, zeros) * node.get(attribute::COUNT);
+        let zeros = b.emit(Op::Pad, &[zeros], channels(0, width))[0];
+        vec![one(b, Op::Prefix, &[dy, zeros])]
+    };
+    /// The inverse.
+    transpose(b, node, dy) => vec![one(b, Op::TransposeBack, &[dy, node.operands[0]])];
+    /// The inverse.
+    transpose_back(b, node, dy) => {
+        let count = last_size(b, node.operands[0]);
+        vec![with(b, Op::Transpose, &[dy], Attrs::of(attribute::COUNT, count)), None]
     };
     /// Cut into the row, START and END.
     frame(b, node, dy) => {

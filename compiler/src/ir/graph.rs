@@ -521,9 +521,12 @@ pub struct Parameter {
     /// Initialiser: `zeros`, `ones`, `normal(std)`, `xavier(gain)`, `fan_in(inputs)`, `uniform(low, high)`, `constant(value)`,
     /// `alternating(std)`, `pairs_of_one`, `s4d_inverse(state)`.
     pub init: Attr,
-    /// The group that optimisers can treat apart.
+    /// The group that optimisers can treat apart; [`FIXED`] for what they leave as it is.
     pub group: Option<String>,
 }
+
+/// The group of parameters that are not trained.
+pub const FIXED: &str = "fixed";
 
 impl fmt::Display for NodeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -181,6 +181,14 @@ ops! {
     AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
     /// START before and END after every row.
     Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
+    /// Every row of `x` behind the positions that the channels of `v` are, one after the other.
+    Prefix = "prefix" (x, v) {} => with_prefix, prefix, free, Moved;
+    /// Every row without the `count` positions that a `prefix` has put before it.
+    Unprefix = "unprefix" (x) {COUNT} => without_prefix, unprefix, free, Moved;
+    /// Rows of `count` positions the other way round: for every channel its numbers at all positions.
+    Transpose = "transpose" (x) {COUNT} => transpose, transpose, free, Pool;
+    /// The inverse of `transpose`: positions like those of `like`.
+    TransposeBack = "transpose_back" (x, like) {} => transpose_back, transpose_back, free, First;
     /// The same array for every row of the batch.
     BroadcastBatch = "broadcast_batch" (x, like) {} => broadcast_batch, broadcast_batch, free, First;
     /// Mean over the second axis, row by row.
@@ -344,6 +352,8 @@ ops! {
     StepSliceGrad = "step_slice_grad" (step, dy, w) {} => third, none, scatter, Backward [Accumulates];
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward [Accumulates];
+    /// Gradient of `prefix` for `v`: the first `count` positions of every row, side by side.
+    PrefixGrad = "prefix_grad" (dy) {COUNT} => prefix_grad, none, free, Backward;
     /// Gradients of `pad_ragged` for the row and the pad.
     PadRaggedGrad = "pad_ragged_grad" (dy, x, pad) {} => pad_ragged_grad, none, reduction, Backward [Accumulates];
     /// Sum over the batch: the gradient of `broadcast_batch`.

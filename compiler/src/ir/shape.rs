@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
-use super::types::{Dim, Elem, PAIRS, Type};
+use super::types::{Dim, Elem, PAIRS, Type, prefixed, unprefixed};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -338,6 +338,50 @@ pub fn add_position(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
     Ok(vec![Type::real([batch.clone(), Dim::Sym(format!("{axis}+2")), width.clone()])])
+}
+
+/// The ragged axis grows by as many positions as `v` has channels for.
+pub fn with_prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match (s.dims(0), s.dims(1)) {
+        ([batch, Dim::Sym(axis), Dim::Fixed(width @ 1..)], [rows, Dim::Fixed(channels @ 1..)])
+            if batch == rows && channels.is_multiple_of(*width) =>
+        {
+            let axis = Dim::Sym(prefixed(axis, channels / width));
+            Ok(vec![Type::real([batch.clone(), axis, Dim::Fixed(*width)])])
+        }
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// The ragged axis behind the positions before it.
+pub fn without_prefix(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [batch, Dim::Sym(axis), width @ Dim::Fixed(_)] = s.dims(0) else { return Err(s.mismatch()) };
+    let behind = unprefixed(axis).filter(|(count, _)| Ok(*count) == s.size(attribute::COUNT));
+    let (_, axis) = behind.ok_or_else(|| s.mismatch())?;
+    Ok(vec![Type::real([batch.clone(), Dim::sym(axis), width.clone()])])
+}
+
+/// The positions before the ragged axis as channels.
+pub fn prefix_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    without_prefix(s)?;
+    let [batch, _, Dim::Fixed(width)] = s.dims(0) else { return Err(s.mismatch()) };
+    Ok(vec![Type::real([batch.clone(), Dim::Fixed(s.size(attribute::COUNT)? * width)])])
+}
+
+/// Channels and positions change places.
+pub fn transpose(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [batch, Dim::Sym(_), width @ Dim::Fixed(_)] = s.dims(0) else { return Err(s.mismatch()) };
+    Ok(vec![Type::real([batch.clone(), width.clone(), Dim::Fixed(s.size(attribute::COUNT)?)])])
+}
+
+/// As `transpose`, to the ragged axis of `like`.
+pub fn transpose_back(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match (s.dims(0), s.dims(1)) {
+        ([batch, width @ Dim::Fixed(_), Dim::Fixed(_)], [rows, axis @ Dim::Sym(_), ..]) if batch == rows => {
+            Ok(vec![Type::real([batch.clone(), axis.clone(), width.clone()])])
+        }
+        _ => Err(s.mismatch()),
+    }
 }
 
 /// The ragged axis is that of the attribute.

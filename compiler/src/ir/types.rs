@@ -47,10 +47,28 @@ pub const VOCAB: &str = "vocab";
 /// Name of the number of outputs of the head while no task is bound.
 pub const CLASSES: &str = "classes";
 
-/// The axis inside the STARTs and ENDs around it, and how many positions these are: `length` and 2 of `length+2`.
+/// The axis inside the STARTs and ENDs around it and the positions before it, and how many positions these are: `length` and 2 of
+/// `length+2`, `length` and 5 of
+/// `prefix3+length+2`.
 pub fn unframed(axis: &str) -> (&str, usize) {
-    let base = axis.trim_end_matches("+2");
-    (base, axis.len() - base.len())
+    let (mut inner, mut more) = (axis, 0);
+    while let Some((count, behind)) = unprefixed(inner) {
+        (inner, more) = (behind, more + count);
+    }
+    let base = inner.trim_end_matches("+2");
+    (base, more + inner.len() - base.len())
+}
+
+/// The axis with so many positions before those of every row: `prefix3+length`.
+pub fn prefixed(axis: &str, count: usize) -> String {
+    format!("prefix{count}+{axis}")
+}
+
+/// How many positions were put before those of every row last, and the axis behind them.
+pub fn unprefixed(axis: &str) -> Option<(usize, &str)> {
+    let (count, behind) = axis.strip_prefix("prefix")?.split_once('+')?;
+    let count: u32 = count.parse().ok()?;
+    Some((count as usize, behind))
 }
 
 impl Dim {

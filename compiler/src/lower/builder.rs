@@ -128,6 +128,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) shown: BTreeMap<String, Value>,
     /// The vectors of the tokens, from `embed`.
     pub(crate) table: Option<Value>,
+    /// The ids of the tokens.
+    pub(crate) tokens: Option<Value>,
     /// Where attention of equations stands.
     pub(crate) around: Around,
     /// Dropout on attention weights, where a statement says nothing else.
@@ -176,6 +178,7 @@ impl<'a> Lower<'a> {
             memory: None,
             shown: BTreeMap::new(),
             table: None,
+            tokens: None,
             around: Around::default(),
             attention_dropout: 0.0,
             sees_past: false,
@@ -200,6 +203,11 @@ impl<'a> Lower<'a> {
     /// The graph so far.
     pub(crate) fn graph(&mut self) -> &mut Graph {
         &mut self.graph
+    }
+
+    /// The graph so far, to look at.
+    pub(crate) fn types(&self) -> &Graph {
+        &self.graph
     }
 
     /// What is known of the task.
@@ -377,6 +385,16 @@ impl<'a> Lower<'a> {
         self.path = path;
         self.inputs.insert(name.to_owned(), value.clone()?);
         value
+    }
+
+    /// A value that comes with the examples. Equal names are one; nothing where they are of several types.
+    pub(crate) fn given(&mut self, name: &str, ty: &Type) -> Result<Option<Value>, InvalidNode> {
+        if let Some(known) = self.inputs.get(name).copied() {
+            return Ok((self.graph.ty(known) == ty).then_some(known));
+        }
+        let value = self.leaf(Op::Input, name, Attrs::new(), ty.clone())?;
+        self.inputs.insert(name.to_owned(), value);
+        Ok(Some(value))
     }
 
     /// Dropout with probability `p`; nothing when that is 0.

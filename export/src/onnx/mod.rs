@@ -24,7 +24,7 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{BATCH, Dim, LENGTH, PAIRS};
 use rtc_compiler::pass;
 
-use crate::torch::takes_depths;
+use crate::torch::{given_values, takes_depths};
 use build::{Builder, Size};
 use proto::{Dimension, Entry, Kind, Model, OperatorSet, ValueInfo};
 
@@ -72,6 +72,10 @@ pub struct About {
 /// An op that ONNX has no words for, with its name and the slot of the spec that it comes from.
 pub fn onnx(graph: &Graph, weights: &Arrays, about: &About) -> Result<Vec<u8>, Refused> {
     let graph = &answering(graph)?;
+    if let Some(name) = given_values(graph).next() {
+        let message = format!("the model takes `{name}` from the examples, and an ONNX file has the tokens alone");
+        return Err(Refused(message));
+    }
     let mut builder = Builder::new(graph, weights);
     builder.flat = about.flat;
     let mut inputs = vec![];

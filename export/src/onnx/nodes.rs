@@ -48,6 +48,19 @@ impl Builder<'_> {
             Op::Rotate => self.rotate(node, &x[0]),
             Op::Frame => self.frame(node, &names),
             Op::PadRagged => self.pad_ragged(node, &names),
+            Op::Prefix => {
+                let width = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1);
+                let vectors = self.reshape(&x[1], &[0, -1, width as i64]);
+                self.concat(&[&vectors, &x[0]], 1)
+            }
+            Op::Unprefix => {
+                let start = self.ints(&[node.get(attribute::COUNT) as i64]);
+                let (end, axis) = (self.ints(&[i64::MAX]), self.ints(&[1]));
+                self.op("Slice", &[&x[0], &start, &end, &axis])
+            }
+            Op::Transpose | Op::TransposeBack => {
+                return Err(refused(node, "for rows of one length, which a file can't check"));
+            }
             Op::BroadcastBatch => {
                 let apart = self.unsqueeze(&x[0], &[0]);
                 self.expanded(&apart, node.results[0])

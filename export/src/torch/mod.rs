@@ -58,6 +58,9 @@ pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Bindin
         .filter(|n| n.op == Op::Input)
         .map(|n| n.results[0])
         .collect();
+    if let Some(name) = given_values(graph).next() {
+        return Err(Refused(format!("the value `{name}`, which comes with the examples")));
+    }
     let tokens: Vec<(Value, String)> = inputs.iter().map(|v| (*v, "tokens".to_owned())).collect();
     let main = writer.body(MAIN, &tokens)?;
     let end =
@@ -87,6 +90,12 @@ pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Bindin
     }
     let body = format!("{}\n\n\n{class}", support::text(&sections));
     Ok(format!("{}\n\n\n{body}", header(origin, &body)))
+}
+
+/// The names of values that come with the examples, beside their tokens.
+pub(crate) fn given_values(graph: &Graph) -> impl Iterator<Item = &str> {
+    let inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
+    inputs.map(|node| node.get(attribute::NAME)).filter(|name| *name != "tokens")
 }
 
 /// Whether the number of steps comes with the examples.

@@ -391,6 +391,19 @@ impl Call<'_> {
                 let text = format!("frame({}, {}, {}, {})", self.x(0), self.x(1), self.x(2), self.along(0)?);
                 self.support("frame", text)
             }
+            Op::Prefix => {
+                let text = format!("prefix({}, {}, {})", self.x(0), self.x(1), self.along(0)?);
+                self.support("prefix", text)
+            }
+            Op::Unprefix => {
+                let text = format!("unprefix({}, {}, {})", self.x(0), self.along(0)?, node.get(attribute::COUNT));
+                self.support("unprefix", text)
+            }
+            Op::Transpose => {
+                let text = format!("transposed({}, {}, {})", self.x(0), self.along(0)?, node.get(attribute::COUNT));
+                self.support("transposed", text)
+            }
+            Op::TransposeBack => Code::atom(format!("{}.mT.flatten(0, 1)", self.dot(0))),
             Op::PadRagged => {
                 let filled = node.get(attribute::AXIS);
                 let text = format!("pad_ragged({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);

@@ -79,6 +79,22 @@ impl<T: Element> Executor<T> {
             Op::AddPositionGrad => self.add_position_grad(&c),
             Op::Frame => self.frame(&c),
             Op::FrameGrad => self.frame_grad(&c),
+            Op::Prefix => self.prefix(&c),
+            Op::Unprefix => self.unprefix(&c),
+            Op::PrefixGrad => {
+                let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
+                let sizes = [axis.offsets.arg(), int(c.last(0)), int(c.last(0) * c.get(attribute::COUNT))];
+                self.produce(&c, "prefix_grad", &self.first::<1>(&c), &sizes);
+            }
+            Op::Transpose => {
+                let count = c.get(attribute::COUNT);
+                self.transpose(&c, (0, count), (count, c.last(0)))?;
+            }
+            Op::TransposeBack => {
+                let count = c.last(0);
+                let width = c.width(0) / count;
+                self.transpose(&c, (1, count), (width, count))?;
+            }
             Op::PadRagged => self.pad_ragged(&c),
             Op::PadRaggedGrad => self.pad_ragged_grad(&c),
             Op::BroadcastBatch => {

@@ -10,7 +10,7 @@ use super::exec::Executor;
 use super::group::rows_per_block;
 use super::memory::{Array, flag, int, whole};
 use crate::exec::storage::Element;
-use crate::exec::{Fault, too_few_positions};
+use crate::exec::{Fault, equally_long, too_few_positions};
 
 impl<T: Element> Executor<T> {
     pub(super) fn embed_grad(&mut self, c: &NodeContext<'_>) {
@@ -35,6 +35,31 @@ impl<T: Element> Executor<T> {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
         let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0))];
         self.produce(c, "frame", &self.first::<3>(c), &places);
+    }
+
+    pub(super) fn prefix(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
+        let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), int(c.last(1))];
+        self.produce(c, "prefix", &self.first::<2>(c), &places);
+    }
+
+    pub(super) fn unprefix(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
+        let d = c.last(0);
+        let sizes = [axis.row_of.arg(), int(d), int(d * c.get(attribute::COUNT))];
+        self.produce(c, "unprefix", &self.first::<1>(c), &sizes);
+    }
+
+    /// `[rows, columns]` of every row the other way round; operand `like` has the positions, as many as `count` in every row.
+    pub(super) fn transpose(
+        &mut self,
+        c: &NodeContext<'_>,
+        (like, count): (usize, usize),
+        (rows, columns): (usize, usize),
+    ) -> Result<(), Fault> {
+        equally_long(c.view.axis(c.ty(c.operand(like)).ragged().unwrap_or_default()), count)?;
+        self.produce(c, "transpose", &self.first::<1>(c), &[int(rows), int(columns)]);
+        Ok(())
     }
 
     pub(super) fn frame_grad(&mut self, c: &NodeContext<'_>) {

@@ -19,7 +19,7 @@ use crate::batch::Batch;
 use crate::exec::arena::Arena;
 use crate::exec::loops::search::Searches;
 use crate::exec::mask::{self, Exprs};
-use crate::exec::region::{inputs, ranges_by_value, run_region, whole_batch};
+use crate::exec::region::{InputName, inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Outputs, Records, Settings, axis_names, output_names, parameter_ranges};
@@ -48,7 +48,7 @@ pub struct Executor<T: Element> {
     /// Codes of positions, and on the device how many positions they have, by width.
     pub(super) codes: Codes<T>,
     pub(super) waves: BTreeMap<usize, (usize, Array)>,
-    pub(super) inputs: Vec<(&'static str, Val<T>)>,
+    pub(super) inputs: Vec<(InputName, Val<T>)>,
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,

@@ -10,7 +10,7 @@ use super::node_context::NodeContext;
 use super::rows::BatchView;
 use super::storage::{Buffer, Element, List};
 use super::value::Val;
-use super::{Executor, Fault, given_input, known_labels, loops, too_few_positions};
+use super::{Executor, Fault, equally_long, given_input, known_labels, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, softmax, unit,
 };
@@ -54,6 +54,25 @@ impl<T: Element> Executor<T> {
                     y,
                 );
             }),
+            Op::Prefix => self.produce(&c, |e, c, y| {
+                let m = &e.memory;
+                embedding::prefix(m.real(c.operand(0)), &c.axis(0).offsets, m.real(c.operand(1)), c.last(0), y);
+            }),
+            Op::Unprefix => {
+                self.pooled(&c, |x, offsets, d, y| embedding::unprefix(x, offsets, c.get(attribute::COUNT), d, y));
+            }
+            Op::PrefixGrad => self.pooled(&c, embedding::prefix_grad),
+            Op::Transpose => {
+                let count = c.get(attribute::COUNT);
+                equally_long(&c.axis(0), count)?;
+                self.produce(&c, |e, c, y| embedding::transpose(e.memory.real(c.operand(0)), count, c.last(0), y));
+            }
+            Op::TransposeBack => {
+                let count = c.last(0);
+                equally_long(&c.axis(1), count)?;
+                let width = c.width(0) / count;
+                self.produce(&c, |e, c, y| embedding::transpose(e.memory.real(c.operand(0)), width, count, y));
+            }
             Op::PadRagged => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 let (from, to) = (c.axis(0), c.view.axis(c.get(attribute::AXIS)));

@@ -18,7 +18,7 @@ use rtc_compiler::plan::{Plan, Step};
 use super::attention::{ByDistance, Span, talking};
 use super::loops::{Chunk, Settled};
 use super::node_context::NodeContext;
-use super::region::run_region;
+use super::region::{InputName, run_region};
 use super::relative::Codes;
 use super::rows::{Axis, BatchView};
 use super::storage::{Element, List};
@@ -111,7 +111,7 @@ impl<T: Element> Executor<T> {
         let mut view = BatchView::new(1, key, total, &self.arena);
         let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
         self.set_axis(&mut view, LENGTH, new);
-        self.inputs.push(("tokens", Val::index(self.arena.copy(tokens))));
+        self.inputs.push((InputName::Own("tokens"), Val::index(self.arena.copy(tokens))));
         self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
         let outcome = run_region(self, MAIN, &view);
         past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();

@@ -39,7 +39,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
-use rtc_compiler::ir::types::{Dim, Type};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -53,7 +54,7 @@ pub use loops::NoiseSource;
 pub use outputs::Outputs;
 pub use record::{Beam, ParseTrees, Records};
 pub use recorder::{HaltingRecorder, HaltingTrace, Owners, StateRecorder, StateTrace, Unit};
-use region::{inputs, ranges_by_value, run_region, whole_batch};
+use region::{InputName, given_node, inputs, ranges_by_value, run_region, whole_batch};
 
 use arena::Arena;
 pub(crate) use axes::{axis_names, set_axis};
@@ -151,7 +152,7 @@ pub struct Executor<T: Element> {
     searches: Searches,
     waves: Codes<T>,
     /// What the batch gives, by the names of `input` nodes.
-    inputs: Vec<(&'static str, Val<T>)>,
+    inputs: Vec<(InputName, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
     outputs: Rc<[String]>,
     /// The names of all ragged axes.
@@ -278,6 +279,7 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
         return Err(Fault::Batch("a batch needs at least one row and every row at least one token".to_owned()));
     }
     check_tokens(plan, &batch.tokens)?;
+    check_ids(plan, batch)?;
     let classes = bound(plan, "head.output.bias").map_or(usize::MAX, |n| n.max(2));
     known_labels(batch.labels.classes(), classes)
 }
@@ -292,13 +294,18 @@ pub(crate) fn known_labels(labels: &[u32], classes: usize) -> Result<(), Fault> 
 
 /// What a batch gives under a name, if it has as many numbers as the model takes.
 pub(crate) fn given_input<A: Arrays>(
-    inputs: &[(&'static str, Val<A>)],
+    inputs: &[(InputName, Val<A>)],
     name: &str,
     expected: usize,
     len: impl FnOnce(&Val<A>) -> usize,
 ) -> Result<Val<A>, Fault> {
-    let found = inputs.iter().find(|(known, _)| *known == name);
-    let (_, val) = found.ok_or_else(|| Fault::Batch(format!("the batch has no `{name}`")))?;
+    let found = inputs.iter().find(|(known, _)| known.text() == name);
+    let (_, val) = found.ok_or_else(|| {
+        Fault::Batch(match name {
+            "tokens" | "labels" | "weights" => format!("the batch has no `{name}`"),
+            _ => format!("the model takes `{name}` from the examples, which have none"),
+        })
+    })?;
     match len(val) {
         len if len == expected => Ok(val.clone()),
         len => Err(Fault::Batch(format!("the batch has {len} `{name}`, the model takes {expected}"))),
@@ -310,11 +317,46 @@ fn bound(plan: &Plan, name: &str) -> Option<usize> {
     plan.parameters.iter().find(|p| p.name == name)?.ty.dims()[0].fixed()
 }
 
+/// Whether the numbers of things that come with the examples are such numbers, and the tables of the model have a row for each.
+fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
+    for given in &batch.given {
+        let Some(ids) = given_node(plan, &given.name).map(|node| node.results[0]) else { continue };
+        if plan.graph.ty(ids).elem() != Some(Elem::Index) {
+            continue;
+        }
+        let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
+        let tables = nodes.filter(|node| node.op == Op::Embed && node.operands[0] == ids);
+        let sizes = tables.filter_map(|node| plan.graph.ty(node.operands[1]).dims()[0].fixed());
+        let count = sizes.min().unwrap_or(u32::MAX as usize) as f64;
+        if let Some(id) = given.numbers.iter().find(|id| !(id.fract() == 0.0 && (0.0..count).contains(*id))) {
+            let name = &given.name;
+            return Err(Fault::Batch(format!(
+                "`{name}` is {id} in an example, and the model knows 0 to {}",
+                count - 1.0
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Whether a model knows all tokens.
 fn check_tokens(plan: &Plan, tokens: &[u32]) -> Result<(), Fault> {
     let vocab = bound(plan, "embed.table").unwrap_or(usize::MAX);
     match tokens.iter().find(|t| **t as usize >= vocab) {
         Some(token) => Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}"))),
+        None => Ok(()),
+    }
+}
+
+/// Refuses rows that have not the number of positions for which they are transposed.
+///
+/// # Errors
+/// One sentence with both numbers, and what to do.
+pub(crate) fn equally_long(axis: &Axis, count: usize) -> Result<(), Fault> {
+    match (0..axis.offsets.len() - 1).map(|row| axis.len(row)).find(|length| *length != count) {
+        Some(length) => Err(Fault::Batch(format!(
+            "a row has {length} positions, and `transpose` takes rows of {count}: give rows of one length, or another `length`"
+        ))),
         None => Ok(()),
     }
 }

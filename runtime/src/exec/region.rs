@@ -2,10 +2,11 @@
 
 use rtc_compiler::ir::attribute;
 use std::ops::Range;
+use std::sync::Arc;
 
-use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
+use rtc_compiler::ir::graph::{MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::LENGTH;
+use rtc_compiler::ir::types::{Elem, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
@@ -95,19 +96,50 @@ pub(crate) fn whole_batch<M: Machine>(
     Ok(view)
 }
 
+/// The name of an input: one that every batch has, or that of a value that comes with the examples.
+#[derive(Clone, Debug)]
+pub(crate) enum InputName {
+    Own(&'static str),
+    Given(Arc<str>),
+}
+
+impl InputName {
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Own(name) => name,
+            Self::Given(name) => name,
+        }
+    }
+}
+
 /// What a batch gives, by the names of `input` nodes.
-pub(crate) fn inputs<M: Machine>(m: &M, batch: &Batch) -> List<(&'static str, ValOf<M>)> {
+pub(crate) fn inputs<M: Machine>(m: &M, batch: &Batch) -> List<(InputName, ValOf<M>)> {
     let arena = m.common().arena;
     let reals = |numbers: &[f32]| m.upload(arena.list(numbers.iter().map(|x| NumberOf::<M>::from_f64(f64::from(*x)))));
     let labels = match &batch.labels {
         Labels::Number(numbers) => reals(numbers),
         labels => m.ids(arena.copy(labels.classes())),
     };
-    let mut inputs = arena.list([("tokens", m.ids(arena.copy(&batch.tokens))), ("labels", labels)]);
+    let tokens = m.ids(arena.copy(&batch.tokens));
+    let mut inputs = arena.list([(InputName::Own("tokens"), tokens), (InputName::Own("labels"), labels)]);
     if let Labels::Each { weight, .. } = &batch.labels {
-        inputs.push(("weights", reals(weight)));
+        inputs.push((InputName::Own("weights"), reals(weight)));
     }
+    inputs.extend(batch.given.iter().filter_map(|given| {
+        let node = given_node(m.common().plan, &given.name)?;
+        let numbers = match m.common().plan.graph.ty(node.results[0]).elem() {
+            Some(Elem::Index) => m.ids(arena.list(given.numbers.iter().map(|x| *x as u32))),
+            _ => m.upload(arena.list(given.numbers.iter().map(|x| NumberOf::<M>::from_f64(*x)))),
+        };
+        Some((InputName::Given(given.name.clone()), numbers))
+    }));
     inputs
+}
+
+/// The input of a graph that takes the value of this name from the examples.
+pub(super) fn given_node<'p>(plan: &'p Plan, name: &str) -> Option<&'p Node> {
+    let mut inputs = plan.graph.nodes(MAIN).iter().map(|id| plan.graph.node(*id)).filter(|node| node.op == Op::Input);
+    inputs.find(|node| node.get(attribute::NAME) == name)
 }
 
 /// Where the parameters lie in the flat array, by the values of their nodes.

@@ -112,5 +112,5 @@ fn last<T: Element>(logits: &[T], each: usize) -> Vec<f64> {
 fn alone(tokens: &[u32]) -> Batch {
     let count = tokens.len();
     let labels = Labels::Each { class: vec![0; count], weight: vec![0.0; count] };
-    Batch { offsets: vec![0, count], tokens: tokens.to_vec(), labels, width: count, depths: None }
+    Batch { offsets: vec![0, count], tokens: tokens.to_vec(), labels, width: count, depths: None, given: vec![] }
 }

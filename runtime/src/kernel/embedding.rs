@@ -86,6 +86,47 @@ pub fn frame_grad<T: Real>(dy: &[T], offsets: &[usize], dx: &mut [T], dstart: &m
     }
 }
 
+/// Each row of `x` behind the positions that are its part of `v`, the same number for every row.
+pub fn prefix<T: Real>(x: &[T], offsets: &[usize], v: &[T], d: usize, y: &mut [T]) {
+    let rows = offsets.len() - 1;
+    let more = v.len() / rows.max(1);
+    debug_assert_eq!(y.len(), x.len() + rows * more);
+    for (row, span) in offsets.windows(2).enumerate() {
+        let y = &mut y[span[0] * d + row * more..span[1] * d + (row + 1) * more];
+        y[..more].copy_from_slice(&v[row * more..(row + 1) * more]);
+        y[more..].copy_from_slice(&x[span[0] * d..span[1] * d]);
+    }
+}
+
+/// Each row of `x` without its first `count` positions; `offsets` are those with them.
+pub fn unprefix<T: Real>(x: &[T], offsets: &[usize], count: usize, d: usize, y: &mut [T]) {
+    let mut at = 0;
+    for span in offsets.windows(2) {
+        let row = &x[(span[0] + count) * d..span[1] * d];
+        y[at..at + row.len()].copy_from_slice(row);
+        at += row.len();
+    }
+    debug_assert_eq!(at, y.len());
+}
+
+/// The first positions of each row, side by side: the gradient of [`prefix`] for `v`.
+pub fn prefix_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dv: &mut [T]) {
+    let more = dv.len() / (offsets.len() - 1).max(1);
+    for (dv, start) in dv.chunks_exact_mut(more).zip(offsets) {
+        dv.copy_from_slice(&dy[start * d..start * d + more]);
+    }
+}
+
+/// `y[r, c, p] = x[r, p, c]`, for rows of `count` positions with `d` channels.
+pub fn transpose<T: Real>(x: &[T], count: usize, d: usize, y: &mut [T]) {
+    debug_assert_eq!(x.len(), y.len());
+    for (x, y) in x.chunks_exact(count * d).zip(y.chunks_exact_mut(count * d)) {
+        for (n, y) in y.iter_mut().enumerate() {
+            *y = x[n % count * d + n / count];
+        }
+    }
+}
+
 /// `y` = `p[s, d]` once for each of `rows` rows, end to end: memory slots at the start of a row.
 pub fn broadcast_batch<T: Real>(p: &[T], rows: usize, y: &mut [T]) {
     debug_assert_eq!(y.len(), rows * p.len());

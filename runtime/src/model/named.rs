@@ -4,7 +4,7 @@ use rtc_compiler::ir::attribute;
 use std::collections::HashSet;
 use std::ops::Range;
 
-use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
+use rtc_compiler::ir::graph::{FIXED, Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
@@ -27,6 +27,8 @@ pub(super) struct Segments {
     all: Vec<Segment>,
     others: Vec<Segment>,
     matrices: Vec<Matrix>,
+    /// All numbers, those that are not trained among them.
+    len: usize,
 }
 
 impl Segments {
@@ -34,10 +36,13 @@ impl Segments {
     pub(super) fn new(graph: &Graph) -> Self {
         let (hidden, mut parameters) = (hidden(graph), graph.parameters());
         parameters.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut segments = Self { all: vec![], others: vec![], matrices: vec![] };
+        let mut segments = Self { all: vec![], others: vec![], matrices: vec![], len: 0 };
         for parameter in &parameters {
-            let start = segments.len();
-            let range = start..start + dims(parameter).iter().product::<usize>();
+            let range = segments.len..segments.len + dims(parameter).iter().product::<usize>();
+            segments.len = range.end;
+            if parameter.group.as_deref() == Some(FIXED) {
+                continue;
+            }
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
             extend(&mut segments.all, &range, group);
             match columns(parameter, &hidden) {
@@ -50,7 +55,7 @@ impl Segments {
 
     /// The numbers of the flat array.
     pub(super) fn len(&self) -> usize {
-        self.all.last().map_or(0, |(range, _)| range.end)
+        self.len
     }
 
     /// What an optimiser updates number by number, and what matrix by matrix.

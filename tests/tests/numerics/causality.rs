@@ -42,6 +42,7 @@ fn pack(rows: &[Vec<u32>]) -> Batch {
         labels: Labels::Class(vec![0; rows.len()]),
         width: rows.iter().map(Vec::len).max().unwrap_or(0),
         depths: None,
+        given: vec![],
     }
 }
 

@@ -24,6 +24,7 @@ fn row(count: usize) -> Batch {
         labels: Labels::Class(vec![0]),
         width: count,
         depths: None,
+        given: vec![],
     }
 }
 
@@ -193,6 +194,7 @@ impl Case {
             labels: Labels::Class(vec![0; lengths.len()]),
             width: size,
             depths: None,
+            given: vec![],
         }
     }
 }

@@ -57,6 +57,7 @@ pub(super) fn counting(lengths: &[usize], width: usize) -> Batch {
         labels: Labels::Class(vec![0; lengths.len()]),
         width,
         depths: None,
+        given: vec![],
     }
 }
 
@@ -141,6 +142,7 @@ fn long_rows_fold() {
         labels: Labels::Class(vec![0]),
         width: 10_000,
         depths: None,
+        given: vec![],
     };
     let root = run::<f64>(&graph, &table, &rows, Halting::Compact).outputs["root"][0];
     assert!(root > 1e6 && root.is_finite());

@@ -16,7 +16,7 @@ use rtc_compiler::ir::gradient;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::loops as interface;
 use rtc_compiler::ir::ops::Op;
-use rtc_runtime::batch::Batch;
+use rtc_runtime::batch::{Batch, Given};
 use rtc_runtime::exec::Halting;
 use rtc_tests::numeric::{batch, check_gradients, differentiated, graph, labelled_tokens, run, weights};
 
@@ -91,6 +91,17 @@ fn batches() -> (Batch, Batch) {
     (rows, each)
 }
 
+/// A given vector for every position.
+fn start(rows: &Batch) -> Given {
+    let numbers = (0..4 * rows.tokens.len()).map(|n| (n as f64).sin()).collect();
+    Given { name: "start".into(), numbers }
+}
+
+/// A given row of a table for every row.
+fn kinds() -> Given {
+    Given { name: "kind".into(), numbers: vec![2.0, 0.0, 2.0, 1.0] }
+}
+
 pub(super) fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
     let (rows, each) = batches();
     let mut out = vec![];
@@ -102,6 +113,11 @@ pub(super) fn all() -> Vec<(&'static str, Graph, Batch, &'static str)> {
     for (name, ty, body) in losses::TOKENS {
         out.push((*name, graph(&source(name, ty, body, "")), each.clone(), ""));
     }
+    for (name, ty, body) in ops::OF_ONE_LENGTH {
+        out.push((*name, graph(&source(name, ty, body, "")), batch(&[4, 4, 4], 7, 2, 5), ""));
+    }
+    let started = Batch { given: vec![start(&rows), kinds()], ..rows.clone() };
+    out.push(("given values", graph(&source("given values", ROW, ops::GIVEN, "")), started, ""));
     for (name, steady, ty, body) in [loops::LOOPS, folds::FOLDS].concat() {
         out.push((name, graph(&source(name, ty, body, steady)), rows.clone(), steady));
     }

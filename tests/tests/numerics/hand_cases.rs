@@ -27,7 +27,14 @@ fn rows(rows: &[&[u32]]) -> Batch {
         offsets.push(offsets[offsets.len() - 1] + row.len());
     }
     let width = rows.iter().map(|r| r.len()).max().unwrap_or(0);
-    Batch { offsets, tokens: rows.concat(), labels: Labels::Class(vec![0; rows.len()]), width, depths: None }
+    Batch {
+        offsets,
+        tokens: rows.concat(),
+        labels: Labels::Class(vec![0; rows.len()]),
+        width,
+        depths: None,
+        given: vec![],
+    }
 }
 
 /// The tables of units that share their states.

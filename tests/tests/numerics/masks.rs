@@ -190,7 +190,7 @@ fn rows_of(rows: &[&[f64]]) -> (Arrays, Batch) {
     let numbers = rows.concat();
     let width = rows.iter().map(|row| row.len()).max().unwrap_or(0);
     let (tokens, labels) = ((0..numbers.len() as u32).collect(), Labels::Class(vec![0; rows.len()]));
-    ([("table".to_owned(), numbers)].into(), Batch { offsets, tokens, labels, width, depths: None })
+    ([("table".to_owned(), numbers)].into(), Batch { offsets, tokens, labels, width, depths: None, given: vec![] })
 }
 
 /// What dilated attention with keys that count the same makes of rows: a mean at every step, or with weights by hop.

@@ -58,7 +58,7 @@ fn states(weights: &Arrays, rows: &[Vec<u32>], steps: usize) -> Vec<Vec<[f64; 2]
     rows.iter().for_each(|row| offsets.push(offsets[offsets.len() - 1] + row.len()));
     let width = rows.iter().map(Vec::len).max().unwrap_or(0);
     let labels = Labels::Class(vec![0; rows.len()]);
-    let batch = Batch { offsets: offsets.clone(), tokens: rows.concat(), labels, width, depths: None };
+    let batch = Batch { offsets: offsets.clone(), tokens: rows.concat(), labels, width, depths: None, given: vec![] };
     let found = run::<f64>(&graph(&model(steps)), weights, &batch, Halting::Compact).outputs["y"].clone();
     let (found, _) = found.as_chunks::<2>();
     offsets.windows(2).map(|at| found[at[0]..at[1]].to_vec()).collect()

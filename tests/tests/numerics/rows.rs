@@ -40,7 +40,7 @@ fn alone(whole: &Batch, row: usize, width: usize) -> Batch {
         others => panic!("{others:?} are not asked for"),
     };
     let depths = whole.depths.as_ref().map(|depths| vec![depths[row]]);
-    Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width, depths }
+    Batch { offsets: vec![0, range.len()], tokens: whole.tokens[range].to_vec(), labels, width, depths, given: vec![] }
 }
 
 /// The executor of a model as it predicts, with random weights.

@@ -8,6 +8,9 @@ use crate::define::item::{Array, Axis, Function, Item};
 use crate::define::words;
 use crate::diag::{Diagnostic, Kind};
 use crate::feature::Lowering;
+use crate::ir::attribute::Attrs;
+use crate::ir::graph::FIXED;
+use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::schema::AXIS;
@@ -234,9 +237,18 @@ impl Eval<'_, '_> {
         }
         let name = self.fresh(name.unwrap_or("learn"), "");
         let init = words::init(&block, dims.last().and_then(Dim::fixed).unwrap_or(1));
-        let value = self.node(span, |l| match block.word("group") {
-            Some(group) => l.param_of(group, &name, dims, init),
-            None => l.param(&name, dims, init),
+        let fixed = block.truth("trained") == Some(false);
+        if let Some(group) = block.word("group").filter(|_| fixed) {
+            let message = "weights that are not trained belong to no group of a rate";
+            return self.fail(Kind::ExclusiveFields, span, message, format!("this is of `{group}`"));
+        }
+        let value = self.node(span, |l| {
+            let value = match block.word("group") {
+                Some(group) => l.param_of(group, &name, dims, init)?,
+                None if fixed => l.param_of(FIXED, &name, dims, init)?,
+                None => l.param(&name, dims, init)?,
+            };
+            if fixed { l.one(Op::Detach, &[value], Attrs::new()) } else { Ok(value) }
         })?;
         Some(Item::Array(Array { value, axes, rows: false, truth: false, labels: false }))
     }

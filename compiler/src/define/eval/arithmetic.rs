@@ -12,7 +12,7 @@ use crate::ir::attribute::Attrs;
 use crate::ir::graph::Value;
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
-use crate::ir::types::Dim;
+use crate::ir::types::{Dim, unprefixed};
 use crate::source::Span;
 use crate::syntax::ast::Expr;
 
@@ -272,6 +272,7 @@ impl Eval<'_, '_> {
     /// The arrays over all of their axes: one without an axis is the same along it.
     pub(super) fn together(&mut self, arrays: Vec<Array>, span: Span) -> Option<Vec<Array>> {
         let Some(first) = arrays.first() else { return Some(arrays) };
+        self.of_one_sequence(&arrays, span)?;
         if arrays.iter().all(|array| array.axes == first.axes && array.rows == first.rows) {
             return Some(arrays);
         }
@@ -300,6 +301,20 @@ impl Eval<'_, '_> {
         let rows = arrays.iter().any(|array| array.rows);
         let like = arrays.clone();
         arrays.into_iter().map(|array| self.spread(array, &units, channels.as_ref(), rows, &like, span)).collect()
+    }
+
+    /// Reports arrays whose positions are not the same: of a row, and of the row behind further ones.
+    fn of_one_sequence(&mut self, arrays: &[Array], span: Span) -> Option<()> {
+        let placed = arrays.iter().filter(|array| array.rows && array.axes.first() == Some(&Axis::Positions));
+        let mut all: Vec<&str> = placed.filter_map(|array| self.l.types().ty(array.value).ragged()).collect();
+        all.sort_unstable();
+        all.dedup();
+        if all.len() < 2 || all.iter().all(|axis| unprefixed(axis).is_none()) {
+            return Some(());
+        }
+        let message = "one value has positions before every row that the other has not";
+        let help = "`drop(x, n)` takes away the n positions that `prefix` has put there";
+        self.report(Diagnostic::new(Kind::WrongType, span, message).help(help))
     }
 
     pub(crate) fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {

@@ -16,7 +16,7 @@ use crate::ir::ops::Op;
 use crate::lower::{Lower, Steps};
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{Equation, Expr, Form};
+use crate::syntax::ast::{Equation, Expr, ExprKind, Form};
 
 /// A value that a loop hands on from step to step.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub(crate) fn starts(
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
     for (run, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
         let start = names.within(l, run, state, |eval| {
-            let item = eval.expr(&equation.value, None)?;
+            let item = eval.start(equation)?;
             eval.row_by_row(item, state, equation.value.span)
         });
         let array = start.ok_or_else(reported)?;
@@ -169,6 +169,14 @@ impl Names {
 }
 
 impl Eval<'_, '_> {
+    /// What a loop carries at its start. What comes with the examples has the name of the carried value; weights have names of
+    /// their own, as everywhere but in equations.
+    fn start(&mut self, equation: &Equation) -> Option<Item> {
+        let name = equation.names.first().map(|name| name.text.as_str());
+        let is_given = matches!(&equation.value.kind, ExprKind::Call(word, ..) if word.text == "given");
+        self.expr(&equation.value, name.filter(|_| is_given))
+    }
+
     /// The array of a value that every row has its own of; a number is one for each row like `like`.
     fn row_by_row(&mut self, item: Item, like: Value, span: Span) -> Option<Array> {
         let number = match &item {

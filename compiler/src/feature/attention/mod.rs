@@ -230,6 +230,21 @@ pub(crate) fn attended(
     for (name, from, heads) in [("query", x, heads), ("key", y, key_heads), ("value", y, key_heads)] {
         operands.push(l.linear(from, name, Dim::Fixed(heads * head_width), &init)?);
     }
+    let mixed = mixed(l, block, operands, history)?;
+    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
+}
+
+/// `softmax(q k^T / sqrt(head width), masked) v` of queries, keys and values. With `history`, keys and values are those of this
+/// step and of all before.
+pub(crate) fn mixed(
+    l: &mut Lower<'_>,
+    block: &Block,
+    mut operands: Vec<Value>,
+    history: bool,
+) -> Result<Value, InvalidNode> {
+    let heads = need(block.int("heads"), block, "heads")?;
+    let head_width = need(block.int("head_width"), block, "head_width")?;
+    let key_heads = block.int("key_heads").unwrap_or(heads);
     if let Some(by) = block.word("qk_norm") {
         for (x, (name, heads)) in operands.iter_mut().zip([("q_norm", heads), ("k_norm", key_heads)]) {
             let parts = if by == "head" { heads } else { 1 };
@@ -279,8 +294,7 @@ pub(crate) fn attended(
         operands.extend(relative);
     }
     operands.extend(talking::matrices(l, block, heads, &mut attrs)?);
-    let mixed = l.one(Op::Attention, &operands, attrs)?;
-    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
+    l.one(Op::Attention, &operands, attrs)
 }
 
 /// Turns the channel pairs of queries or keys by angles that grow with the position, so that scores depend on distances;

@@ -18,7 +18,8 @@ fn is_of_kind(op: Op, n: usize, ty: &Type) -> bool {
     }
     match (op, n) {
         // It gives its axes alone.
-        (Op::Full | Op::True | Op::LongerThanOne, 0) | (Op::BroadcastBatch | Op::BroadcastRows, 1) => true,
+        (Op::Full | Op::True | Op::LongerThanOne, 0)
+        | (Op::BroadcastBatch | Op::BroadcastRows | Op::TransposeBack, 1) => true,
         (Op::DepthOf | Op::Normal | Op::Uniform, 0) | (Op::StepNumber, 1) => true,
         // A counter of steps, or the first of what follows it.
         (Op::Attention, 3) => [Some(Elem::Index), Some(Elem::Real)].contains(&ty.elem()),

@@ -82,10 +82,13 @@ class Rows:
         return cls(len(lengths), {"length": Axis(lengths, device)}, device, max(lengths), depths)
 
     def __getitem__(self, name):
-        """An axis; "a+2" is axis a with START and END."""
+        """An axis; "a+2" is axis a with START and END, "prefix3+a" with three positions before it."""
         if name not in self.axes:
-            inner = self[name.removesuffix("+2")]
-            self.axes[name] = Axis([n + 2 for n in inner.lengths], self.device, inner.origins)
+            first, _, behind = name.partition("+")
+            count = first.removeprefix("prefix")
+            more, inner = (int(count), behind) if count.isdigit() else (2, name.removesuffix("+2"))
+            inner = self[inner]
+            self.axes[name] = Axis([n + more for n in inner.lengths], self.device, inner.origins)
         return self.axes[name]
 
     def take(self, rows, **axes):

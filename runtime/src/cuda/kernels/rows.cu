@@ -88,6 +88,28 @@ KERNEL(frame_ends)(const real *dy, real *y, const u32 *offsets, int last, int d,
     y[c] = sum;
 }
 
+// Every row behind the positions that the channels of v are, `more` numbers of every row; `row_of` and `offsets` are those with them.
+KERNEL(prefix)(const real *x, const real *v, real *y, const u32 *row_of, const u32 *offsets, int d, int more, whole n) {
+    EACH(i, n)
+    whole row = row_of[i / d], place = i - offsets[row] * (whole)d;
+    y[i] = place < more ? v[row * more + place] : x[i - (row + 1) * more];
+}
+// Every row without its first `more` numbers; `row_of` is that of what is left.
+KERNEL(unprefix)(const real *x, real *y, const u32 *row_of, int d, int more, whole n) {
+    EACH(i, n)
+    y[i] = x[i + ((whole)row_of[i / d] + 1) * more];
+}
+KERNEL(prefix_grad)(const real *dy, real *dv, const u32 *offsets, int d, int more, whole n) {
+    EACH(i, n)
+    dv[i] = dy[offsets[i / more] * (whole)d + i % more];
+}
+// Matrices the other way round, one behind the other: x[rows, columns] to y[columns, rows].
+KERNEL(transpose)(const real *x, real *y, int rows, int columns, whole n) {
+    EACH(i, n)
+    whole size = (whole)rows * columns, first = i - i % size, place = i % size;
+    y[i] = x[first + place % rows * columns + place / rows];
+}
+
 // Every position plus the code of its place in the row.
 KERNEL(add_position)(const real *x, const real *codes, real *y, const u32 *row_of, const u32 *offsets, int d, whole n) {
     EACH(i, n)

@@ -20,6 +20,23 @@ pub(super) const OPS: &[Case] = &[
         "f32[batch, length+2, 4]",
         "%f = frame %a, %bias, %gain : f32[batch, length+2, 4]\n%y = gelu %f : f32[batch, length+2, 4]",
     ),
+    (
+        "prefix",
+        "f32[batch, prefix2+length, 4]",
+        "%v = concat %ra, %rb : f32[batch, 8]
+         %p = prefix %a, %v : f32[batch, prefix2+length, 4]
+         %y = gelu %p : f32[batch, prefix2+length, 4]",
+    ),
+    (
+        "prefix of a prefix",
+        SEQUENCE,
+        "%v = concat %ra, %rb : f32[batch, 8]
+         %p = prefix %a, %v : f32[batch, prefix2+length, 4]
+         %q = prefix %p, %rc : f32[batch, prefix1+prefix2+length, 4]
+         %n = cumulative_mean %q : f32[batch, prefix1+prefix2+length, 4]
+         %r = unprefix %n {count: 1} : f32[batch, prefix2+length, 4]
+         %y = unprefix %r {count: 2} : f32[batch, length, 4]",
+    ),
     ("broadcast_batch", SLOTS, "%y = gelu %m : f32[batch, 3, 4]"),
     (
         "broadcast_batch of a vector",
@@ -227,3 +244,32 @@ pub(super) const OPS: &[Case] = &[
     ("tied dropout", SEQUENCE, "%y = dropout %a {p: 0.4, stream: 3, tied: true} : f32[batch, length, 4]"),
     ("average", "f32[]", "%y = average %a : f32[]"),
 ];
+
+/// Ops on rows of one length.
+pub(super) const OF_ONE_LENGTH: &[Case] = &[
+    (
+        "transpose",
+        SLOTS_OF_POSITIONS,
+        "%t = transpose %a {count: 4} : f32[batch, 4, 4]\n%y = gelu %t : f32[batch, 4, 4]",
+    ),
+    (
+        "transpose and back",
+        SEQUENCE,
+        "%t = transpose %a {count: 4} : f32[batch, 4, 4]
+         %m2 = linear %t, %w : f32[batch, 4, 4]
+         %n = layer_norm %m2, %gain, %bias {eps: 1e-2} : f32[batch, 4, 4]
+         %u = transpose_back %n, %b : f32[batch, length, 4]
+         %y = mul %u, %b : f32[batch, length, 4]",
+    ),
+];
+const SLOTS_OF_POSITIONS: &str = "f32[batch, 4, 4]";
+
+/// Values that come with the examples.
+pub(super) const GIVEN: &str = "
+  %start = input {name: \"start\"} : f32[batch, length, 4]
+  %kind = input {name: \"kind\"} : u32[batch]
+  %kinds = param {name: \"kinds\", init: zeros} : f32[3, 4]
+  %of_kind = embed %kind, %kinds : f32[batch, 4]
+  %x = mul %start, %a : f32[batch, length, 4]
+  %sum = sum %x : f32[batch, 4]
+  %y = mul %sum, %of_kind : f32[batch, 4]";
