@@ -12,6 +12,12 @@
 //! - `//: unused theirs`: a weight that the case does without.
 //! - `//: given ours = theirs`: a value that comes with the examples, and what it is called among theirs.
 //! - `//: depths a + b`: the rows take as many steps as these numbers of theirs make together.
+//!
+//! Some are laid out in another way. Three lines say so; their weight is the one whose name begins with these parts:
+//! - `//: stack gates.#`: as many weights as there are numbers in the place of `#`, one for each step. Here they are one, with an
+//!   axis of steps; in what follows it is called with the `#`.
+//! - `//: reverse theirs`: what comes first on its first axis comes last here.
+//! - `//: transpose theirs`: its two axes stand the other way round here.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
@@ -23,7 +29,7 @@ use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
-use rtc_tests::peer::{Filled, Tensor, fill};
+use rtc_tests::peer::{Filled, Tensor, Tensors, fill};
 
 type Outcome = datatest_stable::Result<()>;
 
@@ -52,27 +58,103 @@ fn lines(case: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 /// Puts the columns of matrices in their places, as `theirs = a b` says.
-fn cut(fixture: &mut Fixture, rule: &str) -> Result<(), String> {
+fn cut(tensors: &Tensors, rule: &str) -> Result<Tensors, String> {
     let (theirs, ours) = rule.split_once(" = ").ok_or_else(|| format!("`{rule}` names no columns"))?;
     let ours: Vec<&str> = ours.split(' ').collect();
-    let names: Vec<String> = fixture.weights.keys().filter(|name| name.ends_with(theirs)).cloned().collect();
-    if names.is_empty() {
+    let (matrices, mut all): (Tensors, Tensors) =
+        tensors.clone().into_iter().partition(|(name, _)| name.ends_with(theirs));
+    if matrices.is_empty() {
         return Err(format!("no weight is called `{theirs}`"));
     }
-    for name in names {
-        for tensors in [&mut fixture.weights, &mut fixture.gradients] {
-            let Some(matrix) = tensors.remove(&name) else { continue };
-            let [rows, columns] = matrix.shape[..] else { return Err(format!("`{name}` is no matrix")) };
-            if columns != ours.len() {
-                return Err(format!("`{name}` has {columns} columns"));
-            }
-            for (n, column) in ours.iter().enumerate() {
-                let data = matrix.data.iter().skip(n).step_by(columns).copied().collect();
-                tensors.insert(name.replace(theirs, column), Tensor { shape: vec![rows], data });
-            }
+    for (name, matrix) in matrices {
+        let [rows, columns] = matrix.shape[..] else { return Err(format!("`{name}` is no matrix")) };
+        if columns != ours.len() {
+            return Err(format!("`{name}` has {columns} columns"));
+        }
+        for (n, column) in ours.iter().enumerate() {
+            let data = matrix.data.iter().skip(n).step_by(columns).copied().collect();
+            all.insert(name.replace(theirs, column), Tensor { shape: vec![rows], data });
         }
     }
-    Ok(())
+    Ok(all)
+}
+
+/// The tensors without one that the case does without.
+fn without(tensors: &Tensors, name: &str) -> Result<Tensors, String> {
+    let mut all = tensors.clone();
+    all.remove(name).map(|_| all).ok_or_else(|| format!("no weight is called `{name}`"))
+}
+
+/// The tensors whose names begin with these parts, as a layout of ours.
+fn relaid(tensors: &Tensors, parts: &str, layout: fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
+    let begins = |name: &str| name == parts || name.strip_prefix(parts).is_some_and(|rest| rest.starts_with('.'));
+    if !tensors.keys().any(|name| begins(name)) {
+        return Err(format!("no weight is called `{parts}`"));
+    }
+    let of = |(name, tensor): (&String, &Tensor)| {
+        let new = if begins(name) { layout(tensor) } else { Some(tensor.clone()) };
+        Ok((name.clone(), new.ok_or_else(|| format!("`{name}` has the axes {:?}", tensor.shape))?))
+    };
+    tensors.iter().map(of).collect()
+}
+
+fn reversed(tensor: &Tensor) -> Option<Tensor> {
+    let size = tensor.data.len() / tensor.shape.first().filter(|n| **n > 0)?;
+    Some(Tensor { shape: tensor.shape.clone(), data: tensor.data.rchunks(size).flatten().copied().collect() })
+}
+
+fn transposed(tensor: &Tensor) -> Option<Tensor> {
+    let [rows, columns] = tensor.shape[..] else { return None };
+    let data = (0..columns).flat_map(|c| (0..rows).map(move |r| tensor.data[r * columns + c])).collect();
+    Some(Tensor { shape: vec![columns, rows], data })
+}
+
+/// The tensors that differ in one number of their names, in the place of the `#`, as one with an axis more.
+fn stacked(tensors: &Tensors, parts: &str) -> Result<Tensors, String> {
+    let (before, behind) = parts.split_once('#').ok_or_else(|| format!("`stack {parts}` has no `#`"))?;
+    let numbered = |name: &str| {
+        let (number, rest) = name.strip_prefix(before)?.split_at_checked(name[before.len()..].find('.')?)?;
+        let fits = rest.strip_prefix(behind).is_some_and(|end| end.is_empty() || end.starts_with('.'));
+        Some((format!("{before}#{rest}"), number.parse::<usize>().ok().filter(|_| fits)?))
+    };
+    let mut all = Tensors::new();
+    for (name, tensor) in tensors {
+        let Some((stack, _)) = numbered(name) else {
+            all.insert(name.clone(), tensor.clone());
+            continue;
+        };
+        if all.contains_key(&stack) {
+            continue;
+        }
+        let mut slices: Vec<(usize, &Tensor)> = tensors
+            .iter()
+            .filter_map(|(name, slice)| numbered(name).filter(|(of, _)| *of == stack).map(|(_, n)| (n, slice)))
+            .collect();
+        slices.sort_by_key(|(n, _)| *n);
+        if slices.iter().enumerate().any(|(n, (number, slice))| *number != n || slice.shape != tensor.shape) {
+            return Err(format!("the steps of `{stack}` are not alike, or one is missing"));
+        }
+        let shape = std::iter::once(slices.len()).chain(tensor.shape.iter().copied()).collect();
+        let data = slices.iter().flat_map(|(_, slice)| &slice.data).copied().collect();
+        all.insert(stack, Tensor { shape, data });
+    }
+    if all.len() == tensors.len() { Err(format!("no weight is called `{parts}`")) } else { Ok(all) }
+}
+
+/// The fixture with weights and gradients as they are laid out here.
+fn laid_out(case: &str, mut fixture: Fixture) -> Result<Fixture, String> {
+    for (word, rest) in lines(case) {
+        let of = |tensors: &Tensors| match word {
+            "columns" => cut(tensors, rest),
+            "unused" => without(tensors, rest),
+            "stack" => stacked(tensors, rest),
+            "reverse" => relaid(tensors, rest, reversed),
+            "transpose" => relaid(tensors, rest, transposed),
+            _ => Ok(tensors.clone()),
+        };
+        (fixture.weights, fixture.gradients) = (of(&fixture.weights)?, of(&fixture.gradients)?);
+    }
+    Ok(fixture)
 }
 
 /// The values of a fixture that a model takes from the examples.
@@ -101,7 +183,7 @@ impl<'a> Names<'a> {
             match word {
                 "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
                 "zero" => zeros.push(rest),
-                "columns" | "unused" | "given" | "depths" => {}
+                "columns" | "unused" | "stack" | "reverse" | "transpose" | "given" | "depths" => {}
                 _ => return Err(unknown()),
             }
         }
@@ -160,17 +242,7 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance) -> Outcom
         eprintln!("skipped: no fixtures in {}", all.display());
         return Ok(());
     }
-    let mut fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
-    for (word, rest) in lines(text) {
-        match word {
-            "columns" => cut(&mut fixture, rest)?,
-            "unused" if fixture.weights.remove(rest).is_none() => {
-                return Err(format!("no weight is called `{rest}`").into());
-            }
-            "unused" => drop(fixture.gradients.remove(rest)),
-            _ => {}
-        }
-    }
+    let fixture = laid_out(text, Fixture::read(&all.join(case.file_stem().unwrap_or_default())))?;
     let names = Names::of(text, &fixture)?;
     let mut model = model::<T>(text, &fixture, &names)?;
     let mut batch = fixture.batch();

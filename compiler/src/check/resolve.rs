@@ -424,6 +424,11 @@ impl<'r, 'a> Resolver<'r, 'a> {
             let help = "only biases may hold `learn`";
             return self.problems.fail(Diagnostic::new(Kind::UnknownName, span, message).help(help));
         }
+        if indices.is_empty() {
+            let message = "`learn` of a bias has an index for each axis of its table";
+            let help = "`learn[min(i - j, 15)]` is one number for each distance";
+            return self.problems.fail(Diagnostic::new(Kind::WrongArity, span, message).help(help));
+        }
         let mut operands = Vec::new();
         for index in indices {
             let operand = self.resolve(index, scope);

@@ -11,6 +11,7 @@ mod application;
 mod arithmetic;
 mod settings;
 mod steps;
+mod streams;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -272,6 +273,11 @@ impl<'e, 'l> Eval<'e, 'l> {
 
     fn wrong<T>(&mut self, span: Span, message: impl Into<String>, label: impl Into<String>) -> Option<T> {
         self.fail(Kind::WrongType, span, message, label)
+    }
+
+    /// Some value that is known here.
+    pub(crate) fn some_value(&self) -> Option<Value> {
+        self.frame.names.values().find_map(Item::known).map(|array| array.value).or(self.l.table)
     }
 
     fn in_library(&self) -> bool {
@@ -761,6 +767,7 @@ pub(crate) const NUMBERS: &str = "`when(x > 0, 1, 0)` makes numbers of a conditi
 fn cure(found: &Array, wanted: &[Axis]) -> &'static str {
     match (found.truth, wanted.split_last()) {
         (true, _) => NUMBERS,
+        _ if found.streams().is_some() => "`mean(x) { over: stream }` makes one state of streams, and so does `sum`",
         (_, None) if found.channels().is_some() => "`number(..)` makes one number of channels, with weights",
         (_, Some((Axis::Channels(_), units))) if found.units() == units && found.channels().is_some() => {
             "`linear(..)` gives the width of the model"

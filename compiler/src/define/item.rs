@@ -16,6 +16,8 @@ pub(crate) enum Axis {
     Positions,
     /// The slots of a memory.
     Slots,
+    /// Streams of states side by side, so many.
+    Streams(usize),
     /// Channels, so many.
     Channels(Dim),
 }
@@ -41,6 +43,7 @@ impl Array {
         let rows = dims.first().is_some_and(|dim| [BATCH, PAIRS].map(Dim::sym).contains(dim));
         let own = if rows { &dims[1..] } else { dims };
         let axis = |(n, dim): (usize, &Dim)| match dim {
+            Dim::Fixed(count) if n > 0 && n + 1 < own.len() => Axis::Streams(*count),
             Dim::Fixed(_) if n + 1 < own.len() => Axis::Slots,
             Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => Axis::Positions,
             _ => Axis::Channels(dim.clone()),
@@ -53,6 +56,22 @@ impl Array {
         match self.axes.last() {
             Some(Axis::Channels(dim)) => Some(dim),
             _ => None,
+        }
+    }
+
+    /// The number of streams.
+    pub(crate) fn streams(&self) -> Option<usize> {
+        self.axes.iter().find_map(|axis| match axis {
+            Axis::Streams(count) => Some(*count),
+            _ => None,
+        })
+    }
+
+    /// The axes without streams and channels.
+    pub(crate) fn places(&self) -> &[Axis] {
+        match self.units() {
+            [places @ .., Axis::Streams(_)] => places,
+            units => units,
         }
     }
 
@@ -81,6 +100,7 @@ pub(crate) fn describe(axes: &[Axis]) -> String {
     let axis = |axis: &Axis| match axis {
         Axis::Positions => "pos".to_owned(),
         Axis::Slots => "slot".to_owned(),
+        Axis::Streams(count) => format!("{count} streams"),
         Axis::Channels(dim) => dim.to_string(),
     };
     format!("real[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))

@@ -11,9 +11,11 @@ use super::item::{Array, Axis, Item};
 use super::losses;
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::feature::{Feature, Lowering, attended, mixed};
-use crate::ir::attribute::{self, At, Attrs, Discretisation, Reduction, Side, Sight};
+use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
+use crate::ir::shape::matrices;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
@@ -64,6 +66,12 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                     Bounds::closed(-20.0, 20.0),
                     "the bias at the start, where not by `init`",
                 ),
+                of_kind(
+                    "bias",
+                    FieldKind::Truth,
+                    Default::Absent,
+                    "whether a learned number is added; true if left out",
+                ),
             ],
         ),
         norm_row(),
@@ -81,6 +89,60 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         row("cat", &["a", "b"], "Channels side by side, of two values or more.", cat, vec![]),
         row("channels", &["x", "start", "count"], "So many channels from a place on.", channels, vec![]),
+        row(
+            "repeat",
+            &["x", "n"],
+            "So many streams, each of which is the value: several residual streams start so.",
+            repeat,
+            vec![],
+        ),
+        row(
+            "split",
+            &["x", "n"],
+            "The channels as so many streams of equal width; where there are as many channels as streams, each stream has one number.",
+            split,
+            vec![],
+        ),
+        row("merge", &["x"], "The streams side by side, as channels.", merge, vec![]),
+        row(
+            "matmul",
+            &["a", "b"],
+            "The matrix product of every position: stream i of the result is the sum over j of channel j of stream i of `a` times stream j of `b`. Without streams `a` is one row, and so is the result.",
+            matmul,
+            vec![optional_word(
+                "transposed",
+                &["left", "right"],
+                "which matrix is transposed before: `left`: sums over the streams of both, `right`: over the channels of both",
+            )],
+        ),
+        row(
+            "positions",
+            &["x"],
+            "The number of every position of a value in its row, or in its chunk, from 0.",
+            places,
+            vec![],
+        ),
+        row(
+            "sinusoid",
+            &["n"],
+            "Sines and cosines of a number, as `step`, or of one for every position, as `positions(x)`: `sin(n w)` and `cos(n w)`, where w falls from pair to pair of the channels, from 1 on.",
+            sinusoid,
+            vec![
+                int("to", Default::Derived(Derived::Width), SIZE, "channels of the result"),
+                word(
+                    "layout",
+                    &["pairs", "half"],
+                    "pairs",
+                    "where sine and cosine of one w stand: side by side, or in the first and in the second half of the channels",
+                ),
+                float(
+                    "base",
+                    Default::Float(10_000.0),
+                    Bounds { low: 1.0, ..POSITIVE },
+                    "w is `base^(-2 k / to)` for pair k",
+                ),
+            ],
+        ),
         row("parts", &["x", "n"], "The channels in so many equal parts: `a, b = parts(x, 2)`.", parts, vec![]),
         row("mean", &["x"], "The mean over an axis.", |e, c| pool(e, c, Op::Mean, Reduction::Mean), vec![over()]),
         row("sum", &["x"], "The sum over an axis.", |e, c| pool(e, c, Op::Sum, Reduction::Sum), vec![over()]),
@@ -324,7 +386,7 @@ pub(crate) fn norm_row() -> Feature {
 }
 
 fn learn_row() -> Feature {
-    let doc = "An array of weights: `gain = learn[width] { init: ones }`.";
+    let doc = "An array of weights: `gain = learn[width] { init: ones }`; `learn[]` is one number.";
     let starts = &["normal", "zeros", "ones", "constant", "uniform", "alternating", "s4d_inverse", "pairs_of_one"];
     let init = "how the weights start: `alternating` is 1, -1, 1, .. along the last axis with `normal` added, `s4d_inverse` the \
         frequencies of S4D-Inv, `pairs_of_one` 1, 0, 1, 0, ..";
@@ -503,10 +565,15 @@ fn linear(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     wide(e, &x, c)?;
+    let bias = c.block.truth("bias").unwrap_or(true);
+    if !bias && c.block.float("start").is_some() {
+        let message = "a number without a bias has no `start` of it";
+        return e.fail(Kind::ExclusiveFields, c.span, message, "");
+    }
     let name = e.fresh(c.name.unwrap_or("number"), ".weight");
     let init = start(&c.block);
     let value = e.node(c.span, |l| {
-        let y = l.linear(x.value, &name, Dim::Fixed(1), &init)?;
+        let y = l.linear_with(x.value, &name, Dim::Fixed(1), &init, bias)?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
     Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false, labels: false }))
@@ -567,7 +634,8 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::OutOfRange, c.places[1], message, format!("this is {}", c.args[1].describe()));
     }
     let tied = c.block.truth("tied") == Some(true);
-    let value = e.node(c.span, |l| if tied { l.tied_dropout(x.value, p) } else { l.dropout(x.value, p) })?;
+    let value =
+        e.node(c.span, |l| by_position(l, &x, |l, x| if tied { l.tied_dropout(x, p) } else { l.dropout(x, p) }))?;
     Some(Item::Array(Array { value, ..x }))
 }
 
@@ -643,8 +711,8 @@ fn along(
 }
 
 fn over() -> Field {
-    let doc = "the axis: `pos`, the positions or the slots of a memory, `width`, the channels, or `last`, the channels where there are some, else the positions; positions where there are some, if left out";
-    optional_word("over", &["pos", "width", "last"], doc)
+    let doc = "the axis: `pos`, the positions or the slots of a memory, `stream`, the streams, `width`, the channels, or `last`, the channels where there are some, else the streams, else the positions; positions where there are some, if left out";
+    optional_word("over", &["pos", "stream", "width", "last"], doc)
 }
 
 fn side() -> Field {
@@ -661,7 +729,13 @@ fn direction() -> Field {
 }
 
 fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Item> {
+    if c.block.word("over") == Some("stream") {
+        return over_streams(e, c, by);
+    }
     let x = arg(e, c, 0)?;
+    if c.block.word("over") == Some("last") && x.streams().is_some() && x.channels().is_none() {
+        return over_streams(e, c, by);
+    }
     let positions = match c.block.word("over") {
         Some("last") => x.channels().is_none(),
         Some(word) => word == "pos",
@@ -680,6 +754,178 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
     Some(Item::Array(Array { value, axes: x.units().to_vec(), truth: false, ..x }))
+}
+
+/// The sum, the mean or the largest number over the streams.
+fn over_streams(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<Item> {
+    let (x, numbers) = match &c.args[0] {
+        Item::Scaled(x, s) if s.streams().is_some() && !x.labels && by != Reduction::Max => {
+            (x.clone(), Some(s.clone()))
+        }
+        _ => (arg(e, c, 0)?, None),
+    };
+    let x = e.as_streams(x);
+    let Some(count) = x.streams() else {
+        let message = format!("{} has no streams", x.describe());
+        let help = "`repeat(x, n)` makes streams of one value, `split(x, n)` of its channels";
+        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
+    };
+    if x.channels().is_none() {
+        let value = e.node(c.span, |l| {
+            let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
+            l.one(Op::Squeeze, &[y], Attrs::new())
+        })?;
+        return Some(Item::Array(Array { value, axes: x.places().to_vec(), ..x }));
+    }
+    let width = wide(e, &x, c)?;
+    if by == Reduction::Max {
+        let all = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
+        let axes: Vec<Axis> = x.places().iter().cloned().chain([Axis::Channels(Dim::Fixed(count * width))]).collect();
+        let all = Array { value: all, axes, ..x };
+        let mut largest = e.part(&all, 0, width, c.span)?;
+        for n in 1..count {
+            let next = e.part(&all, n * width, width, c.span)?;
+            largest = e.pointwise(Pointwise::Maximum, vec![largest, next], c.span)?;
+        }
+        return Some(largest);
+    }
+    let sum = Item::Array(e.sum_of_streams(&x, numbers.as_ref(), c.span)?);
+    match by {
+        Reduction::Mean => {
+            let count = Item::Constant(Constant::Float(count as f64));
+            e.pointwise(Pointwise::Div, vec![sum, count], c.span)
+        }
+        _ => Some(sum),
+    }
+}
+
+/// An argument without streams, whose number of channels is known.
+fn without_streams(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, usize)> {
+    let x = arg(e, c, 0)?;
+    let width = wide(e, &x, c)?;
+    if x.streams().is_some() {
+        let message = format!("`{}` makes streams, and {} has some", c.block.slot, x.describe());
+        return e
+            .report(Diagnostic::new(Kind::WrongType, c.places[0], message).help("`merge(x)` puts them side by side"));
+    }
+    Some((x, width))
+}
+
+/// A constant number of streams.
+fn streams(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<usize> {
+    let n = count(e, c, 1)?;
+    if n == 0 || !AXIS.hold(n.saturating_mul(width) as f64) {
+        let message = format!("so many streams of {width} channels can't be");
+        return e.fail(Kind::OutOfRange, c.places[1], message, format!("this is {n}"));
+    }
+    Some(n)
+}
+
+fn repeat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, width) = without_streams(e, c)?;
+    let n = streams(e, c, width)?;
+    e.repeated(x, n, c.span).map(Item::Array)
+}
+
+fn split(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, width) = without_streams(e, c)?;
+    let n = streams(e, c, 1)?;
+    if width % n != 0 {
+        let message = format!("{} can't be cut into {n} equal streams", x.describe());
+        return e.fail(Kind::Indivisible, c.span, message, format!("{width} channels are not a multiple of {n}"));
+    }
+    let mut axes: Vec<Axis> = x.units().iter().cloned().chain([Axis::Streams(n)]).collect();
+    if width == n {
+        return Some(Item::Array(Array { axes, ..x }));
+    }
+    axes.push(Axis::Channels(Dim::Fixed(width / n)));
+    let value = e.node(c.span, |l| l.one(Op::Split, &[x.value], Attrs::of(attribute::PARTS, n)))?;
+    Some(Item::Array(Array { value, axes, ..x }))
+}
+
+fn merge(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let x = e.as_streams(x);
+    let Some(n) = x.streams() else {
+        let message = format!("`merge` puts streams side by side, and {} has none", x.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    };
+    let mut axes = x.places().to_vec();
+    if x.channels().is_none() {
+        axes.push(Axis::Channels(Dim::Fixed(n)));
+        return Some(Item::Array(Array { axes, ..x }));
+    }
+    axes.push(Axis::Channels(Dim::Fixed(n * wide(e, &x, c)?)));
+    let value = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
+    Some(Item::Array(Array { value, axes, ..x }))
+}
+
+fn matmul(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (a, b) = (arg(e, c, 0)?, arg(e, c, 1)?);
+    let (a, b) = (e.as_streams(a), e.as_streams(b));
+    let side = match c.block.word("transposed") {
+        Some("left") => Some(Side::Left),
+        Some(_) => Some(Side::Right),
+        None => None,
+    };
+    let message = format!("`matmul` of {} and {}", a.describe(), b.describe());
+    let (a, b) = e.side_by_side(a, b, c.span)?;
+    // One number for each stream is one row.
+    let single = a.streams().is_none() || a.channels().is_none();
+    let left = match single {
+        true => e.node(c.span, |l| l.one(Op::Split, &[a.value], Attrs::of(attribute::PARTS, 1)))?,
+        false => a.value,
+    };
+    let sizes = {
+        let graph = e.l.graph();
+        let fits = b.streams().is_some() && b.channels().is_some() && !a.axes[a.places().len()..].is_empty();
+        matrices(graph.ty(left), graph.ty(b.value), side).filter(|_| fits)
+    };
+    let Some([rows, _, columns]) = sizes else {
+        let label = match side {
+            None => "`a` has a channel for every stream of `b`",
+            Some(Side::Left) => "with `transposed: left`, `a` has as many streams as `b`",
+            Some(Side::Right) => "with `transposed: right`, `a` has as many channels as `b`",
+        };
+        return e.fail(Kind::WrongType, c.span, message, label);
+    };
+    let value = e.node(c.span, |l| {
+        let y = l.one(Op::Matmul, &[left, b.value], Attrs::new().with_some(attribute::TRANSPOSED, side))?;
+        if single && rows == 1 { l.one(Op::Merge, &[y], Attrs::new()) } else { Ok(y) }
+    })?;
+    let streams = if single && rows == 1 { None } else { Some(Axis::Streams(rows)) };
+    let axes = b.places().iter().cloned().chain(streams).chain([Axis::Channels(Dim::Fixed(columns))]).collect();
+    Some(Item::Array(Array { value, axes, ..b }))
+}
+
+fn places(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = positions(e, c, 0)?;
+    let value = e.node(c.span, |l| l.one(Op::Positions, &[x.value], Attrs::new()))?;
+    Some(Item::Array(Array { value, axes: vec![Axis::Positions], ..x }))
+}
+
+fn sinusoid(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let n = match (&c.args[0], e.some_value()) {
+        (Item::Constant(constant), Some(like)) if constant.number().is_some() => {
+            let number = constant.number().unwrap_or_default();
+            let value = e.node(c.span, |l| l.full(like, number, 0))?;
+            Array { value, axes: vec![], rows: false, truth: false, labels: false }
+        }
+        _ => arg(e, c, 0)?,
+    };
+    if n.channels().is_some() || n.streams().is_some() {
+        let message = format!("`sinusoid` takes one number, or one for every position, and this is {}", n.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    }
+    let width = c.block.int("to").unwrap_or(e.l.width);
+    let layout = if c.block.word("layout") == Some("half") { Layout::Half } else { Layout::Pairs };
+    let base = c.block.float("base").unwrap_or(10_000.0);
+    let attrs = Attrs::of(attribute::WIDTH, width)
+        .with_some(attribute::LAYOUT, Some(layout).filter(|layout| *layout != Layout::Pairs))
+        .with_some(attribute::BASE, Some(base).filter(|base| *base != 10_000.0));
+    let value = e.node(c.span, |l| l.one(Op::Sinusoid, &[n.value], attrs))?;
+    let axes = n.axes.iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
+    Some(Item::Array(Array { value, axes, ..n }))
 }
 
 fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -740,6 +986,11 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     }
     for (side, place) in [&x, &y].into_iter().zip(&c.places) {
         wide(e, side, c)?;
+        if side.streams().is_some() {
+            let message = format!("`attention` goes along positions, and {} has streams", side.describe());
+            let help = "`sum(x) { over: stream }` makes one state of them, `merge(x)` puts them side by side";
+            return e.report(Diagnostic::new(Kind::WrongType, *place, message).help(help));
+        }
         if side.units().is_empty() || !side.rows {
             let message = format!("`attention` goes along positions, and {} has none", side.describe());
             return e.fail(Kind::WrongType, *place, message, "");
@@ -965,6 +1216,22 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
 }
 
+/// What has a number for each one of `x`, made position by position: the channels of all streams are those of their position.
+fn by_position(
+    l: &mut Lower<'_>,
+    x: &Array,
+    make: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
+) -> Result<Value, InvalidNode> {
+    match x.streams().filter(|_| x.channels().is_some()) {
+        Some(count) => {
+            let merged = l.one(Op::Merge, &[x.value], Attrs::new())?;
+            let made = make(l, merged)?;
+            l.one(Op::Split, &[made], Attrs::of(attribute::PARTS, count))
+        }
+        None => make(l, x.value),
+    }
+}
+
 /// Numbers that are drawn.
 fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
     let x = arg(e, c, 0)?;
@@ -973,8 +1240,10 @@ fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Ite
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let value = e.node(c.span, |l| {
-        let stream = l.stream();
-        l.one(op, &[x.value], attrs.with(attribute::STREAM, stream))
+        by_position(l, &x, |l, x| {
+            let stream = l.stream();
+            l.one(op, &[x], attrs.with(attribute::STREAM, stream))
+        })
     })?;
     Some(Item::Array(Array { value, labels: false, ..x }))
 }

@@ -626,7 +626,7 @@ attributes! {
     BY = "by": Reduction;
     /// What is added to a variance or a mean square.
     EPS = "eps": Number;
-    /// Equal parts of the last axis that are normed each by itself.
+    /// Equal parts of the last axis: those that are normed each by itself, or cut.
     PARTS = "parts": Positive = 1;
     /// The condition under which a unit is kept.
     WHEN = "when": Flag;
@@ -658,9 +658,11 @@ attributes! {
     SOFTCAP = "softcap": PositiveNumber;
     /// Whether the transposed map is applied.
     TRANSPOSE = "transpose": Flag = false;
+    /// Which of two matrices is transposed.
+    TRANSPOSED = "transposed": Side;
     /// Where positions are counted from.
     ORIGIN = "origin": Origin = Origin::Axis;
-    /// Which channels are turned together.
+    /// Which channels are turned together, or hold sine and cosine of one angle.
     LAYOUT = "layout": Layout = Layout::Pairs;
     /// What the angles fall with from pair to pair.
     BASE = "base": PositiveNumber = 10_000.0;

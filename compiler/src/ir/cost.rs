@@ -15,6 +15,7 @@ use super::ops::Op;
 use super::pointwise::{self, Steps};
 use super::schedule::beam::{Beams, Count};
 use super::schedule::{Axes, Depth, Widths};
+use super::shape;
 use super::types::{BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
 
@@ -250,6 +251,13 @@ pub fn norm<N: Number>(c: &Costed<'_, N>) -> N {
 /// Two operations per element of the result and per channel of the first operand; the bias is part of it.
 pub fn linear<N: Number>(c: &Costed<'_, N>) -> N {
     c.sizes.elements(c.results[0]).times(&c.last(0)).times(&N::of(2.0))
+}
+
+/// Two operations per number of the result and per number that its sum goes over.
+pub fn matmul<N: Number>(c: &Costed<'_, N>) -> N {
+    let sizes = shape::matrices(c.operands[0], c.operands[1], c.attrs.find(attribute::TRANSPOSED));
+    let inner = sizes.map_or(0, |[_, inner, _]| inner);
+    c.sizes.elements(c.results[0]).times(&N::of(2.0 * inner as f64))
 }
 
 /// As the product that it differentiates.

@@ -189,6 +189,32 @@ rules! {
     squeeze(b, node, dy) => vec![one(b, Op::Unsqueeze, &[dy])];
     /// Back to the old axes.
     unsqueeze(b, node, dy) => vec![one(b, Op::Squeeze, &[dy])];
+    /// To the numbers.
+    sinusoid(b, node, dy) => {
+        let mut attrs = node.attrs.clone();
+        attrs.remove(attribute::WIDTH);
+        vec![with(b, Op::SinusoidGrad, &[dy, node.operands[0]], attrs)]
+    };
+    /// Back to one axis.
+    split(b, node, dy) => vec![one(b, Op::Merge, &[dy])];
+    /// Back to two axes.
+    merge(b, node, dy) => {
+        let dims = b.ty(node.operands[0]).dims().to_vec();
+        let parts = dims.iter().rev().nth(1).and_then(Dim::fixed).expect("merged axes have fixed sizes");
+        vec![with(b, Op::Split, &[dy], Attrs::of(attribute::PARTS, parts))]
+    };
+    /// `da = dy b^T`, `db = a^T dy`, each transposed where its operand was.
+    matmul(b, node, dy) => {
+        let (x, y) = (node.operands[0], node.operands[1]);
+        let mut product = |operands: [Value; 2], side: Option<Side>| {
+            with(b, Op::Matmul, &operands, Attrs::new().with_some(attribute::TRANSPOSED, side))
+        };
+        match node.find(attribute::TRANSPOSED) {
+            None => vec![product([dy, y], Some(Side::Right)), product([x, dy], Some(Side::Left))],
+            Some(Side::Left) => vec![product([y, dy], Some(Side::Right)), product([x, dy], None)],
+            Some(Side::Right) => vec![product([dy, y], None), product([dy, x], Some(Side::Left))],
+        }
+    };
     /// Product rule on `u v`, sign rule on `|u - v|` (0 at equality).
     pair(b, node, dy) => vec![one(b, Op::PairGrad, &[dy, node.operands[0]])];
     /// `dx = dy w`, `dw = dy^T x`, `dbias = sum dy`.

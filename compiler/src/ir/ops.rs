@@ -179,6 +179,10 @@ ops! {
     Embed = "embed" (ids, table) {} => embed, embed, free, Units;
     /// Every position plus the code of its place in the row: its row of the `table`, or sines and cosines, `sin(p w_k)` and `cos(p w_k)` with `w_k = 10000^(-2k/width)`.
     AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
+    /// The number of every position in its row, from 0.
+    Positions = "positions" (like) {} => positions, none, free, Units;
+    /// Sines and cosines of every number `n` as `width` channels: `sin(n w_k)` and `cos(n w_k)` with `w_k = base^(-2k/width)`, side by side (`layout: pairs`), or the sines in the first half of the channels. An odd width has one sine more.
+    Sinusoid = "sinusoid" (n) {WIDTH, LAYOUT?, BASE?} => sinusoid, sinusoid, transcendental, Units;
     /// START before and END after every row.
     Frame = "frame" (x, start, end) {} => frame, frame, free, Frame;
     /// Every row of `x` behind the positions that the channels of `v` are, one after the other.
@@ -221,6 +225,12 @@ ops! {
     Squeeze = "squeeze" (x) {} => squeeze, squeeze, free, Units [Alias];
     /// With a last axis of size 1.
     Unsqueeze = "unsqueeze" (x) {} => unsqueeze, unsqueeze, free, Units [Alias];
+    /// The last axis cut into equal `parts`, which become an axis before it.
+    Split = "split" (x) {PARTS} => split, split, free, Units [Alias];
+    /// The last two axes as one.
+    Merge = "merge" (x) {} => merge, merge, free, Units [Alias];
+    /// The product `a b` of two matrices of every unit, which are the last two axes. The one on the side `transposed` is transposed before.
+    Matmul = "matmul" (a, b) {TRANSPOSED?} => matmul, matmul, matmul, Units;
     /// The row's `x`, `count` times on a second axis of its own.
     Repeat = "repeat" (x) {COUNT} => repeat, repeat, free, Units;
     /// Slot number `step` of every unit, on its first axis; a unit is a row, or a position where the second axis is ragged.
@@ -334,6 +344,8 @@ ops! {
     AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
     /// Gradient of `add_position` for the table.
     AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
+    /// Gradient of `sinusoid` for the numbers.
+    SinusoidGrad = "sinusoid_grad" (dy, n) {LAYOUT?, BASE?} => sinusoid_grad, none, transcendental, Backward;
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
     OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
     /// Gradients of `s4d` for all its operands; the kernels are made again.

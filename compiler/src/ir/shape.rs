@@ -1,6 +1,6 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
-use super::attribute::{self, Attrs, Key, Kind, Relative};
+use super::attribute::{self, Attrs, Key, Kind, Relative, Side};
 use std::collections::BTreeSet;
 
 use super::ops::Op;
@@ -334,6 +334,75 @@ pub fn add_position(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if fits && width.fixed().is_some() { same(s) } else { Err(s.mismatch()) }
 }
 
+/// A number for every position.
+pub fn positions(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].ragged().is_some())?;
+    Ok(vec![Type::real(&s.dims(0)[..2])])
+}
+
+/// Channels for every number.
+pub fn sinusoid(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let width = s.size(attribute::WIDTH)?;
+    s.demand(s.operands[0].is_real() && width > 0)?;
+    let dims = s.dims(0).iter().cloned().chain([Dim::Fixed(width)]);
+    Ok(vec![Type::real(dims.collect::<Vec<_>>())])
+}
+
+/// Channels, and the numbers that they are made of.
+pub fn sinusoid_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let fits = matches!(s.dims(0).split_last(), Some((Dim::Fixed(1..), units)) if units == s.dims(1));
+    if fits { second(s) } else { Err(s.mismatch()) }
+}
+
+/// The last axis as two.
+pub fn split(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let parts = s.size(attribute::PARTS)?;
+    let Some((Dim::Fixed(all @ 1..), units)) = s.dims(0).split_last() else { return Err(s.mismatch()) };
+    if !all.is_multiple_of(parts) {
+        return Err(format!("`{}` cannot cut {all} channels into {parts} equal parts", s.op));
+    }
+    let dims = units.iter().cloned().chain([Dim::Fixed(parts), Dim::Fixed(all / parts)]);
+    Ok(vec![Type::real(dims.collect::<Vec<_>>())])
+}
+
+/// The last two axes as one.
+pub fn merge(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    match s.dims(0) {
+        [units @ .., Dim::Fixed(parts), Dim::Fixed(width)] if s.operands[0].is_real() => {
+            let dims = units.iter().cloned().chain([Dim::Fixed(parts * width)]);
+            Ok(vec![Type::real(dims.collect::<Vec<_>>())])
+        }
+        _ => Err(s.mismatch()),
+    }
+}
+
+/// The sizes of a product of matrices on the last two axes of `a` and `b`: rows, what the sums go over, columns. Nothing where they do
+/// not fit.
+pub fn matrices(a: &Type, b: &Type, transposed: Option<Side>) -> Option<[usize; 3]> {
+    let ([units @ .., Dim::Fixed(m), Dim::Fixed(n)], [others @ .., Dim::Fixed(k), Dim::Fixed(l)]) =
+        (a.dims(), b.dims())
+    else {
+        return None;
+    };
+    let (rows, inner) = if transposed == Some(Side::Left) { (n, m) } else { (m, n) };
+    let (outer, columns) = if transposed == Some(Side::Right) { (l, k) } else { (k, l) };
+    let fits = units == others
+        && a.is_real()
+        && b.is_real()
+        && inner == outer
+        && [rows, inner, columns].iter().all(|n| **n > 0);
+    fits.then_some([*rows, *inner, *columns])
+}
+
+/// Rows of the first matrix, columns of the second.
+pub fn matmul(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let transposed = s.attrs.find(attribute::TRANSPOSED);
+    let [rows, _, columns] = matrices(&s.operands[0], &s.operands[1], transposed).ok_or_else(|| s.mismatch())?;
+    let units = &s.dims(0)[..s.dims(0).len() - 2];
+    let dims = units.iter().cloned().chain([Dim::Fixed(rows), Dim::Fixed(columns)]);
+    Ok(vec![Type::real(dims.collect::<Vec<_>>())])
+}
+
 /// The ragged axis grows by two.
 pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
@@ -462,7 +531,7 @@ pub fn drawn(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// A weight with an axis of steps, and a counter of them.
 pub fn step_slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let counter = s.operands[1] == Type::Tensor(Elem::Index, vec![]);
-    let sized = s.dims(0).len() > 1 && s.dims(0).iter().all(|dim| dim.fixed().is_some());
+    let sized = !s.dims(0).is_empty() && s.dims(0).iter().all(|dim| dim.fixed().is_some());
     s.demand(counter && sized && s.operands[0].is_real())?;
     Ok(vec![Type::real(&s.dims(0)[1..])])
 }

@@ -62,6 +62,8 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
         Op::And => (operand(0) == operand(1)).then(|| Use(operand(0))),
         Op::Squeeze => undo(graph, node, Op::Unsqueeze),
         Op::Unsqueeze => undo(graph, node, Op::Squeeze),
+        Op::Merge => undo(graph, node, Op::Split),
+        Op::Split => undo(graph, node, Op::Merge).filter(|same| has_type_of(graph, same, node)),
         Op::Slice => slice(graph, node),
         Op::Pad => (width(graph, operand(0))? == node.get(attribute::WIDTH)).then(|| Use(operand(0))),
         Op::Concat => concat(graph, node),
@@ -70,6 +72,11 @@ fn rule(graph: &Graph, id: NodeId) -> Option<Rewrite> {
         Op::Rotate => rotate(graph, node),
         _ => None,
     }
+}
+
+/// Whether what stands for a node has its type.
+fn has_type_of(graph: &Graph, rewrite: &Rewrite, node: &Node) -> bool {
+    matches!(rewrite, Use(value) if graph.ty(*value) == graph.ty(node.results[0]))
 }
 
 fn producer(graph: &Graph, value: Value) -> Option<&Node> {

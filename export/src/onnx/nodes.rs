@@ -45,6 +45,8 @@ impl Builder<'_> {
             Op::True => self.full(node, Kind::Bool, 1.0),
             Op::Embed => self.op("Gather", &[&x[1], &x[0]]),
             Op::AddPosition => self.add_position(node, &names),
+            Op::Positions => self.place_numbers(node),
+            Op::Sinusoid => self.sinusoid(node, &x[0]),
             Op::Rotate => self.rotate(node, &x[0]),
             Op::Frame => self.frame(node, &names),
             Op::PadRagged => self.pad_ragged(node, &names),
@@ -101,6 +103,28 @@ impl Builder<'_> {
             Op::Pad => self.padded(node, &x[0]),
             Op::Squeeze => self.squeeze(&x[0], &[-1]),
             Op::Unsqueeze => self.unsqueeze(&x[0], &[-1]),
+            Op::Split => {
+                let dims = self.graph.ty(node.results[0]).dims();
+                let kept = vec![0; dims.len() - 2];
+                let shape: Vec<i64> = kept.into_iter().chain([node.get(attribute::PARTS) as i64, -1]).collect();
+                self.reshape(&x[0], &shape)
+            }
+            Op::Merge => {
+                let rank = self.rank(node.results[0]);
+                let width = self.graph.ty(node.results[0]).dims()[rank - 1].fixed().unwrap_or(1);
+                let shape: Vec<i64> = vec![0; rank - 1].into_iter().chain([width as i64]).collect();
+                self.reshape(&x[0], &shape)
+            }
+            Op::Matmul => {
+                let mut sides = [x[0].clone(), x[1].clone()];
+                if let Some(side) = node.find(attribute::TRANSPOSED) {
+                    let rank = self.rank(node.operands[0]) as i64;
+                    let order: Vec<i64> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+                    let n = usize::from(side == Side::Right);
+                    sides[n] = self.transpose(&x[n], &order);
+                }
+                self.op("MatMul", &[&sides[0], &sides[1]])
+            }
             Op::Detach => x[0].clone(),
             Op::Dropout if node.get(attribute::P) == 0.0 => x[0].clone(),
             Op::SlotGet => {
@@ -210,7 +234,7 @@ impl Builder<'_> {
     }
 
     /// A value stretched to the axes of another one.
-    fn expanded(&mut self, x: &str, to: Value) -> String {
+    pub(super) fn expanded(&mut self, x: &str, to: Value) -> String {
         let dims = self.graph.ty(to).dims();
         let sizes = self.sizes(dims);
         let shape = self.shape(&sizes);

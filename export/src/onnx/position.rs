@@ -55,6 +55,42 @@ impl Builder<'_> {
         self.op("Add", &[x[0], &codes])
     }
 
+    /// The number of every position: `float[rows, length]`.
+    pub(super) fn place_numbers(&mut self, node: &Node) -> String {
+        let dims = self.graph.ty(node.operands[0]).dims();
+        let size = match self.size(&dims[1]) {
+            Size::Of(name) => name,
+            Size::Is(n) => self.int(n as i64),
+        };
+        let positions = self.range(&size);
+        let positions = self.cast(&positions, Kind::Float);
+        let apart = self.unsqueeze(&positions, &[0]);
+        self.expanded(&apart, node.results[0])
+    }
+
+    /// Sines and cosines of numbers.
+    pub(super) fn sinusoid(&mut self, node: &Node, x: &str) -> String {
+        let (channels, base) = (node.get(attribute::WIDTH), node.get(attribute::BASE));
+        let sines = channels.div_ceil(2);
+        let frequencies: Vec<f64> = (0..sines).map(|k| base.powf(-2.0 * k as f64 / channels as f64)).collect();
+        let numbers = self.cast(x, Kind::Double);
+        let angles = self.angles(&numbers, &frequencies);
+        let (sine, cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
+        let both = match node.get(attribute::LAYOUT) {
+            Layout::Half => self.concat(&[&sine, &cosine], -1),
+            Layout::Pairs => {
+                let [sine, cosine] = [sine, cosine].map(|wave| self.unsqueeze(&wave, &[-1]));
+                let pairs = self.concat(&[&sine, &cosine], -1);
+                let kept = vec![0; self.rank(node.operands[0])];
+                let shape: Vec<i64> = kept.into_iter().chain([2 * sines as i64]).collect();
+                self.reshape(&pairs, &shape)
+            }
+        };
+        // An odd number of channels has no cosine of the last angle.
+        let all = if channels % 2 == 0 { both } else { self.slice(&both, -1, 0, channels as i64) };
+        self.cast(&all, Kind::Float)
+    }
+
     /// Pairs of channels turned by their position: `(a cos - b sin, b cos + a sin)`.
     pub(super) fn rotate(&mut self, node: &Node, x: &str) -> String {
         let heads = node.get(attribute::HEADS);

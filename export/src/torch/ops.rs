@@ -2,7 +2,7 @@
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Bound, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Sight,
+    self, At, Attribute, Bound, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Side, Sight,
 };
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
@@ -118,6 +118,7 @@ const KNOWN: &[Attribute] = &[
     attribute::TALKING.row,
     attribute::THRESHOLD.row,
     attribute::TIED.row,
+    attribute::TRANSPOSED.row,
     attribute::TRANSPOSE.row,
     attribute::VALUE.row,
     attribute::WHEN.row,
@@ -320,7 +321,29 @@ impl Call<'_> {
             Op::Unsqueeze => Code::atom(format!("{}.unsqueeze(-1)", self.dot(0))),
             Op::Full => self.full(&number(node.get(attribute::VALUE)), ""),
             Op::True => self.full("True", ", dtype=torch.bool"),
+            Op::BroadcastBatch if self.ty(0).dims().is_empty() => {
+                Code::atom(format!("{}.expand(rows.count)", self.dot(0)))
+            }
             Op::BroadcastBatch => Code::atom(format!("{}.expand(rows.count, {})", self.dot(0), self.minus_ones())),
+            Op::Split => {
+                let width = self.graph.ty(node.results[0]).dims().last().and_then(Dim::fixed).unwrap_or(1);
+                Code::atom(format!("{}.unflatten(-1, ({}, {width}))", self.dot(0), node.get(attribute::PARTS)))
+            }
+            Op::Merge => Code::atom(format!("{}.flatten(-2)", self.dot(0))),
+            Op::Matmul => {
+                let side = node.find(attribute::TRANSPOSED);
+                let [a, b] = [Side::Left, Side::Right].map(|of| if side == Some(of) { ".mT" } else { "" });
+                let (left, right) = (self.operands[0].inside(Product), self.operands[1].inside(Binds::Atom));
+                let left = if a.is_empty() { left } else { self.dot(0) };
+                Code::of(Product, format!("{left}{a} @ {right}{b}"))
+            }
+            Op::Sinusoid => {
+                let pairs = node.get(attribute::LAYOUT) == Layout::Pairs;
+                let (width, base) = (node.get(attribute::WIDTH), number(node.get(attribute::BASE)));
+                let pairs = if pairs { "True" } else { "False" };
+                let text = format!("waves({}, {width}, {base}, pairs={pairs})", self.x(0));
+                self.support("waves", text)
+            }
             Op::Repeat => {
                 let count = node.get(attribute::COUNT);
                 Code::atom(format!("torch.stack([{}] * {count}, 1)", self.x(0)))
@@ -387,6 +410,10 @@ impl Call<'_> {
                 self.support("shift", text)
             }
             Op::AddPosition => self.add_position()?,
+            Op::Positions => {
+                let axis = self.along(0)?;
+                Code::atom(format!("{axis}.position.to({}.dtype)", self.dot(0)))
+            }
             Op::Frame => {
                 let text = format!("frame({}, {}, {}, {})", self.x(0), self.x(1), self.x(2), self.along(0)?);
                 self.support("frame", text)

@@ -30,6 +30,7 @@ sections! {
     "pad_ragged" (),
     "positions" (),
     "add_position" (),
+    "waves" (),
     "rotate" (),
     "log" (),
     "numbers" (),

@@ -1,6 +1,6 @@
 //! From a node to a kernel of the device: the one exhaustive match over the op table.
 
-use rtc_compiler::ir::attribute::{self, At, Probabilities, Side};
+use rtc_compiler::ir::attribute::{self, At, Layout, Probabilities, Side};
 use std::ops::Deref;
 
 use rtc_compiler::ir::graph::Value;
@@ -63,7 +63,7 @@ impl<T: Element> Executor<T> {
                 let depths = self.upload(depths);
                 self.set(node.results[0], depths);
             }
-            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+            Op::Squeeze | Op::Unsqueeze | Op::Split | Op::Merge | Op::Detach => {
                 debug_assert!(node.op.has(Flag::Alias));
                 let same = self.handle(c.operand(0));
                 self.set(node.results[0], same);
@@ -77,6 +77,18 @@ impl<T: Element> Executor<T> {
             Op::EmbedGrad => self.embed_grad(&c),
             Op::AddPosition => self.add_position(&c)?,
             Op::AddPositionGrad => self.add_position_grad(&c),
+            Op::Positions => {
+                let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
+                self.produce(&c, "positions", &[], &[axis.row_of.arg(), axis.offsets.arg()]);
+            }
+            Op::Sinusoid => {
+                let waves = waves(&c, c.ty(node.results[0]));
+                self.produce(&c, "sinusoid", &self.first::<1>(&c), &waves);
+            }
+            Op::SinusoidGrad => {
+                let waves = waves(&c, c.ty(c.operand(0)));
+                self.produce(&c, "sinusoid_grad", &self.first::<2>(&c), &waves);
+            }
             Op::Frame => self.frame(&c),
             Op::FrameGrad => self.frame_grad(&c),
             Op::Prefix => self.prefix(&c),
@@ -163,6 +175,13 @@ impl<T: Element> Executor<T> {
             Op::MergeProbabilityGrad => self.merge_probability_grad(&c),
             Op::SlotSoftmax => self.slot_softmax(&c),
             Op::SlotSoftmaxGrad => self.slot_softmax_grad(&c),
+            Op::Matmul => {
+                let ([rows, inner, columns], side) = (c.matrices(), node.find(attribute::TRANSPOSED));
+                let (of_row, of_sum) = if side == Some(Side::Left) { (1, rows) } else { (inner, 1) };
+                let (from_sum, from_column) = if side == Some(Side::Right) { (1, inner) } else { (columns, 1) };
+                let sizes = [rows, inner, columns, of_row, of_sum, from_sum, from_column].map(int);
+                self.produce(&c, "matmul", &self.first::<2>(&c), &sizes);
+            }
             Op::Repeat => self.repeat(&c),
             Op::SlotGet => self.slot_get(&c),
             Op::SlotSet => self.put_slot(&c),
@@ -309,8 +328,7 @@ impl<T: Element> Executor<T> {
 
     fn broadcast_rows(&mut self, c: &NodeContext<'_>, mean: bool) {
         let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
-        let d = if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 };
-        let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(d), flag(mean)];
+        let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(c.width(0)), flag(mean)];
         self.produce(c, "broadcast_rows", &self.first::<1>(c), &sizes);
     }
 
@@ -498,10 +516,15 @@ fn numbers(c: &NodeContext<'_>) -> usize {
     c.view.extent(c.ty(c.node.results[0]))
 }
 
-/// Channels of a value with positions; 1 where it has one number for each.
+/// How many numbers each position of a value has.
 pub(super) fn channels(c: &NodeContext<'_>, value: Value) -> usize {
-    let dims = c.ty(value).dims();
-    if dims.len() > 2 { dims.last().and_then(Dim::fixed).unwrap_or(1) } else { 1 }
+    c.ty(value).dims().iter().skip(2).filter_map(Dim::fixed).product()
+}
+
+/// What the kernels of sines and cosines are told: their layout, the base, and how many channels there are.
+fn waves(c: &NodeContext<'_>, channels: &Type) -> [Arg; 3] {
+    let half = flag(c.get(attribute::LAYOUT) == Layout::Half);
+    [half, Arg::Real(c.get(attribute::BASE)), int(channels.dims().last().and_then(Dim::fixed).unwrap_or(1))]
 }
 
 /// How far before the end of a row the position is that `at` names; 0 for the first one.

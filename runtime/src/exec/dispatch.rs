@@ -12,7 +12,8 @@ use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault, equally_long, given_input, known_labels, loops, too_few_positions};
 use crate::kernel::{
-    Write, channels, continuous, elementwise, embedding, linear, loss, ordered_memory, pool, product, softmax, unit,
+    Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool, position, product,
+    softmax, unit,
 };
 
 impl<T: Element> Executor<T> {
@@ -44,6 +45,17 @@ impl<T: Element> Executor<T> {
                 embedding::gather(e.memory.real(c.operand(1)), e.memory.index(c.operand(0)), width, y);
             }),
             Op::AddPosition => self.add_position(&c)?,
+            Op::Positions => {
+                let axis = c.axis(0);
+                self.produce(&c, |_, _, y| position::positions(&axis.offsets, axis.before, y));
+            }
+            Op::Sinusoid => self.produce(&c, |e, c, y| {
+                position::sinusoid(e.memory.real(c.operand(0)), position::Waves::of(&c.node.attrs), y);
+            }),
+            Op::SinusoidGrad => self.produce(&c, |e, c, dn| {
+                let [dy, n] = [0, 1].map(|n| e.memory.real(c.operand(n)));
+                position::sinusoid_grad(dy, n, position::Waves::of(&c.node.attrs), dn);
+            }),
             Op::Frame => self.produce(&c, |e, c, y| {
                 let m = &e.memory;
                 embedding::frame(
@@ -84,7 +96,7 @@ impl<T: Element> Executor<T> {
             Op::Mean => self.pooled(&c, |x, offsets, d, y| pool::mean(x, offsets, d, y)),
             Op::Sum => self.pooled(&c, |x, offsets, d, y| pool::sum(x, offsets, d, y)),
             Op::BroadcastRows => {
-                let (axis, width) = (c.axis(1), if c.ty(c.operand(0)).dims().len() > 1 { c.last(0) } else { 1 });
+                let (axis, width) = (c.axis(1), c.width(0));
                 self.produce(&c, |e, c, y| pool::broadcast_rows(e.memory.real(c.operand(0)), &axis.offsets, width, y));
             }
             Op::CumulativeMean => self.pooled(&c, |x, offsets, d, y| pool::cumulative_mean(x, offsets, d, y)),
@@ -106,7 +118,7 @@ impl<T: Element> Executor<T> {
                 let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
             }
-            Op::Squeeze | Op::Unsqueeze | Op::Detach => {
+            Op::Squeeze | Op::Unsqueeze | Op::Split | Op::Merge | Op::Detach => {
                 debug_assert!(node.op.has(Flag::Alias));
                 let same = self.value(c.operand(0));
                 self.memory.set(node.results[0], same);
@@ -153,6 +165,11 @@ impl<T: Element> Executor<T> {
             Op::Neighbours => self.neighbours(&c),
             Op::MergeProbability => self.merge_probability(&c),
             Op::SlotSoftmax => self.slot_softmax(&c),
+            Op::Matmul => self.produce(&c, |e, c, y| {
+                let transposed = c.node.find(attribute::TRANSPOSED);
+                let [a, b] = [0, 1].map(|n| e.memory.real(c.operand(n)));
+                matrix::multiply(a, b, transposed, c.matrices(), y);
+            }),
             Op::Repeat => self.produce(&c, |e, c, y| {
                 ordered_memory::repeat(e.memory.real(c.operand(0)), c.get(attribute::COUNT), c.width(0), y);
             }),
@@ -310,13 +327,13 @@ impl<T: Element> Executor<T> {
 
     /// An op over the second axis of its operand.
     fn pooled(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[usize], usize, &mut [T])) {
-        let (axis, width) = (c.axis(0), if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 });
+        let (axis, width) = (c.axis(0), c.inner(0));
         self.produce(c, |e, c, y| f(e.memory.real(c.operand(0)), &axis.offsets, width, y));
     }
 
     /// The gradient of such an op, with operands `dy` and `x`.
     fn pooled_grad(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[T], &[usize], usize, &mut [T])) {
-        let (axis, width) = (c.axis(1), if c.ty(c.operand(1)).dims().len() > 2 { c.last(1) } else { 1 });
+        let (axis, width) = (c.axis(1), c.inner(1));
         self.produce(c, |e, c, y| {
             let m = &e.memory;
             f(m.real(c.operand(1)), m.real(c.operand(0)), &axis.offsets, width, y);

@@ -266,7 +266,7 @@ impl<T: Element> Executor<T> {
 
     /// `cumulative_mean` of new positions.
     fn extend_mean(&mut self, c: &NodeContext<'_>) {
-        let (axis, width) = (c.axis(0), if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 });
+        let (axis, width) = (c.axis(0), c.inner(0));
         let mut sum = match self.kept(c.step.node) {
             Some(Kept::Sum(sum)) => sum,
             _ => vec![T::ZERO; width],
@@ -277,7 +277,7 @@ impl<T: Element> Executor<T> {
 
     /// `shift` of new positions to the right: the last `lag` of those before them, and all new ones, are known.
     fn extend_shift(&mut self, c: &NodeContext<'_>) {
-        let width = if c.ty(c.operand(0)).dims().len() > 2 { c.last(0) } else { 1 };
+        let width = c.inner(0);
         let lag = c.get(attribute::LAG).saturating_mul(width);
         let mut known = match self.kept(c.step.node) {
             Some(Kept::Latest(known)) => known,

@@ -1,7 +1,8 @@
 //! A node that is computed, as an arm of the dispatch sees it: attributes, sizes, axes, units.
 
-use rtc_compiler::ir::attribute::{Key, Kind};
+use rtc_compiler::ir::attribute::{self, Key, Kind};
 use rtc_compiler::ir::graph::{Node, Value};
+use rtc_compiler::ir::shape;
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -39,6 +40,17 @@ impl<'a> NodeContext<'a> {
     /// Size of all axes of an operand but the first one.
     pub(crate) fn width(&self, n: usize) -> usize {
         self.ty(self.operand(n)).dims()[1..].iter().filter_map(Dim::fixed).product()
+    }
+
+    /// Size of all axes of an operand behind the second one: how many numbers a position or a slot has.
+    pub(crate) fn inner(&self, n: usize) -> usize {
+        self.ty(self.operand(n)).dims().iter().skip(2).filter_map(Dim::fixed).product()
+    }
+
+    /// The sizes of a product of matrices: rows, what the sums go over, columns.
+    pub(crate) fn matrices(&self) -> [usize; 3] {
+        let [a, b] = [0, 1].map(|n| self.ty(self.operand(n)));
+        shape::matrices(a, b, self.node.find(attribute::TRANSPOSED)).expect("the shape rule has compared the sizes")
     }
 
     /// The second axis of a batched value, ragged or fixed, as offsets.

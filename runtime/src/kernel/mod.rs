@@ -27,6 +27,7 @@ pub mod embedding;
 pub mod linear;
 pub mod loss;
 mod math;
+pub mod matrix;
 pub mod muon;
 pub mod norm;
 pub mod offset_attention;

@@ -176,6 +176,67 @@ fn code(d: usize, channel: usize, position: usize) -> f64 {
     }
 }
 
+/// Sines and cosines of any numbers: what stands in each channel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Waves {
+    /// Where sine and cosine of one angle stand.
+    pub layout: Layout,
+    /// What the frequencies fall with from pair to pair.
+    pub base: f64,
+}
+
+impl Waves {
+    /// Those of a node.
+    pub fn of(attrs: &Attrs) -> Self {
+        Self { layout: attrs.get(attribute::LAYOUT), base: attrs.get(attribute::BASE) }
+    }
+
+    /// The frequency of a channel among `width`, and whether it is a cosine.
+    fn channel(self, channel: usize, width: usize) -> (f64, bool) {
+        let sines = width.div_ceil(2);
+        let (pair, cosine) = match self.layout {
+            Layout::Pairs => (channel / 2, channel % 2 == 1),
+            Layout::Half => (channel % sines, channel >= sines),
+        };
+        (self.base.powf(-2.0 * pair as f64 / width as f64), cosine)
+    }
+}
+
+/// `y[.., c]` is the sine or the cosine of `w_c n`, in double precision and rounded once.
+pub fn sinusoid<T: Real>(n: &[T], waves: Waves, y: &mut [T]) {
+    let width = y.len() / n.len().max(1);
+    for channel in 0..width {
+        let (frequency, cosine) = waves.channel(channel, width);
+        for (n, y) in n.iter().zip(y.chunks_exact_mut(width)) {
+            let angle = n.to_f64() * frequency;
+            y[channel] = T::from_f64(if cosine { angle.cos() } else { angle.sin() });
+        }
+    }
+}
+
+/// The gradient of [`sinusoid`] for the numbers.
+pub fn sinusoid_grad<T: Real>(dy: &[T], n: &[T], waves: Waves, dn: &mut [T]) {
+    let width = dy.len() / n.len().max(1);
+    dn.fill(T::ZERO);
+    for channel in 0..width {
+        let (frequency, cosine) = waves.channel(channel, width);
+        for ((n, dn), dy) in n.iter().zip(&mut *dn).zip(dy.chunks_exact(width)) {
+            let angle = n.to_f64() * frequency;
+            let slope = frequency * if cosine { -angle.sin() } else { angle.cos() };
+            *dn += T::from_f64(slope) * dy[channel];
+        }
+    }
+}
+
+/// The number of every position in its row; the first ones stand `before` positions behind its start.
+pub fn positions<T: Real>(offsets: &[usize], before: usize, y: &mut [T]) {
+    for row in offsets.windows(2) {
+        for (n, y) in y[row[0]..row[1]].iter_mut().enumerate() {
+            *y = T::from_f64((before + n) as f64);
+        }
+    }
+}
+
 impl<T> Table<T> {
     /// Its cosines and sines, one of each for every channel of every position.
     pub fn numbers(&self) -> (&[T], &[T]) {

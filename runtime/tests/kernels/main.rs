@@ -4,6 +4,7 @@ mod attention;
 mod composition;
 mod draw;
 mod linear;
+mod matrix;
 mod moving;
 mod offset_attention;
 mod pointwise;

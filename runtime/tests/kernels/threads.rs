@@ -7,6 +7,7 @@ use rtc_runtime::kernel::attention::{
 };
 use rtc_runtime::kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_runtime::kernel::linear::column_sum;
+use rtc_runtime::kernel::matrix::multiply;
 use rtc_runtime::kernel::muon::{Matrix, muon};
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
@@ -48,6 +49,7 @@ fn units_and_norms() {
     let (m, d) = (1000, 100);
     let (x, dy) = (singles("x", m * d), singles("dy", m * d));
     same_bits(|| filled(m, |y| dot_unit(&x, &dy, Groups::Uniform(d), y)));
+    same_bits(|| filled(m * d, |y| multiply(&x[..m * 16], &dy, None, [4, 4, 25], y)));
     same_bits(|| vec![optimiser::squared_norm(&x) as f32]);
 }
 

@@ -196,7 +196,7 @@ impl Eval<'_, '_> {
         }
     }
 
-    /// `learn[sizes]`: an array of weights.
+    /// `learn[sizes]`: an array of weights, or `learn[]`, one number.
     pub(super) fn learn(
         &mut self,
         table: &str,
@@ -210,7 +210,7 @@ impl Eval<'_, '_> {
             return self.wrong(span, "weights of equations have the name of their binding", label);
         }
         // `learn[step, width]` has weights of its own for every step.
-        let first = sizes.first().filter(|_| sizes.len() > 1);
+        let first = sizes.first();
         let is_step = first.is_some_and(|size| {
             let named = |name: &ast::Name| matches!(self.frame.names.get(&name.text), Some(Item::Step(_)));
             let own = |name: &ast::Name| name.text == "step" && self.l.steps.is_some();
@@ -232,7 +232,7 @@ impl Eval<'_, '_> {
             .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
             .collect();
         if axes.len() > 3 {
-            let message = format!("`learn` has one to three sizes, and here are {}", axes.len());
+            let message = format!("`learn` has at most three sizes, and here are {}", axes.len());
             return self.fail(Kind::WrongArity, span, message, "");
         }
         let name = self.fresh(name.unwrap_or("learn"), "");

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Eval, NUMBERS, are, plural};
+use super::{Eval, NUMBERS, are, plural, streams};
 use crate::define::atomic;
 use crate::define::constant::{self, Constant};
 use crate::define::item::{Array, Axis, Item};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
 use crate::expr::BinaryOp;
-use crate::ir::attribute::Attrs;
+use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::Value;
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
@@ -190,6 +190,12 @@ impl Eval<'_, '_> {
             return self.pointwise(Pointwise::Mul, vec![a, b], span);
         }
         let (a, b) = (self.array(a, span)?, self.array(b, span)?);
+        let (a, b) = match self.by_stream(a, b, span)? {
+            (a, Some(b)) => (a, b),
+            (product, None) => return Some(Item::Array(product)),
+        };
+        let (a, b) = (self.of_rows(a, &b, span)?, b);
+        let b = self.of_rows(b, &a, span)?;
         let scales = |s: &Array, x: &Array| {
             s.rows && x.rows && s.axes.len() < x.axes.len() && x.axes.starts_with(&s.axes) && s.channels().is_none()
         };
@@ -203,6 +209,15 @@ impl Eval<'_, '_> {
             () if gains(&a, &b) => Item::Gained(b, a),
             () => return self.pointwise(Pointwise::Mul, vec![Item::Array(a), Item::Array(b)], span),
         })
+    }
+
+    /// A single number that is learned, as one of every row of another factor; anything else as it is.
+    fn of_rows(&mut self, s: Array, x: &Array, span: Span) -> Option<Array> {
+        if s.rows || !s.axes.is_empty() || !x.rows || x.axes.is_empty() {
+            return Some(s);
+        }
+        let value = self.node(span, |l| l.one(Op::BroadcastBatch, &[s.value, x.value], Attrs::new()))?;
+        Some(Array { value, rows: true, ..s })
     }
 
     /// `a^n` for a small whole number.
@@ -222,7 +237,7 @@ impl Eval<'_, '_> {
     }
 
     /// A function of single numbers, at every place of arrays that fit each other.
-    pub(super) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
+    pub(crate) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
         let arity = func.def().arity;
         if items.len() != arity {
             let message = format!(
@@ -276,20 +291,8 @@ impl Eval<'_, '_> {
         if arrays.iter().all(|array| array.axes == first.axes && array.rows == first.rows) {
             return Some(arrays);
         }
-        let units: Vec<Axis> = {
-            let mut longest: Vec<Axis> = vec![];
-            for array in &arrays {
-                let units = array.units();
-                if units.iter().all(|axis| longest.contains(axis)) {
-                    continue;
-                }
-                if !longest.iter().all(|axis| units.contains(axis)) {
-                    return self.differ(&arrays, span);
-                }
-                longest = units.to_vec();
-            }
-            longest
-        };
+        let arrays = self.learned_by_stream(arrays);
+        let Some(units) = streams::units(&arrays) else { return self.differ(&arrays, span) };
         let mut channels: Option<Dim> = None;
         for array in &arrays {
             match (&channels, array.channels()) {
@@ -349,18 +352,29 @@ impl Eval<'_, '_> {
         span: Span,
     ) -> Option<Array> {
         let mut x = array;
+        let array_axes = x.axes.clone();
         if rows && !x.rows {
             let row = like.iter().find(|other| other.rows)?.value;
             x.value = self.node(span, |l| l.one(Op::BroadcastBatch, &[x.value, row], Attrs::new()))?;
             x.rows = true;
         }
-        if x.units() != units {
-            let Some(along) = like.iter().find(|other| other.rows && other.units() == units).map(|other| other.value)
-            else {
+        for axis in units.iter().filter(|axis| !array_axes.contains(axis)) {
+            if let Axis::Streams(count) = axis {
+                x = self.repeated(x, *count, span)?;
+                continue;
+            }
+            let Some(along) = like.iter().find(|other| other.rows && other.axes.first() == Some(axis)) else {
                 return self.differ(like, span);
             };
-            x.value = self.node(span, |l| l.one(Op::BroadcastRows, &[x.value, along], Attrs::new()))?;
-            x.axes = units.iter().cloned().chain(x.channels().cloned().map(Axis::Channels)).collect();
+            x.value = self.node(span, |l| l.one(Op::BroadcastRows, &[x.value, along.value], Attrs::new()))?;
+            x.axes.insert(0, axis.clone());
+        }
+        if let (Some(Dim::Fixed(width)), None, Some(_)) = (channels, x.channels(), x.streams()) {
+            x.value = self.node(span, |l| {
+                let one = l.one(Op::Unsqueeze, &[x.value], Attrs::new())?;
+                l.one(Op::BroadcastChannels, &[one], Attrs::of(attribute::WIDTH, *width))
+            })?;
+            x.axes.push(Axis::Channels(Dim::Fixed(*width)));
         }
         if let (Some(dim), None) = (channels, x.channels()) {
             // Ones of the whole type, times the number of each unit.

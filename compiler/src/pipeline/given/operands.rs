@@ -35,6 +35,8 @@ fn is_of_kind(op: Op, n: usize, ty: &Type) -> bool {
 /// Whether sizes agree that the rule of the op does not compare.
 fn sizes_fit(op: Op, types: &[&Type]) -> bool {
     let is_prefix = |of: &Type, whole: &Type| whole.dims().starts_with(of.dims());
+    // Where each position of a row has a part of its own, it is one of channels.
+    let by_position = |ty: &Type| ty.ragged().is_none() || ty.dims().len() <= 3;
     let has_channels = |ty: &Type| ty.dims().last().is_some_and(|last| last.fixed().is_some());
     match (op, types) {
         (Op::Frame, [x, ends @ ..]) => {
@@ -50,7 +52,8 @@ fn sizes_fit(op: Op, types: &[&Type]) -> bool {
         (Op::HaltTest, [t, step]) => t.is_batched() && t.dims().len() <= 2 && step.dims().is_empty(),
         (Op::BroadcastBatch, [x, like]) => like.is_batched() && !x.is_batched(),
         (Op::BroadcastRows, [_, like]) => like.is_batched(),
-        (Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine | Op::Rotate, [x, ..]) => has_channels(x),
+        (Op::Rotate, [x]) => has_channels(x) && by_position(x),
+        (Op::Linear | Op::LayerNorm | Op::RmsNorm | Op::Affine, [x, ..]) => has_channels(x),
         (Op::Attention | Op::OffsetAttention, [q, k, v, ..]) => {
             // Keys and values may have a slot for every step.
             let slots = usize::from(op == Op::Attention && k.dims().len() == 4);
@@ -59,7 +62,9 @@ fn sizes_fit(op: Op, types: &[&Type]) -> bool {
             rows && k.dims()[..2] == v.dims()[..2]
         }
         (Op::Pair, [x]) => x.is_batched(),
-        (Op::Dropout, [x]) => x.is_batched() || x.dims().iter().all(|dim| matches!(dim, Dim::Fixed(_))),
+        (Op::Dropout, [x]) => {
+            by_position(x) && (x.is_batched() || x.dims().iter().all(|dim| matches!(dim, Dim::Fixed(_))))
+        }
         _ => true,
     }
 }

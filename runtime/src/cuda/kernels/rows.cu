@@ -116,6 +116,35 @@ KERNEL(add_position)(const real *x, const real *codes, real *y, const u32 *row_o
     whole t = i / d, place = t - offsets[row_of[t]];
     y[i] = x[i] + codes[place * d + i % d];
 }
+// The number of every position in its row.
+KERNEL(positions)(real *y, const u32 *row_of, const u32 *offsets, whole n) {
+    EACH(i, n)
+    y[i] = (real)(i - offsets[row_of[i]]);
+}
+// The frequency of a channel, and whether it holds a cosine. Angles are double precision, as on the CPU.
+__device__ inline double frequency(int channel, int half, double base, int width, bool *cosine) {
+    int sines = (width + 1) / 2;
+    int pair = half ? channel % sines : channel / 2;
+    *cosine = half ? channel >= sines : channel % 2 == 1;
+    return pow(base, -2.0 * pair / width);
+}
+// Sines and cosines of numbers.
+KERNEL(sinusoid)(const real *x, real *y, int half, real base, int width, whole n) {
+    EACH(i, n)
+    bool cosine;
+    double angle = (double)x[i / width] * frequency((int)(i % width), half, base, width, &cosine);
+    y[i] = (real)(cosine ? cos(angle) : sin(angle));
+}
+KERNEL(sinusoid_grad)(const real *dy, const real *x, real *dx, int half, real base, int width, whole n) {
+    EACH(i, n)
+    real sum = 0;
+    for (int c = 0; c < width; c++) {
+        bool cosine;
+        double w = frequency(c, half, base, width, &cosine), angle = (double)x[i] * w;
+        sum += (real)(w * (cosine ? -sin(angle) : cos(angle))) * dy[i * width + c];
+    }
+    dx[i] = sum;
+}
 // The gradient of a learned code: the sum over all rows that reach its place, row after row.
 KERNEL(add_position_grad)(const real *dy, real *codes, const u32 *offsets, int d, whole rows, int add, whole n) {
     EACH(i, n)

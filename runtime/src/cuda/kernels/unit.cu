@@ -10,6 +10,17 @@ __device__ inline void statistics(const real *x, int d, real eps, int lane, real
     for (int c = lane; c < d; c += WARP) squares += (x[c] - *mean) * (x[c] - *mean);
     *scale = (real)1 / root(warp_sum(squares) * (real)(1.0 / d) + eps);
 }
+// The product of two matrices of every unit. A number stands at row and column by the strides of its side.
+KERNEL(matmul)(const real *a, const real *b, real *y, int rows, int inner, int columns, int of_row, int of_sum, int from_sum, int from_column, whole n) {
+    EACH(i, n)
+    whole unit = i / (rows * columns);
+    int row = (int)(i / columns % rows), column = (int)(i % columns);
+    a += unit * rows * inner + (whole)row * of_row;
+    b += unit * inner * columns + (whole)column * from_column;
+    real sum = 0;
+    for (int k = 0; k < inner; k++) sum += a[(whole)k * of_sum] * b[(whole)k * from_sum];
+    y[i] = sum;
+}
 TEAM(layer_norm)(const real *x, const real *gain, const real *bias, real *y, real eps, int d, whole rows) {
     EACH_WARP(row, lane, rows)
     x += row * d;

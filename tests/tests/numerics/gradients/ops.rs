@@ -133,6 +133,104 @@ pub(super) const OPS: &[Case] = &[
     ("pad", "f32[batch, length, 7]", "%y = pad %a {start: 2, width: 7} : f32[batch, length, 7]"),
     ("squeeze", "f32[batch, length]", "%y = squeeze %s1 : f32[batch, length]"),
     ("unsqueeze", "f32[batch, length, 1]", "%y = unsqueeze %s : f32[batch, length, 1]"),
+    (
+        "streams of channels and back",
+        SEQUENCE,
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]
+         %g = gelu %p : f32[batch, length, 2, 2]
+         %y = merge %g : f32[batch, length, 4]",
+    ),
+    (
+        "streams of rows",
+        "f32[batch, 2, 2]",
+        "%p = split %ra {parts: 2} : f32[batch, 2, 2]\n%y = gelu %p : f32[batch, 2, 2]",
+    ),
+    (
+        "mean of streams",
+        "f32[batch, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = mean %p : f32[batch, 2, 2]",
+    ),
+    (
+        "sum of streams",
+        "f32[batch, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = sum %p : f32[batch, 2, 2]",
+    ),
+    (
+        "max of streams",
+        "f32[batch, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = max %p : f32[batch, 2, 2]",
+    ),
+    (
+        "last position of streams",
+        "f32[batch, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = position %p {at: last} : f32[batch, 2, 2]",
+    ),
+    (
+        "cumulative mean of streams",
+        "f32[batch, length, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]\n%y = cumulative_mean %p : f32[batch, length, 2, 2]",
+    ),
+    (
+        "shift of streams",
+        "f32[batch, length, 2, 2]",
+        "%p = split %a {parts: 2} : f32[batch, length, 2, 2]
+         %y = shift %p {side: left, lag: 1} : f32[batch, length, 2, 2]",
+    ),
+    ("slots at every position", "f32[batch, length, 3, 4]", "%y = broadcast_rows %m, %a : f32[batch, length, 3, 4]"),
+    (
+        "numbers of streams",
+        "f32[batch, length, 2, 4]",
+        "%ab = concat %a, %b : f32[batch, length, 8]
+         %p = split %ab {parts: 2} : f32[batch, length, 2, 4]
+         %two = linear %c, %slots : f32[batch, length, 3]
+         %g = slice %two {start: 0, width: 2} : f32[batch, length, 2]
+         %x = mul_unit %p, %g : f32[batch, length, 2, 4]
+         %y = rms_norm %x, %gain {eps: 1e-2} : f32[batch, length, 2, 4]",
+    ),
+    (
+        "linear on streams",
+        "f32[batch, length, 2, 3]",
+        "%ab = concat %a, %b : f32[batch, length, 8]
+         %p = split %ab {parts: 2} : f32[batch, length, 2, 4]
+         %y = linear %p, %wide : f32[batch, length, 2, 3]",
+    ),
+    (
+        "products of matrices",
+        "f32[batch, length, 2, 2]",
+        "%ab = concat %a, %b : f32[batch, length, 8]
+         %p = split %ab {parts: 2} : f32[batch, length, 2, 4]
+         %bc = concat %b, %c : f32[batch, length, 8]
+         %q = split %bc {parts: 4} : f32[batch, length, 4, 2]
+         %y = matmul %p, %q : f32[batch, length, 2, 2]",
+    ),
+    (
+        "products with a transposed left side",
+        "f32[batch, length, 2, 1]",
+        "%ab = concat %a, %b : f32[batch, length, 8]
+         %p = split %ab {parts: 4} : f32[batch, length, 4, 2]
+         %q = split %c {parts: 4} : f32[batch, length, 4, 1]
+         %y = matmul %p, %q {transposed: left} : f32[batch, length, 2, 1]",
+    ),
+    (
+        "products with a transposed right side",
+        "f32[batch, length, 2, 1]",
+        "%ab = concat %a, %b : f32[batch, length, 8]
+         %p = split %ab {parts: 2} : f32[batch, length, 2, 4]
+         %q = split %c {parts: 1} : f32[batch, length, 1, 4]
+         %y = matmul %p, %q {transposed: right} : f32[batch, length, 2, 1]",
+    ),
+    ("products of slots", "f32[batch, 3, 3]", "%y = matmul %m, %m {transposed: right} : f32[batch, 3, 3]"),
+    (
+        "numbers of positions",
+        "f32[batch, length]",
+        "%n = positions %a : f32[batch, length]\n%y = mul %n, %s : f32[batch, length]",
+    ),
+    ("sines of numbers", "f32[batch, length, 5]", "%y = sinusoid %s {width: 5} : f32[batch, length, 5]"),
+    (
+        "sines of rows, then cosines",
+        "f32[batch, 6]",
+        "%y = sinusoid %rs {width: 6, layout: half, base: 30.0} : f32[batch, 6]",
+    ),
     ("pair", "f32[batch/2, 16]", "%y = pair %ra : f32[batch/2, 16]"),
     ("linear", "f32[batch, length, 3]", "%y = linear %a, %wide : f32[batch, length, 3]"),
     ("linear with bias", SEQUENCE, "%y = linear %a, %w, %bias : f32[batch, length, 4]"),
