@@ -144,6 +144,8 @@ pub(crate) enum Item {
     Step(Step),
     /// The values of an array at this step and all steps before.
     History(Array),
+    /// An array of whole rows, where all others have chosen positions alone.
+    Whole(Array),
     /// Several results.
     Several(Vec<Item>),
 }
@@ -174,6 +176,7 @@ impl Item {
             Self::Average(x) => format!("the average of {}", x.describe()),
             Self::Step(_) => "the number of a step".to_owned(),
             Self::History(x) => format!("the history of {}", x.describe()),
+            Self::Whole(x) => format!("{} of whole rows", x.describe()),
             Self::Several(items) => format!("{} values", items.len()),
         }
     }

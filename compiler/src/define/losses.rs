@@ -73,6 +73,7 @@ pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> 
 
 /// The numbers of the head for a value, and the labels.
 fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+    e.whole_rows(&c.block.slot, c.span)?;
     if e.l.binding().objective == Objective::Pair {
         let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
@@ -217,6 +218,7 @@ pub(super) fn mean_of_labelled(l: &mut Lower<'_>, x: Value) -> Result<Value, Inv
 impl Eval<'_, '_> {
     /// `loss value`
     pub(super) fn pays(&mut self, value: &Expr) -> Option<()> {
+        self.whole_rows("loss", value.span)?;
         let paid = match self.expr(value, None)? {
             Item::Average(x) => x,
             other => {
