@@ -374,7 +374,7 @@ impl Place<'_> {
                     FieldKind::Mask => vec!["all", "past"],
                     FieldKind::Bias => vec!["none"],
                     FieldKind::Depth => vec!["given"],
-                    FieldKind::Int | FieldKind::Float | FieldKind::Function => vec![],
+                    FieldKind::Int | FieldKind::Float | FieldKind::Function | FieldKind::Choices => vec![],
                 };
                 now.into_iter().chain(words.into_iter().map(|word| candidate(word, ""))).collect()
             }

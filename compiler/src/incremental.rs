@@ -231,6 +231,9 @@ impl Rules<'_> {
         let carried = loops::layout(self.graph, id).carried;
         let (before, sliced) = node.operands.split_at(carried);
         let body = node.body.into_iter().flat_map(|body| captured(self.graph, body));
+        if node.get(attribute::CUT) == Chunking::Chosen {
+            return Err("computes the chosen positions of the row together".to_owned());
+        }
         if node.get(attribute::CUT) != Chunking::Position || !node.has(attribute::SIZE) {
             return Err("cuts the row by its length".to_owned());
         }

@@ -136,6 +136,8 @@ pub enum FieldKind {
     Bias,
     /// A whole number, an expression of `length`, or `given`.
     Depth,
+    /// A whole number, or an expression of `length` and `step`.
+    Choices,
 }
 
 impl FieldKind {
@@ -152,6 +154,7 @@ impl FieldKind {
             Self::Mask => "a mask: a true-or-false expression, the name of a mask, `past`, or `all`".to_owned(),
             Self::Bias => "a bias: a number expression, the name of a bias, or `none`".to_owned(),
             Self::Depth => "a whole number, an expression of `length`, or `given`".to_owned(),
+            Self::Choices => "a whole number, or an expression of `length` and `step`".to_owned(),
         }
     }
 }

@@ -173,7 +173,7 @@ fn checked(form: Form<'_>) -> Vec<Model> {
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     let cases = root().join("tests/cases/models");
-    files.extend(["definitions.rt", "loops.rt", "nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
+    files.extend(["choices.rt", "definitions.rt", "loops.rt", "nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];
     for file in files {
@@ -373,6 +373,11 @@ impl Model {
     /// True when rows or positions leave a loop by a condition of their own.
     pub fn leaves(&self) -> bool {
         self.says(&["go", "until"])
+    }
+
+    /// True when it computes values for chosen positions alone.
+    pub fn chooses(&self) -> bool {
+        self.spec.root.any(&|block| block.feature.text().is_some_and(|text| text.contains("among(")))
     }
 
     /// True when one of its equations begins with one of the words.

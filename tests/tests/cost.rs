@@ -80,7 +80,7 @@ fn searches(model: &Model) -> bool {
     model.spec.root.any(&|block| block.slot == "recurse" && block.variant == "beam")
 }
 
-/// How far below that searches are.
+/// How far below that searches and choices are.
 const SHARED: f64 = 2.5;
 
 /// Says what is further away than it may be.
@@ -102,7 +102,8 @@ fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: 
     let cost = Cost::of(&model.spec, &binding, ROWS, LENGTH).expect("the spec lowers");
     let (eval, step) = (cost.at(ROWS, LENGTH, mean(&forward)), cost.at(ROWS, LENGTH, depth));
     let name = format!("{} at depth {}", model.name, depth.map_or("of the bound".to_owned(), |d| format!("{d:.2}")));
-    let searches = searches(model);
+    // Memory is estimated, and operations where nothing says how many are chosen, as if all positions were.
+    let searches = searches(model) || model.chooses();
     let mut one = |what: &str, estimate: f64, real: f64, tolerance: f64| {
         let shared = searches && estimate > real && estimate < SHARED * real;
         compare(&format!("{name}, {what}"), estimate, real, if shared { SHARED } else { tolerance }, faults);
@@ -249,6 +250,37 @@ fn talking_heads_cost_their_mixtures() {
     assert_eq!(talking.forward - plain.forward, pairs * 2.0 * 2.0 * 16.0);
     assert_eq!(talking.parameters - plain.parameters, 2.0 * 16.0);
     assert_eq!(talking.training - plain.training, pairs * 8.0 * 2.0 * 16.0 + 2.0 * 16.0);
+}
+
+/// What is computed for chosen positions falls with their number, by the executor and by the estimate; what is computed for all stays.
+#[test]
+fn chosen_positions_alone_are_paid_for() {
+    let of = |count: &str, body: &str| {
+        let text = format!(
+            "def f(x) {{\n out linear(gelu(linear(x) {{ to: 256 }}))\n}}\nmodel m {{\nembed {{ width: 64 }}\nchosen = top(mean(state) {{ over: width }}) {{ of: {count} }}\nstate = {body}\nreadout mean\n}}\n"
+        );
+        let model = Model { name: count.to_owned(), spec: models::parse(&text) };
+        let (rows, graphs, binding) = graphs(&model, Objective::Classify, 64);
+        let weights = weights(&graphs[1], 3, 0.5);
+        let [forward, _, training] = graphs.each_ref().map(|graph| ran(graph, &weights, &rows).counted.flops);
+        let cost = Cost::of(&model.spec, &binding, ROWS, 64).expect("the spec lowers").at(ROWS, 64, None);
+        for (estimate, real) in [(cost.forward, forward), (cost.training, training)] {
+            assert!((estimate / real - 1.0).abs() < FLOPS, "{count}: {estimate} estimated, {real} counted");
+        }
+        [forward, training]
+    };
+    let among = "among(chosen, state + f(state), state)";
+    let [all, half, quarter, none] = ["length", "length / 2", "length / 4", "1"].map(|count| of(count, among));
+    let dense = of("length / 4", "when(chosen, state + f(state), state)");
+    for n in 0..2 {
+        // One position of 64 is always chosen.
+        let whole = (all[n] - none[n]) / (63.0 / 64.0);
+        for (part, share) in [(half[n], 0.5), (quarter[n], 0.25)] {
+            let paid = (part - none[n]) / whole + 1.0 / 64.0;
+            assert!((paid - share).abs() < 1e-9, "{paid} of the operations for {share} of the positions");
+        }
+        assert!(quarter[n] < 0.35 * dense[n], "{} of {}", quarter[n], dense[n]);
+    }
 }
 
 #[test]

@@ -149,6 +149,7 @@ const SEEDS: &[&str] = &[
     include_str!("../../specs/bbt_grc.rt"),
     include_str!("../../specs/rir_grc.rt"),
     include_str!("../cases/models/nestings.rt"),
+    include_str!("../cases/models/choices.rt"),
     include_str!("../cases/models/loops.rt"),
     "let c = 2\nmask causal = j <= i\nmask dilated(c) = causal and (i - j) % c^step == 0 and (i - j) / c^step < c\n\
      bias hops(c) = learn[head, (i - j) / c^step] // r\nbias alibi = -(i - j) * 2.0^(-(head + 1))\n\

@@ -189,14 +189,19 @@ impl Case {
     }
 }
 
-/// Whether a model has a beam search, which is not exported.
+/// Whether a model has a beam search or computes values for chosen positions alone, which is not exported.
+fn is_refused(model: &Model) -> bool {
+    searches(model) || model.chooses()
+}
+
+/// Whether a model has a beam search.
 fn searches(model: &Model) -> bool {
     model.spec.root.any(&|block| block.slot == "recurse" && block.variant == "beam")
 }
 
 fn cases(objective: Objective) -> Vec<Case> {
     let models = models::all(objective, &[]);
-    models.iter().filter(|model| !searches(model)).map(|model| Case::new(model, objective)).collect()
+    models.iter().filter(|model| !is_refused(model)).map(|model| Case::new(model, objective)).collect()
 }
 
 fn compare(cases: &[Case]) {
@@ -298,6 +303,16 @@ fn searches_are_refused_by_name() {
     for model in searching {
         let refused = Case::new(model, Objective::Classify).exported().expect_err("a search");
         assert!(refused.contains("`beam` is a beam search"), "{}: {refused}", model.name);
+    }
+}
+
+#[test]
+fn choices_are_refused_by_name() {
+    let choosing: Vec<Model> = models::cases("choices.rt", Objective::Classify);
+    assert!(!choosing.is_empty());
+    for model in &choosing {
+        let refused = Case::new(model, Objective::Classify).exported().expect_err("a choice");
+        assert!(refused.contains("`chunks` is computed for chosen positions alone"), "{}: {refused}", model.name);
     }
 }
 

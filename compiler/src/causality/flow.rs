@@ -162,7 +162,7 @@ impl Analysis<'_> {
                 self.raise_leaking(id, Reach::whole(depth), Some(query), &Why::Mask(mask::Sight::Length));
             }
             (None, _) => {}
-            (Some(depth), _) if axis(query) == axis(key) => {
+            (Some(depth), _) if axis(query) == axis(key) || self.is_chosen_of(axis(query), axis(key)) => {
                 let sight = self.sight(id);
                 if sight != mask::Sight::Past {
                     self.raise_leaking(id, Reach::whole(depth), from.or(Some(value)), &Why::Mask(sight));

@@ -111,6 +111,12 @@ impl Analysis<'_> {
         for (&param, &start) in params.iter().zip(&node.operands) {
             self.pass(id, start, param);
         }
+        if let Some(&choice) = node.operands.first().filter(|_| node.get(attribute::CUT) == Chunking::Chosen) {
+            // Which positions are there says something of the choice, whatever is computed for them.
+            params.iter().chain(&node.results).for_each(|value| self.pass(id, choice, *value));
+            node.results.iter().zip(&yields).for_each(|(result, next)| self.pass(id, *next, *result));
+            return;
+        }
         for (n, &next) in yields.iter().enumerate() {
             let Some(&result) = node.results.get(n) else { break };
             let reach = self.reach(next);
@@ -163,6 +169,7 @@ impl Analysis<'_> {
     fn cut(&mut self, id: NodeId, body: RegionId) {
         let node = self.graph.node(id);
         let reach = match node.get(attribute::CUT) {
+            Chunking::Chosen => return,
             Chunking::Position if !node.has(attribute::COUNT) => return,
             Chunking::Position => Reach::whole(self.depths[body.index()] - 1),
             Chunking::Balanced => Reach::Rows,

@@ -17,7 +17,7 @@ mod mask;
 mod path;
 mod text;
 
-use crate::ir::attribute;
+use crate::ir::attribute::{self, Chunking};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +133,9 @@ impl Analysis<'_> {
         for &id in &self.nodes {
             let node = self.graph.node(id);
             if let Some(body) = node.body {
-                self.depths[body.index()] = self.depths[node.region.index()] + usize::from(node.op == Op::Chunks);
+                // Positions that are chosen belong to the part of the row that they were chosen of.
+                let cuts = node.op == Op::Chunks && node.get(attribute::CUT) != Chunking::Chosen;
+                self.depths[body.index()] = self.depths[node.region.index()] + usize::from(cuts);
             }
         }
     }
@@ -214,6 +216,16 @@ impl Analysis<'_> {
             around = self.graph.parent(region);
         }
         0
+    }
+
+    /// Whether the positions of an axis were chosen of those of another one.
+    fn is_chosen_of(&self, axis: Option<&str>, over: Option<&str>) -> bool {
+        let node = |id: &NodeId| self.graph.node(*id);
+        let chooses = |id: &NodeId| {
+            let node = node(id);
+            node.op == Op::Chunks && node.get(attribute::CUT) == Chunking::Chosen && node.find(attribute::AXIS) == axis
+        };
+        self.nodes.iter().any(|id| chooses(id) && node(id).find(attribute::OVER) == over)
     }
 
     /// The operand that reaches farthest, and how far.

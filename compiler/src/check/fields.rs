@@ -123,7 +123,8 @@ impl Builder<'_, '_> {
             },
             FieldKind::Word(choices) => self.word(field, expr, scope, choices),
             FieldKind::Mask | FieldKind::Bias => self.attention(field, expr, scope),
-            FieldKind::Depth => self.depth(field, expr, scope),
+            // Words of equations alone have choices, and their settings are worked out with the equations.
+            FieldKind::Depth | FieldKind::Choices => self.depth(field, expr, scope),
         }
     }
 

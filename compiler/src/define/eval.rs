@@ -9,6 +9,7 @@
 
 mod application;
 mod arithmetic;
+mod choice;
 mod settings;
 mod steps;
 mod streams;
@@ -16,6 +17,7 @@ mod streams;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use choice::Chosen;
 pub(crate) use settings::{derived, worked_out};
 pub(crate) use steps::{Carry, STATE, check as check_body, check_loop, conditions, nexts, starts};
 
@@ -561,6 +563,7 @@ impl<'e, 'l> Eval<'e, 'l> {
     /// The value of a name.
     fn name(&mut self, text: &str, span: Span) -> Option<Item> {
         if let Some(item) = self.frame.names.get(text).cloned() {
+            let item = self.here(item);
             if !matches!(item, Item::Part(..) | Item::Position(..)) {
                 return Some(item);
             }

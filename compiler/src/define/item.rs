@@ -166,6 +166,8 @@ pub(crate) enum Item {
     Ids(Value, Vec<Axis>, Dim),
     /// The values of an array at this step and all steps before.
     History(Array),
+    /// An array of whole rows, where all others have chosen positions alone.
+    Whole(Array),
     /// Several results.
     Several(Vec<Item>),
 }
@@ -197,6 +199,7 @@ impl Item {
             Self::Step(_) => "the number of a step".to_owned(),
             Self::Ids(_, axes, _) => describe(axes).replacen("real", "ids", 1),
             Self::History(x) => format!("the history of {}", x.describe()),
+            Self::Whole(x) => format!("{} of whole rows", x.describe()),
             Self::Several(items) => format!("{} values", items.len()),
         }
     }

@@ -73,11 +73,11 @@ pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> 
 
 /// The numbers of the head for a value, and the labels.
 fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+    e.pays_whole_rows(&c.block.slot, c.span)?;
     if e.l.binding().objective == Objective::Pair {
         let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
     }
-    e.whole_rows(&c.block.slot, c.span)?;
     let x = arg(e, c, 0)?;
     let each = e.l.each;
     let reads = e.l.ending.as_ref().is_none_or(|(readout, _)| readout.variant != "root");
@@ -223,6 +223,7 @@ pub(super) fn mean_of_labelled(l: &mut Lower<'_>, x: Value) -> Result<Value, Inv
 impl Eval<'_, '_> {
     /// `loss value`
     pub(super) fn pays(&mut self, value: &Expr) -> Option<()> {
+        self.pays_whole_rows("loss", value.span)?;
         let paid = match self.expr(value, None)? {
             Item::Average(x) => x,
             other => {
@@ -235,7 +236,6 @@ impl Eval<'_, '_> {
         if self.l.trying && self.l.steps.is_none() {
             return Some(());
         }
-        self.whole_rows("loss", value.span)?;
         match &mut self.l.steps {
             Some(steps) => steps.losses.push(loss),
             None => self.l.losses.push(loss),
@@ -244,7 +244,8 @@ impl Eval<'_, '_> {
     }
 
     /// Reports a word of losses where only a part of the row is seen.
-    fn whole_rows(&mut self, word: &str, span: Span) -> Option<()> {
+    fn pays_whole_rows(&mut self, word: &str, span: Span) -> Option<()> {
+        self.whole_rows(word, span)?;
         if self.l.sees_whole_rows() || self.l.trying {
             return Some(());
         }

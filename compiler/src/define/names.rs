@@ -14,6 +14,9 @@ use crate::syntax::ast::{Body, Def, DefElement, Element, Equation, Expr, ExprKin
 /// Sizes, numbers and values of the model that every definition may read.
 const MODEL: [&str; 3] = ["width", "classes", "tokens"];
 
+/// The length of a row, which numbers of choices read; elsewhere it is refused where the equation is worked out.
+const LENGTH: &str = "length";
+
 /// Whether a name belongs to the language, so that no definition, value or binding may take it.
 pub(super) fn is_taken(name: &str) -> bool {
     [
@@ -387,7 +390,8 @@ impl Checker<'_> {
     fn reads(&mut self, expr: &Expr, how: Read) {
         let mut missing = vec![];
         read(expr, how, &mut |name, how| {
-            let bound = self.known.contains_key(&name.text) || how != Read::Function && MODEL.contains(&&*name.text);
+            let of_model = MODEL.contains(&&*name.text) || name.text == LENGTH;
+            let bound = self.known.contains_key(&name.text) || how != Read::Function && of_model;
             if !bound && how != Read::Word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
             }

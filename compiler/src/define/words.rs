@@ -10,6 +10,7 @@ use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
 use super::losses;
 use crate::diag::{Diagnostic, Kind, did_you_mean};
+use crate::expr::Var;
 use crate::feature::{Feature, Lowering, attended, mixed};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
@@ -178,6 +179,31 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 SIZE,
                 "how many positions every row has; given where `x` has positions",
             )],
+        ),
+        Feature {
+            source: "Raposo et al. 2024 (mixture of depths), arXiv:2404.02258; Shazeer et al. 2017 (mixture of experts), arXiv:1701.06538".into(),
+            ..row(
+                "top",
+                &["scores", "candidates"],
+                "Where a number is one of the largest: of the channels, or of the positions where each has one number. The first of equals are taken, at least one; where candidates are given, by a condition, only those. No gradient goes through the choice.",
+                top,
+                vec![Field {
+                    bounds: SIZE,
+                    ..of_kind(
+                        "of",
+                        FieldKind::Choices,
+                        Default::Required,
+                        "how many, as `2` or `length / 2`; among positions it may read the `length` of the row, and in a loop the `step`",
+                    )
+                }],
+            )
+        },
+        row(
+            "channel",
+            &["x", "n"],
+            "The channel of a number, or of the `step` of a loop, counted from 0: one number for what has channels.",
+            channel,
+            vec![],
         ),
         row("running_mean", &["x"], "The mean over the positions up to each one.", running_mean, vec![]),
         row(
@@ -415,7 +441,7 @@ pub(crate) fn named(name: &str) -> Option<&'static Arc<Feature>> {
 
 /// The names of all words.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    ROWS.iter().map(|word| &*word.slot).chain(atomic::names()).chain(["when", "at"])
+    ROWS.iter().map(|word| &*word.slot).chain(atomic::names()).chain(["when", "among", "whole", "at"])
 }
 
 /// All words, in the order of the reference.
@@ -433,7 +459,7 @@ pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => true,
         ("attention", Lowering::Word(_)) => values == 1 || values == 3,
-        ("transpose", Lowering::Word(_)) => values == 1,
+        ("top" | "transpose", Lowering::Word(_)) => values == 1,
         _ => false,
     }
 }
@@ -443,7 +469,7 @@ pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => Some("2 values or more"),
         ("attention", Lowering::Word(_)) => Some("1 to 3 values"),
-        ("transpose", Lowering::Word(_)) => Some("1 or 2 values"),
+        ("top" | "transpose", Lowering::Word(_)) => Some("1 or 2 values"),
         ("max", Lowering::Word(_)) => Some("1 value, or 2 without settings"),
         _ => None,
     }
@@ -974,6 +1000,7 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let (y, history) = match c.args.get(1) {
         Some(Item::History(y)) => (y.clone(), true),
+        Some(Item::Whole(y)) => (y.clone(), false),
         Some(_) => (arg(e, c, 1)?, false),
         None => (x.clone(), false),
     };
@@ -1203,6 +1230,77 @@ fn unembed(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let value = e.node(c.span, |l| l.one(Op::Linear, &[x.value, table], Attrs::new()))?;
     let axes = x.units().iter().cloned().chain([Axis::Channels(tokens)]).collect();
     Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: false }))
+}
+
+fn top(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = arg(e, c, 0)?;
+    let along = x.axes == [Axis::Positions];
+    if x.channels().and_then(Dim::fixed).is_none() && !along {
+        let message =
+            format!("`top` chooses among channels, or among positions with a number each, not of {}", x.describe());
+        return e.fail(Kind::WrongType, c.places[0], message, "");
+    }
+    let rule = c.block.expr("of");
+    if !along && rule.is_some_and(|rule| rule.uses(Var::Length)) {
+        let message = "`length` is that of a row whose positions are chosen, and these are channels";
+        return e.fail(
+            Kind::WrongType,
+            c.span,
+            message,
+            format!("`{}` is {}", c.block.feature.values[0], x.describe()),
+        );
+    }
+    let count = c.block.int("of").unwrap_or(1);
+    if let Some(all) = x.channels().and_then(Dim::fixed).filter(|all| count > *all) {
+        let message = format!("`of` is {count}, and there are {all} channels");
+        return e.fail(Kind::OutOfRange, c.span, message, "");
+    }
+    let (attrs, step) = e.choices(rule, count);
+    let mut operands = vec![x.value];
+    if let Some(item) = c.args.get(1) {
+        let among = e.condition(item.clone(), "`candidates` of `top`", c.places[1])?;
+        losses::without_labels(e, &among, ("`top`", c.places[1]))?;
+        if among.axes != x.axes || among.rows != x.rows {
+            return e.differ(&[x, among], c.span);
+        }
+        operands.push(among.value);
+    }
+    operands.extend(step);
+    let value = e.node(c.span, |l| l.one(Op::Top, &operands, attrs))?;
+    Some(Item::Array(Array { value, truth: true, ..x }))
+}
+
+fn channel(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let x = e.array(c.args[0].clone(), c.places[0])?;
+    losses::takes(e, &x, c, 0)?;
+    let all = wide(e, &x, c)?;
+    let axes = x.units().to_vec();
+    let value = match &c.args[1] {
+        Item::Step(step) => {
+            let most = step.most.filter(|_| step.before == Some(0));
+            if !x.rows || axes.len() > 1 || most.is_none_or(|most| most > all) {
+                let message = format!("{} has no channel for every step", x.describe());
+                let label = match most {
+                    Some(most) => format!("there are {most} steps"),
+                    None => "the number of steps is no constant".to_owned(),
+                };
+                return e.fail(Kind::WrongType, c.span, message, label);
+            }
+            e.node(c.span, |l| l.one(Op::SlotGet, &[x.value, step.value], Attrs::new()))?
+        }
+        _ => {
+            let n = count(e, c, 1)?;
+            if n >= all {
+                let message = format!("{} has no channel {n}", x.describe());
+                return e.fail(Kind::OutOfRange, c.places[1], message, format!("there are {all}, counted from 0"));
+            }
+            e.node(c.span, |l| {
+                let one = l.channels(x.value, n, 1)?;
+                l.one(Op::Squeeze, &[one], Attrs::new())
+            })?
+        }
+    };
+    Some(Item::Array(Array { value, axes, ..x }))
 }
 
 fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {

@@ -103,6 +103,8 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("over", &["axis", "dim", "along"]),
     ("stop", &["detach", "stop_gradient"]),
     ("when", &["where", "select", "choose"]),
+    ("top", &["topk", "top_k", "argmax"]),
+    ("among", &["gather", "masked"]),
     ("lerp", &["mix", "interpolate"]),
     ("sigmoid", &["logistic"]),
 ];

@@ -1,6 +1,6 @@
 //! Numbers that are drawn: the distributions that a depth may come from.
 
-use super::{Env, EvalError, Expr, Value};
+use super::{Env, EvalError, Expr, Value, simplify};
 
 /// No number of steps comes near it.
 const MOST: f64 = 1e9;
@@ -164,7 +164,7 @@ impl Expr {
             }),
             _ => None,
         };
-        super::simplify(self.replaced(&expected))
+        simplify(self.replaced(&expected))
     }
 
     /// The expression with a stream of random numbers for each of its draws, numbered from `first` on.
@@ -190,6 +190,12 @@ impl Expr {
     pub fn draws(&self) -> usize {
         let inside: usize = self.operands().into_iter().map(Self::draws).sum();
         inside + usize::from(matches!(self, Self::Draw(_)))
+    }
+
+    /// The expression in this step.
+    #[must_use]
+    pub fn at_step(&self, step: i64) -> Self {
+        simplify(self.replaced(&|x: &Self| (*x == Self::Var(super::Var::Step)).then_some(Self::Int(step))))
     }
 
     /// The expression for rows of this length.

@@ -473,6 +473,8 @@ words! {
         Position = "position",
         /// By the padded width of the batch, into pieces of equal width.
         Balanced = "balanced",
+        /// Into one piece: the positions that the first sequence chooses, in their order.
+        Chosen = "chosen",
     }
 
     /// What becomes of the few elements behind the last whole chunk of a fold.
@@ -692,6 +694,8 @@ attributes! {
     CAP = "cap": Text;
     /// The most steps: a number, or an expression of the length.
     BOUND = "bound": BoundOf;
+    /// How many numbers are chosen: a number, or an expression of the length and the step.
+    OF = "of": BoundOf;
     /// Carried values of a loop.
     CARRIED = "carried": Count = 0;
     /// Outputs of the forward loop whose cotangents an `unwind` takes.

@@ -4,15 +4,15 @@
 //! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
 //! batch in the executor.
 
-use super::attribute::{self, Attrs, Mask, Padding, Role};
+use super::attribute::{self, Attrs, Bound, Chunking, Mask, Padding, Role};
 use std::collections::BTreeMap;
 
 use super::formula::Formula;
-use super::graph::{Graph, Node, NodeId, RegionId};
+use super::graph::{Graph, Node, NodeId, RegionId, Value};
 use super::loops::{self, Cut};
 use super::number::Number;
 use super::ops::Op;
-use super::pointwise::{self, Steps};
+use super::pointwise::{self, Pointwise, Scalar, Steps};
 use super::schedule::beam::{Beams, Count};
 use super::schedule::{Axes, Depth, Widths};
 use super::shape;
@@ -384,7 +384,7 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
     let forward = tape.and_then(|tape| loops::forward(graph, *tape)).unwrap_or(id);
     let node = graph.node(forward);
     match node.op {
-        Op::Chunks => chunks(node, sizes),
+        Op::Chunks => chunks(graph, node, sizes),
         Op::Fold => fold(node, sizes),
         Op::Part => part(graph, forward, sizes),
         // The backward run sees no step that was rejected.
@@ -394,13 +394,52 @@ pub fn turns<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turn
     }
 }
 
-fn chunks<N: Number>(node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
+fn chunks<N: Number>(graph: &Graph, node: &Node, sizes: &Sizes<N>) -> Vec<Turns<N>> {
     let (length, axes) = (over(node, sizes), Axes::of(node));
+    if node.get(attribute::CUT) == Chunking::Chosen {
+        let expected = node.operands.first().and_then(|choice| chosen(graph, *choice, &length));
+        let sizes = sizes.with(axes.chunk, expected.unwrap_or(length));
+        return vec![Turns { steps: N::of(1.0), rejected: N::of(0.0), sizes }];
+    }
     let width = Widths::of(node).of_length(&length);
     let full = length.pieces(&width).minus(&N::of(1.0));
     let rest = length.minus(&full.times(&width));
     let one = |steps, size| Turns { steps, rejected: N::of(0.0), sizes: sizes.with(axes.chunk, size) };
     vec![one(full, width), one(N::of(1.0), rest)]
+}
+
+/// How many of `length` positions a choice takes on the mean, where the graph says so: those of a `top` along the row, its share of the
+/// steps where it chooses among channels of which each step has one, and no more than each of two choices that both must hold.
+fn chosen<N: Number>(graph: &Graph, choice: Value, length: &N) -> Option<N> {
+    let node = graph.node(graph.producer(choice)?);
+    let x = *node.operands.first()?;
+    match node.op {
+        Op::Top if graph.ty(x).dims().len() == 2 => {
+            let steps = node.operands.last().and_then(|step| loops::counted(graph, *step));
+            let steps = steps.and_then(|recur| graph.node(recur).get(attribute::BOUND).steps()).unwrap_or(1).max(1);
+            let count = match node.get(attribute::OF) {
+                Bound::Steps(count) => N::of(count.max(1) as f64).least(length, "K"),
+                Bound::Rule(rule) => {
+                    let rule = Expr::try_from(rule).ok()?;
+                    let each = (0..steps).map(|step| N::depth(&rule.at_step(step as i64), length));
+                    each.reduce(|a, b| a.plus(&b))?.times(&N::of(1.0 / steps as f64))
+                }
+            };
+            Some(count)
+        }
+        Op::SlotGet => {
+            let top = graph.node(graph.producer(x)?);
+            let (_, slots) = graph.ty(x).slots().filter(|_| top.op == Op::Top)?;
+            let count = top.get(attribute::OF).steps()?.clamp(1, slots.max(1));
+            Some(length.times(&N::of(count as f64 / slots as f64)))
+        }
+        Op::Map => {
+            let [Scalar::Call(Pointwise::Mul, _)] = &pointwise::results(&node.attrs).ok()?[..] else { return None };
+            let known = node.operands.iter().filter_map(|v| chosen(graph, *v, length));
+            known.reduce(|a, b| a.least(&b, "K"))
+        }
+        _ => None,
+    }
 }
 
 /// How many steps a loop takes one after the other. The chunks of a level of a fold run side by side.

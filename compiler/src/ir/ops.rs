@@ -215,6 +215,8 @@ ops! {
     BroadcastChannels = "broadcast_channels" (x) {WIDTH} => broadcast_channels, broadcast_channels, free, Units by_unit [] [];
     /// Softmax over the last axis: the channels of every unit, or the positions of every row where each has one number.
     Softmax = "softmax" (x) {} => softmax, softmax, transcendental, Channels [Lengthwise] by_unit [] [];
+    /// 1 for the numbers of the last axis that are among the largest, else 0: the channels of every unit, or the positions of every row where each has one number. `of` says how many, at least one; of equal numbers the first are taken, and NaN last. Where `among` is given, only numbers count whose place in it is not 0, and no more are chosen than there are.
+    Top = "top" (x; among, step) {OF} => top, none, transcendental, Channels;
     /// `a` and `b` side by side on the last axis.
     Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
     /// `width` channels from `start` on the last axis.
@@ -315,7 +317,7 @@ ops! {
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
     Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop];
-    /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part.
+    /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part. With `cut: chosen` there is one chunk, of the positions where the first sequence is not 0: rows of which nothing is chosen take no part, and outputs are 0 at all other positions.
     Chunks = "chunks" () {CARRIED, SIZE?, COUNT?, CUT?, OVER, AXIS} => declared, none, region, Chunks [Variadic, Loop];
     /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
     Fold = "fold" () {ARITY, FOLDING, FLAT?, OVER, AXIS, FILLED?} => declared, none, region, Fold [Variadic, Loop];

@@ -667,6 +667,18 @@ pub fn broadcast_channels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.with_last(0, Dim::Fixed(width))?])
 }
 
+/// As [`softmax`], with candidates in the same places.
+pub fn top(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
+    let among = match s.operands {
+        [_, among @ .., step] if is_step(step) => among,
+        [_, among @ ..] => among,
+        [] => return Err(s.mismatch()),
+    };
+    s.demand(among.len() <= 1 && among.iter().all(|ty| *ty == s.operands[0]))?;
+    softmax(s)
+}
+
 /// Channels, or positions with a number each.
 pub fn softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let fits = match s.dims(0) {

@@ -22,6 +22,8 @@
 
 mod interface;
 
+pub use interface::uncounted;
+
 use super::attribute::{self, Bound};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -32,11 +34,12 @@ use super::loops;
 use super::ops::{Flag, Op, Takes};
 use super::schedule::recur::{is_bounded, most};
 use super::text;
-use super::types::{Attr, BATCH, CLASSES, Dim, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
-use crate::expr::Expr;
+use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type, VOCAB, unframed};
+use crate::expr::{Expr, Var};
 
 /// Attributes that hold an expression of the language, or of a mask one of two words.
-const EXPRESSIONS: [&str; 3] = [attribute::MASK.row.name, attribute::BIAS.row.name, attribute::BOUND.row.name];
+const EXPRESSIONS: [&str; 4] =
+    [attribute::MASK.row.name, attribute::BIAS.row.name, attribute::BOUND.row.name, attribute::OF.row.name];
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,6 +86,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Part => checker.part(node),
                 Op::Unwind => checker.unwind(node),
                 Op::StepSlice | Op::StepSliceGrad => checker.step_slice(node),
+                Op::Top => checker.top(node),
                 _ => {}
             }
         }
@@ -231,9 +235,10 @@ impl Checker<'_> {
     fn draws(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         let read = |attr: Option<&Attr>| attr.and_then(|attr| Expr::try_from(attr).ok());
-        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS)];
+        let of = node.find(attribute::OF).and_then(Bound::rule);
+        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS), of];
         if seen.into_iter().filter_map(read).any(|expr| expr.holds_draw()) {
-            self.say(id, "a mask or a bias holds a draw");
+            self.say(id, "a mask, a bias or a number of choices holds a draw");
         }
         let bound = read(node.find(attribute::BOUND).and_then(Bound::rule));
         if bound.is_some_and(|bound| !is_bounded(&bound)) {
@@ -302,6 +307,22 @@ impl Checker<'_> {
         if most > places as f64 {
             let steps = if most.is_finite() { format!("up to {most}") } else { "any number of".to_owned() };
             self.say(id, format!("the recurrence takes {steps} steps, the weight has places for {places}"));
+        }
+    }
+
+    /// How many are chosen reads the length of rows whose positions are chosen, and the step alone.
+    fn top(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let rule = node.find(attribute::OF).and_then(Bound::rule).and_then(|rule| Expr::try_from(rule).ok());
+        let Some(rule) = rule else { return };
+        let step = node.operands.last().is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
+        let along = node.operands.first().is_some_and(|x| self.graph.ty(*x).dims().len() == 2);
+        let ragged = along && node.operands.first().is_some_and(|x| self.graph.ty(*x).ragged().is_some());
+        if rule.uses(Var::Step) && !step || rule.uses(Var::Length) && !ragged {
+            self.say(id, "the number of choices reads a step or a length that is not there");
+        }
+        if rule.holds_given() || [Var::I, Var::J, Var::Head].into_iter().any(|var| rule.uses(var)) {
+            self.say(id, "the number of choices reads more than the length and the step");
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::recurrence::Steps;
-use crate::define::Names;
+use crate::define::{Chosen, Names};
 use crate::diag::Problems;
 use crate::feature::Around;
 use crate::ir::attribute::{self, Attrs, Word};
@@ -148,6 +148,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) taken_by_step: usize,
     /// What equations and definitions add to the recurrence whose body is being lowered.
     pub(crate) steps: Option<Steps>,
+    /// What is computed for chosen positions alone, around the current place.
+    pub(crate) chosen: Vec<Chosen>,
     /// Whether all that is done now is taken back.
     pub(crate) trying: bool,
     /// Whether the equations of atomic definitions stand in the place of their ops.
@@ -188,6 +190,7 @@ impl<'a> Lower<'a> {
             by_step: None,
             taken_by_step: 0,
             steps: None,
+            chosen: vec![],
             trying: false,
             by_equations: false,
             problems: Problems::default(),

@@ -3,10 +3,10 @@
 //! One marking finds the live values, then one sweep removes the rest, so that values that only feed each other around
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values
 //! with the parameters of the `unwind` that reads them, slices and captured contributions. What tells a loop
-//! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the nodes of a
-//! `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
+//! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the one that
+//! chooses where there is such, the nodes of a `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
 
-use crate::ir::attribute;
+use crate::ir::attribute::{self, Chunking};
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
@@ -194,6 +194,9 @@ impl Marks<'_> {
                 Op::Chunks => parts.carried..parts.carried + parts.sliced,
                 _ => continue,
             };
+            if n.op == Op::Chunks && n.get(attribute::CUT) == Chunking::Chosen {
+                self.want_at(params, parts.carried);
+            }
             if !range.is_empty() && !params[range.clone()].iter().any(|p| self.live.contains(p)) {
                 self.want(params[range.start]);
             }

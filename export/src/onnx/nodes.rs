@@ -1,7 +1,7 @@
 //! From a node of the IR to operators of ONNX: the one match over the ops. What is not in it is refused.
 
 use rtc_compiler::ir::attr;
-use rtc_compiler::ir::attribute::{self, At, Reduction, Side};
+use rtc_compiler::ir::attribute::{self, At, Chunking, Reduction, Side};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Source, Steps};
@@ -23,6 +23,9 @@ impl Builder<'_> {
             Op::Input | Op::Return | Op::Yield => return Ok(()),
             Op::Param => return self.parameter(node),
             Op::Recur => return self.recur(node),
+            Op::Chunks if node.get(attribute::CUT) == Chunking::Chosen => {
+                return Err(refused(node, "computed for chosen positions alone"));
+            }
             Op::Chunks => return self.chunks(node),
             Op::Fold => return self.fold(node),
             Op::SlotSoftmax => {

@@ -11,6 +11,8 @@ use crate::Refused;
 pub(super) enum Place<'a> {
     /// For one row, with plain numbers `length` and `given`.
     Row,
+    /// The same with the number of the step under this name.
+    Numbers { step: &'a str },
     /// For many pairs of positions at once, with tensors `i`, `j`, `head` and `length`, and the step under this name.
     Pairs { step: &'a str, tables: &'a [String] },
 }
@@ -56,10 +58,12 @@ impl<'a> Writer<'a> {
             Expr::Given => plain("given".to_owned()),
             Expr::Draw(_) => return Err(Refused(format!("`{expr}`, which is drawn in training"))),
             Expr::Var(Var::Step) => match self.place {
-                Place::Pairs { step, .. } if !step.is_empty() => plain(step.to_owned()),
+                Place::Pairs { step, .. } | Place::Numbers { step } if !step.is_empty() => plain(step.to_owned()),
                 _ => plain("0".to_owned()),
             },
-            Expr::Var(var) => Python { tensor: self.place != Place::Row, ..plain(var.name().to_owned()) },
+            Expr::Var(var) => {
+                Python { tensor: matches!(self.place, Place::Pairs { .. }), ..plain(var.name().to_owned()) }
+            }
             Expr::Neg(x) => {
                 let x = self.write(x)?;
                 Python { text: format!("-{}", atom(&x)), atom: false, ..x }

@@ -235,6 +235,9 @@ impl Writer<'_> {
         let captured = self.captures(region);
         let named = self.params(body, graph.params(region), &captured);
         let method = self.method(node, region, "chunk", "One chunk of every row that has one.", &named)?;
+        if node.get(attribute::CUT) == Chunking::Chosen {
+            return self.chosen(body, node, &method, &captured);
+        }
         self.sections.push("chunks");
         let (state, sequences) = node.operands.split_at(layout.carried);
         let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
@@ -244,6 +247,27 @@ impl Writer<'_> {
         body.lines.extend(call("loop = Chunks", &args));
         body.lines.push("for part in loop:".to_owned());
         let star = if layout.carried + layout.given > 1 { "*" } else { "" };
+        body.lines.push(format!("    loop.next({star}self.{method}(*part))"));
+        let names = self.results(body, node);
+        body.lines.push(format!("{} = loop.end()", targets(&names)));
+        Ok(())
+    }
+
+    /// A choice: the method runs once, on the chosen positions.
+    fn chosen(&mut self, body: &mut Body, node: &Node, method: &str, captured: &[Value]) -> Result<(), Refused> {
+        self.sections.push("chosen");
+        let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
+        let shape = |v: &Value| {
+            let sizes: Vec<String> = self.graph.ty(*v).dims()[2..].iter().map(|dim| format!("{dim},")).collect();
+            format!("({})", sizes.join(" "))
+        };
+        let shapes: Vec<String> = node.results.iter().map(shape).collect();
+        let mut args = vec!["rows".to_owned(), format!("\"{over}\""), format!("\"{axis}\"")];
+        args.extend([format!("[{}]", shapes.join(", ")), self.pairs(body, &node.operands)?]);
+        args.extend(self.captured(body, captured)?);
+        body.lines.extend(call("loop = Chosen", &args));
+        body.lines.push("for part in loop:".to_owned());
+        let star = if node.results.len() > 1 { "*" } else { "" };
         body.lines.push(format!("    loop.next({star}self.{method}(*part))"));
         let names = self.results(body, node);
         body.lines.push(format!("{} = loop.end()", targets(&names)));

@@ -2,9 +2,10 @@
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Bound, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Side, Sight,
+    self, At, Attribute, Bound, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative,
+    Side, Sight,
 };
-use rtc_compiler::ir::graph::{Graph, Node, Value};
+use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
@@ -95,6 +96,7 @@ const KNOWN: &[Attribute] = &[
     attribute::MASK.row,
     attribute::NAMES.row,
     attribute::NOISE.row,
+    attribute::OF.row,
     attribute::ORIGIN.row,
     attribute::OVER.row,
     attribute::OVERFLOW.row,
@@ -124,6 +126,12 @@ const KNOWN: &[Attribute] = &[
     attribute::WHEN.row,
     attribute::WIDTH.row,
 ];
+
+/// Whether an axis has the positions that a choice has left.
+fn is_chosen(graph: &Graph, axis: &str) -> bool {
+    let makes = |node: &Node| node.get(attribute::CUT) == Chunking::Chosen && node.find(attribute::AXIS) == Some(axis);
+    graph.walk(MAIN).into_iter().any(|id| makes(graph.node(id)))
+}
 
 /// Refuses a node with an attribute that no translation knows.
 pub(super) fn known(node: &Node) -> Result<(), Refused> {
@@ -404,6 +412,7 @@ impl Call<'_> {
                 }
                 None => Code::atom(format!("{}.softmax(-1)", self.dot(0))),
             },
+            Op::Top => self.top()?,
             Op::Shift => {
                 let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
                 let text = format!("shift({}, {}, \"{side}\", {lag})", self.x(0), self.along(0)?);
@@ -617,7 +626,11 @@ impl Call<'_> {
             Origin::Row => ", whole_row=True",
         };
         let heads = node.get(attribute::HEADS);
-        let mut text = format!("rotate({}, {heads}, {}{kind}{whole}", self.x(0), self.along(0)?);
+        let mut along = self.along(0)?;
+        if self.ty(0).ragged().is_some_and(|axis| is_chosen(self.graph, axis)) {
+            along += ".spread()";
+        }
+        let mut text = format!("rotate({}, {heads}, {along}{kind}{whole}", self.x(0));
         if node.get(attribute::LAYOUT) == Layout::Half {
             text += ", half=True";
         }
@@ -629,6 +642,33 @@ impl Call<'_> {
         }
         text += ")";
         Ok(self.support("rotate", text))
+    }
+
+    fn top(&mut self) -> Result<Code, Refused> {
+        let node = self.node;
+        let last = node.operands.len() - 1;
+        let has_step = *self.graph.ty(node.operands[last]) == Type::Tensor(Elem::Index, vec![]);
+        let along = axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2);
+        let count = match node.get(attribute::OF) {
+            Bound::Steps(count) => count.to_string(),
+            Bound::Rule(rule) => {
+                let expr = Expr::try_from(rule).map_err(Refused)?;
+                let step = if has_step { self.x(last).to_owned() } else { String::new() };
+                let mut writer = Writer::new(Place::Numbers { step: &step }, &expr);
+                let text = writer.text(&expr)?;
+                self.sections.append(&mut writer.sections);
+                text
+            }
+        };
+        let mut text = format!("top({}, ", self.x(0));
+        text += &match &along {
+            Some(axis) => format!("[{count} for length in {axis}.lengths], {axis}"),
+            None => count,
+        };
+        if node.operands.len() > 1 + usize::from(has_step) {
+            text += &format!(", among={}", self.x(1));
+        }
+        Ok(self.support("top", text + ")"))
     }
 
     fn depth_of(&mut self) -> Result<Code, Refused> {
@@ -679,6 +719,9 @@ impl Call<'_> {
         let place = Place::Pairs { step: &step, tables: &tables };
         match node.get(attribute::MASK) {
             Mask::All => {}
+            Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
+                text += &format!(", mask=lambda i, j, head, length: {}.past(j)", axes[0]);
+            }
             Mask::Causal => text += ", mask=lambda i, j, head, length: j <= i",
             Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
         }

@@ -56,6 +56,8 @@ sections! {
     "recur" ("rows"),
     "widths" (),
     "chunks" ("rows"),
+    "chosen" ("rows"),
+    "top" (),
     "cut" (),
     "fold" ("rows", "cut"),
     "fixed_bits" (),

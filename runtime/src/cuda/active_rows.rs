@@ -43,6 +43,8 @@ pub(super) struct Ragged {
     pub(super) origin: Array,
     /// The row of every position.
     pub(super) row_of: Array,
+    /// The position of each within the part, where a choice has left only some of them.
+    pub(super) places: Option<Array>,
     /// Length of the longest row.
     pub(super) longest: usize,
 }
@@ -128,8 +130,11 @@ fn upload(axis: &Axis, pool: &Pool) -> Ragged {
     for row in 0..rows {
         table.extend(std::iter::repeat_n(row as u32, axis.len(row)));
     }
+    let places = axis.chosen.as_ref().map(|chosen| &chosen.places);
+    table.extend(places.into_iter().flat_map(|places| places.iter()).map(small));
     let whole = pool.upload(&table);
     Ragged {
+        places: places.map(|places| whole.part::<u32>(2 * rows + 1 + axis.total(), places.len())),
         offsets: whole.part::<u32>(0, rows + 1),
         origin: whole.part::<u32>(rows + 1, rows),
         row_of: whole.part::<u32>(2 * rows + 1, axis.total()),

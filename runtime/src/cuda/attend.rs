@@ -15,6 +15,7 @@ use super::mask_codegen::Form;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
+use crate::exec::attention::whole_keys;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, history};
 use crate::kernel::dropout::Keep;
@@ -141,6 +142,10 @@ impl<T: Element> Executor<T> {
         let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
         let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
         let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
+        let places = whole_keys(c).map(|(_, of)| {
+            let small = |place: &usize| u32::try_from(*place).expect("a batch has fewer than 2^32 positions");
+            self.pool.upload(&of.iter().map(small).collect::<Vec<_>>())
+        });
         let args = vec![
             q,
             k,
@@ -156,6 +161,7 @@ impl<T: Element> Executor<T> {
             Arg::Real(scale),
             Arg::Real(softcap.unwrap_or(0.0)),
             flag(causal),
+            address(places.as_ref()),
             address(list.map(|list| &list.distances)),
             int(list.map_or(0, |list| list.distances.len())),
             address(list.and_then(|list| list.values.as_ref())),
@@ -181,7 +187,7 @@ impl<T: Element> Executor<T> {
             _ => form.ending(),
         };
         let (talking, _kept) =
-            (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).collect());
+            (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).chain(places).collect());
         let rows = c.view.rows();
         Attention {
             args,

@@ -13,6 +13,7 @@ use super::device::Arg;
 use super::exec::Executor;
 use super::memory::{Array, address, flag, int, whole};
 use super::value::Val;
+use crate::exec::choice::{along_rows, counts};
 use crate::exec::machine::Machine;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, given_input, known_labels, loops, node_context};
@@ -136,6 +137,7 @@ impl<T: Element> Executor<T> {
                 let sizes = [axis.row_of.arg(), axis.offsets.arg(), d, lag, behind];
                 self.produce(&c, "shift", &self.first::<1>(&c), &sizes);
             }
+            Op::Top => self.top(&c)?,
             Op::Softmax | Op::SoftmaxGrad => {
                 let axis = place.axis_of(c.ty(c.operand(0)), &self.pool);
                 self.softmax(&c, axis.offsets.arg(), 1, place.view.rows());
@@ -377,6 +379,26 @@ impl<T: Element> Executor<T> {
         let args = [&operands[..], &[y.arg(), offsets, whole(width), whole(units)]].concat();
         self.pool.each_warp(c.node.op.def().name, units, &args);
         self.put(c, 0, y);
+    }
+
+    fn top(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let step = c.node.operands.last().filter(|v| c.ty(**v).elem() == Some(Elem::Index));
+        let step = step.map_or(0, |step| self.index(*step).host[0]);
+        let (ty, x) = (c.ty(c.operand(0)), self.real(c.operand(0)));
+        let host = ty.ragged().filter(|_| along_rows(ty)).map(|axis| c.view.axis(axis).clone());
+        let counts = counts(self.exprs.get(&c.step.node), c.node, host.as_deref(), step, c.view.arena())?;
+        let counts: Vec<u32> = counts.iter().map(|n| u32::try_from((*n).max(1)).unwrap_or(u32::MAX)).collect();
+        let by_row = flag(counts.len() > 1);
+        let counts = self.pool.upload(&counts);
+        let axis = host.is_some().then(|| c.place.axis_of(ty, &self.pool));
+        let real = |v: &&Value| c.ty(**v).is_real();
+        let among = c.node.operands.get(1).filter(real).map(|v| self.real(*v));
+        let y = self.fresh(c, 0);
+        let [row_of, offsets] = [axis.as_ref().map(|a| &a.row_of), axis.as_ref().map(|a| &a.offsets)].map(address);
+        let args = [x.arg(), address(among.as_ref()), y.arg(), row_of, offsets, whole(c.last(0)), counts.arg(), by_row];
+        self.pool.each("top", y.len(), &[&args[..], &[whole(y.len())]].concat());
+        self.put(c, 0, y);
+        Ok(())
     }
 
     fn dot_unit(&mut self, c: &NodeContext<'_>) {

@@ -223,19 +223,20 @@ impl<T: Element> Executor<T> {
                 let rtc_compiler::ir::types::Dim::Sym(name) = &group.units[1] else { unreachable!("a ragged axis") };
                 let host = c.place.view.axis(name);
                 let origin = |row: usize| if from_row { host.origin[row] } else { 0 };
-                (0..c.place.view.rows()).map(|row| origin(row) + host.len(row)).fold(axis.longest, usize::max)
+                (0..c.place.view.rows()).map(|row| origin(row) + host.reach(row)).fold(axis.longest, usize::max)
             }
             None => at.per,
         };
         let (cosines, sines) = self.rotation(rotation, longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
+        let places = at.axis.as_ref().and_then(|axis| axis.places.as_ref());
         let y = self.fresh(c, 0);
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = address(origin);
         let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
-        args.extend([row_of, offsets, origin, per, int(width), whole(y.len())]);
+        args.extend([row_of, offsets, origin, address(places), per, int(width), whole(y.len())]);
         self.pool.each("rotate", y.len(), &args);
         self.put(c, 0, y);
     }

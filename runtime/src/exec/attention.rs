@@ -12,7 +12,8 @@ use rtc_compiler::ir::types::Elem;
 
 use super::mask::{Bias, Rule, mark, place};
 use super::node_context::NodeContext;
-use super::storage::{Buffer, Element, List};
+use super::rows::Axis;
+use super::storage::{Buffer, Element, List, Shared};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
     Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
@@ -226,6 +227,18 @@ impl<T: Element> Executor<T> {
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
+        let whole = whole_keys(c).filter(|_| matches!(named, MaskKind::Causal));
+        if let Some((queries, chosen)) = &whole {
+            let (starts, of) = (queries.offsets.as_slice(), chosen.as_slice());
+            let end = |at: MaskRow| of[starts[at.row] + at.query] + 1;
+            let reach = |at: MaskRow| (0..end(at), true);
+            let rule = |at: MaskRow, seen: &mut [bool]| {
+                seen.iter_mut().enumerate().for_each(|(j, seen)| *seen = at.first + j < end(at));
+            };
+            let mask = MaskKind::Within { reach: &reach, rule: &rule };
+            f(&self.memory, &with(mask), &ScoreBias::None, None);
+            return Ok(());
+        }
         let Some(rule) = self.exprs.get(&c.step.node) else {
             f(&self.memory, &with(named), &ScoreBias::None, None);
             return Ok(());
@@ -329,6 +342,17 @@ impl<T: Element> Executor<T> {
         }
         ByDistance { span, list, seen, values }
     }
+}
+
+/// The axis of queries that were chosen among the positions of the keys, and the place of each of them there.
+pub(crate) fn whole_keys(c: &NodeContext<'_>) -> Option<(Shared<Axis>, List<usize>)> {
+    let [queries, keys] = [0, 1].map(|n| c.ty(c.operand(n)).ragged());
+    if queries == keys || keys.is_none() {
+        return None;
+    }
+    let axis = c.axis(0);
+    let of = axis.chosen.as_ref().map(|chosen| c.view.arena().copy(&chosen.of))?;
+    Some((axis, of))
 }
 
 /// The matrices of heads that talk.

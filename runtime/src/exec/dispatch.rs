@@ -1,10 +1,12 @@
 //! From a node to a kernel: the one exhaustive match over the op table.
 
 use rtc_compiler::ir::attribute;
+use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Elem;
 use rtc_compiler::plan::{Plan, Step};
 
+use super::choice::{along_rows, counts};
 use super::machine::Machine;
 use super::node_context::NodeContext;
 use super::rows::BatchView;
@@ -13,7 +15,9 @@ use super::value::Val;
 use super::{Executor, Fault, equally_long, given_input, known_labels, loops, too_few_positions};
 use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool, position, product,
-    softmax, unit,
+    softmax,
+    top::{self, Over},
+    unit,
 };
 
 impl<T: Element> Executor<T> {
@@ -114,6 +118,7 @@ impl<T: Element> Executor<T> {
                     softmax::softmax_along_grad(m.real(c.operand(0)), m.real(c.operand(1)), &axis.offsets, dx);
                 });
             }
+            Op::Top => self.top(&c)?,
             Op::Max => {
                 let mut place = self.arena.take(view.extent(c.ty(node.results[0])));
                 self.pooled(&c, |x, offsets, d, y| pool::max_pool(x, offsets, d, y, &mut place));
@@ -414,6 +419,20 @@ impl<T: Element> Executor<T> {
             go.extend(t[bounds.row(row)].iter().map(|t| u8::from(open && T::ONE - *t < threshold)));
         }
         self.put_truth(c, go);
+    }
+
+    fn top(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let step = c.node.operands.last().filter(|v| c.ty(**v).elem() == Some(Elem::Index));
+        let step = step.map_or(0, |step| self.memory.index(*step)[0]);
+        let (axis, along) = (c.axis(0), along_rows(c.ty(c.operand(0))));
+        let counts = counts(self.exprs.get(&c.step.node), c.node, along.then_some(&*axis), step, c.view.arena())?;
+        self.produce(c, |e, c, y| {
+            let over = if along { Over::Positions(&axis.offsets) } else { Over::Channels(c.last(0)) };
+            let real = |v: &Value| c.ty(*v).is_real();
+            let among = c.node.operands.get(1).filter(|v| real(v)).map(|v| e.memory.real(*v));
+            top::top(e.memory.real(c.operand(0)), among, over, &counts, y);
+        });
+        Ok(())
     }
 
     fn loss(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&[T], &[u32], Option<&[T]>) -> loss::LossSum) {

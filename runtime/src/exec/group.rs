@@ -107,7 +107,7 @@ unsafe impl<T: Sync> Sync for Shared<'_, T> {}
 /// To which rows the units belong.
 #[derive(Clone, Copy)]
 enum Rows<'a> {
-    Ragged { offsets: &'a [usize], origin: &'a [usize], before: usize },
+    Ragged { offsets: &'a [usize], origin: &'a [usize], before: usize, places: Option<&'a [usize]> },
     Even(usize),
 }
 
@@ -159,6 +159,17 @@ impl Rows<'_> {
         }
     }
 
+    /// The positions of `count` units of a row from the first one on, where they do not follow one another.
+    fn places(&self, row: usize, first: usize, count: usize) -> Option<&[usize]> {
+        match self {
+            Self::Ragged { offsets, places, .. } => {
+                let start = offsets[row] + first;
+                places.map(|places| &places[start..start + count])
+            }
+            Self::Even(_) => None,
+        }
+    }
+
     /// Positions before those that are here.
     fn before(self) -> usize {
         match self {
@@ -172,7 +183,8 @@ fn rows_of<'e>(view: &'e BatchView, units: &[Dim]) -> Rows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
             let axis = view.axis(axis);
-            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before }
+            let places = axis.chosen.as_ref().map(|chosen| chosen.places.as_slice());
+            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before, places }
         }
         [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
         _ => Rows::Even(1),
@@ -218,8 +230,7 @@ impl<T: Element> Executor<T> {
             Op::Rotate => {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
-                let longest =
-                    (0..c.view.rows()).map(|row| origin(row) + axis.before + axis.len(row)).max().unwrap_or(0);
+                let longest = (0..c.view.rows()).map(|row| origin(row) + axis.reach(row)).max().unwrap_or(0);
                 self.tables.upto(Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS)), longest);
             }
             _ => {}
@@ -438,11 +449,22 @@ impl<T: Real> Shared<'_, T> {
                     form.fill(key, (self.rows.before() + first) * (a.len() / count), y);
                 }),
                 Kernel::Rotate { table, heads, direction, from_row } => {
-                    let e = a.len() / count / heads;
+                    let width = a.len() / count;
+                    let e = width / heads;
                     self.by_row(n, a, y, |row, first, x, y| {
                         let origin = if *from_row { self.rows.origin(row) } else { 0 };
-                        let place = origin + self.rows.before() + first;
-                        rotate(x, &**table, *heads, e, place, *direction, y);
+                        let turn = |x: &[T], place, y: &mut [T]| {
+                            rotate(x, &**table, *heads, e, origin + place, *direction, y);
+                        };
+                        match self.rows.places(row, first, x.len() / width) {
+                            Some(places) => {
+                                for ((x, y), place) in x.chunks_exact(width).zip(y.chunks_exact_mut(width)).zip(places)
+                                {
+                                    turn(x, *place, y);
+                                }
+                            }
+                            None => turn(x, self.rows.before() + first, y),
+                        }
                     });
                 }
             }

@@ -16,7 +16,7 @@ pub(crate) type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
 /// The expressions of one node.
 #[derive(Debug)]
 pub(crate) struct Rule {
-    /// The mask, where it is an expression; for a loop its bound.
+    /// The mask, where it is an expression; for a loop its bound, for a choice how many are chosen.
     pub(crate) expr: Option<Expr>,
     /// The bias, where there is one.
     pub(crate) bias: Option<Bias>,
@@ -53,7 +53,7 @@ const FEW: usize = 4;
 pub(crate) fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
         let node = graph.node(id);
-        let bound = || node.find(attribute::BOUND).and_then(Bound::rule);
+        let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(Bound::rule);
         let expr = node.get(attribute::MASK).rule().or_else(bound);
         let bias = node.find(attribute::BIAS);
         (expr.is_some() || bias.is_some()).then(|| (id, rule(graph, id, expr, bias)))

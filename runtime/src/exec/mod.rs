@@ -9,6 +9,7 @@ pub mod arena;
 pub(crate) mod attention;
 mod axes;
 mod backend;
+pub(crate) mod choice;
 pub mod counter;
 mod cpu;
 mod crvnn_om_ops;

@@ -51,7 +51,7 @@ impl<'a, A: Arrays> Part<'a, A> {
         Self { view, rows, chunks: None, all, made: RefCell::new(view.arena().list([])) }
     }
 
-    /// Of each row the chunk that starts there and is as long as the axis says.
+    /// Of each row the chunk that starts there and is as long as the axis says, or the positions that it has chosen.
     pub(crate) fn chunks(view: &'a BatchView, rows: &'a [usize], starts: &'a [usize], axis: &'a Axis) -> Self {
         Self { chunks: Some((starts, axis)), all: false, ..Self::rows(view, rows) }
     }
@@ -79,6 +79,13 @@ impl<'a, A: Arrays> Part<'a, A> {
         let pieces = match (&axis, self.chunks) {
             (None, _) => Pieces::units(self.rows, arena),
             (Some(axis), None) => Pieces::new(self.rows.iter().map(|row| (axis.offsets[*row], axis.len(*row))), arena),
+            (Some(axis), Some((_, Axis { chosen: Some(chosen), offsets, .. }))) => {
+                let own = |(n, row): (usize, &usize)| (axis.offsets[*row], &chosen.of[offsets[n]..offsets[n + 1]]);
+                let runs = self.rows.iter().enumerate().map(own).flat_map(|(first, of)| {
+                    of.chunk_by(|a, b| a + 1 == *b).map(move |run| (first + run[0], run.len()))
+                });
+                Pieces::new(runs, arena)
+            }
             (Some(axis), Some((starts, chunks))) => {
                 let starts = self.rows.iter().zip(starts).map(|(row, start)| axis.offsets[*row] + start);
                 Pieces::new(starts.enumerate().map(|(n, start)| (start, chunks.len(n))), arena)

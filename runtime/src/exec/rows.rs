@@ -6,6 +6,7 @@ use rtc_compiler::ir::types::{BATCH, Dim, PAIRS, Type};
 
 use super::arena::Arena;
 use super::storage::{List, Shared};
+use crate::kernel::Real;
 use crate::rng::Key;
 
 /// The name under which the depths of the rows stand among the axes, which rows that leave take with them.
@@ -20,6 +21,17 @@ pub struct Axis {
     pub origin: List<usize>,
     /// In an incremental run, which has one row: positions of the part before those that are here.
     pub before: usize,
+    /// Where only some positions of the part are here: which ones.
+    pub chosen: Option<Chosen>,
+}
+
+/// The positions that a choice has left of the parts of rows, row by row and rising in each.
+#[derive(Debug, PartialEq)]
+pub struct Chosen {
+    /// Their indices among the positions that the choice was made of.
+    pub of: List<usize>,
+    /// Their positions within the part, of which other choices may have left some before.
+    pub places: List<usize>,
 }
 
 impl Axis {
@@ -31,7 +43,7 @@ impl Axis {
             at
         });
         let offsets = arena.list(std::iter::once(0).chain(ends));
-        Self { origin: arena.filled(offsets.len() - 1, 0), offsets, before: 0 }
+        Self { origin: arena.filled(offsets.len() - 1, 0), offsets, before: 0, chosen: None }
     }
 
     /// Length of one row's part.
@@ -44,10 +56,44 @@ impl Axis {
         self.offsets[self.offsets.len() - 1]
     }
 
+    /// The positions of these parts that a choice takes, whose numbers lie where the positions do: those that are not 0.
+    pub fn choose<T: Real>(&self, rows: &[usize], choice: &[T]) -> Self {
+        let arena = self.offsets.allocator();
+        let own = |row: usize| self.offsets[row]..self.offsets[row + 1];
+        let takes = |at: &usize| choice[*at] != T::ZERO;
+        let lengths = rows.iter().map(|row| own(*row).filter(takes).count());
+        let chosen = || rows.iter().flat_map(|row| own(*row).filter(takes).map(|at| (*row, at)));
+        let mut of = arena.list([]);
+        of.extend(chosen().map(|(row, at)| at - self.offsets[row]));
+        let mut places = arena.list([]);
+        places.extend(chosen().map(|(row, at)| self.place(at, row)));
+        let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
+        Self { origin, chosen: Some(Chosen { of, places }), ..Self::of_lengths(lengths, arena) }
+    }
+
+    /// The position within the part of what lies at an index among all positions, in this row.
+    pub fn place(&self, at: usize, row: usize) -> usize {
+        match &self.chosen {
+            Some(chosen) => chosen.places[at],
+            None => at - self.offsets[row] + self.before,
+        }
+    }
+
+    /// Positions of the longest part, those between and before the ones that are here included.
+    pub fn reach(&self, row: usize) -> usize {
+        if self.len(row) == 0 { 0 } else { self.place(self.offsets[row + 1] - 1, row) + 1 }
+    }
+
     fn select(&self, rows: &[usize]) -> Self {
         let arena = self.offsets.allocator();
         let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
-        Self { origin, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
+        let own = |list: &List<usize>| {
+            let mut part = arena.list([]);
+            rows.iter().for_each(|row| part.extend_from_slice(&list[self.offsets[*row]..self.offsets[row + 1]]));
+            part
+        };
+        let chosen = self.chosen.as_ref().map(|chosen| Chosen { of: own(&chosen.of), places: own(&chosen.places) });
+        Self { origin, chosen, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
     }
 }
 

@@ -42,6 +42,7 @@ pub mod real;
 pub mod scan;
 pub mod softmax;
 mod tile;
+pub mod top;
 pub mod unit;
 
 pub use real::Real;

@@ -17,4 +17,5 @@ mod steps;
 mod support;
 mod talking;
 mod threads;
+mod top;
 mod training;

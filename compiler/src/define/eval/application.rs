@@ -46,6 +46,12 @@ impl Eval<'_, '_> {
         if word.text == "when" {
             return self.when(args, span);
         }
+        if word.text == "among" {
+            return self.among(args, span);
+        }
+        if word.text == "whole" {
+            return self.whole(args, span);
+        }
         if word.text == "at" {
             return words::at(self, args, span);
         }

@@ -173,7 +173,7 @@ impl Eval<'_, '_> {
     }
 
     /// The array of a condition.
-    pub(super) fn condition(&mut self, item: Item, of: &str, span: Span) -> Option<Array> {
+    pub(in crate::define) fn condition(&mut self, item: Item, of: &str, span: Span) -> Option<Array> {
         let described = item.describe();
         match item {
             Item::Array(array) if array.truth => Some(array),

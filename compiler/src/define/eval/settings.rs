@@ -119,6 +119,9 @@ impl Eval<'_, '_> {
         if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
             return Some(word.map(Given::Word));
         }
+        if field.kind == FieldKind::Choices {
+            return self.number_of_choices(field, expr).map(Some);
+        }
         if word.as_deref() == Some("none") {
             if matches!(field.default, Default::Absent) {
                 return Some(None);

@@ -199,6 +199,7 @@ impl Eval<'_, '_> {
     /// `go` and `until`: the condition is kept for the recurrence around.
     pub(super) fn decides(&mut self, equation: &Equation) -> Option<()> {
         let word = equation.form.word();
+        self.whole_rows(word, equation.span)?;
         let item = self.expr(&equation.value, None)?;
         let condition = self.condition(item, &format!("`{word}`"), equation.value.span)?;
         losses::without_labels(self, &condition, (&format!("`{word}`"), equation.value.span))?;
@@ -239,6 +240,7 @@ impl Eval<'_, '_> {
 
     /// Reports a history where nothing is known of the steps.
     pub(in crate::define) fn remembers(&mut self, span: Span) -> Option<()> {
+        self.whole_rows("history", span)?;
         let by_position = self
             .l
             .steps
@@ -323,6 +325,7 @@ impl Eval<'_, '_> {
     /// `carry name = start` of a definition: the value that the recurrence around hands on for it, and its number there.
     pub(super) fn handed(&mut self, equation: &Equation) -> Option<(Option<usize>, Item)> {
         let span = equation.span;
+        self.whole_rows("carry", span)?;
         let Some(steps) = &self.l.steps else {
             if self.l.trying {
                 return Some((None, self.expr(&equation.value, None)?));

@@ -66,11 +66,10 @@ pub struct Widths {
 impl Widths {
     /// The rule of a `chunks`.
     pub fn of(node: &Node) -> Self {
-        let balanced = match node.get(attribute::CUT) {
-            Chunking::Position => false,
-            Chunking::Balanced => true,
-        };
-        Self { balanced, count: node.find(attribute::COUNT), size: node.find(attribute::SIZE) }
+        let cut = node.get(attribute::CUT);
+        // A choice is one piece, of all positions at most.
+        let count = if cut == Chunking::Chosen { Some(1) } else { node.find(attribute::COUNT) };
+        Self { balanced: cut == Chunking::Balanced, count, size: node.find(attribute::SIZE) }
     }
 
     /// The width for a row of `length` elements in a batch of `padded` ones.

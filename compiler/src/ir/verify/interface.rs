@@ -5,7 +5,9 @@
 //!
 //! **`chunks`.** Operands: `carried` starts, then sequences `[batch, over, ..]`. Region parameters: the carried types, then
 //! one slice `[batch, axis, ..]` per sequence. Yields: the carried types, then outputs `[batch, axis, ..]`. Results:
-//! the carried types, the outputs with `over` for `axis`, then a tape exactly when the body saves.
+//! the carried types, the outputs with `over` for `axis`, then a tape exactly when the body saves. With `cut: chosen` nothing is
+//! carried, the first sequence is `f32[batch, over]`, and what looks at places along `axis` is a rotation, or an attention whose mask
+//! is `all` or `causal`: others would count chosen positions one by one.
 //!
 //! **`fold`.** One operand: nodes `f32[batch, over, ..]`. Region parameter: `f32[batch, axis, ..]`. Yields: a vector
 //! `f32[batch, ..]`, then numbers `f32[batch]`. Results: the same types, then a tape exactly when the body saves.
@@ -26,11 +28,11 @@
 //! pair. Of a `part`, cotangents of its results give one of its operand.
 
 use super::{Checker, list};
-use crate::ir::attribute::{self, Compose, Role};
-use crate::ir::graph::NodeId;
+use crate::ir::attribute::{self, Chunking, Compose, Mask, Role};
+use crate::ir::graph::{Graph, Node, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::Op;
-use crate::ir::types::{BATCH, Dim, Elem, Type};
+use crate::ir::types::{BATCH, Dim, Elem, Type, unframed};
 
 impl Checker<'_> {
     fn expect(&mut self, id: NodeId, what: &str, found: &[Type], expected: &[Type]) {
@@ -68,6 +70,15 @@ impl Checker<'_> {
             return self.say(id, format!("{} carried values of {} operands", parts.carried, operands.len()));
         }
         let (carried, sequences) = operands.split_at(parts.carried);
+        if node.get(attribute::CUT) == Chunking::Chosen {
+            let choice = Type::real([Dim::sym(BATCH), Dim::sym(over)]);
+            if !carried.is_empty() || sequences.first() != Some(&choice) {
+                return self.say(id, format!("nothing is carried, and the first sequence is the choice, {choice}"));
+            }
+            if let Some(found) = node.body.and_then(|body| uncounted(self.graph, body, (over, axis))) {
+                self.say(id, format!("`{}` can't tell how far chosen positions are from one another", found.op));
+            }
+        }
         let (params, yields) = self.bodies(id);
         let Some(slices) = self.sliced(id, "sequence", sequences, over, axis) else { return };
         self.expect(id, "region parameters", &params, &[carried, &slices].concat());
@@ -227,6 +238,23 @@ impl Checker<'_> {
         }
         out
     }
+}
+
+/// A node of a region that counts the positions of an axis one by one, where only those are there that were chosen of the axis `over`.
+/// A rotation knows their places, and so does an attention of theirs to the keys of whole rows.
+pub fn uncounted<'g>(graph: &'g Graph, region: RegionId, (over, axis): (&str, &str)) -> Option<&'g Node> {
+    let is = |v: &Value, name: &str| graph.ty(*v).ragged().is_some_and(|own| unframed(own).0 == name);
+    let counts = |node: &Node| match (node.op, &node.operands[..]) {
+        (Op::AddPosition | Op::OffsetAttention | Op::Frame, operands) => operands.iter().any(|v| is(v, axis)),
+        (Op::Attention, [queries, keys, ..]) if is(queries, axis) || is(keys, axis) => {
+            let mask = node.get(attribute::MASK);
+            let known = is(queries, axis) && (is(keys, axis) || graph.ty(*keys).ragged() == Some(over));
+            let places = mask.rule().is_some() || node.has(attribute::BIAS) || node.has(attribute::POSITION);
+            places || mask == Mask::Causal && !known && graph.ty(*keys).ragged().is_some()
+        }
+        _ => false,
+    };
+    graph.walk(region).into_iter().map(|id| graph.node(id)).find(|node| counts(node))
 }
 
 fn replace_axis(ty: &Type, from: &str, to: &str) -> Option<Type> {

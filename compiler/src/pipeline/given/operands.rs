@@ -21,6 +21,7 @@ fn is_of_kind(op: Op, n: usize, ty: &Type) -> bool {
         (Op::Full | Op::True | Op::LongerThanOne, 0)
         | (Op::BroadcastBatch | Op::BroadcastRows | Op::TransposeBack, 1) => true,
         (Op::DepthOf | Op::Normal | Op::Uniform, 0) | (Op::StepNumber, 1) => true,
+        (Op::Top, 1 | 2) => [Some(Elem::Index), Some(Elem::Real)].contains(&ty.elem()),
         // A counter of steps, or the first of what follows it.
         (Op::Attention, 3) => [Some(Elem::Index), Some(Elem::Real)].contains(&ty.elem()),
         (Op::Embed | Op::StepNumber, 0) | (Op::SlotGet | Op::HaltTest | Op::StepSlice, 1) | (Op::SlotSet, 2) => {

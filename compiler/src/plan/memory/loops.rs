@@ -6,6 +6,7 @@ use std::rc::Rc;
 use super::pool::{Amount, Block};
 use super::rows::Seen;
 use super::walk::{BatchSizes, SizedValue, TapeEntry, Walk};
+use crate::ir::attribute::{self, Chunking};
 use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
@@ -236,7 +237,15 @@ impl Walk<'_> {
         let longest = whole.iter().copied().max().unwrap_or(0);
         let even = whole.iter().all(|length| *length == longest);
         let mut groups = groups(Chunks::new(Widths::of(node), whole, longest), node, env);
-        if let Some(sizes) = env.symbols.as_ref().filter(|_| even) {
+        if node.get(attribute::CUT) == Chunking::Chosen {
+            // Memory must suffice where all positions are chosen.
+            for group in &mut groups {
+                let sizes = group.env.symbols.as_ref().zip(env.symbols.as_ref());
+                let axes = Axes::of(node);
+                let whole = sizes.map(|(here, sizes)| here.with(axes.chunk, sizes.dim(&Dim::sym(axes.over))));
+                group.env.symbols = whole.map(Rc::new);
+            }
+        } else if let Some(sizes) = env.symbols.as_ref().filter(|_| even) {
             // Even rows have full chunks and a last one; where there is but one, it is the last.
             for (group, turns) in groups.iter_mut().rev().zip(turns(&self.plan.graph, id, sizes).into_iter().rev()) {
                 group.formula = Some(turns.steps);

@@ -4,12 +4,13 @@
 use super::loops::Group;
 use super::pool::{Amount, filled};
 use super::walk::{BatchSizes, Walk};
+use crate::ir::attribute::{self, Chunking};
 use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::schedule::Axes;
-use crate::ir::types::{BATCH, Dim, unframed};
+use crate::ir::types::{BATCH, Dim, Type, unframed};
 
 /// Bytes, as the runtime keeps them in `exec`; `tests/tests/memory.rs` compares. A counted handle to numbers or to a list:
 pub(super) const HANDLE: u64 = 64;
@@ -27,24 +28,28 @@ const TAPE: u64 = 128;
 
 /// How a turn sees the rows that entered its loop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct Seen<'a> {
     /// Whether it has rows of its own: some of them, or chunks that are rows.
     own: bool,
     /// Whether it has chunks of the rows.
     cut: bool,
+    /// The axis of chosen positions, each of which has its place listed.
+    chosen: Option<&'a str>,
 }
 
-impl Seen {
+impl<'a> Seen<'a> {
     /// How the turns of a group of a loop see the rows of `env`.
-    pub(super) fn of(node: &Node, group: &Group, env: &BatchSizes) -> Self {
-        let own = node.op == Op::Fold || group.rows.len() < env.rows;
-        Self { own, cut: !Axes::of(node).chunk.is_empty() }
+    pub(super) fn of(node: &'a Node, group: &Group, env: &BatchSizes) -> Self {
+        let chosen = node.get(attribute::CUT) == Chunking::Chosen;
+        let own = node.op == Op::Fold || chosen || group.rows.len() < env.rows;
+        let axis = Axes::of(node).chunk;
+        Self { own, cut: !axis.is_empty(), chosen: Some(axis).filter(|_| chosen) }
     }
 }
 
 impl Walk<'_> {
     /// Bytes of what is kept of a turn that saves so many values.
-    pub(super) fn turn(&self, here: &BatchSizes, env: &BatchSizes, seen: Seen, saves: usize) -> Amount {
+    pub(super) fn turn(&self, here: &BatchSizes, env: &BatchSizes, seen: Seen<'_>, saves: usize) -> Amount {
         let (axes, before) = (self.axes(here), self.axes(env));
         // Axes that are new here; the others are shared with the rows that entered.
         let new = if seen.own { axes } else { axes.saturating_sub(before) };
@@ -60,18 +65,25 @@ impl Walk<'_> {
             let rows = sizes.dim(&Dim::sym(BATCH)).times(&Formula::of((INDEX * lists) as f64));
             rows.plus(&Formula::of((once + INDEX * new) as f64))
         });
-        Amount { number: number.saturating_add(once), formula }
+        let turn = Amount { number: number.saturating_add(once), formula };
+        // Of every chosen position its place in what is cut, and in the row.
+        let places = seen.chosen.map(|axis| {
+            let indices = Type::real([Dim::sym(BATCH), Dim::sym(axis), Dim::Fixed((2 * INDEX / 4) as usize)]);
+            here.numbers(&indices)
+        });
+        places.map_or(turn.clone(), |places| turn.plus(&places.times(&Amount::of(4, true))))
     }
 
     /// Bytes of what is kept of a part of a search that saves so many values: a tape of one step.
     pub(super) fn part_tape(&self, env: &BatchSizes, saves: usize) -> Amount {
-        self.turn(env, env, Seen { own: false, cut: false }, saves).plus(&Amount::of(TAPE, env.symbols.is_some()))
+        self.turn(env, env, Seen { own: false, cut: false, chosen: None }, saves)
+            .plus(&Amount::of(TAPE, env.symbols.is_some()))
     }
 
     /// The same of a turn of a search over these pairs: the parts of it that do not run leave tapes without steps.
     pub(super) fn pairs(&self, pairs: &BatchSizes, env: &BatchSizes, parts: usize) -> Amount {
         let empty = Amount::of(TAPE * (parts as u64).saturating_sub(1), env.symbols.is_some());
-        self.turn(pairs, env, Seen { own: true, cut: true }, parts).plus(&empty)
+        self.turn(pairs, env, Seen { own: true, cut: true, chosen: None }, parts).plus(&empty)
     }
 
     /// How many axes the executor keeps for these rows: those with STARTs and ENDs around them are axes, too.

@@ -23,6 +23,8 @@ struct Attend {
     // What scores stay below; 0 for anything.
     real softcap;
     int causal;
+    // Where queries stand among the keys, if they are some of their positions alone.
+    const u32 *places;
     // Distances that are seen, rising, and a number for each head and distance, if there are some.
     const int *list;
     int listed;
@@ -37,11 +39,11 @@ struct Attend {
 };
 #define ATTEND                                                                                                              \
     const real *q, const real *k, const real *v, const real *bias, int reach, const u32 *q_offsets, const u32 *k_offsets,   \
-        int heads, int key_heads, int e, int ev, real scale, real softcap, int causal, const int *list, int listed,         \
+        int heads, int key_heads, int e, int ev, real scale, real softcap, int causal, const u32 *places, const int *list, int listed, \
         const real *values, const real *shift_k, const real *shift_r, const real *codes, int last, u32 threshold,           \
         real factor, const u64 *key, const u64 *ids
 #define GIVEN                                                                                                               \
-    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, key_heads, e, ev, scale, softcap, causal, list, listed,  \
+    Attend a = {q, k, v, bias, reach, q_offsets, k_offsets, heads, key_heads, e, ev, scale, softcap, causal, places, list, listed, \
                 values, shift_k, shift_r, codes, last, threshold, factor, key, ids};
 
 // What the kernels of the gradients are given besides.
@@ -82,18 +84,24 @@ __device__ inline Span span(whole first, whole end) {
     return s;
 }
 
+// The position of query i among those of the keys.
+__device__ inline whole place_of(const Attend &a, const Head &h, whole i) { return a.places ? (whole)a.places[h.q_start + i] : i; }
+
 // All keys, or those up to the query.
 struct Plain {
     __device__ Span keys(const Attend &a, const Head &h, whole i) const {
-        return span(0, a.causal && i + 1 < h.keys ? i + 1 : h.keys);
+        whole end = place_of(a, h, i) + 1;
+        return span(0, a.causal && end < h.keys ? end : h.keys);
     }
     __device__ whole key(const Attend &a, whole i, whole n) const { return n; }
-    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return span(a.causal ? j : 0, h.queries); }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const {
+        return span(a.causal && !a.places ? j : 0, h.queries);
+    }
     __device__ whole query(const Attend &a, whole j, whole n) const { return n; }
     // The number under which query i looks at the key at a distance.
     __device__ whole number(const Attend &a, whole distance) const { return 0; }
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
-        if (a.causal && j > i) return minus_infinity();
+        if (a.causal && j > place_of(a, h, i)) return minus_infinity();
         if (!a.bias) return (real)0;
         whole distance = j - i, farthest = a.reach - 1;
         return a.bias[farthest + (distance > farthest ? farthest : distance < -farthest ? -farthest : distance)];

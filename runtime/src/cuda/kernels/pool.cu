@@ -124,6 +124,23 @@ TEAM(softmax_grad)(const real *y, const real *dy, real *dx, const u32 *offsets, 
     for (whole i = first + lane; i < end; i += WARP) dx[i] = y[i] * (dy[i] - mean);
 }
 
+// 1 for the numbers that are among the `counts` largest of their row or unit, the first of equals and NaN last: those before which fewer
+// stand. There is one count for all, or one for every row.
+KERNEL(top)(const real *x, const real *among, real *y, const u32 *row_of, const u32 *offsets, whole width, const u32 *counts, int by_row, whole n) {
+    EACH(i, n)
+    whole u = row_of ? (whole)row_of[i] : i / width;
+    whole first = offsets ? (whole)offsets[u] : u * width;
+    whole end = offsets ? (whole)offsets[u + 1] : first + width;
+    whole before = 0;
+    for (whole j = first; j < end; j++) {
+        if (among && among[j] == 0) continue;
+        int larger_one = x[j] > x[i] || (x[i] != x[i] && x[j] == x[j]);
+        int smaller = x[j] < x[i] || (x[j] != x[j] && x[i] == x[i]);
+        before += larger_one || (!smaller && j < i);
+    }
+    y[i] = !(among && among[i] == 0) && before < (whole)counts[by_row ? u : 0] ? (real)1 : (real)0;
+}
+
 // The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
 #define UNIT (row_of ? (whole)row_of[i / width] : i / width)
 

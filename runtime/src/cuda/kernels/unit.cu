@@ -117,7 +117,7 @@ KERNEL(pad)(const real *x, real *y, int d, int start, int width, whole count) {
 
 // Turns pairs of channels by the angle of the position: of every head the first `part`, the channels of a pair `across` apart. `turn`
 // is 1, or -1 for the transposed map.
-KERNEL(rotate)(const real *x, real *y, const real *cosines, const real *sines, real turn, int e, int part, int across, const u32 *row_of, const u32 *offsets, const u32 *origin, int per, int width, whole count) {
+KERNEL(rotate)(const real *x, real *y, const real *cosines, const real *sines, real turn, int e, int part, int across, const u32 *row_of, const u32 *offsets, const u32 *origin, const u32 *places, int per, int width, whole count) {
     EACH(i, count)
     Unit u = unit_of(i / width, row_of, offsets, per);
     int c = (int)(i % width) % e;
@@ -125,7 +125,7 @@ KERNEL(rotate)(const real *x, real *y, const real *cosines, const real *sines, r
         y[i] = x[i];
         return;
     }
-    whole place = (u.at + (origin ? origin[u.row] : 0)) * part + c;
+    whole place = ((places ? (whole)places[i / width] : u.at) + (origin ? origin[u.row] : 0)) * part + c;
     y[i] = x[i] * cosines[place] + x[c / across % 2 ? i - across : i + across] * (turn * sines[place]);
 }
 

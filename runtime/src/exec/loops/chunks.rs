@@ -4,13 +4,60 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::schedule::{Axes, Chunks, Schedule as _, Widths};
 
-use super::{SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values};
+use super::{
+    SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values, zeros_of,
+};
 use crate::exec::Fault;
-use crate::exec::machine::{Active, ActiveOf, Machine};
+use crate::exec::machine::{Active, ActiveOf, Machine, NumberOf};
 use crate::exec::pieces::Part;
 use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::Axis;
 use crate::exec::value::TapeStep;
+use crate::kernel::Real as _;
+
+/// `chunks` with `cut: chosen`: the positions of every row that the first sequence chooses, once.
+pub(super) fn chosen<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+    let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
+    let axes = Axes::of(node);
+    let given = values(m, &node.operands);
+    let whole = view.axis(axes.over).clone();
+    let choice = m.numbers(&given[0]);
+    let takes =
+        |row: &usize| choice[whole.offsets[*row]..whole.offsets[row + 1]].iter().any(|x| *x != NumberOf::<M>::ZERO);
+    let rows = arena.list((0..view.rows()).filter(takes));
+    let outputs = super::given(&plan, &node.results);
+    let mut done = zeros_of(m, outputs, view);
+    let mut tape = arena.list([]);
+    if !rows.is_empty() {
+        let part = Part::rows(view, &rows);
+        let mut captures = SavedCaptures::new(body, view);
+        captures.narrow(m, &plan, &part);
+        let mut here = view.select(&rows);
+        set_axis(m, &mut here, axes.chunk, whole.choose(&rows, &choice));
+        here.key = view.key.at(0);
+        let starts = arena.filled(rows.len(), 0);
+        let slices = Part::chunks(view, &rows, &starts, here.axis(axes.chunk));
+        let params = arena.list(given.iter().zip(&node.operands).map(|(val, of)| {
+            let ty = plan.graph.ty(*of);
+            m.gather(val, &slices.pieces(ty), slices.width(ty))
+        }));
+        let own = here.clone().into();
+        let out = run_body(m, &plan, body, params, &own)?;
+        for ((output, whole), of) in out.yields.into_iter().zip(&mut done).zip(outputs) {
+            let ty = plan.graph.ty(*of);
+            m.scatter(&output, whole, &slices.pieces(ty), slices.width(ty));
+        }
+        if is_taped(m, node) {
+            let taken = (!part.all).then(|| arena.share(arena.copy(&rows)));
+            drop(slices);
+            tape.push(TapeStep { here: own, rows: taken, starts, saved: out.saved });
+        }
+        captures.restore(m);
+        m.records().count_steps(1);
+    }
+    finish(m, node, done, tape_of::<M>(body, tape));
+    Ok(())
+}
 
 /// `chunks`: every row runs through its chunks from left to right.
 pub(super) fn chunks<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {

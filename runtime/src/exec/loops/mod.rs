@@ -15,7 +15,7 @@ mod recur;
 pub(crate) mod search;
 mod tree_recorder;
 
-use rtc_compiler::ir::attribute;
+use rtc_compiler::ir::attribute::{self, Chunking};
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
@@ -45,6 +45,7 @@ pub(crate) fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> 
     let node = plan.graph.node(step.node);
     match node.op {
         Op::Recur => recur::recur(m, node, entered),
+        Op::Chunks if node.get(attribute::CUT) == Chunking::Chosen => chunks::chosen(m, node, entered),
         Op::Chunks => chunks::chunks(m, node, entered),
         Op::Fold => fold::fold(m, node, entered),
         Op::Beam => beam::beam(m, node, entered),

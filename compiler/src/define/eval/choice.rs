@@ -1,0 +1,267 @@
+//! Choices: how many are taken, and what is computed for chosen positions alone.
+//!
+//! Inside `among(c, a, b)` every value of the row is there at the chosen positions only: a value from outside becomes a sequence that the
+//! op `chunks` with `cut: chosen` gathers, where it is first read.
+
+use super::{Eval, NUMBERS};
+use crate::define::constant::Constant;
+use crate::define::item::{Array, Axis, Item};
+use crate::define::losses;
+use crate::diag::{Diagnostic, Kind};
+use crate::expr::{Env, Expr as Rule, Func, Value as Number, Var, eval, simplify};
+use crate::ir::attribute::{self, Attrs, Bound, Chunking};
+use crate::ir::graph::{NewNode, RegionId, Value};
+use crate::ir::ops::Op;
+use crate::ir::pointwise::Pointwise;
+use crate::ir::types::Attr;
+use crate::ir::verify::uncounted;
+use crate::schema::Field;
+use crate::source::Span;
+use crate::spec::Value as Given;
+use crate::syntax::ast::{Expr, ExprKind};
+
+/// What is computed for chosen positions alone, while it is made.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    region: RegionId,
+    /// The axis that the choice is made of, and that of the chosen positions.
+    over: String,
+    axis: String,
+    /// The sequences from outside, and what each is inside; the choice is the first.
+    slices: Vec<(Value, Value)>,
+}
+
+impl Eval<'_, '_> {
+    /// `among(condition, a, b)`: `a`, computed for the positions alone where the condition holds, and `b` at the others.
+    pub(super) fn among(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+        let [condition, a, b] = args else {
+            let message = "`among` takes a condition and two values: `among(chosen, f(x), x)`";
+            return self.fail(Kind::WrongArity, span, message, "");
+        };
+        let choice = match self.expr(condition, None)? {
+            Item::Constant(Constant::Truth(true)) => return self.expr(a, None),
+            Item::Constant(Constant::Truth(false)) => return self.expr(b, None),
+            item => self.condition(item, "`among`", condition.span)?,
+        };
+        losses::without_labels(self, &choice, ("`among`", condition.span))?;
+        if choice.axes != [Axis::Positions] || !choice.rows {
+            let message = format!("`among` takes true or false for every position, not {}", choice.describe());
+            let help = "`when(condition, a, b)` computes both values everywhere";
+            return self.report(Diagnostic::new(Kind::WrongType, condition.span, message).help(help));
+        }
+        let inside = self.inside(&choice, a, span)?;
+        let other = match self.expr(b, None)? {
+            Item::Constant(constant) if constant.number() == Some(0.0) => return Some(Item::Array(inside)),
+            other => other,
+        };
+        self.operand("`among`", &other, b.span)?;
+        let choice = Item::Array(Array { truth: false, ..choice });
+        self.pointwise(Pointwise::Choose, vec![choice, Item::Array(inside), other], span)
+    }
+
+    /// The value of an expression at chosen positions, and 0 at the others.
+    fn inside(&mut self, choice: &Array, a: &Expr, span: Span) -> Option<Array> {
+        let over = self.node(span, |l| l.ragged(choice.value))?;
+        let axis = self.l.new_axis("chosen");
+        let region = self.l.graph().add_region();
+        let ty = self.l.with_axis(choice.value, &axis);
+        let ones = self.l.graph().add_param(region, ty, "chosen");
+        let own = Chosen { region, over: over.clone(), axis: axis.clone(), slices: vec![(choice.value, ones)] };
+        let (names, shown) = (self.frame.names.clone(), self.l.shown.clone());
+        let like = self.l.steps.as_mut().map(|steps| std::mem::replace(&mut steps.like, ones));
+        self.l.chosen.push(own);
+        let around = self.l.at_region(region);
+        let result = self.expr(a, None).and_then(|item| {
+            let value = self.at_chosen(item, ones, a.span)?;
+            self.node(span, |l| l.emit(Op::Yield, &[value.value], Attrs::new()))?;
+            Some(value)
+        });
+        self.l.at_region(around);
+        let own = self.l.chosen.pop()?;
+        if let (Some(steps), Some(like)) = (&mut self.l.steps, like) {
+            steps.like = like;
+        }
+        (self.frame.names, self.l.shown) = (names, shown);
+        let result = result?;
+        if let Some(op) = uncounted(self.l.graph(), region, (&over, &axis)).map(|node| node.op) {
+            let message = format!("`{op}` can't stand among chosen positions: it would count them one by one");
+            let help = "an attention there has `position: rope`, `xpos` or `none`, and the mask `past` or `all`";
+            return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
+        }
+        let operands: Vec<Value> = own.slices.iter().map(|(outside, _)| *outside).collect();
+        let types = vec![self.l.with_axis(result.value, &over)];
+        let attrs = Attrs::of(attribute::CARRIED, 0)
+            .with(attribute::CUT, Chunking::Chosen)
+            .with(attribute::OVER, &over)
+            .with(attribute::AXIS, &axis);
+        let new = NewNode { op: Op::Chunks, operands, attrs, types, body: Some(region), label: String::new() };
+        let value = self.node(span, |l| l.emit_loop(new))?[0];
+        Some(Array { value, ..result })
+    }
+
+    /// What is computed at chosen positions as an array that each of them has its own of.
+    fn at_chosen(&mut self, item: Item, ones: Value, span: Span) -> Option<Array> {
+        let like = Array { axes: vec![Axis::Positions], ..Array::of(self.l.graph(), ones) };
+        if let Item::Constant(constant) = &item
+            && let Some(number) = constant.number()
+        {
+            let value = self.node(span, |l| l.full(ones, number, 2))?;
+            return Some(Array { value, ..like });
+        }
+        let array = self.array(item, span)?;
+        if array.truth {
+            let diagnostic = Diagnostic::new(Kind::WrongType, span, "`among` gives numbers");
+            return self.report(diagnostic.label(format!("this is {}", array.describe())).help(NUMBERS));
+        }
+        if array.rows && array.axes.first() == Some(&Axis::Positions) {
+            return Some(array);
+        }
+        self.spread(array, &[Axis::Positions], None, true, &[like], span)
+    }
+
+    /// `whole(x)`: among chosen positions, a value of all positions of the row, as keys.
+    pub(super) fn whole(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+        let [x] = args else {
+            return self.fail(Kind::WrongArity, span, "`whole` takes one value: `attention(x, whole(keys))`", "");
+        };
+        let levels = std::mem::take(&mut self.l.chosen);
+        let item = self.expr(x, None);
+        self.l.chosen = levels;
+        let array = match item? {
+            item @ Item::Whole(_) => return Some(item),
+            item => self.array(item, x.span)?,
+        };
+        let Some(over) = self.l.chosen.last().map(|own| own.over.clone()) else { return Some(Item::Array(array)) };
+        losses::without_labels(self, &array, ("`whole`", x.span))?;
+        if self.l.graph().ty(array.value).ragged() != Some(over.as_str()) {
+            let message = "`whole` takes what was worked out before positions were chosen";
+            let label = format!("this is {} of chosen positions", array.describe());
+            return self.wrong(x.span, message, label);
+        }
+        Some(Item::Whole(array))
+    }
+
+    /// What a name stands for among chosen positions: of what has positions, those that are chosen.
+    pub(super) fn here(&mut self, item: Item) -> Item {
+        if self.l.chosen.is_empty() {
+            return item;
+        }
+        match item {
+            Item::Array(x) => Item::Array(self.chosen_of(x)),
+            Item::Scaled(x, s) => Item::Scaled(self.chosen_of(x), self.chosen_of(s)),
+            Item::Gained(x, gain) => Item::Gained(self.chosen_of(x), gain),
+            Item::Part(x, start, width) => Item::Part(self.chosen_of(x), start, width),
+            Item::Position(x, at) => Item::Position(self.chosen_of(x), at),
+            Item::Several(items) => Item::Several(items.into_iter().map(|item| self.here(item)).collect()),
+            Item::Step(mut step) => {
+                if let Some((_, ones)) = self.l.chosen.last().and_then(|own| own.slices.first()) {
+                    step.like = *ones;
+                }
+                Item::Step(step)
+            }
+            other => other,
+        }
+    }
+
+    fn chosen_of(&mut self, x: Array) -> Array {
+        if !x.rows || x.axes.first() != Some(&Axis::Positions) {
+            return x;
+        }
+        let mut value = x.value;
+        let mut levels = std::mem::take(&mut self.l.chosen);
+        for own in &mut levels {
+            // What is inside already has the axis of the choice, or one that was chosen of it.
+            if self.l.graph().ty(value).ragged() != Some(own.over.as_str()) {
+                continue;
+            }
+            if let Some((_, slice)) = own.slices.iter().find(|(outside, _)| *outside == value) {
+                value = *slice;
+                continue;
+            }
+            let (ty, hint) = (self.l.with_axis(value, &own.axis), self.l.graph().hint(value).to_owned());
+            let slice = self.l.graph().add_param(own.region, ty, &hint);
+            own.slices.push((value, slice));
+            value = slice;
+        }
+        self.l.chosen = levels;
+        Array { value, ..x }
+    }
+
+    /// Reports what belongs to whole rows where only chosen positions are.
+    pub(in crate::define) fn whole_rows(&mut self, word: &str, span: Span) -> Option<()> {
+        if self.l.chosen.is_empty() {
+            return Some(());
+        }
+        let message = format!("`{word}` can't stand among chosen positions");
+        let help = "it belongs to whole rows: `among(chosen, a, b)` gives a value that equations outside go on with";
+        self.report(Diagnostic::new(Kind::MisplacedStatement, span, message).help(help))
+    }
+
+    /// A number of choices: a whole number, or an expression of `length` and `step`.
+    pub(super) fn number_of_choices(&mut self, field: &Field, expr: &Expr) -> Option<Given> {
+        let rule = simplify(self.rule(field, expr)?);
+        if let Rule::Int(n) = rule {
+            if !field.bounds.hold(n as f64) {
+                let message = format!("`{}` must be {}", field.name, field.bounds.describe());
+                return self.fail(Kind::OutOfRange, expr.span, message, format!("this is {n}"));
+            }
+            return Some(Given::Int(n));
+        }
+        let at = |length, step| eval(&rule, &Env { length, step, ..Env::default() });
+        match at(7, 1) {
+            Ok(Number::Int(_)) => Some(Given::Expr(rule)),
+            Ok(_) => {
+                let message = format!("`{}` takes {}", field.name, field.kind.describe());
+                let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message).label("this is no whole number");
+                self.report(diagnostic.help("`floor(x)` rounds down, and `length / 2` of whole numbers does so, too"))
+            }
+            Err(why) => self.fail(Kind::OutOfRange, expr.span, format!("this has no value: {why}"), ""),
+        }
+    }
+
+    fn rule(&mut self, field: &Field, expr: &Expr) -> Option<Rule> {
+        let wrong = |this: &mut Self, label: String| {
+            let message = format!("`{}` takes {}", field.name, field.kind.describe());
+            this.wrong(expr.span, message, label)
+        };
+        match &expr.kind {
+            ExprKind::Int(v) => Some(Rule::Int(*v)),
+            ExprKind::Float(v) => Some(Rule::Float(*v)),
+            ExprKind::Group(x) => self.rule(field, x),
+            ExprKind::Neg(x) => Some(Rule::Neg(Box::new(self.rule(field, x)?))),
+            ExprKind::Binary(op, a, b) if !op.is_boolean() => {
+                let (a, b) = (self.rule(field, a), self.rule(field, b));
+                Some(Rule::Binary(*op, Box::new(a?), Box::new(b?)))
+            }
+            ExprKind::Call(word, args, None) if Func::named(&word.text, args.len()).is_some() => {
+                let func = Func::named(&word.text, args.len())?;
+                let args: Option<Vec<Rule>> = args.iter().map(|arg| self.rule(field, arg)).collect();
+                let args = args.filter(|args| args.len() == func.arity());
+                match args {
+                    Some(args) => Some(Rule::Call(func, args)),
+                    None => wrong(self, format!("`{}` takes {} of them", word.text, func.arity())),
+                }
+            }
+            ExprKind::Name(name) if name == "length" && !self.frame.names.contains_key(name) => {
+                Some(Rule::Var(Var::Length))
+            }
+            _ => match self.expr(expr, None)? {
+                Item::Constant(Constant::Int(v)) => Some(Rule::Int(v)),
+                Item::Constant(Constant::Float(v)) => Some(Rule::Float(v)),
+                Item::Step(step) if step.before == Some(0) => Some(Rule::Var(Var::Step)),
+                Item::Step(_) => {
+                    let message = "`step` has no number here: gradients go through the last steps alone";
+                    self.fail(Kind::WrongType, expr.span, message, "write `grad: all`")
+                }
+                other => wrong(self, format!("this is {}", other.describe())),
+            },
+        }
+    }
+
+    /// The attribute of a number of choices, and the step that it reads.
+    pub(in crate::define) fn choices(&mut self, rule: Option<&Rule>, count: usize) -> (Attrs, Option<Value>) {
+        let step = rule.filter(|rule| rule.uses(Var::Step)).and_then(|_| Some(self.l.steps.as_ref()?.number().value));
+        let rule = rule.map(Attr::from);
+        (Attrs::of(attribute::OF, rule.as_ref().map_or(Bound::Steps(count), Bound::Rule)), step)
+    }
+}
