@@ -18,15 +18,23 @@ use crate::terminal::Terminal;
 
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
+    ("act.rt", include_str!("../../specs/act.rt")),
     ("bbt_grc.rt", include_str!("../../specs/bbt_grc.rt")),
     ("bt_grc.rt", include_str!("../../specs/bt_grc.rt")),
+    ("cotformer.rt", include_str!("../../specs/cotformer.rt")),
     ("crvnn.rt", include_str!("../../specs/crvnn.rt")),
+    ("doubling.rt", include_str!("../../specs/doubling.rt")),
     ("ebt_grc.rt", include_str!("../../specs/ebt_grc.rt")),
     ("gut.rt", include_str!("../../specs/gut.rt")),
     ("gutlb.rt", include_str!("../../specs/gutlb.rt")),
+    ("hrm.rt", include_str!("../../specs/hrm.rt")),
+    ("huginn.rt", include_str!("../../specs/huginn.rt")),
+    ("loop_index.rt", include_str!("../../specs/loop_index.rt")),
     ("looped.rt", include_str!("../../specs/looped.rt")),
     ("mega.rt", include_str!("../../specs/mega.rt")),
     ("ordered_memory.rt", include_str!("../../specs/ordered_memory.rt")),
+    ("ouro.rt", include_str!("../../specs/ouro.rt")),
+    ("pondernet.rt", include_str!("../../specs/pondernet.rt")),
     ("regular_gpt.rt", include_str!("../../specs/regular_gpt.rt")),
     ("regular_gpt_language.rt", include_str!("../../specs/regular_gpt_language.rt")),
     ("regular_gpt_tree.rt", include_str!("../../specs/regular_gpt_tree.rt")),
@@ -38,6 +46,8 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("s4d.rt", include_str!("../../specs/s4d.rt")),
     ("tlb.rt", include_str!("../../specs/tlb.rt")),
     ("transformer.rt", include_str!("../../specs/transformer.rt")),
+    ("trm.rt", include_str!("../../specs/trm.rt")),
+    ("urm.rt", include_str!("../../specs/urm.rt")),
     ("ut.rt", include_str!("../../specs/ut.rt")),
     ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
 ];

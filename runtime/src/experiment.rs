@@ -47,7 +47,8 @@ pub const EMBEDDED: &[(&str, &str)] = embedded! {
     "regular_languages_smoke", "chomsky", "chomsky_smoke", "looped_parity", "looped_copy", "looped_addition",
     "looped_multiplication", "looped_binary_sum", "looped_unique_set", "looped_parity_smoke",
     "looped_copy_smoke", "looped_addition_smoke", "looped_smoke", "characters", "characters_smoke",
-    "characters_positions_smoke",
+    "characters_positions_smoke", "doubling_smoke", "looped_language_smoke",
+    "sudoku", "sudoku_smoke",
 };
 
 /// A checked experiment for one model.

@@ -82,6 +82,8 @@ impl<B: Backend> ModelOn<B> {
         let parameters = training.plan().parameters.iter().flat_map(|parameter| initial(parameter, seed));
         let numbers = memory.keep(parameters.collect());
         let segments = Segments::new(&training.plan().graph);
+        // One array holds the weights of both, so those that losses alone read lie between the others in a forward pass, too.
+        let inference = Plan { parameters: training.plan().parameters.clone(), ..inference };
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
         Self {
             memory,

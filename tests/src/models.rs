@@ -54,6 +54,12 @@ const SMALL: &[&str] = &[
     "stack.mega.feedforward: 12",
     "stack.mega.dim: 3",
     "stack.mega.reach: 5",
+    "let heads = 2",
+    "let draws = 0",
+    "let segments = 2",
+    // A task has classes of its own here, and of two of them one number.
+    "let stable = 0",
+    "replace tied by head linear { bias: false }",
     "embed.width: 8",
 ];
 

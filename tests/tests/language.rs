@@ -309,6 +309,6 @@ datatest_stable::harness! {
     { test = causality, root = "cases/causality", pattern = r"^[^/]*\.rt$" },
     { test = complete, root = "cases", pattern = r"^README\.md$" },
     { test = shipped, root = "../specs", pattern = r"^[^/]*\.rt$" },
-    { test = written, root = "../docs", pattern = r"^(causality|own_layers)\.md$" },
+    { test = written, root = "../docs", pattern = r"^(causality|looped_models|own_layers)\.md$" },
     { test = generated, root = "../docs", pattern = r"^(language|diagnostics)\.md$" },
 }

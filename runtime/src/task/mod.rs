@@ -21,6 +21,7 @@ pub mod program;
 mod scale;
 mod share;
 mod stream;
+pub mod sudoku;
 mod summary;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -377,6 +378,7 @@ pub static TASKS: &[&dyn Task] = &[
     &lra::Image,
     &lra::Pathfinder,
     &characters::Characters,
+    &sudoku::Sudoku,
     &formal::regular::EVEN_PAIRS,
     &formal::regular::MODULAR_ARITHMETIC,
     &formal::regular::PARITY_CHECK,

@@ -14,6 +14,7 @@ mod mock;
 mod own;
 mod published;
 mod records;
+mod sudoku;
 mod training;
 mod weights;
 

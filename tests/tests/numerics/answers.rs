@@ -70,6 +70,24 @@ fn losses_are_those_of_the_definition() {
     }
 }
 
+/// A weight that no answer reads, whose name comes first, leaves the others where they are.
+#[test]
+fn weights_that_losses_alone_read_do_not_move_the_others() {
+    let spec = models::parse(
+        "model m {\nembed { width: 8 }\nfeedforward { hidden: 6 }\na = number(mean(state))\nloss 0.1 * average(a^2)\nreadout mean\n}",
+    );
+    let binding = binding(Objective::Classify);
+    let (training, inference) = pipeline::plans(&spec, &binding).expect("it lowers");
+    assert!(inference.parameters.len() < training.parameters.len(), "a forward pass needs fewer weights");
+    let mut model: Trained<f64> = Trained::new(training, inference, binding, 1);
+    let rows = batch(&[5, 2, 7], VOCAB as u64, CLASSES as u64, 3);
+    let answered = model.answers(&rows).expect("it fits").logits;
+    let outputs = model.forward_backward(&rows).expect("it fits");
+    let trained = outputs.real("logits").expect("logits");
+    let far = answered.iter().zip(trained).find(|(a, b)| (*a - *b).abs() > 1e-12);
+    assert!(answered.len() == trained.len() && far.is_none(), "{far:?}");
+}
+
 /// Strings with what is asked for: how often token 1 occurs, or which of the tokens 0, 1, 2 occur.
 fn examples(objective: Objective, count: u64, seed: u64) -> Vec<Example> {
     let key = Key::new(seed).stream("examples");

@@ -91,11 +91,15 @@ fn causal(edits: &[&str]) -> Vec<(Model, Graph)> {
 
 #[test]
 fn new_positions_give_what_the_whole_row_gives() {
-    let (mut seen, mut faults) = (BTreeMap::new(), vec![]);
+    let (mut seen, mut faults, mut refused) = (BTreeMap::new(), vec![], BTreeMap::new());
     for edits in WAYS {
         for (model, graph) in causal(edits) {
             for seed in 1..3 {
                 let mut executor = executor::<f32>(&graph, &strong(&graph, seed), Halting::Compact);
+                if let Err(why) = incremental(executor.plan(), "logits") {
+                    refused.insert(model.name.clone(), why.to_string());
+                    continue;
+                }
                 match difference(&model.name, &mut executor, seed) {
                     Ok(worst) => {
                         let most = seen.entry(model.name.clone()).or_insert(0.0_f64);
@@ -107,6 +111,9 @@ fn new_positions_give_what_the_whole_row_gives() {
         }
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
+    // Their rows leave as a whole, by their first position or by nothing of them.
+    refused.retain(|name, _| !["hrm", "pondernet", "trm", "urm"].contains(&name.split(':').next().unwrap_or_default()));
+    assert!(refused.is_empty(), "{refused:?}");
     let named =
         ["chunks", "gut:token_halt", "gutlb", "mega:causal", "regular_gpt", "s4d:causal", "tlb", "two_memories", "ut"];
     for name in named {
