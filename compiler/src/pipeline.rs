@@ -4,7 +4,9 @@ pub mod cost;
 pub mod given;
 pub mod memory;
 
-use crate::ir::graph::{Graph, InvalidNode};
+use crate::ir::attribute;
+use crate::ir::graph::{Graph, InvalidNode, MAIN};
+use crate::ir::ops::Op;
 pub use crate::lower::lower as forward;
 use crate::lower::{Binding, attach_loss, forget, lower};
 use crate::pass;
@@ -69,10 +71,13 @@ pub fn optimised<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, Inva
     Ok(graph)
 }
 
-/// A forward graph without the losses that its model makes of labels.
+/// A forward graph without the losses that its model makes of labels, or of the tokens that have one.
 pub fn unlabelled(mut graph: Graph) -> Graph {
-    if forget(&mut graph, &["answered"]) {
-        pass::dce::run(&mut graph);
+    for loss in ["answered", "penalty"] {
+        let given = |id| graph.node(id).op == Op::Input && graph.node(id).get(attribute::NAME) != "tokens";
+        if (loss == "answered" || graph.walk(MAIN).into_iter().any(given)) && forget(&mut graph, &[loss]) {
+            pass::dce::run(&mut graph);
+        }
     }
     graph
 }

@@ -13,7 +13,7 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_compiler::spec::{self, Spec};
+use rtc_compiler::spec::{self, Block, Spec};
 
 use crate::numeric;
 
@@ -149,7 +149,7 @@ static FITTING: Known<(String, String, bool, bool), Vec<String>> = Mutex::new(BT
 pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
     let mut found = every(Form { each: objective == Objective::Each, edits, proved: true });
     // The steps of a loop belong to rows, and the answers of pairs to two of them.
-    found.retain(|model| objective != Objective::Pair || !model.pays());
+    found.retain(|model| objective != Objective::Pair || !(model.pays() || model.mentions("probabilities(")));
     found
 }
 
@@ -179,7 +179,8 @@ fn checked(form: Form<'_>) -> Vec<Model> {
     let mut files: Vec<PathBuf> = entries.filter_map(|e| Some(e.ok()?.path())).collect();
     files.retain(|f| f.extension().is_some_and(|e| e == "rt"));
     let cases = root().join("tests/cases/models");
-    files.extend(["choices.rt", "definitions.rt", "loops.rt", "nestings.rt", "zoo.rt"].map(|name| cases.join(name)));
+    let names = ["choices.rt", "definitions.rt", "halting.rt", "loops.rt", "nestings.rt", "zoo.rt"];
+    files.extend(names.map(|name| cases.join(name)));
     files.sort();
     let mut out: Vec<Model> = vec![];
     for file in files {
@@ -389,11 +390,22 @@ impl Model {
     /// True when one of its equations begins with one of the words.
     fn says(&self, words: &[&str]) -> bool {
         let begins = |line: &str| line.split_whitespace().next().is_some_and(|word| words.contains(&word));
-        self.spec.root.any(&|block| block.feature.text().is_some_and(|text| text.lines().any(begins)))
+        self.written(&|text| text.lines().any(begins))
     }
 
-    /// True when rows or positions of the model halt.
+    /// True when one of its equations has this text in it.
+    fn mentions(&self, part: &str) -> bool {
+        self.written(&|text| text.contains(part))
+    }
+
+    /// Whether the equations of a statement, those of the library among them, have a property.
+    fn written(&self, property: &dyn Fn(&str) -> bool) -> bool {
+        let library = |block: &Block| block.feature.definition().is_some_and(|own| property(&own.text));
+        self.spec.root.any(&|block| block.feature.text().is_some_and(property) || library(block))
+    }
+
+    /// True when rows or positions of the model halt by a probability.
     pub fn halts(&self) -> bool {
-        self.spec.root.any(&|block| block.slot == "halt" && block.variant != "none")
+        self.spec.root.any(&|block| block.slot == "halt" && block.word("keys").is_some())
     }
 }

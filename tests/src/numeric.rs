@@ -1,6 +1,7 @@
 //! Running graphs on given numbers and comparing what comes out.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::attribute;
@@ -11,6 +12,8 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
 use rtc_compiler::plan::plan;
 use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::cuda;
+use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
 use rtc_runtime::rng::Key;
@@ -184,6 +187,49 @@ pub fn run<T: Element>(graph: &Graph, weights: &Arrays, batch: &Batch, halting: 
     let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
     for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
         gradients.insert(parameter.name.clone(), doubles(&executor.gradients()[range]));
+    }
+    Run { outputs, gradients }
+}
+
+/// An executor of the graph on a device with the given weights.
+pub fn executor_on<T: Element>(
+    graph: &Graph,
+    weights: &Arrays,
+    halting: Halting,
+    device: Rc<dyn Device>,
+) -> cuda::Executor<T> {
+    let plan = Arc::new(plan(graph.clone()));
+    let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
+    executor.settings.halting = halting;
+    let mut flat = vec![];
+    for parameter in &plan.parameters {
+        flat.extend(weights[&parameter.name].iter().map(|w| T::from_f64(*w)));
+    }
+    executor.pool().write(executor.parameters(), &flat);
+    executor
+}
+
+/// Runs a graph once on a device.
+///
+/// # Panics
+/// When the batch does not fit.
+pub fn run_on<T: Element>(
+    graph: &Graph,
+    weights: &Arrays,
+    batch: &Batch,
+    halting: Halting,
+    device: Rc<dyn Device>,
+) -> Run {
+    let mut executor = executor_on::<T>(graph, weights, halting, device);
+    let plan = executor.plan().clone();
+    let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
+    let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
+    let outputs = results(graph).iter().filter_map(named).collect();
+    let all: Vec<T> = executor.pool().download(executor.gradients());
+    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
+        gradients.insert(parameter.name.clone(), doubles(&all[range]));
     }
     Run { outputs, gradients }
 }

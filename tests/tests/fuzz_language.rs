@@ -342,7 +342,7 @@ fn used(definition: &str) -> String {
     let apply = format!("{slot} own_{name} {settings}");
     let fold = |inside: &str| format!("{inside}\nreadout root\nhead linear");
     let inside = match slot {
-        "gate" | "inject" => {
+        "gate" | "halt" | "inject" => {
             format!("recur depthwise {{\ndepth: 2\n{apply}\nfeedforward {{ hidden: 3 }}\n}}\nreadout mean")
         }
         "cell" => fold(&format!("recurse chain {{ {apply} }}")),

@@ -579,6 +579,8 @@ impl<'e, 'l> Eval<'e, 'l> {
             "step" => {
                 return match &self.l.steps {
                     Some(steps) => Some(Item::Step(steps.number())),
+                    // The type alone is asked for.
+                    None if self.l.trying => Some(Item::Constant(Constant::Int(0))),
                     None => self.no_steps("step", span),
                 };
             }
@@ -728,6 +730,10 @@ impl<'e, 'l> Eval<'e, 'l> {
             }
             "score" => (vec![], "a score is one number"),
             "pool" | "readout" => (vec![width], "one vector is read of the states"),
+            "halt" if feature.definition().is_some_and(Definition::decides) => (
+                first.map_or(vec![], |x| x.axes.clone()),
+                "a rule with `go`, `until` or `loss` gives the states that the recurrence leaves if the step is the last one",
+            ),
             "halt"
                 if out.rows
                     && !out.truth

@@ -41,6 +41,17 @@ pub(super) fn rows() -> Vec<Feature> {
             &["x"],
             "1 where the answer that the model gives from states, or from one vector of every row, is the label, else 0; 1 for tokens without a label. It goes into losses only.",
             right,
+            vec![optional_word(
+                "per",
+                &["answer", "row"],
+                "`row`: 1 where all answers of the row are right, a number per row also with `readout each`; left out, a number per answer",
+            )],
+        ),
+        row(
+            "probabilities",
+            &["x"],
+            "What the model's readout and head give from states, or its head from one vector of every row, as probabilities: of every class, or of every label where several may hold; per row, or per token with `readout each`.",
+            probabilities,
             vec![],
         ),
         row(
@@ -73,6 +84,13 @@ pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> 
 
 /// The numbers of the head for a value, and the labels.
 fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+    let (x, logits) = read_out(e, c)?;
+    let labels = e.node(c.span, |l| labels(l, logits))?;
+    Some((x, logits, labels))
+}
+
+/// The numbers of the head for a value, and what has one of them each.
+fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
     e.pays_whole_rows(&c.block.slot, c.span)?;
     if e.l.binding().objective == Objective::Pair {
         let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
@@ -97,9 +115,30 @@ fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> 
     }
     let logits = e.node(c.span, |l| logits(l, x.value, states))?;
     let axes = if states && each { vec![Axis::Positions] } else { vec![] };
-    let x = Array { axes, ..x };
-    let labels = e.node(c.span, |l| labels(l, logits))?;
-    Some((x, logits, labels))
+    Some((Array { axes, ..x }, logits))
+}
+
+fn probabilities(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (objective, outputs) = (e.l.binding().objective, e.l.binding().outputs());
+    if objective == Objective::Number {
+        let message = "`probabilities` are those of classes, and this task asks for a number";
+        return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
+    }
+    let (x, logits) = read_out(e, c)?;
+    let value = e.node(c.span, |l| match objective {
+        Objective::Several => l.map(Pointwise::Sigmoid, &[logits]),
+        // One number stands for two classes.
+        _ if outputs == Some(1) => {
+            let second = l.map(Pointwise::Sigmoid, &[logits])?;
+            let negative = l.map(Pointwise::Neg, &[logits])?;
+            let first = l.map(Pointwise::Sigmoid, &[negative])?;
+            l.one(Op::Concat, &[first, second], Attrs::new())
+        }
+        _ => l.one(Op::Softmax, &[logits], Attrs::new()),
+    })?;
+    let classes = e.node(c.span, |l| l.last(value))?;
+    let axes = x.axes.into_iter().chain([Axis::Channels(classes)]).collect();
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
 }
 
 /// What the model's readout and head make of states, or its head of a vector.
@@ -185,11 +224,20 @@ fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
     }
     let (x, logits, labels) = answers(e, c)?;
+    let whole = c.block.word("per") == Some("row") && !x.axes.is_empty();
     let value = e.node(c.span, |l| {
         let right = l.one(Op::Right, &[logits, labels], Attrs::new())?;
-        where_labelled(l, right, 1.0)
+        let right = where_labelled(l, right, 1.0)?;
+        if !whole {
+            return Ok(right);
+        }
+        // The least of them.
+        let wrong = l.map(Pointwise::Neg, &[right])?;
+        let most = l.one(Op::Max, &[wrong], Attrs::new())?;
+        l.map(Pointwise::Neg, &[most])
     })?;
-    Some(Item::Array(Array { value, axes: x.axes, rows: true, truth: false, labels: true }))
+    let axes = if whole { vec![] } else { x.axes };
+    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: true }))
 }
 
 fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {

@@ -70,6 +70,11 @@ fn is_broken(feature: &Arc<Feature>) -> bool {
     feature.definition().is_some_and(|definition| definition.broken)
 }
 
+fn decides(def: &ast::Def) -> bool {
+    let decides = |form| matches!(form, Form::Go | Form::Until | Form::Loss);
+    def.elements.iter().any(|element| matches!(element, DefElement::Equation(equation) if decides(equation.form)))
+}
+
 /// How many definitions of a file may stand on each other.
 const HIGHEST: usize = 256;
 
@@ -80,6 +85,11 @@ impl Definition {
             DefElement::Equation(equation) => Some(equation),
             _ => None,
         })
+    }
+
+    /// Whether it says itself who goes on, or what is paid for that.
+    pub(crate) fn decides(&self) -> bool {
+        decides(&self.def)
     }
 
     /// The names of the values that it shows.
@@ -357,7 +367,7 @@ impl<'i> Builder<'_, 'i> {
             self.problems.report(refused);
         }
         let mut fields = self.fields(def);
-        for common in slot.map_or(&[][..], |slot| &slot.fields) {
+        for common in slot.filter(|_| !decides(def)).map_or(&[][..], |slot| &slot.fields) {
             match fields.iter().find(|own| own.name == common.name) {
                 None => fields.push(common.clone()),
                 Some(_) => {

@@ -389,9 +389,13 @@ impl Checker<'_> {
 
     fn reads(&mut self, expr: &Expr, how: Read) {
         let mut missing = vec![];
+        let steps = self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text));
         read(expr, how, &mut |name, how| {
-            let of_model = MODEL.contains(&&*name.text) || name.text == LENGTH;
-            let bound = self.known.contains_key(&name.text) || how != Read::Function && of_model;
+            let given = match how {
+                Read::Function => steps && name.text == "last",
+                _ => MODEL.contains(&&*name.text) || name.text == LENGTH || steps && name.text == "step",
+            };
+            let bound = self.known.contains_key(&name.text) || given;
             if !bound && how != Read::Word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
             }
@@ -409,7 +413,6 @@ impl Checker<'_> {
                 DefElement::Out(..) => None,
             });
             if let Some((bound, may_be_kept)) = bound {
-                let steps = self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text));
                 let like = self.def.values.first().filter(|_| steps && may_be_kept).map(|value| value.text.as_str());
                 self.problems.report(not_yet(&name.text, name.span, bound.span, like));
                 continue;

@@ -774,7 +774,9 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
     if positions {
         return along(e, x, (&c.block.slot, c.places[0]), |l, value| l.one(op, &[value], Attrs::new()));
     }
-    wide(e, &x, c)?;
+    if x.channels().is_none() {
+        wide(e, &x, c)?;
+    }
     let value = e.node(c.span, |l| {
         let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
         l.one(Op::Squeeze, &[y], Attrs::new())

@@ -2,9 +2,11 @@
 //!
 //! A rule is a definition: the probability to halt at a state, from it and the proposed next one. One number per row halts
 //! rows, one per position halts positions. What the recurrence makes of the probabilities is in `recurrence::mixture`.
+//!
+//! A rule that says `go`, `until` or `loss` decides itself. It gives the states that the recurrence leaves if the step is the last.
 
 use super::{Feature, Lowering, Slot};
-use crate::define;
+use crate::define::{self, Definition};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, INSIDE_UNIT, POSITIVE, float, word};
@@ -20,7 +22,7 @@ pub(super) fn slot() -> Slot {
         Lowering::Setting,
     );
     let doc = "When a depth-wise recurrence stops, for every row or every token.";
-    // What the recurrence reads of every rule.
+    // What the recurrence reads of every rule that gives a probability.
     let fields = vec![
         word(
             "keys",
@@ -37,6 +39,11 @@ pub(super) fn slot() -> Slot {
         float("cost", Default::Float(0.1), POSITIVE, "ponder cost: weight of the expected number of steps in the loss"),
     ];
     Slot { takes: &["from", "to"], fields, ..Slot::new("halt", doc, vec![none]) }
+}
+
+/// Whether a rule says itself who goes on, or what is paid for that.
+pub(crate) fn decides(block: &Block) -> bool {
+    block.feature.definition().is_some_and(Definition::decides)
 }
 
 /// When the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
@@ -64,9 +71,9 @@ pub(crate) enum Units {
 }
 
 impl<'b> Rule<'b> {
-    /// The rule of a block for states like this one; nothing where every row takes all steps.
+    /// The rule of a block for states like this one; nothing where every row takes all steps, or where the rule decides itself.
     pub(crate) fn of(l: &mut Lower<'_>, block: &'b Block, state: Value) -> Result<Option<Self>, InvalidNode> {
-        if block.feature.definition().is_none() {
+        if block.feature.definition().is_none() || decides(block) {
             return Ok(None);
         }
         let per_row = l.scoped("halt", |l| define::rank_of(l, block, &[state, state]))? == 1;

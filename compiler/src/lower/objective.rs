@@ -4,7 +4,7 @@ use super::builder::{Binding, Lower};
 use crate::define;
 use crate::feature::Lowering;
 use crate::ir::attribute::{self, Attrs};
-use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Value};
+use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
@@ -104,7 +104,12 @@ fn squared_error(graph: &mut Graph, numbers: Value) -> Result<Value, InvalidNode
     emit(graph, Op::Average, vec![square], Attrs::new())
 }
 
+/// The input of a name, which a loss of the model may read already.
 fn input(graph: &mut Graph, name: &str, ty: Type) -> Result<Value, InvalidNode> {
+    let known = |id: &NodeId| graph.node(*id).op == Op::Input && graph.node(*id).get(attribute::NAME) == name;
+    if let Some(id) = graph.nodes(MAIN).iter().copied().find(known) {
+        return Ok(graph.node(id).results[0]);
+    }
     let attrs = Attrs::of(attribute::NAME, name);
     let new = NewNode { op: Op::Input, operands: vec![], attrs, types: vec![ty], body: None, label: "loss".to_owned() };
     let node = match graph.nodes(MAIN).first() {

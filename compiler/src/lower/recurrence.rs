@@ -73,7 +73,10 @@ impl Carried {
         step: Value,
         yields: &[Value],
     ) -> Result<Vec<Value>, InvalidNode> {
-        l.graph().move_param_last(self.region, step);
+        // Values that the body itself has handed on came in between: parameters stand in the order of the starts.
+        for value in self.params.iter().copied().chain([step]) {
+            l.graph().move_param_last(self.region, value);
+        }
         l.inside(self.region, |l| l.emit(Op::Yield, yields, Attrs::new()))?;
         let types = self.inits.iter().map(|v| l.graph().ty(*v).clone()).collect();
         let (operands, attrs, body) = (self.inits, bound, Some(self.region));
@@ -109,6 +112,8 @@ pub(crate) struct Steps {
     pub(crate) losses: Vec<Loss>,
     /// Whether values of earlier steps are read: those of a position that has left would be missing.
     pub(crate) remembers: bool,
+    /// Whether positions leave by a rule of the recurrence itself.
+    pub(crate) by_position: bool,
     /// The number of steps.
     bound: Attrs,
     /// Steps that another loop has taken before, if that is known, and whether others follow in another one.
@@ -138,6 +143,7 @@ impl Steps {
             until: vec![],
             losses: vec![],
             remembers: false,
+            by_position: false,
             bound: bound.clone(),
             before: Some(0),
             followed: false,

@@ -18,7 +18,8 @@ use crate::ir::ops::Op;
 use crate::ir::text;
 use crate::ir::types::{Attr, BATCH, CLASSES, Dim, Elem, LENGTH, PAIRS, Type, VOCAB};
 use crate::ir::verify::verify;
-use crate::lower::Binding;
+use crate::lower::{Binding, forget};
+use crate::pass::dce;
 use crate::schema::{Catalog, Objective};
 use crate::source::Position;
 
@@ -33,6 +34,7 @@ const STARTS: &[&str] = &[
     "zeros",
     "ones",
     "pairs_of_one",
+    "identity",
     "unit",
     "normal",
     "xavier",
@@ -174,11 +176,11 @@ impl<'g> Judge<'g> {
             found.push(of_graph(message));
         }
         let tokens = Type::Tensor(Elem::Index, vec![Dim::sym(BATCH), Dim::sym(LENGTH)]);
-        // The losses of the model itself read the labels, and nothing else does.
-        let answered = self.graph.output("answered").is_some();
+        // The losses of the model itself read the labels, or which tokens have one, and nothing else does.
+        let pays = ["answered", "penalty"].iter().any(|name| self.graph.output(name).is_some());
         for (id, node) in self.nodes() {
             match node.op {
-                Op::Input if answered && ["labels", "weights"].contains(&node.get(attribute::NAME)) => {}
+                Op::Input if pays && ["labels", "weights"].contains(&node.get(attribute::NAME)) => {}
                 Op::Input if node.get(attribute::NAME) != "tokens" || *self.graph.ty(node.results[0]) != tokens => {
                     let message = format!("the only input of a model is `tokens`, {tokens}: this is no forward graph");
                     found.push(self.problem(id, message));
@@ -206,10 +208,14 @@ impl<'g> Judge<'g> {
                 _ => {}
             }
         }
-        let unpaid = super::unlabelled(self.graph.clone());
-        let reads = |(_, node): &(NodeId, &Node)| node.op == Op::Input && node.get(attribute::NAME) != "tokens";
-        let inputs = unpaid.walk(MAIN).into_iter().map(|id| (id, unpaid.node(id)));
-        if inputs.filter(reads).any(|(_, node)| node.results.iter().any(|value| !unpaid.is_unused(*value))) {
+        let reads = |unwanted: &[&str], inputs: &[&str]| {
+            let mut rest = self.graph.clone();
+            forget(&mut rest, unwanted);
+            dce::run(&mut rest);
+            let read = |node: &Node| node.op == Op::Input && inputs.contains(&node.get(attribute::NAME));
+            rest.walk(MAIN).into_iter().any(|id| read(rest.node(id)))
+        };
+        if reads(&["answered"], &["labels"]) || reads(&["answered", "penalty"], &["weights"]) {
             found.push(of_graph(
                 "the labels reach more than the loss `answered`: no answer may depend on them".to_owned(),
             ));
@@ -372,8 +378,8 @@ fn is_weight(ty: &Type) -> bool {
 fn is_start(start: &Attr) -> bool {
     let finite = |arg: &Attr| arg.float().is_some_and(f64::is_finite);
     match start {
-        Attr::Word(name) => STARTS[..3].contains(&name.as_str()),
-        Attr::Call(name, args) => STARTS[3..].contains(&name.as_str()) && args.iter().all(finite),
+        Attr::Word(name) => STARTS[..4].contains(&name.as_str()),
+        Attr::Call(name, args) => STARTS[4..].contains(&name.as_str()) && args.iter().all(finite),
         _ => false,
     }
 }

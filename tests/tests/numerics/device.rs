@@ -15,7 +15,7 @@ use rtc_runtime::cuda::device::Device;
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, StateTrace, parameter_ranges};
+use rtc_runtime::exec::{Halting, StateTrace};
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
@@ -23,7 +23,7 @@ use rtc_runtime::task::Example;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
-    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, graph, results, run, weights,
+    Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, graph, run, run_on, weights,
 };
 
 #[cfg(feature = "cuda")]
@@ -53,31 +53,12 @@ pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
 
 /// An executor on a device with the weights of a case.
 fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> {
-    let plan = Arc::new(plan(case.graph.clone()));
-    let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
-    executor.settings.halting = case.halting;
-    let mut flat = vec![];
-    for parameter in &plan.parameters {
-        flat.extend(case.weights[&parameter.name].iter().map(|w| T::from_f64(*w)));
-    }
-    executor.pool().write(executor.parameters(), &flat);
-    executor
+    executor_on(&case.graph, &case.weights, case.halting, device)
 }
 
 /// What a device makes of a case.
 pub(super) fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run {
-    let mut executor = loaded::<T>(case, device);
-    let plan = executor.plan().clone();
-    let outputs = executor.run(&case.batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", case.name));
-    let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
-    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
-    let outputs = results(&case.graph).iter().filter_map(named).collect();
-    let all: Vec<T> = executor.pool().download(executor.gradients());
-    let mut gradients: Arrays = case.weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        gradients.insert(parameter.name.clone(), doubles(&all[range]));
-    }
-    Run { outputs, gradients }
+    run_on::<T>(&case.graph, &case.weights, &case.batch, case.halting, device)
 }
 
 /// The kernels for some graphs on the host; nothing where there is no compiler.

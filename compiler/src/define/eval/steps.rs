@@ -241,11 +241,9 @@ impl Eval<'_, '_> {
     /// Reports a history where nothing is known of the steps.
     pub(in crate::define) fn remembers(&mut self, span: Span) -> Option<()> {
         self.whole_rows("history", span)?;
-        let by_position = self
-            .l
-            .steps
-            .as_ref()
-            .is_some_and(|steps| steps.go.iter().chain(&steps.until).any(|condition| self.l.rank(*condition) > 1));
+        let by_position = self.l.steps.as_ref().is_some_and(|steps| {
+            steps.by_position || steps.go.iter().chain(&steps.until).any(|condition| self.l.rank(*condition) > 1)
+        });
         if by_position {
             return self.missing_steps(span);
         }
@@ -267,7 +265,11 @@ impl Eval<'_, '_> {
 
     /// `last()`: whether no further step comes.
     pub(super) fn last(&mut self, span: Span) -> Option<Item> {
-        let Some(steps) = self.l.steps.clone() else { return self.no_steps("last()", span) };
+        let Some(steps) = self.l.steps.clone() else {
+            // The type alone is asked for.
+            let known = self.l.trying.then_some(Item::Constant(Constant::Truth(false)));
+            return known.or_else(|| self.no_steps("last()", span));
+        };
         let value = self.node(span, |l| steps.is_last(l))?;
         Some(Item::Array(Array { value, axes: vec![], rows: true, truth: true, labels: false }))
     }

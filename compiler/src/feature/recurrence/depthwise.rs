@@ -5,7 +5,7 @@ use super::{gate_reads_shown, has_layers};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
-use crate::feature::halting::Rule;
+use crate::feature::halting::{Rule, decides};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
@@ -105,7 +105,7 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`].
+/// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`]. A rule that decides itself gives the result of every step.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
     let halt = need(block.child("halt"), block, "halt")?;
     let start = match block.word("start") {
@@ -119,13 +119,19 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let mixture = rule.map(begin).transpose()?;
     let step = carried.step(l);
     let bound = bound(l, block, "depth")?;
-    let own = Steps::new(l, &carried, place.state, step, &bound);
+    let mut own = Steps::new(l, &carried, place.state, step, &bound);
+    own.by_position = mixture.as_ref().is_some_and(Mixture::by_position);
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
     let ((mut taken, own), inner) = l.inside(carried.region, |l| {
         l.steps = Some(own);
         let mut here = inner_place(l, block, place, h, step)?;
         let taken = match &mixture {
-            None => Taken { yields: vec![group(l, block, &here)?], go: None, live: None },
+            None => {
+                let next = group(l, block, &here)?;
+                let left = if decides(halt) { l.scoped("halt", |l| define::call(l, halt, &[h, next]))? } else { next };
+                let yields = if left == next { vec![next] } else { vec![next, left] };
+                Taken { yields, go: None, live: None }
+            }
             Some(mixture) => {
                 here.source = mixture.keys(l)?;
                 let next = group(l, block, &here)?;
@@ -134,6 +140,13 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         };
         Ok((taken, need(l.steps.take(), block, "body")?))
     })?;
+    let result = match (&mixture, taken.yields.len()) {
+        (None, 2) => {
+            carried.add(l, start, "left");
+            1
+        }
+        _ => 0,
+    };
     let sums = carried.sum(l, &inner, place.state, &mut taken.yields)?;
     // A halting rule counts its steps itself.
     let counted = match &mixture {
@@ -156,7 +169,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     report(l, counted, &out)?;
     match mixture {
         Some(mixture) => l.scoped("halt", |l| mixture.settle(l, &out)),
-        None => Ok(out[0]),
+        None => Ok(out[result]),
     }
 }
 

@@ -89,8 +89,9 @@ fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
 /// The loop, or where gradients go through its last steps alone, two of them, the first of which has no tape: what it leaves
 /// has no gradient.
 fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, InvalidNode> {
-    let before = place.clone();
     let mut values = define::starts(l, block, place.state, &mut place.names)?;
+    // Weights of the starts have their names before the steps take theirs.
+    let before = place.clone();
     for part in runs(l, block)? {
         values = run(l, block, &before, &values, part)?;
     }

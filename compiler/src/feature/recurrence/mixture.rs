@@ -71,6 +71,11 @@ impl<'a> Mixture<'a> {
         Ok(Self { rule, h, q, t, ponder_cost, steps, live })
     }
 
+    /// Whether positions halt one by one.
+    pub(super) fn by_position(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// Keys and values of self-attention where they are not the state.
     pub(super) fn keys(&self, l: &mut Lower<'_>) -> Result<Option<Value>, InvalidNode> {
         if !self.rule.mixture_keys {
