@@ -209,7 +209,14 @@ fn part(batch: &Batch, row: usize, length: usize) -> Batch {
         other => Labels::Class(vec![other.classes()[row]]),
     };
     let depths = batch.depths.as_ref().map(|depths| vec![depths[row]]);
-    Batch { offsets: vec![0, length], tokens: batch.tokens[range].to_vec(), labels, width: length, depths, given: vec![] }
+    Batch {
+        offsets: vec![0, length],
+        tokens: batch.tokens[range].to_vec(),
+        labels,
+        width: length,
+        depths,
+        given: vec![],
+    }
 }
 
 static POOLS: LazyLock<[rayon::ThreadPool; 2]> = LazyLock::new(|| {
