@@ -71,10 +71,14 @@ impl From<Digits> for Precision {
 }
 
 impl Place {
-    /// Tells a program.
+    /// Tells a program what is not the default of all of them, single precision on a CPU.
     pub(crate) fn tell(self, command: &mut Command) {
-        let device = if self.device == Kind::Cuda { "cuda" } else { "cpu" };
-        command.args(["--device", device, "--precision", Precision::from(self.precision).name()]);
+        if self.device == Kind::Cuda {
+            command.args(["--device", "cuda"]);
+        }
+        if self.precision != Digits::F32 {
+            command.args(["--precision", Precision::from(self.precision).name()]);
+        }
     }
 
     /// Tells the worker what the peer does not know.

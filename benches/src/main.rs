@@ -5,6 +5,7 @@ mod cases;
 mod child;
 mod device;
 mod failure;
+mod field_table;
 mod lengths_table;
 mod measure;
 mod peak;
@@ -101,6 +102,11 @@ struct Options {
     #[arg(long, conflicts_with_all = ["compile", "runtime_table"])]
     lengths_table: bool,
 
+    /// Measure instead training steps of the field's looped models beside batched PyTorch programs of the same weights; `--cases`
+    /// takes their names
+    #[arg(long, conflicts_with_all = ["compile", "runtime_table", "lengths_table", "peers"])]
+    field_table: bool,
+
     /// With `--lengths-table`: leave out training steps of which rtc says that they take more GiB
     #[arg(long, value_name = "GIB", default_value_t = 6.0, requires = "lengths_table")]
     most_memory: f64,
@@ -132,6 +138,7 @@ fn main() -> ExitCode {
         Some(Role::Worker { threads, place }) => worker::run(usize::from(threads), place).map_err(Failure::Broken),
         None if options.runtime_table => runtime_table(&options),
         None if options.lengths_table => lengths_table(&options),
+        None if options.field_table => field_table(&options),
         None if options.list => {
             list();
             Ok(())
@@ -177,6 +184,28 @@ fn lengths_table(options: &Options) -> Result<(), Failure> {
     let mut tables = vec![];
     for threads in options.threads.iter().map(|n| usize::from(*n)) {
         let table = lengths_table::measure(&wanted, threads)?;
+        println!("{}", table.text());
+        tables.push(table);
+    }
+    write_json(options, &tables)
+}
+
+/// Prints the table of the field's models for every number of threads.
+fn field_table(options: &Options) -> Result<(), Failure> {
+    let alone = options.alone || options.quick;
+    let peer = if alone { None } else { Some(Peer::own(options.python.as_deref())?) };
+    let (steps, rounds) = if options.quick { (1, 1) } else { (options.steps as usize, options.rounds as usize) };
+    let scratch = tempfile::tempdir().map_err(|e| Failure::Broken(e.to_string()))?;
+    let wanted = field_table::Wanted {
+        cases: &options.cases,
+        quick: options.quick,
+        amount: Amount { steps, rounds },
+        peer: peer.as_ref(),
+        scratch: scratch.path(),
+    };
+    let mut tables = vec![];
+    for threads in options.threads.iter().map(|n| usize::from(*n)) {
+        let table = field_table::measure(&wanted, threads)?;
         println!("{}", table.text());
         tables.push(table);
     }

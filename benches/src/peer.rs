@@ -28,15 +28,15 @@ impl Peer {
             let advice = "name its folder with --peers, or measure rtc alone with --alone";
             return Err(Failure::Absent(format!("there is no {file} in {}: {advice}", folder.display())));
         }
-        let python = match python {
-            Some(python) if serves(python) => python.to_owned(),
-            Some(python) => {
-                let needed = PACKAGES.join(", ");
-                return Err(Failure::Absent(format!("{} can't import {needed}", python.display())));
-            }
-            None => environment()?,
-        };
-        Ok(Self { folder, python })
+        Ok(Self { folder, python: interpreter(python)? })
+    }
+
+    /// A peer whose models stand in its driver, beside this crate.
+    ///
+    /// # Errors
+    /// [`Failure::Absent`] when there is no Python for it.
+    pub(crate) fn own(python: Option<&Path>) -> Result<Self, Failure> {
+        Ok(Self { folder: PathBuf::new(), python: interpreter(python)? })
     }
 
     /// The command that starts its driver, a file beside this crate.
@@ -45,9 +45,24 @@ impl Peer {
         // Where this was built, or, where it was carried to another machine, in the repository that it runs in.
         let built = Path::new(env!("CARGO_MANIFEST_DIR")).join(driver);
         command.arg(if built.is_file() { built } else { Path::new("benches").join(driver) });
-        command.arg("--peers").arg(&self.folder).arg("--threads").arg(threads.to_string());
+        if !self.folder.as_os_str().is_empty() {
+            command.arg("--peers").arg(&self.folder);
+        }
+        command.arg("--threads").arg(threads.to_string());
         place.tell(&mut command);
         command
+    }
+}
+
+/// The given Python, else one in an environment that is made once.
+fn interpreter(python: Option<&Path>) -> Result<PathBuf, Failure> {
+    match python {
+        Some(python) if serves(python) => Ok(python.to_owned()),
+        Some(python) => {
+            let needed = PACKAGES.join(", ");
+            Err(Failure::Absent(format!("{} can't import {needed}", python.display())))
+        }
+        None => environment(),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 pub(crate) struct Rows {
     /// Token ids, row by row.
     pub(crate) tokens: Vec<Vec<u32>>,
-    /// The class of every row.
+    /// The class of every row, or of every token of all rows.
     pub(crate) labels: Vec<u32>,
 }
 
@@ -54,6 +54,25 @@ pub(crate) struct Tree {
     pub(crate) batches: Vec<Rows>,
 }
 
+/// A looped model of the field, and the batches on which it works.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Field {
+    /// Its name in the table, by which the peer knows it.
+    pub(crate) name: String,
+    /// The text of the spec that rtc compiles.
+    pub(crate) spec: String,
+    /// Which of its models.
+    pub(crate) target: Option<String>,
+    /// Edits of the spec.
+    pub(crate) sets: Vec<String>,
+    /// Number of tokens, and of classes.
+    pub(crate) vocabulary: usize,
+    /// Where rtc writes the weights that it has drawn, which the peer reads.
+    pub(crate) weights: String,
+    /// What is run in turn.
+    pub(crate) batches: Vec<Rows>,
+}
+
 /// What a program is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -62,6 +81,8 @@ pub(crate) enum Request {
     Load(Box<Job>),
     /// Make a model of the table of lengths; it is trained by Ranger with clipping.
     Open(Box<Tree>),
+    /// Make a looped model of the field; it is trained by AdamW without clipping.
+    Field(Box<Field>),
     /// The loss of every batch, without dropout.
     Loss,
     /// Training steps on the batches in turn.

@@ -10,6 +10,7 @@ use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
+use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::cuda::device::{Command, Device, Matrix, Product};
 use rtc_runtime::cuda::{self, Launching, Precision};
@@ -19,12 +20,16 @@ use rtc_runtime::task::listops::SYMBOLS;
 use rtc_tests::peer::{Description, load};
 
 use crate::device::{Kind, Place};
-use crate::protocol::{Answer, Job, Request, Rows, Tree};
+use crate::protocol::{Answer, Field, Job, Request, Rows, Tree};
 use crate::report::mean;
 use crate::spec::checked;
 
 /// Stack of the thread that works, in bytes, as the `rtc` command has it.
 const STACK: usize = 1 << 28;
+
+/// The optimiser of both programs.
+const ADAMW: UpdateRule =
+    UpdateRule { beta1: 0.9, beta2: 0.98, epsilon: 1e-8, weight_decay: 0.1, clip: None, ..UpdateRule::ADAMW };
 
 /// A model under measurement.
 struct Loaded {
@@ -97,6 +102,11 @@ fn answer(request: Request, loaded: &mut Option<Loaded>, device: Option<&Rc<dyn 
         *loaded = Some(model);
         return Ok(Answer { mib, ..Answer::default() });
     }
+    if let Request::Field(field) = request {
+        *loaded = None;
+        *loaded = Some(Loaded::field(&field)?);
+        return Ok(Answer::default());
+    }
     let model = loaded.as_mut().ok_or("no model is loaded")?;
     match request {
         Request::Loss => model.losses(),
@@ -104,7 +114,7 @@ fn answer(request: Request, loaded: &mut Option<Loaded>, device: Option<&Rc<dyn 
         Request::Infer { count, rows } => model.infer(count, rows),
         Request::Peak => Ok(Answer { gflop: model.device.as_ref().map(|d| burst(&**d)), ..Answer::default() }),
         Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
-        Request::Load(_) | Request::Open(_) | Request::Quit => Ok(Answer::default()),
+        Request::Load(_) | Request::Open(_) | Request::Field(_) | Request::Quit => Ok(Answer::default()),
     }
 }
 
@@ -132,16 +142,8 @@ impl Loaded {
             None => Box::new(model),
         };
         let ms = milliseconds(start);
-        let rule = UpdateRule {
-            learning_rate: job.learning_rate,
-            beta1: 0.9,
-            beta2: 0.98,
-            epsilon: 1e-8,
-            weight_decay: 0.1,
-            clip: None,
-            ..UpdateRule::ADAMW
-        };
-        let batches = job.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
+        let rule = UpdateRule { learning_rate: job.learning_rate, ..ADAMW };
+        let batches = job.batches.iter().map(|rows| packed(rows, rows.tokens.len())).collect();
         Ok((Self { model, device: device.cloned(), counted, rule, batches, turn: 0 }, ms))
     }
 
@@ -160,9 +162,26 @@ impl Loaded {
             clip: Some(1.0),
             ..UpdateRule::ADAMW
         };
-        let batches = tree.batches.iter().map(|rows| packed(rows, rows.labels.len())).collect();
+        let batches = tree.batches.iter().map(|rows| packed(rows, rows.tokens.len())).collect();
         let mib = cost.training_memory.total() as f64 / 1_048_576.0;
         Ok((Self { model, device: None, counted: None, rule, batches, turn: 0 }, mib))
+    }
+
+    /// A looped model of the field, whose weights are written for the peer.
+    fn field(field: &Field) -> Result<Self, String> {
+        let each = field.batches.iter().all(|rows| rows.labels.len() > rows.tokens.len());
+        let objective = if each { Objective::Each } else { Objective::Classify };
+        let binding = Binding { vocab: Some(field.vocabulary), classes: Some(field.vocabulary), objective };
+        let spec = checked(&field.spec, field.target.as_deref(), &field.sets, &binding)?;
+        let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
+        let model = Box::new(Model::<f32>::new(training, inference, binding, 0));
+        let drawn = model.state().parameters.items;
+        let weights: Vec<Weight<'_>> =
+            drawn.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
+        std::fs::write(&field.weights, safetensors(&weights)).map_err(|e| format!("{}: {e}", field.weights))?;
+        let rule = UpdateRule { learning_rate: 1e-4, ..ADAMW };
+        let batches = field.batches.iter().map(|rows| packed(rows, rows.tokens.len())).collect();
+        Ok(Self { model, device: None, counted: None, rule, batches, turn: 0 })
     }
 
     fn losses(&mut self) -> Result<Answer, String> {
@@ -270,10 +289,16 @@ fn packed(rows: &Rows, count: usize) -> Batch {
         *end += row.len();
         Some(*end)
     }));
+    let end = offsets.last().copied().unwrap_or(0);
     Batch {
         offsets,
         tokens: tokens.concat(),
-        labels: Labels::Class(rows.labels[..tokens.len()].to_vec()),
+        labels: if rows.labels.len() > rows.tokens.len() {
+            let class = rows.labels[..end].to_vec();
+            Labels::Each { weight: vec![1.0; class.len()], class }
+        } else {
+            Labels::Class(rows.labels[..tokens.len()].to_vec())
+        },
         width: tokens.iter().map(Vec::len).max().unwrap_or(0),
         depths: None,
         given: vec![],

@@ -6,6 +6,7 @@ use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::kernel::Real;
+use rtc_runtime::learner::UpdateRule;
 use rtc_runtime::model::Model;
 use serde_json::Value as Json;
 
@@ -64,6 +65,21 @@ impl Fixture {
             io: tensors("io.safetensors"),
             gradients: tensors("grads.safetensors"),
             after: tensors("after_adamw.safetensors"),
+        }
+    }
+
+    /// The update that its further numbers follow from: AdamW behind clipping.
+    pub fn update_rule(&self) -> UpdateRule {
+        let rule = &self.meta["after_adamw"];
+        let number = |key: &str| rule[key].as_f64().unwrap_or_default();
+        UpdateRule {
+            learning_rate: number("lr"),
+            beta1: rule["betas"][0].as_f64().unwrap_or_default(),
+            beta2: rule["betas"][1].as_f64().unwrap_or_default(),
+            epsilon: number("eps"),
+            weight_decay: number("weight_decay"),
+            clip: Some(number("clip_norm")),
+            ..UpdateRule::ADAMW
         }
     }
 

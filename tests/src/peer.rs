@@ -276,7 +276,7 @@ pub fn fill<T: Element>(
 }
 
 /// The parameters that have one of these names.
-pub(crate) fn holders(plan: &Plan, names: &[String]) -> Vec<usize> {
+pub fn holders(plan: &Plan, names: &[String]) -> Vec<usize> {
     let all = plan.parameters.iter().enumerate();
     all.filter(|(_, parameter)| names.contains(&parameter.name)).map(|(n, _)| n).collect()
 }

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use rtc_compiler::pipeline;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, HaltingRecorder, HaltingTrace};
-use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::learner::Learner;
 use rtc_runtime::model::Model;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles};
 use rtc_tests::peer::Description;
@@ -113,17 +113,7 @@ fn used(case: &Case, watched: &[HaltingTrace], comparison: &mut Comparison) {
 
 fn after_update<T: Element>(case: &Case, model: &mut Model<T>, comparison: &mut Comparison) {
     let Fixture { name, meta, after, .. } = &case.fixture;
-    let rule = &meta["after_adamw"];
-    let number = |key: &str| rule[key].as_f64().unwrap_or_default();
-    let rule = UpdateRule {
-        learning_rate: number("lr"),
-        beta1: rule["betas"][0].as_f64().unwrap_or_default(),
-        beta2: rule["betas"][1].as_f64().unwrap_or_default(),
-        epsilon: number("eps"),
-        weight_decay: number("weight_decay"),
-        clip: Some(number("clip_norm")),
-        ..UpdateRule::ADAMW
-    };
+    let rule = case.fixture.update_rule();
     let norm = model.update(&rule).unwrap_or_else(|e| panic!("{name}: {e}"));
     comparison.check("gradient norm", &[norm], &[meta["grad_norm"].as_f64().unwrap_or_default()], 1e-3, 1e-10);
     let plan = model.executor().plan().clone();
