@@ -11,6 +11,7 @@ mod forms;
 mod item;
 mod losses;
 mod names;
+mod streams;
 mod words;
 
 use std::collections::BTreeMap;

@@ -8,15 +8,13 @@ use super::atomic;
 use super::constant::Constant;
 use super::eval::{Call, Eval, NUMBERS};
 use super::item::{Array, Axis, Item};
-use super::losses;
+use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::Var;
 use crate::feature::{Feature, Lowering, attended, mixed};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::ir::pointwise::Pointwise;
-use crate::ir::shape::matrices;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
@@ -90,32 +88,6 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         row("cat", &["a", "b"], "Channels side by side, of two values or more.", cat, vec![]),
         row("channels", &["x", "start", "count"], "So many channels from a place on.", channels, vec![]),
-        row(
-            "repeat",
-            &["x", "n"],
-            "So many streams, each of which is the value: several residual streams start so.",
-            repeat,
-            vec![],
-        ),
-        row(
-            "split",
-            &["x", "n"],
-            "The channels as so many streams of equal width; where there are as many channels as streams, each stream has one number.",
-            split,
-            vec![],
-        ),
-        row("merge", &["x"], "The streams side by side, as channels.", merge, vec![]),
-        row(
-            "matmul",
-            &["a", "b"],
-            "The matrix product of every position: stream i of the result is the sum over j of channel j of stream i of `a` times stream j of `b`. Without streams `a` is one row, and so is the result.",
-            matmul,
-            vec![optional_word(
-                "transposed",
-                &["left", "right"],
-                "which matrix is transposed before: `left`: sums over the streams of both, `right`: over the channels of both",
-            )],
-        ),
         row(
             "positions",
             &["x"],
@@ -339,7 +311,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         ),
         learn_row(),
     ];
-    rows.into_iter().chain(losses::rows()).map(Arc::new).collect()
+    rows.into_iter().chain(streams::rows()).chain(losses::rows()).map(Arc::new).collect()
 });
 
 static WORDS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| ROWS.iter().chain(atomic::words()).cloned().collect());
@@ -552,7 +524,7 @@ fn positions(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
 }
 
 /// The constant whole number of an argument.
-fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usize> {
+pub(super) fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usize> {
     match &c.args[n] {
         Item::Constant(Constant::Int(v)) if *v >= 0 => Some(*v as usize),
         other => {
@@ -756,11 +728,11 @@ fn direction() -> Field {
 
 fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Item> {
     if c.block.word("over") == Some("stream") {
-        return over_streams(e, c, by);
+        return streams::over(e, c, by);
     }
     let x = arg(e, c, 0)?;
     if c.block.word("over") == Some("last") && x.streams().is_some() && x.channels().is_none() {
-        return over_streams(e, c, by);
+        return streams::over(e, c, by);
     }
     let positions = match c.block.word("over") {
         Some("last") => x.channels().is_none(),
@@ -782,148 +754,6 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
     Some(Item::Array(Array { value, axes: x.units().to_vec(), truth: false, ..x }))
-}
-
-/// The sum, the mean or the largest number over the streams.
-fn over_streams(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<Item> {
-    let (x, numbers) = match &c.args[0] {
-        Item::Scaled(x, s) if s.streams().is_some() && !x.labels && by != Reduction::Max => {
-            (x.clone(), Some(s.clone()))
-        }
-        _ => (arg(e, c, 0)?, None),
-    };
-    let x = e.as_streams(x);
-    let Some(count) = x.streams() else {
-        let message = format!("{} has no streams", x.describe());
-        let help = "`repeat(x, n)` makes streams of one value, `split(x, n)` of its channels";
-        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
-    };
-    if x.channels().is_none() {
-        let value = e.node(c.span, |l| {
-            let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
-            l.one(Op::Squeeze, &[y], Attrs::new())
-        })?;
-        return Some(Item::Array(Array { value, axes: x.places().to_vec(), ..x }));
-    }
-    let width = wide(e, &x, c)?;
-    if by == Reduction::Max {
-        let all = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
-        let axes: Vec<Axis> = x.places().iter().cloned().chain([Axis::Channels(Dim::Fixed(count * width))]).collect();
-        let all = Array { value: all, axes, ..x };
-        let mut largest = e.part(&all, 0, width, c.span)?;
-        for n in 1..count {
-            let next = e.part(&all, n * width, width, c.span)?;
-            largest = e.pointwise(Pointwise::Maximum, vec![largest, next], c.span)?;
-        }
-        return Some(largest);
-    }
-    let sum = Item::Array(e.sum_of_streams(&x, numbers.as_ref(), c.span)?);
-    match by {
-        Reduction::Mean => {
-            let count = Item::Constant(Constant::Float(count as f64));
-            e.pointwise(Pointwise::Div, vec![sum, count], c.span)
-        }
-        _ => Some(sum),
-    }
-}
-
-/// An argument without streams, whose number of channels is known.
-fn without_streams(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, usize)> {
-    let x = arg(e, c, 0)?;
-    let width = wide(e, &x, c)?;
-    if x.streams().is_some() {
-        let message = format!("`{}` makes streams, and {} has some", c.block.slot, x.describe());
-        return e
-            .report(Diagnostic::new(Kind::WrongType, c.places[0], message).help("`merge(x)` puts them side by side"));
-    }
-    Some((x, width))
-}
-
-/// A constant number of streams.
-fn streams(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<usize> {
-    let n = count(e, c, 1)?;
-    if n == 0 || !AXIS.hold(n.saturating_mul(width) as f64) {
-        let message = format!("so many streams of {width} channels can't be");
-        return e.fail(Kind::OutOfRange, c.places[1], message, format!("this is {n}"));
-    }
-    Some(n)
-}
-
-fn repeat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let (x, width) = without_streams(e, c)?;
-    let n = streams(e, c, width)?;
-    e.repeated(x, n, c.span).map(Item::Array)
-}
-
-fn split(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let (x, width) = without_streams(e, c)?;
-    let n = streams(e, c, 1)?;
-    if width % n != 0 {
-        let message = format!("{} can't be cut into {n} equal streams", x.describe());
-        return e.fail(Kind::Indivisible, c.span, message, format!("{width} channels are not a multiple of {n}"));
-    }
-    let mut axes: Vec<Axis> = x.units().iter().cloned().chain([Axis::Streams(n)]).collect();
-    if width == n {
-        return Some(Item::Array(Array { axes, ..x }));
-    }
-    axes.push(Axis::Channels(Dim::Fixed(width / n)));
-    let value = e.node(c.span, |l| l.one(Op::Split, &[x.value], Attrs::of(attribute::PARTS, n)))?;
-    Some(Item::Array(Array { value, axes, ..x }))
-}
-
-fn merge(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let x = arg(e, c, 0)?;
-    let x = e.as_streams(x);
-    let Some(n) = x.streams() else {
-        let message = format!("`merge` puts streams side by side, and {} has none", x.describe());
-        return e.fail(Kind::WrongType, c.places[0], message, "");
-    };
-    let mut axes = x.places().to_vec();
-    if x.channels().is_none() {
-        axes.push(Axis::Channels(Dim::Fixed(n)));
-        return Some(Item::Array(Array { axes, ..x }));
-    }
-    axes.push(Axis::Channels(Dim::Fixed(n * wide(e, &x, c)?)));
-    let value = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes, ..x }))
-}
-
-fn matmul(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let (a, b) = (arg(e, c, 0)?, arg(e, c, 1)?);
-    let (a, b) = (e.as_streams(a), e.as_streams(b));
-    let side = match c.block.word("transposed") {
-        Some("left") => Some(Side::Left),
-        Some(_) => Some(Side::Right),
-        None => None,
-    };
-    let message = format!("`matmul` of {} and {}", a.describe(), b.describe());
-    let (a, b) = e.side_by_side(a, b, c.span)?;
-    // One number for each stream is one row.
-    let single = a.streams().is_none() || a.channels().is_none();
-    let left = match single {
-        true => e.node(c.span, |l| l.one(Op::Split, &[a.value], Attrs::of(attribute::PARTS, 1)))?,
-        false => a.value,
-    };
-    let sizes = {
-        let graph = e.l.graph();
-        let fits = b.streams().is_some() && b.channels().is_some() && !a.axes[a.places().len()..].is_empty();
-        matrices(graph.ty(left), graph.ty(b.value), side).filter(|_| fits)
-    };
-    let Some([rows, _, columns]) = sizes else {
-        let label = match side {
-            None => "`a` has a channel for every stream of `b`",
-            Some(Side::Left) => "with `transposed: left`, `a` has as many streams as `b`",
-            Some(Side::Right) => "with `transposed: right`, `a` has as many channels as `b`",
-        };
-        return e.fail(Kind::WrongType, c.span, message, label);
-    };
-    let value = e.node(c.span, |l| {
-        let y = l.one(Op::Matmul, &[left, b.value], Attrs::new().with_some(attribute::TRANSPOSED, side))?;
-        if single && rows == 1 { l.one(Op::Merge, &[y], Attrs::new()) } else { Ok(y) }
-    })?;
-    let streams = if single && rows == 1 { None } else { Some(Axis::Streams(rows)) };
-    let axes = b.places().iter().cloned().chain(streams).chain([Axis::Channels(Dim::Fixed(columns))]).collect();
-    Some(Item::Array(Array { value, axes, ..b }))
 }
 
 fn places(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
