@@ -196,10 +196,13 @@ fn libraries_stay_behind_their_doors() {
     none(&faults);
 }
 
-/// The targets of the relative links of a page, without their fragments. What stands between backticks is code; the text of a link
-/// may hold some.
+/// The targets of the relative links of a page, without their fragments. What stands between backticks, or between lines that begin
+/// with three, is code; the text of a link may hold some.
 fn links(text: &str) -> Vec<&str> {
-    let is_text = |before: &str| before.lines().next_back().is_none_or(|line| line.matches('`').count() % 2 == 0);
+    let is_text = |before: &str| {
+        let fences = before.lines().filter(|line| line.trim_start().starts_with("```")).count();
+        fences % 2 == 0 && before.lines().next_back().is_none_or(|line| line.matches('`').count() % 2 == 0)
+    };
     let cuts =
         text.match_indices("](").filter(|(at, _)| is_text(&text[..*at])).map(|(at, cut)| &text[at + cut.len()..]);
     let targets = cuts.filter_map(|rest| rest.split(')').next());

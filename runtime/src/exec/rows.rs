@@ -22,7 +22,7 @@ pub struct Axis {
     /// In an incremental run, which has one row: positions of the part before those that are here.
     pub before: usize,
     /// Where only some positions of the part are here: which ones.
-    pub chosen: Option<Chosen>,
+    pub chosen: Option<Shared<Chosen>>,
 }
 
 /// The positions that a choice has left of the parts of rows, row by row and rising in each.
@@ -68,7 +68,8 @@ impl Axis {
         let mut places = arena.list([]);
         places.extend(chosen().map(|(row, at)| self.place(at, row)));
         let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
-        Self { origin, chosen: Some(Chosen { of, places }), ..Self::of_lengths(lengths, arena) }
+        let chosen = Some(arena.share(Chosen { of, places }));
+        Self { origin, chosen, ..Self::of_lengths(lengths, arena) }
     }
 
     /// The position within the part of what lies at an index among all positions, in this row.
@@ -92,7 +93,8 @@ impl Axis {
             rows.iter().for_each(|row| part.extend_from_slice(&list[self.offsets[*row]..self.offsets[row + 1]]));
             part
         };
-        let chosen = self.chosen.as_ref().map(|chosen| Chosen { of: own(&chosen.of), places: own(&chosen.places) });
+        let chosen = self.chosen.as_ref();
+        let chosen = chosen.map(|chosen| arena.share(Chosen { of: own(&chosen.of), places: own(&chosen.places) }));
         Self { origin, chosen, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
     }
 }

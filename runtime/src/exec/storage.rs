@@ -161,6 +161,12 @@ impl<X> Deref for Shared<X> {
     }
 }
 
+impl<X: PartialEq> PartialEq for Shared<X> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
 impl<X: fmt::Debug> fmt::Debug for Shared<X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)

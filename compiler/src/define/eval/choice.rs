@@ -248,10 +248,16 @@ impl Eval<'_, '_> {
             _ => match self.expr(expr, None)? {
                 Item::Constant(Constant::Int(v)) => Some(Rule::Int(v)),
                 Item::Constant(Constant::Float(v)) => Some(Rule::Float(v)),
-                Item::Step(step) if step.before == Some(0) => Some(Rule::Var(Var::Step)),
-                Item::Step(_) => {
+                Item::Step(step) if step.before.is_none() => {
                     let message = "`step` has no number here: gradients go through the last steps alone";
                     self.fail(Kind::WrongType, expr.span, message, "write `grad: all`")
+                }
+                Item::Step(step) => {
+                    let own = self.l.steps.as_ref().is_some_and(|steps| steps.number().value == step.value);
+                    match own && step.before == Some(0) {
+                        true => Some(Rule::Var(Var::Step)),
+                        false => wrong(self, "this is the step of another loop".to_owned()),
+                    }
                 }
                 other => wrong(self, format!("this is {}", other.describe())),
             },
