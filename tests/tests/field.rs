@@ -8,6 +8,12 @@
 //! - `//: name theirs = ours`: neighbouring parts of a name may be called so. Every rule is an alternative to the parts as they are,
 //!   and the parameters that have one of the names so made hold the weight. Where several do, its gradient is the sum of theirs.
 //! - `//: zero ours`: a parameter that does not exist there. It is 0, and its gradient is not compared.
+//!
+//! Some are laid out in another way. Three lines say so; their weight is the one whose name begins with these parts:
+//! - `//: stack gates.#`: as many weights as there are numbers in the place of `#`, one for each step. Here they are one, with an
+//!   axis of steps; in what follows it is called with the `#`.
+//! - `//: reverse theirs`: what comes first on its first axis comes last here.
+//! - `//: transpose theirs`: its two axes stand the other way round here.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
@@ -18,7 +24,7 @@ use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::model::Model;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
-use rtc_tests::peer::{Filled, fill};
+use rtc_tests::peer::{Filled, Tensor, Tensors, fill};
 
 type Outcome = datatest_stable::Result<()>;
 
@@ -40,6 +46,76 @@ const RULES: &[(&str, &str)] = &[
     ("head", "head.output"),
 ];
 
+/// The tensors whose names begin with these parts, as a layout of ours.
+fn relaid(tensors: &Tensors, parts: &str, layout: fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
+    let begins = |name: &str| name == parts || name.strip_prefix(parts).is_some_and(|rest| rest.starts_with('.'));
+    if !tensors.keys().any(|name| begins(name)) {
+        return Err(format!("no weight is called `{parts}`"));
+    }
+    let of = |(name, tensor): (&String, &Tensor)| {
+        let new = if begins(name) { layout(tensor) } else { Some(tensor.clone()) };
+        Ok((name.clone(), new.ok_or_else(|| format!("`{name}` has the axes {:?}", tensor.shape))?))
+    };
+    tensors.iter().map(of).collect()
+}
+
+fn reversed(tensor: &Tensor) -> Option<Tensor> {
+    let size = tensor.data.len() / tensor.shape.first().filter(|n| **n > 0)?;
+    Some(Tensor { shape: tensor.shape.clone(), data: tensor.data.rchunks(size).flatten().copied().collect() })
+}
+
+fn transposed(tensor: &Tensor) -> Option<Tensor> {
+    let [rows, columns] = tensor.shape[..] else { return None };
+    let data = (0..columns).flat_map(|c| (0..rows).map(move |r| tensor.data[r * columns + c])).collect();
+    Some(Tensor { shape: vec![columns, rows], data })
+}
+
+/// The tensors that differ in one number of their names, in the place of the `#`, as one with an axis more.
+fn stacked(tensors: &Tensors, parts: &str) -> Result<Tensors, String> {
+    let (before, behind) = parts.split_once('#').ok_or_else(|| format!("`stack {parts}` has no `#`"))?;
+    let numbered = |name: &str| {
+        let (number, rest) = name.strip_prefix(before)?.split_at_checked(name[before.len()..].find('.')?)?;
+        let fits = rest.strip_prefix(behind).is_some_and(|end| end.is_empty() || end.starts_with('.'));
+        Some((format!("{before}#{rest}"), number.parse::<usize>().ok().filter(|_| fits)?))
+    };
+    let mut all = Tensors::new();
+    for (name, tensor) in tensors {
+        let Some((stack, _)) = numbered(name) else {
+            all.insert(name.clone(), tensor.clone());
+            continue;
+        };
+        if all.contains_key(&stack) {
+            continue;
+        }
+        let mut slices: Vec<(usize, &Tensor)> = tensors
+            .iter()
+            .filter_map(|(name, slice)| numbered(name).filter(|(of, _)| *of == stack).map(|(_, n)| (n, slice)))
+            .collect();
+        slices.sort_by_key(|(n, _)| *n);
+        if slices.iter().enumerate().any(|(n, (number, slice))| *number != n || slice.shape != tensor.shape) {
+            return Err(format!("the steps of `{stack}` are not alike, or one is missing"));
+        }
+        let shape = std::iter::once(slices.len()).chain(tensor.shape.iter().copied()).collect();
+        let data = slices.iter().flat_map(|(_, slice)| &slice.data).copied().collect();
+        all.insert(stack, Tensor { shape, data });
+    }
+    if all.len() == tensors.len() { Err(format!("no weight is called `{parts}`")) } else { Ok(all) }
+}
+
+/// The fixture with weights and gradients as they are laid out here.
+fn laid_out(case: &str, mut fixture: Fixture) -> Result<Fixture, String> {
+    for line in case.lines().filter_map(|line| line.strip_prefix("//: ")) {
+        let of = |tensors: &Tensors| match line.split_once(' ') {
+            Some(("stack", parts)) => stacked(tensors, parts),
+            Some(("reverse", parts)) => relaid(tensors, parts, reversed),
+            Some(("transpose", parts)) => relaid(tensors, parts, transposed),
+            _ => Ok(tensors.clone()),
+        };
+        (fixture.weights, fixture.gradients) = (of(&fixture.weights)?, of(&fixture.gradients)?);
+    }
+    Ok(fixture)
+}
+
 /// What a case says about names.
 struct Names<'a> {
     /// Its own rules, and those of all cases.
@@ -56,6 +132,7 @@ impl<'a> Names<'a> {
             match line.split_once(' ').ok_or_else(unknown)? {
                 ("name", rule) => rules.push(rule.split_once(" = ").ok_or_else(unknown)?),
                 ("zero", parameter) => zeros.push(parameter),
+                ("stack" | "reverse" | "transpose", _) => {}
                 _ => return Err(unknown()),
             }
         }
@@ -114,7 +191,7 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance) -> Outcom
         eprintln!("skipped: no fixtures in {}", all.display());
         return Ok(());
     }
-    let fixture = Fixture::read(&all.join(case.file_stem().unwrap_or_default()));
+    let fixture = laid_out(text, Fixture::read(&all.join(case.file_stem().unwrap_or_default())))?;
     let names = Names::of(text, &fixture)?;
     let mut model = model::<T>(text, &fixture, &names)?;
     let outputs = model.forward_backward(&fixture.batch())?;

@@ -287,8 +287,8 @@ impl Checker<'_> {
         let slot = self.def.slot.as_ref().map(|slot| slot.text.as_str());
         let is_cell = slot == Some("cell");
         let misplaced = match equation.form {
-            Form::Carry => slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
-            Form::Go | Form::Until => is_cell || slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
+            Form::Carry => !self.has_steps(),
+            Form::Go | Form::Until => is_cell || !self.has_steps(),
             _ => return,
         };
         if misplaced {
@@ -304,6 +304,11 @@ impl Checker<'_> {
             self.problems
                 .report(diagnostic.help("it is made before the first step, where the value itself is not known"));
         }
+    }
+
+    /// Whether the definition may stand in a step of a loop.
+    fn has_steps(&self) -> bool {
+        self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text))
     }
 
     /// The values are those of the slot: a score may read the merged node alone, a gate further values that layers show.
@@ -388,7 +393,8 @@ impl Checker<'_> {
     fn reads(&mut self, expr: &Expr, how: Read) {
         let mut missing = vec![];
         read(expr, how, &mut |name, how| {
-            let bound = self.known.contains_key(&name.text) || how != Read::Function && MODEL.contains(&&*name.text);
+            let given = MODEL.contains(&&*name.text) || name.text == "step" && self.has_steps();
+            let bound = self.known.contains_key(&name.text) || how != Read::Function && given;
             if !bound && how != Read::Word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
             }
@@ -406,8 +412,8 @@ impl Checker<'_> {
                 DefElement::Out(..) => None,
             });
             if let Some((bound, may_be_kept)) = bound {
-                let steps = self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text));
-                let like = self.def.values.first().filter(|_| steps && may_be_kept).map(|value| value.text.as_str());
+                let may_be_kept = may_be_kept && self.has_steps();
+                let like = self.def.values.first().filter(|_| may_be_kept).map(|value| value.text.as_str());
                 self.problems.report(not_yet(&name.text, name.span, bound.span, like));
                 continue;
             }
