@@ -254,7 +254,10 @@ const EQUATIONS: &[&str] = &[
     "attention(x) { heads: 2 }",
     "attention(x, norm(x)) { heads: 2, key_heads: 1 }",
     "attention(x) { heads: 2, talking: true }",
+    "dot_product_attention(x, x, norm(x)) { heads: 2, position: rope }",
     "offset_attention(x, x, x, learn[9])",
+    "geometric_attention(x, norm(x), x, linear(x) { to: 4 }) { heads: 2 }",
+    "geometric_attention(x, x, x) { heads: 1, scale: 0.5 }",
     "ema(x) { dim: 2 }",
     "unembed(x)",
     "zeros(x)",
@@ -331,6 +334,7 @@ fn used(definition: &str) -> String {
     let name = words.last().expect("a name");
     let settings = match *name {
         "mega" => "{ shared: 4, hidden: 4, feedforward: 4, dim: 2, reach: 3 }",
+        "lora" => "{ rank: 2 }",
         "sandwich" | "layerscale" => "{ f: mlp { hidden: 3 } }",
         "deepnorm" => "{ f: swiglu { hidden: 3 }, alpha: 1.5 }",
         "channelwise" => "{ count: 4 }",

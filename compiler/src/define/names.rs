@@ -289,8 +289,8 @@ impl Checker<'_> {
         let slot = self.def.slot.as_ref().map(|slot| slot.text.as_str());
         let is_cell = slot == Some("cell");
         let misplaced = match equation.form {
-            Form::Carry => slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
-            Form::Go | Form::Until => is_cell || slot.is_some_and(|slot| WITHOUT_STEPS.contains(&slot)),
+            Form::Carry => !self.has_steps(),
+            Form::Go | Form::Until => is_cell || !self.has_steps(),
             _ => return,
         };
         if misplaced {
@@ -306,6 +306,11 @@ impl Checker<'_> {
             self.problems
                 .report(diagnostic.help("it is made before the first step, where the value itself is not known"));
         }
+    }
+
+    /// Whether the definition may stand in a step of a loop.
+    fn has_steps(&self) -> bool {
+        self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text))
     }
 
     /// The values are those of the slot: a score may read the merged node alone, a gate further values that layers show.
@@ -389,7 +394,7 @@ impl Checker<'_> {
 
     fn reads(&mut self, expr: &Expr, how: Read) {
         let mut missing = vec![];
-        let steps = self.def.slot.as_ref().is_none_or(|slot| !WITHOUT_STEPS.contains(&&*slot.text));
+        let steps = self.has_steps();
         read(expr, how, &mut |name, how| {
             let given = match how {
                 Read::Function => steps && name.text == "last",

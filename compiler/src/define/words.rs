@@ -11,7 +11,7 @@ use super::item::{Array, Axis, Item};
 use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::Var;
-use crate::feature::{Feature, Lowering, attended, mixed};
+use crate::feature::{Feature, Lowering, attended, dot_product};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -188,14 +188,21 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         row(
             "attention",
             &["queries", "keys"],
-            "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection. `attention(q, k, v)` has none of these maps: queries, keys and values are taken as they are.",
+            "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection.",
             attention,
             crate::feature::attention_fields(),
         ),
         row(
+            "dot_product_attention",
+            &["queries", "keys", "values"],
+            "Softmax attention of queries, keys and values that equations make, head by head: `attention` without its linear maps. Each head has its share of the channels; the result has those of the queries.",
+            dot_product_attention,
+            crate::feature::dot_product_fields(),
+        ),
+        row(
             "history",
             &["x"],
-            "Of a value in a loop, those of this step and of all before: `attention(x, history(x))` has the positions of all of them as keys. The number of steps must be a constant.",
+            "Of a value in a loop, those of this step and of all before: `attention(x, history(x))` has the positions of all of them as keys, and so has `dot_product_attention(q, history(k), history(v))`. The number of steps must be a constant.",
             |e, c| arg(e, c, 0).map(Item::History),
             vec![],
         ),
@@ -205,6 +212,13 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             "Softmax attention with one head and a number per distance, from `2 n - 1` offsets.",
             offset_attention,
             vec![direction()],
+        ),
+        row(
+            "geometric_attention",
+            &["queries", "keys", "values", "sides"],
+            "Attention to the nearest key that matches, head by head: `sigmoid(score)` times `1 - sigmoid(score)` of all nearer keys, divided by the sum over the keys. A query does not see itself, and of two keys at one distance the one in front is nearer. The sides may be left out: two numbers of every head, added to the scores of keys behind and in front.",
+            geometric_attention,
+            crate::feature::geometric_fields(),
         ),
         row(
             "s4d_scan",
@@ -430,8 +444,8 @@ pub(crate) fn learn() -> &'static Arc<Feature> {
 pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => true,
-        ("attention", Lowering::Word(_)) => values == 1 || values == 3,
-        ("top" | "transpose", Lowering::Word(_)) => values == 1,
+        ("attention" | "top" | "transpose", Lowering::Word(_)) => values == 1,
+        ("geometric_attention", Lowering::Word(_)) => values == 3,
         _ => false,
     }
 }
@@ -440,8 +454,8 @@ pub(crate) fn takes(feature: &Feature, values: usize) -> bool {
 pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
     match (&*feature.slot, &feature.lower) {
         ("cat", Lowering::Word(_)) => Some("2 values or more"),
-        ("attention", Lowering::Word(_)) => Some("1 to 3 values"),
-        ("top" | "transpose", Lowering::Word(_)) => Some("1 or 2 values"),
+        ("attention" | "top" | "transpose", Lowering::Word(_)) => Some("1 or 2 values"),
+        ("geometric_attention", Lowering::Word(_)) => Some("3 or 4 values"),
         ("max", Lowering::Word(_)) => Some("1 value, or 2 without settings"),
         _ => None,
     }
@@ -449,7 +463,7 @@ pub(crate) fn several(feature: &Feature) -> Option<&'static str> {
 
 /// Whether a function may have weights: all but the words without any.
 pub(crate) fn has_weights(feature: &Feature) -> bool {
-    const WITH: [&str; 5] = ["linear", "number", "norm", "attention", "embedding"];
+    const WITH: [&str; 6] = ["linear", "number", "norm", "attention", "dot_product_attention", "embedding"];
     let is_word =
         matches!(feature.lower, Lowering::Word(_)) || feature.definition().is_some_and(|d| d.kernel.is_some());
     !is_word || WITH.contains(&&*feature.slot)
@@ -796,73 +810,77 @@ fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     Some(Item::Array(Array { value, ..x }))
 }
 
-/// `attention(q, k, v)`: nothing is mapped.
-fn plain_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let [q, k, v] = [positions(e, c, 0), positions(e, c, 1), positions(e, c, 2)];
-    let all = [q?, k?, v?];
-    let (heads, width) = (c.block.int("heads").unwrap_or(1), c.block.int("head_width").unwrap_or(1));
-    let key_heads = c.block.int("key_heads").unwrap_or(heads);
-    if let Some((field, message, _)) = crate::feature::broken_attention(&c.block) {
-        return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
-    }
-    if c.block.word("projection_bias").is_some_and(|word| word != "none") {
-        let message = "`attention(q, k, v)` maps nothing, so it has no `projection_bias`";
-        return e.fail(Kind::ExclusiveFields, c.span, message, "a `linear` around it may have a bias");
-    }
-    for (n, (x, heads)) in all.iter().zip([heads, key_heads, key_heads]).enumerate() {
-        let channels = wide(e, x, c)?;
-        if channels != heads * width {
-            let message =
-                format!("{heads} heads of width {width} need {} channels, and here is {}", heads * width, x.describe());
-            let label = "`head_width` sets the channels of a head";
-            return e.fail(Kind::WrongType, c.places[n], message, label);
-        }
-    }
-    let name = e.fresh(c.name.unwrap_or("attention"), ".q_norm.weight");
-    let operands = all.iter().map(|x| x.value).collect();
-    let value = e.node(c.span, |l| l.scoped(&name, |l| mixed(l, &c.block, operands, false)))?;
-    let [q, ..] = all;
-    Some(Item::Array(Array { value, ..q }))
-}
-
-fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    if c.args.len() == 3 {
-        return plain_attention(e, c);
-    }
-    let x = arg(e, c, 0)?;
-    let (y, history) = match c.args.get(1) {
-        Some(Item::History(y)) => (y.clone(), true),
-        Some(Item::Whole(y)) => (y.clone(), false),
-        Some(_) => (arg(e, c, 1)?, false),
-        None => (x.clone(), false),
+/// An argument that attention goes along, the history of one, or one as it is at all positions: queries or keys.
+fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)> {
+    let (x, history) = match &c.args[n] {
+        Item::History(x) if n > 0 => (x.clone(), true),
+        Item::Whole(x) if n > 0 => (x.clone(), false),
+        _ => (arg(e, c, n)?, false),
     };
     if history {
-        e.remembers(c.places[1])?;
+        e.remembers(c.places[n])?;
         if c.block.word("position") == Some("relative_xl") {
             let message = "distances to the keys of earlier steps are not known to `relative_xl`";
             return e.fail(Kind::ExclusiveFields, c.span, message, "write `position: rope`, or another one");
         }
     }
-    for (side, place) in [&x, &y].into_iter().zip(&c.places) {
-        wide(e, side, c)?;
-        if side.streams().is_some() {
-            let message = format!("`attention` goes along positions, and {} has streams", side.describe());
-            let help = "`sum(x) { over: stream }` makes one state of them, `merge(x)` puts them side by side";
-            return e.report(Diagnostic::new(Kind::WrongType, *place, message).help(help));
-        }
-        if side.units().is_empty() || !side.rows {
-            let message = format!("`attention` goes along positions, and {} has none", side.describe());
-            return e.fail(Kind::WrongType, *place, message, "");
-        }
+    wide(e, &x, c)?;
+    if x.streams().is_some() {
+        let message = format!("`{}` goes along positions, and {} has streams", c.block.slot, x.describe());
+        let help = "`sum(x) { over: stream }` makes one state of them, `merge(x)` puts them side by side";
+        return e.report(Diagnostic::new(Kind::WrongType, c.places[n], message).help(help));
     }
-    if let Some((field, message, _)) = crate::feature::broken_attention(&c.block) {
-        return e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`"));
+    if x.units().is_empty() || !x.rows {
+        let message = format!("`{}` goes along positions, and {} has none", c.block.slot, x.describe());
+        return e.fail(Kind::WrongType, c.places[n], message, "");
     }
+    Some((x, history))
+}
+
+/// Reports a rule over several settings of attention with heads of a width that is broken.
+fn attention_rules(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<()> {
+    match crate::feature::broken_attention(&c.block, width) {
+        Some((field, message, _)) => e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`")),
+        None => Some(()),
+    }
+}
+
+fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let (x, _) = attends(e, c, 0)?;
+    let (y, history) = if c.args.len() > 1 { attends(e, c, 1)? } else { (x.clone(), false) };
+    attention_rules(e, c, c.block.int("head_width")?)?;
     let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
     let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), history)))?;
     let width = Axis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+}
+
+fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let ((q, _), (k, of_keys), (v, of_values)) = (attends(e, c, 0)?, attends(e, c, 1)?, attends(e, c, 2)?);
+    if of_keys != of_values {
+        let message = "keys and values of `dot_product_attention` belong together, and only one of them has a history";
+        let help = "write `dot_product_attention(q, history(k), history(v))`";
+        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
+    let heads = c.block.int("heads")?;
+    let (channels, read) = (wide(e, &q, c)?, wide(e, &k, c)?);
+    if channels % heads != 0 {
+        let message = format!("{channels} channels of queries can't be cut into {heads} equal heads");
+        return e.fail(Kind::Indivisible, c.span, message, "see `heads`");
+    }
+    attention_rules(e, c, channels / heads)?;
+    let wanted = c.block.int("key_heads").unwrap_or(heads) * (channels / heads);
+    if k.axes != v.axes || read != wanted {
+        let message = format!("`dot_product_attention` of {}, {} and {}", q.describe(), k.describe(), v.describe());
+        let help =
+            format!("heads of {} channels take keys and values of {wanted} at the same positions", channels / heads);
+        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
+    let name = e.fresh(c.name.unwrap_or("dot_product_attention"), "");
+    let operands = [q.value, k.value, v.value];
+    let value = e.node(c.span, |l| l.scoped(&name, |l| dot_product(l, &c.block, operands, of_keys)))?;
+    Some(Item::Array(Array { value, ..q }))
 }
 
 fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
@@ -883,6 +901,36 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
     let value = e.node(c.span, |l| l.one(Op::OffsetAttention, &operands, Attrs::of(attribute::SIGHT, sight)))?;
     Some(Item::Array(Array { value, ..values }))
+}
+
+fn geometric_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+    let mut all = vec![];
+    for n in 0..c.args.len() {
+        all.push(arg(e, c, n)?);
+    }
+    let heads = c.block.int("heads")?;
+    let queries = all[0].clone();
+    let channels = wide(e, &queries, c)?;
+    if channels % heads != 0 {
+        let message = format!("{channels} channels of queries can't be cut into {heads} equal heads");
+        return e.fail(Kind::Indivisible, c.span, message, "see `heads`");
+    }
+    let alike = all[..3].iter().all(|x| x.axes == queries.axes && x.rows) && queries.units().len() == 1;
+    let sided = |sides: &Array| {
+        sides.rows && sides.units() == queries.units() && sides.channels() == Some(&Dim::Fixed(2 * heads))
+    };
+    if !alike || !all[3..].iter().all(sided) {
+        let types: Vec<String> = all.iter().map(Array::describe).collect();
+        let message = format!("`geometric_attention` of {}", types.join(", "));
+        let help = format!(
+            "queries, keys and values have the same positions and channels, and sides two numbers for each of {heads} heads"
+        );
+        return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
+    }
+    let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
+    let attrs = Attrs::of(attribute::HEADS, heads).with_some(attribute::SCALE, c.block.float("scale"));
+    let value = e.node(c.span, |l| l.one(Op::GeometricAttention, &operands, attrs))?;
+    Some(Item::Array(Array { value, ..queries }))
 }
 
 /// The side that a word looks at along the row.

@@ -12,6 +12,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     // Statements.
     ("attend", &["attention", "attn", "self_attention", "mha", "multihead", "cross_attention", "sdpa"]),
     ("attention", &["attend", "attn", "self_attention", "mha", "multihead", "cross_attention", "sdpa"]),
+    ("dot_product_attention", &["scaled_dot_product_attention", "sdpa", "softmax_attention", "flash_attention"]),
     ("feedforward", &["feed_forward", "ffn", "ff", "mlp", "dense"]),
     ("norm", &["layernorm", "layer_norm", "ln", "prenorm", "pre_norm", "norm_first", "post_norm", "postnorm"]),
     ("embed", &["embedding", "embeddings", "tokens", "wte"]),

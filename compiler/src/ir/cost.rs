@@ -310,6 +310,18 @@ pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
     offset_attention(c).times(&N::of(2.5))
 }
 
+/// Scores and mixture: four operations per query, key and channel, and thirty for the weight of a key, of which two are exponentials.
+pub fn geometric_attention<N: Number>(c: &Costed<'_, N>) -> N {
+    let heads = c.attrs.get(attribute::HEADS) as f64;
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::All);
+    pairs.times(&c.last(0).times(&N::of(4.0)).plus(&N::of(30.0 * heads)))
+}
+
+/// Scores again, and four products.
+pub fn geometric_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
+    geometric_attention(c).times(&N::of(2.5))
+}
+
 /// For every number a hundred operations, which is about what two transforms of a few hundred positions take, and four per
 /// mode of its channel: rows of one batch share a kernel, so this is right for one row and too much for several.
 pub fn scan<N: Number>(c: &Costed<'_, N>) -> N {

@@ -334,6 +334,13 @@ pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     out
 }
 
+/// Queries, keys, values and sides in one pass.
+pub fn geometric_attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
+    let dy = cotangent!(node, dy);
+    let operands = [&node.operands[..3], &[dy], &node.operands[3..]].concat();
+    several(b, Op::GeometricAttentionGrad, &operands, &node.attrs)
+}
+
 /// One op gives the gradients of all operands, which it takes with `dy` behind them.
 fn all(b: B<'_>, op: Op, node: &Node, dy: Value) -> Out {
     let operands: Vec<Value> = node.operands.iter().copied().chain([dy]).collect();

@@ -280,6 +280,8 @@ ops! {
     Attention = "attention" (q, k, v; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
+    /// Attention to the nearest key that matches, head by head: with `p = sigmoid(score)`, scores being products times `scale` or `head_width^-1/2`, a key gets the weight `p` times the product of `1 - p` over all nearer keys, divided by the sum of the weights of the query. A query does not see itself, and of two keys at one distance the one in front is nearer. `sides`, two numbers of every head, are added to the scores of keys behind and in front.
+    GeometricAttention = "geometric_attention" (q, k, v; sides) {HEADS, SCALE?} => geometric_attention, geometric_attention, geometric_attention, Attention [Heavy];
     /// Every channel of every row convolved with a kernel of its own, made by the diagonal state space of S4D. `side: left` sees the positions before, `right` those behind, from a distance of `lag` on. `discretisation: zoh` holds the input between positions; without it the rule is bilinear.
     S4d = "s4d" (x, log_dt, log_decay, frequency, b, c) {SIDE, LAG, DISCRETISATION?} => s4d, s4d, scan, Scan [Heavy, Continues];
     /// As `s4d`, with the kernels of a damped moving average in several dimensions.
@@ -350,6 +352,8 @@ ops! {
     SinusoidGrad = "sinusoid_grad" (dy, n) {LAYOUT?, BASE?} => sinusoid_grad, none, transcendental, Backward;
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
     OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
+    /// Gradients of `geometric_attention` for `q`, `k`, `v` and the `sides` where there are some; the weights are computed again.
+    GeometricAttentionGrad = "geometric_attention_grad" (q, k, v, dy; sides) {HEADS, SCALE?} => geometric_attention_grad, none, geometric_attention_grad, Backward;
     /// Gradients of `s4d` for all its operands; the kernels are made again.
     S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {SIDE, LAG, DISCRETISATION?} => all_but_last, none, scan_grad, Backward [Accumulates];
     /// Gradients of `ema` for all its operands; the kernels are made again.

@@ -195,6 +195,29 @@ pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[2].clone()])
 }
 
+/// Demands of the first `count` operands that they are of one type, which the heads divide, and of one behind them that it has two
+/// numbers for every head.
+fn geometric(s: &Signature<'_>, count: usize) -> Result<(), String> {
+    let Some(heads) = s.attrs.find(attribute::HEADS) else { return Ok(()) };
+    let [batch, axis, Dim::Fixed(width)] = s.dims(0) else { return Err(s.mismatch()) };
+    let alike = s.operands[..count].iter().all(|ty| *ty == s.operands[0]) && s.operands[0].is_batched();
+    let sides = [batch.clone(), axis.clone(), Dim::Fixed(2 * heads)];
+    let sided = s.operands.get(count).is_none_or(|ty| ty.is_real() && *ty.dims() == sides);
+    s.demand(s.operands[0].is_real() && width.is_multiple_of(heads) && alike && sided)
+}
+
+/// The type of the queries.
+pub fn geometric_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    geometric(s, 3)?;
+    same(s)
+}
+
+/// The types of queries, keys, values and sides.
+pub fn geometric_attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    geometric(s, 4)?;
+    Ok([&s.operands[..3], &s.operands[4..]].concat())
+}
+
 /// The channels of the rows that a scan takes.
 fn scanned<'s>(s: &'s Signature<'_>) -> Result<&'s Dim, String> {
     match s.dims(0) {

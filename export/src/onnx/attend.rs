@@ -267,4 +267,67 @@ impl Builder<'_> {
         let weights = self.softmax(&scores, &seen);
         self.op("MatMul", &[&weights, x[2]])
     }
+
+    /// Attention to the nearest key that matches. What keys up to a distance leave over is the exponential of a sum of log(1 - p): a
+    /// difference between two sums from the first key on.
+    pub(super) fn geometric_attention(&mut self, node: &Node, x: &[&str]) -> String {
+        let heads = node.get(attribute::HEADS);
+        let width = self.channels(node.operands[0]);
+        let [q, k, v] = [0, 1, 2].map(|n| self.by_head(x[n], heads, width / heads));
+        let turned = self.transpose(&k, &[0, 1, 3, 2]);
+        let products = self.op("MatMul", &[&q, &turned]);
+        let scale = self.float(node.attrs.scale(width / heads));
+        let mut scores = self.op("Mul", &[&products, &scale]);
+        let size = self.positions_of(node.operands[0]);
+        let j = self.range(&size);
+        let i = self.unsqueeze(&j, &[1]);
+        let front = self.op("Less", &[&i, &j]);
+        if let Some(sides) = x.get(3) {
+            let sides = self.by_head(sides, heads, 2);
+            let (behind, ahead) = (self.slice(&sides, 3, 0, 1), self.slice(&sides, 3, 1, 2));
+            let side = self.op("Where", &[&front, &ahead, &behind]);
+            scores = self.op("Add", &[&scores, &side]);
+        }
+        let own = self.op("Equal", &[&i, &j]);
+        let mut seen = self.op("Not", &[&own]);
+        if let Some(axis) = self.axis_of(node.operands[1]) {
+            let exists = self.unsqueeze(&axis.mask, &[1, 2]);
+            seen = self.op("And", &[&seen, &exists]);
+        }
+        let (none, one, last, zero) = (self.int(0), self.int(1), self.int(3), self.float(0.0));
+        let closed = self.op("Softplus", &[&scores]);
+        let open = self.op("Neg", &[&closed]);
+        let open = self.op("Where", &[&seen, &open, &zero]);
+        // The sum over the keys before each, and that over all of them.
+        let sums = self.op("CumSum", &[&open, &last]);
+        let start = self.slice(&open, 3, 0, 1);
+        let start = self.op("Mul", &[&start, &zero]);
+        let sums = self.concat(&[&start, &sums], 3);
+        // Key j in front of query i has the nearer keys 2 i - j + 1 to j - 1, one behind it those from j + 1 to 2 i - j.
+        let twice = self.op("Add", &[&i, &i]);
+        let across = self.op("Sub", &[&twice, &j]);
+        let across = self.op("Add", &[&across, &one]);
+        let (low, high) = (self.op("Max", &[&across, &none]), self.op("Min", &[&across, &size]));
+        let next = self.op("Add", &[&j, &one]);
+        let ends = [self.op("Where", &[&front, &j, &high]), self.op("Where", &[&front, &low, &next])];
+        let shape = self.op("Shape", &[&scores]);
+        let [upper, lower] = ends.map(|at| {
+            let at = self.op("Expand", &[&at, &shape]);
+            self.op_with("GatherElements", &[&sums, &at], vec![Attribute::int("axis", -1)])
+        });
+        let nearer = self.op("Sub", &[&upper, &lower]);
+        let negative = self.op("Neg", &[&scores]);
+        let missed = self.op("Softplus", &[&negative]);
+        let log = self.op("Sub", &[&nearer, &missed]);
+        let weights = self.op("Exp", &[&log]);
+        let weights = self.op("Where", &[&seen, &weights, &zero]);
+        let total = self.reduce("ReduceSum", &weights, &[3]);
+        let total = self.unsqueeze(&total, &[3]);
+        let least = self.float(1e-12);
+        let total = self.op("Max", &[&total, &least]);
+        let weights = self.op("Div", &[&weights, &total]);
+        let mixed = self.op("MatMul", &[&weights, &v]);
+        let together = self.transpose(&mixed, &[0, 2, 1, 3]);
+        self.reshape(&together, &[0, 0, width as i64])
+    }
 }

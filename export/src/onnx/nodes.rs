@@ -179,6 +179,7 @@ impl Builder<'_> {
 
             Op::Attention => self.attention(node, &names)?,
             Op::OffsetAttention => self.offset_attention(node, &names),
+            Op::GeometricAttention => self.geometric_attention(node, &names),
             Op::S4d | Op::Ema => self.scan(node, &x[0])?,
             Op::Neighbours => self.neighbours(node, &names),
             Op::MergeProbability => self.merge_probability(node, &names),

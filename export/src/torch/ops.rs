@@ -462,6 +462,15 @@ impl Call<'_> {
                 let text = format!("offset_attention({inputs}, {}, causal={causal})", self.along(0)?);
                 self.support("offset_attention", text)
             }
+            Op::GeometricAttention => {
+                let heads = node.get(attribute::HEADS);
+                let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(heads);
+                let scale = number(node.attrs.scale(width / heads));
+                let sides = self.operands.get(3).map_or("None", |sides| &sides.text);
+                let inputs = format!("{}, {}, {}, {sides}", self.x(0), self.x(1), self.x(2));
+                let text = format!("geometric_attention({inputs}, {}, heads={heads}, scale={scale})", self.along(0)?);
+                self.support("geometric_attention", text)
+            }
             Op::S4d | Op::Ema => {
                 let name = node.op.def().name;
                 let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");

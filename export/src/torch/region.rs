@@ -302,7 +302,7 @@ impl<'a> Writer<'a> {
                 let path = self.parts.module(node.operands[1]).unwrap_or("linear");
                 path.rsplit('.').next().unwrap_or("linear").to_owned()
             }
-            Op::Attention | Op::OffsetAttention => "attended".to_owned(),
+            Op::Attention | Op::OffsetAttention | Op::GeometricAttention => "attended".to_owned(),
             Op::Mean | Op::Max | Op::Position => "pooled".to_owned(),
             Op::Concat | Op::Pair => "features".to_owned(),
             Op::True => "all_live".to_owned(),
@@ -350,8 +350,8 @@ impl<'a> Writer<'a> {
 
 /// Whether the expression of a node may stand inside that of its reader.
 fn fits(node: &Node, reader: &Node) -> bool {
-    let readable = !matches!(reader.op, Op::Yield | Op::Return | Op::Attention | Op::OffsetAttention)
-        && !reader.op.has(Flag::Loop);
+    let attends = matches!(reader.op, Op::Attention | Op::OffsetAttention | Op::GeometricAttention);
+    let readable = !attends && !matches!(reader.op, Op::Yield | Op::Return) && !reader.op.has(Flag::Loop);
     let [function, of_reader] = [node, reader].map(pointwise::outermost);
     let small = match node.op {
         Op::Map => node.operands.len() == 1,

@@ -39,6 +39,7 @@ sections! {
     "rms_norm" (),
     "relative" ("positions"),
     "offset_attention" (),
+    "geometric_attention" (),
     "convolve" (),
     "s4d" ("convolve"),
     "ema" ("convolve"),

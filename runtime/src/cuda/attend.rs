@@ -386,6 +386,42 @@ impl<T: Element> Executor<T> {
         let args = [sums.arg(), a.queries.offsets.arg(), d_bias.arg(), int(reach), whole(a.rows), flag(add)];
         self.pool.each("attention_distances", d_bias.len(), &args);
     }
+
+    /// Heads, channels of each, and the scale of a geometric attention.
+    fn geometric_sizes(c: &NodeContext<'_>) -> (usize, [Arg; 3]) {
+        let heads = c.get(attribute::HEADS);
+        let e = c.last(0) / heads;
+        (heads, [int(heads), int(e), Arg::Real(c.node.attrs.scale(e))])
+    }
+
+    pub(super) fn geometric_attention(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let (heads, sizes) = Self::geometric_sizes(c);
+        let sides = c.node.operands.get(3).map(|sides| self.real(*sides));
+        let [q, k, v] = self.first(c);
+        let (y, count) = (self.fresh(c, 0), axis.row_of.len() * heads);
+        let given = [q, k, v, address(sides.as_ref()), y.arg(), axis.row_of.arg(), axis.offsets.arg()];
+        self.pool.each("geometric_attention", count, &[&given[..], &sizes, &[whole(count)]].concat());
+        self.put(c, 0, y);
+    }
+
+    pub(super) fn geometric_attention_grad(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let (heads, sizes) = Self::geometric_sizes(c);
+        let positions = axis.row_of.len();
+        let sides = c.node.operands.get(4).map(|sides| self.real(*sides));
+        let [q, k, v, dy] = self.first(c);
+        let grads: Vec<Array> = (0..c.node.results.len()).map(|n| self.fresh(c, n)).collect();
+        let memory = self.pool.take::<T>(4 * heads * positions);
+        let given = [q, k, v, dy, address(sides.as_ref())];
+        let results = [0, 1, 2, 3].map(|n| address(grads.get(n)));
+        let more = [memory.arg(), axis.offsets.arg()];
+        let args = [&given[..], &results, &more, &sizes, &[whole(positions)]].concat();
+        self.pool.launch("geometric_attention_grad", [(c.view.rows() * heads) as u32, 1, 1], &args);
+        for (n, grad) in grads.into_iter().enumerate() {
+            self.put_or_add(c, n, grad);
+        }
+    }
 }
 
 /// Gradients of what is added to scores.

@@ -170,6 +170,8 @@ impl<T: Element> Executor<T> {
             Op::AttentionGrad => self.attention_grad(&c)?,
             Op::OffsetAttention => self.offset_attention(&c),
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
+            Op::GeometricAttention => self.geometric_attention(&c),
+            Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),
             Op::S4d | Op::Ema => self.scan(&c),
             Op::Neighbours => self.neighbours(&c),
             Op::NeighboursGrad => self.neighbours_grad(&c),

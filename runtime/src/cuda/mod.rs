@@ -103,6 +103,7 @@ const KERNELS: &str = concat!(
     include_str!("kernels/unit.cu"),
     include_str!("kernels/draw.cu"),
     include_str!("kernels/attention.cu"),
+    include_str!("kernels/geometric.cu"),
     include_str!("kernels/scan.cu"),
     include_str!("kernels/crvnn_om_ops.cu"),
     include_str!("kernels/beam.cu"),

@@ -1,4 +1,4 @@
-//! Ops that work along whole rows with parameters of their own: scans, and attention with a number per distance.
+//! Ops that work along whole rows: scans, attention with a number per distance, and geometric attention.
 
 use rtc_compiler::ir::attribute::{self, Sight};
 use rtc_compiler::ir::ops::Op;
@@ -7,6 +7,7 @@ use super::Executor;
 use super::incremental::Kept;
 use super::node_context::NodeContext;
 use super::storage::Element;
+use crate::kernel::geometric_attention::GeometricAttention;
 use crate::kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use crate::kernel::scan::ema::{Ema, EmaGrad};
 use crate::kernel::scan::s4d::{S4d, S4dGrad};
@@ -101,6 +102,35 @@ impl<T: Element> Executor<T> {
             described(c, &axis.offsets).backward(inputs, grads, &mut partial);
         });
     }
+
+    pub(super) fn geometric_attention(&mut self, c: &NodeContext<'_>) {
+        let axis = c.axis(0);
+        self.produce(c, |e, c, y| {
+            let inputs = [0, 1, 2].map(|n| e.memory.real(c.operand(n)));
+            let sides = c.node.operands.get(3).map(|sides| e.memory.real(*sides));
+            geometric(c, &axis.offsets).forward(inputs, sides, y);
+        });
+    }
+
+    pub(super) fn geometric_attention_grad(&mut self, c: &NodeContext<'_>) {
+        let axis = c.axis(0);
+        let attention = geometric(c, &axis.offsets);
+        let Some(sides) = c.node.operands.get(4) else {
+            return self.produce_all(c, |e, grads: [_; 3]| {
+                let [q, k, v, dy] = [0, 1, 2, 3].map(|n| e.memory.real(c.operand(n)));
+                attention.backward([q, k, v], None, dy, grads, None);
+            });
+        };
+        self.produce_all(c, |e, [dq, dk, dv, d_sides]| {
+            let [q, k, v, dy] = [0, 1, 2, 3].map(|n| e.memory.real(c.operand(n)));
+            attention.backward([q, k, v], Some(e.memory.real(*sides)), dy, [dq, dk, dv], Some(d_sides));
+        });
+    }
+}
+
+fn geometric<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> GeometricAttention<'a> {
+    let (heads, width) = (c.get(attribute::HEADS), c.last(0));
+    GeometricAttention { offsets, heads, width, scale: c.node.attrs.scale(width / heads) }
 }
 
 fn described<'a>(c: &NodeContext<'_>, offsets: &'a [usize]) -> OffsetAttention<'a> {

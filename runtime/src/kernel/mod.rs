@@ -24,6 +24,7 @@ pub mod draw;
 pub mod dropout;
 pub mod elementwise;
 pub mod embedding;
+pub mod geometric_attention;
 pub mod linear;
 pub mod loss;
 mod math;

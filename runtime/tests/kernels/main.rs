@@ -3,6 +3,7 @@
 mod attention;
 mod composition;
 mod draw;
+mod geometric_attention;
 mod linear;
 mod matrix;
 mod moving;

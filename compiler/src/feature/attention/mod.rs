@@ -136,9 +136,20 @@ pub(crate) fn word_fields() -> Vec<Field> {
     .concat()
 }
 
-/// The rules over several fields of attention: where one is broken, in words, and the cure.
-pub(crate) fn broken(block: &Block) -> Option<(&'static str, String, &'static str)> {
-    let (heads, width) = (block.int("heads")?, block.int("head_width")?);
+/// The fields of attention of queries, keys and values that are given.
+pub(crate) fn given_fields() -> Vec<Field> {
+    let projections = ["head_width", "qk_norm", "projection_bias"];
+    word_fields().into_iter().filter(|field| !projections.contains(&&*field.name)).collect()
+}
+
+/// The fields of geometric attention.
+pub(crate) fn geometric_fields() -> Vec<Field> {
+    word_fields().into_iter().filter(|field| ["heads", "scale"].contains(&&*field.name)).collect()
+}
+
+/// The rules over several fields of attention with heads of a width: where one is broken, in words, and the cure.
+pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, String, &'static str)> {
+    let heads = block.int("heads")?;
     let turns = block.word("position").filter(|p| ["xpos", "rope"].contains(p));
     let even = "give an even number of channels, with `position: rope` or `xpos`";
     Some(match (block.int("key_heads"), turns, block.int("part")) {
@@ -160,7 +171,8 @@ pub(crate) fn broken(block: &Block) -> Option<(&'static str, String, &'static st
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);
-    if let Some((field, message, help)) = broken(site.block) {
+    let broken = site.block.int("head_width").and_then(|width| broken(site.block, width));
+    if let Some((field, message, help)) = broken {
         problems.report(Diagnostic::new(Kind::Indivisible, site.place(field), message).help(help));
     }
     // The input is that of a depth recurrence. A chunk has none, of a recurrence or a fold: its positions are not the row's.
@@ -226,25 +238,8 @@ pub(crate) fn attended(
         _ => LinearInit::Projection(gain),
     };
     let init = projection(std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
-    let mut operands = vec![];
-    for (name, from, heads) in [("query", x, heads), ("key", y, key_heads), ("value", y, key_heads)] {
-        operands.push(l.linear(from, name, Dim::Fixed(heads * head_width), &init)?);
-    }
-    let mixed = mixed(l, block, operands, history)?;
-    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
-}
-
-/// `softmax(q k^T / sqrt(head width), masked) v` of queries, keys and values. With `history`, keys and values are those of this
-/// step and of all before.
-pub(crate) fn mixed(
-    l: &mut Lower<'_>,
-    block: &Block,
-    mut operands: Vec<Value>,
-    history: bool,
-) -> Result<Value, InvalidNode> {
-    let heads = need(block.int("heads"), block, "heads")?;
-    let head_width = need(block.int("head_width"), block, "head_width")?;
-    let key_heads = block.int("key_heads").unwrap_or(heads);
+    let mut map = |name, from, heads| l.linear(from, name, Dim::Fixed(heads * head_width), &init);
+    let mut operands = [map("query", x, heads)?, map("key", y, key_heads)?, map("value", y, key_heads)?];
     if let Some(by) = block.word("qk_norm") {
         for (x, (name, heads)) in operands.iter_mut().zip([("q_norm", heads), ("k_norm", key_heads)]) {
             let parts = if by == "head" { heads } else { 1 };
@@ -254,6 +249,22 @@ pub(crate) fn mixed(
             *x = l.one(Op::RmsNorm, &[*x, gain], attrs)?;
         }
     }
+    let mixed = mixed(l, block, operands, history)?;
+    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
+}
+
+/// `softmax(q k^T / sqrt(head width), masked) v` of queries, keys and values, head by head, with the positions, mask, bias and dropout
+/// of a block. With `history`, keys and values are those of this step and of all before.
+pub(crate) fn mixed(
+    l: &mut Lower<'_>,
+    block: &Block,
+    operands: [Value; 3],
+    history: bool,
+) -> Result<Value, InvalidNode> {
+    let heads = need(block.int("heads"), block, "heads")?;
+    let key_heads = block.int("key_heads").unwrap_or(heads);
+    let width = l.last(operands[0])?;
+    let mut operands = operands.to_vec();
     let kinds = match block.word("position") {
         Some("xpos") => vec![PositionKind::XposQuery, PositionKind::XposKey],
         Some("rope") => vec![PositionKind::Rope; 2],
@@ -274,7 +285,7 @@ pub(crate) fn mixed(
         .with_some(attribute::SCALE, block.float("scale"))
         .with_some(attribute::SOFTCAP, block.float("softcap"));
     let relative = match block.word("position") {
-        Some("relative_xl") => Some(relative(l, Dim::Fixed(heads * head_width))?),
+        Some("relative_xl") => Some(relative(l, width)?),
         _ => None,
     };
     let dropout = need(block.float("dropout"), block, "dropout")?;

@@ -46,6 +46,14 @@ pub(super) const ATTENTION: &[Case] = &[
          %z = linear %a, %w12 : f32[batch, length, 12]
          %y = rotate %z {kind: xpos_query, heads: 2, transpose: true, layout: half, part: 4} : f32[batch, length, 12]",
     ),
+    (
+        "geometric attention",
+        SEQUENCE,
+        "%z = linear %a, %w : f32[batch, length, 4]
+         %y = geometric_attention %a, %b, %c, %z {heads: 2, scale: 1.3} : f32[batch, length, 4]",
+    ),
+    ("geometric attention without sides", SEQUENCE, "%y = geometric_attention %a, %b, %c {heads: 1} : f32[batch, length, 4]"),
+    ("geometric attention of slots", SLOTS, "%y = geometric_attention %m, %r2, %m {heads: 4} : f32[batch, 3, 4]"),
     ("attention", SEQUENCE, "%y = attention %a, %b, %c {heads: 2, mask: all} : f32[batch, length, 4]"),
     (
         "attention with shared keys",
