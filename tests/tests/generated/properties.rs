@@ -249,6 +249,7 @@ impl Subject<'_> {
         }
         ensure(!(moves && proved), || "an answer that is proved to see the past alone moves".to_owned())?;
         if !moves && !proved {
+            eprintln!("model {}: a leak is found, and no number moves", self.number);
             seen.push(Seen::LeakStays);
         }
         Ok(())
