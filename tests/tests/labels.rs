@@ -69,7 +69,14 @@ fn labels_reach_no_answer_of_a_published_model() {
     let mut seen = 0;
     for entry in std::fs::read_dir(folder).expect("the cases exist") {
         let path = entry.expect("the folder can be read").path();
+        if path.extension().is_none_or(|extension| extension != "rt") {
+            continue;
+        }
         let text = std::fs::read_to_string(&path).expect("a case is text");
+        // Values that come with the examples are those of the fixtures.
+        if text.contains("given(") {
+            continue;
+        }
         let objective = if text.contains("readout each") { Objective::Each } else { Objective::Classify };
         // A head that is tied to the tokens has a class for each.
         let classes = if text.contains("head tied") { VOCAB } else { CLASSES };

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
-use super::types::{Dim, Elem, PAIRS, Type, prefixed, unprefixed};
+use super::types::{CLASSES, Dim, Elem, PAIRS, Type, prefixed, unprefixed};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -679,7 +679,7 @@ pub fn shift(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// One channel for some.
 pub fn reduce(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    s.demand(matches!(s.dims(0).last(), Some(Dim::Fixed(1..))))?;
+    s.demand(s.dims(0).last().is_some_and(are_channels))?;
     Ok(vec![s.with_last(0, Dim::Fixed(1))?])
 }
 
@@ -705,12 +705,17 @@ pub fn top(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// Channels, or positions with a number each.
 pub fn softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let fits = match s.dims(0) {
-        [.., Dim::Fixed(1..)] => true,
+        [.., last] if are_channels(last) => true,
         [_, Dim::Sym(_)] => s.operands[0].is_batched(),
         _ => false,
     };
     s.demand(fits && s.operands[0].is_real())?;
     same(s)
+}
+
+/// Whether an axis is one of channels: of a known number, or the classes of a task.
+fn are_channels(axis: &Dim) -> bool {
+    matches!(axis, Dim::Fixed(1..)) || axis.symbol() == Some(CLASSES)
 }
 
 /// Channels in equal parts, and a gain for the channels of a part.
