@@ -6,6 +6,7 @@ use std::sync::Mutex;
 
 use rtc_compiler::check::{Loader, check, check_form, names};
 use rtc_compiler::diag::{Style, render};
+use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{self, Attrs, Layout};
 use rtc_compiler::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
@@ -380,6 +381,11 @@ impl Model {
     /// True when rows or positions leave a loop by a condition of their own.
     pub fn leaves(&self) -> bool {
         self.says(&["go", "until"])
+    }
+
+    /// True when a number of steps is drawn.
+    pub fn draws(&self) -> bool {
+        self.spec.root.any(&|block| block.expr("steps").is_some_and(Expr::holds_draw))
     }
 
     /// True when it computes values for chosen positions alone.

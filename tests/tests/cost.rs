@@ -120,9 +120,10 @@ fn check(model: &Model, objective: Objective, (bias, gain): (f64, f64), memory: 
 
 /// Recurrences that run to their bound.
 const RESTLESS: (f64, f64) = (-30.0, 1.0);
-/// Whether weights can keep its recurrences running: a loop is left by a condition, whatever its biases are.
+/// Whether its work is known before: a loop is left by a condition, whatever its biases are, and a drawn number of steps is not the one
+/// that is expected. Of a token's own depth (`mor`) all steps are counted.
 fn runs_on(model: &Model) -> bool {
-    !model.leaves()
+    !model.leaves() && !model.draws() && !model.name.starts_with("mor")
 }
 
 /// Rows that halt after different depths, some of them at the bound.
