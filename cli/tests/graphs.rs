@@ -165,7 +165,7 @@ fn files_that_are_no_model_are_refused() {
         (
             "{name: \"tokens\"} : u32[batch, length]",
             "{name: \"labels\"} : u32[batch, length]",
-            "the only input of a model".to_owned(),
+            "the labels reach more than the loss".to_owned(),
         ),
         ("init: normal(0.02)", "init: surprise(1)", "a parameter starts as one of zeros".to_owned()),
         ("init: normal(0.02)} : f32[vocab, 16]", &format!("init: normal(0.02)}} : {huge}"), "bad.rtir:".to_owned()),

@@ -46,7 +46,7 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "%h = attention %s, %s, %s {heads: 2, mask: lt(sub(i, j), uniform(1, 3, 1, row, 2))} : f32[batch, length, 8]",
-        "a mask or a bias holds a draw",
+        "a mask, a bias or a number of choices holds a draw",
     ),
     (
         "%h = recur %x {bound: 9} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { %b = step_slice %w, %i : f32[8] %n = affine %a, %b : f32[batch, 8] yield %n }",

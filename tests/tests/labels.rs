@@ -73,8 +73,8 @@ fn labels_reach_no_answer_of_a_published_model() {
             continue;
         }
         let text = std::fs::read_to_string(&path).expect("a case is text");
-        // Values that come with the examples are those of the fixtures.
-        if text.contains("given(") {
+        // Values that come with the examples, and rows of one length, are those of the fixtures.
+        if ["given(", "transpose("].iter().any(|word| text.contains(word)) {
             continue;
         }
         let objective = if text.contains("readout each") { Objective::Each } else { Objective::Classify };
