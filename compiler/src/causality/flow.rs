@@ -164,7 +164,7 @@ impl Analysis<'_> {
             (None, _) => {}
             (Some(depth), _) if axis(query) == axis(key) || self.is_chosen_of(axis(query), axis(key)) => {
                 let sight = self.sight(id);
-                let why = if node.op == Op::GeometricAttention { Why::Pool(node.op) } else { Why::Mask(sight.clone()) };
+                let why = if node.op == Op::GeometricAttention { Why::Pool(node.op) } else { Why::Mask(sight) };
                 if sight != mask::Sight::Past {
                     self.raise_leaking(id, Reach::whole(depth), from.or(Some(value)), &why);
                 }

@@ -32,7 +32,7 @@ fn falling<T: Real>(a: &T, b: &T) -> Ordering {
         (true, _) => Ordering::Less,
         (_, true) => Ordering::Greater,
         // Equal numbers, or one of them is none.
-        _ => (a != a).cmp(&(b != b)),
+        _ => a.to_f64().is_nan().cmp(&b.to_f64().is_nan()),
     }
 }
 

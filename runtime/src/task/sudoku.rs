@@ -65,14 +65,11 @@ impl Shape {
         while cells.contains(&0) {
             let taken = self.taken(&cells);
             let mut filled = false;
-            for at in 0..cells.len() {
-                if cells[at] > 0 {
-                    continue;
-                }
+            for (at, cell) in cells.iter_mut().enumerate().filter(|(_, cell)| **cell == 0) {
                 let mut digits = self.candidates(&taken, at);
                 match (digits.next(), digits.next()) {
                     (None, _) => return Err(format!("cell {} has no digit left", at + 1)),
-                    (Some(digit), None) => (cells[at], filled) = (digit, true),
+                    (Some(digit), None) => (*cell, filled) = (digit, true),
                     _ => {}
                 }
             }

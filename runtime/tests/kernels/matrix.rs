@@ -56,7 +56,7 @@ fn sines_and_cosines_of_numbers() {
                 }
             }
             check_gradients(
-                &[n.clone()],
+                std::slice::from_ref(&n),
                 |v| filled(n.len() * width, |y| sinusoid(&v[0], waves, y)),
                 |v, dy| vec![filled(n.len(), |dn| sinusoid_grad(dy, &v[0], waves, dn))],
             );

@@ -259,11 +259,11 @@ impl Subject<'_> {
     fn answers_move(&self, draw: u64) -> Held<bool> {
         let weights = weights(&self.forward, self.number + (draw << 32), 0.5 + 0.3 * draw as f64);
         let mut executor = executor::<f32>(&self.inference, &weights, Halting::Compact);
-        for row in 0..LENGTHS.len() {
-            let whole = part(&self.batch, row, LENGTHS[row]);
+        for (row, length) in LENGTHS.into_iter().enumerate() {
+            let whole = part(&self.batch, row, length);
             let logits = result(&mut executor, &whole, "logits")?;
-            let unit = logits.len() / LENGTHS[row];
-            for known in 1..LENGTHS[row] {
+            let unit = logits.len() / length;
+            for known in 1..length {
                 let mut other = whole.clone();
                 other.tokens[known] = (other.tokens[known] + 1 + (known % (VOCAB - 1)) as u32) % VOCAB as u32;
                 let shorter = part(&self.batch, row, known);
@@ -303,8 +303,8 @@ impl Subject<'_> {
         let together = result(&mut executor, &self.batch, "logits")?;
         let total = if self.model.each { self.batch.tokens.len() } else { LENGTHS.len() };
         let unit = together.len() / total;
-        for row in 0..LENGTHS.len() {
-            let alone = result(&mut executor, &part(&self.batch, row, LENGTHS[row]), "logits")?;
+        for (row, length) in LENGTHS.into_iter().enumerate() {
+            let alone = result(&mut executor, &part(&self.batch, row, length), "logits")?;
             let start = if self.model.each { self.batch.offsets[row] } else { row } * unit;
             ensure(alone[..] == together[start..start + alone.len()], || format!("row {row} alone has other bits"))?;
         }
@@ -422,7 +422,7 @@ impl Subject<'_> {
     /// Training that was interrupted goes on with the same bits.
     fn training_resumes(&self) -> Held {
         let (training, inference) = pipeline::plans(&self.spec, &self.binding).map_err(|e| e.to_string())?;
-        let new = || Model::<f32>::new(training.clone(), inference.clone(), self.binding.clone(), self.number);
+        let new = || Model::<f32>::new(training.clone(), inference.clone(), self.binding, self.number);
         let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.1, clip: Some(1.0), ..UpdateRule::ADAMW };
         let update = |model: &mut Model<f32>| {
             let done = model.accumulate(&self.batch, 1.0).and_then(|_| model.update(&rule));

@@ -315,7 +315,7 @@ impl Writer {
                 continue;
             }
             let value = self.expr(kind, 3);
-            let again = self.known.iter().filter(|k| k.kind == kind && k.name.starts_with('v')).last().cloned();
+            let again = self.known.iter().rfind(|k| k.kind == kind && k.name.starts_with('v')).cloned();
             let name = match again {
                 Some(known) if self.one_in(4) => known.name,
                 _ => self.fresh("v"),

@@ -132,7 +132,7 @@ fn copies(l: &mut Lower<'_>, x: Value, count: usize) -> Result<Value, InvalidNod
         _ => {
             let half = copies(l, x, count / 2)?;
             let most = l.one(Op::Concat, &[half, half], Attrs::new())?;
-            if count % 2 == 0 { Ok(most) } else { l.one(Op::Concat, &[most, x], Attrs::new()) }
+            if count.is_multiple_of(2) { Ok(most) } else { l.one(Op::Concat, &[most, x], Attrs::new()) }
         }
     }
 }
