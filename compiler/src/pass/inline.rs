@@ -52,7 +52,8 @@ fn body(graph: &Graph, id: NodeId) -> Vec<NodeId> {
 /// Whether the node draws random numbers; a search draws where beams are aligned.
 fn is_drawn(node: &Node) -> bool {
     let positive = |key| node.find(key).is_some_and(|p| p > 0.0);
-    node.op == Op::Beam || (node.op.has(Flag::Random) && (positive(attribute::P) || positive(attribute::DROPOUT)))
+    matches!(node.op, Op::Beam | Op::Normal | Op::Uniform)
+        || (node.op.has(Flag::Random) && (positive(attribute::P) || positive(attribute::DROPOUT)))
 }
 
 /// The nodes that read the step, as they are without it; `None` where one can't do without.

@@ -28,6 +28,7 @@ fn is_of_kind(op: Op, n: usize, ty: &Type) -> bool {
             ty.elem() == Some(Elem::Index)
         }
         (Op::CrossEntropyEach | Op::BinaryCrossEntropyEach | Op::Right, 1) => ty.elem() == Some(Elem::Index),
+        (Op::Select, 1 | 2) => ty.is_real() || ty.elem() == Some(Elem::Bool),
         (Op::Select | Op::Any, 0) | (Op::MaskUnit, 1) | (Op::And, _) => ty.elem() == Some(Elem::Bool),
         _ => ty.is_real(),
     }
