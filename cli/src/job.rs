@@ -18,8 +18,6 @@ use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
@@ -269,16 +267,4 @@ fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failur
         }
     }
     Ok(remarks)
-}
-
-/// A flag that the first SIGINT or SIGTERM sets; the second ends the process at once.
-pub(crate) fn on_signals() -> Result<Arc<AtomicBool>, Failure> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        // The order matters: at the first signal the flag is still clear when this looks at it.
-        let registered = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
-        registered.map_err(|error| Failure::io("handle", Path::new("signals"), error))?;
-    }
-    Ok(stop)
 }

@@ -1,5 +1,6 @@
 //! The `rtc` command: parses its arguments, sets up threads, runs one command, and turns the outcome into an exit code.
 
+mod allocation;
 mod choice;
 mod command;
 mod complete;
@@ -15,6 +16,7 @@ mod model;
 mod onnx;
 mod progress;
 mod saved;
+mod signals;
 mod spec_file;
 mod terminal;
 mod text;
@@ -28,6 +30,9 @@ use clap::Parser;
 
 use command::Command;
 use terminal::Terminal;
+
+#[global_allocator]
+static ALLOCATOR: allocation::OrEnd = allocation::OrEnd;
 
 /// The version, and the hash of the code that runs hold in their records.
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (code ", env!("RTC_CODE"), ")");
@@ -73,6 +78,7 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    signals::let_writes_fail();
     let cli = Cli::parse();
     let terminal = Terminal::new(cli.quiet);
     let threads = threads::set_up(cli.command.threads());

@@ -106,7 +106,7 @@ fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> BatchShape {
 
 /// Bytes that runs in one process have together: the program and the data.
 pub(crate) fn shared(data: &Dataset) -> u64 {
-    let held = data.splits.values().flatten().map(|example| size_of::<Example>() + 4 * tokens(example)).sum::<usize>();
+    let held = data.splits.values().flatten().map(Example::bytes).sum::<usize>();
     // The order of a pass is four bytes per row.
     let found = data.streams.values().map(|Stream(rows)| rows.held() + 8 * rows.count() as u64).sum::<u64>();
     PROGRAM.saturating_add(held as u64).saturating_add(found)
@@ -176,9 +176,48 @@ pub(crate) fn check(needed: u128) -> Result<(), Failure> {
     }
 }
 
-/// Bytes of memory that this process can have, where the system says.
+/// Bytes of memory that this process can have, where the system says: what the machine has, what its control groups and those around
+/// them may use, and its limit of addresses (`ulimit -v`).
 pub(crate) fn machine() -> Option<u64> {
-    [total(&read("/proc/meminfo")), limit(&read("/sys/fs/cgroup/memory.max"))].into_iter().flatten().min()
+    let groups = groups(&read("/proc/self/cgroup")).into_iter().filter_map(|file| limit(&read(&file)));
+    let addresses = addresses(&read("/proc/self/limits"), &read("/proc/self/status"));
+    groups.chain(total(&read("/proc/meminfo"))).chain(addresses).min()
+}
+
+/// The files with the limits of the control groups of a process by `/proc/self/cgroup`, and of all groups around them: of version 2,
+/// and of version 1. Inside a container a group may be mounted as the root.
+fn groups(own: &str) -> Vec<String> {
+    let mut files = vec![];
+    for line in own.lines() {
+        let mut parts = line.splitn(3, ':');
+        let (Some(_), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else { continue };
+        let (root, name) = match controllers {
+            "" => ("/sys/fs/cgroup", "memory.max"),
+            list if list.split(',').any(|one| one == "memory") => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+            _ => continue,
+        };
+        let mut path = path.trim_end_matches('/');
+        loop {
+            files.push(format!("{root}{path}/{name}"));
+            match path.rfind('/') {
+                Some(at) => path = &path[..at],
+                None => break,
+            }
+        }
+    }
+    files
+}
+
+/// Bytes that a limit of addresses leaves: those that are only reserved, as for stacks, count for it and hold nothing.
+fn addresses(limits: &str, status: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
+    let most: u64 = line.split_whitespace().next()?.parse().ok()?;
+    let size = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
+    };
+    let reserved = size("VmSize:").zip(size("VmRSS:")).map_or(0, |(size, used)| size.saturating_sub(used));
+    Some(most.saturating_sub(reserved))
 }
 
 /// The text of a file of the system; empty where there is none.
@@ -206,6 +245,23 @@ mod tests {
         assert_eq!(total("MemTotal:       24 kB\nMemFree:  1 kB\n"), Some(24 * 1024));
         assert_eq!(total(""), None);
         assert_eq!([limit("4096\n"), limit("max\n"), limit("")], [Some(4096), None, None]);
+    }
+
+    #[test]
+    fn limits_of_groups_and_addresses_are_read() {
+        let nested = ["/a/b/", "/a/", "/"].map(|path| format!("/sys/fs/cgroup{path}memory.max"));
+        assert_eq!(groups("0::/a/b\n"), nested);
+        let first = ["/a/", "/"].map(|path| format!("/sys/fs/cgroup/memory{path}memory.limit_in_bytes"));
+        assert_eq!(groups("12:cpu,cpuacct:/a\n5:memory:/a\n"), first);
+        assert_eq!((groups("0::/\n").len(), groups("").len()), (1, 0));
+        let limits = "Max cpu time              unlimited            unlimited            seconds\n\
+                      Max address space         8192000              unlimited            bytes\n";
+        let status = "VmSize:\t    2000 kB\nVmRSS:\t     500 kB\n";
+        assert_eq!(addresses(limits, status), Some(8_192_000 - 1500 * 1024));
+        assert_eq!(
+            addresses("Max address space         unlimited            unlimited            bytes\n", status),
+            None
+        );
     }
 
     #[test]

@@ -32,7 +32,7 @@ use crate::threads;
 use crate::weights::WeightsOptions;
 
 /// The most steps that `--depth` takes.
-const MOST_STEPS: i64 = 1_000_000;
+const MOST_STEPS: i64 = rtc_runtime::limits::DEPTH;
 
 /// The checkpoint that is meant where none is named.
 const BEST: &str = "best";

@@ -15,6 +15,7 @@ use rtc_compiler::spec::Spec;
 use crate::definition::Definition;
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+use rtc_runtime::limits;
 
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -232,7 +233,7 @@ impl Checked {
 
 /// The most bytes of a file that are read, far more than a spec or an experiment has. What has no end, as a device, is
 /// an error so.
-const MAX_BYTES: u64 = 1 << 24;
+const MAX_BYTES: u64 = limits::FILE;
 
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];

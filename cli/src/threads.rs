@@ -7,6 +7,7 @@ use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use crate::failure::Failure;
+use rtc_runtime::limits;
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
 const STACK: usize = 1 << 30;
@@ -14,7 +15,7 @@ const STACK: usize = 1 << 30;
 const SMALL_STACK: usize = 1 << 26;
 
 /// The most threads; a machine that runs so many at once is rare, and each one costs a stack.
-const MAX_THREADS: usize = 1024;
+const MAX_THREADS: usize = limits::THREADS;
 
 /// Reads `--threads`.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {

@@ -39,7 +39,7 @@ fn end(child: Child) -> Answer {
 fn a_stopped_run_exits_with_75_and_goes_on_to_the_same_bits() {
     let place = Place::new();
     place.train(&["--run", "whole", "--threads", "1"]).code(0);
-    for (name, number) in [("interrupted", libc::SIGINT), ("terminated", libc::SIGTERM)] {
+    for (name, number) in [("interrupted", libc::SIGINT), ("terminated", libc::SIGTERM), ("hung-up", libc::SIGHUP)] {
         let args = ["--run", name, "--threads", "2"];
         let mut child = place.start(&args);
         assert!(wait_for_lines(&place, &mut child, name, 7), "the run must not have ended");
@@ -48,6 +48,18 @@ fn a_stopped_run_exits_with_75_and_goes_on_to_the_same_bits() {
         place.train(&args).code(0).says("going on after update");
         assert_eq!(place.contents(name), place.contents("whole"), "{name}");
     }
+}
+
+/// A run that was told to ignore the end of its terminal ends by itself.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_ignores_its_terminal_goes_on() {
+    let place = Place::new();
+    let train = "exec \"$RTC\" train tiny.rt --experiment tiny.yaml --run kept";
+    let mut child = place.command("bash").args(["-c", &format!("trap '' HUP; {train}")]).spawn().expect("bash runs");
+    assert!(wait_for_lines(&place, &mut child, "kept", 7), "the run must not have ended");
+    signal(&child, libc::SIGHUP);
+    end(child).code(0);
 }
 
 #[test]

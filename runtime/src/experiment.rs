@@ -20,6 +20,7 @@ mod place;
 mod settings;
 mod sweep;
 mod task;
+mod yaml;
 
 pub use compare::Entry;
 pub use file::ExperimentFile;
@@ -32,6 +33,13 @@ pub use task::{Answer, Columns, DataSource, Known, Program, Quotes, TaskSettings
 
 macro_rules! embedded {
     ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../specs/experiments/", $name, ".yaml")))),*] };
+}
+
+/// How large experiments may be.
+pub mod limits {
+    pub use super::layers::MOST as MOST_LAYERS;
+    pub use super::sweep::MOST as MOST_ROWS;
+    pub use super::yaml::{MOST_BYTES, MOST_OPEN, MOST_REPEATED};
 }
 
 /// The experiments that are part of the program: name and text.

@@ -133,11 +133,11 @@ pub struct LearnerState {
 #[derive(Debug, thiserror::Error, PartialEq)]
 pub enum LearnError {
     /// A value became NaN or infinite.
-    #[error("step {step}: the first non-finite value is in {node}")]
+    #[error("update {step}: the first non-finite value is in {node}")]
     NonFinite {
-        /// Update index.
+        /// Updates done.
         step: u64,
-        /// The graph node, as the IR prints it.
+        /// The graph node, as the IR prints it, with row and steps of loops; or a weight.
         node: String,
     },
     /// A state that does not fit the model (other names or shapes).
@@ -149,6 +149,27 @@ pub enum LearnError {
     /// The device that computes failed.
     #[error("{0}")]
     Device(String),
+}
+
+impl LearnerState {
+    /// Refuses numbers that are not finite: nothing that a model computes from them can be trusted, even where it looks like a number.
+    ///
+    /// # Errors
+    /// The first such number with its place.
+    pub fn require_finite(&self) -> Result<(), LearnError> {
+        let optimiser =
+            self.optimiser.iter().map(|(name, arrays)| (format!("the {} of", name.replace('_', " ")), arrays));
+        let weights = [("the weight".to_owned(), &self.parameters), ("the average of".to_owned(), &self.average)];
+        for (of, arrays) in weights.into_iter().chain(optimiser) {
+            for (name, (_, numbers)) in &arrays.items {
+                if let Some(at) = numbers.iter().position(|x| !x.is_finite()) {
+                    let node = format!("{of} `{name}`, number {} of it", at + 1);
+                    return Err(LearnError::NonFinite { step: self.updates, node });
+                }
+            }
+        }
+        Ok(())
+    }
 }
 
 impl LearnError {

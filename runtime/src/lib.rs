@@ -14,6 +14,7 @@ pub mod generate;
 pub mod grid;
 pub mod kernel;
 pub mod learner;
+pub mod limits;
 pub mod model;
 pub mod optimiser;
 pub mod record;

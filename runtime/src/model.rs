@@ -24,6 +24,7 @@ use crate::exec::{
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
+use crate::kernel::truth::is_finite;
 use crate::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
 use crate::optimiser::{self, Accumulate, Assign, Average, STATE, Set, Share, State};
 use crate::rng::Key;
@@ -57,6 +58,8 @@ pub struct ModelOn<B: Backend> {
     segments: Segments,
     /// What the last training step predicted.
     predicted: Predictions,
+    /// The update after which the weights were last seen to be finite.
+    sound: Option<u64>,
 }
 
 /// A model on the processor, computing in `T`.
@@ -97,6 +100,7 @@ impl<B: Backend> ModelOn<B> {
             accumulated: None,
             segments,
             predicted: Predictions::default(),
+            sound: None,
             training,
         }
     }
@@ -142,20 +146,51 @@ impl<B: Backend> ModelOn<B> {
 
     fn step(&mut self, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Result<Outputs<B::Number>, LearnError> {
         let key = self.seed.stream("dropout").at(self.updates).at(self.micro);
-        let outputs = self.training.execute(batch, key, meanwhile).map_err(|fault| self.fault(fault))?;
-        if outputs.scalar("loss").is_some_and(f64::is_finite) {
-            return Ok(outputs);
-        }
-        // The step is a pure function of its inputs: a second, checked run finds the node.
-        self.training.settings().check_finite = true;
-        let found = self.training.execute(batch, key, &mut || {});
-        self.training.settings().check_finite = false;
-        let fault = found.err().unwrap_or(Fault::NonFinite("the loss".to_owned()));
-        Err(self.fault(fault))
+        let outcome = self.training.execute(batch, key, meanwhile).and_then(finite_losses);
+        let outcome =
+            outcome.or_else(|fault| look_closer(&mut self.training, fault, |m| m.execute(batch, key, &mut || {})));
+        outcome.map_err(|fault| self.fault(fault))
     }
 
+    /// A weight that is not finite is named before what is computed from it.
     fn fault(&self, fault: Fault) -> LearnError {
-        as_learn_error(fault, self.updates)
+        match (&fault, self.broken_weight()) {
+            (Fault::NonFinite(_), Some(weight)) => LearnError::NonFinite { step: self.updates, node: weight },
+            _ => as_learn_error(fault, self.updates),
+        }
+    }
+
+    /// Refuses weights that are not finite, once after every update that changed them: a comparison, a saturated function or a
+    /// division could make numbers of them again.
+    fn require_sound(&mut self) -> Result<(), LearnError> {
+        if self.sound == Some(self.updates) {
+            return Ok(());
+        }
+        let sum: f64 = self.weights_and_average().map(|(_, array)| self.memory.squared_norm(array)).sum();
+        self.healthy()?;
+        match self.broken_weight().filter(|_| !sum.is_finite()) {
+            Some(node) => Err(LearnError::NonFinite { step: self.updates, node }),
+            None => {
+                self.sound = Some(self.updates);
+                Ok(())
+            }
+        }
+    }
+
+    fn weights_and_average(&self) -> impl Iterator<Item = (&'static str, &Array<B>)> {
+        let average = self.averaged.iter().map(|average| ("the average of", average));
+        std::iter::once(("the weight", self.training.weights())).chain(average)
+    }
+
+    /// The first weight that is not finite.
+    fn broken_weight(&self) -> Option<String> {
+        let ranges = named_ranges(self.training.plan());
+        self.weights_and_average().find_map(|(of, array)| {
+            let numbers = self.memory.numbers(array);
+            let at = numbers.iter().position(|x| !is_finite(*x))?;
+            let (name, _, range) = ranges.iter().find(|(.., range)| range.contains(&at))?;
+            Some(format!("{of} `{name}`, number {} of it", at - range.start + 1))
+        })
     }
 
     /// The first failure of the machine, if there was one.
@@ -186,16 +221,19 @@ impl<B: Backend> ModelOn<B> {
     }
 
     /// Does something with the executor of forward passes, which has the weights that are evaluated meanwhile.
-    fn infer<R>(&mut self, batch: &Batch, run: impl FnOnce(&mut B, Key) -> Result<R, Fault>) -> Result<R, LearnError> {
+    fn infer<R>(&mut self, batch: &Batch, run: impl Fn(&mut B, Key) -> Result<R, Fault>) -> Result<R, LearnError> {
         check_labels(&self.binding, batch)?;
+        self.require_sound()?;
+        let seed = self.seed;
         self.exchange();
-        let outcome = run(&mut self.inference, self.seed);
+        let outcome = run(&mut self.inference, seed);
+        let outcome = outcome.or_else(|fault| look_closer(&mut self.inference, fault, |m| run(m, seed)));
         self.exchange();
         outcome.map_err(|fault| self.fault(fault))
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Outputs<B::Number>, LearnError> {
-        self.infer(batch, |inference, key| inference.execute(batch, key, &mut || {}))
+        self.infer(batch, |inference, key| inference.execute(batch, key, &mut || {}).and_then(finite_answers))
     }
 
     fn pass<'a>(&'a self, outputs: &'a Outputs<B::Number>, batch: &'a Batch) -> Pass<'a, B::Number> {
@@ -210,8 +248,47 @@ impl<B: Backend> ModelOn<B> {
     }
 }
 
+/// The norm of a gradient whose squares may be too large for single precision: infinite moments would stop the weights for good.
+const MAY_OVERFLOW: f64 = 1e18;
+
 /// Arrays with their names.
 pub(crate) type NamedArrays<T> = Vec<(String, Vec<T>)>;
+
+/// The results of a training step whose losses are finite.
+fn finite_losses<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
+    let finite = |name: &str| outputs.real(name).is_none_or(|x| x.iter().all(|x| is_finite(*x)));
+    match LOSSES.iter().find(|name| !finite(name)) {
+        Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
+        None => Ok(outputs),
+    }
+}
+
+/// What a training step must give as finite numbers.
+const LOSSES: [&str; 4] = ["loss", "task_loss", "halting_cost", "depth"];
+
+/// The results of a forward pass whose answers are finite, those among them that are not scored.
+fn finite_answers<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
+    let finite = |name: &&&str| !outputs.real(name).is_none_or(|x| x.iter().all(|x| is_finite(*x)));
+    match ["logits", "depth"].iter().find(finite) {
+        Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
+        None => Ok(outputs),
+    }
+}
+
+/// A run is a pure function of its inputs: where one has met a number that is not finite, a second, checked run finds the first one.
+fn look_closer<B: Backend, R>(
+    machine: &mut B,
+    fault: Fault,
+    run: impl FnOnce(&mut B) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    if !matches!(fault, Fault::NonFinite(_)) {
+        return Err(fault);
+    }
+    machine.settings().check_finite = true;
+    let found = run(machine).err();
+    machine.settings().check_finite = false;
+    Err(found.unwrap_or(fault))
+}
 
 /// What a failed run of update `updates` is to the training.
 pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
@@ -224,7 +301,9 @@ pub(crate) fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
 
 impl<B: Backend> BySteps for ModelOn<B> {
     fn by_step(&mut self, batch: &Batch, most: usize) -> Result<Vec<AfterSteps>, LearnError> {
-        let all = self.infer(batch, |inference, key| inference.each_step(batch, key, most))?;
+        let each = |inference: &mut B, key| inference.each_step(batch, key, most);
+        let all =
+            self.infer(batch, |m, key| each(m, key)?.into_iter().map(finite_answers).collect::<Result<Vec<_>, _>>())?;
         all.iter().map(|outputs| self.pass(outputs, batch).after_steps()).collect()
     }
 }
@@ -261,8 +340,10 @@ impl<B: Backend> Learner for ModelOn<B> {
         let norm = self.memory.squared_norm(self.training.arrays().1).sqrt();
         self.healthy()?;
         if !norm.is_finite() {
-            return Err(LearnError::NonFinite { step: self.updates, node: self.not_finite() });
+            let gradient = self.not_finite();
+            return Err(self.fault(Fault::NonFinite(gradient)));
         }
+        self.require_sound()?;
         let scale = clip_factor(norm, rule.clip);
         self.updates += 1;
         self.micro = 0;
@@ -270,12 +351,16 @@ impl<B: Backend> Learner for ModelOn<B> {
         let targets = self.segments.of(rule.kind);
         let now = (scale, self.updates);
         optimiser::update(&mut self.memory, (weights, gradients), &mut self.state, targets, rule, now);
+        if norm * scale > MAY_OVERFLOW {
+            self.state().require_finite()?;
+        }
         // The machine may begin while the host makes the next batch.
         self.memory.flush();
         Ok(norm)
     }
 
     fn average(&mut self, decay: f64) {
+        self.sound = None;
         let (weights, all) = (self.training.weights(), 0..self.segments.len());
         match &mut self.averaged {
             Some(average) => self.memory.each(&Average::new(decay), [average], [weights], &all),
@@ -309,6 +394,7 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
+        state.require_finite()?;
         if let Some(name) = state.optimiser.keys().find(|name| !STATE.contains(&name.as_str())) {
             return Err(LearnError::Mismatch(format!("no optimiser keeps a `{name}`")));
         }
@@ -327,6 +413,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
         self.updates = state.updates;
         self.micro = 0;
+        self.sound = None;
         self.healthy()
     }
 

@@ -17,9 +17,10 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
-use crate::job::{Pace, lock, on_signals, program};
+use crate::job::{Pace, lock, program};
 use crate::memory;
 use crate::saved::HaltingArg;
+use crate::signals;
 use crate::terminal::{Terminal, quoted};
 use crate::text::{count, duration, number};
 use crate::threads;
@@ -214,7 +215,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
         table(options, grid, &rows, terminal)?;
         return Ok(next(grid, terminal));
     }
-    let stop = on_signals()?;
+    let stop = signals::on_stop()?;
     let board = Board::new(terminal, &grid.updates(&grid.distinct(&places), &data)?, jobs);
     let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, stop: &stop, board: &board })?;
     drop(board);

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 use clap::{Args, ValueEnum};
 use rtc_runtime::collapse::note;
 use rtc_runtime::experiment::DataSource;
+use rtc_runtime::limits;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
 use rtc_runtime::train::{Row, Table, evaluate};
@@ -61,7 +62,7 @@ pub(crate) struct Options {
     json: bool,
 }
 
-const MOST_BEYOND: i64 = 100_000;
+const MOST_BEYOND: i64 = limits::BEYOND;
 
 choice! {
     /// `--stop`.

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 use rtc_runtime::generate::{Generator, Pieces, Row, Sampling, Writing};
+use rtc_runtime::limits;
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::Objective;
 use serde_json::json;
@@ -30,7 +31,7 @@ output of --json says so, and why. The same seed gives the same text.
 ";
 
 /// The most tokens that `--length` takes.
-const MOST_TOKENS: i64 = 10_000_000;
+const MOST_TOKENS: i64 = limits::GENERATED;
 
 /// Arguments of `rtc generate`.
 #[derive(Args)]

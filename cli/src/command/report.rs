@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rtc_report::{Picture, page, pictures};
+use rtc_runtime::limits;
 use rtc_runtime::record::write_file;
 
 use crate::device::DeviceOptions;
@@ -34,7 +35,7 @@ of these examples up to it. A pair on a line of --inputs is written `left ||| ri
 ";
 
 /// The longest rows that are analysed.
-const MOST_ANALYSED: usize = 2048;
+const MOST_ANALYSED: usize = limits::ANALYSED;
 
 /// Arguments of `rtc report`.
 #[derive(Args)]

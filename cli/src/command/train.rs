@@ -14,11 +14,12 @@ use serde_json::{Value, json};
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::job::{Job, Pace, lock, make_data, on_signals};
+use crate::job::{Job, Pace, lock, make_data};
 use crate::memory;
 use crate::model::Compiled;
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, catalog_in};
+use crate::signals;
 use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
 use crate::text::number;
@@ -40,7 +41,7 @@ The folder of a run is named after model, experiment and seed, and after a hash 
 So the same command goes on with a run that was stopped or killed, or reports a finished one; any other spec, experiment \
 or seed is a run of its own. --run gives the folder a name; a folder that holds another run is refused.
 
-Ctrl-C (SIGINT) or SIGTERM ends the update, saves and exits with 75; a second one exits at once. A run that goes on has \
+Ctrl-C (SIGINT), SIGTERM or SIGHUP ends the update, saves and exits with 75; a second one exits at once. A run that goes on has \
 the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads and any --memory.
 ";
 
@@ -124,7 +125,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
     let fitted = job.fit(&path, &data, pace)?;
     terminal.message(&format!("run: {}", path.display()));
-    let stop = on_signals()?;
+    let stop = signals::on_stop()?;
     let mut progress = Progress::new(terminal, &stop);
     let ended = job.train(&path, &data, (fitted, pace.halting, device), &stop, &mut progress);
     drop(progress);

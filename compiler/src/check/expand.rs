@@ -16,7 +16,7 @@ use crate::source::Span;
 use crate::syntax::{MAX_NESTING, ast};
 
 /// The most statements, fields and insertions of one model.
-const MAX_ELEMENTS: usize = 10_000;
+pub const MAX_ELEMENTS: usize = 10_000;
 
 /// The author of a statement or field.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use crate::source::{Source, Sources};
 use crate::syntax::{self, ast};
 
 /// The most files that one spec may use.
-const MAX_FILES: usize = 100;
+pub const MAX_FILES: usize = 100;
 
 /// Gives the texts of files named by `use`.
 pub trait Loader {

@@ -19,6 +19,15 @@ mod size;
 
 pub use load::{Loader, NoFiles};
 
+/// How large files and models may be.
+pub mod limits {
+    pub use super::MAX_EDITS;
+    pub use super::expand::MAX_ELEMENTS;
+    pub use super::load::MAX_FILES;
+    pub use super::resolve::{MAX_DEPTH, MAX_NODES};
+    pub use super::size::MAX_COPIED;
+}
+
 use std::ops::Range;
 
 use crate::define;
@@ -147,7 +156,7 @@ pub fn names(source: &Source) -> Vec<String> {
 }
 
 /// The most edits that all variants of one model may have together.
-const MAX_EDITS: usize = 1000;
+pub const MAX_EDITS: usize = 1000;
 
 /// An edit of a model from outside its file, and where it stands: on the command line, or in an experiment.
 #[derive(Clone, Debug)]

@@ -8,10 +8,10 @@ use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, Role};
 
 /// The largest number of nodes after inlining; also the most look-ups on the way there.
-const MAX_NODES: usize = 10_000;
+pub const MAX_NODES: usize = 10_000;
 
 /// The deepest tree after inlining.
-const MAX_DEPTH: usize = 200;
+pub const MAX_DEPTH: usize = 200;
 
 /// The kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::spec::Block;
 
 /// The most statements of a model, each counted as often as it is copied: a graph has a dozen nodes for each.
-const MAX_COPIED: usize = 5_000;
+pub const MAX_COPIED: usize = 5_000;
 
 /// Reports the innermost statement whose copies are too many.
 pub(super) fn check(root: &Block, problems: &mut Problems) {

@@ -40,9 +40,9 @@ use crate::spec::{Block, Origin, Setting, Value as Given};
 use crate::syntax::ast::{self, DefElement, Expr, ExprKind, Form};
 
 /// The most expressions that the equations of one model may be, counted wherever they are applied.
-const MOST: usize = 200_000;
+pub const MOST: usize = 200_000;
 /// How deep expressions may stand in each other, those of the definitions that are applied included.
-const DEEPEST: usize = 600;
+pub const DEEPEST: usize = 600;
 
 /// What a definition or a word gives for values: the first result of [`results`].
 ///

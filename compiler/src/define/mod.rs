@@ -27,6 +27,11 @@ pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::Step;
 pub(crate) use words::{Word, all as words, norm_row as norm};
 
+/// How much the equations of a model may be.
+pub mod limits {
+    pub use super::eval::{DEEPEST, MOST as MAX_EXPRESSIONS};
+}
+
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;

@@ -215,7 +215,7 @@ ops! {
     BroadcastChannels = "broadcast_channels" (x) {WIDTH} => broadcast_channels, broadcast_channels, free, Units by_unit [] [];
     /// Softmax over the last axis: the channels of every unit, or the positions of every row where each has one number.
     Softmax = "softmax" (x) {} => softmax, softmax, transcendental, Channels [Lengthwise] by_unit [] [];
-    /// 1 for the numbers of the last axis that are among the largest, else 0: the channels of every unit, or the positions of every row where each has one number. `of` says how many, at least one; of equal numbers the first are taken, and NaN last. Where `among` is given, only numbers count whose place in it is not 0, and no more are chosen than there are.
+    /// 1 for the numbers of the last axis that are among the largest, else 0: the channels of every unit, or the positions of every row where each has one number. `of` says how many, at least one; of equal numbers the first are taken. A NaN among them makes all results of its row or unit NaN. Where `among` is given, only numbers count whose place in it is not 0, and no more are chosen than there are.
     Top = "top" (x; among, step) {OF} => top, none, transcendental, Channels;
     /// `a` and `b` side by side on the last axis.
     Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
@@ -246,9 +246,9 @@ ops! {
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
     Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
-    /// `(x - mean) / sqrt(var + eps) gain`, plus `bias` where one is given, over the last axis.
+    /// `(x - mean) / sqrt(var + eps) gain`, plus `bias` where one is given, over the last axis. NaN where the squares overflow.
     LayerNorm = "layer_norm" (x, gain; bias) {EPS} => affine, layer_norm, norm, Channels by_unit [1, 2] [];
-    /// `x / sqrt(mean(x^2) + eps)`, times `gain` where one is given, over the last axis, or over each of its `parts`, which share the gain.
+    /// `x / sqrt(mean(x^2) + eps)`, times `gain` where one is given, over the last axis, or over each of its `parts`, which share the gain. NaN where the squares overflow.
     RmsNorm = "rms_norm" (x; gain) {EPS, PARTS?} => rms_norm, rms_norm, norm, Channels by_unit [1] [];
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
     Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
@@ -256,9 +256,9 @@ ops! {
     Map = "map" () {F} => map, map, map, Units [Variadic] by_unit [] [];
     /// `x`, through which no gradient goes back.
     Detach = "detach" (x) {} => same, none, free, Units [Alias];
-    /// `a` where the unit's condition holds, else `b`; a unit is a row, or a position of a row.
+    /// `a` where the unit's condition holds, else `b`, NaN where it is unknown; a unit is a row, or a position of a row.
     Select = "select" (c, a, b) {} => select, select, elementwise, Units;
-    /// `x` where the unit's condition equals `when`, else 0.
+    /// `x` where the unit's condition equals `when`, else 0, NaN where it is unknown.
     MaskUnit = "mask_unit" (x, c) {WHEN} => same, mask_unit, elementwise, Units;
     /// Every unit of `x` times its own number `s`.
     MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise, Units;
@@ -293,13 +293,13 @@ ops! {
     /// Divides a step among the slots of a memory, the last of which is its top, from scores `beta` and the probabilities of the step `before`. Gives `p = exp(beta - max) allowed`, made to sum to 1, and its sums from both ends, `below` and `above`. Slot i is allowed as far as the step before went up to slot i + 1, the top always. Where `before` is negative no step went before: p and `below` are 0, `above` is 1.
     SlotSoftmax = "slot_softmax" (beta, before) {} => slot_softmax, slot_softmax, transcendental, Channels;
 
-    /// True while more than three positions of a row exist, START and END among them: `e > 0.1`.
+    /// True while more than three positions of a row exist, START and END among them: `e > 0.1`; unknown where an `e` is not finite.
     AnyUnmerged = "any_unmerged" (e) {} => any_unmerged, none, elementwise, Pool;
-    /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given.
+    /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given; unknown where t is not finite. A loop whose condition is unknown ends the run.
     HaltTest = "halt_test" (t, step) {THRESHOLD, CAP?} => test, none, elementwise, HaltTest;
-    /// Both conditions.
+    /// Both conditions; one that does not hold decides, and else it is unknown where one of them is.
     And = "and" (a, b) {} => alike, none, elementwise, Units;
-    /// True for a row with at least one true position.
+    /// True for a row with at least one true position; unknown where it is for one of them.
     Any = "any" (x) {} => any, none, elementwise, Pool;
     /// True for a row with more than one position on the second axis.
     LongerThanOne = "longer_than_one" (x) {} => any, none, free, Pool;
@@ -314,7 +314,7 @@ ops! {
     CrossEntropyEach = "cross_entropy_each" (logits, labels) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units;
     /// The binary cross entropy of every label, 0 or 1, from one logit for each.
     BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units;
-    /// 1 where the largest logit of a unit, the first of equals, is that of its label, else 0. A single logit says 1 where it is positive, else 0.
+    /// 1 where the largest logit of a unit, the first of equals, is that of its label, else 0. A single logit says 1 where it is positive, else 0. NaN where a logit is NaN.
     Right = "right" (logits, labels) {} => of_any_labels, none, elementwise, Units;
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.

@@ -16,6 +16,8 @@ use super::types::Attr;
 /// operations that it counts for, its slopes, its value on the CPU (numbers of a type `T: Real`), in CUDA C, in PyTorch, and
 /// as operators of ONNX.
 ///
+/// No row swallows NaN: what is NaN in an operand is NaN in the result, unless the result does not depend on that operand.
+///
 /// A slope is the share of the cotangent `dy` that an operand gets; `y` is the result. Functions without slopes come from
 /// slopes of others: a graph is differentiated once. What occurs in slopes only is never exported.
 #[macro_export]
@@ -34,25 +36,25 @@ macro_rules! pointwise_functions {
             neg = Neg (a) 1, ["neg(dy)"], -a, "-a", "-a", "Neg(a)";
             /// The absolute value; NaN stays NaN.
             abs = Abs (a) 1, ["mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
-            /// 1, 0 or -1, as `a` is positive, zero or negative; 0 for NaN.
-            sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : (real)0", "a.sign()", "Sign(a)";
-            /// The larger of two numbers; `b` where either is NaN.
+            /// 1, 0 or -1, as `a` is positive, zero or negative; NaN stays NaN.
+            sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : a == 0 ? (real)0 : a", "a.sign()", "Sign(a)";
+            /// The larger of two numbers; NaN where either is NaN.
             maximum = Maximum (a, b) 1, ["if_positive(sub(a, b), dy)", "sub(dy, if_positive(sub(a, b), dy))"],
-                a.or_larger(b), "a > b ? a : b", "torch.maximum(a, b)", "Max(a, b)";
-            /// The smaller of two numbers; `b` where either is NaN.
+                maximum_of(a, b), "a > b ? a : b >= a ? b : a + b", "torch.maximum(a, b)", "Max(a, b)";
+            /// The smaller of two numbers; NaN where either is NaN.
             minimum = Minimum (a, b) 1, ["if_positive(sub(b, a), dy)", "sub(dy, if_positive(sub(b, a), dy))"],
-                a.or_smaller(b), "a < b ? a : b", "torch.minimum(a, b)", "Min(a, b)";
-            /// 1 where `a < b`, else 0; 0 where either is NaN.
-            less = Less (a, b) 1, ["0.0", "0.0"], if a < b { T::ONE } else { T::ZERO }, "a < b ? (real)1 : (real)0",
+                minimum_of(a, b), "a < b ? a : b <= a ? b : a + b", "torch.minimum(a, b)", "Min(a, b)";
+            /// 1 where `a < b`, else 0; NaN where either is NaN.
+            less = Less (a, b) 1, ["0.0", "0.0"], less_of(a, b), "a < b ? (real)1 : a >= b ? (real)0 : a + b",
                 "torch.lt(a, b).to(torch.result_type(a, b))", "Where(Less(a, b), 1.0, 0.0)";
-            /// `b` where `a > 0`, else `c`; `c` where `a` is NaN.
+            /// `b` where `a > 0`, else `c`; NaN where `a` is NaN.
             choose = Choose (a, b, c) 1, ["0.0", "if_positive(a, dy)", "choose(a, 0.0, dy)"],
-                if a > T::ZERO { b } else { c }, "a > 0 ? b : c", "torch.where(torch.gt(a, 0.0), b, c)", "Where(Greater(a, 0.0), b, c)";
+                choose_of(a, b, c), "a > 0 ? b : a <= 0 ? c : a", "torch.where(torch.gt(a, 0.0), b, c)", "Where(Greater(a, 0.0), b, c)";
             /// `max(a, 0)`; NaN stays NaN.
             relu = Relu (a) 1, ["if_positive(a, dy)"], relu_of(a), "a < 0 ? (real)0 : a", "F.relu(a)", "Relu(a)";
-            /// `b` where `a > 0`, else 0.
+            /// `b` where `a > 0`, else 0; NaN where `a` is NaN.
             if_positive = IfPositive (a, b) 1, ["0.0", "if_positive(a, dy)"],
-                if a > T::ZERO { b } else { T::ZERO }, "a > 0 ? b : (real)0", "", "";
+                choose_of(a, b, T::ZERO), "a > 0 ? b : a <= 0 ? (real)0 : a", "", "";
             /// `e^a`
             exp = Exp (a) 10, ["mul(dy, y)"], a.exp(), "exponential(a)", "a.exp()", "Exp(a)";
             /// The natural logarithm; minus infinity for 0, NaN for negative numbers and NaN.
@@ -291,6 +293,14 @@ impl Scalar {
             Operand(n) => f(*n),
             Number(_) => {}
             Call(_, args) => args.iter().for_each(|arg| arg.visit(f)),
+        }
+    }
+
+    /// Number of its functions, equal parts as often as they stand there.
+    pub fn calls(&self) -> usize {
+        match self {
+            Operand(_) | Number(_) => 0,
+            Call(_, args) => 1 + args.iter().map(Self::calls).sum::<usize>(),
         }
     }
 

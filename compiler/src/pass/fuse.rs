@@ -8,8 +8,12 @@ use crate::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar, Steps};
 
-/// Most functions in an expression that was put together.
+/// Most functions in an expression that was put together, equal parts once.
 const MOST_STEPS: usize = 12;
+
+/// Most functions of it, equal parts as often as they stand there: an expression is a tree, whose gradient has for every place of an
+/// operand a product of all that lies above it.
+const MOST_CALLS: usize = 64;
 
 /// Fuses every pair that fits. True when one did.
 pub fn run(graph: &mut Graph) -> bool {
@@ -61,6 +65,9 @@ fn maps(graph: &mut Graph, id: NodeId) -> Option<()> {
         let inside = inner.with(&|m| Scalar::Operand(count + m));
         let whole = |m: usize| if node.operands[m] == *value { inside.clone() } else { Scalar::Operand(m) };
         let exprs: Vec<Scalar> = outer.iter().map(|expr| expr.with(&whole)).collect();
+        if exprs.iter().map(Scalar::calls).sum::<usize>() > MOST_CALLS {
+            return None;
+        }
         let fused = pointwise::map(&exprs, &[&node.operands[..], &graph.node(made).operands].concat());
         let fits = (1..=count).contains(&fused.0.len()) && Steps::of(&exprs).steps.len() <= MOST_STEPS;
         fits.then_some((made, fused))

@@ -27,7 +27,7 @@ use crate::source::Position;
 const LARGEST: u128 = 1 << 40;
 
 /// The most steps of a recurrence.
-const MOST_STEPS: usize = 1_000_000;
+pub const MOST_STEPS: usize = 1_000_000;
 
 /// How parameters may start.
 const STARTS: &[&str] = &[

@@ -92,6 +92,10 @@ pub(super) fn group(
     let needs: Vec<BTreeSet<Value>> = steps.iter().map(|s| reads(graph, s.node)).collect();
     let maker: BTreeMap<Value, usize> =
         steps.iter().enumerate().flat_map(|(n, s)| graph.node(s.node).results.iter().map(move |v| (*v, n))).collect();
+    let mut readers = vec![vec![]; steps.len()];
+    for (n, needs) in needs.iter().enumerate() {
+        needs.iter().filter_map(|v| maker.get(v)).for_each(|m| readers[*m].push(n));
+    }
     let mut done = vec![false; steps.len()];
     let mut order: Vec<usize> = Vec::with_capacity(steps.len());
     let mut ranges = vec![];
@@ -104,23 +108,30 @@ pub(super) fn group(
         done[first] = true;
         let Some(own) = class(graph, steps[first].node) else { continue };
         let mut inside = BTreeSet::from([first]);
-        let mut skipped = false;
         let end = early_exit.filter(|n| first < *n).unwrap_or(steps.len());
-        for next in first + 1..end {
-            if done[next] {
-                continue;
+        let joins = |next: usize, done: &[bool], inside: &BTreeSet<usize>| {
+            class(graph, steps[next].node) == Some(own)
+                && needs[next].iter().filter_map(|v| maker.get(v)).all(|n| done[*n])
+                && by_unit(graph, &steps, &maker, inside, steps[next].node)
+        };
+        let mut next = first + 1;
+        while next < end && (done[next] || joins(next, &done, &inside)) {
+            if !std::mem::replace(&mut done[next], true) {
+                order.push(next);
+                inside.insert(next);
             }
-            let made = || needs[next].iter().filter_map(|v| maker.get(v));
-            let joins = class(graph, steps[next].node) == Some(own)
-                && made().all(|n| done[*n])
-                && by_unit(graph, &steps, &inside, steps[next].node)
-                && (!skipped || made().any(|n| inside.contains(n)));
-            if joins {
+            next += 1;
+        }
+        // Behind a step that was left only those can join that read a result of the group.
+        let behind = |n: &usize, left: usize| left < *n && *n < end;
+        let read = inside.iter().flat_map(|n| &readers[*n]).copied();
+        let mut open: BTreeSet<usize> = read.filter(|n| behind(n, next)).collect();
+        while let Some(next) = open.pop_first() {
+            if !done[next] && joins(next, &done, &inside) {
                 order.push(next);
                 done[next] = true;
                 inside.insert(next);
-            } else {
-                skipped = true;
+                open.extend(readers[next].iter().copied().filter(|n| behind(n, next)));
             }
         }
         ranges.push((begin..order.len(), own.to_vec()));
@@ -133,11 +144,17 @@ pub(super) fn group(
 }
 
 /// True when the node reads from the steps `inside` only what it needs unit by unit, and what they make unit by unit.
-fn by_unit(graph: &Graph, steps: &[Step], inside: &BTreeSet<usize>, id: NodeId) -> bool {
+fn by_unit(
+    graph: &Graph,
+    steps: &[Step],
+    maker: &BTreeMap<Value, usize>,
+    inside: &BTreeSet<usize>,
+    id: NodeId,
+) -> bool {
     let node = graph.node(id);
     let whole = node.op.def().by_unit.map_or(&[][..], |r| r.whole);
     let made = |v: Value, result: fn(&Roles, usize) -> bool| {
-        inside.iter().any(|n| {
+        maker.get(&v).filter(|n| inside.contains(n)).is_some_and(|n| {
             let maker = graph.node(steps[*n].node);
             let place = maker.results.iter().position(|r| *r == v);
             place.zip(maker.op.def().by_unit).is_some_and(|(place, roles)| result(roles, place))
@@ -164,6 +181,7 @@ fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim
     let mut inner = vec![];
     let mut live: Vec<(Range<usize>, Value)> = vec![];
     let (mut scratch, mut width) = (0, 0);
+    let freed: BTreeSet<Value> = steps[range.clone()].iter().flat_map(|step| &step.frees).copied().collect();
     let mut dying = vec![];
     for n in range.clone() {
         let step = &steps[n];
@@ -172,7 +190,7 @@ fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim
         let channels = node.operands.iter().chain(&node.results).map(|v| self::units(graph.ty(*v)).1);
         width += channels.sum::<usize>();
         for (k, &value) in node.results.iter().enumerate() {
-            if sums.contains(&k) || held.contains(&value) || !dies_inside(&steps[range.clone()], value) {
+            if sums.contains(&k) || held.contains(&value) || !freed.contains(&value) {
                 continue;
             }
             let width = self::units(graph.ty(value)).1.next_multiple_of(ALIGNMENT);
@@ -187,13 +205,10 @@ fn finish(graph: &Graph, steps: &mut [Step], range: Range<usize>, units: Vec<Dim
         dying.extend(frees);
         steps[n].in_place = None;
     }
-    dying.retain(|value| inner.iter().all(|i| i.value != *value));
+    let hidden: BTreeSet<Value> = inner.iter().map(|inner: &Inner| inner.value).collect();
+    dying.retain(|value| !hidden.contains(value));
     steps[range.end - 1].frees = dying;
     Group { steps: range, units, inner, scratch, width: width + scratch }
-}
-
-fn dies_inside(steps: &[Step], value: Value) -> bool {
-    steps.iter().any(|s| s.frees.contains(&value))
 }
 
 /// The first gap of at least this width between the ranges, which are sorted.

@@ -30,7 +30,7 @@ pub const MAX_FILE_BYTES: usize = 256 * 1024;
 const MAX_ERRORS: usize = 10;
 
 /// The most tokens of one expression. With the limit on nesting it bounds the depth of the tree.
-const MAX_EXPR_TOKENS: usize = 400;
+pub const MAX_EXPR_TOKENS: usize = 400;
 
 /// Parses a file. After an error parsing goes on at the next item, so several errors can be reported; the tree is
 /// given only for a text without errors.

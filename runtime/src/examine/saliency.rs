@@ -70,7 +70,7 @@ impl<B: Backend> Saliency<B> {
     /// loss of the last one.
     ///
     /// # Errors
-    /// An example that the model can't take.
+    /// An example that the model can't take, and a gradient that is not finite.
     pub fn shares(&mut self, example: &Example) -> Result<Option<Vec<f64>>, LearnError> {
         if example.tokens.len() != self.length || example.second.is_some() {
             return Ok(None);
@@ -96,6 +96,9 @@ impl<B: Backend> Saliency<B> {
         let slopes = gradients[table].chunks(width);
         let lengths: Vec<f64> =
             slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
+        if lengths.iter().any(|length| !length.is_finite()) {
+            return Err(LearnError::NonFinite { step: 0, node: "the gradient of the token vectors".to_owned() });
+        }
         Ok(from_the_end(&lengths))
     }
 
@@ -120,7 +123,7 @@ impl<B: Backend> Saliency<B> {
 /// The share of the sum that lies at every place and behind it.
 fn from_the_end(lengths: &[f64]) -> Option<Vec<f64>> {
     let total: f64 = lengths.iter().sum();
-    if !(total > 0.0 && total.is_finite()) {
+    if total <= 0.0 {
         return None;
     }
     let mut shares = lengths.to_vec();

@@ -17,7 +17,7 @@ use crate::kernel::{
     Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool, position, product,
     softmax,
     top::{self, Over},
-    unit,
+    truth, unit,
 };
 
 impl<T: Element> Executor<T> {
@@ -192,20 +192,20 @@ impl<T: Element> Executor<T> {
             Op::AnyUnmerged => {
                 let axis = c.axis(0);
                 let e = self.memory.real(c.operand(0));
-                let rows = axis.offsets.windows(2).map(|row| u8::from(continuous::is_unmerged(&e[row[0]..row[1]])));
+                let rows = axis.offsets.windows(2).map(|row| continuous::is_unmerged(&e[row[0]..row[1]]));
                 let going = self.arena.list(rows);
                 self.put_truth(&c, going);
             }
             Op::HaltTest => self.halt_test(&c),
             Op::And => {
                 let (a, b) = (self.memory.truth(c.operand(0)), self.memory.truth(c.operand(1)));
-                let both = self.arena.list(a.iter().zip(b).map(|(a, b)| a & b));
+                let both = self.arena.list(a.iter().zip(b).map(|(a, b)| truth::both(*a, *b)));
                 self.put_truth(&c, both);
             }
             Op::Any => {
                 let bounds = view.bounds(c.ty(c.operand(0)));
                 let x = self.memory.truth(c.operand(0));
-                let any = self.arena.list((0..view.rows()).map(|r| u8::from(x[bounds.row(r)].contains(&1))));
+                let any = self.arena.list((0..view.rows()).map(|r| truth::any(&x[bounds.row(r)])));
                 self.put_truth(&c, any);
             }
 
@@ -385,8 +385,7 @@ impl<T: Element> Executor<T> {
         } else {
             let m = &self.memory;
             let (a, b) = (m.truth(c.operand(1)), m.truth(c.operand(2)));
-            let out =
-                m.truth(c.operand(0)).iter().zip(a.iter().zip(b)).map(|(c, (a, b))| if *c != 0 { *a } else { *b });
+            let out = m.truth(c.operand(0)).iter().zip(a.iter().zip(b)).map(|(c, (a, b))| truth::select(*c, *a, *b));
             let out = self.arena.list(out);
             self.put_truth(c, out);
         }
@@ -418,7 +417,8 @@ impl<T: Element> Executor<T> {
         let mut go = List::with_capacity_in(t.len(), self.arena.clone());
         for row in 0..c.view.rows() {
             let open = cap.as_ref().is_none_or(|axis| step <= axis.len(row));
-            go.extend(t[bounds.row(row)].iter().map(|t| u8::from(open && T::ONE - *t < threshold)));
+            let test = |t: &T| if open { truth::goes_on(*t, threshold) } else { truth::FALSE };
+            go.extend(t[bounds.row(row)].iter().map(test));
         }
         self.put_truth(c, go);
     }

@@ -35,6 +35,7 @@ pub mod storage;
 pub(crate) mod value;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -124,12 +125,23 @@ pub enum Fault {
     /// The batch does not fit the model.
     #[error("{0}")]
     Batch(String),
-    /// A node gave a value that is not finite.
+    /// A node gave a value that is not finite, or was asked to decide by one.
     #[error("{0} is not finite")]
     NonFinite(String),
     /// The device failed.
     #[error("{0}")]
     Device(String),
+}
+
+impl Fault {
+    /// The same with the place of a number that is not finite, from the inside out.
+    #[must_use]
+    pub(crate) fn within(self, place: impl Display) -> Self {
+        match self {
+            Self::NonFinite(what) => Self::NonFinite(format!("{what}, {place}")),
+            other => other,
+        }
+    }
 }
 
 /// Runs one plan.

@@ -10,12 +10,13 @@ use rtc_compiler::ir::types::{Elem, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
-use super::rows::{Axis, BatchView, GIVEN};
+use super::rows::{Axis, BatchView, GIVEN, row_of};
 use super::storage::List;
 use super::value::Val;
 use super::{Fault, check_batch, given_depths, parameter_ranges, set_axis};
 use crate::batch::{Batch, Labels};
 use crate::kernel::Real;
+use crate::kernel::truth::is_finite;
 use crate::rng::Key;
 
 /// Executes a region; what it yields and saves stays in the table.
@@ -53,7 +54,7 @@ pub(crate) fn run_steps<M: Machine>(
         }
         for step in steps {
             if m.common().check_finite {
-                require_finite(m, plan, step.node)?;
+                require_finite(m, plan, step.node, here.view())?;
             }
             forget(m, &step.frees);
         }
@@ -65,16 +66,27 @@ pub(super) fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item =
     values.into_iter().for_each(|value| *m.slot(*value) = None);
 }
 
-fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId) -> Result<(), Fault> {
+fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId, view: &BatchView) -> Result<(), Fault> {
     let node = plan.graph.node(node);
     for value in &node.results {
-        let reals = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_)));
-        if reals.is_some_and(|val| m.numbers(&val).iter().any(|x| !x.to_f64().is_finite())) {
-            let label = if node.label.is_empty() { "the model" } else { &node.label };
-            return Err(Fault::NonFinite(format!("`{}` of {label}", node.op)));
-        }
+        let Some(val) = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_))) else { continue };
+        let Some(at) = m.numbers(&val).iter().position(|x| !is_finite(*x)) else { continue };
+        let (ty, fault) = (plan.graph.ty(*value), Fault::NonFinite(format!("`{}` of {}", node.op, place(node))));
+        let bounds = ty.is_batched().then(|| view.bounds(ty));
+        let row = bounds.and_then(|bounds| (0..view.rows()).find(|row| bounds.row(*row).contains(&at)));
+        return Err(row.map_or(fault.clone(), |row| fault.within(named_row(view, row))));
     }
     Ok(())
+}
+
+/// Where a node stands in the spec.
+pub(super) fn place(node: &Node) -> &str {
+    if node.label.is_empty() { "the model" } else { &node.label }
+}
+
+/// A row as people count it.
+pub(super) fn named_row(view: &BatchView, row: usize) -> String {
+    format!("row {} of the batch", row_of(view.ids[row]) + 1)
 }
 
 /// The rows of a batch, with their lengths and the depths that come with them.

@@ -15,7 +15,7 @@ use super::halving::Halving;
 use super::layers::{Layers, ReadFile, merge};
 use super::place::Written;
 use super::sweep::Sweep;
-use super::{EMBEDDED, Experiment, Known, TaskSettings, check};
+use super::{EMBEDDED, Experiment, Known, TaskSettings, check, yaml};
 use crate::error::{self, ExperimentError, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -310,7 +310,7 @@ fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let Some((path, value)) = edit.split_once('=') else {
         return Err("it must have the form key.path=value".to_owned());
     };
-    let value = serde_yaml::from_str(value).map_err(|error| format!("its value is no YAML: {error}"))?;
+    let value = yaml::read(value).map_err(|(_, why)| format!("its value is no YAML: {why}"))?;
     let nest = |value, key: &str| Mapping::from_iter([(Value::from(key.trim()), value)]);
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let inside = rest.into_iter().flat_map(|rest| rest.rsplit('.')).fold(value, |value, key| nest(value, key).into());

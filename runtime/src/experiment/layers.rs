@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_yaml::{Mapping, Value};
 
-use super::EMBEDDED;
 use super::place::{self, Written, line_at};
+use super::{EMBEDDED, yaml};
 use crate::error::{ExperimentError, unknown};
 
 /// The key that names the experiment below.
 const EXTENDS: &str = "extends";
 
 /// The most files of a chain: more are a mistake.
-const MOST: usize = 8;
+pub const MOST: usize = 8;
 
 /// A file of an experiment.
 #[derive(Clone, Debug)]
@@ -32,15 +32,10 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 impl Layer {
     fn parse(name: String, text: String) -> Result<Self, ExperimentError> {
-        match serde_yaml::from_str(&text) {
+        match yaml::read(&text) {
             Ok(fields) => Ok(Self { name, text, fields }),
-            Err(error) => {
-                let line = error.location().map(|location| location.line());
-                Err(ExperimentError {
-                    file: name,
-                    line,
-                    message: format!("this is not an experiment in YAML: {error}"),
-                })
+            Err((line, why)) => {
+                Err(ExperimentError { file: name, line, message: format!("this is not an experiment in YAML: {why}") })
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::error::{ExperimentError, hint};
 use crate::rng::Key;
 
 /// The most rows of a grid: more are a mistake.
-const MOST: usize = 1_000;
+pub const MOST: usize = 1_000;
 
 /// Keys of the block that are no settings.
 const EDITS: &str = "set";

@@ -145,14 +145,19 @@ pub fn binary_cross_entropy_each_grad<T: Real>(logits: &[T], labels: &[u32], dlo
 }
 
 /// `y[item]` = 1 where the first of the largest logits is that of the label, or a single logit is positive for a label that is not 0;
-/// else 0.
+/// else 0; NaN where a logit is NaN.
 pub fn right<T: Real>(logits: &[T], labels: &[u32], y: &mut [T]) {
     let c = classes(logits, labels.len());
     debug_assert_eq!(y.len(), labels.len());
     for (item, (y, &label)) in y.iter_mut().zip(labels).enumerate() {
         let row = &logits[item * c..(item + 1) * c];
         let is_right = if c == 1 { (row[0] > T::ZERO) == (label != 0) } else { first_largest(row) == label as usize };
-        *y = if is_right { T::ONE } else { T::ZERO };
+        let is_nan = row.iter().any(|x| x.partial_cmp(x).is_none());
+        *y = match is_right {
+            _ if is_nan => T::NAN,
+            true => T::ONE,
+            false => T::ZERO,
+        };
     }
 }
 
@@ -236,7 +241,7 @@ pub fn binary_cross_entropy_grad<T: Real>(
     }
 }
 
-/// The most probable class of every item of `logits[m, c]` (the first of equals), and its probability.
+/// The most probable class of every item of `logits[m, c]` (the first of equals), and its probability, which is NaN where a logit is.
 pub fn predict<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]) {
     let c = classes(logits, class.len());
     T::with_scratch(c, |exps| {
@@ -250,7 +255,7 @@ pub fn predict<T: Real>(logits: &[T], class: &mut [u32], probability: &mut [f64]
     });
 }
 
-/// The first of the largest numbers.
+/// The first of the largest numbers; a NaN is passed over.
 fn first_largest<T: Real>(row: &[T]) -> usize {
     (0..row.len()).fold(0, |best, i| if row[i] > row[best] { i } else { best })
 }

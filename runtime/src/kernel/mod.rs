@@ -44,6 +44,7 @@ pub mod scan;
 pub mod softmax;
 mod tile;
 pub mod top;
+pub mod truth;
 pub mod unit;
 
 pub use real::Real;

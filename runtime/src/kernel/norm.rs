@@ -1,4 +1,4 @@
-//! Normalisations over the last axis and their gradients, on the calling thread.
+//! Normalisations over the last axis and their gradients, on the calling thread. A row whose squares overflow gives NaN.
 //!
 //! Source: Ba et al. 2016 (layer normalization), arXiv:1607.06450; Zhang and Sennrich 2019 (root mean square layer
 //! normalization), arXiv:1910.07467.
@@ -128,7 +128,14 @@ fn through_gain<T: Real>(x: &[T], dy: &[T], gain: &[T], scale: T, dx: &mut [T], 
 #[inline(always)]
 fn rms_scale<T: Real>(x: &[T], eps: f64) -> T {
     let mean = lane_dot(x, x) * T::from_f64(1.0 / x.len() as f64);
-    T::ONE / (mean + T::from_f64(eps)).sqrt()
+    inverse_root(mean, eps)
+}
+
+/// `1 / sqrt(square + eps)`; NaN where the square is infinite. Everything divided by that would be 0, and nobody would see that the
+/// square had overflowed.
+#[inline(always)]
+fn inverse_root<T: Real>(square: T, eps: f64) -> T {
+    T::ONE / (square + T::from_f64(eps)).sqrt() + (square - square)
 }
 
 /// Mean and 1 / standard deviation of one row, in two passes.
@@ -142,7 +149,7 @@ fn statistics<T: Real>(x: &[T], eps: f64) -> (T, T) {
         #[inline(always)]
         |x, _| (x - mean) * (x - mean),
     ) * count;
-    (mean, T::ONE / (variance + T::from_f64(eps)).sqrt())
+    (mean, inverse_root(variance, eps))
 }
 
 /// One row of the gradient; adds to `dgain` and `dbias`.

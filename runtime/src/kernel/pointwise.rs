@@ -61,11 +61,40 @@ pub(super) fn relu_of<T: Real>(x: T) -> T {
     if x < T::ZERO { T::ZERO } else { x }
 }
 
-/// 1, 0 or -1; 0 for NaN.
+/// 1, 0 or -1; NaN stays NaN.
 #[inline(always)]
 fn sign_of<T: Real>(x: T) -> T {
-    let positive = if x > T::ZERO { T::ONE } else { T::ZERO };
+    let zero = if x == T::ZERO { T::ZERO } else { x };
+    let positive = if x > T::ZERO { T::ONE } else { zero };
     if x < T::ZERO { -T::ONE } else { positive }
+}
+
+/// The larger of two numbers; NaN where either is NaN.
+#[inline(always)]
+fn maximum_of<T: Real>(a: T, b: T) -> T {
+    let rest = if b >= a { b } else { a + b };
+    if a > b { a } else { rest }
+}
+
+/// The smaller of two numbers; NaN where either is NaN.
+#[inline(always)]
+fn minimum_of<T: Real>(a: T, b: T) -> T {
+    let rest = if b <= a { b } else { a + b };
+    if a < b { a } else { rest }
+}
+
+/// 1 where `a < b`, else 0; NaN where either is NaN.
+#[inline(always)]
+fn less_of<T: Real>(a: T, b: T) -> T {
+    let rest = if a >= b { T::ZERO } else { a + b };
+    if a < b { T::ONE } else { rest }
+}
+
+/// `b` where `a > 0`, else `c`; NaN where `a` is NaN.
+#[inline(always)]
+fn choose_of<T: Real>(a: T, b: T, c: T) -> T {
+    let rest = if a <= T::ZERO { c } else { a };
+    if a > T::ZERO { b } else { rest }
 }
 
 /// `log(1 + exp(x)) = max(x, 0) + log(1 + t)` with `t = exp(-|x|)`. What `u = 1 + t` rounds off is given back: the logarithm

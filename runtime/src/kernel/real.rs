@@ -39,6 +39,8 @@ pub trait Real:
     const ONE: Self;
     /// Minus infinity.
     const NEG_INFINITY: Self;
+    /// Not a number.
+    const NAN: Self;
 
     /// The nearest number of this type.
     fn from_f64(value: f64) -> Self;
@@ -78,12 +80,6 @@ pub trait Real:
         if self > other { self } else { other }
     }
 
-    /// The smaller of two numbers; `other` where either is NaN.
-    #[inline(always)]
-    fn or_smaller(self, other: Self) -> Self {
-        if self < other { self } else { other }
-    }
-
     /// `1 / (1 + exp(-self))`.
     #[inline(always)]
     fn sigmoid(self) -> Self {
@@ -97,6 +93,7 @@ macro_rules! real {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
             const NEG_INFINITY: Self = Self::NEG_INFINITY;
+            const NAN: Self = Self::NAN;
 
             #[inline(always)]
             fn from_f64(value: f64) -> Self {

@@ -1,4 +1,4 @@
-//! Which numbers of a row or of a unit are among the largest.
+//! Which numbers of a row or of a unit are among the largest. With a NaN among them nobody knows: all results are NaN.
 //!
 //! Source: rtc.
 
@@ -26,18 +26,18 @@ impl Over<'_> {
     }
 }
 
-/// The larger number first, NaN last.
+/// The larger number first; none is NaN.
 fn falling<T: Real>(a: &T, b: &T) -> Ordering {
     match (a > b, a < b) {
         (true, _) => Ordering::Less,
         (_, true) => Ordering::Greater,
-        // Equal numbers, or one of them is none.
-        _ => a.to_f64().is_nan().cmp(&b.to_f64().is_nan()),
+        _ => Ordering::Equal,
     }
 }
 
 /// `y` = 1 for the largest numbers of every row or unit of `x`, the first of equals, else 0. There are as many as `counts` says, in one
-/// number for all or one for each, and at least one. Numbers whose place in `among` is 0 do not count.
+/// number for all or one for each, and at least one. Numbers whose place in `among` is 0 do not count. Where one that counts is NaN, or
+/// it is not known whether it counts, the row or unit is NaN.
 pub fn top<T: Real>(x: &[T], among: Option<&[T]>, over: Over<'_>, counts: &[usize], y: &mut [T]) {
     let rows = match over {
         Over::Positions(offsets) => offsets.len() - 1,
@@ -55,6 +55,11 @@ pub fn top<T: Real>(x: &[T], among: Option<&[T]>, over: Over<'_>, counts: &[usiz
 
 fn choose<T: Real>(x: &[T], among: Option<&[T]>, count: usize, y: &mut [T]) {
     let counts = |at: usize| among.is_none_or(|among| among[at] != T::ZERO);
+    let is_nan = |x: T| x.partial_cmp(&x).is_none();
+    if (0..x.len()).any(|at| counts(at) && (is_nan(x[at]) || among.is_some_and(|among| is_nan(among[at])))) {
+        y.fill(T::NAN);
+        return;
+    }
     let candidates = (0..x.len()).filter(|at| counts(*at)).count();
     if candidates <= count {
         for (at, y) in y.iter_mut().enumerate() {

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use super::Real;
 use super::parallel::{BLOCK, Parts, block, each, lane_dot, vectorised};
+use super::truth;
 
 /// Which values belong to which unit.
 #[derive(Clone, Copy, Debug)]
@@ -111,24 +112,27 @@ pub fn add_scaled_assign<T: Real>(y: &mut [T], x: &[T], s: &[T], groups: Groups)
     );
 }
 
-/// The values of the units whose condition equals `when`, 0 elsewhere.
+/// The values of the units whose condition equals `when`, 0 elsewhere; NaN where the condition is unknown.
 pub fn mask_unit<T: Real>(x: &[T], condition: &[u8], when: bool, groups: Groups, y: &mut [T]) {
     debug_assert!(x.len() == y.len() && condition.len() == groups.units(x.len()));
     for (u, &c) in condition.iter().enumerate() {
         let range = groups.range(u);
-        if (c != 0) == when {
-            y[range.clone()].copy_from_slice(&x[range]);
-        } else {
-            y[range].fill(T::ZERO);
+        match c {
+            truth::UNKNOWN => y[range].fill(T::NAN),
+            c if (c == truth::TRUE) == when => y[range.clone()].copy_from_slice(&x[range]),
+            _ => y[range].fill(T::ZERO),
         }
     }
 }
 
-/// The values of `a` for the units whose condition holds, those of `b` for the others.
+/// The values of `a` for the units whose condition holds, those of `b` for the others; NaN where it is unknown.
 pub fn select<T: Real>(condition: &[u8], a: &[T], b: &[T], groups: Groups, y: &mut [T]) {
     debug_assert!(a.len() == y.len() && b.len() == y.len());
     for (u, &c) in condition.iter().enumerate() {
         let range = groups.range(u);
-        y[range.clone()].copy_from_slice(if c != 0 { &a[range] } else { &b[range] });
+        match c {
+            truth::UNKNOWN => y[range].fill(T::NAN),
+            c => y[range.clone()].copy_from_slice(if c == truth::TRUE { &a[range] } else { &b[range] }),
+        }
     }
 }

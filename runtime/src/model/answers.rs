@@ -154,7 +154,7 @@ impl<T: Element> Pass<'_, T> {
         let (correct, scored) = count(&predicted, self.batch);
         let loss_sum = self.task_loss(0..self.batch.labels.answers());
         if !loss_sum.is_finite() {
-            return Err(LearnError::NonFinite { step: self.updates, node: "the logits".to_owned() });
+            return Err(LearnError::NonFinite { step: self.updates, node: "the loss of the answers".to_owned() });
         }
         let depth = self.outputs.real("depth").map(|d| Depths::of(d.iter().map(|x| x.to_f64())));
         let Predictions { class: predictions, probability: confidence, number: numbers } = predicted;

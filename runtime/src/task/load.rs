@@ -390,7 +390,12 @@ pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
 }
 
 /// The most bytes of a line: what has no end, as a device, is an error so.
-pub(super) const MAX_LINE: u64 = 1 << 24;
+pub const MAX_LINE: u64 = 1 << 24;
+
+/// The most bytes of a file of rows that are held, with what each row takes besides its text.
+pub const MAX_HELD: usize = 1 << 30;
+
+const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory: give a file with fewer rows";
 
 /// What `read` makes of the lines of a text file, each with its number from 1; nothing for a line that it leaves out. The file is
 /// unpacked if its name ends in `.gz` or `.zst`.
@@ -398,8 +403,11 @@ pub(super) fn lines<T>(
     path: &Path,
     mut read: impl FnMut(usize, &str) -> Result<Option<T>, String>,
 ) -> Result<Vec<T>, DataError> {
+    let mut held = 0;
     let mut row = |record: Record| {
-        let read = record.text().and_then(|text| read(record.line, text));
+        held += record.bytes.len() + size_of::<Example>();
+        let few = if held <= MAX_HELD { Ok(()) } else { Err(TOO_MANY.to_owned()) };
+        let read = few.and_then(|()| record.text()).and_then(|text| read(record.line, text));
         read.map_err(|message| broken(path, record.line, message))
     };
     Records::open(path, None)?.filter_map(|record| record.and_then(&mut row).transpose()).collect()

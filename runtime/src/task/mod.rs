@@ -42,6 +42,12 @@ pub use metric::{Metric, SEVERAL, Tally, scored};
 use options::option;
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use own::NAMES as OWN_TASKS;
+
+/// What is read of files of rows at most.
+pub mod limits {
+    pub use super::load::{MAX_HELD as MAX_HELD_BYTES, MAX_LINE};
+    pub use super::own::{MAX_CLASSES, MAX_HELD as MAX_HELD_TOKENS, MAX_LENGTH, MAX_PIECES, MAX_ROWS, MAX_TEXT};
+}
 pub(crate) use own::check as check_own;
 pub use scale::Scale;
 pub use stream::{Rows, Stream};
@@ -84,6 +90,21 @@ impl Example {
     /// A sequence with one class.
     pub fn classified(tokens: Vec<u32>, class: u32) -> Self {
         Self { tokens, second: None, label: Target::Class(class), depth: None, size: None }
+    }
+
+    /// Bytes that it takes with its lists, and with what the heap keeps beside each of them.
+    pub fn bytes(&self) -> usize {
+        const BESIDE: usize = 16;
+        let list = |bytes: usize| if bytes == 0 { 0 } else { (bytes + BESIDE).next_multiple_of(BESIDE) };
+        let label = match &self.label {
+            Target::Class(_) | Target::Number(_) => 0,
+            Target::Each { class, weight } => list(4 * class.len()) + list(4 * weight.len()),
+            Target::Several(labels) => list(labels.len()),
+        };
+        size_of::<Self>()
+            + list(4 * self.tokens.len())
+            + self.second.as_ref().map_or(0, |second| list(4 * second.len()))
+            + label
     }
 
     /// Number of tokens; for a pair, of the longer side.

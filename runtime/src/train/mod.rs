@@ -292,6 +292,7 @@ impl<'a> Trainer<'a> {
         }
         let rule = self.experiment.rule(&self.schedule, self.progress.updates, self.progress.plateau);
         self.check_finite(report.loss, "the loss")?;
+        self.check_finite(report.task_loss, "the task loss")?;
         report.gradient_norm = self.learner.update(&rule)?;
         self.check_finite(report.gradient_norm, "the gradient norm")?;
         if let Some(ema) = self.experiment.ema.filter(|ema| self.progress.updates >= ema.after) {
@@ -386,6 +387,7 @@ impl<'a> Trainer<'a> {
             versions: info.versions.clone(),
         };
         let checkpoint = Checkpoint { learner: self.learner.state(), state };
+        checkpoint.learner.require_finite()?;
         self.run.checkpoints().save(slot, &checkpoint)?;
         self.observer.event(&Event::Saved { update: self.progress.updates, slot });
         Ok(())

@@ -19,6 +19,11 @@ use safetensors::tensor::{Dtype, SafeTensors};
 use crate::error::{Error, IoError};
 pub use fit::{Names, fingerprint, fit};
 
+/// How large the description of saved weights may be.
+pub mod limits {
+    pub use super::pickle::{LONGEST, MOST};
+}
+
 /// A file with weights that is refused.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WeightsError {

@@ -8,9 +8,9 @@ use candle_core::pickle::{Object, Stack};
 /// The deepest tree; that of a `state_dict` has seven levels.
 const DEEPEST: usize = 32;
 /// The most nodes that all opcodes together may make. A `state_dict` of 10,000 tensors makes about three million.
-const MOST: usize = 20_000_000;
+pub const MOST: usize = 20_000_000;
 /// The most bytes of a pickle.
-const LONGEST: usize = 16 << 20;
+pub const LONGEST: usize = 16 << 20;
 
 /// The globals that a `state_dict` may name; any other one would be foreign code.
 const NAMED: &[(&str, &str)] = &[

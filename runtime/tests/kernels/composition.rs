@@ -4,6 +4,7 @@ use rtc_runtime::kernel::continuous::{
     Side, is_unmerged, merge_probability, merge_probability_grad, neighbours, neighbours_grad,
 };
 use rtc_runtime::kernel::ordered_memory::{Division, repeat, slot_get, slot_set, slot_softmax, slot_softmax_grad};
+use rtc_runtime::kernel::truth::{FALSE, TRUE, UNKNOWN};
 
 use crate::support::{check_gradients, close, filled, numbers, offsets};
 
@@ -85,8 +86,9 @@ fn positions_vanish() {
 
 #[test]
 fn rows_of_one_token_are_finished() {
-    assert!(!is_unmerged(&[1.0, 1.0, 1.0]) && is_unmerged(&[1.0, 0.2, 1.0, 1.0]));
-    assert!(!is_unmerged(&[1.0, 0.1, 1.0, 1.0_f32]));
+    let going =
+        [&[1.0, 1.0, 1.0][..], &[1.0, 0.2, 1.0, 1.0], &[1.0, 0.1, 1.0, 1.0_f32], &[1.0, f32::NAN]].map(is_unmerged);
+    assert_eq!(going, [FALSE, TRUE, FALSE, UNKNOWN]);
 }
 
 /// `p`, `below` and `above` side by side.

@@ -1,6 +1,6 @@
 //! Pointwise functions and their programs, units, dropout.
 
-use rtc_compiler::ir::pointwise::{Pointwise, Scalar, gradients, parse};
+use rtc_compiler::ir::pointwise::{Pointwise, Scalar, gradients, name, parse};
 use rtc_runtime::kernel::dropout::{Keep, dropout};
 use rtc_runtime::kernel::elementwise as el;
 use rtc_runtime::kernel::pointwise::Program;
@@ -47,7 +47,7 @@ fn functions_of_one_number_equal_their_definition() {
 fn functions_at_the_ends() {
     let of = |f: &str, x: &[f32]| filled(x.len(), |y| map(f, &[x], y));
     let infinity = f32::INFINITY;
-    assert_eq!(of("sign(a)", &[-3.0, -1e-40, -0.0, 0.0, 2.0, f32::NAN]), [-1.0, -1.0, 0.0, 0.0, 1.0, 0.0]);
+    assert_eq!(of("sign(a)", &[-3.0, -1e-40, -0.0, 0.0, 2.0, -infinity]), [-1.0, -1.0, 0.0, 0.0, 1.0, -1.0]);
     assert_eq!(of("log(a)", &[0.0, 1.0, infinity]), [-infinity, 0.0, infinity]);
     assert_eq!(of("sqrt(a)", &[0.0, 4.0, infinity]), [0.0, 2.0, infinity]);
     assert_eq!(of("rsqrt(a)", &[0.0, 4.0, infinity]), [infinity, 0.5, 0.0]);
@@ -61,13 +61,36 @@ fn functions_at_the_ends() {
         let (y, exact) = (of("softplus(a)", &[x])[0], f64::from(x).exp().ln_1p());
         assert!((f64::from(y) / exact - 1.0).abs() < 4e-7, "{x}: {y} instead of {exact}");
     }
-    // Where a number is NaN, the condition does not hold.
-    let (nan, one, two) = ([f32::NAN; 2], [1.0_f32; 2], [2.0_f32; 2]);
-    let of = |f: &str, a, b, c| filled(2, |y| map(f, &[a, b, c], y));
-    for (f, expected) in [("less(a, b)", 0.0), ("minimum(a, b)", 1.0), ("choose(a, b, c)", 2.0)] {
-        assert_eq!(of(f, &nan, &one, &two), [expected; 2], "{f}");
+    let two = |f: &str, a: f32, b: f32| filled(1, |y| map(f, &[&[a], &[b]], y))[0];
+    assert_eq!([two("less(a, b)", -infinity, infinity), two("less(a, b)", infinity, -infinity)], [1.0, 0.0]);
+    assert_eq!(
+        [two("maximum(a, b)", -infinity, infinity), two("minimum(a, b)", -infinity, infinity)],
+        [infinity, -infinity]
+    );
+}
+
+/// A function of one or more numbers is NaN where a number is NaN that it depends on.
+#[test]
+fn no_function_swallows_what_is_no_number() {
+    for func in Pointwise::ALL {
+        let operands: Vec<String> = (0..func.def().arity).map(name).collect();
+        let f = format!("{}({})", func.def().name, operands.join(", "));
+        for broken in 0..operands.len() {
+            for others in [-1.5_f32, 0.0, 0.5] {
+                let x: Vec<[f32; 1]> =
+                    (0..operands.len()).map(|n| [if n == broken { f32::NAN } else { others }]).collect();
+                let x: Vec<&[f32]> = x.iter().map(|x| &x[..]).collect();
+                let y = filled(1, |y| map(&f, &x, y))[0];
+                // What is not chosen does not matter.
+                let chosen = match func {
+                    Pointwise::Choose => broken == 0 || (broken == 1) == (others > 0.0),
+                    Pointwise::IfPositive => broken == 0 || others > 0.0,
+                    _ => true,
+                };
+                assert_eq!(y.is_nan(), chosen, "{f}: operand {broken} with {others}");
+            }
+        }
     }
-    assert!(of("minimum(a, b)", &one, &nan, &two)[0].is_nan());
 }
 
 /// Constants that are known are counted out; the others stay.

@@ -4,21 +4,17 @@ use rtc_runtime::kernel::top::{Over, top};
 
 use crate::support::{filled, numbers, offsets};
 
-/// A number is chosen that is a candidate, and before which fewer stand than are chosen: larger ones, and equal ones in front. NaN is
-/// the least of all.
+/// A number is chosen that is a candidate, and before which fewer stand than are chosen: larger ones, and equal ones in front.
 fn reference(x: &[f64], among: Option<&[f64]>, count: usize) -> Vec<f64> {
-    let order = |x: f64| if x.is_nan() { (0, 0.0) } else { (1, x) };
     let counts = |at: usize| among.is_none_or(|among| among[at] != 0.0);
-    let before = |at: usize| {
-        let own = order(x[at]);
-        (0..x.len()).filter(|n| counts(*n) && (order(x[*n]) > own || order(x[*n]) == own && *n < at)).count()
-    };
+    let before =
+        |at: usize| (0..x.len()).filter(|n| counts(*n) && (x[*n] > x[at] || x[*n] == x[at] && *n < at)).count();
     (0..x.len()).map(|at| f64::from(u8::from(counts(at) && before(at) < count.max(1)))).collect()
 }
 
-/// Numbers of which many are equal, some are none, and candidates among them.
+/// Numbers of which many are equal, and candidates among them.
 fn ties(n: usize) -> (Vec<f64>, Vec<f64>) {
-    let x = numbers("x", n).iter().map(|x| if *x > 1.5 { f64::NAN } else { (3.0 * x).round() }).collect();
+    let x = numbers("x", n).iter().map(|x| (3.0 * x).round()).collect();
     let among = numbers("among", n).iter().map(|x| f64::from(u8::from(*x > -0.3))).collect();
     (x, among)
 }
@@ -42,6 +38,19 @@ fn the_largest_numbers_of_rows_and_units() {
         let found = filled(60, |y| top(&x[..60], among.map(|among| &among[..60]), Over::Channels(5), &[2], y));
         assert_eq!(found, units.collect::<Vec<_>>());
     }
+}
+
+/// Which numbers are the largest is not known where one of them is none; one that is no candidate does not matter.
+#[test]
+fn one_that_is_no_number_leaves_nothing_known() {
+    let (x, starts) = ([1.0, f64::NAN, 2.0, 3.0], [0, 3, 4]);
+    for count in [1, 2, 9] {
+        let y = filled(4, |y| top(&x, None, Over::Positions(&starts), &[count], y));
+        assert!(y[..3].iter().all(|y| y.is_nan()) && y[3] == 1.0, "{count}: {y:?}");
+    }
+    let among = |among: &[f64]| filled(4, |y| top(&x, Some(among), Over::Positions(&starts), &[1], y));
+    assert_eq!(among(&[1.0, 0.0, 1.0, 1.0]), [0.0, 0.0, 1.0, 1.0]);
+    assert!(among(&[f64::NAN, 0.0, 1.0, 1.0])[..3].iter().all(|y| y.is_nan()));
 }
 
 #[test]

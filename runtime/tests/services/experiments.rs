@@ -104,3 +104,16 @@ fn every_task_has_its_tables_in_the_documentation() {
         std::fs::write(path, expected).expect("writable");
     }
 }
+
+/// The tables of the page are made from the limits; `RTC_UPDATE=1` writes them.
+#[test]
+fn every_limit_is_in_the_documentation() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/limits.md");
+    let text = std::fs::read_to_string(&path).expect("the page exists");
+    let (before, _) = text.split_once("<!-- generated: limits -->\n").expect("a marker of the start");
+    let expected = format!("{before}<!-- generated: limits -->\n{}\n<!-- end -->\n", rtc_runtime::limits::markdown());
+    if expected != text {
+        assert!(std::env::var_os("RTC_UPDATE").is_some(), "docs/limits.md is not current: run with RTC_UPDATE=1");
+        std::fs::write(path, expected).expect("writable");
+    }
+}

@@ -291,7 +291,7 @@ fn a_loss_that_is_not_finite_names_its_step() {
     let error =
         train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect_err("NaN");
     assert_eq!(error.exit_code(), 5);
-    assert!(error.to_string().contains("step 9"), "{error}");
+    assert!(error.to_string().contains("update 9"), "{error}");
     assert_eq!(run.checkpoints().load(Slot::Last).expect("the last good one").state.progress.updates, 8);
 }
 

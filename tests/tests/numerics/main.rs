@@ -8,6 +8,7 @@ mod device;
 mod device_launches;
 mod draws;
 mod examined;
+mod finite;
 mod folds;
 mod gradients;
 mod halting;

@@ -109,6 +109,11 @@ struct Wanted {
 }
 
 impl Options {
+    /// Whether the arguments are the only sequence.
+    fn is_single(&self) -> bool {
+        self.input.is_none() && !self.tokens.is_empty()
+    }
+
     fn wanted(&self) -> Wanted {
         let Self { probabilities, logits, all, .. } = *self;
         Wanted { probabilities: probabilities || all, logits: logits || all, top: self.top.map(|n| n as usize) }
@@ -154,7 +159,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
         // What came before a line that can't be read is answered.
         read?;
-        if lines.len() < size || terminal.is_deserted() {
+        if source.ended || options.is_single() || terminal.is_deserted() {
             break;
         }
     }

@@ -1,11 +1,17 @@
 //! The sequences of a prediction: the arguments, a file, or standard input; one per line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, IsTerminal};
+use std::io::{BufRead, BufReader, IsTerminal, Read};
 use std::path::Path;
+
+use rtc_runtime::limits;
+use rtc_runtime::task::limits::MAX_LINE;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
+
+/// Sequences that are computed together have so many bytes, and the last of them some more.
+const MAX_HELD: usize = limits::PREDICTED;
 
 /// A sequence as it was written.
 pub(super) struct Line {
@@ -21,6 +27,8 @@ pub(super) struct Source {
     single: Option<Line>,
     lines: Box<dyn BufRead>,
     read: usize,
+    /// Whether nothing comes any more.
+    pub(super) ended: bool,
 }
 
 impl Source {
@@ -32,29 +40,34 @@ impl Source {
                 return Err(failed(std::io::Error::other("a folder is no file of sequences")));
             }
             let lines = Box::new(BufReader::new(file));
-            return Ok(Self { name: path.display().to_string(), single: None, lines, read: 0 });
+            return Ok(Self { name: path.display().to_string(), single: None, lines, read: 0, ended: false });
         }
         if !tokens.is_empty() {
             let single = Some(Line { text: tokens.join(" "), number: None });
-            return Ok(Self { name: "arguments".to_owned(), single, lines: Box::new(std::io::empty()), read: 0 });
+            let lines = Box::new(std::io::empty());
+            return Ok(Self { name: "arguments".to_owned(), single, lines, read: 0, ended: false });
         }
         if std::io::stdin().is_terminal() {
             terminal.message("reading sequences from standard input, one per line");
         }
         let lines = Box::new(BufReader::new(std::io::stdin()));
-        Ok(Self { name: "standard input".to_owned(), single: None, lines, read: 0 })
+        Ok(Self { name: "standard input".to_owned(), single: None, lines, read: 0, ended: false })
     }
 
-    /// The next sequences, at most `count`; with what went wrong behind them, if something did. Fewer are the last ones.
+    /// The next sequences, at most `count`, and fewer where they are long; with what went wrong behind them, if something did.
     pub(super) fn some(&mut self, count: usize) -> (Vec<Line>, Result<(), Failure>) {
         let mut found: Vec<Line> = self.single.take().into_iter().collect();
-        while found.len() < count {
-            let mut text = String::new();
-            match self.lines.read_line(&mut text) {
-                Ok(0) => break,
-                Ok(_) => self.read += 1,
-                Err(error) => return (found, Err(self.unreadable(error))),
-            }
+        let mut held = 0;
+        while found.len() < count && held < MAX_HELD {
+            let text = match self.line() {
+                Ok(Some(text)) => text,
+                Ok(None) => {
+                    self.ended = true;
+                    break;
+                }
+                Err(failure) => return (found, Err(failure)),
+            };
+            held += text.len();
             // A mark at the start of a file is no token.
             let mark = if self.read == 1 { "\u{feff}" } else { "" };
             let text = text.strip_prefix(mark).unwrap_or(&text).trim();
@@ -65,11 +78,19 @@ impl Source {
         (found, Ok(()))
     }
 
-    fn unreadable(&self, error: std::io::Error) -> Failure {
-        match error.kind() {
-            ErrorKind::InvalidData => self.refused(Some(self.read + 1), "this line is not UTF-8 text".to_owned()),
-            _ => Failure::io("read", Path::new(&self.name), error),
+    /// The next line; nothing at the end.
+    fn line(&mut self) -> Result<Option<String>, Failure> {
+        let mut bytes = vec![];
+        let read = self.lines.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes);
+        if read.map_err(|error| Failure::io("read", Path::new(&self.name), error))? == 0 {
+            return Ok(None);
         }
+        self.read += 1;
+        let refused = |why: &str| self.refused(Some(self.read), why.to_owned());
+        if bytes.len() as u64 > MAX_LINE {
+            return Err(refused("this line is longer than 16 MiB"));
+        }
+        String::from_utf8(bytes).map(Some).map_err(|_| refused("this line is not UTF-8 text"))
     }
 
     /// A sequence that the model can't be given.

@@ -45,6 +45,14 @@ __device__ inline double error_function(double x) { return erf(x); }
 __device__ inline bool is_nan(real x) { return x != x; }
 __device__ inline real larger(real a, real b) { return a > b ? a : b; }
 __device__ inline real minus_infinity() { return -(real)1 / (real)0; }
+__device__ inline real not_a_number() { return (real)0 * minus_infinity(); }
+__device__ inline bool is_finite(real x) { return x - x == 0; }
+
+// Truth values: a condition that was asked of a number that is not finite is neither true nor false.
+#define UNKNOWN 2
+
+// 1 / sqrt(square + eps); NaN where the square is infinite, as what is divided by that would be 0.
+__device__ inline real inverse_root(real square, real eps) { return (real)1 / root(square + eps) + (square - square); }
 
 __device__ inline real sigmoid(real x) { return (real)1 / ((real)1 + exponential(-x)); }
 

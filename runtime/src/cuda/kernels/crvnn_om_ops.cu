@@ -182,8 +182,12 @@ TEAM(merge_probability_grad)(const real *s, const real *e, const real *dc, real 
 KERNEL(any_unmerged)(const real *e, u8 *y, const u32 *offsets, whole rows) {
     EACH(row, rows)
     int count = 0;
-    for (whole t = offsets[row]; t < offsets[row + 1]; t++) count += e[t] > (real)0.1;
-    y[row] = count > 3;
+    bool known = true;
+    for (whole t = offsets[row]; t < offsets[row + 1]; t++) {
+        count += e[t] > (real)0.1;
+        known = known && is_finite(e[t]);
+    }
+    y[row] = known ? count > 3 : UNKNOWN;
 }
 
 // How far each slot is open.

@@ -61,14 +61,18 @@ KERNEL(binary_cross_entropy_each_grad)(const real *dy, const real *logits, const
     EACH(item, n)
     d[item] = (sigmoid(logits[item]) - (labels[item] == 0 ? (real)0 : (real)1)) * dy[item];
 }
-// 1 where the first of the largest logits is that of the label, or where a single logit is positive for a label that is not 0.
+// 1 where the first of the largest logits is that of the label, or where a single logit is positive for a label that is not 0; NaN where a logit is.
 KERNEL(right)(const real *logits, const u32 *labels, real *y, int c, whole n) {
     EACH(item, n)
     const real *row = logits + item * c;
     int best = 0;
-    for (int j = 1; j < c; j++) best = row[j] > row[best] ? j : best;
+    bool known = true;
+    for (int j = 0; j < c; j++) {
+        best = row[j] > row[best] ? j : best;
+        known = known && !is_nan(row[j]);
+    }
     bool is_right = c == 1 ? (row[0] > 0) == (labels[item] != 0) : (u32)best == labels[item];
-    y[item] = is_right ? (real)1 : (real)0;
+    y[item] = !known ? not_a_number() : is_right ? (real)1 : (real)0;
 }
 KERNEL(weigh)(const real *x, const real *weights, double *y, whole n) {
     EACH(item, n)

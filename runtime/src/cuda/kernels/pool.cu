@@ -124,21 +124,21 @@ TEAM(softmax_grad)(const real *y, const real *dy, real *dx, const u32 *offsets, 
     for (whole i = first + lane; i < end; i += WARP) dx[i] = y[i] * (dy[i] - mean);
 }
 
-// 1 for the numbers that are among the `counts` largest of their row or unit, the first of equals and NaN last: those before which fewer
-// stand. There is one count for all, or one for every row.
+// 1 for the numbers that are among the `counts` largest of their row or unit, the first of equals: those before which fewer stand; NaN where one
+// that counts is NaN, or it is not known whether it counts. There is one count for all, or one for every row.
 KERNEL(top)(const real *x, const real *among, real *y, const u32 *row_of, const u32 *offsets, whole width, const u32 *counts, int by_row, whole n) {
     EACH(i, n)
     whole u = row_of ? (whole)row_of[i] : i / width;
     whole first = offsets ? (whole)offsets[u] : u * width;
     whole end = offsets ? (whole)offsets[u + 1] : first + width;
     whole before = 0;
+    bool known = true;
     for (whole j = first; j < end; j++) {
         if (among && among[j] == 0) continue;
-        int larger_one = x[j] > x[i] || (x[i] != x[i] && x[j] == x[j]);
-        int smaller = x[j] < x[i] || (x[j] != x[j] && x[i] == x[i]);
-        before += larger_one || (!smaller && j < i);
+        known = known && !is_nan(x[j]) && !(among && is_nan(among[j]));
+        before += x[j] > x[i] || (x[j] == x[i] && j < i);
     }
-    y[i] = !(among && among[i] == 0) && before < (whole)counts[by_row ? u : 0] ? (real)1 : (real)0;
+    y[i] = !known ? not_a_number() : !(among && among[i] == 0) && before < (whole)counts[by_row ? u : 0] ? (real)1 : (real)0;
 }
 
 // The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
@@ -154,15 +154,17 @@ KERNEL(add_scaled)(const real *q, const real *h, const real *s, real *y, const u
 }
 KERNEL(mask_unit)(const real *x, const u8 *when, int value, real *y, const u32 *row_of, whole width, whole n) {
     EACH(i, n)
-    y[i] = (when[UNIT] != 0) == (value != 0) ? x[i] : (real)0;
+    u8 holds = when[UNIT];
+    y[i] = holds == UNKNOWN ? not_a_number() : (holds != 0) == (value != 0) ? x[i] : (real)0;
 }
 KERNEL(select)(const u8 *when, const real *a, const real *b, real *y, const u32 *row_of, whole width, whole n) {
     EACH(i, n)
-    y[i] = when[UNIT] ? a[i] : b[i];
+    u8 holds = when[UNIT];
+    y[i] = holds == UNKNOWN ? not_a_number() : holds ? a[i] : b[i];
 }
 KERNEL(select_truth)(const u8 *when, const u8 *a, const u8 *b, u8 *y, whole n) {
     EACH(i, n)
-    y[i] = when[i] ? a[i] : b[i];
+    y[i] = when[i] == UNKNOWN ? (u8)UNKNOWN : when[i] ? a[i] : b[i];
 }
 // The scalar product of a and b over each unit: a warp does one.
 TEAM(dot_unit)(const real *a, const real *b, real *y, const u32 *offsets, whole width, whole units) {
@@ -180,17 +182,17 @@ KERNEL(halt_test)(const real *t, u8 *go, const u32 *row_of, int per, const u32 *
     EACH(i, n)
     whole row = row_of ? (whole)row_of[i] : i / per;
     bool open = !cap || step <= (whole)(cap[row + 1] - cap[row]);
-    go[i] = open && (real)1 - t[i] < threshold;
+    go[i] = !open ? 0 : !is_finite(t[i]) ? UNKNOWN : (real)1 - t[i] < threshold;
 }
 KERNEL(both)(const u8 *a, const u8 *b, u8 *y, whole n) {
     EACH(i, n)
-    y[i] = a[i] & b[i];
+    y[i] = a[i] == 0 || b[i] == 0 ? 0 : a[i] > b[i] ? a[i] : b[i];
 }
 KERNEL(any)(const u8 *x, u8 *y, const u32 *offsets, int per, whole rows) {
     EACH(row, rows)
     whole first = offsets ? offsets[row] : row * per, end = offsets ? offsets[row + 1] : first + per;
     u8 found = 0;
-    for (whole i = first; i < end; i++) found |= x[i] != 0;
+    for (whole i = first; i < end; i++) found = x[i] > found ? x[i] : found;
     y[row] = found;
 }
 KERNEL(longer_than_one)(u8 *y, const u32 *offsets, whole rows) {

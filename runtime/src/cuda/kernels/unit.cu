@@ -8,7 +8,7 @@ __device__ inline void statistics(const real *x, int d, real eps, int lane, real
     *mean = warp_sum(sum) * (real)(1.0 / d);
     real squares = 0;
     for (int c = lane; c < d; c += WARP) squares += (x[c] - *mean) * (x[c] - *mean);
-    *scale = (real)1 / root(warp_sum(squares) * (real)(1.0 / d) + eps);
+    *scale = inverse_root(warp_sum(squares) * (real)(1.0 / d), eps);
 }
 // The product of two matrices of every unit. A number stands at row and column by the strides of its side.
 KERNEL(matmul)(const real *a, const real *b, real *y, int rows, int inner, int columns, int of_row, int of_sum, int from_sum, int from_column, whole n) {
@@ -33,7 +33,7 @@ TEAM(layer_norm)(const real *x, const real *gain, const real *bias, real *y, rea
 __device__ inline real rms_scale(const real *x, int d, real eps, int lane) {
     real squares = 0;
     for (int c = lane; c < d; c += WARP) squares += x[c] * x[c];
-    return (real)1 / root(warp_sum(squares) * (real)(1.0 / d) + eps);
+    return inverse_root(warp_sum(squares) * (real)(1.0 / d), eps);
 }
 TEAM(rms_norm)(const real *x, const real *gain, real *y, real eps, int d, whole rows) {
     EACH_WARP(row, lane, rows)

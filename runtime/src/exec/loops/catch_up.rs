@@ -19,8 +19,9 @@ use crate::exec::rows::Axis;
 use crate::exec::storage::{Element, List, Plain};
 use crate::exec::value::Val;
 use crate::exec::{Executor, Fault};
+use crate::kernel::truth;
 
-use super::{enter, finish, tape_of};
+use super::{decided, enter, finish, named_step, tape_of};
 
 /// What a recurrence has made of the positions so far.
 #[derive(Clone, Debug)]
@@ -132,7 +133,9 @@ impl<T: Element> Executor<T> {
             settled.taken[step] = count;
             let (carried, go) = own.yields.split_at(node.operands.len());
             values = super::values(self, carried);
-            let goes_on = self.memory.truth(go[0]).contains(&1);
+            let go = truth::any(self.memory.truth(go[0]));
+            decided(node, &here, [go]).map_err(|fault| fault.within(named_step(node, step)))?;
+            let goes_on = go == truth::TRUE;
             self.forget_yields(&plan, body);
             if !goes_on {
                 break;

@@ -5,7 +5,8 @@ use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::schedule::{Axes, Chunks, Schedule as _, Widths};
 
 use super::{
-    SavedCaptures, State, arena, body_of, finish, given, is_taped, plan, run_body, set_axis, tape_of, values, zeros_of,
+    SavedCaptures, State, arena, body_of, finish, given, is_taped, named_row, place, plan, run_body, set_axis, tape_of,
+    values, zeros_of,
 };
 use crate::exec::Fault;
 use crate::exec::machine::{Active, ActiveOf, Machine, NumberOf};
@@ -14,6 +15,7 @@ use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::Axis;
 use crate::exec::value::TapeStep;
 use crate::kernel::Real as _;
+use crate::kernel::truth::is_finite;
 
 /// `chunks` with `cut: chosen`: the positions of every row that the first sequence chooses, once.
 pub(super) fn chosen<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
@@ -22,6 +24,11 @@ pub(super) fn chosen<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
     let given = values(m, &node.operands);
     let whole = view.axis(axes.over).clone();
     let choice = m.numbers(&given[0]);
+    let unknown = |row: &usize| choice[whole.offsets[*row]..whole.offsets[row + 1]].iter().any(|x| !is_finite(*x));
+    if let Some(row) = (0..view.rows()).find(unknown) {
+        let fault = Fault::NonFinite(format!("the choice of positions of {}", place(node)));
+        return Err(fault.within(named_row(view, row)));
+    }
     let takes =
         |row: &usize| choice[whole.offsets[*row]..whole.offsets[row + 1]].iter().any(|x| *x != NumberOf::<M>::ZERO);
     let rows = arena.list((0..view.rows()).filter(takes));

@@ -28,11 +28,11 @@ use super::Fault;
 use super::arena::Arena;
 use super::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
 use super::pieces::{Part, Pieces};
-use super::region::{forget, run_region, run_steps};
+use super::region::{forget, named_row, place, run_region, run_steps};
 use super::rows::{Axis, BatchView};
 use super::storage::List;
 use super::value::{Tape, TapeStep, Val};
-use crate::kernel::Real;
+use crate::kernel::{Real, truth};
 
 pub(super) use catch_up::Settled;
 pub(super) use extend::Chunk;
@@ -211,6 +211,22 @@ fn add_rows<M: Machine>(m: &M, sum: &mut ValOf<M>, val: &ValOf<M>, ty: &Type, pa
 fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &BatchView) -> List<ValOf<M>> {
     let common = m.common();
     common.arena.list(of.iter().map(|of| m.zeros(view.extent(common.plan.graph.ty(*of)))))
+}
+
+/// Refuses decisions about rows that were asked of numbers that are not finite.
+fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
+    match go.into_iter().position(|go| go == truth::UNKNOWN) {
+        Some(row) => {
+            let fault = Fault::NonFinite(format!("the number by which {} decides who goes on", place(node)));
+            Err(fault.within(named_row(view, row)))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The step of a loop, as people count it.
+fn named_step(node: &Node, step: usize) -> String {
+    format!("step {} of {}", step + 1, place(node))
 }
 
 /// Whether what the steps of a loop save is read by a backward run.

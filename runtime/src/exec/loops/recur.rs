@@ -8,8 +8,8 @@ use rtc_compiler::ir::schedule::recur::{Depths, bound};
 use rtc_compiler::plan::Plan;
 
 use super::{
-    BodyResult, SavedCaptures, State, arena, body_of, enter, finish, forget, is_taped, leave_body, narrowed, plan,
-    run_steps, tape_of, values,
+    BodyResult, SavedCaptures, State, arena, body_of, decided, enter, finish, forget, is_taped, leave_body, named_step,
+    narrowed, plan, run_steps, tape_of, values,
 };
 use crate::exec::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::exec::pieces::Part;
@@ -19,9 +19,11 @@ use crate::exec::storage::List;
 use crate::exec::value::{TapeStep, places};
 use crate::exec::{Fault, Halting};
 use crate::kernel::draw::RowChance;
+use crate::kernel::truth;
 
 /// A recurrence while it runs.
 struct Recurrence<'a, M: Machine> {
+    node: &'a Node,
     body: RegionId,
     /// The batch that entered.
     entered: &'a BatchView,
@@ -51,6 +53,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     let resumed = m.resume().as_ref().and_then(|resume| resume.resumed(id));
     let (first, carried) = resumed.unwrap_or_else(|| (0, values(m, &node.operands)));
     let mut at = Recurrence {
+        node,
         body,
         entered: view,
         done: State { values: carried.clone(), of: &node.operands },
@@ -69,10 +72,14 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         let keep = arena.list((0..at.rows.len()).filter(|n| depths.takes(at.rows[*n])));
         at.leave(m, &plan, &keep);
         at.narrow(m, &plan, &keep);
-        let Some(out) = at.step(m, &plan, step, halts)? else { break };
+        let in_step = |fault: Fault| fault.within(named_step(node, step));
+        let Some(out) = at.step(m, &plan, step, halts).map_err(in_step)? else { break };
         taken += 1;
-        for (n, row) in at.rows.iter().enumerate() {
-            live[*row] &= out.go.as_ref().is_none_or(|go| go[n] != 0);
+        if let Some(go) = &out.go {
+            // Nobody asks for rows that have halted and stay.
+            let asked = at.rows.iter().zip(go.iter()).map(|(row, go)| if live[*row] { *go } else { truth::FALSE });
+            decided(node, at.here.view(), asked).map_err(in_step)?;
+            at.rows.iter().zip(go.iter()).for_each(|(row, go)| live[*row] &= *go == truth::TRUE);
         }
         let keep = arena.list((0..at.rows.len()).filter(|n| live[at.rows[*n]]));
         accepting += keep.len();
@@ -126,7 +133,7 @@ impl<M: Machine> Recurrence<'_, M> {
         forget(m, &own.unused);
         let early_exit = own.early_exit.filter(|_| m.common().halting == Halting::Compact).unwrap_or(0);
         run_steps(m, plan, self.body, 0..early_exit, &self.here)?;
-        if early_exit > 0 && !self.decide(m, plan, early_exit) {
+        if early_exit > 0 && !self.decide(m, plan, early_exit)? {
             return Ok(None);
         }
         run_steps(m, plan, self.body, early_exit..own.steps.len(), &self.here)?;
@@ -138,11 +145,12 @@ impl<M: Machine> Recurrence<'_, M> {
     }
 
     /// In the middle of a body, after `early_exit` of its steps: sends the rows away that reject the step; false where all do.
-    fn decide(&mut self, m: &mut M, plan: &Plan, early_exit: usize) -> bool {
+    fn decide(&mut self, m: &mut M, plan: &Plan, early_exit: usize) -> Result<bool, Fault> {
         let own = &plan.regions[self.body.index()];
         let go = m.value(*own.yields.last().expect("a body that halts yields `go`"));
         let go = m.truths(&go);
-        let keep = arena(m).list((0..self.rows.len()).filter(|n| go[*n] != 0));
+        decided(self.node, self.here.view(), go.iter().copied())?;
+        let keep = arena(m).list((0..self.rows.len()).filter(|n| go[*n] == truth::TRUE));
         if keep.len() < self.rows.len() {
             let results = own.steps[..early_exit].iter().flat_map(|step| &plan.graph.node(step.node).results);
             let present = plan.graph.params(self.body).iter().chain(results);
@@ -155,7 +163,7 @@ impl<M: Machine> Recurrence<'_, M> {
         // Those that are left accept the step, and need the values with which they entered it no more.
         self.values.clear();
         self.narrow(m, plan, &keep);
-        !keep.is_empty()
+        Ok(!keep.is_empty())
     }
 
     /// What becomes of the carried values after a step that the rows in `keep` accept.

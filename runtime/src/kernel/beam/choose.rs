@@ -63,7 +63,8 @@ pub fn log_sum_exp<T: Real>(x: &[T]) -> f64 {
     largest.to_f64() + sum.to_f64().ln()
 }
 
-/// The largest keys in falling order into `best`, with their positions; of equal keys the first is first. NaN is smallest.
+/// The largest keys in falling order into `best`, with their positions; of equal keys the first is first. NaN is smallest: the norm of
+/// these scores is NaN then, and so are the scores of all candidates.
 ///
 /// There must be at least as many keys as places.
 pub fn top_k(keys: impl Iterator<Item = f64>, best: &mut [Candidate]) {
@@ -167,7 +168,8 @@ fn prune(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]
     }
 }
 
-/// Orders candidates by accumulated score and noise, the largest first.
+/// Orders candidates by accumulated score and noise, the largest first. One whose score is NaN is kept before all others: left out it
+/// would be as if it had never been.
 fn order(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) {
     let noise = noise.candidates(beams.row, beams.step);
     for candidate in candidates.iter_mut() {
@@ -176,7 +178,7 @@ fn order(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]
             // What has no beam of its own is not lost, and not left to chance.
             Overflow::Soften => candidate.score,
         };
-        candidate.key = if key.is_nan() { f64::NEG_INFINITY } else { key };
+        candidate.key = if key.is_nan() { f64::INFINITY } else { key };
     }
     candidates.sort_unstable_by(|a, b| b.key.total_cmp(&a.key).then(a.number.cmp(&b.number)));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -14,13 +14,13 @@ use super::tokens::{Cut, Kept as KeptTokens, Tokens};
 use crate::error::DataError;
 use crate::experiment::{Answer, TaskSettings};
 use crate::rng::Key;
-use crate::task::files::{Cell, paths};
+use crate::task::files::{Cell, Row, paths};
 use crate::task::load::{broken, unreadable};
 use crate::task::scale::Scale;
 use crate::task::share::{Place, TRAIN, ranges, shares};
 
 /// The most classes: more are a sign of the wrong column.
-const MAX_CLASSES: usize = 65_536;
+pub const MAX_CLASSES: usize = 65_536;
 
 /// What a training file adds to an experiment.
 #[derive(Debug)]
@@ -214,7 +214,9 @@ fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> R
     if plan.kind != Kind::Language && !shares.is_empty() {
         for path in files {
             for row in plan.layout.rows(path)? {
-                hashes.push(hash(&row?.cells[..plan.inputs()], seed));
+                let row = row?;
+                hashes.push(hash(&row.cells[..plan.inputs()], seed));
+                few(hashes.len(), MAX_ROWS, "rows", path, row.line)?;
             }
         }
     }
@@ -225,6 +227,20 @@ fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> R
         Share { split: (*split).to_owned(), hashes, text }
     };
     Ok(shares.iter().zip(ranges(hashes, shares)).map(share).collect())
+}
+
+/// The most rows that shares are made of, or numbers are learned from: something is held of each.
+pub const MAX_ROWS: usize = 1 << 27;
+
+/// The most different tokens that are counted for a vocabulary.
+pub const MAX_PIECES: usize = 1 << 24;
+
+/// Refuses a training file with more than is held of it.
+fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Result<(), DataError> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(broken(path, line, format!("a training file has at most {most} {what}, and up to here it has more")))
 }
 
 /// What was seen of a training file.
@@ -246,7 +262,7 @@ impl Counts {
         let cut = if let Cutting::By(cut) = plan.cutting { cut } else { Cut::Trained };
         for path in files {
             for row in plan.layout.rows(path)? {
-                let cells = row?.cells;
+                let Row { cells, line, .. } = row?;
                 let (inputs, label) = cells.split_at(plan.inputs());
                 if !part.holds(inputs) {
                     continue;
@@ -266,6 +282,8 @@ impl Counts {
                     }
                     (_, Answer::Number) => self.numbers.extend(label.iter().filter_map(|cell| number(cell).ok())),
                 }
+                few(self.pieces.len(), MAX_PIECES, "different tokens", path, line)?;
+                few(self.numbers.len(), MAX_ROWS, "rows", path, line)?;
             }
         }
         Ok(())

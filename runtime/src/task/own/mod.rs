@@ -30,7 +30,8 @@ use plan::{Kind, Plan};
 use rows::TableRows;
 use windows::Windows;
 
-pub use plan::NAMES;
+pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS};
+pub use plan::{MAX_LENGTH, NAMES};
 
 /// A task on files.
 #[derive(Clone, Debug)]
@@ -171,7 +172,7 @@ impl Own {
                 let row = row?;
                 if part.holds(&row.cells[..self.plan.inputs()]) {
                     let example = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
-                    tokens += example.tokens.len();
+                    tokens += example.bytes() / 4;
                     examples.push(example);
                     if tokens > MAX_HELD {
                         return Err(self.fault(path, &row, TOO_MANY.to_owned()));
@@ -389,7 +390,7 @@ fn no_file(split: &str) -> String {
 }
 
 /// The largest text that is held in memory.
-const MAX_TEXT: u64 = 64 * MAX_LINE;
+pub const MAX_TEXT: u64 = 64 * MAX_LINE;
 
 /// Training files above so many bytes are read while they are needed.
 const HELD: u64 = 64 << 20;
@@ -397,8 +398,8 @@ const HELD: u64 = 64 << 20;
 const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory, and a split that is measured, or packed, is held in memory: \
                         `task.sizes` takes the first rows of it";
 
-/// The most tokens of a split that is held.
-const MAX_HELD: usize = 1 << 28;
+/// The most tokens of a split that is held, each four bytes; a row counts with all that it takes.
+pub const MAX_HELD: usize = 1 << 28;
 
 #[cfg(test)]
 mod tests {

@@ -70,7 +70,7 @@ const WINDOW: usize = 256;
 /// Without `task.separator`: what stands between several labels.
 const SEPARATOR: &str = ",";
 /// The largest `task.length`.
-const MAX_LENGTH: usize = 1 << 20;
+pub const MAX_LENGTH: usize = 1 << 20;
 /// Without `task.vocabulary`: the most tokens of a vocabulary.
 const VOCABULARY: usize = 50_000;
 

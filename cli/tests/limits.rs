@@ -1,0 +1,106 @@
+//! What is not finite, has no end or is too large ends a command with the documented code, and nothing is lost.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use support::Place;
+
+/// Learning rates with which weights stay finite and activations do not: some rows can't be decided about, and may not leave as they came.
+#[test]
+fn a_halting_model_that_overflows_ends_as_one_that_does_not_halt() {
+    let place = Place::new();
+    let wild = ["--with", "optimiser.clip=null", "--with", "schedule.warmup=0"];
+    for rate in ["1e8", "1e12", "1e25"] {
+        let rate = format!("optimiser.learning_rate={rate}");
+        for edit in [&["--set", "depthwise.halt=global"][..], &["--set", "depthwise.halt=none"]] {
+            let args = [&["--with", &rate, "--run", "wild", "--fresh"], &wild[..], edit].concat();
+            place.train(&args).code(5).says("update 1: the first non-finite value is in");
+        }
+    }
+    let token = ["--with", "optimiser.learning_rate=1e12", "--set", "depthwise.halt=token"];
+    place.train(&[&token[..], &wild].concat()).code(5).says("row ").says("step ");
+}
+
+#[test]
+fn input_without_an_end_is_refused() {
+    let place = Place::new();
+    place.train(&["--run", "r", "--max-steps", "2"]).code(0);
+    place.shell("\"$RTC\" predict r </dev/zero").code(4).says("standard input:1: this line is longer than 16 MiB");
+    place.shell("\"$RTC\" predict r --input /dev/zero").code(4).says("/dev/zero:1: this line is longer than 16 MiB");
+    place
+        .shell("printf '3\\n\\xff\\n' | \"$RTC\" predict r")
+        .code(4)
+        .says("standard input:2: this line is not UTF-8 text");
+    // A batch that holds few lines, because they are long, is not the last one.
+    let lines = place.shell("yes 3 | head -100 | \"$RTC\" predict r --batch 7");
+    assert_eq!(lines.code(0).stdout.lines().count(), 100);
+}
+
+#[test]
+fn experiments_that_take_the_parser_long_are_refused_at_once() {
+    let place = Place::new();
+    place.write("deep.yaml", &format!("task: {}", "[".repeat(100_000)));
+    let aliases = "*a, ".repeat(5000);
+    place.write("aliases.yaml", &format!("a: &a {}\ntask: [{aliases}]\n", "x".repeat(100_000)));
+    place.write("long.yaml", &"# a comment\n".repeat(100_000));
+    let start = Instant::now();
+    for (file, said) in [("deep.yaml:1", "brackets are open"), ("aliases.yaml:2", "aliases"), ("long.yaml", "bytes")] {
+        let name = file.split(':').next().unwrap_or_default();
+        place.rtc(&["train", "tiny.rt", "--experiment", name]).code(2).says(file).says(said);
+    }
+    place.train(&["--run", "r", "--max-steps", "2"]).code(0);
+    let experiment = place.read("deep.yaml");
+    place.write("runs/r/experiment.yaml", &experiment);
+    assert!(!matches!(place.rtc(&["report", "r"]).status(), Some(0) | None));
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// A small file that unpacks to many rows: they are counted while they are read.
+#[test]
+fn packed_rows_are_counted_while_they_are_read() {
+    let place = Place::new();
+    place.shell("(printf 'text\\tlabel\\n'; yes $'1\\t2\\n3\\t4' | head -8000000) | gzip -1 > rows.tsv.gz").code(0);
+    place.write("few.tsv", "text\tlabel\n1\t2\n3\t4\n");
+    let task = "task: { name: table, data: { train: rows.tsv.gz, dev: few.tsv }, input: text, label: label }\n";
+    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 8 }\nepochs: 1\nevaluate: []\n";
+    place.write("rows.yaml", &format!("{task}{rest}"));
+    place.rtc(&["task", "check", "rows.yaml"]).code(4).says("rows.tsv.gz:").says("more than 1 GiB of memory");
+    // Where the system has less, it refuses.
+    place.shell("ulimit -v 1400000; \"$RTC\" task check rows.yaml").code(8).says("there is no memory left");
+}
+
+#[test]
+fn a_limit_of_addresses_is_memory() {
+    let place = Place::new();
+    let train = "\"$RTC\" train tiny.rt --experiment tiny.yaml --threads 1 --set embed.width=8192";
+    place.shell(&format!("ulimit -v 4000000; {train}")).code(8).says("this machine has");
+}
+
+#[test]
+fn a_file_that_may_not_grow_is_a_failed_write() {
+    let place = Place::new();
+    place.train(&["--run", "whole", "--threads", "1"]).code(0);
+    let train = "\"$RTC\" train tiny.rt --experiment tiny.yaml --run cut --threads 1";
+    // The first limit is below all metrics, the second below a checkpoint.
+    for kilobytes in [4, 20] {
+        place.shell(&format!("ulimit -f {kilobytes}; {train}")).code(6).says("File too large");
+    }
+    place.shell(train).code(0);
+    assert_eq!(place.contents("cut"), place.contents("whole"));
+}
+
+/// Layers that only multiply: an expression that takes in all products before it would have a gradient with a term for every path.
+#[test]
+fn many_layers_of_products_compile_at_once() {
+    let place = Place::new();
+    let layers = "model deep { embed { width: 8 }\n stack 300 { state = state * state * state }\n readout mean }\n";
+    place.write("deep.rt", layers);
+    place.write("wide.rt", "model wide { embed { width: 8 }\n stack 300 { attend self { heads: 2 }\n feedforward { hidden: 8 } }\n readout mean }\n");
+    let start = Instant::now();
+    for spec in ["deep.rt", "wide.rt"] {
+        place.rtc(&["compile", spec, "--emit", "plan"]).code(0);
+    }
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}

@@ -1,0 +1,138 @@
+//! What is read and computed at most: the table of `docs/limits.md`, and the limits of the command.
+
+use std::fmt::Write;
+
+use rtc_compiler::check::limits as check;
+use rtc_compiler::define::limits as define;
+use rtc_compiler::ir::formula::thousands;
+use rtc_compiler::pipeline::given;
+use rtc_compiler::syntax;
+
+use crate::experiment::limits as experiment;
+use crate::task::{MAX_EXAMPLES, formal, limits as task, program};
+use crate::weights::limits as weights;
+
+/// The most bytes of a file of text that the command reads: a spec, an experiment, a graph.
+pub const FILE: u64 = 1 << 24;
+/// The most threads.
+pub const THREADS: usize = 1024;
+/// The most steps that `--depth` takes.
+pub const DEPTH: i64 = 1_000_000;
+/// The most steps that `--beyond` takes.
+pub const BEYOND: i64 = 100_000;
+/// The most tokens that `generate --length` takes.
+pub const GENERATED: i64 = 10_000_000;
+/// The longest rows that a report analyses.
+pub const ANALYSED: usize = 2048;
+/// Sequences of a prediction that are computed together have so many bytes, and the last of them some more.
+pub const PREDICTED: usize = 1 << 26;
+
+/// What is limited, by how much, what holds where nothing is said, and what says something else.
+type Row = (&'static str, String, &'static str, &'static str);
+
+fn count(number: impl ToString) -> String {
+    thousands(&number.to_string())
+}
+
+fn bytes(number: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(size, _)| number.is_multiple_of(*size));
+    unit.map_or_else(|| format!("{} bytes", count(number)), |(size, name)| format!("{} {name}", count(number / size)))
+}
+
+fn specs() -> Vec<Row> {
+    vec![
+        ("a file, before it is parsed", bytes(FILE), "", ""),
+        ("a spec file, and every file that it uses", bytes(syntax::MAX_FILE_BYTES as u64), "", ""),
+        ("files that a spec uses", count(check::MAX_FILES), "", ""),
+        ("brackets within each other", count(syntax::MAX_NESTING), "", ""),
+        ("tokens of an expression", count(syntax::MAX_EXPR_TOKENS), "", ""),
+        ("parts of a mask or bias after inlining", count(check::MAX_NODES), "", ""),
+        ("depth of a mask or bias after inlining", count(check::MAX_DEPTH), "", ""),
+        ("statements and fields of a model", count(check::MAX_ELEMENTS), "", ""),
+        ("statements of a model, each counted as often as it is copied", count(check::MAX_COPIED), "", ""),
+        ("edits of a model by its variants", count(check::MAX_EDITS), "", "`--set`, `variant`"),
+        ("expressions of the equations that a model works out", count(define::MAX_EXPRESSIONS), "", ""),
+        ("expressions within each other, definitions included", count(define::DEEPEST), "", ""),
+        ("steps of a recurrence in a graph", count(given::MOST_STEPS), "", "`bound`"),
+    ]
+}
+
+fn experiments() -> Vec<Row> {
+    vec![
+        ("an experiment", bytes(experiment::MOST_BYTES as u64), "", ""),
+        ("open brackets in it", count(experiment::MOST_OPEN), "", ""),
+        (
+            "bytes that aliases (`*name`) may stand for, each as many as the file has",
+            bytes(experiment::MOST_REPEATED as u64),
+            "",
+            "",
+        ),
+        ("experiments that extend one another", count(experiment::MOST_LAYERS), "", "`extends`"),
+        ("rows of a sweep", count(experiment::MOST_ROWS), "", "`grid`"),
+    ]
+}
+
+fn data() -> Vec<Row> {
+    vec![
+        ("a line of a file of rows, and one of `rtc predict`", bytes(task::MAX_LINE), "", ""),
+        (
+            "a split of your own that is held, in memory",
+            bytes(4 * task::MAX_HELD_TOKENS as u64),
+            "all rows",
+            "`task.sizes`",
+        ),
+        ("the file of another task, in memory", bytes(task::MAX_HELD_BYTES as u64), "", ""),
+        ("a packed text, or one in a column, unpacked", bytes(task::MAX_TEXT), "", ""),
+        ("rows of a training file, for shares and numbers", count(task::MAX_ROWS), "", ""),
+        (
+            "different tokens of a training file",
+            count(task::MAX_PIECES),
+            "50,000 in the vocabulary",
+            "`task.vocabulary`",
+        ),
+        ("classes of a column", count(task::MAX_CLASSES), "", ""),
+        ("tokens of a row of your own", count(task::MAX_LENGTH), "512, for `language` 256", "`task.length`"),
+        ("generated examples of a split", count(MAX_EXAMPLES), "as published", "`task.sizes`"),
+        ("length of generated strings", count(formal::MAX_LENGTH), "as published", "`task.options`"),
+        ("seconds in which a program prints nothing", count(program::SILENCE.as_secs()), "", ""),
+    ]
+}
+
+fn commands() -> Vec<Row> {
+    vec![
+        ("threads", count(THREADS), "all of the machine", "`--threads`"),
+        (
+            "memory of a training",
+            "what the machine, control groups and `ulimit -v` allow".to_owned(),
+            "no limit of its own",
+            "`--memory`",
+        ),
+        ("steps of a model with `depth: given`", count(DEPTH), "those of the example", "`--depth`"),
+        ("steps behind those of the example", count(BEYOND), "20", "`--beyond`"),
+        ("tokens that are generated", count(GENERATED), "200", "`--length`"),
+        ("tokens of an analysed row", count(ANALYSED), "none is analysed", "`--analyses`"),
+        (
+            "sequences that are predicted together",
+            bytes(PREDICTED as u64),
+            "1, with `--input` 32 sequences",
+            "`--batch`",
+        ),
+        ("the pickle in a file of `torch.save`", bytes(weights::LONGEST as u64), "", ""),
+        ("objects in it", count(weights::MOST), "", ""),
+    ]
+}
+
+/// The tables, for `docs/limits.md`.
+pub fn markdown() -> String {
+    let mut out = String::new();
+    for (title, rows) in
+        [("Specs", specs()), ("Experiments", experiments()), ("Data", data()), ("Commands", commands())]
+    {
+        let _ = write!(out, "\n## {title}\n\n| what | at most | default | set by |\n|---|---|---|---|\n");
+        for (what, most, default, set) in rows {
+            let _ = writeln!(out, "| {what} | {most} | {default} | {set} |");
+        }
+    }
+    out
+}
