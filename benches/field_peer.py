@@ -6,6 +6,7 @@ The weights have the names that they have in the specs. All rows have one length
 import argparse
 import math
 import time
+from functools import partial
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--threads", type=int, required=True)
@@ -41,9 +42,8 @@ class At:
     def layer_norm(self, name, x):
         return F.layer_norm(x, x.shape[-1:], self[name + ".weight"], self.weights.get(f"{self.place}{name}.bias"), 1e-5)
 
-    def swiglu(self, name, x):
-        at = self.at(name)
-        return at.linear("down", F.silu(at.linear("gate", x)) * at.linear("up", x))
+    def swiglu(self, x):
+        return self.linear("down", F.silu(self.linear("gate", x)) * self.linear("up", x))
 
     def attention(self, x, turn, source=None, mask=None, causal=False):
         """Softmax attention of `x` to `source`, whose keys `turn` has not yet turned."""
@@ -90,7 +90,7 @@ def ouro(p, tokens, labels):
         for n in range(2):
             at = loop.at(f"stack.{n}.sandwiched")
             middle = x + at.rms("norm_2", at.at("att").attention(at.rms("norm", x), turn, causal=True))
-            x = middle + at.rms("norm_4", at.swiglu("mlp", at.rms("norm_3", middle)))
+            x = middle + at.rms("norm_4", at.at("mlp").swiglu(at.rms("norm_3", middle)))
         x = loop.rms("h", x)
         hazard = torch.sigmoid(loop.linear("number", x)[..., 0])
         q = left if step == steps - 1 else left * hazard
@@ -186,7 +186,7 @@ def trm(p, tokens, labels):
         for name in ("net.first", "net.second"):
             at = p.at(name)
             x = plain_rms(x + at.at("read").attention(x, turn))
-            x = plain_rms(x + at.swiglu("network", x))
+            x = plain_rms(x + at.at("network").swiglu(x))
         return x
 
     def round_(y, z):
@@ -217,18 +217,53 @@ def loop_index(p, tokens, labels):
     for step in range(6):
         x = x + loop["learn"][step]
         x = x + loop.at("read").attention(loop.rms("norm", x), turn, causal=True)
-        x = x + loop.swiglu("network", loop.rms("norm_2", x))
+        x = x + loop.at("network").swiglu(loop.rms("norm_2", x))
     return each_token(p.linear("head.output", p.rms("norm.norm", x)), labels).mean()
 
 
-MODELS = {f.__name__: f for f in (ouro, cotformer, pondernet, act, trm, loop_index)}
+def mor_experts(p, tokens, labels, fewer=1):
+    """Mixture of recursions by masks: every step computes all tokens, and those that are not chosen stay as they were."""
+    x = F.embedding(tokens, p["embed.table"])
+    rows, n = tokens.shape
+    turn, past, steps = Rope(n, x.shape[2], True), torch.ones(n, n, dtype=torch.bool).tril(), 3
+    own = torch.eye(n, dtype=torch.bool)
+
+    def single(at, x, mask=None):
+        x = x + at.at("read").attention(at.rms("norm", x), turn, mask=mask, causal=mask is None)
+        return x + at.swiglu(at.rms("norm_2", x))
+
+    x, live, loss = single(p.at("single"), x), torch.ones(rows, n, dtype=torch.bool), 0.0
+    for step in range(steps):
+        score = F.linear(x, p["loop.linear.weight"][step])[..., 0]
+        best = score.masked_fill(~live, -math.inf).topk(max(1, n * (steps - step) // (fewer * steps)))
+        chosen = torch.zeros_like(live).scatter(1, best.indices, True)
+        told = live * (F.softplus(score) - torch.where(chosen, score, torch.zeros_like(score)))
+        loss = loss + 0.001 * (told.sum(1) / live.sum(1)).mean()
+        read = single(p.at("core"), x, ((chosen[:, None] | own) & past)[:, None])
+        x = torch.where(chosen[..., None], x + 0.1 * torch.sigmoid(score)[..., None] * read, x)
+        live = chosen
+    x = p.rms("norm.norm", single(p.at("single_2"), x))
+    return loss + each_token(p.linear("head.output", x), labels).mean()
+
+
+MODELS = {
+    "ouro": ouro,
+    "cotformer": cotformer,
+    "pondernet:all_steps": pondernet,
+    "act": act,
+    "trm": trm,
+    "loop_index:embedding": loop_index,
+    "mor_experts": mor_experts,
+    "mor_experts:half": partial(mor_experts, fewer=2),
+    "mor_experts:quarter": partial(mor_experts, fewer=4),
+}
 
 
 class Loaded:
     """A model with its optimiser and batches."""
 
     def __init__(self, job):
-        self.loss_of = MODELS[job["name"].split(":")[0]]
+        self.loss_of = MODELS[job["name"]]
         weights = load_file(job["weights"])
         for weight in weights.values():
             weight.requires_grad_()

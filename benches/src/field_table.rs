@@ -46,6 +46,7 @@ struct Model {
 }
 
 const WIDE: &str = "embed.width=128";
+const MOR: &str = include_str!("../../specs/mor.rt");
 
 const MODELS: &[Model] = &[
     Model { name: "ouro", text: include_str!("../../specs/ouro.rt"), sets: &[WIDE], each: true },
@@ -64,6 +65,9 @@ const MODELS: &[Model] = &[
     },
     Model { name: "trm", text: include_str!("../../specs/trm.rt"), sets: &[WIDE], each: true },
     Model { name: "loop_index:embedding", text: include_str!("../../specs/loop_index.rt"), sets: &[WIDE], each: true },
+    Model { name: "mor_experts", text: MOR, sets: &[WIDE], each: true },
+    Model { name: "mor_experts:half", text: MOR, sets: &[WIDE], each: true },
+    Model { name: "mor_experts:quarter", text: MOR, sets: &[WIDE], each: true },
 ];
 
 /// One model.

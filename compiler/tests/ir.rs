@@ -37,6 +37,10 @@ const BROKEN: &[(&str, &str)] = &[
         "results are f32[batch, 8], expected f32[batch, 8], tape",
     ),
     (
+        "%h = recur %x {bound: log(length, 2)} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }",
+        "its bound reads the length, and no carried value is a sequence",
+    ),
+    (
         "%h = recur %x {bound: add(poisson(3.0, 1, row, 3), 1)} : f32[batch, 8] (%a: f32[batch, 8], %i: u32[]) { yield %a }",
         "a number of steps that is drawn needs a largest value, as in `min(.., 64)`",
     ),

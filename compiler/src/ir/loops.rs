@@ -7,6 +7,7 @@ use super::attribute::{self, CutBy, LastChunk, Padding, Role, Short, Single};
 use super::graph::{Def, Graph, Node, NodeId, RegionId, Value};
 use super::ops::{Flag, Op};
 use super::types::Type;
+use crate::expr::{Expr, Var};
 
 /// Counts of the parts of a loop's interface. Parts that an op does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -82,6 +83,13 @@ pub fn save(graph: &Graph, region: RegionId) -> Option<NodeId> {
 /// The tape that a forward loop gives, as its last result.
 pub fn tape(graph: &Graph, node: NodeId) -> Option<Value> {
     graph.node(node).results.last().copied().filter(|v| *graph.ty(*v) == Type::Tape)
+}
+
+/// Whether the bound of a recurrence is a rule of the length of the row, so that one of its carried values must be a sequence.
+pub fn counts_length(graph: &Graph, node: NodeId) -> bool {
+    let node = graph.node(node);
+    let rule = node.find(attribute::BOUND).and_then(attribute::Bound::rule).filter(|_| node.op == Op::Recur);
+    rule.is_some_and(|rule| Expr::try_from(rule).is_ok_and(|rule| rule.uses(Var::Length)))
 }
 
 /// Whether a loop can be differentiated: it saves, and an `unwind` runs backwards what it did.

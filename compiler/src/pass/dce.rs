@@ -3,8 +3,9 @@
 //! One marking finds the live values, then one sweep removes the rest, so that values that only feed each other around
 //! a loop die together. A loop's interface shrinks part by part: carried values, sequences, outputs, saved values
 //! with the parameters of the `unwind` that reads them, slices and captured contributions. What tells a loop
-//! how many rows and tokens there are stays: one carried value of a `recur`, one sequence of a `chunks`, the one that
-//! chooses where there is such, the nodes of a `fold`, `beam` or `part`, the tape of an `unwind`. A map keeps the results that something reads.
+//! how many rows and tokens there are stays: one carried value of a `recur`, a sequence where its bound is a rule of the
+//! length, one sequence of a `chunks`, the one that chooses where there is such, the nodes of a `fold`, `beam` or `part`, the tape of
+//! an `unwind`. A map keeps the results that something reads.
 
 use crate::ir::attribute::{self, Chunking};
 use std::collections::{BTreeMap, BTreeSet};
@@ -199,6 +200,12 @@ impl Marks<'_> {
             }
             if !range.is_empty() && !params[range.clone()].iter().any(|p| self.live.contains(p)) {
                 self.want(params[range.start]);
+            }
+            if loops::counts_length(self.graph, node) {
+                let mut sequences = params[range].iter().filter(|p| self.graph.ty(**p).ragged().is_some());
+                if !sequences.clone().any(|p| self.live.contains(p)) {
+                    sequences.next().copied().into_iter().for_each(|first| self.want(first));
+                }
             }
         }
     }

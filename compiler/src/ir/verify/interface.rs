@@ -53,6 +53,9 @@ impl Checker<'_> {
     pub(super) fn recur(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         let carried = self.types(&node.operands);
+        if loops::counts_length(self.graph, id) && !carried.iter().any(|ty| ty.ragged().is_some()) {
+            self.say(id, "its bound reads the length, and no carried value is a sequence");
+        }
         let (params, yields) = self.bodies(id);
         let with = |last: Option<Type>| [carried.clone(), last.into_iter().collect()].concat();
         self.expect(id, "region parameters", &params, &with(Some(Type::Tensor(Elem::Index, vec![]))));
