@@ -13,11 +13,13 @@
 //! - `//: given ours = theirs`: a value that comes with the examples, and what it is called among theirs.
 //! - `//: depths a + b`: the rows take as many steps as these numbers of theirs make together.
 //!
-//! Some are laid out in another way. Three lines say so; their weight is the one whose name begins with these parts:
+//! Some are laid out in another way. Four lines say so; their weight is the one whose name begins with these parts:
 //! - `//: stack gates.#`: as many weights as there are numbers in the place of `#`, one for each step. Here they are one, with an
 //!   axis of steps; in what follows it is called with the `#`.
+//! - `//: unstack theirs`: what its first axis holds are weights of their own here; in what follows they are called `theirs.0`,
+//!   `theirs.1` and so on.
 //! - `//: reverse theirs`: what comes first on its first axis comes last here.
-//! - `//: transpose theirs`: its two axes stand the other way round here.
+//! - `//: axes theirs 0 2 1`: its axes, counted from 0, stand in this order here. Neighbouring axes may be one.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
@@ -89,7 +91,7 @@ fn without(tensors: &Tensors, name: &str) -> Result<Tensors, String> {
 }
 
 /// The tensors whose names begin with these parts, as a layout of ours.
-fn relaid(tensors: &Tensors, parts: &str, layout: fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
+fn relaid(tensors: &Tensors, parts: &str, layout: impl Fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
     let begins = |name: &str| name == parts || name.strip_prefix(parts).is_some_and(|rest| rest.starts_with('.'));
     if !tensors.keys().any(|name| begins(name)) {
         return Err(format!("no weight is called `{parts}`"));
@@ -106,10 +108,40 @@ fn reversed(tensor: &Tensor) -> Option<Tensor> {
     Some(Tensor { shape: tensor.shape.clone(), data: tensor.data.rchunks(size).flatten().copied().collect() })
 }
 
-fn transposed(tensor: &Tensor) -> Option<Tensor> {
-    let [rows, columns] = tensor.shape[..] else { return None };
-    let data = (0..columns).flat_map(|c| (0..rows).map(move |r| tensor.data[r * columns + c])).collect();
-    Some(Tensor { shape: vec![columns, rows], data })
+/// The tensor with its axes in another order.
+fn permuted(tensor: &Tensor, order: &[usize]) -> Option<Tensor> {
+    let mut all = order.to_vec();
+    all.sort_unstable();
+    if !all.into_iter().eq(0..tensor.shape.len()) {
+        return None;
+    }
+    let stride = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
+    let mut places = vec![0];
+    for &axis in order {
+        let along = |place: usize| (0..tensor.shape[axis]).map(move |n| place + n * stride(axis));
+        places = places.into_iter().flat_map(along).collect();
+    }
+    let data = places.into_iter().map(|place| tensor.data[place]).collect();
+    Some(Tensor { shape: order.iter().map(|axis| tensor.shape[*axis]).collect(), data })
+}
+
+/// The tensors with axes in the order that a line says.
+fn with_axes(tensors: &Tensors, rule: &str) -> Result<Tensors, String> {
+    let (parts, order) = rule.split_once(' ').ok_or_else(|| format!("`axes {rule}` has no order"))?;
+    let order: Result<Vec<usize>, _> = order.split(' ').map(str::parse).collect();
+    let order = order.map_err(|e| format!("`axes {rule}`: {e}"))?;
+    relaid(tensors, parts, |tensor| permuted(tensor, &order))
+}
+
+/// The tensors with the parts of one on its first axis as tensors of their own.
+fn unstacked(tensors: &Tensors, name: &str) -> Result<Tensors, String> {
+    let mut all = without(tensors, name)?;
+    let tensor = &tensors[name];
+    let [count, shape @ ..] = &tensor.shape[..] else { return Err(format!("`{name}` has no axes")) };
+    for (n, data) in tensor.data.chunks(tensor.data.len() / count.max(&1)).enumerate() {
+        all.insert(format!("{name}.{n}"), Tensor { shape: shape.to_vec(), data: data.to_vec() });
+    }
+    Ok(all)
 }
 
 /// The tensors that differ in one number of their names, in the place of the `#`, as one with an axis more.
@@ -152,7 +184,8 @@ fn laid_out(case: &str, mut fixture: Fixture) -> Result<Fixture, String> {
             "unused" => without(tensors, rest),
             "stack" => stacked(tensors, rest),
             "reverse" => relaid(tensors, rest, reversed),
-            "transpose" => relaid(tensors, rest, transposed),
+            "unstack" => unstacked(tensors, rest),
+            "axes" => with_axes(tensors, rest),
             _ => Ok(tensors.clone()),
         };
         (fixture.weights, fixture.gradients) = (of(&fixture.weights)?, of(&fixture.gradients)?);
@@ -186,7 +219,7 @@ impl<'a> Names<'a> {
             match word {
                 "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
                 "zero" => zeros.push(rest),
-                "columns" | "unused" | "stack" | "reverse" | "transpose" | "given" | "depths" => {}
+                "columns" | "unused" | "stack" | "unstack" | "reverse" | "axes" | "given" | "depths" => {}
                 _ => return Err(unknown()),
             }
         }
