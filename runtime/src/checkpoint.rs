@@ -2,7 +2,8 @@
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (the arrays of the optimiser
 //! under `ARRAY.NAME`, such as `first_moment.NAME`, and averaged parameters under `average.NAME`, if there are any), `state.json`
-//! (where the run stands) and `manifest.json` (size and SHA-256 of the other three).
+//! (where the run stands) and `manifest.json` (size and SHA-256 of the others). A run with an update after every step has
+//! `carried.safetensors` besides: what the rows in its slots carry.
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
 //! `SLOT`, and syncs the parent. At every moment one of the three folders is complete; [`Checkpoints::open`] finishes
@@ -21,11 +22,13 @@ use crate::batching::Cursor;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
 use crate::schedule::Plateau;
+use crate::train::SlotPlaces;
 
 /// Version of the layout; a checkpoint of another one is refused.
 const FORMAT: u32 = 1;
 const WEIGHTS: &str = "weights.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
+const CARRIED: &str = "carried.safetensors";
 const STATE: &str = "state.json";
 const MANIFEST: &str = "manifest.json";
 /// Averaged parameters among the arrays of the optimiser.
@@ -126,6 +129,9 @@ pub struct CheckpointState {
     pub data_hash: String,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
+    /// The examples in the slots, where an update is made after every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotPlaces>,
 }
 
 /// A checkpoint in memory.
@@ -133,6 +139,8 @@ pub struct CheckpointState {
 pub struct Checkpoint {
     /// Parameters and moments.
     pub learner: LearnerState,
+    /// What the rows in the slots carry, where there are slots.
+    pub carried: Arrays,
     /// The rest.
     pub state: CheckpointState,
 }
@@ -269,6 +277,9 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
         (OPTIMISER, pack(&kept).map_err(refuse)?),
         (STATE, json(serde_json::to_string_pretty(&checkpoint.state))?),
     ];
+    if checkpoint.state.slots.is_some() {
+        files.push((CARRIED, pack(&[("", &checkpoint.carried)]).map_err(refuse)?));
+    }
     let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
     let manifest = Manifest { format: FORMAT, files: entries };
     files.push((MANIFEST, json(serde_json::to_string_pretty(&manifest))?));
@@ -311,7 +322,8 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
         optimiser,
         updates: state.progress.updates,
     };
-    Ok(Checkpoint { learner, state })
+    let items = if state.slots.is_some() { tensors(CARRIED)? } else { BTreeMap::new() };
+    Ok(Checkpoint { learner, carried: Arrays { items }, state })
 }
 
 /// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one.
