@@ -51,6 +51,7 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("s4d.rt", include_str!("../../specs/s4d.rt")),
     ("tlb.rt", include_str!("../../specs/tlb.rt")),
     ("transformer.rt", include_str!("../../specs/transformer.rt")),
+    ("transformer_xl.rt", include_str!("../../specs/transformer_xl.rt")),
     ("trm.rt", include_str!("../../specs/trm.rt")),
     ("urm.rt", include_str!("../../specs/urm.rt")),
     ("ut.rt", include_str!("../../specs/ut.rt")),

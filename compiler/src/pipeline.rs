@@ -99,6 +99,7 @@ pub fn inference<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, Inva
     let mut graph = model.forward(binding)?;
     // Nothing is paid for an answer.
     forget(&mut graph, &["answered", "penalty"]);
+    pass::stops::run(&mut graph);
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
     Ok(graph)
