@@ -311,7 +311,7 @@ fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoi
     if weights.is_some() && options.checkpoint != BEST {
         return Err(Failure::Usage("`--weights` takes the place of `--checkpoint`: give one of them".to_owned()));
     }
-    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), state: CheckpointState::default() }))
+    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), ..Checkpoint::default() }))
 }
 
 /// A checkpoint of a run.

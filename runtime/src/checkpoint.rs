@@ -2,7 +2,8 @@
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (the arrays of the optimiser
 //! under `ARRAY.NAME`, such as `first_moment.NAME`, and averaged parameters under `average.NAME`, if there are any), `state.json`
-//! (where the run stands, and which run it is) and `manifest.json` (size and SHA-256 of the other three).
+//! (where the run stands, and which run it is) and `manifest.json` (size and SHA-256 of the others). A run with an update after every
+//! step has `carried.safetensors` besides: what the rows in its slots carry.
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
 //! `SLOT`, and syncs the parent. At every moment one of the three folders is complete; [`Checkpoints::open`] finishes
@@ -24,15 +25,17 @@ use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
 use crate::record::{RunInfo, sha256};
 use crate::schedule::Plateau;
+use crate::train::SlotPlaces;
 
 /// Version of the layout; a checkpoint of another one is refused.
 const FORMAT: u32 = 2;
 const WEIGHTS: &str = "weights.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
+const CARRIED: &str = "carried.safetensors";
 const STATE: &str = "state.json";
 pub(crate) const MANIFEST: &str = "manifest.json";
-/// The files that a manifest names.
-const FILES: [&str; 3] = [WEIGHTS, OPTIMISER, STATE];
+/// The files that a manifest may name.
+const FILES: [&str; 4] = [WEIGHTS, OPTIMISER, STATE, CARRIED];
 /// Averaged parameters among the arrays of the optimiser.
 const AVERAGE: &str = "average";
 
@@ -133,6 +136,9 @@ pub struct CheckpointState {
     pub data_hash: String,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
+    /// The examples in the slots, where an update is made after every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotPlaces>,
 }
 
 impl CheckpointState {
@@ -155,6 +161,8 @@ impl CheckpointState {
 pub struct Checkpoint {
     /// Parameters and moments.
     pub learner: LearnerState,
+    /// What the rows in the slots carry, where there are slots.
+    pub carried: Arrays,
     /// The rest.
     pub state: CheckpointState,
 }
@@ -257,7 +265,9 @@ impl Checkpoints {
                 self.disk.remove(&previous).map_err(IoError::at("remove", &previous))?;
                 self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
             }
-            Err(Fault::Damaged(_)) => self.disk.remove(&path).map_err(IoError::at("remove", &path))?,
+            Err(Fault::Damaged(_) | Fault::Missing(_)) => {
+                self.disk.remove(&path).map_err(IoError::at("remove", &path))?
+            }
             Err(Fault::Io(error)) => return Err(error.into()),
         }
         self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
@@ -298,7 +308,7 @@ pub fn find(path: &Path) -> Result<Found, Error> {
     let reason = match settled(path) {
         Ok(found) => return Ok(found),
         Err(Fault::Io(error)) => return Err(error.into()),
-        Err(Fault::Damaged(reason)) => reason,
+        Err(Fault::Damaged(reason) | Fault::Missing(reason)) => reason,
     };
     let name = path.file_name().unwrap_or_default();
     let mut error = CheckpointError { path: path.to_path_buf(), reason, previous: None };
@@ -333,6 +343,8 @@ enum Fault {
     Io(IoError),
     /// It is not as it was saved; the reason is to be printed.
     Damaged(String),
+    /// It, or a part of it, is not there.
+    Missing(String),
 }
 
 impl From<String> for Fault {
@@ -355,30 +367,35 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(format!("{name}.{suffix}"))
 }
 
-/// Times that a slot is looked for which is being replaced, and the time between two of them.
-const LOOKS: usize = 5;
-const PAUSE: Duration = Duration::from_millis(2);
+/// Times that a folder is looked at again in which something is missing, and the time between two of them.
+const LOOKS: usize = 25;
+const PAUSE: Duration = Duration::from_millis(4);
 
 /// Reads a slot that another process may be saving to: what is read is one save, and what is refused is so when it is read again.
 fn settled(path: &Path) -> Result<Found, Fault> {
     let now = |path: &Path| fs::read(path.join(MANIFEST)).ok();
-    let mut absent = 0;
+    let mut looks = 0;
     loop {
         let before = now(path);
-        match decode(path) {
+        let fault = match decode(path) {
             Ok(found) => return Ok(found),
-            // Between its two renames a save has the slot in `new`.
-            Err(_) if before.is_none() && !path.exists() => match decode(&beside(path, NEW)) {
-                Ok(found) => return Ok(found),
-                Err(_) if absent < LOOKS && (path.exists() || beside(path, PREVIOUS).exists()) => {
-                    absent += 1;
-                    sleep(PAUSE);
-                }
-                Err(_) => return decode(path),
-            },
-            Err(fault) if before == now(path) => return Err(fault),
-            Err(_) => {}
+            Err(fault) => fault,
+        };
+        // Between its two renames a save has the slot in `new`.
+        if before.is_none()
+            && let Ok(found) = decode(&beside(path, NEW))
+        {
+            return Ok(found);
         }
+        if before != now(path) {
+            continue;
+        }
+        // What is missing may be about to come, or the folder about to go for the next one.
+        if !matches!(fault, Fault::Missing(_)) || looks == LOOKS {
+            return Err(fault);
+        }
+        looks += 1;
+        sleep(PAUSE);
     }
 }
 
@@ -394,6 +411,9 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
         (OPTIMISER, pack(&kept).map_err(refuse)?),
         (STATE, json(serde_json::to_string_pretty(&checkpoint.state))?),
     ];
+    if checkpoint.state.slots.is_some() {
+        files.push((CARRIED, pack(&[("", &checkpoint.carried)]).map_err(refuse)?));
+    }
     let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
     let manifest = Manifest { format: FORMAT, files: entries };
     files.push((MANIFEST, json(serde_json::to_string_pretty(&manifest))?));
@@ -405,23 +425,23 @@ fn decode(path: &Path) -> Result<Found, Fault> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => {}
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(Fault::Io(IoError::at("read", path)(error))),
-        _ => return Err(Fault::Damaged("there is no such folder".into())),
+        _ => return Err(Fault::Missing("there is no such folder".into())),
     }
-    // All files are opened before any is read: the folder may be replaced meanwhile.
-    let open = |name: &'static str| {
+    // All files that are there are opened before any is read: the folder may be replaced meanwhile.
+    let mut files = BTreeMap::new();
+    for name in std::iter::once(MANIFEST).chain(FILES) {
         let file = path.join(name);
         match File::open(&file) {
-            Ok(open) => Ok((name, open)),
-            Err(error) if error.kind() == ErrorKind::NotFound => Err(Fault::Damaged(format!("{name} is missing"))),
-            Err(error) => Err(Fault::Io(IoError::at("open", &file)(error))),
+            Ok(open) => drop(files.insert(name, open)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Fault::Io(IoError::at("open", &file)(error))),
         }
-    };
-    let mut files = std::iter::once(MANIFEST).chain(FILES).map(open).collect::<Result<Vec<_>, _>>()?;
+    }
     let mut read = |name: &str| {
         let mut bytes = vec![];
-        let found = files.iter_mut().find(|(known, _)| *known == name);
-        let read = found.map_or(Ok(0), |(_, file)| file.read_to_end(&mut bytes));
-        read.map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io).map(|_| bytes)
+        let file = files.get_mut(name).ok_or_else(|| Fault::Missing(format!("{name} is missing")))?;
+        file.read_to_end(&mut bytes).map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io)?;
+        Ok::<_, Fault>(bytes)
     };
     let bytes = read(MANIFEST)?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
@@ -458,7 +478,9 @@ fn decode(path: &Path) -> Result<Found, Fault> {
         optimiser,
         updates: state.progress.updates,
     };
-    Ok(Found { path: path.to_path_buf(), checkpoint: Checkpoint { learner, state }, manifest: sha256(&bytes) })
+    let items = if state.slots.is_some() { tensors(CARRIED)? } else { BTreeMap::new() };
+    let checkpoint = Checkpoint { learner, carried: Arrays { items }, state };
+    Ok(Found { path: path.to_path_buf(), checkpoint, manifest: sha256(&bytes) })
 }
 
 /// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one.

@@ -3,6 +3,7 @@
 
 mod answers;
 mod backend;
+mod carried;
 mod initial;
 mod named;
 
@@ -24,7 +25,9 @@ use crate::exec::{
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
-use crate::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use crate::learner::{
+    Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
+};
 use crate::optimiser::{self, Accumulate, Assign, Average, STATE, Set, Share, State};
 use crate::rng::Key;
 use crate::stopping::BySteps;
@@ -57,6 +60,9 @@ pub struct ModelOn<B: Backend> {
     segments: Segments,
     /// What the last training step predicted.
     predicted: Predictions,
+    /// What rows carry from one update to the next, and what those of the last training step have left.
+    carries: Vec<Carry>,
+    left: Left,
 }
 
 /// A model on the processor, computing in `T`.
@@ -85,6 +91,7 @@ impl<B: Backend> ModelOn<B> {
         // One array holds the weights of both, so those that losses alone read lie between the others in a forward pass, too.
         let inference = Plan { parameters: training.plan().parameters.clone(), ..inference };
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
+        let carries = carried::carries(training.plan());
         Self {
             memory,
             inference: training.beside(inference),
@@ -97,6 +104,8 @@ impl<B: Backend> ModelOn<B> {
             accumulated: None,
             segments,
             predicted: Predictions::default(),
+            carries,
+            left: Left::default(),
             training,
         }
     }
@@ -253,8 +262,19 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
         self.micro += 1;
         predict(&self.binding, &outputs, &mut self.predicted);
+        if !self.carries.is_empty() {
+            self.left = carried::left(&self.carries, &outputs);
+        }
         let (correct, scored) = count(&self.predicted, batch);
         Ok(report(&outputs, correct, scored))
+    }
+
+    fn carries(&self) -> &[Carry] {
+        &self.carries
+    }
+
+    fn left(&mut self) -> Left {
+        std::mem::take(&mut self.left)
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {

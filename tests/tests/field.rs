@@ -2,7 +2,8 @@
 //!
 //! Every spec of `cases/routing` and `cases/latent` is a case. The folder of its name in `RTC_ROUTING` or `RTC_LATENT` (default
 //! `../shared/fixtures/routing` and `latent` beside the project) has weights, one batch, logits, loss and all gradients. Without
-//! that folder there is nothing to compare with, and the test says so.
+//! that folder there is nothing to compare with, and the test says so. Where `NAME.steps.json` stands beside a case, updates after every
+//! step of its loop are compared, too.
 //!
 //! The weights have other names there. [`RULES`] and the lines at the top of a case say what they are called here:
 //! - `//: name theirs = ours`: neighbouring parts of a name may be called so. Every rule is an alternative to the parts as they are,
@@ -25,11 +26,15 @@ use std::path::Path;
 use rtc_compiler::ir::graph::FIXED;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::{Batch, Given};
+use rtc_compiler::pipeline::each_step::EachStep;
+use rtc_compiler::plan::Plan;
+use rtc_compiler::spec::Spec;
+use rtc_runtime::batch::{Batch, Given, Labels};
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::learner::Learner;
 use rtc_runtime::model::Model;
+use rtc_runtime::train::Carried;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
 use rtc_tests::peer::{Filled, Tensor, Tensors, fill, holders};
 use serde_json::Value as Json;
@@ -217,13 +222,27 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The plans of a model: of a training step, and of a forward pass.
+type Plans = fn(&Spec, &Binding) -> Result<(Plan, Plan), String>;
+
+/// With one update for all steps of a loop.
+fn at_once(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), String> {
+    pipeline::plans(spec, binding).map_err(|e| e.to_string())
+}
+
+/// With an update after every one.
+fn each_step(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), String> {
+    let each = EachStep::new(spec, binding).map_err(|e| e.to_string())?;
+    pipeline::plans(&each, binding).map_err(|e| e.to_string())
+}
+
 /// The model of a case with the weights of its fixture.
-fn model<T: Element>(text: &str, fixture: &Fixture, names: &Names<'_>) -> Result<Model<T>, String> {
+fn model<T: Element>(text: &str, fixture: &Fixture, names: &Names<'_>, plans: Plans) -> Result<Model<T>, String> {
     let size = |name: &str| fixture.meta["spec"][name].as_u64().map(|size| size as usize);
     let objective = if fixture.each() { Objective::Each } else { Objective::Classify };
     let binding = Binding { vocab: size("vocab"), classes: size("classes").or(size("vocab")), objective };
     let spec = rtc_tests::spec(text, &binding);
-    let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
+    let (training, inference) = plans(&spec, &binding)?;
     let mut model = Model::new(training, inference, binding, 0);
     let Filled { idle, empty } = fill(&mut model, &fixture.weights, &|name| names.of_weight(name))?;
     if !idle.is_empty() || empty != names.zeros {
@@ -247,7 +266,7 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance, trained: 
     }
     let fixture = laid_out(text, Fixture::read(&all.join(case.file_stem().unwrap_or_default())))?;
     let names = Names::of(text, &fixture)?;
-    let mut model = model::<T>(text, &fixture, &names)?;
+    let mut model = model::<T>(text, &fixture, &names, at_once)?;
     let mut batch = fixture.batch();
     batch.given = given(text, &fixture)?;
     for (_, names) in lines(text).filter(|(word, _)| *word == "depths") {
@@ -264,6 +283,10 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance, trained: 
     fixture.compare_gradients(&mut model, &|name| names.of_weight(name), tolerance.gradients, &mut comparison);
     if trained {
         updated(case, &fixture, &names, (&mut model, &batch), &mut comparison)?;
+        if let Ok(steps) = std::fs::read_to_string(case.with_extension("steps.json")) {
+            let model = self::model::<T>(text, &fixture, &names, each_step)?;
+            updated_each_step(&serde_json::from_str(&steps)?, &fixture, (model, &batch), &mut comparison)?;
+        }
     }
     if comparison.faults.is_empty() { Ok(()) } else { Err(comparison.faults.join("\n").into()) }
 }
@@ -296,6 +319,68 @@ fn updated<T: Element>(
         comparison.check(&format!("loss after {n} updates"), &[loss], &[*expected], 1e-3, 1e-6);
     }
     Ok(())
+}
+
+/// Compares updates after every step with those beside the case, which `field_losses.py` makes: the rows of the batch come into the slots
+/// in turn, and stay there until they are through.
+fn updated_each_step<T: Element>(
+    updates: &Json,
+    fixture: &Fixture,
+    (mut model, all): (Model<T>, &Batch),
+    comparison: &mut Comparison,
+) -> Outcome {
+    const SLOTS: usize = 3;
+    let rule = fixture.update_rule();
+    let carries = model.carries().to_vec();
+    let (mut carried, mut rows): (Carried, Vec<usize>) = (Carried::new(SLOTS), (0..SLOTS).collect());
+    let mut next = SLOTS;
+    for (n, expected) in updates.as_array().ok_or("no updates")?.iter().enumerate() {
+        let of: Vec<usize> = rows.iter().map(|row| row % all.rows()).collect();
+        let mut batch = some_rows(all, &of);
+        carried.give(&carries, 0, &mut batch);
+        let loss = model.accumulate(&batch, 1.0)?.loss;
+        let expected_loss = expected["loss"].as_f64().ok_or("no loss")?;
+        comparison.check(&format!("loss of update {n}"), &[loss], &[expected_loss], 1e-3, 1e-9);
+        let through = carried.keep(&carries, 0, &batch, &model.left());
+        let slots = |found: &[usize]| format!("update {n}: slots {found:?} are through");
+        let over: Vec<usize> = serde_json::from_value(expected["over"].clone())?;
+        if through != over {
+            return Err(format!("{}, and not those of {}", slots(&through), slots(&over)).into());
+        }
+        for slot in through {
+            rows[slot] = next;
+            next += 1;
+        }
+        model.update(&rule)?;
+    }
+    Ok(())
+}
+
+/// Some rows of a batch whose tokens are labelled.
+fn some_rows(all: &Batch, rows: &[usize]) -> Batch {
+    let Labels::Each { class, weight } = &all.labels else { panic!("tokens are labelled") };
+    let ranges: Vec<_> = rows.iter().map(|row| all.offsets[*row]..all.offsets[row + 1]).collect();
+    let lengths = ranges.iter().map(std::ops::Range::len);
+    let ends = lengths.scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    let given = all.given.iter().map(|given| {
+        let each = given.numbers.len() / all.rows();
+        let numbers = rows.iter().flat_map(|row| &given.numbers[row * each..(row + 1) * each]).copied().collect();
+        Given { name: given.name.clone(), numbers }
+    });
+    Batch {
+        offsets: [0].into_iter().chain(ends).collect(),
+        tokens: ranges.iter().flat_map(|range| &all.tokens[range.clone()]).copied().collect(),
+        labels: Labels::Each {
+            class: ranges.iter().flat_map(|range| &class[range.clone()]).copied().collect(),
+            weight: ranges.iter().flat_map(|range| &weight[range.clone()]).copied().collect(),
+        },
+        width: all.width,
+        depths: None,
+        given: given.collect(),
+    }
 }
 
 fn double(case: &Path, text: String) -> Outcome {

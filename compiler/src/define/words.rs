@@ -289,6 +289,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 drawn(e, c, Op::Normal, attrs.with_some(attribute::CUT_AT, c.block.float("cut")))
             },
             vec![
+                evaluation(),
                 float("std", Default::Float(1.0), POSITIVE, "standard deviation"),
                 float(
                     "cut",
@@ -312,6 +313,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 drawn(e, c, Op::Uniform, Attrs::of(attribute::LOW, low).with(attribute::HIGH, high))
             },
             vec![
+                evaluation(),
                 float("low", Default::Float(0.0), Bounds::ANY, "the least number"),
                 float("high", Default::Float(1.0), Bounds::ANY, "what all numbers are below"),
             ],
@@ -1211,8 +1213,19 @@ fn by_position(
 }
 
 /// Numbers that are drawn.
+/// What stands for a draw in evaluation.
+fn evaluation() -> Field {
+    float(
+        "evaluation",
+        Default::Absent,
+        Bounds::ANY,
+        "what every number is in evaluation; drawn there, too, if left out",
+    )
+}
+
 fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
     let x = arg(e, c, 0)?;
+    let attrs = attrs.with_some(attribute::EVALUATION, c.block.float("evaluation"));
     if !x.rows {
         let message = format!("`{}` draws numbers for every row, and this is the same for all", c.block.slot);
         return e.fail(Kind::WrongType, c.places[0], message, "");

@@ -736,6 +736,8 @@ attributes! {
     NOISE = "noise": Noise = Noise::None;
     /// What random numbers belong to.
     DRAWS = "draws": Draws = Draws::Row;
+    /// The number that stands for a draw in evaluation.
+    EVALUATION = "evaluation": Number;
     /// Which beams of a chunk fill the slots of the next level.
     ALIGN = "align": Align = Align::Sampled;
     /// Whether slot 0 gets beam 0 without a draw.

@@ -268,10 +268,10 @@ ops! {
     AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
     Dropout = "dropout" (x) {P, STREAM, TIED?} => same, dropout, elementwise, Units [Random] by_unit [] [];
-    /// Independent normal numbers around 0 of deviation `std`, one for every number of `like`; where a `cut` is given, those of the normal distribution that is cut so many deviations from 0. They are a function of seed, update, loop counters, `stream`, row and index, also in evaluation, where `draws: level` lets all rows have the same.
-    Normal = "normal" (like) {STD, CUT_AT?, STREAM, DRAWS?} => drawn, none, transcendental, Nothing [Random] by_unit [] [];
+    /// Independent normal numbers around 0 of deviation `std`, one for every number of `like`; where a `cut` is given, those of the normal distribution that is cut so many deviations from 0. They are a function of seed, update, loop counters, `stream`, row and index, also in evaluation, where `draws: level` lets all rows have the same, unless a number stands for them there.
+    Normal = "normal" (like) {STD, CUT_AT?, STREAM, DRAWS?, EVALUATION?} => drawn, none, transcendental, Nothing [Random] by_unit [] [];
     /// Independent numbers between `low` and `high`, each as likely, one for every number of `like`; drawn as those of `normal`.
-    Uniform = "uniform" (like) {LOW, HIGH, STREAM, DRAWS?} => drawn, none, elementwise, Nothing [Random] by_unit [] [];
+    Uniform = "uniform" (like) {LOW, HIGH, STREAM, DRAWS?, EVALUATION?} => drawn, none, elementwise, Nothing [Random] by_unit [] [];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. Pair i of the r channels that are turned, all or the first `part` of a head, turns by `base^(-2i/r)` a position. `transpose` gives the transposed map.
     Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [];
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.

@@ -72,7 +72,7 @@ pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph
 }
 
 /// Compares all cases with the CPU: in double precision to the rounding of sums, in single precision to that of activations.
-fn compare(cases: &[Case]) {
+pub(super) fn compare(cases: &[Case]) {
     let graphs = || cases.iter().map(|case| &case.graph);
     let (Some(double), Some(single)) = (kernels("double", graphs()), kernels("float", graphs())) else { return };
     for case in cases {
