@@ -211,8 +211,9 @@ fn a_run_that_is_trained_is_read_beside_it() {
     while !place.path(RUN).join("checkpoints/last/manifest.json").exists() {
         sleep(Duration::from_millis(1));
     }
-    for _ in 0..40 {
+    for _ in 0..20 {
         place.rtc(&["predict", RUN, "[MAX 2 9 ]", "--checkpoint", "last"]).code(0);
+        place.rtc(&["verify", RUN]).code(0);
     }
     child.kill().expect("it runs");
     child.wait().expect("it ends");
