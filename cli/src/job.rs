@@ -97,6 +97,7 @@ impl Job {
             memory,
             folders: experiment.task.folders(),
             versions: versions(),
+            ..RunInfo::default()
         };
         Self { compiled, experiment, info, start: None }
     }

@@ -32,7 +32,7 @@ use slots::Slots;
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
 use evaluate::{Each, evaluate_each};
-pub use evaluate::{Measurement, evaluate};
+pub use evaluate::{Measurement, evaluate, evaluate_kept};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use slots::{Carried, Place, SlotPlaces};
@@ -231,13 +231,15 @@ impl<'a> Trainer<'a> {
     fn begin(&mut self) -> Result<(), Error> {
         self.run.checkpoints().finish_swap()?;
         if self.run.checkpoints().exists(Slot::Last) {
-            let checkpoint = self.run.checkpoints().load(Slot::Last)?;
-            self.check_identity(&checkpoint.state)?;
+            let checkpoint = self.load(Slot::Last)?;
             self.learner.restore(&checkpoint.learner)?;
             self.progress = checkpoint.state.progress;
             if let Some(places) = &checkpoint.state.slots {
                 let (carries, feed) = (self.learner.carries(), &mut self.feed);
                 self.slots = Some(Slots::restored(feed, carries, places, &checkpoint.carried)?);
+            }
+            if self.progress.best.is_some() {
+                self.best()?;
             }
         }
         if self.experiment.supervision == Supervision::EachStep && self.slots.is_none() {
@@ -254,17 +256,34 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    fn check_identity(&mut self, state: &CheckpointState) -> Result<(), CheckpointError> {
-        let info = self.run.info();
-        let same = [
-            ("seed", state.seed == info.seed),
-            ("spec", state.spec_hash == info.spec_hash),
-            ("graph", state.graph_hash == info.graph_hash),
-            ("data", state.data_hash == self.data_hash),
-        ];
-        let Some((what, _)) = same.iter().find(|(_, same)| !same) else { return Ok(()) };
-        let reason = format!("it was saved by a run with another {what}");
-        Err(CheckpointError { path: self.run.checkpoints().path(Slot::Last), reason, previous: None })
+    /// A checkpoint of this run.
+    fn load(&mut self, slot: Slot) -> Result<Checkpoint, Error> {
+        let checkpoint = self.run.checkpoints().load(slot)?;
+        let info = RunInfo { data_hash: Some(self.data_hash.clone()), ..self.run.info().clone() };
+        match checkpoint.state.other_run(&info) {
+            Some(what) => Err(self.refused(slot, format!("it was saved by a run with {what}"))),
+            None => Ok(checkpoint),
+        }
+    }
+
+    /// The best checkpoint, which must be the one that the records speak of. It may have been saved after the last one, by a process
+    /// that was killed then: the updates in between are made again, and it is saved again.
+    fn best(&mut self) -> Result<Checkpoint, Error> {
+        let checkpoint = self.load(Slot::Best)?;
+        let found = checkpoint.state.progress;
+        if found.best.is_none_or(|best| best.update != found.updates) {
+            return Err(self.refused(Slot::Best, "it was saved as the last one, and is not the best".to_owned()));
+        }
+        if found.updates <= self.progress.updates && found.best != self.progress.best {
+            let of = self.progress.best.map_or(0, |best| best.update);
+            let why = format!("it was saved after update {}, and the best is that after update {of}", found.updates);
+            return Err(self.refused(Slot::Best, why));
+        }
+        Ok(checkpoint)
+    }
+
+    fn refused(&mut self, slot: Slot, reason: String) -> Error {
+        CheckpointError { path: self.run.checkpoints().path(slot), reason, previous: None }.into()
     }
 
     /// Whether all updates are done or patience is at its end.
@@ -407,6 +426,7 @@ impl<'a> Trainer<'a> {
         let (slots, carried) = slots.map_or_else(Default::default, |(places, carried)| (Some(places), carried));
         let state = CheckpointState {
             progress: self.progress,
+            run: info.run.clone(),
             seed: info.seed,
             spec_hash: info.spec_hash.clone(),
             graph_hash: info.graph_hash.clone(),
@@ -430,7 +450,7 @@ impl<'a> Trainer<'a> {
     /// The learner and the records are as after the last update again if it was.
     fn measure(&mut self) -> Result<Option<Table>, Error> {
         let last = self.learner.state();
-        let best = self.run.checkpoints().load(Slot::Best)?;
+        let best = self.best()?;
         self.learner.restore(&best.learner)?;
         let (mut rows, mut answers) = (Vec::new(), Answers::default());
         for split in &self.experiment.evaluate {

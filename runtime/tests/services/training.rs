@@ -11,7 +11,7 @@ use rtc_runtime::error::Error;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::record::history::{EvaluationLine, History};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, sha256};
 use rtc_runtime::task::{Dataset, majority_share};
 use rtc_runtime::train::{Event, Feed, Observer, Outcome, Row, Silent, Table, train};
 
@@ -297,8 +297,18 @@ fn the_table_measures_the_best_checkpoint() {
     let mut results: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("results.json")).expect("written")).expect("JSON");
     let identity = results.as_object_mut().and_then(|results| results.remove("identity")).expect("what made them");
-    let answers = results.as_object_mut().and_then(|results| results.remove("answers"));
-    assert!(answers.is_some_and(|hash| hash.is_string()), "the checksum of the answers");
+    let mut rest = |field: &str| results.as_object_mut().and_then(|results| results.remove(field)).expect(field);
+    let files = rest("files");
+    let mut named: Vec<&String> = files.as_object().expect("files").keys().collect();
+    named.sort();
+    let expected =
+        ["answers.json", "checkpoints/best/manifest.json", "checkpoints/last/manifest.json", "metrics.jsonl"];
+    assert_eq!(named, expected);
+    for name in expected {
+        assert_eq!(files[name], sha256(fs::read(folder.path().join(name)).expect(name)), "{name}");
+    }
+    assert_eq!(rest("run"), run.info().run);
+    assert_eq!(rest("sha256").as_str().map(str::len), Some(64));
     assert_eq!(results, table.to_json());
     assert_eq!((&identity["spec_hash"], &identity["data_hash"]), (&"s".into(), &data.fingerprint().into()));
 }
@@ -370,7 +380,7 @@ fn a_run_does_not_go_on_with_other_data() {
     let result = train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
     let error = result.expect_err("the checkpoint was trained on one example more");
     assert_eq!(error.exit_code(), 7);
-    assert!(error.to_string().contains("another data"), "{error}");
+    assert!(error.to_string().contains("other data"), "{error}");
 }
 
 #[test]
