@@ -12,7 +12,7 @@ use std::time::Instant;
 use rtc_compiler::pipeline::memory::Fitted;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
-use rtc_runtime::experiment::{Experiment, OptimiserKind};
+use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
@@ -28,6 +28,9 @@ use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 use crate::threads;
 use crate::weights::Weights;
+
+/// What a slot keeps of a number that it carries, what the batch is given and what it leaves, and two copies in a checkpoint.
+const BYTES_PER_CARRIED: u64 = 32;
 
 /// A hash of what of this program decides numbers.
 pub(crate) const CODE: &str = env!("RTC_CODE");
@@ -92,6 +95,7 @@ impl Job {
             memory,
             folders: experiment.task.folders(),
             versions: versions(),
+            ..RunInfo::default()
         };
         Self { compiled, experiment, info, start: None }
     }
@@ -130,7 +134,13 @@ impl Job {
             let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
             work.fixed_bytes = work.fixed_bytes.saturating_add(4 * beside as u64);
         }
-        self.compiled.fit(&work, limit)
+        let supervision = self.experiment.supervision;
+        if supervision == Supervision::EachStep {
+            let parts = self.experiment.batch.accumulate as u64;
+            let numbers = self.compiled.each_step()?.numbers(&work.training.lengths) as u64;
+            work.fixed_bytes = work.fixed_bytes.saturating_add(numbers.saturating_mul(parts * BYTES_PER_CARRIED));
+        }
+        self.compiled.fit(&work, limit, supervision)
     }
 
     /// The model with freshly drawn parameters.

@@ -9,6 +9,7 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
     self,
+    each_step::{EachStep, Unfit},
     memory::{Fitted, Work, plans_within},
 };
 use rtc_compiler::plan::Plan;
@@ -18,6 +19,7 @@ use rtc_runtime::cuda;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::{Halting, Inference};
+use rtc_runtime::experiment::Supervision;
 use rtc_runtime::model::{Backend, Model, ModelOn};
 use rtc_runtime::task::{Options, Task, resolve_options, task_named};
 
@@ -122,11 +124,22 @@ impl Compiled {
     }
 
     /// The plans of training and inference for the batches of `work` within `limit` bytes.
-    pub(crate) fn fit(&self, work: &Work, limit: Option<u64>) -> Result<Fitted, Failure> {
+    pub(crate) fn fit(&self, work: &Work, limit: Option<u64>, supervision: Supervision) -> Result<Fitted, Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
-        let fitted = plans_within(&self.graph, &self.binding, work, limit)?;
+        let fitted = match supervision {
+            Supervision::AllSteps => plans_within(&self.graph, &self.binding, work, limit)?,
+            Supervision::EachStep => plans_within(&self.each_step()?, &self.binding, work, limit)?,
+        };
         memory::fits(&fitted, limit)?;
         Ok(fitted)
+    }
+
+    /// The model with an update after every step of its loop.
+    pub(crate) fn each_step(&self) -> Result<EachStep<'_, Graph>, Failure> {
+        EachStep::new(&self.graph, &self.binding).map_err(|unfit| match unfit {
+            Unfit::Graph(fault) => fault.into(),
+            Unfit::Model(_) => Failure::Usage(format!("`supervision: each_step`: {unfit}")),
+        })
     }
 
     /// The plans of training and inference without a limit.

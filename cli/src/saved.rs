@@ -42,7 +42,7 @@ const BEST: &str = "best";
 pub(crate) struct ModelOptions {
     /// The folder of a run, or its name below `runs`; with `--weights` and `--experiment`, a spec
     pub(crate) run: PathBuf,
-    /// The checkpoint: `best`, `last`, or the folder of one
+    /// The checkpoint: `best`, `last`, or the folder of another one of the run
     #[arg(long, value_name = "WHICH", default_value = BEST)]
     pub(crate) checkpoint: String,
     /// What sequences that have halted cost; changes speed alone
@@ -311,21 +311,16 @@ fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoi
     if weights.is_some() && options.checkpoint != BEST {
         return Err(Failure::Usage("`--weights` takes the place of `--checkpoint`: give one of them".to_owned()));
     }
-    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), state: CheckpointState::default() }))
+    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), ..Checkpoint::default() }))
 }
 
 /// A checkpoint of a run.
 fn saved(path: &Path, run: &SavedRun, which: &str) -> Result<Checkpoint, Failure> {
-    let folder = match which {
-        BEST => SavedRun::checkpoint(path, Slot::Best),
-        "last" => SavedRun::checkpoint(path, Slot::Last),
-        folder => PathBuf::from(folder),
-    };
-    let found = checkpoint::load(&folder)?;
-    if (&found.state.spec_hash, &found.state.graph_hash) != (&run.info.spec_hash, &run.info.graph_hash) {
-        return Err(refused(&folder, "it belongs to another model"));
-    }
-    Ok(found)
+    let slot = [Slot::Best, Slot::Last].into_iter().find(|slot| slot.name() == which);
+    let folder = slot.map_or_else(|| PathBuf::from(which), |slot| SavedRun::checkpoint(path, slot));
+    let found = checkpoint::find(&folder)?;
+    run.check_checkpoint(&found, slot)?;
+    Ok(found.checkpoint)
 }
 
 /// What to say where files were named and some splits have none.
@@ -349,7 +344,8 @@ pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, Failure> {
     Ok(catalog(&*task, &options))
 }
 
-fn find(run: &Path) -> Result<PathBuf, Failure> {
+/// The folder of a run that was named, there or below `runs`.
+pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
     let named = Path::new("runs").join(run);
     [run, &named].into_iter().find(|path| RunFolder::exists(path)).map(Path::to_owned).ok_or_else(|| {
         let reason = if run.is_dir() { "there is no run in this folder" } else { "there is no such run" };

@@ -9,7 +9,8 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use rtc_runtime::record::sealed;
+use serde_json::{Value, json};
 use support::{Answer, Place, RTC, signal};
 
 /// Longer than any start of the binary takes.
@@ -244,24 +245,22 @@ fn runs_that_are_not_comparable_are_refused() {
     // Results of other data or of another program are not put into one table without saying so.
     let results = "runs/grid/tiny/seed1/results.json";
     let good = place.read(results);
-    let mut changed: Value = serde_json::from_str(&good).expect("JSON");
-    changed["identity"]["data_hash"] = "0123456789abcdef0123456789abcdef".into();
-    place.write(results, &changed.to_string());
+    place.edit(results, |changed| changed["identity"]["data_hash"] = "0123456789abcdef0123456789abcdef".into());
     ablate(&place, &["--with", "seeds=[1]", "--table"])
         .code(7)
         .says("tiny seed 1 was trained on other data (0123456789ab)");
     let mixed = ablate(&place, &["--with", "seeds=[1]", "--table", "--mixed"]);
     assert!(mixed.code(0).stdout.contains("tiny [1]"), "{}", mixed.stdout);
-    changed["identity"] = serde_json::from_str::<Value>(&good).expect("JSON")["identity"].clone();
-    changed["identity"]["versions"]["code"] = "older".into();
-    place.write(results, &changed.to_string());
+    place.write(results, &good);
+    place.edit(results, |changed| changed["identity"]["versions"]["code"] = "older".into());
     ablate(&place, &["--with", "seeds=[1, 2]"]).code(7).says("trained by another program (code older");
     assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
     place.write(results, &good);
     ablate(&place, &ONCE).code(0);
     // Another program has begun a run of another graph: it is kept, and this one's own is trained beside it.
-    let info = place.read("runs/grid/tiny/seed1/run.json").replace("\"graph_hash\": \"", "\"graph_hash\": \"0");
-    place.write("runs/grid/tiny/seed1/run.json", &info);
+    place.edit("runs/grid/tiny/seed1/run.json", |info| {
+        info["graph_hash"] = format!("0{}", info["graph_hash"].as_str().expect("a hash")).into();
+    });
     fs::remove_file(place.path(results)).expect("the results");
     ablate(&place, &ONCE).code(0).says("tiny: graph was 0").says("the older runs stay in runs/grid/tiny/seed1");
 }
@@ -394,13 +393,11 @@ fn a_cell_that_another_program_began_is_refused_before_training() {
     // It was stopped just before its end, by a program that made the same graph.
     let run = "runs/grid/tiny.no_gate/seed1";
     fs::remove_file(place.path(run).join("results.json")).expect("the results");
-    let mut info: Value = serde_json::from_str(&place.read(&format!("{run}/run.json"))).expect("JSON");
-    info["versions"]["code"] = "older".into();
-    place.write(&format!("{run}/run.json"), &info.to_string());
+    place.edit(&format!("{run}/run.json"), |info| info["versions"]["code"] = "older".into());
     let began = "tiny:no_gate seed 1 was begun by another program (code older, rtc";
     ablate(&place, &twice).code(7).says(began).says("`--grid NAME`");
     // So is one whose last attempt failed: it goes on from its checkpoint.
-    place.write(&format!("{run}/failure.json"), "{ \"code\": 6, \"message\": \"the disk was full\" }");
+    place.write(&format!("{run}/failure.json"), &sealed(&json!({ "code": 6, "message": "the disk was full" })));
     ablate(&place, &twice).code(7).says(began);
     assert!(!place.path("runs/grid/tiny/seed2").exists(), "nothing was trained");
     let mixed = ablate(&place, &["--with", "seeds=[1]", "--mixed"]);

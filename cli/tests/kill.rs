@@ -120,6 +120,70 @@ fn a_killed_run_on_fresh_strings_goes_on_to_the_same_bits() {
     assert_eq!(lengths.iter().filter_map(|row| row["length"].as_u64()).collect::<Vec<_>>(), [3, 4]);
 }
 
+/// Two states that stay with their row from update to update, and rows that leave after drawn numbers of steps.
+const SLOTS: &str = "\
+model slots {
+    embed { width: 8 }
+    input = state
+    loop {
+        steps: 4
+        carry y = zeros(input)
+        carry z = zeros(input)
+        z = norm(z + y + input + attention(z + y + input) { heads: 2 })
+        y = norm(y + linear(gelu(linear(cat(y, z)) { to: 16 })))
+        sure = number(mean(y)) { init: zeros }
+        wrong = max(1 - right(y))
+        loss average(mean(answer(y)))
+        loss 0.5 * average(softplus(sure) - (1 - wrong) * sure)
+        y = stop(y)
+        z = stop(z)
+        until uniform(sure) { evaluation: 1 } < 0.4
+    }
+    state = y
+    readout each { sees: all }
+}
+";
+
+const EACH_STEP: &str = "\
+task:
+  name: sudoku
+  options: { rows: 2, columns: 2, least: 4, most: 8 }
+  sizes: { train: 100, dev: 16, test: 16 }
+supervision: each_step
+optimiser: { learning_rate: 0.003, clip: 1 }
+schedule: { kind: constant, warmup: 5 }
+batch: { size: 6, accumulate: 2 }
+max_steps: 40
+evaluate_every: 7
+log_every: 1
+evaluate: [test]
+";
+
+#[test]
+fn a_killed_run_goes_on_with_the_rows_in_its_slots() {
+    let place = Place::new();
+    place.write("tiny.rt", SLOTS);
+    place.write("tiny.yaml", EACH_STEP);
+    place.train(&["--run", "whole", "--threads", "1"]).code(0);
+    let depths = place.read("runs/whole/metrics.jsonl");
+    assert!(depths.contains("\"mean_depth\""), "rows leave:\n{depths}");
+    let args = ["--run", "killed", "--threads", "2", "--memory", "1GB"];
+    for lines in [5, 14, 26, 38] {
+        let mut child = place.start(&args);
+        if wait_for_lines(&place, &mut child, "killed", lines) {
+            signal(&child, libc::SIGKILL);
+        }
+        end(child);
+    }
+    place.train(&args).code(0);
+    assert_eq!(place.contents("killed"), place.contents("whole"));
+    let carried = |run: &str| std::fs::read(place.path("runs").join(run).join("checkpoints/last/carried.safetensors"));
+    assert_eq!(carried("killed").expect("slots"), carried("whole").expect("slots"));
+    place.write("tiny.rt", "model tiny { embed { width: 8 }\n attend self { heads: 2 }\n readout each { sees: all } }");
+    let message = "`supervision: each_step`: an update after every step does not fit this model: a loss is paid outside of its loop";
+    place.train(&["--run", "plain"]).code(2).says(message);
+}
+
 #[test]
 fn a_second_process_in_the_same_folder_is_refused() {
     let place = Place::new();

@@ -13,7 +13,7 @@ use std::fmt;
 
 pub use drawn::{Chance, Distribution, Draw, Per};
 pub use eval::{Env, EvalError, Value, eval, eval_with};
-pub use keys::{Keys, keys};
+pub use keys::{Keys, distances, keys};
 pub use learned::{Lookup, Slope, Uses, flat, slope, tables};
 pub use range::{Facts, Unbounded, most, sizes};
 pub use reach::{Reach, reach};

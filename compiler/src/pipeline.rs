@@ -1,6 +1,7 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
 pub mod cost;
+pub mod each_step;
 pub mod given;
 pub mod memory;
 
@@ -20,6 +21,16 @@ pub trait Forward {
     /// # Errors
     /// See [`lower`].
     fn forward(&self, binding: &Binding) -> Result<Graph, InvalidNode>;
+
+    /// What is trained: the forward graph with its loss.
+    ///
+    /// # Errors
+    /// See [`lower`].
+    fn with_loss(&self, binding: &Binding) -> Result<Graph, InvalidNode> {
+        let mut graph = self.forward(binding)?;
+        attach_loss(&mut graph, binding)?;
+        Ok(graph)
+    }
 }
 
 /// A spec is lowered.
@@ -41,8 +52,7 @@ impl Forward for Graph {
 /// # Errors
 /// See [`lower`] and [`pass::grad::run`].
 pub fn differentiated<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = model.forward(binding)?;
-    attach_loss(&mut graph, binding)?;
+    let mut graph = model.with_loss(binding)?;
     pass::grad::run(&mut graph)?;
     pass::dce::run(&mut graph);
     Ok(graph)
@@ -63,8 +73,7 @@ pub fn training<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, Inval
 /// # Errors
 /// See [`differentiated`].
 pub fn optimised<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, InvalidNode> {
-    let mut graph = model.forward(binding)?;
-    attach_loss(&mut graph, binding)?;
+    let mut graph = model.with_loss(binding)?;
     pass::optimise(&mut graph);
     pass::grad::run(&mut graph)?;
     pass::optimise(&mut graph);
@@ -90,6 +99,7 @@ pub fn inference<M: Forward>(model: &M, binding: &Binding) -> Result<Graph, Inva
     let mut graph = model.forward(binding)?;
     // Nothing is paid for an answer.
     forget(&mut graph, &["answered", "penalty"]);
+    pass::stops::run(&mut graph);
     pass::inference::run(&mut graph);
     pass::optimise(&mut graph);
     Ok(graph)

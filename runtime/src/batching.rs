@@ -21,7 +21,7 @@ pub enum Buckets {
 pub const WINDOW: usize = 32;
 
 /// A place in the training data: everything before it has been used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Cursor {
     /// Passes over the data that are complete.
     pub epoch: u64,

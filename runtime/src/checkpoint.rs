@@ -2,32 +2,40 @@
 //!
 //! A folder holds `weights.safetensors` (parameters under their own names, f32), `optimiser.safetensors` (the arrays of the optimiser
 //! under `ARRAY.NAME`, such as `first_moment.NAME`, and averaged parameters under `average.NAME`, if there are any), `state.json`
-//! (where the run stands) and `manifest.json` (size and SHA-256 of the other three).
+//! (where the run stands, and which run it is) and `manifest.json` (size and SHA-256 of the others). A run with an update after every
+//! step has `carried.safetensors` besides: what the rows in its slots carry.
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
 //! `SLOT`, and syncs the parent. At every moment one of the three folders is complete; [`Checkpoints::open`] finishes
-//! a swap that was cut off between the renames.
+//! a swap that was cut off between the renames. No file of a saved folder is ever written again, so that a reader which another
+//! process saves beside opens all files of one folder, and begins anew if the folder was replaced while it did.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::batching::Cursor;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
+use crate::record::{RunInfo, sha256};
 use crate::schedule::Plateau;
+use crate::train::SlotPlaces;
 
 /// Version of the layout; a checkpoint of another one is refused.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 const WEIGHTS: &str = "weights.safetensors";
 const OPTIMISER: &str = "optimiser.safetensors";
+const CARRIED: &str = "carried.safetensors";
 const STATE: &str = "state.json";
-const MANIFEST: &str = "manifest.json";
+pub(crate) const MANIFEST: &str = "manifest.json";
+/// The files that a manifest may name.
+const FILES: [&str; 4] = [WEIGHTS, OPTIMISER, STATE, CARRIED];
 /// Averaged parameters among the arrays of the optimiser.
 const AVERAGE: &str = "average";
 
@@ -66,7 +74,7 @@ impl Disk for FileSystem {
 
     fn remove(&mut self, path: &Path) -> io::Result<()> {
         match fs::remove_dir_all(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
             result => result,
         }
     }
@@ -116,6 +124,8 @@ pub struct Progress {
 pub struct CheckpointState {
     /// Where the run stands.
     pub progress: Progress,
+    /// What it belongs to: [`RunInfo::run`].
+    pub run: String,
     /// Seed of the run; the generator needs nothing else, being counter-based.
     pub seed: u64,
     /// Hash of the normalised spec.
@@ -126,6 +136,24 @@ pub struct CheckpointState {
     pub data_hash: String,
     /// Versions of the program and its parts.
     pub versions: BTreeMap<String, String>,
+    /// The examples in the slots, where an update is made after every step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slots: Option<SlotPlaces>,
+}
+
+impl CheckpointState {
+    /// What the run that it was saved by has, if it is not this run: `another seed`.
+    pub fn other_run(&self, info: &RunInfo) -> Option<&'static str> {
+        let data = info.data_hash.as_ref().is_none_or(|data| *data == self.data_hash);
+        let same = [
+            ("another seed", self.seed == info.seed),
+            ("another spec", self.spec_hash == info.spec_hash),
+            ("another graph", self.graph_hash == info.graph_hash),
+            ("other data", data),
+            ("another experiment", self.run == info.run),
+        ];
+        same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
+    }
 }
 
 /// A checkpoint in memory.
@@ -133,6 +161,8 @@ pub struct CheckpointState {
 pub struct Checkpoint {
     /// Parameters and moments.
     pub learner: LearnerState,
+    /// What the rows in the slots carry, where there are slots.
+    pub carried: Arrays,
     /// The rest.
     pub state: CheckpointState,
 }
@@ -170,8 +200,7 @@ struct Entry {
 
 impl Entry {
     fn of(bytes: &[u8]) -> Self {
-        let sha256 = Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { size: bytes.len() as u64, sha256 }
+        Self { size: bytes.len() as u64, sha256: sha256(bytes) }
     }
 }
 
@@ -192,8 +221,8 @@ impl Checkpoints {
     /// Puts a complete new checkpoint into the place of a slot that was moved away for it.
     pub fn finish_swap(&mut self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
-            let (path, fresh) = (self.path(slot), self.beside(slot, "new"));
-            if !path.exists() && load(&fresh).is_ok() {
+            let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
+            if !path.exists() && decode(&fresh).is_ok() {
                 self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
                 self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
             }
@@ -207,18 +236,19 @@ impl Checkpoints {
     }
 
     fn beside(&self, slot: Slot, suffix: &str) -> PathBuf {
-        self.folder.join(format!("{}.{suffix}", slot.name()))
+        beside(&self.path(slot), suffix)
     }
 
     /// Whether the slot was ever saved, damaged or not.
     pub fn exists(&self, slot: Slot) -> bool {
-        self.path(slot).exists() || self.beside(slot, "previous").exists()
+        self.path(slot).exists() || self.beside(slot, PREVIOUS).exists()
     }
 
     /// Saves a checkpoint. After an error the slot holds what it held before, or what was being saved.
     pub fn save(&mut self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
-        let (path, fresh, previous) = (self.path(slot), self.beside(slot, "new"), self.beside(slot, "previous"));
+        let (path, fresh, previous) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, PREVIOUS));
         let files = encode(checkpoint)?;
+        let is_first = !self.folder.exists();
         self.disk.remove(&fresh).map_err(IoError::at("remove", &fresh))?;
         self.disk.create_folder(&fresh).map_err(IoError::at("create", &fresh))?;
         for (name, bytes) in files {
@@ -226,35 +256,147 @@ impl Checkpoints {
             self.disk.write(&file, &bytes).map_err(IoError::at("write", &file))?;
         }
         self.disk.sync_folder(&fresh).map_err(IoError::at("sync", &fresh))?;
+        if is_first && let Some(run) = self.folder.parent() {
+            self.disk.sync_folder(run).map_err(IoError::at("sync", run))?;
+        }
         // A damaged slot must not replace a good previous one.
-        if path.exists() && load(&path).is_ok() {
-            self.disk.remove(&previous).map_err(IoError::at("remove", &previous))?;
-            self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
-        } else {
-            self.disk.remove(&path).map_err(IoError::at("remove", &path))?;
+        match decode(&path) {
+            Ok(_) => {
+                self.disk.remove(&previous).map_err(IoError::at("remove", &previous))?;
+                self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
+            }
+            Err(Fault::Damaged(_) | Fault::Missing(_)) => {
+                self.disk.remove(&path).map_err(IoError::at("remove", &path))?
+            }
+            Err(Fault::Io(error)) => return Err(error.into()),
         }
         self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
         self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
         Ok(())
     }
 
-    /// Loads and verifies a slot. A damaged one is refused, with the name of a good one if there is any.
-    pub fn load(&self, slot: Slot) -> Result<Checkpoint, CheckpointError> {
+    /// Loads and verifies a slot, see [`load`].
+    pub fn load(&self, slot: Slot) -> Result<Checkpoint, Error> {
         load(&self.path(slot))
     }
 }
 
-/// Loads the checkpoint in a folder, after checking that every file is as it was saved.
+/// A checkpoint that was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Its folder.
+    pub path: PathBuf,
+    /// What it holds.
+    pub checkpoint: Checkpoint,
+    /// The SHA-256 of its manifest, which names that of everything else in it.
+    pub manifest: String,
+}
+
+/// Loads the checkpoint in a folder, after checking that every file is as it was saved. Another process may be saving meanwhile.
 ///
-/// If it is refused, complete checkpoints beside it are looked for: the previous one of its slot, then the best.
-pub fn load(path: &Path) -> Result<Checkpoint, CheckpointError> {
-    decode(path).map_err(|reason| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let beside = [format!("{name}.previous"), Slot::Last.name().into(), Slot::Best.name().into()];
-        let candidates = beside.iter().map(|name| path.with_file_name(name));
-        let previous = candidates.into_iter().find(|candidate| candidate != path && decode(candidate).is_ok());
-        CheckpointError { path: path.to_path_buf(), reason, previous }
-    })
+/// # Errors
+/// The system does not give the files; or they are refused, with what can be done about it.
+pub fn load(path: &Path) -> Result<Checkpoint, Error> {
+    Ok(find(path)?.checkpoint)
+}
+
+/// The same, with what it is known by.
+///
+/// # Errors
+/// As those of [`load`].
+pub fn find(path: &Path) -> Result<Found, Error> {
+    let reason = match settled(path) {
+        Ok(found) => return Ok(found),
+        Err(Fault::Io(error)) => return Err(error.into()),
+        Err(Fault::Damaged(reason) | Fault::Missing(reason)) => reason,
+    };
+    let name = path.file_name().unwrap_or_default();
+    let mut error = CheckpointError { path: path.to_path_buf(), reason, previous: None };
+    if name == Slot::Last.name() {
+        // An earlier state of the same run leads to the same numbers.
+        let previous = beside(path, PREVIOUS);
+        error.previous = decode(&previous).is_ok().then_some(previous);
+    } else if name == Slot::Best.name() {
+        // No other one is the best: with another one in its place a table would have the numbers of that one.
+        error.reason += "; no other one can stand in its place: without the folder of the checkpoints `rtc train` trains the run again";
+    }
+    Err(error.into())
+}
+
+/// Checks that a file of weights that lies in a checkpoint is as it was saved; the error is a reason to print.
+pub(crate) fn check_weights(path: &Path, bytes: &[u8]) -> Result<(), String> {
+    if path.file_name().is_none_or(|name| name != WEIGHTS) || !path.with_file_name(STATE).is_file() {
+        return Ok(());
+    }
+    let manifest = fs::read(path.with_file_name(MANIFEST)).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
+    let manifest: Manifest =
+        serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
+    match manifest.files.get(WEIGHTS) {
+        Some(entry) if *entry == Entry::of(bytes) => Ok(()),
+        _ => Err(format!("it is not the one that {MANIFEST} beside it names: the checkpoint was changed")),
+    }
+}
+
+/// Why a folder can't be read as a checkpoint.
+enum Fault {
+    /// The system does not give it.
+    Io(IoError),
+    /// It is not as it was saved; the reason is to be printed.
+    Damaged(String),
+    /// It, or a part of it, is not there.
+    Missing(String),
+}
+
+impl From<String> for Fault {
+    fn from(reason: String) -> Self {
+        Self::Damaged(reason)
+    }
+}
+
+/// The last word in the name of a slot that is being saved, and of one that was replaced.
+const NEW: &str = "new";
+const PREVIOUS: &str = "previous";
+
+/// Whether a folder of this name is a save that was not ended.
+pub(crate) fn is_unfinished(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|end| end == NEW)
+}
+
+fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{name}.{suffix}"))
+}
+
+/// Times that a folder is looked at again in which something is missing, and the time between two of them.
+const LOOKS: usize = 25;
+const PAUSE: Duration = Duration::from_millis(4);
+
+/// Reads a slot that another process may be saving to: what is read is one save, and what is refused is so when it is read again.
+fn settled(path: &Path) -> Result<Found, Fault> {
+    let now = |path: &Path| fs::read(path.join(MANIFEST)).ok();
+    let mut looks = 0;
+    loop {
+        let before = now(path);
+        let fault = match decode(path) {
+            Ok(found) => return Ok(found),
+            Err(fault) => fault,
+        };
+        // Between its two renames a save has the slot in `new`.
+        if before.is_none()
+            && let Ok(found) = decode(&beside(path, NEW))
+        {
+            return Ok(found);
+        }
+        if before != now(path) {
+            continue;
+        }
+        // What is missing may be about to come, or the folder about to go for the next one.
+        if !matches!(fault, Fault::Missing(_)) || looks == LOOKS {
+            return Err(fault);
+        }
+        looks += 1;
+        sleep(PAUSE);
+    }
 }
 
 /// The files of a checkpoint, the manifest last.
@@ -269,37 +411,62 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
         (OPTIMISER, pack(&kept).map_err(refuse)?),
         (STATE, json(serde_json::to_string_pretty(&checkpoint.state))?),
     ];
+    if checkpoint.state.slots.is_some() {
+        files.push((CARRIED, pack(&[("", &checkpoint.carried)]).map_err(refuse)?));
+    }
     let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
     let manifest = Manifest { format: FORMAT, files: entries };
     files.push((MANIFEST, json(serde_json::to_string_pretty(&manifest))?));
     Ok(files)
 }
 
-/// Reads and verifies a folder; the error is a reason to print.
-fn decode(path: &Path) -> Result<Checkpoint, String> {
-    if !path.is_dir() {
-        return Err("there is no such folder".into());
+/// Reads and verifies a folder.
+fn decode(path: &Path) -> Result<Found, Fault> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Fault::Io(IoError::at("read", path)(error))),
+        _ => return Err(Fault::Missing("there is no such folder".into())),
     }
-    let read = |name: &str| fs::read(path.join(name)).map_err(|error| format!("{name}: {error}"));
-    let manifest: Manifest =
-        serde_json::from_slice(&read(MANIFEST)?).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    // All files that are there are opened before any is read: the folder may be replaced meanwhile.
+    let mut files = BTreeMap::new();
+    for name in std::iter::once(MANIFEST).chain(FILES) {
+        let file = path.join(name);
+        match File::open(&file) {
+            Ok(open) => drop(files.insert(name, open)),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Fault::Io(IoError::at("open", &file)(error))),
+        }
+    }
+    let mut read = |name: &str| {
+        let mut bytes = vec![];
+        let file = files.get_mut(name).ok_or_else(|| Fault::Missing(format!("{name} is missing")))?;
+        file.read_to_end(&mut bytes).map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io)?;
+        Ok::<_, Fault>(bytes)
+    };
+    let bytes = read(MANIFEST)?;
+    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
     if manifest.format != FORMAT {
-        return Err(format!("its layout has version {}, and this program reads {FORMAT}", manifest.format));
+        return Err(format!("its layout has version {}, and this program reads {FORMAT}", manifest.format).into());
     }
-    let verified = |name: &str| {
+    if let Some(name) = manifest.files.keys().find(|name| !FILES.contains(&name.as_str())) {
+        return Err(format!("{MANIFEST} names {name}, which this program does not know").into());
+    }
+    let mut verified = |name: &str| {
         let entry = manifest.files.get(name).ok_or_else(|| format!("{MANIFEST} does not name {name}"))?;
         let bytes = read(name)?;
         match Entry::of(&bytes) {
             found if found == *entry => Ok(bytes),
             found if found.size != entry.size => {
-                Err(format!("{name} has {} bytes instead of {}", found.size, entry.size))
+                Err(Fault::Damaged(format!("{name} has {} bytes instead of {}", found.size, entry.size)))
             }
-            _ => Err(format!("{name} was changed: its SHA-256 is not the saved one")),
+            _ => Err(Fault::Damaged(format!("{name} was changed: its SHA-256 is not the saved one"))),
         }
     };
     let state: CheckpointState =
         serde_json::from_slice(&verified(STATE)?).map_err(|error| format!("{STATE}: {error}"))?;
-    let tensors = |name: &str| unpack(&verified(name)?).map_err(|error| format!("{name}: {error}"));
+    let mut tensors = |name: &str| -> Result<Tensors, Fault> {
+        Ok(unpack(&verified(name)?).map_err(|error| format!("{name}: {error}"))?)
+    };
     let mut optimiser: BTreeMap<String, Arrays> = BTreeMap::new();
     for (name, values) in tensors(OPTIMISER)? {
         let (kept, name) = name.split_once('.').ok_or_else(|| format!("{OPTIMISER}: `{name}` belongs to nothing"))?;
@@ -311,7 +478,9 @@ fn decode(path: &Path) -> Result<Checkpoint, String> {
         optimiser,
         updates: state.progress.updates,
     };
-    Ok(Checkpoint { learner, state })
+    let items = if state.slots.is_some() { tensors(CARRIED)? } else { BTreeMap::new() };
+    let checkpoint = Checkpoint { learner, carried: Arrays { items }, state };
+    Ok(Found { path: path.to_path_buf(), checkpoint, manifest: sha256(&bytes) })
 }
 
 /// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one.

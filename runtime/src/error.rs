@@ -102,13 +102,13 @@ pub struct CheckpointError {
     pub path: PathBuf,
     /// Why it is refused.
     pub reason: String,
-    /// A complete older checkpoint of the same run, if there is one.
+    /// A complete older checkpoint that may stand in its place, if there is one.
     pub previous: Option<PathBuf>,
 }
 
 impl fmt::Display for CheckpointError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "checkpoint {} is refused: {}", self.path.display(), self.reason)?;
+        write!(f, "{} is refused: {}", self.path.display(), self.reason)?;
         match &self.previous {
             Some(previous) => {
                 let (good, bad) = (previous.display(), self.path.display());

@@ -18,6 +18,7 @@ mod halving;
 mod layers;
 mod place;
 mod settings;
+mod supervision;
 mod sweep;
 mod task;
 mod yaml;
@@ -29,6 +30,7 @@ pub use halving::Halving;
 pub use layers::ReadFile;
 pub use place::Written;
 pub use settings::Setting;
+pub use supervision::Supervision;
 pub use task::{Answer, Columns, DataSource, Known, Program, Quotes, TaskSettings};
 
 macro_rules! embedded {
@@ -77,6 +79,9 @@ pub struct Experiment {
     pub schedule: ScheduleSettings,
     /// How many examples make an update.
     pub batch: BatchSettings,
+    /// After which steps of the model's outermost loop the weights are updated.
+    #[serde(default, skip_serializing_if = "Supervision::is_of_all_steps")]
+    pub supervision: Supervision,
     /// Training on strings that are drawn for every update, in place of a stored split.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fresh: Option<Fresh>,

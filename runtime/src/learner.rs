@@ -3,6 +3,7 @@
 //! The loop knows nothing of graphs or kernels, and the executor nothing of files or schedules.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::batch::Batch;
 use crate::collapse::Bounds;
@@ -109,6 +110,33 @@ impl Answers {
     }
 }
 
+/// A value that rows carry from one update to the next, where an update is made after every step of a loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carry {
+    /// What the batch calls it.
+    pub name: Arc<str>,
+    /// How many positions besides its tokens a row has in it; nothing where it is one for the row.
+    pub around: Option<usize>,
+    /// Numbers of each.
+    pub width: usize,
+}
+
+impl Carry {
+    /// How many numbers a row of so many tokens has.
+    pub fn numbers(&self, length: usize) -> usize {
+        self.around.map_or(1, |around| length + around) * self.width
+    }
+}
+
+/// What the rows of a batch have left to the next update.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Left {
+    /// The numbers of every carried value, row after row.
+    pub values: Vec<Vec<f64>>,
+    /// Rows whose step was their last one.
+    pub over: Vec<bool>,
+}
+
 /// Named flat arrays with shapes: parameters or optimiser moments.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Arrays {
@@ -201,6 +229,14 @@ pub trait Learner {
         share: f64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<StepReport, LearnError>;
+    /// What rows carry from one update to the next; nothing where an update takes all steps.
+    fn carries(&self) -> &[Carry] {
+        &[]
+    }
+    /// What the last micro-batch has left, in the order of [`Self::carries`].
+    fn left(&mut self) -> Left {
+        Left::default()
+    }
     /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
     /// Moves the averaged weights towards the weights, of which a share `1 - decay` is taken; the first time the average is a copy

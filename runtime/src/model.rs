@@ -3,6 +3,7 @@
 
 mod answers;
 mod backend;
+mod carried;
 mod initial;
 mod named;
 
@@ -25,7 +26,9 @@ use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
 use crate::kernel::truth::is_finite;
-use crate::learner::{Answers, Arrays, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use crate::learner::{
+    Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
+};
 use crate::optimiser::{self, Accumulate, Assign, Average, STATE, Set, Share, State};
 use crate::rng::Key;
 use crate::stopping::BySteps;
@@ -60,6 +63,9 @@ pub struct ModelOn<B: Backend> {
     predicted: Predictions,
     /// The update after which the weights were last seen to be finite.
     sound: Option<u64>,
+    /// What rows carry from one update to the next, and what those of the last training step have left.
+    carries: Vec<Carry>,
+    left: Left,
 }
 
 /// A model on the processor, computing in `T`.
@@ -88,6 +94,7 @@ impl<B: Backend> ModelOn<B> {
         // One array holds the weights of both, so those that losses alone read lie between the others in a forward pass, too.
         let inference = Plan { parameters: training.plan().parameters.clone(), ..inference };
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
+        let carries = carried::carries(training.plan());
         Self {
             memory,
             inference: training.beside(inference),
@@ -101,6 +108,8 @@ impl<B: Backend> ModelOn<B> {
             segments,
             predicted: Predictions::default(),
             sound: None,
+            carries,
+            left: Left::default(),
             training,
         }
     }
@@ -147,6 +156,7 @@ impl<B: Backend> ModelOn<B> {
     fn step(&mut self, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Result<Outputs<B::Number>, LearnError> {
         let key = self.seed.stream("dropout").at(self.updates).at(self.micro);
         let outcome = self.training.execute(batch, key, meanwhile).and_then(finite_losses);
+        let outcome = outcome.and_then(|outputs| carried::finite(&self.carries, outputs));
         let outcome =
             outcome.or_else(|fault| look_closer(&mut self.training, fault, |m| m.execute(batch, key, &mut || {})));
         outcome.map_err(|fault| self.fault(fault))
@@ -332,8 +342,19 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
         self.micro += 1;
         predict(&self.binding, &outputs, &mut self.predicted);
+        if !self.carries.is_empty() {
+            self.left = carried::left(&self.carries, &outputs);
+        }
         let (correct, scored) = count(&self.predicted, batch);
         Ok(report(&outputs, correct, scored))
+    }
+
+    fn carries(&self) -> &[Carry] {
+        &self.carries
+    }
+
+    fn left(&mut self) -> Left {
+        std::mem::take(&mut self.left)
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {

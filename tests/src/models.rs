@@ -277,7 +277,9 @@ pub fn with_shared_keys(graph: &Graph) -> Graph {
             Op::Attention => {
                 let (heads, kept) = (node.get(attribute::HEADS), width(1) / 2);
                 let mut operands = node.operands.clone();
-                for operand in &mut operands[1..3] {
+                let stopped = node.behind().talking.end..operands.len();
+                for n in (1..3).chain(stopped) {
+                    let operand = &mut operands[n];
                     let attrs = Attrs::of(attribute::START, 0).with(attribute::WIDTH, kept);
                     let (operands, label) = (vec![*operand], node.label.clone());
                     let slice = NewNode { op: Op::Slice, operands, attrs, types: vec![], body: None, label };
@@ -303,7 +305,7 @@ pub fn with_shared_keys(graph: &Graph) -> Graph {
 }
 
 /// A graph whose attentions of positions to their row see the keys of all steps so far, in recurrences that take a fixed number of steps at
-/// most. Nothing becomes of attentions with a bias or relative positions.
+/// most. Nothing becomes of attentions with a bias, relative positions or a `stop`.
 pub fn with_steps(graph: &Graph) -> Graph {
     let mut graph = graph.clone();
     for id in graph.walk(MAIN) {
@@ -316,7 +318,7 @@ pub fn with_steps(graph: &Graph) -> Graph {
         let (Some(like), true) = (like, queries.ragged().is_some() && queries.ragged() == keys.ragged()) else {
             continue;
         };
-        if !node.has(attribute::POSITION) {
+        if !node.has(attribute::POSITION) && !node.has(attribute::STOP) {
             see_all_steps(&mut graph, (owner, id), like, steps);
         }
     }

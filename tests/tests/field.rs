@@ -2,7 +2,8 @@
 //!
 //! Every spec of `cases/routing` and `cases/latent` is a case. The folder of its name in `RTC_ROUTING` or `RTC_LATENT` (default
 //! `../shared/fixtures/routing` and `latent` beside the project) has weights, one batch, logits, loss and all gradients. Without
-//! that folder there is nothing to compare with, and the test says so.
+//! that folder there is nothing to compare with, and the test says so. Where `NAME.steps.json` stands beside a case, updates after every
+//! step of its loop are compared, too.
 //!
 //! The weights have other names there. [`RULES`] and the lines at the top of a case say what they are called here:
 //! - `//: name theirs = ours`: neighbouring parts of a name may be called so. Every rule is an alternative to the parts as they are,
@@ -13,11 +14,13 @@
 //! - `//: given ours = theirs`: a value that comes with the examples, and what it is called among theirs.
 //! - `//: depths a + b`: the rows take as many steps as these numbers of theirs make together.
 //!
-//! Some are laid out in another way. Three lines say so; their weight is the one whose name begins with these parts:
+//! Some are laid out in another way. Four lines say so; their weight is the one whose name begins with these parts:
 //! - `//: stack gates.#`: as many weights as there are numbers in the place of `#`, one for each step. Here they are one, with an
 //!   axis of steps; in what follows it is called with the `#`.
+//! - `//: unstack theirs`: what its first axis holds are weights of their own here; in what follows they are called `theirs.0`,
+//!   `theirs.1` and so on.
 //! - `//: reverse theirs`: what comes first on its first axis comes last here.
-//! - `//: transpose theirs`: its two axes stand the other way round here.
+//! - `//: axes theirs 0 2 1`: its axes, counted from 0, stand in this order here. Neighbouring axes may be one.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::path::Path;
@@ -25,11 +28,15 @@ use std::path::Path;
 use rtc_compiler::ir::graph::FIXED;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::{Batch, Given};
+use rtc_compiler::pipeline::each_step::EachStep;
+use rtc_compiler::plan::Plan;
+use rtc_compiler::spec::Spec;
+use rtc_runtime::batch::{Batch, Given, Labels};
 use rtc_runtime::exec::parameter_ranges;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::learner::Learner;
 use rtc_runtime::model::Model;
+use rtc_runtime::train::Carried;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
 use rtc_tests::peer::{Filled, Tensor, Tensors, fill, holders};
 use serde_json::Value as Json;
@@ -89,7 +96,7 @@ fn without(tensors: &Tensors, name: &str) -> Result<Tensors, String> {
 }
 
 /// The tensors whose names begin with these parts, as a layout of ours.
-fn relaid(tensors: &Tensors, parts: &str, layout: fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
+fn relaid(tensors: &Tensors, parts: &str, layout: impl Fn(&Tensor) -> Option<Tensor>) -> Result<Tensors, String> {
     let begins = |name: &str| name == parts || name.strip_prefix(parts).is_some_and(|rest| rest.starts_with('.'));
     if !tensors.keys().any(|name| begins(name)) {
         return Err(format!("no weight is called `{parts}`"));
@@ -106,10 +113,40 @@ fn reversed(tensor: &Tensor) -> Option<Tensor> {
     Some(Tensor { shape: tensor.shape.clone(), data: tensor.data.rchunks(size).flatten().copied().collect() })
 }
 
-fn transposed(tensor: &Tensor) -> Option<Tensor> {
-    let [rows, columns] = tensor.shape[..] else { return None };
-    let data = (0..columns).flat_map(|c| (0..rows).map(move |r| tensor.data[r * columns + c])).collect();
-    Some(Tensor { shape: vec![columns, rows], data })
+/// The tensor with its axes in another order.
+fn permuted(tensor: &Tensor, order: &[usize]) -> Option<Tensor> {
+    let mut all = order.to_vec();
+    all.sort_unstable();
+    if !all.into_iter().eq(0..tensor.shape.len()) {
+        return None;
+    }
+    let stride = |axis: usize| tensor.shape[axis + 1..].iter().product::<usize>();
+    let mut places = vec![0];
+    for &axis in order {
+        let along = |place: usize| (0..tensor.shape[axis]).map(move |n| place + n * stride(axis));
+        places = places.into_iter().flat_map(along).collect();
+    }
+    let data = places.into_iter().map(|place| tensor.data[place]).collect();
+    Some(Tensor { shape: order.iter().map(|axis| tensor.shape[*axis]).collect(), data })
+}
+
+/// The tensors with axes in the order that a line says.
+fn with_axes(tensors: &Tensors, rule: &str) -> Result<Tensors, String> {
+    let (parts, order) = rule.split_once(' ').ok_or_else(|| format!("`axes {rule}` has no order"))?;
+    let order: Result<Vec<usize>, _> = order.split(' ').map(str::parse).collect();
+    let order = order.map_err(|e| format!("`axes {rule}`: {e}"))?;
+    relaid(tensors, parts, |tensor| permuted(tensor, &order))
+}
+
+/// The tensors with the parts of one on its first axis as tensors of their own.
+fn unstacked(tensors: &Tensors, name: &str) -> Result<Tensors, String> {
+    let mut all = without(tensors, name)?;
+    let tensor = &tensors[name];
+    let [count, shape @ ..] = &tensor.shape[..] else { return Err(format!("`{name}` has no axes")) };
+    for (n, data) in tensor.data.chunks(tensor.data.len() / count.max(&1)).enumerate() {
+        all.insert(format!("{name}.{n}"), Tensor { shape: shape.to_vec(), data: data.to_vec() });
+    }
+    Ok(all)
 }
 
 /// The tensors that differ in one number of their names, in the place of the `#`, as one with an axis more.
@@ -152,7 +189,8 @@ fn laid_out(case: &str, mut fixture: Fixture) -> Result<Fixture, String> {
             "unused" => without(tensors, rest),
             "stack" => stacked(tensors, rest),
             "reverse" => relaid(tensors, rest, reversed),
-            "transpose" => relaid(tensors, rest, transposed),
+            "unstack" => unstacked(tensors, rest),
+            "axes" => with_axes(tensors, rest),
             _ => Ok(tensors.clone()),
         };
         (fixture.weights, fixture.gradients) = (of(&fixture.weights)?, of(&fixture.gradients)?);
@@ -186,7 +224,7 @@ impl<'a> Names<'a> {
             match word {
                 "name" => rules.push(rest.split_once(" = ").ok_or_else(unknown)?),
                 "zero" => zeros.push(rest),
-                "columns" | "unused" | "stack" | "reverse" | "transpose" | "given" | "depths" => {}
+                "columns" | "unused" | "stack" | "unstack" | "reverse" | "axes" | "given" | "depths" => {}
                 _ => return Err(unknown()),
             }
         }
@@ -217,13 +255,27 @@ impl<'a> Names<'a> {
     }
 }
 
+/// The plans of a model: of a training step, and of a forward pass.
+type Plans = fn(&Spec, &Binding) -> Result<(Plan, Plan), String>;
+
+/// With one update for all steps of a loop.
+fn at_once(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), String> {
+    pipeline::plans(spec, binding).map_err(|e| e.to_string())
+}
+
+/// With an update after every one.
+fn each_step(spec: &Spec, binding: &Binding) -> Result<(Plan, Plan), String> {
+    let each = EachStep::new(spec, binding).map_err(|e| e.to_string())?;
+    pipeline::plans(&each, binding).map_err(|e| e.to_string())
+}
+
 /// The model of a case with the weights of its fixture.
-fn model<T: Element>(text: &str, fixture: &Fixture, names: &Names<'_>) -> Result<Model<T>, String> {
+fn model<T: Element>(text: &str, fixture: &Fixture, names: &Names<'_>, plans: Plans) -> Result<Model<T>, String> {
     let size = |name: &str| fixture.meta["spec"][name].as_u64().map(|size| size as usize);
     let objective = if fixture.each() { Objective::Each } else { Objective::Classify };
     let binding = Binding { vocab: size("vocab"), classes: size("classes").or(size("vocab")), objective };
     let spec = rtc_tests::spec(text, &binding);
-    let (training, inference) = pipeline::plans(&spec, &binding).map_err(|e| e.to_string())?;
+    let (training, inference) = plans(&spec, &binding)?;
     let mut model = Model::new(training, inference, binding, 0);
     let Filled { idle, empty } = fill(&mut model, &fixture.weights, &|name| names.of_weight(name))?;
     if !idle.is_empty() || empty != names.zeros {
@@ -247,7 +299,7 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance, trained: 
     }
     let fixture = laid_out(text, Fixture::read(&all.join(case.file_stem().unwrap_or_default())))?;
     let names = Names::of(text, &fixture)?;
-    let mut model = model::<T>(text, &fixture, &names)?;
+    let mut model = model::<T>(text, &fixture, &names, at_once)?;
     let mut batch = fixture.batch();
     batch.given = given(text, &fixture)?;
     for (_, names) in lines(text).filter(|(word, _)| *word == "depths") {
@@ -264,6 +316,10 @@ fn compared<T: Element>(case: &Path, text: &str, tolerance: Tolerance, trained: 
     fixture.compare_gradients(&mut model, &|name| names.of_weight(name), tolerance.gradients, &mut comparison);
     if trained {
         updated(case, &fixture, &names, (&mut model, &batch), &mut comparison)?;
+        if let Ok(steps) = std::fs::read_to_string(case.with_extension("steps.json")) {
+            let model = self::model::<T>(text, &fixture, &names, each_step)?;
+            updated_each_step(&serde_json::from_str(&steps)?, &fixture, (model, &batch), &mut comparison)?;
+        }
     }
     if comparison.faults.is_empty() { Ok(()) } else { Err(comparison.faults.join("\n").into()) }
 }
@@ -296,6 +352,68 @@ fn updated<T: Element>(
         comparison.check(&format!("loss after {n} updates"), &[loss], &[*expected], 1e-3, 1e-6);
     }
     Ok(())
+}
+
+/// Compares updates after every step with those beside the case, which `field_losses.py` makes: the rows of the batch come into the slots
+/// in turn, and stay there until they are through.
+fn updated_each_step<T: Element>(
+    updates: &Json,
+    fixture: &Fixture,
+    (mut model, all): (Model<T>, &Batch),
+    comparison: &mut Comparison,
+) -> Outcome {
+    const SLOTS: usize = 3;
+    let rule = fixture.update_rule();
+    let carries = model.carries().to_vec();
+    let (mut carried, mut rows): (Carried, Vec<usize>) = (Carried::new(SLOTS), (0..SLOTS).collect());
+    let mut next = SLOTS;
+    for (n, expected) in updates.as_array().ok_or("no updates")?.iter().enumerate() {
+        let of: Vec<usize> = rows.iter().map(|row| row % all.rows()).collect();
+        let mut batch = some_rows(all, &of);
+        carried.give(&carries, 0, &mut batch);
+        let loss = model.accumulate(&batch, 1.0)?.loss;
+        let expected_loss = expected["loss"].as_f64().ok_or("no loss")?;
+        comparison.check(&format!("loss of update {n}"), &[loss], &[expected_loss], 1e-3, 1e-9);
+        let through = carried.keep(&carries, 0, &batch, &model.left());
+        let slots = |found: &[usize]| format!("update {n}: slots {found:?} are through");
+        let over: Vec<usize> = serde_json::from_value(expected["over"].clone())?;
+        if through != over {
+            return Err(format!("{}, and not those of {}", slots(&through), slots(&over)).into());
+        }
+        for slot in through {
+            rows[slot] = next;
+            next += 1;
+        }
+        model.update(&rule)?;
+    }
+    Ok(())
+}
+
+/// Some rows of a batch whose tokens are labelled.
+fn some_rows(all: &Batch, rows: &[usize]) -> Batch {
+    let Labels::Each { class, weight } = &all.labels else { panic!("tokens are labelled") };
+    let ranges: Vec<_> = rows.iter().map(|row| all.offsets[*row]..all.offsets[row + 1]).collect();
+    let lengths = ranges.iter().map(std::ops::Range::len);
+    let ends = lengths.scan(0, |end, length| {
+        *end += length;
+        Some(*end)
+    });
+    let given = all.given.iter().map(|given| {
+        let each = given.numbers.len() / all.rows();
+        let numbers = rows.iter().flat_map(|row| &given.numbers[row * each..(row + 1) * each]).copied().collect();
+        Given { name: given.name.clone(), numbers }
+    });
+    Batch {
+        offsets: [0].into_iter().chain(ends).collect(),
+        tokens: ranges.iter().flat_map(|range| &all.tokens[range.clone()]).copied().collect(),
+        labels: Labels::Each {
+            class: ranges.iter().flat_map(|range| &class[range.clone()]).copied().collect(),
+            weight: ranges.iter().flat_map(|range| &weight[range.clone()]).copied().collect(),
+        },
+        width: all.width,
+        depths: None,
+        given: given.collect(),
+    }
 }
 
 fn double(case: &Path, text: String) -> Outcome {

@@ -17,6 +17,7 @@ mod report;
 mod show;
 mod task;
 mod train;
+mod verify;
 
 use clap::Subcommand;
 
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Export(export::Options),
     /// Put curves, tables and pictures of runs on one page
     Report(report::Options),
+    /// Check that runs are as they were written, and that their results come out again
+    Verify(verify::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
     /// Print the completions of a shell
@@ -73,6 +76,7 @@ impl Command {
             Self::Generate(options) => options.model.threads.map(usize::from),
             Self::Export(options) => options.model.threads.map(usize::from),
             Self::Report(options) => options.threads.map(usize::from),
+            Self::Verify(options) => options.threads.map(usize::from),
             _ => None,
         }
     }
@@ -94,6 +98,7 @@ impl Command {
             Self::Generate(options) => generate::run(options, terminal),
             Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
+            Self::Verify(options) => verify::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
             Self::Complete(options) => complete::run(options, terminal),

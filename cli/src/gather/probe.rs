@@ -143,7 +143,9 @@ impl<'a> Probe<'a> {
             return Ok(vec![]);
         }
         let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.options.examples);
-        let fits = |kept: &Lengths| kept.rtc == rtc && kept.update == update && kept.examples == examples;
+        let run = trained.info.run.clone();
+        let fits =
+            |kept: &Lengths| kept.run == run && kept.rtc == rtc && kept.update == update && kept.examples == examples;
         if let Some(kept) = Lengths::read(&trained.path).filter(fits) {
             return Ok(kept.splits);
         }
@@ -157,7 +159,7 @@ impl<'a> Probe<'a> {
             splits.push(SplitLengths { split, lengths });
         }
         drop(spinner);
-        let lengths = Lengths { rtc, update, examples, splits };
+        let lengths = Lengths { run, rtc, update, examples, splits };
         // A folder that can't be written to is no reason to show nothing.
         if let Err(error) = lengths.write(&trained.path) {
             terminal.message(&format!("what was measured is not kept: {error}"));

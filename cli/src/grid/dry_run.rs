@@ -7,6 +7,7 @@ use std::time::Duration;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::pipeline;
+use rtc_runtime::experiment::Supervision;
 use rtc_runtime::grid::{Row, State};
 use rtc_runtime::train::{Forecast, forecast};
 use serde_json::{Value, json};
@@ -136,7 +137,10 @@ fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<C
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)
     };
     let forecast = threads::alone(run).flatten()?;
-    let graph = pipeline::training(&job.compiled.graph, &job.compiled.binding)?;
+    let graph = match job.experiment.supervision {
+        Supervision::AllSteps => pipeline::training(&job.compiled.graph, &job.compiled.binding)?,
+        Supervision::EachStep => pipeline::training(&job.compiled.each_step()?, &job.compiled.binding)?,
+    };
     let rows = job.experiment.batch.size as f64;
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
     let bound = region_cost(&graph, MAIN, &sizes);

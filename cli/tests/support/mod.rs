@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use rtc_runtime::record::{sealed, sha256, unsealed};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -72,6 +73,19 @@ impl Place {
 
     pub(crate) fn read(&self, name: &str) -> String {
         fs::read_to_string(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// Changes a file of a run as if it had been written so, with the checksum in it.
+    pub(crate) fn edit(&self, name: &str, edit: impl FnOnce(&mut Value)) {
+        let mut value = unsealed(&fs::read(self.path(name)).expect(name)).expect(name);
+        edit(&mut value);
+        self.write(name, &sealed(&value));
+    }
+
+    /// Changes a file that never changes in the folder of a run, as if the run had begun with it.
+    pub(crate) fn begin_with(&self, run: &str, file: &str, text: &str) {
+        self.write(&format!("{run}/{file}"), text);
+        self.edit(&format!("{run}/run.json"), |info| info["files"][file] = sha256(text).into());
     }
 
     /// The command, to be run in the folder.

@@ -243,7 +243,11 @@ impl Builder<'_, '_> {
                 return Some(Value::Word(name.text));
             }
             if is_mask && name.text == "none" {
-                return self.wrong(field, expr.span, "write `all` to see every key");
+                let cure = match field.default {
+                    Default::Absent => "leave it out",
+                    _ => "write `all` to see every key",
+                };
+                return self.wrong(field, expr.span, cure);
             }
         }
         let typed = self.resolve(expr, scope, allowed)?;

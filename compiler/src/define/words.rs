@@ -11,7 +11,7 @@ use super::item::{Array, Axis, Item};
 use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::Var;
-use crate::feature::{Feature, Lowering, attended, dot_product};
+use crate::feature::{Feature, Lowering, attended, dot_product, stops};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -289,6 +289,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 drawn(e, c, Op::Normal, attrs.with_some(attribute::CUT_AT, c.block.float("cut")))
             },
             vec![
+                evaluation(),
                 float("std", Default::Float(1.0), POSITIVE, "standard deviation"),
                 float(
                     "cut",
@@ -312,6 +313,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 drawn(e, c, Op::Uniform, Attrs::of(attribute::LOW, low).with(attribute::HIGH, high))
             },
             vec![
+                evaluation(),
                 float("low", Default::Float(0.0), Bounds::ANY, "the least number"),
                 float("high", Default::Float(1.0), Bounds::ANY, "what all numbers are below"),
             ],
@@ -823,6 +825,10 @@ fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)
             let message = "distances to the keys of earlier steps are not known to `relative_xl`";
             return e.fail(Kind::ExclusiveFields, c.span, message, "write `position: rope`, or another one");
         }
+        if stops(&c.block) {
+            let message = "gradients of keys with a history don't `stop` at some of them";
+            return e.fail(Kind::ExclusiveFields, c.span, message, "`history(stop(x))` stops those of all");
+        }
     }
     wide(e, &x, c)?;
     if x.streams().is_some() {
@@ -840,7 +846,7 @@ fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)
 /// Reports a rule over several settings of attention with heads of a width that is broken.
 fn attention_rules(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<()> {
     match crate::feature::broken_attention(&c.block, width) {
-        Some((field, message, _)) => e.fail(Kind::Indivisible, c.span, message, format!("see `{field}`")),
+        Some((field, kind, message, _)) => e.fail(kind, c.span, message, format!("see `{field}`")),
         None => Some(()),
     }
 }
@@ -850,7 +856,10 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let (y, history) = if c.args.len() > 1 { attends(e, c, 1)? } else { (x.clone(), false) };
     attention_rules(e, c, c.block.int("head_width")?)?;
     let name = e.fresh(c.name.unwrap_or("attention"), ".query.weight");
-    let value = e.node(c.span, |l| l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), history)))?;
+    let value = e.node(c.span, |l| {
+        let stopped = if stops(&c.block) { Some(l.one(Op::Detach, &[y.value], Attrs::new())?) } else { None };
+        l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), stopped, history))
+    })?;
     let width = Axis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
@@ -1211,8 +1220,19 @@ fn by_position(
 }
 
 /// Numbers that are drawn.
+/// What stands for a draw in evaluation.
+fn evaluation() -> Field {
+    float(
+        "evaluation",
+        Default::Absent,
+        Bounds::ANY,
+        "what every number is in evaluation; drawn there, too, if left out",
+    )
+}
+
 fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
     let x = arg(e, c, 0)?;
+    let attrs = attrs.with_some(attribute::EVALUATION, c.block.float("evaluation"));
     if !x.rows {
         let message = format!("`{}` draws numbers for every row, and this is the same for all", c.block.slot);
         return e.fail(Kind::WrongType, c.places[0], message, "");

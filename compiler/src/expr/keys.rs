@@ -25,6 +25,24 @@ pub fn keys(mask: &Expr) -> Option<Keys> {
     found.chain(window.map(|most| Keys { most, strided: false })).min_by_key(|keys| (keys.most, keys.strided))
 }
 
+/// The least and the largest distance `i - j` at which a mask shows a key, infinite where its form does not tell: of windows, and of blocks.
+pub fn distances(mask: &Expr) -> (f64, f64) {
+    let mut parts = vec![];
+    conjuncts(mask, &mut parts);
+    let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
+    let (low, high) = bounds(&distance, &Facts { heads: 1, mask: Some(mask) });
+    let of_block = |part: &&Expr| {
+        let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
+        let (Expr::Binary(BinaryOp::Div, x, v), Expr::Binary(BinaryOp::Div, y, w)) = (&**a, &**b) else { return None };
+        let Expr::Int(width) = **w else { return None };
+        let places =
+            matches!((&**x, &**y), (Expr::Var(Var::I), Expr::Var(Var::J)) | (Expr::Var(Var::J), Expr::Var(Var::I)));
+        (places && v == w && width > 0).then_some(width as f64 - 1.0)
+    };
+    let most = parts.iter().filter_map(of_block).fold(f64::INFINITY, f64::min);
+    (low.max(-most), high.min(most))
+}
+
 fn conjuncts<'e>(mask: &'e Expr, parts: &mut Vec<&'e Expr>) {
     match mask {
         Expr::Binary(BinaryOp::And, a, b) => {
@@ -79,11 +97,34 @@ fn moves(expr: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::expr::{Env, Value, eval};
     use crate::ir::attr;
 
     fn of(text: &str) -> Option<(usize, bool)> {
         let mask = Expr::try_from(&attr::parse(text).expect("an attribute")).expect("an expression");
         keys(&mask).map(|keys| (keys.most, keys.strided))
+    }
+
+    #[test]
+    fn windows_and_blocks_have_near_keys() {
+        for (mask, expected) in [
+            ("and(le(j, i), lt(sub(i, j), 8))", (0.0, 7.0)),
+            ("and(ge(j, sub(i, 2)), le(j, add(i, 2)))", (-2.0, 2.0)),
+            ("and(le(j, i), eq(div(i, 4), div(j, 4)))", (0.0, 3.0)),
+            ("eq(div(j, 4), div(i, 4))", (-3.0, 3.0)),
+            ("eq(div(j, 4), div(i, 5))", (f64::NEG_INFINITY, f64::INFINITY)),
+            ("and(le(j, i), le(sub(i, j), add(rem(i, 4), 3)))", (0.0, 6.0)),
+            ("le(j, i)", (0.0, f64::INFINITY)),
+            ("or(lt(j, 4), le(j, i))", (f64::NEG_INFINITY, f64::INFINITY)),
+        ] {
+            let mask = Expr::try_from(&attr::parse(mask).expect("an attribute")).expect("an expression");
+            assert_eq!(distances(&mask), expected, "{mask}");
+            for (i, j) in (0..30).flat_map(|i| (0..30).map(move |j| (i, j))) {
+                let seen = eval(&mask, &Env { i, j, length: 30, ..Env::default() }) == Ok(Value::Bool(true));
+                let distance = (i - j) as f64;
+                assert!(!seen || (expected.0..=expected.1).contains(&distance), "{mask}: {i} sees {j}");
+            }
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{
     Around, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
-    mixed as dot_product, word_fields as attention_fields,
+    mixed_given as dot_product, stops, word_fields as attention_fields,
 };
 pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, explained_names, linked, markdown, titles};

@@ -154,7 +154,7 @@ impl Attrs {
         self.find(SCALE).unwrap_or_else(|| 1.0 / (head_width as f64).sqrt())
     }
 
-    /// The last of `count` operands of an attention, by what they are.
+    /// The last of `count` operands of an attention, by what they are; `count` is without the keys and values of `stop`.
     pub fn behind(&self, count: usize) -> Behind {
         let talking = count.saturating_sub(if self.get(TALKING) { 2 } else { 0 });
         let relative = talking.saturating_sub(if self.has(POSITION) { 3 } else { 0 });
@@ -676,6 +676,8 @@ attributes! {
     SIGHT = "mask": Sight = Sight::All;
     /// What is added to the scores.
     BIAS = "bias": Call;
+    /// Where gradients of keys and values go apart: an expression.
+    STOP = "stop": Call;
     /// Relative positions in the scores.
     POSITION = "position": Relative;
     /// Whether heads mix their scores, and behind the softmax their probabilities.
@@ -736,6 +738,8 @@ attributes! {
     NOISE = "noise": Noise = Noise::None;
     /// What random numbers belong to.
     DRAWS = "draws": Draws = Draws::Row;
+    /// The number that stands for a draw in evaluation.
+    EVALUATION = "evaluation": Number;
     /// Which beams of a chunk fill the slots of the next level.
     ALIGN = "align": Align = Align::Sampled;
     /// Whether slot 0 gets beam 0 without a draw.

@@ -325,7 +325,7 @@ pub fn rotate(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn attention(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let mut operands = vec![node.operands[0], node.operands[1], node.operands[2], dy];
-    operands.extend(&node.operands[3..]);
+    operands.extend(&node.operands[3..node.behind().talking.end]);
     let mut out = several(b, Op::AttentionGrad, &operands, &node.attrs);
     // The counter of steps stands before the tables.
     if out.len() < node.operands.len() {

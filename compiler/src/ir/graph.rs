@@ -4,7 +4,7 @@
 //! a parameter of a region. A body may use values of the regions around it. Edges of the petgraph lead from the
 //! node that defines a value (or that owns the region whose parameter it is) to each node that uses it.
 
-use super::attribute::{self, Attrs, Key, Kind};
+use super::attribute::{self, Attrs, Behind, Key, Kind};
 use std::fmt;
 
 use petgraph::Direction;
@@ -90,6 +90,12 @@ impl Node {
     /// Whether the node has an attribute.
     pub fn has<K: Kind>(&self, key: Key<K>) -> bool {
         self.attrs.has(key)
+    }
+
+    /// The last operands of an attention, by what they are.
+    pub fn behind(&self) -> Behind {
+        let stopped = if self.op == Op::Attention && self.has(attribute::STOP) { 2 } else { 0 };
+        self.attrs.behind(self.operands.len().saturating_sub(stopped))
     }
 }
 
@@ -434,6 +440,11 @@ impl Graph {
     /// Sets an attribute.
     pub fn set_attr<K: Kind>(&mut self, node: NodeId, key: Key<K>, value: K::Of<'_>) {
         self.nodes[at(node)].attrs.set(key, value);
+    }
+
+    /// Removes an attribute of a node.
+    pub fn remove_attr<K: Kind>(&mut self, node: NodeId, key: Key<K>) {
+        self.nodes[at(node)].attrs.remove(key);
     }
 
     /// Appends a result to a node.

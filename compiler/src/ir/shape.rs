@@ -88,9 +88,20 @@ pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
-/// the bias, then the vectors and the matrix of relative positions, then the matrices of talking heads.
+/// the bias, then the vectors and the matrix of relative positions, then the matrices of talking heads. Where gradients stop, the
+/// forward op has the keys and values that take them behind all that.
 fn attended<'s>(s: &'s Signature<'_>, before: usize) -> Result<&'s [Type], String> {
-    let rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
+    let mut rest = s.operands.get(before..).ok_or_else(|| s.mismatch())?;
+    if s.attrs.has(attribute::STOP) {
+        if s.attrs.get(attribute::TALKING) {
+            return Err(format!("`{}` of heads that talk has no `stop`", s.op));
+        }
+        if s.op == Op::Attention {
+            let (others, stopped) = rest.split_last_chunk::<2>().ok_or_else(|| s.mismatch())?;
+            s.demand(stopped[..] == s.operands[1..3])?;
+            rest = others;
+        }
+    }
     let is_step = |ty: &Type| *ty == Type::Tensor(Elem::Index, vec![]);
     let more = if rest.first().is_some_and(is_step) { &rest[1..] } else { rest };
     let rest = match (s.attrs.get(attribute::TALKING), s.attrs.find(attribute::HEADS)) {
@@ -145,9 +156,9 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     let fits = s.operands[1] == s.operands[2] && queries.is_some() && queries == keys && s.dims(0).len() == 3;
     let counter = s.operands.get(before).is_some_and(|step| *step == Type::Tensor(Elem::Index, vec![]));
     s.demand(fits && counter && s.operands[1].ragged().is_some() && s.dims(1).len() == 4)?;
-    let placed = [s.attrs.has(attribute::BIAS), s.attrs.has(attribute::POSITION)];
+    let placed = [s.attrs.has(attribute::BIAS), s.attrs.has(attribute::POSITION), s.attrs.has(attribute::STOP)];
     if placed.contains(&true) {
-        return Err(format!("`{}` to the slots of positions has no bias and no positions", s.op));
+        return Err(format!("`{}` to the slots of positions has no bias, no positions and no `stop`", s.op));
     }
     s.demand(s.operands[1].slots().is_some())
 }
@@ -160,12 +171,13 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     same(s)
 }
 
-/// The types of queries, keys, values and what follows the counter of steps.
+/// The types of queries, keys, values and what follows the counter of steps, then of keys and values once more where gradients stop.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     steps(s, 4)?;
     let more = attended(s, 4)?;
     heads(s)?;
-    Ok([&s.operands[..3], more].concat())
+    let stopped = if s.attrs.has(attribute::STOP) { &s.operands[1..3] } else { &[] };
+    Ok([&s.operands[..3], more, stopped].concat())
 }
 
 /// The types of all operands but the last.

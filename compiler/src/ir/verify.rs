@@ -38,8 +38,13 @@ use super::types::{Attr, BATCH, CLASSES, Dim, Elem, FRAMED, LENGTH, PAIRS, Type,
 use crate::expr::{Expr, Var};
 
 /// Attributes that hold an expression of the language, or of a mask one of two words.
-const EXPRESSIONS: [&str; 4] =
-    [attribute::MASK.row.name, attribute::BIAS.row.name, attribute::BOUND.row.name, attribute::OF.row.name];
+const EXPRESSIONS: [&str; 5] = [
+    attribute::MASK.row.name,
+    attribute::BIAS.row.name,
+    attribute::STOP.row.name,
+    attribute::BOUND.row.name,
+    attribute::OF.row.name,
+];
 
 /// A broken invariant. Always a fault of the compiler, never of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -236,7 +241,8 @@ impl Checker<'_> {
         let node = self.graph.node(id);
         let read = |attr: Option<&Attr>| attr.and_then(|attr| Expr::try_from(attr).ok());
         let of = node.find(attribute::OF).and_then(Bound::rule);
-        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS), of];
+        let stop = node.find(attribute::STOP);
+        let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS), stop, of];
         if seen.into_iter().filter_map(read).any(|expr| expr.holds_draw()) {
             self.say(id, "a mask, a bias or a number of choices holds a draw");
         }

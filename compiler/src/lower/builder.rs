@@ -490,14 +490,30 @@ impl<'a> Lower<'a> {
         init: &LinearInit,
         biased: bool,
     ) -> Result<Value, InvalidNode> {
-        let inputs = self.last(x)?;
+        let [y] = self.linears([x], name, outputs, init, biased)?;
+        Ok(y)
+    }
+
+    /// One linear map of several values of one width.
+    pub(crate) fn linears<const N: usize>(
+        &mut self,
+        all: [Value; N],
+        name: &str,
+        outputs: Dim,
+        init: &LinearInit,
+        biased: bool,
+    ) -> Result<[Value; N], InvalidNode> {
+        let inputs = self.last(all[0])?;
         self.scoped(name, |l| {
-            let w = l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?;
-            let Some(bias) = init.bias(&inputs).filter(|_| biased) else {
-                return l.one(Op::Linear, &[x, w], Attrs::new());
-            };
-            let b = l.param("bias", [outputs], bias)?;
-            l.one(Op::Linear, &[x, w, b], Attrs::new())
+            let mut weights = vec![l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?];
+            if let Some(bias) = init.bias(&inputs).filter(|_| biased) {
+                weights.push(l.param("bias", [outputs], bias)?);
+            }
+            let mut out = all;
+            for x in &mut out {
+                *x = l.one(Op::Linear, &[&[*x][..], &weights].concat(), Attrs::new())?;
+            }
+            Ok(out)
         })
     }
 

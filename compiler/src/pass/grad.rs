@@ -14,7 +14,7 @@ use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::Type;
-use crate::pass::dce;
+use crate::pass::{dce, stops};
 
 /// Cotangents of values: how the loss changes with them.
 type Cotangents = BTreeMap<Value, Value>;
@@ -34,7 +34,9 @@ pub fn run(graph: &mut Graph) -> Result<(), InvalidNode> {
     let mut cotangents = Cotangents::new();
     d.add(loss, Some(seed[0]), at, "loss", &mut cotangents);
     d.backward(&forward, at, &mut cotangents);
-    d.fault.map_or(Ok(()), Err)
+    d.fault.map_or(Ok(()), Err)?;
+    stops::run(graph);
+    Ok(())
 }
 
 /// The values that depend on a parameter through differentiable operands, loops included (a fixed point).

@@ -1,8 +1,8 @@
-//! Turns dropout and the noise of searches off, and lets what is still drawn be the same for every row: the graph of evaluation and
-//! prediction. `fold` then removes the nodes of dropout.
+//! Turns dropout and the noise of searches off, puts numbers in the places of draws that name one, and lets what is still drawn be the same
+//! for every row: the graph of evaluation and prediction. `fold` then removes the nodes of dropout.
 
-use crate::ir::attribute::{self, Bound, Draws, Key, Kind, Noise};
-use crate::ir::graph::{Graph, MAIN, NodeId};
+use crate::ir::attribute::{self, Attrs, Bound, Draws, Key, Kind, Noise};
+use crate::ir::graph::{Graph, MAIN, NewNode, Node, NodeId};
 use crate::ir::ops::Op;
 use crate::ir::schedule::recur::without_draws;
 
@@ -15,6 +15,7 @@ pub fn run(graph: &mut Graph) -> bool {
         changed |= match graph.node(id).op {
             Op::Dropout => set(graph, id, attribute::P, 0.0),
             Op::Attention if graph.node(id).has(attribute::DROPOUT) => set(graph, id, attribute::DROPOUT, 0.0),
+            Op::Normal | Op::Uniform if graph.node(id).has(attribute::EVALUATION) => stand_in(graph, id),
             Op::Normal | Op::Uniform => set(graph, id, attribute::DRAWS, Draws::Level),
             Op::Beam => set(graph, id, attribute::NOISE, Noise::None) | set(graph, id, attribute::DRAWS, Draws::Level),
             Op::Recur | Op::DepthOf => settle(graph, id),
@@ -22,6 +23,20 @@ pub fn run(graph: &mut Graph) -> bool {
         };
     }
     changed
+}
+
+/// Puts a number in the place of a draw.
+fn stand_in(graph: &mut Graph, id: NodeId) -> bool {
+    let node = graph.node(id).clone();
+    let (Some(value), [drawn]) = (node.find(attribute::EVALUATION), &node.results[..]) else { return false };
+    let attrs = Attrs::of(attribute::VALUE, value).with(attribute::RANK, graph.ty(*drawn).dims().len());
+    let Node { operands, label, .. } = node.clone();
+    let new = NewNode { op: Op::Full, operands, attrs, types: vec![], body: None, label };
+    let Ok(full) = graph.insert_before(id, new) else { return false };
+    let full = graph.node(full).results[0];
+    graph.replace_uses(*drawn, full);
+    graph.remove(id);
+    true
 }
 
 /// Puts the numbers that stand for draws into a bound; true where there were some.

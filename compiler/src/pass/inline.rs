@@ -62,7 +62,7 @@ fn without_step(graph: &Graph, id: NodeId) -> Option<Vec<(NodeId, NewNode)>> {
     graph.users(step).into_iter().map(|reader| Some((reader, at_first_step(graph, reader, step)?))).collect()
 }
 
-/// A node that counts steps in its mask or bias alone, in step 0.
+/// A node that counts steps in its mask, bias or `stop` alone, in step 0.
 fn at_first_step(graph: &Graph, reader: NodeId, step: Value) -> Option<NewNode> {
     /// The place of the step among the operands of `attention`.
     const STEP: usize = 3;
@@ -76,7 +76,7 @@ fn at_first_step(graph: &Graph, reader: NodeId, step: Value) -> Option<NewNode> 
     graph.infer(&new).is_ok().then_some(new)
 }
 
-/// Mask and bias in step 0.
+/// Mask, bias and `stop` in step 0.
 fn first(mut attrs: Attrs) -> Option<Attrs> {
     if let Some(rule) = attrs.get(attribute::MASK).rule() {
         let rule = rule.in_first_step()?;
@@ -85,6 +85,10 @@ fn first(mut attrs: Attrs) -> Option<Attrs> {
     if let Some(bias) = attrs.find(attribute::BIAS) {
         let bias = bias.in_first_step()?;
         attrs.set(attribute::BIAS, &bias);
+    }
+    if let Some(stop) = attrs.find(attribute::STOP) {
+        let stop = stop.in_first_step()?;
+        attrs.set(attribute::STOP, &stop);
     }
     Some(attrs)
 }

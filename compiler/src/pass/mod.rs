@@ -14,6 +14,7 @@ pub mod hoist;
 pub mod inference;
 pub mod inline;
 pub mod recompute;
+pub mod stops;
 
 use std::fmt;
 

@@ -30,7 +30,7 @@ impl Builder<'_> {
         });
         let places = self.places(node, x, steps.as_deref());
         let relative = node.find(attribute::POSITION) == Some(Relative::RelativeXl);
-        let behind = node.attrs.behind(x.len());
+        let behind = node.behind();
         let own = &x[behind.relative.clone()];
         let query = if relative { self.shifted(&q, own[0], heads, e) } else { q.clone() };
         let turned = self.transpose(&k, &[0, 1, 3, 2]);
@@ -215,7 +215,7 @@ impl Builder<'_> {
 
     /// `q W s` for the code `s` of the distance of every query from every key.
     fn relative(&mut self, node: &Node, q: &str, map: &str, (heads, e): (usize, usize)) -> String {
-        let own = node.attrs.behind(node.operands.len()).relative;
+        let own = node.behind().relative;
         let channels = self.channels(node.operands[own.end - 1]);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
         let one = self.int(1);

@@ -116,6 +116,7 @@ const KNOWN: &[Attribute] = &[
     attribute::SOFTCAP.row,
     attribute::START.row,
     attribute::STD.row,
+    attribute::STOP.row,
     attribute::STREAM.row,
     attribute::TALKING.row,
     attribute::THRESHOLD.row,
@@ -701,7 +702,7 @@ impl Call<'_> {
         let is_step = |v: &Value| *self.graph.ty(*v) == Type::Tensor(Elem::Index, vec![]);
         let has_step = node.operands.get(3).is_some_and(is_step);
         let step = if has_step { self.x(3).to_owned() } else { String::new() };
-        let behind = node.attrs.behind(node.operands.len());
+        let behind = node.behind();
         let texts = |own: &[Code]| own.iter().map(|x| x.text.clone()).collect::<Vec<_>>();
         let tables = texts(&self.operands[3 + usize::from(has_step)..behind.relative.start]);
         let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
@@ -736,6 +737,10 @@ impl Call<'_> {
         }
         if let Some(bias) = node.find(attribute::BIAS) {
             text += &format!(", bias={}", self.rule(bias, place)?);
+        }
+        if let Some(stop) = node.find(attribute::STOP) {
+            let others = texts(&self.operands[behind.talking.end..]).join(", ");
+            text += &format!(", stop=({}, {others})", self.rule(stop, place)?);
         }
         let dropout = node.get(attribute::DROPOUT);
         if dropout > 0.0 {

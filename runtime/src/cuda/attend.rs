@@ -65,6 +65,8 @@ pub(super) struct Ruled {
     pub(super) tables: Vec<Value>,
     /// The distances that are seen, where positions are seen only through theirs.
     pub(super) list: Option<List>,
+    /// Whether the gradients of keys and values go apart.
+    pub(super) stops: bool,
 }
 
 /// How heads share keys, and what their products become.
@@ -175,7 +177,7 @@ impl<T: Element> Executor<T> {
             ids.arg(),
         ];
         let form = Form::of(&c.plan.graph, c.node, list.is_some());
-        let own = c.node.attrs.behind(c.node.operands.len()).talking;
+        let own = c.node.behind().talking;
         let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
         let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
         given.extend(history.as_ref().map(|own| whole(own.sizes.1)));
@@ -273,6 +275,7 @@ impl<T: Element> Executor<T> {
         let [by_keys, by_codes] = [0, 1].map(|n| address(parts.as_ref().map(|parts| &parts[n])));
         let of_queries = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
         let of_keys = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
+        let mut apart = None;
         if a.talking {
             let (count, numbers) = (a.queries.row_of.len(), a.heads * a.heads);
             let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
@@ -285,7 +288,19 @@ impl<T: Element> Executor<T> {
             }
         } else {
             self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries);
-            self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), &of_keys);
+            let keys = |more: &[Arg]| {
+                self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), more);
+            };
+            match a.rule.as_ref().is_some_and(|rule| rule.stops) {
+                true => {
+                    let last = c.node.results.len();
+                    let [other_dk, other_dv] = [2, 1].map(|n| self.fresh(c, last - n));
+                    keys(&[&of_keys[..], &[int(1)]].concat());
+                    keys(&[dy.arg(), stats.arg(), other_dk.arg(), other_dv.arg(), int(2)]);
+                    apart = Some([(last - 2, other_dk), (last - 1, other_dv)]);
+                }
+                false => keys(&of_keys),
+            }
         }
         let width = a.heads * e;
         let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
@@ -301,7 +316,7 @@ impl<T: Element> Executor<T> {
             grad
         };
         let [dk, dv] = [unpacked(1, dk), unpacked(2, dv)];
-        for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
+        for (n, grad) in [dq, dk, dv].into_iter().enumerate().chain(apart.into_iter().flatten()) {
             self.put_or_add(c, n, grad);
         }
         stats

@@ -7,7 +7,7 @@
 use rtc_compiler::ir::attribute;
 use std::fmt::Write as _;
 
-use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
+use rtc_compiler::expr::{BinaryOp, Expr, Func, Var, distances};
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
@@ -32,6 +32,8 @@ struct Needs {
     form: Form,
     /// Whether it has learned numbers.
     learned: bool,
+    /// Whether the gradients of some pairs go apart.
+    stops: bool,
 }
 
 /// What an attention is besides its mask and its bias.
@@ -95,6 +97,7 @@ pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
             backward: node.op == Op::AttentionGrad,
             form: Form::of(&plan.graph, node, rule.by_distance),
             learned,
+            stops: rule.stop.is_some(),
         };
         Some((id, write(rule, needs)?))
     };
@@ -135,6 +138,9 @@ impl Shared {
     }
 }
 
+/// The kernel of the gradients of keys and values.
+const KEYS: &str = "attention_keys";
+
 /// The kernels that every attention has.
 fn shared(backward: bool, form: Form) -> Vec<Shared> {
     let own = |of_all, of_talking| Shared::new(if form.talking.is_some() { of_talking } else { of_all }, false);
@@ -153,8 +159,8 @@ fn shared(backward: bool, form: Form) -> Vec<Shared> {
             ],
         ),
         own(
-            ["attention_keys", "OF_KEYS", "attend_keys", "dy, stats, dk, dv"],
-            ["attention_keys", "OF_KEYS", "talking_keys", "dy, stats, dk, dv"],
+            [KEYS, "OF_KEYS", "attend_keys", "dy, stats, dk, dv"],
+            [KEYS, "OF_KEYS", "talking_keys", "dy, stats, dk, dv"],
         ),
     ];
     if form.relative {
@@ -182,7 +188,7 @@ fn of_form(form: Form, backward: bool) -> Vec<Generated> {
 
 /// The kernels of a rule; none where the fixed ones do.
 fn write(rule: &Rule, needs: Needs) -> Option<Written> {
-    let fields = fields(rule.bias.as_ref());
+    let fields = fields(rule);
     let body = expressions(rule);
     // The same expressions with and without codes of distances are other kernels.
     let more = Form { listed: false, relative: false, ..needs.form }.ending();
@@ -201,16 +207,17 @@ fn write(rule: &Rule, needs: Needs) -> Option<Written> {
     (!kernels.is_empty()).then_some(Written { name: hash, kernels })
 }
 
-/// The parameters of a kernel that its expressions read, and the object that holds them.
-fn given(hash: &str, tables: usize) -> (String, String) {
+/// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
+/// apart.
+fn given(hash: &str, tables: usize, part: &str) -> (String, String) {
     let parameters: String = (0..tables).map(|n| format!(", const real *t{n}")).collect();
     let values: String = (0..tables).map(|n| format!(", t{n}")).collect();
-    (format!("whole step{parameters}"), format!("Rule_{hash} own = {{step{values}}};"))
+    (format!("whole step{parameters}"), format!("Rule_{hash} own = {{step{part}{values}}};"))
 }
 
 /// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
 fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(String, String)> {
-    let (parameters, object) = given(hash, tables);
+    let (parameters, object) = given(hash, tables, "");
     let mut out = vec![];
     if biased {
         let body = format!(
@@ -231,11 +238,16 @@ fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(St
 
 /// Attention with the expressions in it.
 fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
-    let (parameters, object) = given(hash, tables);
+    let (parameters, object) = given(hash, tables, if needs.stops { ", 0" } else { "" });
     let kernel = |shared: Shared| {
         let (own, call) = (needs.form.parameters(), needs.form.call(&shared, "rule"));
+        // The gradients of keys are made in two parts.
+        let (object, part) = match needs.stops && shared.name == KEYS {
+            true => (given(hash, tables, ", part").1, ", int part"),
+            false => (object.clone(), ""),
+        };
         let body = format!(
-            "(ATTEND{own}, {parameters}, {}) {{\n    GIVEN\n    {object}\n    Evaluated<Rule_{hash}> rule = {{own}};\n    \
+            "(ATTEND{own}, {parameters}, {}{part}) {{\n    GIVEN\n    {object}\n    Evaluated<Rule_{hash}> rule = {{own}};\n    \
              {call}\n}}",
             shared.parameters
         );
@@ -255,11 +267,20 @@ fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
     out
 }
 
-/// The members of the object: the step, and the tables.
-fn fields(bias: Option<&Bias>) -> String {
-    let tables = bias.map_or(0, |bias| bias.sizes.len());
+/// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), and the tables.
+fn fields(rule: &Rule) -> String {
+    let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
     let tables: String = (0..tables).map(|n| format!("    const real *t{n};\n")).collect();
-    format!("    whole step;\n{tables}")
+    let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
+    format!("{}    whole step;\n{part}{tables}", reach(rule))
+}
+
+/// The distances at which keys are seen, as constants; farther than any where that is not known.
+fn reach(rule: &Rule) -> String {
+    const FARTHEST: f64 = (1_i64 << 40) as f64;
+    let (low, high) = rule.expr.as_ref().map_or((-FARTHEST, FARTHEST), distances);
+    let whole = |x: f64| x.clamp(-FARTHEST, FARTHEST) as i64;
+    format!("    static const whole nearest = {}LL, farthest = {}LL;\n", whole(low), whole(high))
 }
 
 /// The functions of the object.
@@ -275,10 +296,19 @@ fn expressions(rule: &Rule) -> String {
         "    // The bias, and how it changes with the number that is read at use `by`, which is number `place` of its table.\n    \
          __device__ Dual bias({place}, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n"
     );
-    let sees = match &rule.expr {
+    let mut sees = match &rule.expr {
         Some(mask) => format!("        if (!{} || !ok) return minus_infinity();\n", writer.text(mask).text),
         None => String::new(),
     };
+    if let Some(stop) = &rule.stop {
+        let text = writer.text(stop).text;
+        let _ = write!(
+            out,
+            "    // Whether the gradients of a pair go apart.\n    __device__ bool stops({place}) const {{\n        bool ok = true;\n        \
+             return {text} && ok;\n    }}\n"
+        );
+        sees += "        if (part && stops(i, j, length, head) != (part == 2)) return minus_infinity();\n";
+    }
     let _ = write!(
         out,
         "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \

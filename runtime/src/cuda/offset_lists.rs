@@ -55,7 +55,7 @@ impl<T: Element> Executor<T> {
             });
             List { distances, values }
         });
-        Ok(Some(Ruled { name, given, tables, list }))
+        Ok(Some(Ruled { name, given, tables, list, stops: rule.stop.is_some() }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.

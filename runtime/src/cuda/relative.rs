@@ -28,7 +28,7 @@ impl<T: Element> Executor<T> {
     /// The codes of all distances between queries and keys of a batch, for an attention that takes them.
     pub(super) fn relative_codes(&mut self, c: &NodeContext<'_>, [queries, keys]: [usize; 2]) -> Option<Codes> {
         let Relative::RelativeXl = c.node.find(attribute::POSITION)?;
-        let own = c.node.attrs.behind(c.node.operands.len()).relative;
+        let own = c.node.behind().relative;
         let &[u, v, map] = c.node.operands[own.clone()].first_chunk::<3>()?;
         let (width, channels) = (c.last(0), c.last(own.end - 1));
         let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { keys };

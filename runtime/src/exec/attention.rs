@@ -16,8 +16,8 @@ use super::rows::Axis;
 use super::storage::{Buffer, Element, List, Shared};
 use super::{Executor, Fault, Memory};
 use crate::kernel::attention::{
-    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with, attention_with,
-    steps,
+    Apart, Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with,
+    attention_with, steps,
     talking::{self, Talking},
 };
 
@@ -145,6 +145,9 @@ impl<T: Element> Executor<T> {
             Some(own) if n > 0 => self.arena.take(own.keys.len()),
             _ => self.fresh(c, n),
         });
+        let stop = self.stop(c)?;
+        let last = c.node.results.len();
+        let mut apart = stop.as_ref().map(|_| [2, 1].map(|n| self.fresh(c, last - n)));
         let arena = self.arena.clone();
         let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
         let codes = self.codes(c, Span::longest(c));
@@ -155,6 +158,9 @@ impl<T: Element> Executor<T> {
             let scores = Scores { bias: *bias, relative };
             let width = scores.gradients(spec.head_width);
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
+            let rule =
+                stop.as_ref().map(|(expr, step)| move |at: MaskRow, holds: &mut [bool]| mark(expr, *step, at, holds));
+            let apart = rule.as_ref().zip(apart.as_mut()).map(|(rule, [dk, dv])| Apart { rule, grads: [dk, dv] });
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
             let run = |spec: &Attention<'_>, inputs, keys: &[usize]| match talking(c, m) {
                 Some(mixed) => {
@@ -165,7 +171,7 @@ impl<T: Element> Executor<T> {
                     let (of_scores, of_probabilities) = over_rows(&mut own, width).split_at(width / 2);
                     matrices = Some([of_scores, of_probabilities].map(|grad| arena.copy(grad)));
                 }
-                None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, &mut partial),
+                None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, apart, &mut partial),
             };
             match &history {
                 Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
@@ -199,11 +205,22 @@ impl<T: Element> Executor<T> {
         for (at, grad) in more.into_iter().flatten().enumerate() {
             self.put(c, n + at, grad);
         }
-        let last = c.node.results.len();
+        for (n, grad) in apart.into_iter().flatten().enumerate() {
+            self.put(c, last - 2 + n, grad);
+        }
         for (at, grad) in matrices.into_iter().flatten().enumerate() {
             self.put(c, last - 2 + at, grad);
         }
         Ok(())
+    }
+
+    /// Where the gradients of keys and values of a node go apart, if they do, and its step.
+    fn stop(&self, c: &NodeContext<'_>) -> Result<Option<(Expr, i64)>, Fault> {
+        let Some(rule) = self.exprs.get(&c.step.node) else { return Ok(None) };
+        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
+        Ok(rule.stop.clone().map(|stop| (stop, step)))
     }
 
     /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
@@ -357,7 +374,7 @@ pub(crate) fn whole_keys(c: &NodeContext<'_>) -> Option<(Shared<Axis>, List<usiz
 
 /// The matrices of heads that talk.
 pub(super) fn talking<'m, T: Element>(c: &NodeContext<'_>, memory: &'m Memory<T>) -> Option<Talking<'m, T>> {
-    let own = c.node.attrs.behind(c.node.operands.len()).talking;
+    let own = c.node.behind().talking;
     let &[scores, probabilities] = &c.node.operands[own] else { return None };
     Some(Talking { scores: memory.real(scores), probabilities: memory.real(probabilities) })
 }

@@ -20,7 +20,9 @@ pub(crate) struct Rule {
     pub(crate) expr: Option<Expr>,
     /// The bias, where there is one.
     pub(crate) bias: Option<Bias>,
-    /// Whether mask and bias see positions only through their distance, and the mask sees no heads.
+    /// Where gradients of keys and values go apart, if they do.
+    pub(crate) stop: Option<Expr>,
+    /// Whether mask and bias see positions only through their distance, the mask sees no heads, and gradients do not go apart.
     pub(crate) by_distance: bool,
     /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
     pub(crate) few: bool,
@@ -55,20 +57,22 @@ pub(crate) fn exprs(graph: &Graph) -> Exprs {
         let node = graph.node(id);
         let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(Bound::rule);
         let expr = node.get(attribute::MASK).rule().or_else(bound);
-        let bias = node.find(attribute::BIAS);
-        (expr.is_some() || bias.is_some()).then(|| (id, rule(graph, id, expr, bias)))
+        let (bias, stop) = (node.find(attribute::BIAS), node.find(attribute::STOP));
+        [expr, bias, stop].iter().any(Option::is_some).then(|| (id, rule(graph, id, [expr, bias, stop])))
     };
     graph.walk(MAIN).into_iter().filter_map(of).collect()
 }
 
-fn rule(graph: &Graph, id: NodeId, expr: Option<&Attr>, bias: Option<&Attr>) -> Result<Rule, String> {
+fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Result<Rule, String> {
     let expr = expr.map(Expr::try_from).transpose()?;
+    let stop = stop.map(Expr::try_from).transpose()?;
     let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
     let mut parts = expr.iter().chain(bias.as_ref().map(|bias| &bias.expr));
-    let by_distance = parts.all(by_distance) && expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
+    let headless = expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
+    let by_distance = parts.all(by_distance) && headless && stop.is_none();
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
-    Ok(Rule { expr, bias, by_distance, few })
+    Ok(Rule { expr, bias, stop, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -77,7 +81,7 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
     let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
     let first = before + usize::from(step);
     let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
-    let end = node.attrs.behind(node.operands.len()).relative.start.max(first);
+    let end = node.behind().relative.start.max(first);
     let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
     let Uses { names, uses } = tables(&expr);
     let uses = uses.iter().map(|(table, _)| *table).collect();

@@ -32,7 +32,7 @@ impl<T: Element> Executor<T> {
     /// The codes of all distances between so many queries and keys, for an attention that takes them.
     pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: Span) -> Option<Codes<T>> {
         let attribute::Relative::RelativeXl = c.node.find(attribute::POSITION)?;
-        let own = c.node.attrs.behind(c.node.operands.len()).relative;
+        let own = c.node.behind().relative;
         let operands = *c.node.operands[own.clone()].first_chunk::<3>()?;
         let (map, channels) = (operands[2], c.last(own.end - 1));
         let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { span.keys };

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{DataError, Error, IoError};
-use crate::record::write_file;
+use crate::record::{sealed, unsealed, write_file};
 
 const FILE: &str = "grid.json";
 
-/// The only form of the file so far.
-const FORMAT: u32 = 1;
+/// The form of the file. The first one had no checksum.
+const FORMAT: u32 = 2;
 
 /// The rows of a grid as its last command had them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,16 +75,16 @@ impl Manifest {
         if !path.is_file() {
             return Ok(None);
         }
-        let text = fs::read_to_string(&path).map_err(IoError::at("read", &path))?;
-        let broken = |line: Option<usize>, why: String| DataError {
+        let bytes = fs::read(&path).map_err(IoError::at("read", &path))?;
+        let broken = |why: String| DataError {
             file: path.display().to_string(),
-            line,
-            message: format!("this is no list of the rows of a grid: {why}; `rtc ablate` writes it again"),
+            line: None,
+            message: format!("this list of the rows of a grid {why}; `rtc ablate` writes it again"),
         };
-        let found: Self = serde_json::from_str(&text).map_err(|error| broken(Some(error.line()), error.to_string()))?;
+        let found: Self = unsealed(&bytes).map_err(broken)?;
         match found.format {
             FORMAT => Ok(Some(found)),
-            other => Err(broken(None, format!("its format is {other}, and this version of rtc knows {FORMAT}")).into()),
+            other => Err(broken(format!("has the format {other}, and this version of rtc knows {FORMAT}")).into()),
         }
     }
 
@@ -93,8 +93,7 @@ impl Manifest {
     /// # Errors
     /// What the system says.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
-        let text = serde_json::to_string_pretty(self).expect("names and numbers are valid JSON");
-        write_file(&folder.join(FILE), &(text + "\n"))
+        write_file(&folder.join(FILE), &sealed(self))
     }
 }
 
@@ -122,7 +121,10 @@ mod tests {
             fs::write(&path, text).expect("it can be written");
             Manifest::read(folder.path()).expect_err("it is broken").to_string()
         };
-        assert!(refused("{\n  \"format\": 1,\n  \"rows\": 7\n}\n").contains("grid.json:3: this is no list"));
-        assert!(refused("{ \"format\": 2, \"rows\": [] }").contains("its format is 2"));
+        assert!(
+            refused("{ \"format\": 2, \"rows\": [] }")
+                .contains("grid.json: this list of the rows of a grid does not end")
+        );
+        assert!(refused(&sealed(&serde_json::json!({ "format": 7, "rows": [] }))).contains("has the format 7"));
     }
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 
 use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
-use crate::record::{RunFolder, RunInfo, SavedRun, program};
+use crate::record::{RunFolder, RunInfo, SavedRun, program, sealed, unsealed, write_file};
 
 pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};
@@ -139,16 +139,14 @@ impl State {
 }
 
 impl Fault {
-    /// The failure that is recorded in a folder.
+    /// The failure that is recorded in a folder; nothing where it is not as it was written.
     fn read(path: &Path) -> Option<Self> {
-        serde_json::from_str(&fs::read_to_string(path.join(FAILURE)).ok()?).ok()
+        unsealed(&fs::read(path.join(FAILURE)).ok()?).ok()
     }
 
     /// Records it, so that tables of later commands show it too.
     pub fn write(&self, path: &Path) -> Result<(), IoError> {
-        let file = path.join(FAILURE);
-        let text = serde_json::to_string_pretty(self).expect("a number and a text are valid JSON");
-        fs::write(&file, text + "\n").map_err(IoError::at("write", &file))
+        write_file(&path.join(FAILURE), &sealed(self))
     }
 
     /// Forgets the failure of an earlier attempt.

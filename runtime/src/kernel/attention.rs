@@ -181,6 +181,18 @@ pub struct ProbabilityDropout<'a> {
     pub row_keys: &'a [Key],
 }
 
+/// Says for the keys of a query whether something holds, one flag per key from the first one of the place on.
+pub type KeyRule<'a> = dyn Fn(MaskRow, &mut [bool]) + Sync + 'a;
+
+/// Gradients of keys and values by themselves, from the pairs of query and key for which a rule holds; for masks that are not
+/// [`MaskKind::Offsets`].
+pub struct Apart<'a, T> {
+    /// The pairs.
+    pub rule: &'a KeyRule<'a>,
+    /// Gradients of keys, and of values, which are overwritten.
+    pub grads: [&'a mut [T]; 2],
+}
+
 /// What an attention computes: `softmax(scale q k^T) v` per row and head, or `softmax(c tanh(scale q k^T / c)) v`.
 #[derive(Clone, Copy)]
 pub struct Attention<'a> {
@@ -294,11 +306,11 @@ pub fn attention_grad<T: Real>(
     dv: &mut [T],
 ) {
     let grads = [dq, dk, dv];
-    attention_grad_with(spec, &Scores::PLAIN, [q, k, v, dout], q_offsets, k_offsets, grads, &mut []);
+    attention_grad_with(spec, &Scores::PLAIN, [q, k, v, dout], q_offsets, k_offsets, grads, None, &mut []);
 }
 
 /// As [`attention_grad`], for [`attention_with`]. The gradients of what is added to the scores of every row and head, `[rows, heads, gradients]`,
-/// overwrite `partial`: their sum is the caller's.
+/// overwrite `partial`: their sum is the caller's. What `apart` takes of the gradients of keys and values is not in `dk` and `dv`.
 pub fn attention_grad_with<T: Real>(
     spec: &Attention,
     scores: &Scores<'_, T>,
@@ -306,6 +318,7 @@ pub fn attention_grad_with<T: Real>(
     q_offsets: &[usize],
     k_offsets: &[usize],
     [dq, dk, dv]: [&mut [T]; 3],
+    apart: Option<Apart<'_, T>>,
     partial: &mut [T],
 ) {
     let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
@@ -315,6 +328,10 @@ pub fn attention_grad_with<T: Real>(
     let partial = Parts::new(partial);
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
+    let apart = apart.map(|Apart { rule, grads: [dk, dv] }| {
+        debug_assert!(dk.len() == k.len() && dv.len() == v.len() && shape.sparse().is_none());
+        (rule, [Parts::new(dk), Parts::new(dv)])
+    });
     shape.each_head(shape.sharing, 5, |first, extent| {
         for head in first.head..first.head + shape.sharing {
             let place = Place { head, ..first };
@@ -327,7 +344,9 @@ pub fn attention_grad_with<T: Real>(
                 Some(offsets) => unsafe {
                     sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes);
                 },
-                None => unsafe { dense::backward(&shape, scores, place, extent, inputs, &grads, slopes) },
+                None => unsafe {
+                    dense::backward(&shape, scores, place, extent, inputs, &grads, apart.as_ref(), slopes)
+                },
             }
         }
     });

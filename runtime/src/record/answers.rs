@@ -4,17 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
-use super::{hex, write_file};
+use super::{ANSWERS, sha256, write_file};
 use crate::error::IoError;
 use crate::statistics::examples::Answered;
 use crate::task::Tally;
-
-const FILE: &str = "answers.json";
 
 /// The answers of a run on all its evaluation splits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +67,8 @@ impl Answers {
     /// Writes them into the folder of a run; gives the hash of the file.
     pub(super) fn write(&self, folder: &Path) -> Result<String, IoError> {
         let text = serde_json::to_string(self).expect("names and numbers are valid JSON") + "\n";
-        write_file(&folder.join(FILE), &text)?;
-        Ok(hex(&Sha256::digest(text)))
+        write_file(&folder.join(ANSWERS), &text)?;
+        Ok(sha256(text))
     }
 
     /// What was made of every example of a split by a measure.
@@ -91,9 +89,20 @@ impl Answers {
 impl Kept {
     /// Reads what a finished run keeps; `results` is its `results.json`.
     pub fn read(folder: &Path, results: &serde_json::Value) -> Self {
-        let Some(hash) = results["answers"].as_str() else { return Self::Nothing };
-        let whole = fs::read(folder.join(FILE)).ok().filter(|bytes| hex(&Sha256::digest(bytes)) == hash);
+        let Some(hash) = results["files"][ANSWERS].as_str() else { return Self::Nothing };
+        let whole = fs::read(folder.join(ANSWERS)).ok().filter(|bytes| sha256(bytes) == hash);
         whole.and_then(|bytes| serde_json::from_slice(&bytes).ok()).map_or(Self::Broken, Self::Whole)
+    }
+
+    /// Whether a finished run has its answers, if it keeps any, as they were written.
+    pub(super) fn is_intact(folder: &Path, results: &serde_json::Value) -> Result<bool, IoError> {
+        let path = folder.join(ANSWERS);
+        let Some(hash) = results["files"][ANSWERS].as_str() else { return Ok(true) };
+        match fs::read(&path) {
+            Ok(bytes) => Ok(sha256(bytes) == hash),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(IoError::at("read", &path)(error)),
+        }
     }
 
     /// The answers, if they are all there.
@@ -150,11 +159,11 @@ mod tests {
         );
         let answers = Answers { splits: vec![split] };
         let hash = answers.write(folder.path()).expect("it can be written");
-        let text = fs::read_to_string(folder.path().join(FILE)).expect("it was written");
+        let text = fs::read_to_string(folder.path().join(ANSWERS)).expect("it was written");
         let expected = "{\"splits\":[{\"split\":\"test/a\",\"data\":\"3f2a\",\"measures\":{\"accuracy\":{\"right\":[1,3],\"of\":[2,3]},\
                         \"exact\":{\"right\":[0,1],\"of\":1}}}]}\n";
         assert_eq!(text, expected);
-        let results = json!({ "answers": hash });
+        let results = json!({ "files": { "answers.json": hash } });
         assert_eq!(Kept::read(folder.path(), &results), Kept::Whole(answers.clone()));
         let one = |right: f64, all: f64| Answered { right, all };
         assert_eq!(answers.get("test/a", "accuracy"), Some(vec![one(1.0, 2.0), one(3.0, 3.0)]));
@@ -162,9 +171,9 @@ mod tests {
         assert_eq!((answers.data("test/a"), answers.data("test")), (Some("3f2a"), None));
         assert_eq!((answers.get("test", "exact"), answers.get("test/a", "loss")), (None, None));
         assert_eq!(Kept::read(folder.path(), &json!({})), Kept::Nothing);
-        fs::write(folder.path().join(FILE), text.replace("[0,1]", "[1,1]")).expect("it can be written");
+        fs::write(folder.path().join(ANSWERS), text.replace("[0,1]", "[1,1]")).expect("it can be written");
         assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
-        fs::remove_file(folder.path().join(FILE)).expect("it was there");
+        fs::remove_file(folder.path().join(ANSWERS)).expect("it was there");
         assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
     }
 }

@@ -4,7 +4,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use crate::error::IoError;
+use serde_json::Value;
+
+use super::seal::Chain;
+use crate::error::{CheckpointError, Error, IoError};
 
 /// A file with a known length; writes go to its end, unbuffered, so that a killed process loses nothing written.
 pub(super) struct Appender {
@@ -45,12 +48,71 @@ impl Appender {
         Ok(())
     }
 
-    /// Removes the half line that a killed process may have left.
-    pub(super) fn cut_broken_line(&mut self) -> Result<(), IoError> {
+    fn bytes(&mut self) -> Result<Vec<u8>, IoError> {
         let mut bytes = Vec::new();
         self.file.seek(SeekFrom::Start(0)).map_err(IoError::at("read", &self.path))?;
         self.file.read_to_end(&mut bytes).map_err(IoError::at("read", &self.path))?;
+        Ok(bytes)
+    }
+}
+
+/// A file of sealed lines of JSON, see [`Chain`].
+pub(super) struct Lines {
+    file: Appender,
+    run: String,
+    chain: Chain,
+}
+
+impl Lines {
+    /// Opens the lines of a run. None can be added before [`Self::keep`] or [`Self::keep_whole`] has read those that are there.
+    pub(super) fn open(path: &Path, run: &str) -> Result<Self, IoError> {
+        Ok(Self { file: Appender::open(path)?, run: run.to_owned(), chain: Chain::of(run) })
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Its length in bytes.
+    pub(super) fn position(&self) -> u64 {
+        self.file.position()
+    }
+
+    /// Makes it durable.
+    pub(super) fn sync(&mut self) -> Result<(), IoError> {
+        self.file.sync()
+    }
+
+    /// Adds a line.
+    pub(super) fn append(&mut self, line: &Value) -> Result<(), IoError> {
+        let text = self.chain.seal(line);
+        self.file.append(text.as_bytes())
+    }
+
+    /// Keeps so many bytes, which must be whole lines as they were written.
+    pub(super) fn keep(&mut self, length: u64) -> Result<(), Error> {
+        let mut bytes = self.file.bytes()?;
+        bytes.truncate(length as usize);
+        self.chain = self.check(&bytes)?;
+        Ok(self.file.truncate(length)?)
+    }
+
+    /// Keeps all but the half line that a killed process may have left.
+    pub(super) fn keep_whole(&mut self) -> Result<(), Error> {
+        let bytes = self.file.bytes()?;
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |index| index + 1);
-        if whole < bytes.len() { self.truncate(whole as u64) } else { Ok(()) }
+        self.chain = self.check(&bytes[..whole])?;
+        if whole < bytes.len() { Ok(self.file.truncate(whole as u64)?) } else { Ok(()) }
+    }
+
+    fn check(&self, bytes: &[u8]) -> Result<Chain, CheckpointError> {
+        let refuse = |reason| CheckpointError { path: self.path().to_path_buf(), reason, previous: None };
+        let mut chain = Chain::of(&self.run);
+        for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
+            let line = line.strip_suffix(b"\n").ok_or_else(|| refuse(format!("line {number} is cut off")))?;
+            chain.open::<Value>(line).map_err(|why| refuse(format!("line {number} {why}")))?;
+        }
+        Ok(chain)
     }
 }

@@ -2,15 +2,17 @@
 //! writes to them.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{METRICS, TIMING};
-use crate::error::{DataError, Error, IoError};
+use super::seal::{Chain, sha256};
+use super::{METRICS, RunFolder, RunInfo, TIMING, results};
+use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::StepReport;
 use crate::train::Row;
 
@@ -124,36 +126,63 @@ impl EvaluationLine {
 }
 
 impl History {
-    /// Reads the metrics of a run folder. The last line may be half of one, and the file may not be there yet.
+    /// Reads the metrics of a run folder, of which nothing may be there yet. The last line may be half of one.
     ///
     /// # Errors
-    /// A file that can't be read; a line before the last one that is none of the metrics, with its number.
+    /// A file that can't be read; lines that are not those that were written.
     pub fn read(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join(METRICS);
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => return Err(IoError::at("read", &path)(error).into()),
-        };
-        let (mut reader, mut line, mut history) = (BufReader::new(file), vec![], Self::default());
-        for number in 1.. {
-            line.clear();
-            let length = reader.read_until(b'\n', &mut line).map_err(IoError::at("read", &path))?;
-            if length == 0 || line.last() != Some(&b'\n') {
-                break;
-            }
-            match serde_json::from_slice(&line) {
-                Ok(Line::Step(step)) => history.steps.push(step),
-                Ok(Line::Evaluation(evaluation)) => history.evaluations.push(evaluation),
-                Ok(Line::Other) => {}
-                Err(error) => {
-                    let message = format!("this is no line of metrics: {error}");
-                    let file = path.display().to_string();
-                    return Err(DataError { file, line: Some(number), message }.into());
-                }
+        if !RunFolder::exists(folder) {
+            return Ok(Self::default());
+        }
+        let info = RunInfo::read(folder)?;
+        // Whoever finds results finds the metrics complete: they were written before.
+        let written = results(folder, &info)?.map(|results| results["files"][METRICS].as_str().map(str::to_owned));
+        let bytes = bytes(folder, METRICS)?;
+        if written.is_some_and(|written| written != Some(sha256(&bytes))) {
+            return Err(refused(folder, &format!("{METRICS} is not the one that the results were written with")).into());
+        }
+        let mut history = Self::default();
+        for line in lines(folder, METRICS, &bytes, &info.run)? {
+            match line {
+                Line::Step(step) => history.steps.push(step),
+                Line::Evaluation(evaluation) => history.evaluations.push(evaluation),
+                Line::Other => {}
             }
         }
         Ok(history)
+    }
+}
+
+/// A file of a run; empty where it is not there.
+fn bytes(folder: &Path, file: &str) -> Result<Vec<u8>, IoError> {
+    let path = folder.join(file);
+    match fs::read(&path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(vec![]),
+        read => read.map_err(IoError::at("read", &path)),
+    }
+}
+
+/// The lines of a file of a run, but for half a one at its end.
+fn lines<T: DeserializeOwned>(folder: &Path, file: &str, bytes: &[u8], run: &str) -> Result<Vec<T>, CheckpointError> {
+    let mut chain = Chain::of(run);
+    let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
+    let open = |(number, line): (usize, &[u8])| {
+        chain.open(line).map_err(|why| refused(folder, &format!("{file}:{number}: this line {why}")))
+    };
+    (1..).zip(whole).map(open).collect()
+}
+
+fn refused(folder: &Path, reason: &str) -> CheckpointError {
+    CheckpointError { path: folder.to_path_buf(), reason: reason.to_owned(), previous: None }
+}
+
+/// Checks the lines of `timing.jsonl`; that of a run that goes on may end with half a line.
+pub(super) fn check_timing(folder: &Path, run: &str, finished: bool) -> Result<(), Error> {
+    let bytes = bytes(folder, TIMING)?;
+    lines::<TimingLine>(folder, TIMING, &bytes, run)?;
+    match finished && !bytes.ends_with(b"\n") {
+        true => Err(refused(folder, &format!("its {TIMING} was cut off")).into()),
+        false => Ok(()),
     }
 }
 
@@ -197,14 +226,11 @@ impl Progress {
     /// # Errors
     /// A file that can't be read; a line of the metrics that is none.
     pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
-        let path = folder.join(TIMING);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(IoError::at("read", &path)(error).into()),
-        };
-        // The last line may be half of one.
-        let lines: Vec<TimingLine> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        if !RunFolder::exists(folder) {
+            return Ok(None);
+        }
+        let run = RunInfo::read(folder)?.run;
+        let lines: Vec<TimingLine> = lines(folder, TIMING, &bytes(folder, TIMING)?, &run)?;
         let begins = lines.iter().rposition(|line| line.what == BEGINS);
         let Some((from, last)) = begins.map(|at| &lines[at]).zip(lines.last()) else { return Ok(None) };
         let history = History::read(folder)?;

@@ -4,15 +4,17 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::write_file;
+use super::{sealed, unsealed, write_file};
 use crate::error::IoError;
 use crate::examine::OfLength;
 
-const FILE: &str = "lengths.json";
+pub(super) const FILE: &str = "lengths.json";
 
 /// What was measured, with what.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lengths {
+    /// The run.
+    pub run: String,
     /// The program.
     pub rtc: String,
     /// Updates of the checkpoint.
@@ -33,9 +35,9 @@ pub struct SplitLengths {
 }
 
 impl Lengths {
-    /// What is kept in a folder, if it can be read.
+    /// What is kept in a folder, if it is as it was written: it can be measured again.
     pub fn read(folder: &Path) -> Option<Self> {
-        serde_json::from_str(&std::fs::read_to_string(folder.join(FILE)).ok()?).ok()
+        unsealed(&std::fs::read(folder.join(FILE)).ok()?).ok()
     }
 
     /// Keeps it in a folder.
@@ -43,7 +45,6 @@ impl Lengths {
     /// # Errors
     /// What the system says.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
-        let text = serde_json::to_string(self).expect("names and numbers are valid JSON");
-        write_file(&folder.join(FILE), &(text + "\n"))
+        write_file(&folder.join(FILE), &sealed(self))
     }
 }

@@ -5,43 +5,52 @@
 //! | `spec.rt` | the complete spec; in its place `graph.rtir` where a graph was trained |
 //! | `experiment.yaml` | the complete experiment |
 //! | `task.json` | vocabulary and classes of a task on files of the user's own |
-//! | `run.json` | seed, hashes, versions, threads, memory limit; written last, so it says that the others are complete |
+//! | `run.json` | format, seed, hashes, versions, threads, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
 //! | `checkpoints/` | see [`crate::checkpoint`] |
-//! | `results.json` | the table with the hashes of what made it, at the end |
+//! | `results.json` | the table with the hashes of what made it, at the end, and SHA-256 of the metrics, the answers and the checkpoints |
 //! | `answers.json` | how many answers of every example of the evaluated splits are right |
 //! | `lengths.json` | accuracy and depth by length, see [`Lengths`] |
+//!
+//! Every file that is read again has a checksum, its own (see [`sealed`]) or one in `run.json`, `results.json` or the manifest of a
+//! checkpoint, and all of them name the run that they belong to. A reader refuses what is not as it was written.
 
 mod answers;
 mod append;
 mod content;
 pub mod history;
 mod lengths;
+mod seal;
 pub mod tensorboard;
+pub mod verify;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use sha2::{Digest, Sha256};
+use serde_json::{Value, json};
 
-use crate::checkpoint::{Checkpoints, Disk, FileSystem, Slot};
+use crate::checkpoint::{self, Checkpoints, Disk, FileSystem, Slot};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile, Known};
 use crate::task::open_task;
 use crate::train::Table;
 pub use answers::{Answers, Kept, SplitAnswers};
-use append::Appender;
+use append::{Appender, Lines};
 pub use content::Change;
 use history::{Line, TimingLine};
 pub use lengths::{Lengths, SplitLengths};
+pub use seal::{sealed, sha256, unsealed};
 use tensorboard::Summary;
+
+/// Version of the layout of a folder. That of folders without checksums was 1, and is not read any more.
+const FORMAT: u32 = 2;
 
 const EXPERIMENT: &str = "experiment.yaml";
 const RUN: &str = "run.json";
@@ -51,6 +60,7 @@ const EVENTS: &str = "events.out.tfevents.0.rtc";
 const CHECKPOINTS: &str = "checkpoints";
 const RESULTS: &str = "results.json";
 const TASK: &str = "task.json";
+const ANSWERS: &str = "answers.json";
 
 /// What a run keeps of its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,6 +90,13 @@ impl Written {
 /// The identity of a run, as `run.json` holds it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
+    /// Version of the layout of the folder.
+    #[serde(default)]
+    pub format: u32,
+    /// What everything in the folder belongs to: the hash of all that decides the numbers of the run, see [`Self::content`], as it was
+    /// known when the run began.
+    #[serde(default)]
+    pub run: String,
     /// Name of the model: `gut`, or `gut:no_gate`.
     pub model: String,
     /// Seed of parameters, dropout and order.
@@ -112,6 +129,9 @@ pub struct RunInfo {
     pub folders: Vec<PathBuf>,
     /// Versions of the program and its parts; of all programs that took part, joined by [`THEN`].
     pub versions: BTreeMap<String, String>,
+    /// SHA-256 of the files of the run that never change.
+    #[serde(default)]
+    pub files: BTreeMap<String, String>,
 }
 
 /// Weights with which a run began.
@@ -138,7 +158,32 @@ impl RunInfo {
         if let Some(start) = &self.start {
             text += &format!("\nweights {}", start.sha256);
         }
-        hex(&Sha256::digest(text)[..4])
+        sha256(text)[..8].to_owned()
+    }
+
+    /// Reads it from a folder.
+    ///
+    /// # Errors
+    /// There is no run, or it is not as it was written.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let refuse = |reason: String| CheckpointError { path: folder.to_path_buf(), reason, previous: None };
+        let found: Self = unsealed(&read(folder, RUN)?).map_err(|why| refuse(format!("its {RUN} {why}")))?;
+        match found.format {
+            FORMAT => Ok(found),
+            other => Err(refuse(format!("its format is {other}, and this program reads {FORMAT}")).into()),
+        }
+    }
+
+    /// Reads a file that never changes.
+    fn file(&self, folder: &Path, name: &str) -> Result<String, Error> {
+        let bytes = read(folder, name)?;
+        let written = self.files.get(name).is_some_and(|written| *written == sha256(&bytes));
+        written.then(|| String::from_utf8(bytes).ok()).flatten().ok_or_else(|| {
+            let reason = format!(
+                "its {name} was changed after the training began: put back the {name} of the training, or train again"
+            );
+            CheckpointError { path: folder.to_path_buf(), reason, previous: None }.into()
+        })
     }
 
     /// These versions after the older ones of a run that is gone on with.
@@ -175,19 +220,48 @@ impl SavedRun {
     /// Reads a run folder, which another process may be writing to.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
-        let text = |name: &str| {
-            let file = path.join(name);
-            fs::read_to_string(&file).map_err(IoError::at("read", &file))
-        };
-        let info: RunInfo = serde_json::from_str(&text(RUN)?).map_err(|error| refuse(format!("{RUN}: {error}")))?;
+        let info = RunInfo::read(path)?;
         let file = path.join(EXPERIMENT).display().to_string();
-        let mut experiment = ExperimentFile::parse(&file, &text(EXPERIMENT)?)?.resolve(None, &[])?;
-        let kept = text(TASK).ok().map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
+        let mut experiment = ExperimentFile::parse(&file, &info.file(path, EXPERIMENT)?)?.resolve(None, &[])?;
+        let kept = info.files.contains_key(TASK).then(|| info.file(path, TASK)).transpose()?;
+        let kept = kept.map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
         let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
         experiment.task.known = Known::new(info.folders.clone(), kept);
-        let measured: Option<Value> = text(RESULTS).ok().and_then(|text| serde_json::from_str(&text).ok());
-        let results = measured.as_ref().and_then(|measured| Table::deserialize(measured).ok());
-        Ok(Self { spec: text(info.written.file())?, info, experiment, results, measured })
+        let measured = results(path, &info)?;
+        let intact = measured.as_ref().map_or(Ok(true), |measured| Kept::is_intact(path, measured))?;
+        if !intact {
+            return Err(
+                refuse(format!("its {ANSWERS} is not the one that {RESULTS} was written with; {MEASURE}")).into()
+            );
+        }
+        let results = measured.as_ref().map(Table::deserialize).transpose();
+        let results = results.map_err(|error| refuse(format!("{RESULTS}: {error}")))?;
+        Ok(Self { spec: info.file(path, info.written.file())?, info, experiment, results, measured })
+    }
+
+    /// The SHA-256 of the manifest that a checkpoint had when the results were written, if they are.
+    pub fn measured_checkpoint(&self, slot: Slot) -> Option<&str> {
+        self.measured.as_ref()?["files"][checkpoint_name(slot)].as_str()
+    }
+
+    /// Checks that a checkpoint is of the run in this folder, and where it is the one of a slot, that it is the right one.
+    ///
+    /// # Errors
+    /// How it is another one.
+    pub fn check_checkpoint(&self, found: &checkpoint::Found, slot: Option<Slot>) -> Result<(), CheckpointError> {
+        let refuse = |reason: String| Err(CheckpointError { path: found.path.clone(), reason, previous: None });
+        if let Some(what) = found.checkpoint.state.other_run(&self.info) {
+            return refuse(format!("it belongs to a run with {what}"));
+        }
+        let written = slot.and_then(|slot| self.measured_checkpoint(slot));
+        if written.is_some_and(|written| written != found.manifest) {
+            return refuse(format!("it is not the one that {RESULTS} was written with"));
+        }
+        let progress = &found.checkpoint.state.progress;
+        if slot == Some(Slot::Best) && progress.best.is_none_or(|best| best.update != progress.updates) {
+            return refuse("it was saved as the last one, and is not the best".to_owned());
+        }
+        Ok(())
     }
 
     /// What of a run differs from that in this folder, if anything does; the order is that of importance.
@@ -246,8 +320,8 @@ pub const GRAPH: &str = "the graph";
 pub struct RunFolder {
     path: PathBuf,
     info: RunInfo,
-    metrics: Appender,
-    timing: Appender,
+    metrics: Lines,
+    timing: Lines,
     events: Appender,
     checkpoints: Checkpoints,
     opened: Instant,
@@ -261,8 +335,7 @@ impl RunFolder {
 
     /// What a run is, if it is finished and can be read.
     pub fn finished(path: &Path) -> Option<RunInfo> {
-        let info = fs::read_to_string(path.join(RUN)).ok()?;
-        path.join(RESULTS).exists().then(|| serde_json::from_str(&info).ok()).flatten()
+        path.join(RESULTS).exists().then(|| RunInfo::read(path).ok()).flatten()
     }
 
     /// Makes the folder of a new run. A folder that holds a run already is refused.
@@ -271,34 +344,40 @@ impl RunFolder {
             let message = "there is a run in this folder already: resume it, or choose another name".to_string();
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
-        fs::create_dir_all(path).map_err(IoError::at("create", path))?;
-        write_file(&path.join(info.written.file()), spec)?;
-        write_file(&path.join(EXPERIMENT), &experiment.to_yaml())?;
-        if let Some(kept) = open_task(&experiment.task)?.0.kept() {
-            write_file(&path.join(TASK), &format!("{kept}\n"))?;
+        FileSystem.create_folder(path).map_err(IoError::at("create", path))?;
+        let above = folder_of(path);
+        FileSystem.sync_folder(above).map_err(IoError::at("sync", above))?;
+        let kept = open_task(&experiment.task)?.0.kept().map(|kept| (TASK, format!("{kept}\n")));
+        let texts = [(info.written.file(), spec.to_owned()), (EXPERIMENT, experiment.to_yaml())];
+        let mut files = BTreeMap::new();
+        for (name, text) in texts.into_iter().chain(kept) {
+            write_file(&path.join(name), &text)?;
+            files.insert(name.to_owned(), sha256(text));
         }
-        write_info(path, &info)?;
+        let info = RunInfo { format: FORMAT, run: info.content(experiment), files, ..info };
+        write_file(&path.join(RUN), &sealed(&info))?;
         Self::open(path, info)
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
-    pub fn resume(path: &Path, spec: &str, experiment: &Experiment, mut info: RunInfo) -> Result<Self, Error> {
+    pub fn resume(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
         saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
-            write_info(path, &RunInfo { versions: versions.clone(), ..saved.info })?;
+            write_file(&path.join(RUN), &sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
         }
-        info.versions = versions;
-        Self::open(path, info)
+        let RunInfo { format, run, files, .. } = saved.info;
+        Self::open(path, RunInfo { format, run, files, versions, ..info })
     }
 
     fn open(path: &Path, info: RunInfo) -> Result<Self, Error> {
-        let mut timing = Appender::open(&path.join(TIMING))?;
-        timing.cut_broken_line()?;
+        let mut timing = Lines::open(&path.join(TIMING), &info.run)?;
+        timing.keep_whole()?;
+        let metrics = Lines::open(&path.join(METRICS), &info.run)?;
         Ok(Self {
             info,
-            metrics: Appender::open(&path.join(METRICS))?,
+            metrics,
             timing,
             events: Appender::open(&path.join(EVENTS))?,
             checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), Box::new(FileSystem))?,
@@ -335,8 +414,8 @@ impl RunFolder {
             Line::Evaluation(evaluation) => (evaluation.split.as_str(), evaluation.update),
             Line::Other => return Ok(()),
         };
-        let line = json(line);
-        self.metrics.append(format!("{line}\n").as_bytes())?;
+        let line = json_line(line);
+        self.metrics.append(&line)?;
         let numbers = line.as_object().into_iter().flatten();
         let shown = numbers.filter(|(key, _)| !matches!(key.as_str(), "update" | "epoch" | "scored"));
         let scalars: Vec<(String, f32)> =
@@ -366,8 +445,7 @@ impl RunFolder {
         tokens_per_second: Option<f64>,
     ) -> Result<(), IoError> {
         let (what, seconds) = (what.to_owned(), self.opened.elapsed().as_secs_f64());
-        let line = json(&TimingLine { what, update, seconds, total, tokens_per_second });
-        self.timing.append(format!("{line}\n").as_bytes())
+        self.timing.append(&json_line(&TimingLine { what, update, seconds, total, tokens_per_second }))
     }
 
     /// Lengths of the metrics and the TensorBoard file, after making them durable.
@@ -379,30 +457,66 @@ impl RunFolder {
 
     /// Cuts both files back to where a checkpoint left them; what came later will be written again.
     pub fn rewind(&mut self, metrics: u64, events: u64) -> Result<(), Error> {
-        for (file, length) in [(&mut self.metrics, metrics), (&mut self.events, events)] {
-            if file.position() < length {
-                let reason = format!("{} is shorter than when the checkpoint was saved", file.path().display());
-                return Err(CheckpointError { path: self.path.clone(), reason, previous: None }.into());
-            }
-            file.truncate(length)?;
+        let lengths = [
+            (self.metrics.path(), self.metrics.position(), metrics),
+            (self.events.path(), self.events.position(), events),
+        ];
+        if let Some((file, ..)) = lengths.iter().find(|(_, length, saved)| length < saved) {
+            let reason = format!("{} is shorter than when the checkpoint was saved", file.display());
+            return Err(CheckpointError { path: self.path.clone(), reason, previous: None }.into());
         }
-        Ok(())
+        self.metrics.keep(metrics)?;
+        Ok(self.events.truncate(events)?)
     }
 
-    /// Writes `answers.json`, and then `results.json` with its hash, which ends the run.
+    /// Writes `answers.json`, and then `results.json` with the SHA-256 of what they were made of, which ends the run.
+    ///
+    /// # Errors
+    /// A file can't be read or written.
     pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
-        results["answers"] = answers.write(&self.path)?.into();
-        write_file(&self.path.join(RESULTS), &format!("{results:#}\n"))
+        self.metrics.sync()?;
+        let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&self.path)?)]);
+        let manifests = [Slot::Best, Slot::Last].map(checkpoint_name);
+        for name in std::iter::once(METRICS.to_owned()).chain(manifests) {
+            let file = self.path.join(&name);
+            files.insert(name, sha256(fs::read(&file).map_err(IoError::at("read", &file))?));
+        }
+        results["run"] = self.info.run.clone().into();
+        results["files"] = json!(files);
+        write_file(&self.path.join(RESULTS), &sealed(&results))
     }
 }
 
-/// Bytes as digits of base 16.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+/// How results are made again.
+const MEASURE: &str = "without `results.json`, `rtc train` measures the best checkpoint again";
+
+/// The results in the folder of a run, if it is finished.
+fn results(folder: &Path, info: &RunInfo) -> Result<Option<Value>, Error> {
+    let refuse = |reason: String| CheckpointError { path: folder.to_path_buf(), reason, previous: None };
+    let bytes = match read(folder, RESULTS) {
+        Ok(bytes) => bytes,
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let found: Value = unsealed(&bytes).map_err(|why| refuse(format!("its {RESULTS} {why}; {MEASURE}")))?;
+    if found["run"] != info.run.as_str() {
+        return Err(refuse(format!("its {RESULTS} belongs to another run; {MEASURE}")).into());
+    }
+    Ok(Some(found))
+}
+
+/// The manifest of a checkpoint from the folder of its run.
+fn checkpoint_name(slot: Slot) -> String {
+    format!("{CHECKPOINTS}/{}/{}", slot.name(), checkpoint::MANIFEST)
+}
+
+fn read(folder: &Path, name: &str) -> Result<Vec<u8>, IoError> {
+    let file = folder.join(name);
+    fs::read(&file).map_err(IoError::at("read", &file))
 }
 
 /// A line of a record, its keys in the order of its fields.
-fn json(line: &impl Serialize) -> Value {
+fn json_line(line: &impl Serialize) -> Value {
     serde_json::to_value(line).expect("names and numbers are valid JSON")
 }
 
@@ -410,17 +524,27 @@ fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
 }
 
-fn write_info(path: &Path, info: &RunInfo) -> Result<(), IoError> {
-    let text = serde_json::to_string_pretty(info).expect("strings and numbers are valid JSON");
-    write_file(&path.join(RUN), &(text + "\n"))
-}
-
-/// Writes a file so that it is there completely or not at all.
+/// Writes a file so that it is there completely or not at all, also after a power failure.
 ///
 /// # Errors
 /// What the system says, with the path.
 pub fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
+    write_on(&mut FileSystem, path, text)
+}
+
+/// The same on any disk.
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_on(disk: &mut dyn Disk, path: &Path, text: &str) -> Result<(), IoError> {
     let fresh = path.with_extension("new");
-    FileSystem.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
-    FileSystem.rename(&fresh, path).map_err(IoError::at("rename", &fresh))
+    disk.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
+    disk.rename(&fresh, path).map_err(IoError::at("rename", &fresh))?;
+    let folder = folder_of(path);
+    disk.sync_folder(folder).map_err(IoError::at("sync", folder))
+}
+
+/// The folder in which a file or a folder lies.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

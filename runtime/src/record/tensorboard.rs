@@ -55,6 +55,26 @@ pub fn record(data: &[u8]) -> Vec<u8> {
     record
 }
 
+/// The length of the records at the start of a file that are whole; nothing if what comes then is no beginning of another one.
+pub fn whole(file: &[u8]) -> Option<usize> {
+    let mut rest = file;
+    loop {
+        let done = file.len() - rest.len();
+        let Some((length, after)) = rest.split_at_checked(8) else { return Some(done) };
+        let Some((sum, after)) = after.split_at_checked(4) else { return Some(done) };
+        if masked(length).to_le_bytes() != sum {
+            return None;
+        }
+        let size = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+        let Some((data, after)) = after.split_at_checked(size) else { return Some(done) };
+        let Some((sum, after)) = after.split_at_checked(4) else { return Some(done) };
+        if masked(data).to_le_bytes() != sum {
+            return None;
+        }
+        rest = after;
+    }
+}
+
 fn varint(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(number as u8 | 0x80);

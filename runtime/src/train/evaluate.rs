@@ -44,6 +44,18 @@ pub fn evaluate(
     Ok(evaluate_each(learner, measurement, stop, observer)?.map(|(row, _)| row))
 }
 
+/// The same, with what a run keeps of the answers; `data` is the fingerprint of the examples.
+pub fn evaluate_kept(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    data: String,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Row, SplitAnswers)>, Error> {
+    let found = evaluate_each(learner, measurement, stop, observer)?;
+    Ok(found.map(|(row, each)| (row, each.answers(measurement.split, data))))
+}
+
 /// The same, with what is right of every example.
 pub(super) fn evaluate_each(
     learner: &mut dyn Learner,

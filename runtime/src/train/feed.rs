@@ -6,9 +6,12 @@ use crate::batch::Batch;
 use crate::batching::{Batching, Cursor, split};
 use crate::error::DataError;
 use crate::experiment::{Experiment, Fresh, Lengths};
+use crate::learner::Carry;
 use crate::rng::Key;
 use crate::task::formal::{Draw, Formal};
 use crate::task::{Dataset, Example, Options, Rows, Stream, resolve_options, task_named};
+
+use super::slots::Slots;
 
 /// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
 #[derive(Debug)]
@@ -67,6 +70,14 @@ impl<'a> Feed<'a> {
         self.batching.next(cursor)
     }
 
+    /// The examples of the batch at `cursor`, where updates are counted apart from batches.
+    ///
+    /// # Errors
+    /// As [`Self::examples`].
+    pub(super) fn batch(&mut self, cursor: Cursor) -> Result<Vec<Cow<'a, Example>>, DataError> {
+        self.examples(cursor, cursor.epoch * self.batches() + cursor.batch)
+    }
+
     /// The examples of an update, of which `update` were made before.
     ///
     /// # Errors
@@ -98,6 +109,16 @@ impl Ready {
         let examples = feed.examples(cursor, update)?;
         let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
         Ok(Self { cursor, update, batches: split(&examples, parts) })
+    }
+
+    /// The rows of slots.
+    pub(super) fn of_slots(
+        slots: &Slots<'_>,
+        carries: &[Carry],
+        (cursor, update): (Cursor, u64),
+        parts: usize,
+    ) -> Self {
+        Self { cursor, update, batches: slots.batches(carries, parts) }
     }
 
     /// Whether they are those of this update.

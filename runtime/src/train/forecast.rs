@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
-use super::{Feed, refuse_empty};
+use super::{Carried, Feed, refuse_empty};
 use crate::batching::{Cursor, pack, split};
 use crate::error::{DataError, Error};
 use crate::experiment::Experiment;
@@ -110,7 +110,9 @@ fn step(
 ) -> Result<Made, Error> {
     let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
     let (start, mut depth) = (Instant::now(), None);
-    for (part, share) in split(&examples, parts) {
+    for (mut part, share) in split(&examples, parts) {
+        // Where an update is made after every step, all of these are first ones.
+        Carried::new(part.rows()).give(learner.carries(), 0, &mut part);
         let report = learner.accumulate(&part, share)?;
         if let Some(steps) = report.mean_depth {
             *depth.get_or_insert(0.0) += share * steps;

@@ -8,6 +8,7 @@ mod errors;
 mod evaluate;
 mod feed;
 mod forecast;
+mod slots;
 mod table;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,7 @@ use serde_json::{Value, json};
 use crate::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
 use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
-use crate::experiment::{Choice, Experiment};
+use crate::experiment::{Choice, Experiment, Supervision};
 use crate::learner::{LearnError, Learner, StepReport};
 use crate::record::history::{EvaluationLine, Line, StepLine};
 use crate::record::{Answers, RunFolder, RunInfo};
@@ -26,13 +27,15 @@ use crate::schedule::Schedule;
 use crate::task::{Dataset, Metric, Scale, open_task};
 
 use feed::Ready;
+use slots::Slots;
 
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
 use evaluate::{Each, evaluate_each};
-pub use evaluate::{Measurement, evaluate};
+pub use evaluate::{Measurement, evaluate, evaluate_kept};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
+pub use slots::{Carried, Place, SlotPlaces};
 pub use table::{LengthRow, Row, Table};
 
 /// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points. Scores of losses, which may
@@ -175,6 +178,8 @@ struct Trainer<'a> {
     feed: Feed<'a>,
     /// The next update's batches, where they were made while a device worked on the last one.
     ready: Option<Ready>,
+    /// The examples in the batch, where an update is made after every step.
+    slots: Option<Slots<'a>>,
     schedule: Schedule,
     progress: Progress,
     data_hash: String,
@@ -211,6 +216,7 @@ impl<'a> Trainer<'a> {
             observer,
             feed,
             ready: None,
+            slots: None,
             schedule,
             progress,
             data_hash,
@@ -225,10 +231,23 @@ impl<'a> Trainer<'a> {
     fn begin(&mut self) -> Result<(), Error> {
         self.run.checkpoints().finish_swap()?;
         if self.run.checkpoints().exists(Slot::Last) {
-            let checkpoint = self.run.checkpoints().load(Slot::Last)?;
-            self.check_identity(&checkpoint.state)?;
+            let checkpoint = self.load(Slot::Last)?;
             self.learner.restore(&checkpoint.learner)?;
             self.progress = checkpoint.state.progress;
+            if let Some(places) = &checkpoint.state.slots {
+                let (carries, feed) = (self.learner.carries(), &mut self.feed);
+                self.slots = Some(Slots::restored(feed, carries, places, &checkpoint.carried)?);
+            }
+            if self.progress.best.is_some() {
+                self.best()?;
+            }
+        }
+        if self.experiment.supervision == Supervision::EachStep && self.slots.is_none() {
+            self.slots = Some(Slots::new(&mut self.feed, self.experiment.batch.size)?);
+        }
+        if self.slots.is_some() == self.learner.carries().is_empty() {
+            let message = "the model was compiled for another `supervision`";
+            return Err(LearnError::Batch(message.to_owned()).into());
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
         let total = self.experiment.updates(self.feed.batches());
@@ -237,17 +256,34 @@ impl<'a> Trainer<'a> {
         Ok(())
     }
 
-    fn check_identity(&mut self, state: &CheckpointState) -> Result<(), CheckpointError> {
-        let info = self.run.info();
-        let same = [
-            ("seed", state.seed == info.seed),
-            ("spec", state.spec_hash == info.spec_hash),
-            ("graph", state.graph_hash == info.graph_hash),
-            ("data", state.data_hash == self.data_hash),
-        ];
-        let Some((what, _)) = same.iter().find(|(_, same)| !same) else { return Ok(()) };
-        let reason = format!("it was saved by a run with another {what}");
-        Err(CheckpointError { path: self.run.checkpoints().path(Slot::Last), reason, previous: None })
+    /// A checkpoint of this run.
+    fn load(&mut self, slot: Slot) -> Result<Checkpoint, Error> {
+        let checkpoint = self.run.checkpoints().load(slot)?;
+        let info = RunInfo { data_hash: Some(self.data_hash.clone()), ..self.run.info().clone() };
+        match checkpoint.state.other_run(&info) {
+            Some(what) => Err(self.refused(slot, format!("it was saved by a run with {what}"))),
+            None => Ok(checkpoint),
+        }
+    }
+
+    /// The best checkpoint, which must be the one that the records speak of. It may have been saved after the last one, by a process
+    /// that was killed then: the updates in between are made again, and it is saved again.
+    fn best(&mut self) -> Result<Checkpoint, Error> {
+        let checkpoint = self.load(Slot::Best)?;
+        let found = checkpoint.state.progress;
+        if found.best.is_none_or(|best| best.update != found.updates) {
+            return Err(self.refused(Slot::Best, "it was saved as the last one, and is not the best".to_owned()));
+        }
+        if found.updates <= self.progress.updates && found.best != self.progress.best {
+            let of = self.progress.best.map_or(0, |best| best.update);
+            let why = format!("it was saved after update {}, and the best is that after update {of}", found.updates);
+            return Err(self.refused(Slot::Best, why));
+        }
+        Ok(checkpoint)
+    }
+
+    fn refused(&mut self, slot: Slot, reason: String) -> Error {
+        CheckpointError { path: self.run.checkpoints().path(slot), reason, previous: None }.into()
     }
 
     /// Whether all updates are done or patience is at its end.
@@ -261,10 +297,10 @@ impl<'a> Trainer<'a> {
 
     /// Whether the dev split must be measured before the next update.
     fn evaluation_is_due(&self) -> bool {
-        let Progress { updates, cursor, evaluated, .. } = self.progress;
+        let Progress { updates, evaluated, .. } = self.progress;
         let regular = match self.experiment.evaluate_every {
             Some(every) => updates.is_multiple_of(every),
-            None => cursor.batch == 0,
+            None => updates.is_multiple_of(self.feed.batches()),
         };
         updates > 0 && evaluated != Some(updates) && (regular || self.out_of_updates())
     }
@@ -273,12 +309,16 @@ impl<'a> Trainer<'a> {
     fn step(&mut self) -> Result<(), Error> {
         let (cursor, done, parts) = (self.progress.cursor, self.progress.updates, self.experiment.batch.accumulate);
         let ready = self.ready.take().filter(|ready| ready.is_for(cursor, done));
-        let ready = ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok);
+        let ready = match &self.slots {
+            Some(slots) => Ok(Ready::of_slots(slots, self.learner.carries(), (cursor, done), parts)),
+            None => ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok),
+        };
         let Ready { batches, .. } = ready?;
         let mut report = StepReport::default();
-        let mut tokens = 0;
+        let (mut tokens, mut first) = (0, 0);
         for (n, (batch, share)) in batches.iter().enumerate() {
-            let last = n + 1 == batches.len();
+            // Which examples come next is known only when this update has said which rows are through.
+            let last = n + 1 == batches.len() && self.slots.is_none();
             let (feed, ready) = (&mut self.feed, &mut self.ready);
             let mut meanwhile = || {
                 if last {
@@ -289,6 +329,11 @@ impl<'a> Trainer<'a> {
             let part = self.learner.accumulate_while(batch, *share, &mut meanwhile);
             add(&mut report, &part.map_err(|error| error.at(format_args!("update {}", done + 1)))?, *share);
             tokens += batch.tokens.len();
+            if let Some(slots) = &mut self.slots {
+                let left = self.learner.left();
+                slots.keep(&mut self.feed, self.learner.carries(), first, (batch, &left))?;
+                first += batch.rows();
+            }
         }
         let rule = self.experiment.rule(&self.schedule, self.progress.updates, self.progress.plateau);
         self.check_finite(report.loss, "the loss")?;
@@ -299,7 +344,7 @@ impl<'a> Trainer<'a> {
             self.learner.average(ema.decay);
         }
         self.progress.updates += 1;
-        self.progress.cursor = self.feed.next(cursor);
+        self.progress.cursor = self.slots.as_ref().map_or_else(|| self.feed.next(cursor), Slots::cursor);
         self.speed.0 += tokens;
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;
@@ -378,15 +423,19 @@ impl<'a> Trainer<'a> {
     fn save(&mut self, slot: Slot) -> Result<(), Error> {
         (self.progress.metrics, self.progress.events) = self.run.positions()?;
         let info = self.run.info();
+        let slots = self.slots.as_ref().map(|slots| slots.saved(self.learner.carries()));
+        let (slots, carried) = slots.map_or_else(Default::default, |(places, carried)| (Some(places), carried));
         let state = CheckpointState {
             progress: self.progress,
+            run: info.run.clone(),
             seed: info.seed,
             spec_hash: info.spec_hash.clone(),
             graph_hash: info.graph_hash.clone(),
             data_hash: self.data_hash.clone(),
             versions: info.versions.clone(),
+            slots,
         };
-        let checkpoint = Checkpoint { learner: self.learner.state(), state };
+        let checkpoint = Checkpoint { learner: self.learner.state(), carried, state };
         checkpoint.learner.require_finite()?;
         self.run.checkpoints().save(slot, &checkpoint)?;
         self.observer.event(&Event::Saved { update: self.progress.updates, slot });
@@ -403,7 +452,7 @@ impl<'a> Trainer<'a> {
     /// The learner and the records are as after the last update again if it was.
     fn measure(&mut self) -> Result<Option<Table>, Error> {
         let last = self.learner.state();
-        let best = self.run.checkpoints().load(Slot::Best)?;
+        let best = self.best()?;
         self.learner.restore(&best.learner)?;
         let (mut rows, mut answers) = (Vec::new(), Answers::default());
         for split in &self.experiment.evaluate {

@@ -16,6 +16,7 @@ use std::path::Path;
 
 use safetensors::tensor::{Dtype, SafeTensors};
 
+use crate::checkpoint::check_weights;
 use crate::error::{Error, IoError};
 pub use fit::{Names, fingerprint, fit};
 
@@ -117,6 +118,9 @@ impl WeightsFile {
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bytes = fs::read(path).map_err(IoError::at("read", path))?;
         let name = path.display().to_string();
+        if let Err(fault) = check_weights(path, &bytes) {
+            return Err(WeightsError { file: name, faults: vec![fault] }.into());
+        }
         let tensors = match bytes.get(..4) {
             Some(b"PK\x03\x04") => torch::tensors(&bytes),
             Some([0x80, 1..=5, ..]) if SafeTensors::read_metadata(&bytes).is_err() => Err(

@@ -118,6 +118,7 @@ fn gradients_are_slopes() {
             &at,
             &at,
             [&mut dq, &mut dk, &mut dv],
+            None,
             &mut partial,
         );
         let sum = |head: usize, n: usize| {

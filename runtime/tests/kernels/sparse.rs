@@ -18,7 +18,7 @@ fn run(spec: &Attention<'_>, scores: Scores<'_, f64>, lengths: &[usize]) -> Vec<
     attention_with(spec, &scores, [&q, &k, &v], &at, &at, &mut out);
     let width = spec.heads * scores.gradients(spec.head_width);
     let mut partial = vec![7.0; lengths.len() * width];
-    attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], &mut partial);
+    attention_grad_with(spec, &scores, [&q, &k, &v, &dout], &at, &at, [&mut dq, &mut dk, &mut dv], None, &mut partial);
     let mut slopes = vec![0.0; width];
     for part in partial.chunks(width.max(1)) {
         slopes.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);

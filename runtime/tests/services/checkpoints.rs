@@ -1,15 +1,16 @@
 //! Checkpoints that are damaged, cut off, or written to a disk that fills up.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtc_runtime::checkpoint::{Checkpoint, Checkpoints, Disk, FileSystem, Slot, load};
-use rtc_runtime::error::Error;
+use rtc_runtime::error::{CheckpointError, Error};
 use rtc_runtime::learner::Learner;
+use rtc_runtime::record::write_on;
 use rtc_runtime::train::{Silent, train};
 
 use crate::mock::{Mock, create, setting};
@@ -91,9 +92,9 @@ fn a_checkpoint_reads_back_and_the_previous_one_is_kept() {
     assert!(!store.exists(Slot::Last));
     for seed in 1..4 {
         store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
-        assert_eq!(store.load(Slot::Last), Ok(checkpoint(seed)));
+        assert_eq!(store.load(Slot::Last).expect("whole"), checkpoint(seed));
     }
-    assert_eq!(load(&folder.path().join("last.previous")), Ok(checkpoint(2)));
+    assert_eq!(load(&folder.path().join("last.previous")).expect("whole"), checkpoint(2));
 }
 
 #[test]
@@ -120,19 +121,145 @@ fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
             store.save(Slot::Last, &checkpoint(1)).expect("space enough");
             store.save(Slot::Last, &checkpoint(2)).expect("space enough");
             damage(&folder.path().join("last").join(file));
-            let error = store.load(Slot::Last).expect_err(what);
+            let error = refused(&folder.path().join("last"));
             assert_eq!(error.previous, Some(folder.path().join("last.previous")), "{file} {what}: {error}");
-            assert_eq!(Error::from(error.clone()).exit_code(), 7);
             if file != "manifest.json" {
                 assert!(error.reason.contains(file), "{what}: {error}");
             }
             // Saving again must not put the damaged one in the place of the good one.
             store.save(Slot::Last, &checkpoint(3)).expect("space enough");
-            assert_eq!(load(&folder.path().join("last.previous")), Ok(checkpoint(1)));
+            assert_eq!(load(&folder.path().join("last.previous")).expect("whole"), checkpoint(1));
         }
     }
-    let missing = load(&PathBuf::from("no/such/checkpoint")).expect_err("nothing there");
-    assert_eq!(missing.previous, None);
+    assert_eq!(refused(&PathBuf::from("no/such/checkpoint")).previous, None);
+}
+
+/// Why a checkpoint is refused, which must be with code 7.
+fn refused(path: &Path) -> CheckpointError {
+    let error = load(path).expect_err("it is damaged");
+    assert_eq!(error.exit_code(), 7, "{error}");
+    match error {
+        Error::Checkpoint(error) => error,
+        other => panic!("{other} has the code of a checkpoint that is refused"),
+    }
+}
+
+/// With another one in the place of the best, a table would have the numbers of that one.
+#[test]
+fn no_checkpoint_is_offered_in_the_place_of_the_best() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut store = store(folder.path());
+    for slot in [Slot::Best, Slot::Best, Slot::Last] {
+        store.save(slot, &checkpoint(1)).expect("space enough");
+    }
+    fs::write(folder.path().join("best/weights.safetensors"), "damaged").expect("writable");
+    let error = refused(&folder.path().join("best"));
+    assert_eq!(error.previous, None);
+    assert!(error.reason.contains("no other one can stand in its place"), "{error}");
+}
+
+/// What the system does not give is no damage: nothing is told of other checkpoints.
+#[test]
+fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut store = store(folder.path());
+    for seed in 1..3 {
+        store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
+    }
+    for file in ["weights.safetensors", "state.json", "manifest.json"] {
+        let path = folder.path().join("last").join(file);
+        let bytes = fs::read(&path).expect("a file");
+        // A folder can be opened, and reading it fails.
+        fs::remove_file(&path).expect("a file");
+        fs::create_dir(&path).expect("nothing is there");
+        let error = load(&folder.path().join("last")).expect_err("it can't be read");
+        assert_eq!(error.exit_code(), 6, "{error}");
+        assert!(error.to_string().contains(file) && !error.to_string().contains("last good"), "{error}");
+        // Nor is it thrown away for the next one.
+        assert_eq!(store.save(Slot::Last, &checkpoint(3)).expect_err("it may be whole").exit_code(), 6);
+        fs::remove_dir(&path).expect("a folder");
+        fs::write(&path, bytes).expect("writable");
+        assert_eq!(store.load(Slot::Last).expect("whole again"), checkpoint(2));
+    }
+}
+
+#[test]
+fn a_reader_never_sees_a_part_of_a_save() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    store(folder.path()).save(Slot::Last, &checkpoint(1)).expect("space enough");
+    let (done, path) = (AtomicBool::new(false), folder.path().join("last"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut store = store(folder.path());
+            for seed in 0..200 {
+                store.save(Slot::Last, &checkpoint(1 + seed % 2)).expect("space enough");
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut reads = 0;
+        while !done.load(Ordering::Relaxed) {
+            let found = load(&path).expect("one of the saves");
+            assert_eq!(found, checkpoint(found.state.seed), "parts of two saves");
+            reads += 1;
+        }
+        assert!(reads > 20, "{reads}");
+    });
+}
+
+/// The names of the operations on files that saving makes, without their folders.
+#[derive(Clone, Default)]
+struct Watched(Rc<RefCell<Vec<String>>>);
+
+impl Watched {
+    fn note(&self, what: &str, path: &Path) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        self.0.borrow_mut().push(format!("{what} {name}"));
+    }
+}
+
+impl Disk for Watched {
+    fn create_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.note("create", path);
+        FileSystem.create_folder(path)
+    }
+
+    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
+        self.note("write", path);
+        FileSystem.write(path, bytes)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.note("rename", to);
+        FileSystem.rename(from, to)
+    }
+
+    fn remove(&mut self, path: &Path) -> io::Result<()> {
+        FileSystem.remove(path)
+    }
+
+    fn sync_folder(&mut self, path: &Path) -> io::Result<()> {
+        self.note("sync", path);
+        FileSystem.sync_folder(path)
+    }
+}
+
+#[test]
+fn names_are_durable_after_every_rename() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let run = folder.path().join("run");
+    fs::create_dir(&run).expect("a new folder");
+    let watched = Watched::default();
+    let mut store = Checkpoints::open(&run.join("checkpoints"), Box::new(watched.clone())).expect("an empty folder");
+    store.save(Slot::Last, &checkpoint(1)).expect("space enough");
+    let first = watched.0.borrow().clone();
+    assert!(first.contains(&"sync run".to_owned()), "the name of the folder itself: {first:?}");
+    store.save(Slot::Last, &checkpoint(2)).expect("space enough");
+    let all = watched.0.borrow()[first.len()..].join(", ");
+    let end = "sync last.new, rename last.previous, rename last, sync checkpoints";
+    assert!(all.ends_with(end), "{all}");
+    write_on(&mut watched.clone(), &run.join("results.json"), "{}\n").expect("space enough");
+    let last = watched.0.borrow()[first.len() + all.split(", ").count()..].join(", ");
+    assert_eq!(last, "write results.new, rename results.json, sync run");
 }
 
 #[test]

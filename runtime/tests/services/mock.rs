@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::experiment::{Experiment, ExperimentFile};
+use rtc_runtime::experiment::{Experiment, ExperimentFile, Supervision};
 use rtc_runtime::learner::{
-    Answers, Arrays, Depths, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule,
+    Answers, Arrays, Carry, Depths, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::rng::Key;
@@ -28,6 +28,11 @@ pub(crate) struct Mock {
     pub(crate) broken_at: Option<u64>,
     /// Whether it waits for a device, as it were.
     pub(crate) waits: bool,
+    /// What rows carry, where an update is made after every step: how many they have taken, and a number for every token.
+    carries: Vec<Carry>,
+    left: Left,
+    /// The tokens of all rows in their first steps.
+    pub(crate) begun: Vec<Vec<u32>>,
 }
 
 impl Mock {
@@ -44,7 +49,42 @@ impl Mock {
             dropout: 0.2,
             broken_at: None,
             waits: false,
+            carries: vec![],
+            left: Left::default(),
+            begun: vec![],
         }
+    }
+
+    /// One for an experiment.
+    pub(crate) fn of(experiment: &Experiment) -> Self {
+        let mut learner = Self::new(7);
+        if experiment.supervision == Supervision::EachStep {
+            let carry = |name: &str, around| Carry { name: name.into(), around, width: 1 };
+            learner.carries = vec![carry("carried.0.y", Some(0)), carry("carried.taken", None)];
+        }
+        learner
+    }
+
+    /// Takes a step of every row: how much it weighs depends on what it carries. A row is through after one to four of them.
+    fn step(&mut self, batch: &Batch) -> Vec<f64> {
+        let rows = batch.rows();
+        let [states, taken] = &batch.given[..] else { return vec![1.0; rows] };
+        assert_eq!((states.numbers.len(), taken.numbers.len()), (batch.tokens.len(), rows));
+        let first = (0..rows).filter(|row| taken.numbers[*row] == 0.0);
+        self.begun.extend(first.map(|row| batch.row(row).to_vec()));
+        let mean = |row: usize| {
+            let own = &states.numbers[batch.offsets[row]..batch.offsets[row + 1]];
+            own.iter().sum::<f64>() / own.len() as f64
+        };
+        let next = |(number, token): (&f64, &u32)| f64::from((0.5 * number + f64::from(*token)) as f32);
+        let taken: Vec<f64> = taken.numbers.iter().map(|taken| taken + 1.0).collect();
+        self.left = Left {
+            over: (0..rows)
+                .map(|row| taken[row] >= f64::from(1 + (batch.row(row)[0] + batch.row(row).len() as u32) % 4))
+                .collect(),
+            values: vec![states.numbers.iter().zip(&batch.tokens).map(next).collect(), taken],
+        };
+        (0..rows).map(|row| 1.0 + 0.1 * mean(row)).collect()
     }
 
     fn features(&self, row: &[u32], index: usize, training: bool) -> [f64; TOKENS] {
@@ -97,7 +137,7 @@ impl Learner for Mock {
     }
 
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
-        let rows = batch.rows();
+        let (rows, weights) = (batch.rows(), self.step(batch));
         let mut report = StepReport { scored: rows as u64, mean_depth: Some(2.0), ..StepReport::default() };
         for (index, label) in classes(batch).iter().enumerate() {
             let features = self.features(batch.row(index), index, true);
@@ -107,12 +147,20 @@ impl Learner for Mock {
             for (class, probability) in probabilities.iter().enumerate() {
                 let slope = probability - f64::from(class == *label as usize);
                 for (token, x) in features.iter().enumerate() {
-                    self.gradient[class * TOKENS + token] += share * slope * x / rows as f64;
+                    self.gradient[class * TOKENS + token] += share * weights[index] * slope * x / rows as f64;
                 }
             }
         }
         report.loss = if self.broken_at == Some(self.updates) { f64::NAN } else { report.task_loss };
         Ok(report)
+    }
+
+    fn carries(&self) -> &[Carry] {
+        &self.carries
+    }
+
+    fn left(&mut self) -> Left {
+        std::mem::take(&mut self.left)
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {

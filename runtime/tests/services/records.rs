@@ -1,9 +1,15 @@
 //! The TensorBoard file, read by a decoder that shares nothing with the writer.
 
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use rtc_runtime::record::history::History;
+use rtc_runtime::checkpoint::{Slot, find};
+use rtc_runtime::error::Error;
+use rtc_runtime::record::history::{EvaluationLine, History, Line, StepLine};
+use rtc_runtime::record::verify::verify;
+use rtc_runtime::record::{Kept, SavedRun};
+use rtc_runtime::rng::Key;
 use rtc_runtime::train::{Silent, train};
 
 use crate::mock::{Mock, create, setting};
@@ -134,18 +140,93 @@ fn metrics_read_back_whatever_state_they_are_in() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path();
     assert_eq!(History::read(path).expect("a run that has not begun"), History::default());
-    let step =
-        r#"{"kind":"step","update":10,"epoch":0,"loss":null,"task_loss":2.5,"accuracy":0.1,"learning_rate":5e-6}"#;
+    let (experiment, _) = setting(&[]);
+    let mut run = create(path, &experiment);
+    assert_eq!(History::read(path).expect("nothing is logged"), History::default());
+    let step = StepLine { update: 10, task_loss: Some(2.5), accuracy: Some(0.1), ..StepLine::default() };
+    let split = "dev".to_owned();
     let dev =
-        r#"{"kind":"evaluation","split":"dev","update":20,"accuracy":0.25,"loss":2.25,"scored":4,"mean_depth":3.5}"#;
-    let later = r#"{"kind":"something new","update":7}"#;
-    fs::write(path.join("metrics.jsonl"), format!("{step}\n{dev}\n{later}\n{{\"kind\":\"st")).expect("a file");
+        EvaluationLine { split, update: 20, loss: Some(2.25), mean_depth: Some(3.5), ..EvaluationLine::default() };
+    run.metric(&Line::Step(step)).expect("it can be written");
+    run.metric(&Line::Evaluation(dev.clone())).expect("it can be written");
+    let text = fs::read_to_string(path.join("metrics.jsonl")).expect("written");
+    fs::write(path.join("metrics.jsonl"), format!("{text}{{\"kind\":\"st")).expect("a file");
     let history = History::read(path).expect("half a line at the end is what a killed run leaves");
-    assert_eq!((history.steps.len(), history.evaluations.len()), (1, 1));
-    assert_eq!((history.steps[0].loss, history.steps[0].task_loss), (None, Some(2.5)));
-    assert_eq!((history.evaluations[0].split.as_str(), history.evaluations[0].mean_depth), ("dev", Some(3.5)));
-    fs::write(path.join("metrics.jsonl"), format!("{step}\nnonsense\n{dev}\n")).expect("a file");
-    let error = History::read(path).expect_err("a broken line in the middle");
-    assert!(error.to_string().contains("metrics.jsonl:2: this is no line of metrics"), "{error}");
-    assert_eq!(error.exit_code(), 4);
+    assert_eq!(history, History { steps: vec![step], evaluations: vec![dev] });
+    let lines: Vec<&str> = text.lines().collect();
+    let damaged = [
+        (text.replace("2.5", "2.4"), 1),
+        (text.replace("3.5", "3.4"), 2),
+        (format!("{}\n", lines[1]), 1),
+        (format!("{}\nnonsense\n{}\n", lines[0], lines[1]), 2),
+        (format!("{text}{}\n", lines[1]), 3),
+    ];
+    for (text, line) in damaged {
+        fs::write(path.join("metrics.jsonl"), &text).expect("a file");
+        let error = History::read(path).expect_err(&text);
+        assert!(error.to_string().contains(&format!("metrics.jsonl:{line}: this line ")), "{error}");
+        assert_eq!(error.exit_code(), 7);
+    }
+}
+
+/// All files below a folder.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in fs::read_dir(folder).expect("a folder").flatten() {
+        match entry.path() {
+            path if path.is_dir() => found.extend(files(&path)),
+            path => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+/// Everything that commands read of a finished run, as text.
+fn seen(path: &Path) -> Result<String, Error> {
+    let run = SavedRun::read(path)?;
+    let history = History::read(path)?;
+    let mut text = format!("{run:?} {history:?} {:?}", Kept::read(path, run.measured.as_ref().expect("finished")));
+    for slot in [Slot::Best, Slot::Last] {
+        let found = find(&SavedRun::checkpoint(path, slot))?;
+        run.check_checkpoint(&found, Some(slot))?;
+        text += &format!("{:?}", found.checkpoint);
+    }
+    Ok(text)
+}
+
+#[test]
+fn no_flip_and_no_cut_of_any_file_changes_what_is_read() {
+    let (experiment, data) = setting(&[]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("run");
+    let mut run = create(&path, &experiment);
+    train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("no failure");
+    drop(run);
+    let whole = seen(&path).expect("the run is whole");
+    let faults = || verify(&path).iter().filter(|part| part.fault.is_some()).count();
+    assert_eq!(faults(), 0);
+    for file in files(&path) {
+        let name = file.strip_prefix(&path).expect("inside").display().to_string();
+        let (bytes, mut draw) = (fs::read(&file).expect("a file"), Key::new(7).stream(&name).draws());
+        let flips = (0..200).map(|_| {
+            let mut flipped = bytes.clone();
+            flipped[draw.below(bytes.len() as u64) as usize] ^= 1 << draw.below(8);
+            flipped
+        });
+        let flips: Vec<Vec<u8>> = flips.collect();
+        let cuts = (0..40).map(|_| bytes[..draw.below(bytes.len() as u64) as usize].to_vec());
+        for damaged in flips.into_iter().chain(cuts.collect::<Vec<_>>()) {
+            fs::write(&file, &damaged).expect("writable");
+            match seen(&path) {
+                Ok(seen) => assert!(seen == whole, "{name}"),
+                Err(error) => assert_eq!(error.exit_code(), 7, "{name}: {error}"),
+            }
+        }
+        // The check of the whole folder finds what nobody reads, too.
+        fs::write(&file, [&[bytes[0] ^ 1], &bytes[1..]].concat()).expect("writable");
+        assert!(faults() > 0, "{name}");
+        fs::write(&file, bytes).expect("writable");
+    }
+    assert_eq!((faults(), seen(&path).expect("the run is whole again") == whole), (0, true));
 }

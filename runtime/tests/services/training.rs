@@ -11,7 +11,7 @@ use rtc_runtime::error::Error;
 use rtc_runtime::experiment::Experiment;
 use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::record::history::{EvaluationLine, History};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, sha256};
 use rtc_runtime::task::{Dataset, majority_share};
 use rtc_runtime::train::{Event, Feed, Observer, Outcome, Row, Silent, Table, train};
 
@@ -42,7 +42,7 @@ impl Observer for Stopper<'_> {
 
 fn straight(path: &Path, experiment: &Experiment, data: &Dataset) -> Table {
     let mut run = create(path, experiment);
-    match train(&mut Mock::new(7), data, experiment, &mut run, &AtomicBool::new(false), &mut Silent) {
+    match train(&mut Mock::of(experiment), data, experiment, &mut run, &AtomicBool::new(false), &mut Silent) {
         Ok(Outcome::Finished(table)) => table,
         other => panic!("the run should finish: {other:?}"),
     }
@@ -59,7 +59,7 @@ fn resumed(
         true => RunFolder::resume(path, "model mock {}\n", experiment, info()).expect("the same run"),
         false => create(path, experiment),
     };
-    train(&mut Mock::new(7), data, experiment, &mut run, stop, observer).expect("no failure")
+    train(&mut Mock::of(experiment), data, experiment, &mut run, stop, observer).expect("no failure")
 }
 
 /// What must be equal between runs: everything without a time in it.
@@ -75,7 +75,9 @@ fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
         "checkpoints/last/state.json",
         "checkpoints/best/manifest.json",
     ];
-    files.iter().map(|file| (file.to_string(), fs::read(path.join(file)).expect(file))).collect()
+    let carried = "checkpoints/last/carried.safetensors";
+    let carried = fs::read(path.join(carried)).ok().map(|bytes| (carried.to_owned(), bytes));
+    files.iter().map(|file| (file.to_string(), fs::read(path.join(file)).expect(file))).chain(carried).collect()
 }
 
 #[test]
@@ -88,6 +90,9 @@ fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
         (EXPERIMENT, &plateau, 11),
         (FRESH, &["evaluate_every=5"], 3),
         (FRESH, &["fresh.lengths=batch", "batch.accumulate=3"], 11),
+        (EXPERIMENT, &["supervision=each_step", "evaluate_every=5"], 3),
+        (EXPERIMENT, &["supervision=each_step", "batch.accumulate=3", "epochs=2"], 7),
+        (FRESH, &["supervision=each_step", "evaluate_every=7"], 5),
     ];
     for (text, edits, every) in cases {
         let (experiment, data) = of(text, edits);
@@ -116,14 +121,17 @@ fn a_run_stopped_anywhere_and_resumed_equals_the_unbroken_one() {
 /// What a device leaves the host time for changes nothing: the next batch is the same whenever it is made.
 #[test]
 fn a_batch_made_ahead_is_the_same() {
-    for (text, edits) in
-        [(EXPERIMENT, &["batch.accumulate=3", "evaluate_every=5"][..]), (EXPERIMENT, &[]), (FRESH, &[])]
-    {
+    for (text, edits) in [
+        (EXPERIMENT, &["batch.accumulate=3", "evaluate_every=5"][..]),
+        (EXPERIMENT, &[]),
+        (EXPERIMENT, &["supervision=each_step"]),
+        (FRESH, &[]),
+    ] {
         let (experiment, data) = of(text, edits);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let paths = ["alone", "ahead"].map(|name| folder.path().join(name));
         let alone = straight(&paths[0], &experiment, &data);
-        let mut learner = Mock::new(7);
+        let mut learner = Mock::of(&experiment);
         learner.waits = true;
         let mut run = create(&paths[1], &experiment);
         let ahead = train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
@@ -137,6 +145,7 @@ fn a_batch_made_ahead_is_the_same() {
 fn a_killed_run_goes_on_from_its_last_checkpoint() {
     for text in [EXPERIMENT, FRESH] {
         kill(&of(text, &["evaluate_every=5"]));
+        kill(&of(text, &["evaluate_every=5", "supervision=each_step"]));
     }
 }
 
@@ -146,7 +155,7 @@ fn kill((experiment, data): &(Experiment, Dataset)) {
     straight(&whole, experiment, data);
     for update in [1, 4, 5, 9, 13, 29] {
         let mut run = create(&killed, experiment);
-        let mut learner = Mock::new(7);
+        let mut learner = Mock::of(experiment);
         learner.broken_at = Some(update);
         let failed = train(&mut learner, data, experiment, &mut run, &AtomicBool::new(false), &mut Silent);
         assert!(matches!(failed, Err(Error::Learn(LearnError::NonFinite { .. }))), "{failed:?}");
@@ -166,11 +175,17 @@ fn kill((experiment, data): &(Experiment, Dataset)) {
 
 #[test]
 fn accumulated_parts_add_up_to_the_whole_batch() {
+    for supervision in ["supervision=all_steps", "supervision=each_step"] {
+        add_up(supervision);
+    }
+}
+
+fn add_up(supervision: &str) {
     let weights = |edits: &[&str]| {
-        let (experiment, data) = setting(edits);
+        let (experiment, data) = setting(&[edits, &[supervision]].concat());
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut run = create(folder.path(), &experiment);
-        let mut learner = Mock::new(7);
+        let mut learner = Mock::of(&experiment);
         learner.dropout = 0.0;
         train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("no failure");
         run.checkpoints().load(Slot::Last).expect("saved").learner.parameters.items["head.w"].1.clone()
@@ -181,6 +196,40 @@ fn accumulated_parts_add_up_to_the_whole_batch() {
             assert!((a - b).abs() < 1e-5, "{parts}: {a} against {b}");
         }
     }
+}
+
+/// Where an update is made after every step, a slot whose row is through takes the next example: none is left out, and none comes twice
+/// in a pass.
+#[test]
+fn slots_take_the_examples_in_their_order() {
+    for parts in ["batch.accumulate=1", "batch.accumulate=3"] {
+        let (experiment, data) = setting(&["supervision=each_step", "max_steps=60", "epochs=9", parts]);
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (mut run, mut learner) = (create(folder.path(), &experiment), Mock::of(&experiment));
+        train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("no failure");
+        let mut feed = Feed::new(&experiment, &data, info().seed).expect("stored examples");
+        let (mut cursor, mut expected) = (Cursor::default(), vec![]);
+        while expected.len() < learner.begun.len() {
+            let batch = feed.examples(cursor, 0).expect("stored examples");
+            expected.extend(batch.iter().map(|example| example.tokens.clone()));
+            cursor = feed.next(cursor);
+        }
+        assert!(cursor.epoch > 1, "{cursor:?}");
+        expected.truncate(learner.begun.len());
+        assert_eq!(learner.begun, expected, "{parts}");
+        let last = run.checkpoints().load(Slot::Last).expect("saved");
+        assert_eq!(last.state.progress.updates, 60);
+        assert_eq!(last.state.slots.map(|places| places.slots.len()), Some(8));
+    }
+}
+
+#[test]
+fn a_model_of_another_supervision_is_refused() {
+    let (experiment, data) = setting(&["supervision=each_step"]);
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut run = create(folder.path(), &experiment);
+    let error = train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
+    assert!(error.expect_err("it carries nothing").to_string().contains("another `supervision`"));
 }
 
 #[test]
@@ -248,8 +297,18 @@ fn the_table_measures_the_best_checkpoint() {
     let mut results: serde_json::Value =
         serde_json::from_slice(&fs::read(folder.path().join("results.json")).expect("written")).expect("JSON");
     let identity = results.as_object_mut().and_then(|results| results.remove("identity")).expect("what made them");
-    let answers = results.as_object_mut().and_then(|results| results.remove("answers"));
-    assert!(answers.is_some_and(|hash| hash.is_string()), "the checksum of the answers");
+    let mut rest = |field: &str| results.as_object_mut().and_then(|results| results.remove(field)).expect(field);
+    let files = rest("files");
+    let mut named: Vec<&String> = files.as_object().expect("files").keys().collect();
+    named.sort();
+    let expected =
+        ["answers.json", "checkpoints/best/manifest.json", "checkpoints/last/manifest.json", "metrics.jsonl"];
+    assert_eq!(named, expected);
+    for name in expected {
+        assert_eq!(files[name], sha256(fs::read(folder.path().join(name)).expect(name)), "{name}");
+    }
+    assert_eq!(rest("run"), run.info().run);
+    assert_eq!(rest("sha256").as_str().map(str::len), Some(64));
     assert_eq!(results, table.to_json());
     assert_eq!((&identity["spec_hash"], &identity["data_hash"]), (&"s".into(), &data.fingerprint().into()));
 }
@@ -321,7 +380,7 @@ fn a_run_does_not_go_on_with_other_data() {
     let result = train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
     let error = result.expect_err("the checkpoint was trained on one example more");
     assert_eq!(error.exit_code(), 7);
-    assert!(error.to_string().contains("another data"), "{error}");
+    assert!(error.to_string().contains("other data"), "{error}");
 }
 
 #[test]

@@ -72,7 +72,7 @@ pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph
 }
 
 /// Compares all cases with the CPU: in double precision to the rounding of sums, in single precision to that of activations.
-fn compare(cases: &[Case]) {
+pub(super) fn compare(cases: &[Case]) {
     let graphs = || cases.iter().map(|case| &case.graph);
     let (Some(double), Some(single)) = (kernels("double", graphs()), kernels("float", graphs())) else { return };
     for case in cases {
@@ -171,6 +171,10 @@ const MASKS: &[&str] = &[
     "position: relative_xl, mask: window(3)",
     "position: relative_xl, mask: block(4), bias: corner",
     "position: relative_xl, mask: past, bias: t5",
+    "position: relative_xl, mask: segment_and_memory(4, 3), stop: earlier_segments(4), dropout: 0.2",
+    "position: rope, mask: past, stop: i - j > step",
+    "mask: late(3), bias: corner, stop: j % 2 == head",
+    "stop: all",
     "talking: true, mask: past, dropout: 0.2",
     "talking: true, mask: sliding_dilated(3), bias: hops(3), dropout: 0.3",
     "talking: true, mask: late(3), bias: corner",

@@ -7,6 +7,7 @@ mod compositions;
 mod device;
 mod device_launches;
 mod draws;
+mod each_step;
 mod examined;
 mod finite;
 mod folds;

@@ -391,6 +391,82 @@ fn gradients_of_few_keys_are_slopes() {
     }
 }
 
+/// The gradients of a model, at some batch.
+fn gradients_with(source: &str) -> Arrays {
+    let bound = binding(Objective::Classify);
+    let graph = pipeline::differentiated(&models::parse(source), &bound).unwrap_or_else(|e| panic!("{source}: {e}"));
+    let rows = batch(&[40, 1, 9, 6], VOCAB as u64, 2, 5);
+    run::<f64>(&graph, &weights(&graph, 1, 0.7), &rows, Halting::Compact).gradients
+}
+
+fn same(what: &str, ours: &Arrays, theirs: &dyn Fn(&str, usize) -> f64) {
+    for (name, numbers) in ours {
+        for (n, number) in numbers.iter().enumerate() {
+            let other = theirs(name, n);
+            assert!((number - other).abs() < 1e-10, "{what}: gradient of `{name}` is {number}, not {other}");
+        }
+    }
+}
+
+/// What goes back through the pairs of a rule and through the others is what goes back through all of them.
+#[test]
+fn pairs_where_gradients_stop_and_the_others_add_up() {
+    const RULES: [(&str, &str); 4] = [
+        ("i - j > i % 4", "i - j <= i % 4"),
+        ("j % 2 == head", "j % 2 != head"),
+        ("i - j > step", "i - j <= step"),
+        ("j + 3 < length", "j + 3 >= length"),
+    ];
+    for fields in [
+        "mask: segment_and_memory(4, 3)",
+        "position: relative_xl, mask: past, bias: t5",
+        "position: rope, key_heads: 1",
+    ] {
+        // What goes back through several steps is a product of what goes back through each.
+        let one_step = |stop: &str| model(&format!("{fields}{stop}")).replace("depth: 4", "depth: 1");
+        let with = |stop: &str| gradients_with(&one_step(stop).replace("readout each", "readout mean"));
+        let (none, all) = (with(""), with(", stop: all"));
+        assert!(none["embed.table"] != all["embed.table"], "{fields}: gradients stop");
+        for (rule, other) in RULES {
+            let (ours, others) = (with(&format!(", stop: {rule}")), with(&format!(", stop: {other}")));
+            assert!(ours["embed.table"] != others["embed.table"], "{fields}, {rule}: gradients stop at some pairs");
+            let both = |name: &str, n: usize| none[name][n] + all[name][n] - others[name][n];
+            same(&format!("{fields}, {rule}"), &ours, &both);
+        }
+    }
+}
+
+/// Where gradients stop at all keys, these are those of `stop(x)`.
+#[test]
+fn gradients_that_stop_everywhere_are_those_of_stopped_keys() {
+    let of = |equation: &str| {
+        gradients_with(&format!(
+            "model m {{ embed {{ width: 8 }}
+             loop {{ steps: 3
+               z = norm(state)
+               q = linear(z)
+               k = linear(z)
+               v = linear(z)
+               read = {equation}
+               state = state + read }}
+             readout mean }}"
+        ))
+    };
+    for [whole, plain] in [
+        [
+            "attention(z) { heads: 2, qk_norm: head, position: rope, mask: past, stop: all } + q + k + v",
+            "attention(z, stop(z)) { heads: 2, qk_norm: head, position: rope, mask: past } + q + k + v",
+        ],
+        [
+            "dot_product_attention(q, k, v) { heads: 2, position: xpos, stop: all }",
+            "dot_product_attention(q, stop(k), stop(v)) { heads: 2, position: xpos }",
+        ],
+    ] {
+        let plain_gradients = of(plain);
+        same(whole, &of(whole), &|name, n| plain_gradients[name][n]);
+    }
+}
+
 /// RegularGPT as dilated attention over the whole row, and as a tree of chunks.
 fn regular(c: usize, padding: &str) -> [String; 2] {
     let layers = |mask: &str| {

@@ -4,15 +4,18 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
-use rtc_tests::models::{CLASSES, VOCAB, binding, one};
-use rtc_tests::numeric::batch;
+use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
+use rtc_tests::numeric::{asking, batch};
 
 /// Longer rows than those that are convolved directly, and shorter ones.
 const LENGTHS: [usize; 3] = [70, 3, 130];
 
 fn model(file: &str, name: &str) -> Model<f32> {
-    let found = one(file, name, Objective::Classify, &[]);
-    let binding = binding(Objective::Classify);
+    new(&one(file, name, Objective::Classify, &[]), Objective::Classify)
+}
+
+fn new(found: &models::Model, objective: Objective) -> Model<f32> {
+    let binding = binding(objective);
     let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
     Model::new(training, inference, binding, 3)
 }
@@ -94,5 +97,30 @@ fn every_optimiser_resumes() {
         (0..9).for_each(|_| step(&mut resumed));
         assert_eq!(through.state(), resumed.state(), "{kind:?}");
         assert_eq!(saved.optimiser.contains_key("slow"), kind == OptimiserKind::Ranger);
+    }
+}
+
+/// So does every spec: what it draws depends on the update and not on what ran before.
+#[test]
+fn every_spec_resumes() {
+    let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.1, clip: Some(1.0), ..UpdateRule::ADAMW };
+    for objective in [Objective::Classify, Objective::Pair, Objective::Each] {
+        let rows = |n| asking(batch(&[6, 1, 9, 4], VOCAB as u64, CLASSES as u64, n), objective, n);
+        for found in models::all(objective, &[]) {
+            let updates = |model: &mut Model<f32>, updates: std::ops::Range<u64>| {
+                for n in updates {
+                    model.accumulate(&rows(n), 1.0).expect("the batch fits");
+                    model.update(&rule).expect("the gradients are finite");
+                }
+            };
+            let mut through = new(&found, objective);
+            updates(&mut through, 0..4);
+            let mut first = new(&found, objective);
+            updates(&mut first, 0..2);
+            let mut resumed = new(&found, objective);
+            resumed.restore(&first.state()).expect("it is the same model");
+            updates(&mut resumed, 2..4);
+            assert_eq!(through.state(), resumed.state(), "{} for {objective:?}", found.name);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Multi-head attention; the variants differ in their keys.
 
 mod bias;
+mod stop;
 mod talking;
 
 use super::{Feature, Lowering, Site, Slot};
@@ -16,6 +17,7 @@ use crate::schema::{
 };
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
+use stop::{STOP, STOP_GIVEN};
 use talking::TALKING;
 
 /// The keyword and its variants.
@@ -32,7 +34,7 @@ pub(super) fn slot() -> Slot {
     let own = vec![HEADS, HEAD_WIDTH, word("position", POSITIONS, "none", position), MASK, BIAS, BIAS_INIT];
     let post = "`pre`: `x + f(norm x)`; `post`: `norm(x + f(x))`, as in the original Transformer";
     let norm = word("norm", &["pre", "post"], "pre", post);
-    let own = [own, vec![TALKING, PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern()].concat();
+    let own = [own, vec![TALKING, PROJECTION_BIAS, norm, ATTENTION_DROPOUT], rotation(), modern(), vec![STOP]].concat();
     Slot::new(
         "attend",
         "Multi-head attention with a residual connection, pre-norm by default; the variant says what the keys are.",
@@ -131,15 +133,15 @@ pub(crate) fn word_fields() -> Vec<Field> {
         rotation(),
         vec![MASK],
         modern(),
-        vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT],
+        vec![TALKING, PROJECTION_BIAS, ATTENTION_DROPOUT, STOP],
     ]
     .concat()
 }
 
 /// The fields of attention of queries, keys and values that are given.
 pub(crate) fn given_fields() -> Vec<Field> {
-    let projections = ["head_width", "qk_norm", "projection_bias"];
-    word_fields().into_iter().filter(|field| !projections.contains(&&*field.name)).collect()
+    let projections = ["head_width", "qk_norm", "projection_bias", "stop"];
+    word_fields().into_iter().filter(|field| !projections.contains(&&*field.name)).chain([STOP_GIVEN]).collect()
 }
 
 /// The fields of geometric attention.
@@ -147,33 +149,44 @@ pub(crate) fn geometric_fields() -> Vec<Field> {
     word_fields().into_iter().filter(|field| ["heads", "scale"].contains(&&*field.name)).collect()
 }
 
-/// The rules over several fields of attention with heads of a width: where one is broken, in words, and the cure.
-pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, String, &'static str)> {
+/// The rules over several fields of attention with heads of a width: where one is broken, of what kind, in words, and the cure.
+pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, Kind, String, &'static str)> {
     let heads = block.int("heads")?;
     let turns = block.word("position").filter(|p| ["xpos", "rope"].contains(p));
     let even = "give an even number of channels, with `position: rope` or `xpos`";
-    Some(match (block.int("key_heads"), turns, block.int("part")) {
+    let indivisible = |field, message, cure| Some((field, Kind::Indivisible, message, cure));
+    match (block.int("key_heads"), turns, block.int("part")) {
         (Some(n), ..) if n == 0 || heads % n != 0 => {
             let message = format!("{heads} heads can't share {n} heads of keys evenly");
-            ("key_heads", message, "give a number that divides `heads`")
+            indivisible("key_heads", message, "give a number that divides `heads`")
         }
         (_, Some(position), None) if width % 2 == 1 => {
             let message = format!("`{position}` turns pairs of channels, but each head has {width}");
-            ("position", message, "give an even `head_width`, or another number of heads")
+            indivisible("position", message, "give an even `head_width`, or another number of heads")
         }
         (_, Some(_), Some(n)) if n % 2 == 1 || n > width => {
-            ("part", format!("{n} of {width} channels can't be turned in pairs"), even)
+            indivisible("part", format!("{n} of {width} channels can't be turned in pairs"), even)
         }
-        (_, None, Some(_)) => ("part", "only `rope` and `xpos` turn channels".to_owned(), even),
-        _ => return None,
-    })
+        (_, None, Some(_)) => indivisible("part", "only `rope` and `xpos` turn channels".to_owned(), even),
+        _ if block.truth("talking") == Some(true) && stops(block) => {
+            let message =
+                "`talking` heads mix the scores of all keys, so that gradients can't `stop` at some".to_owned();
+            Some(("stop", Kind::ExclusiveFields, message, "leave one of the two out"))
+        }
+        _ => None,
+    }
+}
+
+/// Whether gradients stop at some keys.
+pub(crate) fn stops(block: &Block) -> bool {
+    stop::rule(block).is_some()
 }
 
 fn check(site: &Site<'_>, problems: &mut Problems) {
     bias::check(site, problems);
     let broken = site.block.int("head_width").and_then(|width| broken(site.block, width));
-    if let Some((field, message, help)) = broken {
-        problems.report(Diagnostic::new(Kind::Indivisible, site.place(field), message).help(help));
+    if let Some((field, kind, message, help)) = broken {
+        problems.report(Diagnostic::new(kind, site.place(field), message).help(help));
     }
     // The input is that of a depth recurrence. A chunk has none, of a recurrence or a fold: its positions are not the row's.
     let repeated = site.ancestors.iter().rev().find(|b| ["recur", "recurse"].contains(&&*b.slot));
@@ -215,18 +228,22 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         (_, Some(other)) => l.norm(other, "source_norm")?,
         _ => return Err(InvalidNode(format!("`{}` has nothing to attend to here", block.title()))),
     };
-    let out = attended(l, block, (x, y), false)?;
+    // The norm learns from all keys, as their maps do.
+    let stopped = stop::detached(l, block, [place.source.unwrap_or(place.state)])?;
+    let stopped = stopped.map(|[source]| normed(l, source)).transpose()?;
+    let out = attended(l, block, (x, y), stopped, false)?;
     let out = l.dropout(out, l.residual_dropout)?;
     let sum = l.map(Pointwise::Add, &[place.state, out])?;
     if post { l.norm_with(sum, gain, bias) } else { Ok(sum) }
 }
 
-/// `softmax(q k^T / sqrt(head width), masked) v W_o` with `q = x W_q, k = y W_k, v = y W_v`, from queries x and keys y. With
-/// `history`, keys and values are those of this step and of all before.
+/// `softmax(q k^T / sqrt(head width), masked) v W_o` with `q = x W_q, k = y W_k, v = y W_v`, from queries x and keys y. Where gradients
+/// stop, `stopped` is what has the numbers of y there. With `history`, keys and values are those of this step and of all before.
 pub(crate) fn attended(
     l: &mut Lower<'_>,
     block: &Block,
     (x, y): (Value, Value),
+    stopped: Option<Value>,
     history: bool,
 ) -> Result<Value, InvalidNode> {
     let heads = need(block.int("heads"), block, "heads")?;
@@ -238,27 +255,51 @@ pub(crate) fn attended(
         _ => LinearInit::Projection(gain),
     };
     let init = projection(std::f64::consts::FRAC_1_SQRT_2, &["inputs", "all"]);
-    let mut map = |name, from, heads| l.linear(from, name, Dim::Fixed(heads * head_width), &init);
-    let mut operands = [map("query", x, heads)?, map("key", y, key_heads)?, map("value", y, key_heads)?];
+    let width = |heads| Dim::Fixed(heads * head_width);
+    let query = l.linear(x, "query", width(heads), &init)?;
+    let mut of_keys = |name| -> Result<(Value, Option<Value>), InvalidNode> {
+        let Some(stopped) = stopped else { return Ok((l.linear(y, name, width(key_heads), &init)?, None)) };
+        let [own, stopped] = l.linears([y, stopped], name, width(key_heads), &init, true)?;
+        Ok((own, Some(stopped)))
+    };
+    let ((key, stopped_key), (value, stopped_value)) = (of_keys("key")?, of_keys("value")?);
+    let mut operands = [query, key, value];
+    let mut stopped = stopped_key.zip(stopped_value).map(|(key, value)| [key, value]);
     if let Some(by) = block.word("qk_norm") {
-        for (x, (name, heads)) in operands.iter_mut().zip([("q_norm", heads), ("k_norm", key_heads)]) {
+        for (n, (name, heads)) in [("q_norm", heads), ("k_norm", key_heads)].into_iter().enumerate() {
             let parts = if by == "head" { heads } else { 1 };
             let channels = Dim::Fixed(heads * head_width / parts);
             let gain = l.scoped(name, |l| l.param("weight", [channels], "ones".into()))?;
             let attrs = Attrs::of(attribute::EPS, 1e-6).with_some(attribute::PARTS, Some(parts).filter(|n| *n > 1));
-            *x = l.one(Op::RmsNorm, &[*x, gain], attrs)?;
+            operands[n] = l.one(Op::RmsNorm, &[operands[n], gain], attrs.clone())?;
+            if let (1, Some([key, _])) = (n, &mut stopped) {
+                *key = l.one(Op::RmsNorm, &[*key, gain], attrs)?;
+            }
         }
     }
-    let mixed = mixed(l, block, operands, history)?;
+    let mixed = mixed(l, block, operands, stopped, history)?;
     l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
 }
 
-/// `softmax(q k^T / sqrt(head width), masked) v` of queries, keys and values, head by head, with the positions, mask, bias and dropout
-/// of a block. With `history`, keys and values are those of this step and of all before.
-pub(crate) fn mixed(
+/// [`mixed`], where gradients stop at the keys and values that are given.
+pub(crate) fn mixed_given(
     l: &mut Lower<'_>,
     block: &Block,
     operands: [Value; 3],
+    history: bool,
+) -> Result<Value, InvalidNode> {
+    let stopped = stop::detached(l, block, [operands[1], operands[2]])?;
+    mixed(l, block, operands, stopped, history)
+}
+
+/// `softmax(q k^T / sqrt(head width), masked) v` of queries, keys and values, head by head, with the positions, mask, bias and dropout
+/// of a block. With `history`, keys and values are those of this step and of all before. Where gradients stop, they go to the keys and
+/// values `stopped`, which have the same numbers.
+fn mixed(
+    l: &mut Lower<'_>,
+    block: &Block,
+    operands: [Value; 3],
+    mut stopped: Option<[Value; 2]>,
     history: bool,
 ) -> Result<Value, InvalidNode> {
     let heads = need(block.int("heads"), block, "heads")?;
@@ -270,8 +311,11 @@ pub(crate) fn mixed(
         Some("rope") => vec![PositionKind::Rope; 2],
         _ => vec![],
     };
-    for (x, (kind, heads)) in operands.iter_mut().zip(kinds.into_iter().zip([heads, key_heads])) {
-        *x = turned(l, block, *x, kind, heads)?;
+    for (x, (kind, heads)) in operands.iter_mut().zip(kinds.iter().zip([heads, key_heads])) {
+        *x = turned(l, block, *x, *kind, heads)?;
+    }
+    if let (Some(kind), Some([key, _])) = (kinds.get(1), &mut stopped) {
+        *key = turned(l, block, *key, *kind, key_heads)?;
     }
     let rule = block.expr("mask").map(Attr::from);
     let mask = match &rule {
@@ -298,13 +342,17 @@ pub(crate) fn mixed(
             *operand = remember(l, *operand, hint)?;
         }
     }
-    operands.extend(l.around.step.filter(|_| history || counts("mask") || counts("bias")));
+    operands.extend(l.around.step.filter(|_| history || ["mask", "bias", "stop"].into_iter().any(counts)));
     operands.extend(bias::parameters(l, block, heads, &mut attrs)?);
     if let Some(relative) = relative {
         attrs.set(attribute::POSITION, Relative::RelativeXl);
         operands.extend(relative);
     }
     operands.extend(talking::matrices(l, block, heads, &mut attrs)?);
+    if let (Some(rule), Some(stopped)) = (stop::rule(block), stopped) {
+        attrs.set(attribute::STOP, &Attr::from(&rule));
+        operands.extend(stopped);
+    }
     l.one(Op::Attention, &operands, attrs)
 }
 

@@ -15,7 +15,7 @@ use crate::ir::types::{BATCH, Dim};
 /// The map that makes codes of sines and cosines, for an attention that has one: the last operand.
 pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
     let attends = matches!(node.op, Op::Attention | Op::AttentionGrad);
-    let own = attends.then(|| node.attrs.behind(node.operands.len()).relative)?;
+    let own = attends.then(|| node.behind().relative)?;
     node.operands[own].last().copied()
 }
 
@@ -55,7 +55,7 @@ impl Walk<'_> {
     }
 
     fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<Block> {
-        let both = node.attrs.behind(node.operands.len()).talking;
+        let both = node.behind().talking;
         let own = (node.op == Op::AttentionGrad && !both.is_empty()).then(|| node.get(attribute::HEADS))?;
         let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
         Some(self.pool.take(rows.times(&env.fixed(2 * own * own))))

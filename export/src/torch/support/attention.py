@@ -1,6 +1,6 @@
 def attention(
     query, key, value, heads, axes, mask=None, bias=None, relative=None, dropout=0.0, key_heads=None, scale=None, softcap=None,
-    talking=None, steps=None,
+    talking=None, steps=None, stop=None,
 ):
     """Softmax attention, head by head; a query that sees no key gives 0. Neighbouring heads share keys and values where there are
     fewer `key_heads`. Scores are `softcap tanh(score / softcap)` where there is one.
@@ -8,19 +8,31 @@ def attention(
     `axes` are those of queries and keys, None for slots [rows, slots, width]. `mask` and `bias` are functions of the positions i of
     a query and j of a key, of the head and of the number of queries of the row; where a bias has no value, the key is hidden.
     `talking` are two matrices [from, to] that mix the scores and the probabilities of the heads. Where every position has the keys of
-    several steps, [positions, slots, width], the first `steps` of them are seen.
+    several steps, [positions, slots, width], the first `steps` of them are seen. `stop` is a function as `mask`, then keys and values of
+    the same numbers, which stand for the others where it holds: gradients from there go to them.
     """
     along, to = axes
     key_heads = key_heads or heads
-    q, k, v = (x if axis is None else axis.pad(x) for x, axis in ((query, along), (key, to), (value, to)))
-    exists = None if to is None else to.exists
-    if steps is not None:
-        k, v = (x[:, :, :steps].flatten(1, 2) for x in (k, v))
-        exists = exists.repeat_interleave(steps, 1)
-    q, k, v = (x.unflatten(-1, (count, -1)).transpose(1, 2) for x, count in ((q, heads), (k, key_heads), (v, key_heads)))
-    if key_heads < heads:
-        k, v = (x.repeat_interleave(heads // key_heads, 1) for x in (k, v))
-    scores = q @ k.transpose(-1, -2) if relative is None else relative(q, k)
+
+    def keys_of(x):
+        x = x if to is None else to.pad(x)
+        x = x if steps is None else x[:, :, :steps].flatten(1, 2)
+        x = x.unflatten(-1, (key_heads, -1)).transpose(1, 2)
+        return x.repeat_interleave(heads // key_heads, 1) if key_heads < heads else x
+
+    q = (query if along is None else along.pad(query)).unflatten(-1, (heads, -1)).transpose(1, 2)
+    k, v = keys_of(key), keys_of(value)
+    exists = None if to is None else to.exists if steps is None else to.exists.repeat_interleave(steps, 1)
+    product = relative or (lambda q, k: q @ k.transpose(-1, -2))
+    scores = product(q, k)
+    if mask is not None or bias is not None or stop is not None:
+        rows, _, queries, keys = scores.shape
+        count = torch.full((rows,), queries, device=q.device) if along is None else along.length
+        grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
+        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2] // (steps or 1)
+    if stop is not None:
+        stopped = stop[0](i, j, head, count.view(-1, 1, 1, 1))
+        scores = torch.where(stopped, product(q, keys_of(stop[1])), scores)
     scores = scores / math.sqrt(q.shape[-1]) if scale is None else scores * scale
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -29,13 +41,8 @@ def attention(
         seen = seen & exists[:, None, None]
     if along is not None:
         seen = seen & along.exists[:, None, :, None]
-    if mask is not None or bias is not None:
-        rows, _, queries, keys = scores.shape
-        count = torch.full((rows,), queries, device=q.device) if along is None else along.length
-        grid = [torch.arange(n, device=q.device) for n in (heads, queries, keys)]
-        head, i, j = grid[0].view(-1, 1, 1), grid[1].view(-1, 1), grid[2] // (steps or 1)
-        if mask is not None:
-            seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
+    if mask is not None:
+        seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
     if bias is not None:
         row, head, i, j = seen.nonzero(as_tuple=True)
         added = bias(i, j, head, count[row]).to(scores.dtype)
@@ -49,5 +56,9 @@ def attention(
     weights = F.dropout(weights, dropout)
     if talking is not None:
         weights = torch.einsum("rgij,gf->rfij", weights, talking[1])
-    mixed = (weights @ v).transpose(1, 2).flatten(2)
+    if stop is None:
+        mixed = weights @ v
+    else:
+        mixed = weights.masked_fill(stopped, 0.0) @ v + weights.masked_fill(~stopped, 0.0) @ keys_of(stop[2])
+    mixed = mixed.transpose(1, 2).flatten(2)
     return mixed if along is None else along.pack(mixed)

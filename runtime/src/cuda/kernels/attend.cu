@@ -134,14 +134,27 @@ struct Listed {
     }
 };
 
-// Keys that an expression shows, with what one adds: E is made for the model.
+// The part of a span from `first` to `last`. It begins a whole number of tiles later, so that sums are made in the same order.
+__device__ inline Span within(const Span &all, whole first, whole last) {
+    Span part = all;
+    if (first > part.first) part.first += (first - part.first) / WARP * WARP;
+    if (last < part.end) part.end = last + 1;
+    return part;
+}
+
+// Keys that an expression shows, at distances from `nearest` to `farthest`, with what one adds: E is made for the model.
 template <class E> struct Evaluated {
     E e;
-    __device__ Span keys(const Attend &a, const Head &h, whole i) const { return Plain().keys(a, h, i); }
+    __device__ Span keys(const Attend &a, const Head &h, whole i) const {
+        return within(Plain().keys(a, h, i), i - E::farthest, i - E::nearest);
+    }
     __device__ whole key(const Attend &a, whole i, whole n) const { return n; }
-    __device__ Span queries(const Attend &a, const Head &h, whole j) const { return Plain().queries(a, h, j); }
+    __device__ Span queries(const Attend &a, const Head &h, whole j) const {
+        return within(Plain().queries(a, h, j), j + E::nearest, j + E::farthest);
+    }
     __device__ whole query(const Attend &a, whole j, whole n) const { return n; }
-    __device__ whole number(const Attend &a, whole distance) const { return 0; }
+    // Negative at a distance at which no key is seen.
+    __device__ whole number(const Attend &a, whole distance) const { return distance < E::nearest || distance > E::farthest ? -1 : 0; }
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
         return a.causal && j > i ? minus_infinity() : e.added(i, j, h.queries, h.head);
     }
@@ -403,7 +416,7 @@ __device__ inline void attend_codes(const Attend &a, const Rule &rule, const rea
     whole distance = a.last - at, n = rule.number(a, distance);
     real sums[EACH_LANE] = {0, 0, 0, 0};
     real *d = shared_d[warp];
-    for (int row = 0; row < rows; row++) {
+    for (int row = 0; n >= 0 && row < rows; row++) {
         Head h = head_at(a, row, head);
         whole end = h.queries < h.keys + distance ? h.queries : h.keys + distance;
         for (whole tile = distance > 0 ? distance : 0; tile < end; tile += WARP) {

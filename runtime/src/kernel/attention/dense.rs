@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::relative::{Sizes, Turned};
-use super::{Cap, LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
+use super::{Cap, KeyRule, LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
 use crate::kernel::dropout::Keep;
 use crate::kernel::parallel::{Parts, add_to, fold_lanes, lane_dot, lane_total, vectorised};
 use crate::kernel::{Real, Write};
@@ -36,6 +36,8 @@ struct Scratch<'s, T> {
     /// For the gradients: values transposed, gradients of the scores, copy of dout, gradients of k and v, derivatives of capped
     /// scores.
     backward: [&'s mut [T]; 6],
+    /// For gradients of keys and values that go apart: probabilities and gradients of scores of their pairs, their sums.
+    apart: [&'s mut [T]; 4],
 }
 
 /// Cuts the first `len` numbers off.
@@ -50,7 +52,7 @@ impl Shape<'_> {
         &self,
         place: Place,
         (nq, nk): (usize, usize),
-        (relative, backward): (bool, bool),
+        (relative, backward, apart): (bool, bool, bool),
         f: impl FnOnce(&mut Scratch<'_, T>, usize),
     ) {
         let width = nk.next_multiple_of(LANES);
@@ -60,8 +62,10 @@ impl Shape<'_> {
         let factors = if self.spec.dropout.is_some() { scores } else { 0 };
         let capped = if self.spec.softcap.is_some() { scores } else { 0 };
         let more = if backward { [turned, scores, queries, keys, keys, capped] } else { [0; 6] };
+        let others = if apart { [scores, scores, keys, keys] } else { [0; 4] };
         let sizes = relative.then(|| Sizes::new(self, (nq, nk), (rows, widest), backward));
         let also: usize = sizes.iter().flat_map(|sizes| sizes.parts).sum();
+        let also = also + others.iter().sum::<usize>();
         let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>() + also;
         T::with_scratch(total, |mut rest| {
             let rest = &mut rest;
@@ -72,6 +76,7 @@ impl Shape<'_> {
                 operands: [queries, keys, keys].map(|len| cut(rest, len)),
                 result: cut(rest, queries),
                 backward: more.map(|len| cut(rest, len)),
+                apart: others.map(|len| cut(rest, len)),
                 turned: sizes.map(|sizes| sizes.turned(sizes.parts.map(|len| cut(rest, len)))),
             };
             f(&mut scratch, rows);
@@ -244,6 +249,28 @@ impl Shape<'_> {
                 }
             }
         }
+    }
+
+    /// Moves the numbers of the pairs for which the rule holds from a block to `others`, and leaves 0.
+    fn part<T: Real>(&self, block: Block, nq: usize, rule: &KeyRule<'_>, pairs: [&mut [T]; 2], others: [&mut [T]; 2]) {
+        let mut holds = FLAGS.take();
+        for (pairs, others) in pairs.into_iter().zip(others) {
+            others.fill(T::ZERO);
+            let columns = block.columns.max(1);
+            for (i, (pairs, others)) in
+                pairs.chunks_exact_mut(columns).zip(others.chunks_exact_mut(columns)).enumerate()
+            {
+                holds.clear();
+                holds.resize(block.keys(), false);
+                rule(MaskRow { first: block.from, ..self.mask_row(block.place, block.first + i, nq) }, &mut holds);
+                for ((pair, other), holds) in pairs.iter_mut().zip(others).zip(&holds) {
+                    if *holds {
+                        *other = std::mem::replace(pair, T::ZERO);
+                    }
+                }
+            }
+        }
+        FLAGS.set(holds);
     }
 
     /// The dropout factors of a block of queries; ones if there is no dropout are left out.
@@ -452,7 +479,7 @@ pub(super) unsafe fn forward<T: Real>(
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
-    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false), |scratch, rows| {
+    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false, false), |scratch, rows| {
         let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } = scratch;
         shape.gather(q, of_queries, q_copy);
         shape.gather(k, of_keys, k_copy);
@@ -488,10 +515,10 @@ pub(super) unsafe fn forward<T: Real>(
 /// One row and head of the backward pass. With P the probabilities, F the dropout factors and D = F (dout v^T):
 /// dv = (P F)^T dout, dS = scale P (D - sum(P D)), dq = dS k, dk = dS^T q; where scores are capped, their derivative stands for the
 /// scale. The gradients of what is added to the scores go into `slopes`, those of the bias first. Those of keys and values are added
-/// to what heads before this one left that have the same.
+/// to what heads before this one left that have the same; those of pairs for which the rule of `apart` holds go there.
 ///
 /// # Safety
-/// The task owns the parts of `grads` of all heads that have the same keys.
+/// The task owns the parts of `grads` and `apart` of all heads that have the same keys.
 pub(super) unsafe fn backward<T: Real>(
     shape: &Shape<'_>,
     add: &Scores<'_, T>,
@@ -499,6 +526,7 @@ pub(super) unsafe fn backward<T: Real>(
     (nq, nk): (usize, usize),
     inputs: [&[T]; 4],
     grads: &[Parts<'_, T>; 3],
+    apart: Option<&(&KeyRule<'_>, [Parts<'_, T>; 2])>,
     slopes: &mut [T],
 ) {
     let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
@@ -506,9 +534,13 @@ pub(super) unsafe fn backward<T: Real>(
     let width = nk.next_multiple_of(LANES);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
-    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true), |scratch, rows| {
-        let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned } = scratch;
+    shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true, apart.is_some()), |scratch, rows| {
+        let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned, apart: others } =
+            scratch;
         let [values, d_scores, dout, dk, dv, capped] = backward;
+        let [other_scores, other_d, other_dk, other_dv] = others;
+        other_dk.fill(T::ZERO);
+        other_dv.fill(T::ZERO);
         let places = [of_queries, of_keys, of_keys, of_queries];
         for ((x, places), copy) in inputs.into_iter().zip(places).zip([&mut *q, &mut *k, &mut *v, &mut *dout]) {
             shape.gather(x, places, copy);
@@ -545,24 +577,32 @@ pub(super) unsafe fn backward<T: Real>(
             if cap.is_some() {
                 multiply(d_scores, capped);
             }
-            let across = Left::new(scores, 1, columns);
-            let upstream = Panel::new(&dout[at..], padded);
-            product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
             let along = Left::new(d_scores, columns, 1);
             let own = Panel::new(&k[behind..], padded);
             product(&mut dq[at..], padded, along, own, count, seen, padded, Write::Replace);
-            let across = Left::new(d_scores, 1, columns);
-            product(&mut dk[behind..], padded, across, Panel::new(&q[at..], padded), seen, count, padded, Write::Add);
             if let Some((r, turned)) = &mut relative {
                 turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
             }
+            let (queries, upstream) = (Panel::new(&q[at..], padded), Panel::new(&dout[at..], padded));
+            let sum_up = |sums: &mut [T], pairs: &[T], of: Panel<'_, T>| {
+                product(&mut sums[behind..], padded, Left::new(pairs, 1, columns), of, seen, count, padded, Write::Add);
+            };
+            if let Some((rule, _)) = apart {
+                let others = [&mut other_scores[..count * columns], &mut other_d[..count * columns]];
+                shape.part(block, nq, *rule, [scores, d_scores], others);
+                sum_up(other_dv, &other_scores[..count * columns], upstream);
+                sum_up(other_dk, &other_d[..count * columns], queries);
+            }
+            sum_up(dv, scores, upstream);
+            sum_up(dk, d_scores, queries);
         }
         if let Some((r, turned)) = &relative {
             turned.finish(shape, r, more_slopes);
         }
         // SAFETY: the caller's promise.
         unsafe { shape.scatter(dq, &grads[0], of_queries) };
-        for (grad, sums) in grads[1..].iter().zip([dk, dv]) {
+        let of_others = apart.iter().flat_map(|(_, grads)| grads).zip([other_dk, other_dv]);
+        for (grad, sums) in grads[1..].iter().zip([dk, dv]).chain(of_others) {
             // SAFETY: the caller's promise.
             match shape.is_first_of_key_head(place) {
                 true => unsafe { shape.scatter(sums, grad, of_keys) },

@@ -1,0 +1,210 @@
+//! `rtc verify`: whether runs are as they were written, and whether their results come out again.
+
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use rtc_runtime::record::verify::verify;
+use rtc_runtime::record::{Kept, SavedRun};
+use rtc_runtime::train::{Row, Table, evaluate_kept};
+use serde_json::{Value, json};
+
+use crate::device::DeviceOptions;
+use crate::experiment_file::{ProgramOptions, check_program};
+use crate::failure::{Exit, Failure, Outcome};
+use crate::job::{make_data, program};
+use crate::progress::Progress;
+use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile, find};
+use crate::terminal::Terminal;
+use crate::threads;
+use crate::weights::WeightsOptions;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc verify runs/NAME            every file and checkpoint of a run
+  rtc verify runs/A runs/B        several runs
+  rtc verify runs/NAME --again    and its data, answers and results, computed again
+";
+
+const NOTES: &str = "\
+Nothing is changed, and another process may be training in the folder. The exit code is that of the first part that is refused: 7 where \
+it is damaged or belongs to another run, 6 where the system can't read it. With --again it is 1 where everything is as it was written, \
+and other numbers come out.
+";
+
+/// Arguments of `rtc verify`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = NOTES)]
+pub(crate) struct Options {
+    /// The folders of runs, or their names below `runs`
+    #[arg(required = true)]
+    runs: Vec<PathBuf>,
+    /// Make the data and measure the best checkpoint again: every number must come out with the same bits
+    #[arg(long)]
+    again: bool,
+    /// Number of threads; changes speed alone
+    #[arg(long, value_name = "N", value_parser = threads::parse)]
+    pub(crate) threads: Option<NonZeroUsize>,
+    #[command(flatten)]
+    device: DeviceOptions,
+    #[command(flatten)]
+    programs: ProgramOptions,
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A part of a run, and what is wrong with it.
+struct Part {
+    name: String,
+    fault: Option<Fault>,
+}
+
+enum Fault {
+    /// It is refused.
+    Refused(Failure),
+    /// Another number comes out.
+    Other(String),
+}
+
+impl Part {
+    fn new(name: &str, result: Result<(), Failure>) -> Self {
+        Self { name: name.to_owned(), fault: result.err().map(Fault::Refused) }
+    }
+
+    fn compared(name: &str, difference: Option<String>) -> Self {
+        Self { name: name.to_owned(), fault: difference.map(Fault::Other) }
+    }
+
+    fn why(&self) -> Option<String> {
+        self.fault.as_ref().map(|fault| match fault {
+            Fault::Refused(failure) => failure.to_string(),
+            Fault::Other(difference) => difference.clone(),
+        })
+    }
+}
+
+/// Prints what was checked.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let mut all = vec![];
+    for named in &options.runs {
+        let path = find(named)?;
+        let parts = parts(&path, options, terminal);
+        all.push((path, parts));
+    }
+    if options.json {
+        let runs: Vec<Value> = all.iter().map(|(path, parts)| as_json(path, parts)).collect();
+        terminal.json(&json!({ "runs": runs }))?;
+    } else {
+        terminal.result(&all.iter().map(|(path, parts)| as_text(path, parts)).collect::<String>())?;
+    }
+    let faults = || all.iter().flat_map(|(_, parts)| parts).filter_map(|part| part.fault.as_ref());
+    let refused = faults().find_map(|fault| match fault {
+        Fault::Refused(failure) => Some(Exit::Reported(failure.code())),
+        Fault::Other(_) => None,
+    });
+    Ok(refused.unwrap_or_else(|| Exit::of(faults().next().is_none())))
+}
+
+fn as_json(path: &Path, parts: &[Part]) -> Value {
+    let part = |part: &Part| match part.why() {
+        None => json!({ "name": part.name, "ok": true }),
+        Some(why) => json!({ "name": part.name, "ok": false, "why": why }),
+    };
+    let ok = parts.iter().all(|part| part.fault.is_none());
+    json!({ "run": path.display().to_string(), "ok": ok, "parts": parts.iter().map(part).collect::<Vec<_>>() })
+}
+
+fn as_text(path: &Path, parts: &[Part]) -> String {
+    let line = |part: &Part| match part.why() {
+        None => format!("  ok   {}\n", part.name),
+        Some(why) => format!("  BAD  {}: {why}\n", part.name),
+    };
+    format!("{}\n{}", path.display(), parts.iter().map(line).collect::<String>())
+}
+
+fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<Part> {
+    let checked = verify(path).into_iter();
+    let mut parts: Vec<Part> =
+        checked.map(|part| Part::new(&part.name, part.fault.map_or(Ok(()), |fault| Err(fault.into())))).collect();
+    if parts.iter().all(|part| part.fault.is_none()) {
+        parts.push(Part::new("the graph of the model", model(path)));
+        if options.again {
+            parts.extend(
+                again(path, options, terminal).unwrap_or_else(|failure| vec![Part::new("again", Err(failure))]),
+            );
+        }
+    }
+    parts
+}
+
+/// Whether this program makes the graph that was trained.
+fn model(path: &Path) -> Result<(), Failure> {
+    let saved = SavedRun::read(path)?;
+    compile(path, &saved, &catalog_in(&saved.experiment)?)?;
+    Ok(())
+}
+
+/// Makes the data, and measures the best checkpoint of a finished run as its training did.
+fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part>, Failure> {
+    let saved = SavedRun::read(path)?;
+    let (Some(table), Some(results)) = (&saved.results, &saved.measured) else {
+        return Ok(vec![Part::compared("again", Some("the run is not finished: there are no results".to_owned()))]);
+    };
+    let model = ModelOptions {
+        depth: None,
+        run: path.to_owned(),
+        checkpoint: "best".to_owned(),
+        halting: HaltingArg::Compact,
+        inference: None,
+        threads: options.threads,
+        weights: WeightsOptions::default(),
+        experiment: None,
+        device: options.device,
+    };
+    let mut trained = Trained::open(&model)?;
+    trained.experiment.task.known.permitted = options.programs.run_commands;
+    check_program(&trained.experiment.task, &trained.experiment.splits())?;
+    let data = make_data(&trained.experiment, terminal)?;
+    let known = saved.info.data_hash.as_ref().is_none_or(|hash| *hash == data.hash);
+    let other = || format!("their fingerprint was {:?} and is {} now", saved.info.data_hash, data.hash);
+    let mut parts = vec![Part::compared("again: the data", (!known).then(other))];
+    let answers = Kept::read(path, results);
+    let kept = answers.whole().map_or(&[][..], |answers| &answers.splits);
+    // Nothing is lost when a measurement is cut off, so signals end it at once.
+    let stop = AtomicBool::new(false);
+    let mut progress = Progress::new(terminal, &stop);
+    for (at, row) in table.rows.iter().enumerate() {
+        let fingerprint = data.set.fingerprint_of(&row.split);
+        let measurement = trained.measurement(&row.split, data.set.split(&row.split));
+        let Some((found, answers)) =
+            evaluate_kept(&mut *trained.model, measurement, fingerprint, &stop, &mut progress)?
+        else {
+            continue;
+        };
+        parts.push(Part::compared(&format!("again: the results on {}", row.split), difference(row, &found)));
+        let same = kept.get(at) == Some(&answers);
+        let why = || "other examples are answered right than answers.json says".to_owned();
+        parts.push(Part::compared(&format!("again: the answers on {}", row.split), (!same).then(why)));
+    }
+    drop(progress);
+    let Table { best_update, dev_accuracy, dev_loss, .. } = table;
+    let best = trained.state.progress.best.unwrap_or_default();
+    let same = (*best_update, *dev_accuracy, *dev_loss) == (trained.state.progress.updates, best.accuracy, best.loss);
+    let why = || "results.json tells of another checkpoint than the best one".to_owned();
+    parts.push(Part::compared("again: the best checkpoint", (!same).then(why)));
+    let trained_by = rtc_runtime::record::program(&saved.info.versions);
+    if trained_by != program() && parts.iter().any(|part| part.fault.is_some()) {
+        terminal.message(&format!("the run was trained by {trained_by}, and this is {}", program()));
+    }
+    Ok(parts)
+}
+
+/// The first field in which two rows differ in any bit.
+fn difference(old: &Row, new: &Row) -> Option<String> {
+    let [old, new] = [old, new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
+    let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|fields| fields.keys());
+    let other = fields.into_iter().find(|field| old[*field].to_string() != new[*field].to_string())?;
+    Some(format!("{other} was {} and is {} now", old[other], new[other]))
+}
