@@ -381,8 +381,9 @@ fn settled(path: &Path) -> Result<Found, Fault> {
             Ok(found) => return Ok(found),
             Err(fault) => fault,
         };
-        // Between its two renames a save has the slot in `new`.
+        // Between its two renames a save has the slot in `new`. Beside a folder that is there, `new` is a save that was not ended.
         if before.is_none()
+            && !path.exists()
             && let Ok(found) = decode(&beside(path, NEW))
         {
             return Ok(found);
