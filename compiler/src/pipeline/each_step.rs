@@ -170,12 +170,19 @@ fn body(graph: &Graph, id: NodeId) -> Result<RegionId, InvalidNode> {
 
 /// Whether a step only adds to a carried value, and reads it for nothing else.
 fn adds_up(graph: &Graph, param: Value, next: Value) -> bool {
-    let users = graph.users(param);
-    let sum = graph.producer(next).filter(|id| users == [*id]).map(|id| graph.node(id));
-    sum.is_some_and(|sum| {
-        let once = sum.operands.iter().filter(|operand| **operand == param).count() == 1;
-        once && pointwise::function(sum) == Some(Pointwise::Add)
-    })
+    let mut sum = param;
+    while sum != next {
+        let users = graph.users(sum);
+        let [user] = users[..] else { return false };
+        let node = graph.node(user);
+        let once = node.operands.iter().filter(|operand| **operand == sum).count() == 1;
+        if !once || pointwise::function(node) != Some(Pointwise::Add) {
+            return false;
+        }
+        sum = node.results[0];
+    }
+    // The sum goes into the next step and nowhere else.
+    graph.users(next).len() == 1
 }
 
 /// Refuses draws before the loop that its steps read: every update would see others.
@@ -193,8 +200,7 @@ fn drawn_before(graph: &Graph, body: RegionId, place: &str) -> Result<(), Unfit>
                 || node.find(attribute::BOUND).and_then(without_draws).is_some();
             if drawn {
                 let help = "draw it in a step, or let the loop carry it: `carry x = normal(y)`";
-                let message =
-                    format!("its steps read what is drawn before it in `{}`, anew for every update", node.label);
+                let message = "its steps read what is drawn before it, and would be drawn anew for every update";
                 return refuse(place, message, help);
             }
             open.extend(node.operands.iter().filter(|value| graph.scope(**value) == MAIN));

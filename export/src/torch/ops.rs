@@ -81,6 +81,7 @@ const KNOWN: &[Attribute] = &[
     attribute::DRAWS.row,
     attribute::DROPOUT.row,
     attribute::EPS.row,
+    attribute::EVALUATION.row,
     attribute::F.row,
     attribute::FILLED.row,
     attribute::FLAT.row,
@@ -447,10 +448,13 @@ impl Call<'_> {
                 self.support("pad_ragged", text)
             }
             Op::Dropout => self.dropout()?,
-            Op::Normal => self.normal(),
+            Op::Normal => {
+                let drawn = self.normal();
+                self.in_training(drawn)
+            }
             Op::Uniform => {
                 let [low, high] = [attribute::LOW, attribute::HIGH].map(|key| number(node.get(key)));
-                Code::atom(format!("torch.empty_like({}).uniform_({low}, {high})", self.x(0)))
+                self.in_training(Code::atom(format!("torch.empty_like({}).uniform_({low}, {high})", self.x(0))))
             }
             Op::Rotate => self.rotate()?,
             Op::Attention => self.attention()?,
@@ -620,6 +624,14 @@ impl Call<'_> {
             }
             None => Code::atom(format!("torch.empty_like({}).normal_(0.0, {std})", self.x(0))),
         }
+    }
+
+    /// What is drawn, or in evaluation the number that stands for it, where one does.
+    fn in_training(&self, drawn: Code) -> Code {
+        let Some(number_there) = self.node.find(attribute::EVALUATION) else { return drawn };
+        let text =
+            format!("({} if self.training else torch.full_like({}, {}))", drawn.text, self.x(0), number(number_there));
+        Code::atom(text)
     }
 
     fn rotate(&mut self) -> Result<Code, Refused> {

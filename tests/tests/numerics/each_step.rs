@@ -282,7 +282,7 @@ fn what_has_no_such_meaning_is_refused() {
         ("steps: 4", "steps: min(poisson(3), 5)", "`loop`: the number of steps is drawn"),
         (
             "    state = y\n",
-            "    state = y\n    loss average(mean(answer(y)))\n",
+            "    state = y\n    loss average(mean(mean(y)) { over: width })\n",
             "`loop`: a loss behind the loop reads `y`",
         ),
         (
@@ -293,7 +293,7 @@ fn what_has_no_such_meaning_is_refused() {
         (
             "    input = state\n",
             "    input = state + normal(state)\n",
-            "`loop`: its steps read what is drawn before it in",
+            "`loop`: its steps read what is drawn before it",
         ),
         ("steps: 4\n", "steps: 4\n        grad: 1\n", "several loops pay losses"),
         ("number(mean(y))", "number[step](mean(y))", "goes by the number of the step, and rows are in different steps"),
