@@ -305,11 +305,14 @@ pub fn check_gradients(
                 }
                 there.real("loss").expect("the graph has a loss")[0]
             };
-            let slope = (loss(DELTA) - loss(-DELTA)) / (2.0 * DELTA);
-            moved.parameters_mut()[start + index] = values[index];
             let ours = at.gradients[name][index];
-            let error = (ours - slope).abs() / largest.max(1.0);
-            assert!(error < limit, "{what}: gradient of {name}[{index}] is {ours:e}, differences give {slope:e}");
+            let mut slope = |delta: f64| (loss(delta) - loss(-delta)) / (2.0 * delta);
+            let far = |slope: f64| (ours - slope).abs() / largest.max(1.0) >= limit || slope.is_nan();
+            let wide = slope(DELTA);
+            // A kink, as relu has one, may lie between the two points: then nearer ones decide.
+            let differs = far(wide) && far(slope(DELTA / 100.0));
+            moved.parameters_mut()[start + index] = values[index];
+            assert!(!differs, "{what}: gradient of {name}[{index}] is {ours:e}, differences give {wide:e}");
         }
     }
 }

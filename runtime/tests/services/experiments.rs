@@ -23,8 +23,15 @@ fn fields(path: &str, value: &Value, found: &mut Vec<String>) {
 #[test]
 fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     let text = include_str!("../../../docs/experiments.md");
-    let edits = ["choose=last", "fresh.curriculum=null", "ema.after=0", "schedule.start=20000", "inference=flat"]
-        .map(String::from);
+    let edits = [
+        "choose=last",
+        "fresh.curriculum=null",
+        "ema.after=0",
+        "schedule.start=20000",
+        "inference=flat",
+        "supervision=each_step",
+    ]
+    .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");
     // Those of the file, which no experiment of a model has.
     let mut found = ["extends", "models", "compare", "baseline", "grid", "halving"].map(String::from).to_vec();
