@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
+use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::ir::{text, verify};
 use rtc_compiler::lower::Objective;
@@ -157,6 +158,18 @@ pub fn asking(mut batch: Batch, objective: Objective, seed: u64) -> Batch {
         }
     }
     batch
+}
+
+/// What `make` gives for the first seed from 3 on. For a graph that chooses positions, it is one whose rows do not begin with equal
+/// tokens: these have equal scores, and rounding alone says which of them is chosen.
+///
+/// # Panics
+/// Never: tokens are drawn.
+pub fn untied(graph: &Graph, make: impl Fn(u64) -> Batch) -> Batch {
+    let chooses = graph.walk(MAIN).into_iter().any(|n| graph.node(n).op == Op::Top);
+    let tied = |row: &[u32]| row.len() > 1 && row[0] == row[1];
+    let sound = |rows: &Batch| !rows.offsets.windows(2).any(|at| tied(&rows.tokens[at[0]..at[1]]));
+    (3..).map(make).find(|rows| !chooses || sound(rows)).expect("there are seeds without end")
 }
 
 /// An executor of the graph with the given weights.
