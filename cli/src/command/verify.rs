@@ -205,6 +205,8 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
 fn difference(old: &Row, new: &Row) -> Option<String> {
     let [old, new] = [old, new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
     let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|fields| fields.keys());
-    let other = fields.into_iter().find(|field| old[*field].to_string() != new[*field].to_string())?;
+    // As text, in which -0 is not 0.
+    let text = |of: &Value, field: &str| of[field].to_string();
+    let other = fields.into_iter().find(|field| text(&old, field) != text(&new, field))?;
     Some(format!("{other} was {} and is {} now", old[other], new[other]))
 }

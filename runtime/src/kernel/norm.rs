@@ -135,7 +135,7 @@ fn rms_scale<T: Real>(x: &[T], eps: f64) -> T {
 /// square had overflowed.
 #[inline(always)]
 fn inverse_root<T: Real>(square: T, eps: f64) -> T {
-    T::ONE / (square + T::from_f64(eps)).sqrt() + (square - square)
+    T::ONE / (square + T::from_f64(eps)).sqrt() + T::ZERO * square
 }
 
 /// Mean and 1 / standard deviation of one row, in two passes.

@@ -44,5 +44,5 @@ pub fn select(condition: u8, a: u8, b: u8) -> u8 {
 /// Whether a number is neither infinite nor NaN.
 #[inline(always)]
 pub fn is_finite<T: Real>(x: T) -> bool {
-    x - x == T::ZERO
+    T::ZERO * x == T::ZERO
 }

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use serde::{Deserialize, Serialize};
 
@@ -121,8 +122,8 @@ impl<'a> Slots<'a> {
     ) -> Result<Self, DataError> {
         let mut batches: BTreeMap<Cursor, Vec<Cow<'a, Example>>> = BTreeMap::new();
         for cursor in places.slots.iter().chain([&places.next]).map(|place| place.cursor) {
-            if !batches.contains_key(&cursor) {
-                batches.insert(cursor, feed.batch(cursor)?);
+            if let Entry::Vacant(place) = batches.entry(cursor) {
+                place.insert(feed.batch(cursor)?);
             }
         }
         let lost =
