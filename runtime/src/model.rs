@@ -178,13 +178,14 @@ impl<B: Backend> ModelOn<B> {
         }
         let sum: f64 = self.weights_and_average().map(|(_, array)| self.memory.squared_norm(array)).sum();
         self.healthy()?;
-        match self.broken_weight().filter(|_| !sum.is_finite()) {
-            Some(node) => Err(LearnError::NonFinite { step: self.updates, node }),
-            None => {
-                self.sound = Some(self.updates);
-                Ok(())
-            }
+        // Only a sum that is not finite is worth a look at every number.
+        if !sum.is_finite()
+            && let Some(node) = self.broken_weight()
+        {
+            return Err(LearnError::NonFinite { step: self.updates, node });
         }
+        self.sound = Some(self.updates);
+        Ok(())
     }
 
     fn weights_and_average(&self) -> impl Iterator<Item = (&'static str, &Array<B>)> {
