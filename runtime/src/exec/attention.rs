@@ -10,7 +10,7 @@ use rtc_compiler::expr::{Env, EvalError, Expr, Reach, Value as Number, Var, eval
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
-use super::mask::{Bias, Rule, mark, place};
+use super::mask::{Bias, Exprs, Rule, mark, place};
 use super::node_context::NodeContext;
 use super::rows::Axis;
 use super::storage::{Buffer, Element, List, Shared};
@@ -145,7 +145,8 @@ impl<T: Element> Executor<T> {
             Some(own) if n > 0 => self.arena.take(own.keys.len()),
             _ => self.fresh(c, n),
         });
-        let stop = self.stop(c)?;
+        let exprs = self.exprs.clone();
+        let stop = self.stop(&exprs, c)?;
         let last = c.node.results.len();
         let mut apart = stop.as_ref().map(|_| [2, 1].map(|n| self.fresh(c, last - n)));
         let arena = self.arena.clone();
@@ -215,12 +216,12 @@ impl<T: Element> Executor<T> {
     }
 
     /// Where the gradients of keys and values of a node go apart, if they do, and its step.
-    fn stop(&self, c: &NodeContext<'_>) -> Result<Option<(Expr, i64)>, Fault> {
-        let Some(rule) = self.exprs.get(&c.step.node) else { return Ok(None) };
+    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<(&'e Expr, i64)>, Fault> {
+        let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
         let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
-        Ok(rule.stop.clone().map(|stop| (stop, step)))
+        Ok(rule.stop.as_ref().map(|stop| (stop, step)))
     }
 
     /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
