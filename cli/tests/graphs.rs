@@ -94,6 +94,8 @@ fn a_graph_trains_as_its_spec() {
     place.rtc(&["train", "tiny.rtir", "--experiment", "tiny.yaml", "--max-steps", "30", "--run", "of_graph"]).code(7);
     place.write("runs/of_graph/graph.rtir", &place.read("tiny.rtir"));
     place.rtc(&["eval", "of_graph"]).code(7).says("its graph.rtir was changed after the training");
+    place.write("runs/of_graph/graph.rtir", "graph \"tiny\" {\n  %x = nothing\n}\n");
+    place.rtc(&["eval", "of_graph"]).code(7).says("its graph.rtir was changed after the training");
 }
 
 /// Rows of a grid may be graphs beside the experiment.

@@ -35,6 +35,20 @@ fn end(child: Child) -> Answer {
     child.wait_with_output().expect("the binary ends").into()
 }
 
+/// Kills the training four times on its way to 40 updates, lets it end, and compares it with the run `whole`.
+fn killed_is_whole(place: &Place, run: &str, args: &[&str]) {
+    let args = [&["--run", run], args].concat();
+    for lines in [5, 14, 26, 38] {
+        let mut child = place.start(&args);
+        if wait_for_lines(place, &mut child, run, lines) {
+            signal(&child, libc::SIGKILL);
+        }
+        end(child);
+    }
+    place.train(&args).code(0);
+    assert_eq!(place.contents(run), place.contents("whole"), "{args:?}");
+}
+
 #[test]
 fn a_stopped_run_exits_with_75_and_goes_on_to_the_same_bits() {
     let place = Place::new();
@@ -67,17 +81,7 @@ fn a_killed_run_goes_on_to_the_same_bits() {
     let place = Place::new();
     place.train(&["--run", "whole", "--threads", "1"]).code(0);
     for threads in ["1", "2"] {
-        let run = format!("killed{threads}");
-        let args = ["--run", &run, "--threads", threads];
-        for lines in [5, 13, 27, 38] {
-            let mut child = place.start(&args);
-            if wait_for_lines(&place, &mut child, &run, lines) {
-                signal(&child, libc::SIGKILL);
-            }
-            end(child);
-        }
-        place.train(&args).code(0);
-        assert_eq!(place.contents(&run), place.contents("whole"), "{threads} threads");
+        killed_is_whole(&place, &format!("killed{threads}"), &["--threads", threads]);
     }
 }
 
@@ -105,16 +109,7 @@ fn a_killed_run_on_fresh_strings_goes_on_to_the_same_bits() {
     let set = ["--set", "embed.tokens=none"];
     place.write("tiny.rt", &place.read("tiny.rt").replace("readout end", "readout each"));
     place.train(&[&set[..], &["--run", "whole", "--threads", "1"]].concat()).code(0);
-    let args = [&set[..], &["--run", "killed", "--threads", "2"]].concat();
-    for lines in [5, 14, 26, 38] {
-        let mut child = place.start(&args);
-        if wait_for_lines(&place, &mut child, "killed", lines) {
-            signal(&child, libc::SIGKILL);
-        }
-        end(child);
-    }
-    place.train(&args).code(0);
-    assert_eq!(place.contents("killed"), place.contents("whole"));
+    killed_is_whole(&place, "killed", &[&set[..], &["--threads", "2"]].concat());
     let table = place.rtc(&["eval", "runs/whole", "--split", "3-4", "--json"]).code(0).json();
     let lengths = table["splits"][0]["lengths"].as_array().expect("a list");
     assert_eq!(lengths.iter().filter_map(|row| row["length"].as_u64()).collect::<Vec<_>>(), [3, 4]);
@@ -167,16 +162,7 @@ fn a_killed_run_goes_on_with_the_rows_in_its_slots() {
     place.train(&["--run", "whole", "--threads", "1"]).code(0);
     let depths = place.read("runs/whole/metrics.jsonl");
     assert!(depths.contains("\"mean_depth\""), "rows leave:\n{depths}");
-    let args = ["--run", "killed", "--threads", "2", "--memory", "1GB"];
-    for lines in [5, 14, 26, 38] {
-        let mut child = place.start(&args);
-        if wait_for_lines(&place, &mut child, "killed", lines) {
-            signal(&child, libc::SIGKILL);
-        }
-        end(child);
-    }
-    place.train(&args).code(0);
-    assert_eq!(place.contents("killed"), place.contents("whole"));
+    killed_is_whole(&place, "killed", &["--threads", "2", "--memory", "1GB"]);
     let carried = |run: &str| std::fs::read(place.path("runs").join(run).join("checkpoints/last/carried.safetensors"));
     assert_eq!(carried("killed").expect("slots"), carried("whole").expect("slots"));
     place.write("tiny.rt", "model tiny { embed { width: 8 }\n attend self { heads: 2 }\n readout each { sees: all } }");

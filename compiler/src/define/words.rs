@@ -1219,7 +1219,6 @@ fn by_position(
     }
 }
 
-/// Numbers that are drawn.
 /// What stands for a draw in evaluation.
 fn evaluation() -> Field {
     float(
@@ -1230,6 +1229,7 @@ fn evaluation() -> Field {
     )
 }
 
+/// Numbers that are drawn.
 fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let attrs = attrs.with_some(attribute::EVALUATION, c.block.float("evaluation"));

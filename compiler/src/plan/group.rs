@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use super::{Step, reads};
+use crate::ir::attribute;
 use crate::ir::graph::{Graph, NodeId, Value};
-use crate::ir::ops::{Flag, Roles};
+use crate::ir::ops::{Flag, Op, Roles};
 use crate::ir::types::{CLASSES, Dim, Type, VOCAB};
 
 /// Channels of scratch begin at multiples of this, so that blocks begin at whole vectors.
@@ -82,7 +83,7 @@ fn class(graph: &Graph, id: NodeId) -> Option<&[Dim]> {
 ///
 /// The order stays a topological one. A step moves forward to a group only if it reads a result of the group, or
 /// if no step was left behind in between: what could be computed long before it is needed is not. None moves across
-/// `early_exit`.
+/// `early_exit`, nor across one that adds to the gradient of the same parameter: a sum has one order.
 pub(super) fn group(
     graph: &Graph,
     steps: Vec<Step>,
@@ -96,6 +97,7 @@ pub(super) fn group(
     for (n, needs) in needs.iter().enumerate() {
         needs.iter().filter_map(|v| maker.get(v)).for_each(|m| readers[*m].push(n));
     }
+    let added = added_before(graph, &steps);
     let mut done = vec![false; steps.len()];
     let mut order: Vec<usize> = Vec::with_capacity(steps.len());
     let mut ranges = vec![];
@@ -111,7 +113,7 @@ pub(super) fn group(
         let end = early_exit.filter(|n| first < *n).unwrap_or(steps.len());
         let joins = |next: usize, done: &[bool], inside: &BTreeSet<usize>| {
             class(graph, steps[next].node) == Some(own)
-                && needs[next].iter().filter_map(|v| maker.get(v)).all(|n| done[*n])
+                && needs[next].iter().filter_map(|v| maker.get(v)).chain(&added[next]).all(|n| done[*n])
                 && by_unit(graph, &steps, &maker, inside, steps[next].node)
         };
         let mut next = first + 1;
@@ -141,6 +143,22 @@ pub(super) fn group(
     refresh_frees(graph, &mut steps, held);
     let groups = ranges.into_iter().map(|(range, units)| finish(graph, &mut steps, range, units, held)).collect();
     (steps, groups)
+}
+
+/// For every step the last ones before it that add to the gradients to which it adds.
+fn added_before(graph: &Graph, steps: &[Step]) -> Vec<Vec<usize>> {
+    let mut last: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut out = vec![];
+    for (n, step) in steps.iter().enumerate() {
+        let node = graph.node(step.node);
+        let fused = node.results.iter().zip(&step.accumulates_into).filter(|(_, param)| param.is_some());
+        let adding = fused.flat_map(|(value, _)| graph.users(*value)).chain([step.node]);
+        let within = node.body.into_iter().flat_map(|body| graph.walk(body));
+        let adding = adding.chain(within).filter(|id| graph.node(*id).op == Op::Accumulate);
+        let params: BTreeSet<&str> = adding.filter_map(|id| graph.node(id).find(attribute::PARAM)).collect();
+        out.push(params.into_iter().filter_map(|param| last.insert(param, n)).collect());
+    }
+    out
 }
 
 /// True when the node reads from the steps `inside` only what it needs unit by unit, and what they make unit by unit.
