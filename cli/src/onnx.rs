@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rtc_export::onnx::{About, onnx};
-use rtc_runtime::checkpoint::{Disk, FileSystem};
+use rtc_runtime::disk::{Disk, FileSystem};
 use rtc_runtime::exec::Inference;
 use serde_json::json;
 

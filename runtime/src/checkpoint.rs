@@ -12,8 +12,9 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -21,6 +22,7 @@ use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Cursor;
+use crate::disk::Disk;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
 use crate::record::{RunInfo, sha256};
@@ -38,51 +40,6 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 const FILES: [&str; 4] = [WEIGHTS, OPTIMISER, STATE, CARRIED];
 /// Averaged parameters among the arrays of the optimiser.
 const AVERAGE: &str = "average";
-
-/// The operations on files that saving needs; a test replaces them to let the disk fill up.
-pub trait Disk {
-    /// Makes a folder and its parents.
-    fn create_folder(&mut self, path: &Path) -> io::Result<()>;
-    /// Writes a new file and syncs it.
-    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()>;
-    /// Renames a folder.
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a folder with all that is in it; it may be absent.
-    fn remove(&mut self, path: &Path) -> io::Result<()>;
-    /// Makes the names in a folder durable.
-    fn sync_folder(&mut self, path: &Path) -> io::Result<()>;
-}
-
-/// The real file system.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FileSystem;
-
-impl Disk for FileSystem {
-    fn create_folder(&mut self, path: &Path) -> io::Result<()> {
-        fs::create_dir_all(path)
-    }
-
-    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        let mut file = File::create(path)?;
-        file.write_all(bytes)?;
-        file.sync_all()
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        fs::rename(from, to)
-    }
-
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        match fs::remove_dir_all(path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-            result => result,
-        }
-    }
-
-    fn sync_folder(&mut self, path: &Path) -> io::Result<()> {
-        File::open(path)?.sync_all()
-    }
-}
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -207,19 +164,19 @@ impl Entry {
 /// The checkpoints of one run.
 pub struct Checkpoints {
     folder: PathBuf,
-    disk: Box<dyn Disk>,
+    disk: Rc<dyn Disk>,
 }
 
 impl Checkpoints {
     /// Opens the folder of a run's checkpoints, which may not exist yet, and finishes an interrupted swap.
-    pub fn open(folder: &Path, disk: Box<dyn Disk>) -> Result<Self, IoError> {
-        let mut store = Self { folder: folder.to_path_buf(), disk };
+    pub fn open(folder: &Path, disk: Rc<dyn Disk>) -> Result<Self, IoError> {
+        let store = Self { folder: folder.to_path_buf(), disk };
         store.finish_swap()?;
         Ok(store)
     }
 
     /// Puts a complete new checkpoint into the place of a slot that was moved away for it.
-    pub fn finish_swap(&mut self) -> Result<(), IoError> {
+    pub fn finish_swap(&self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
             let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
             if !path.exists() && decode(&fresh).is_ok() {
@@ -245,7 +202,7 @@ impl Checkpoints {
     }
 
     /// Saves a checkpoint. After an error the slot holds what it held before, or what was being saved.
-    pub fn save(&mut self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
+    pub fn save(&self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (path, fresh, previous) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, PREVIOUS));
         let files = encode(checkpoint)?;
         let is_first = !self.folder.exists();

@@ -6,6 +6,7 @@ pub mod cache;
 pub mod checkpoint;
 pub mod collapse;
 pub mod cuda;
+pub mod disk;
 pub mod error;
 pub mod examine;
 pub mod exec;

@@ -9,8 +9,8 @@ use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
+use rtc_runtime::disk::write_file;
 use rtc_runtime::exec::Inference;
-use rtc_runtime::record::write_file;
 use serde_json::{Value, json};
 
 use crate::definition::{Definition, Facts};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rtc_report::{Picture, page, pictures};
+use rtc_runtime::disk::write_file;
 use rtc_runtime::limits;
-use rtc_runtime::record::write_file;
 
 use crate::device::DeviceOptions;
 use crate::failure::{Exit, Failure, Outcome};

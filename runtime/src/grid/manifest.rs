@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::write_file;
 use crate::error::{DataError, Error, IoError};
-use crate::record::{sealed, unsealed, write_file};
+use crate::record::{sealed, unsealed};
 
 const FILE: &str = "grid.json";
 

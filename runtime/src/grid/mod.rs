@@ -17,9 +17,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::disk::write_file;
 use crate::error::{Error, IoError};
 use crate::experiment::Experiment;
-use crate::record::{RunFolder, RunInfo, SavedRun, program, sealed, unsealed, write_file};
+use crate::record::{RunFolder, RunInfo, SavedRun, program, sealed, unsealed};
 
 pub use halving::{Decision, Standing, Stop, decide, reached, standing};
 pub use manifest::{Listed, ListedCell, Manifest};

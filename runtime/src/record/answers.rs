@@ -9,7 +9,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ANSWERS, sha256, write_file};
+use super::{ANSWERS, sha256};
+use crate::disk::{Disk, write_on};
 use crate::error::IoError;
 use crate::statistics::examples::Answered;
 use crate::task::Tally;
@@ -65,9 +66,9 @@ pub enum Kept {
 
 impl Answers {
     /// Writes them into the folder of a run; gives the hash of the file.
-    pub(super) fn write(&self, folder: &Path) -> Result<String, IoError> {
+    pub(super) fn write(&self, disk: &dyn Disk, folder: &Path) -> Result<String, IoError> {
         let text = serde_json::to_string(self).expect("names and numbers are valid JSON") + "\n";
-        write_file(&folder.join(ANSWERS), &text)?;
+        write_on(disk, &folder.join(ANSWERS), &text)?;
         Ok(sha256(text))
     }
 
@@ -147,6 +148,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::disk::FileSystem;
 
     #[test]
     fn answers_read_back_and_changed_files_are_known() {
@@ -158,7 +160,7 @@ mod tests {
             [("accuracy", vec![tally(1, 2), tally(3, 3)]), ("exact", vec![tally(0, 1), tally(1, 1)])],
         );
         let answers = Answers { splits: vec![split] };
-        let hash = answers.write(folder.path()).expect("it can be written");
+        let hash = answers.write(&FileSystem, folder.path()).expect("it can be written");
         let text = fs::read_to_string(folder.path().join(ANSWERS)).expect("it was written");
         let expected = "{\"splits\":[{\"split\":\"test/a\",\"data\":\"3f2a\",\"measures\":{\"accuracy\":{\"right\":[1,3],\"of\":[2,3]},\
                         \"exact\":{\"right\":[0,1],\"of\":1}}}]}\n";

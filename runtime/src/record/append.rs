@@ -1,27 +1,27 @@
 //! Files that only grow, except when a resumed run cuts them back.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::seal::Chain;
+use crate::disk::Disk;
 use crate::error::{CheckpointError, Error, IoError};
 
 /// A file with a known length; writes go to its end, unbuffered, so that a killed process loses nothing written.
 pub(super) struct Appender {
+    disk: Rc<dyn Disk>,
     path: PathBuf,
-    file: File,
     length: u64,
 }
 
 impl Appender {
-    pub(super) fn open(path: &Path) -> Result<Self, IoError> {
-        let options = OpenOptions::new().create(true).read(true).append(true).open(path);
-        let file = options.map_err(IoError::at("open", path))?;
-        let length = file.metadata().map_err(IoError::at("read", path))?.len();
-        Ok(Self { path: path.to_path_buf(), file, length })
+    pub(super) fn open(disk: &Rc<dyn Disk>, path: &Path) -> Result<Self, IoError> {
+        disk.create(path).map_err(IoError::at("open", path))?;
+        let length = fs::metadata(path).map_err(IoError::at("read", path))?.len();
+        Ok(Self { disk: disk.clone(), path: path.to_path_buf(), length })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -33,26 +33,23 @@ impl Appender {
     }
 
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
-        self.file.write_all(bytes).map_err(IoError::at("write", &self.path))?;
+        self.disk.append(&self.path, bytes).map_err(IoError::at("write", &self.path))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     pub(super) fn sync(&mut self) -> Result<(), IoError> {
-        self.file.sync_data().map_err(IoError::at("sync", &self.path))
+        self.disk.sync(&self.path).map_err(IoError::at("sync", &self.path))
     }
 
     pub(super) fn truncate(&mut self, length: u64) -> Result<(), IoError> {
-        self.file.set_len(length).map_err(IoError::at("truncate", &self.path))?;
+        self.disk.truncate(&self.path, length).map_err(IoError::at("truncate", &self.path))?;
         self.length = length;
         Ok(())
     }
 
-    fn bytes(&mut self) -> Result<Vec<u8>, IoError> {
-        let mut bytes = Vec::new();
-        self.file.seek(SeekFrom::Start(0)).map_err(IoError::at("read", &self.path))?;
-        self.file.read_to_end(&mut bytes).map_err(IoError::at("read", &self.path))?;
-        Ok(bytes)
+    fn bytes(&self) -> Result<Vec<u8>, IoError> {
+        fs::read(&self.path).map_err(IoError::at("read", &self.path))
     }
 }
 
@@ -65,8 +62,8 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Opens the lines of a run. None can be added before [`Self::keep`] or [`Self::keep_whole`] has read those that are there.
-    pub(super) fn open(path: &Path, run: &str) -> Result<Self, IoError> {
-        Ok(Self { file: Appender::open(path)?, run: run.to_owned(), chain: Chain::of(run) })
+    pub(super) fn open(disk: &Rc<dyn Disk>, path: &Path, run: &str) -> Result<Self, IoError> {
+        Ok(Self { file: Appender::open(disk, path)?, run: run.to_owned(), chain: Chain::of(run) })
     }
 
     /// Where the file is.

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{sealed, unsealed, write_file};
+use super::{sealed, unsealed};
+use crate::disk::write_file;
 use crate::error::IoError;
 use crate::examine::OfLength;
 

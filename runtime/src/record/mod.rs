@@ -30,13 +30,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::checkpoint::{self, Checkpoints, Disk, FileSystem, Slot};
+use crate::checkpoint::{self, Checkpoints, Slot};
+use crate::disk::{Disk, FileSystem, folder_of, write_on};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile, Known};
 use crate::task::open_task;
@@ -324,6 +326,7 @@ pub struct RunFolder {
     timing: Lines,
     events: Appender,
     checkpoints: Checkpoints,
+    disk: Rc<dyn Disk>,
     opened: Instant,
 }
 
@@ -340,56 +343,73 @@ impl RunFolder {
 
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
+        Self::create_on(Rc::new(FileSystem), path, spec, experiment, info)
+    }
+
+    /// The same on any disk.
+    pub fn create_on(
+        disk: Rc<dyn Disk>,
+        path: &Path,
+        spec: &str,
+        experiment: &Experiment,
+        info: RunInfo,
+    ) -> Result<Self, Error> {
         if Self::exists(path) || path.join(CHECKPOINTS).exists() {
             let message = "there is a run in this folder already: resume it, or choose another name".to_string();
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
-        FileSystem.create_folder(path).map_err(IoError::at("create", path))?;
+        disk.create_folder(path).map_err(IoError::at("create", path))?;
         let above = folder_of(path);
-        FileSystem.sync_folder(above).map_err(IoError::at("sync", above))?;
+        disk.sync_folder(above).map_err(IoError::at("sync", above))?;
         let kept = open_task(&experiment.task)?.0.kept().map(|kept| (TASK, format!("{kept}\n")));
         let texts = [(info.written.file(), spec.to_owned()), (EXPERIMENT, experiment.to_yaml())];
         let mut files = BTreeMap::new();
         for (name, text) in texts.into_iter().chain(kept) {
-            write_file(&path.join(name), &text)?;
+            write_on(&*disk, &path.join(name), &text)?;
             files.insert(name.to_owned(), sha256(text));
         }
         let info = RunInfo { format: FORMAT, run: info.content(experiment), files, ..info };
-        write_file(&path.join(RUN), &sealed(&info))?;
-        Self::open(path, info)
+        write_on(&*disk, &path.join(RUN), &sealed(&info))?;
+        Self::open(disk, path, info)
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
     pub fn resume(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
+        Self::resume_on(Rc::new(FileSystem), path, spec, experiment, info)
+    }
+
+    /// The same on any disk.
+    pub fn resume_on(
+        disk: Rc<dyn Disk>,
+        path: &Path,
+        spec: &str,
+        experiment: &Experiment,
+        info: RunInfo,
+    ) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
         saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
-            write_file(&path.join(RUN), &sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
+            write_on(&*disk, &path.join(RUN), &sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
         }
         let RunInfo { format, run, files, .. } = saved.info;
-        Self::open(path, RunInfo { format, run, files, versions, ..info })
+        Self::open(disk, path, RunInfo { format, run, files, versions, ..info })
     }
 
-    fn open(path: &Path, info: RunInfo) -> Result<Self, Error> {
-        let mut timing = Lines::open(&path.join(TIMING), &info.run)?;
+    fn open(disk: Rc<dyn Disk>, path: &Path, info: RunInfo) -> Result<Self, Error> {
+        let mut timing = Lines::open(&disk, &path.join(TIMING), &info.run)?;
         timing.keep_whole()?;
-        let metrics = Lines::open(&path.join(METRICS), &info.run)?;
+        let metrics = Lines::open(&disk, &path.join(METRICS), &info.run)?;
         Ok(Self {
             info,
             metrics,
             timing,
-            events: Appender::open(&path.join(EVENTS))?,
-            checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), Box::new(FileSystem))?,
+            events: Appender::open(&disk, &path.join(EVENTS))?,
+            checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), disk.clone())?,
+            disk,
             opened: Instant::now(),
             path: path.to_path_buf(),
         })
-    }
-
-    /// Replaces the file operations of the checkpoints.
-    pub fn with_disk(mut self, disk: Box<dyn Disk>) -> Result<Self, Error> {
-        self.checkpoints = Checkpoints::open(&self.path.join(CHECKPOINTS), disk)?;
-        Ok(self)
     }
 
     /// Where the folder is.
@@ -403,8 +423,8 @@ impl RunFolder {
     }
 
     /// The checkpoints of the run.
-    pub fn checkpoints(&mut self) -> &mut Checkpoints {
-        &mut self.checkpoints
+    pub fn checkpoints(&self) -> &Checkpoints {
+        &self.checkpoints
     }
 
     /// Appends a line to `metrics.jsonl`, and its numbers below `train` or the split to the TensorBoard file.
@@ -475,7 +495,7 @@ impl RunFolder {
     /// A file can't be read or written.
     pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
         self.metrics.sync()?;
-        let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&self.path)?)]);
+        let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&*self.disk, &self.path)?)]);
         let manifests = [Slot::Best, Slot::Last].map(checkpoint_name);
         for name in std::iter::once(METRICS.to_owned()).chain(manifests) {
             let file = self.path.join(&name);
@@ -483,7 +503,7 @@ impl RunFolder {
         }
         results["run"] = self.info.run.clone().into();
         results["files"] = json!(files);
-        write_file(&self.path.join(RESULTS), &sealed(&results))
+        write_on(&*self.disk, &self.path.join(RESULTS), &sealed(&results))
     }
 }
 
@@ -522,29 +542,4 @@ fn json_line(line: &impl Serialize) -> Value {
 
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64())
-}
-
-/// Writes a file so that it is there completely or not at all, also after a power failure.
-///
-/// # Errors
-/// What the system says, with the path.
-pub fn write_file(path: &Path, text: &str) -> Result<(), IoError> {
-    write_on(&mut FileSystem, path, text)
-}
-
-/// The same on any disk.
-///
-/// # Errors
-/// What the system says, with the path.
-pub fn write_on(disk: &mut dyn Disk, path: &Path, text: &str) -> Result<(), IoError> {
-    let fresh = path.with_extension("new");
-    disk.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
-    disk.rename(&fresh, path).map_err(IoError::at("rename", &fresh))?;
-    let folder = folder_of(path);
-    disk.sync_folder(folder).map_err(IoError::at("sync", folder))
-}
-
-/// The folder in which a file or a folder lies.
-fn folder_of(path: &Path) -> &Path {
-    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }

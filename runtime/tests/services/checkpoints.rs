@@ -1,77 +1,28 @@
 //! Checkpoints that are damaged, cut off, or written to a disk that fills up.
 
-use std::cell::{Cell, RefCell};
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rtc_runtime::checkpoint::{Checkpoint, Checkpoints, Disk, FileSystem, Slot, load};
+use rtc_runtime::checkpoint::{Checkpoint, Checkpoints, Slot, load};
+use rtc_runtime::disk::{FileSystem, write_on};
 use rtc_runtime::error::{CheckpointError, Error};
 use rtc_runtime::learner::Learner;
-use rtc_runtime::record::write_on;
-use rtc_runtime::train::{Silent, train};
 
-use crate::mock::{Mock, create, setting};
+use crate::disks::{Op, Tested};
+use crate::mock::Mock;
 
 #[test]
 fn slow_weights_are_saved_where_there_are_any() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut store = Checkpoints::open(folder.path(), Box::new(FileSystem)).expect("an empty folder");
+    let store = Checkpoints::open(folder.path(), Rc::new(FileSystem)).expect("an empty folder");
     let mut learner = Mock::new(3).state();
     for slow in [None, Some(learner.parameters.clone())] {
         learner.optimiser.extend(slow.map(|slow| ("slow".to_owned(), slow)));
         let saved = Checkpoint { learner: learner.clone(), ..Checkpoint::default() };
         store.save(Slot::Last, &saved).expect("there is room");
         assert_eq!(store.load(Slot::Last).expect("it was saved").learner, learner);
-    }
-}
-
-/// A disk on which the operation of this number, and all after it, fail; a failing write leaves half a file.
-struct Full {
-    left: Rc<Cell<usize>>,
-}
-
-impl Full {
-    fn allows(&self) -> io::Result<()> {
-        match self.left.get().checked_sub(1) {
-            Some(left) => {
-                self.left.set(left);
-                Ok(())
-            }
-            None => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
-        }
-    }
-}
-
-impl Disk for Full {
-    fn create_folder(&mut self, path: &Path) -> io::Result<()> {
-        self.allows()?;
-        FileSystem.create_folder(path)
-    }
-
-    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        if let Err(error) = self.allows() {
-            FileSystem.write(path, &bytes[..bytes.len() / 2])?;
-            return Err(error);
-        }
-        FileSystem.write(path, bytes)
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.allows()?;
-        FileSystem.rename(from, to)
-    }
-
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        self.allows()?;
-        FileSystem.remove(path)
-    }
-
-    fn sync_folder(&mut self, path: &Path) -> io::Result<()> {
-        self.allows()?;
-        FileSystem.sync_folder(path)
     }
 }
 
@@ -82,13 +33,13 @@ fn checkpoint(seed: u64) -> Checkpoint {
 }
 
 fn store(folder: &Path) -> Checkpoints {
-    Checkpoints::open(folder, Box::new(FileSystem)).expect("a readable folder")
+    Checkpoints::open(folder, Rc::new(FileSystem)).expect("a readable folder")
 }
 
 #[test]
 fn a_checkpoint_reads_back_and_the_previous_one_is_kept() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut store = store(folder.path());
+    let store = store(folder.path());
     assert!(!store.exists(Slot::Last));
     for seed in 1..4 {
         store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
@@ -117,7 +68,7 @@ fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
     for file in files {
         for (what, damage) in damages {
             let folder = tempfile::tempdir().expect("a temporary folder");
-            let mut store = store(folder.path());
+            let store = store(folder.path());
             store.save(Slot::Last, &checkpoint(1)).expect("space enough");
             store.save(Slot::Last, &checkpoint(2)).expect("space enough");
             damage(&folder.path().join("last").join(file));
@@ -148,7 +99,7 @@ fn refused(path: &Path) -> CheckpointError {
 #[test]
 fn no_checkpoint_is_offered_in_the_place_of_the_best() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut store = store(folder.path());
+    let store = store(folder.path());
     for slot in [Slot::Best, Slot::Best, Slot::Last] {
         store.save(slot, &checkpoint(1)).expect("space enough");
     }
@@ -162,7 +113,7 @@ fn no_checkpoint_is_offered_in_the_place_of_the_best() {
 #[test]
 fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let mut store = store(folder.path());
+    let store = store(folder.path());
     for seed in 1..3 {
         store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
     }
@@ -190,7 +141,7 @@ fn a_reader_never_sees_a_part_of_a_save() {
     let (done, path) = (AtomicBool::new(false), folder.path().join("last"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut store = store(folder.path());
+            let store = store(folder.path());
             for seed in 0..200 {
                 store.save(Slot::Last, &checkpoint(1 + seed % 2)).expect("space enough");
             }
@@ -206,60 +157,23 @@ fn a_reader_never_sees_a_part_of_a_save() {
     });
 }
 
-/// The names of the operations on files that saving makes, without their folders.
-#[derive(Clone, Default)]
-struct Watched(Rc<RefCell<Vec<String>>>);
-
-impl Watched {
-    fn note(&self, what: &str, path: &Path) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        self.0.borrow_mut().push(format!("{what} {name}"));
-    }
-}
-
-impl Disk for Watched {
-    fn create_folder(&mut self, path: &Path) -> io::Result<()> {
-        self.note("create", path);
-        FileSystem.create_folder(path)
-    }
-
-    fn write(&mut self, path: &Path, bytes: &[u8]) -> io::Result<()> {
-        self.note("write", path);
-        FileSystem.write(path, bytes)
-    }
-
-    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.note("rename", to);
-        FileSystem.rename(from, to)
-    }
-
-    fn remove(&mut self, path: &Path) -> io::Result<()> {
-        FileSystem.remove(path)
-    }
-
-    fn sync_folder(&mut self, path: &Path) -> io::Result<()> {
-        self.note("sync", path);
-        FileSystem.sync_folder(path)
-    }
-}
-
 #[test]
 fn names_are_durable_after_every_rename() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = folder.path().join("run");
     fs::create_dir(&run).expect("a new folder");
-    let watched = Watched::default();
-    let mut store = Checkpoints::open(&run.join("checkpoints"), Box::new(watched.clone())).expect("an empty folder");
+    let disk = Rc::new(Tested::default());
+    let done = || disk.take().iter().map(Op::name).collect::<Vec<_>>().join(", ");
+    let store = Checkpoints::open(&run.join("checkpoints"), disk.clone()).expect("an empty folder");
     store.save(Slot::Last, &checkpoint(1)).expect("space enough");
-    let first = watched.0.borrow().clone();
-    assert!(first.contains(&"sync run".to_owned()), "the name of the folder itself: {first:?}");
+    let first = done();
+    assert!(first.contains("sync run"), "the name of the folder itself: {first}");
     store.save(Slot::Last, &checkpoint(2)).expect("space enough");
-    let all = watched.0.borrow()[first.len()..].join(", ");
-    let end = "sync last.new, rename last.previous, rename last, sync checkpoints";
-    assert!(all.ends_with(end), "{all}");
-    write_on(&mut watched.clone(), &run.join("results.json"), "{}\n").expect("space enough");
-    let last = watched.0.borrow()[first.len() + all.split(", ").count()..].join(", ");
-    assert_eq!(last, "write results.new, rename results.json, sync run");
+    let second = done();
+    let end = "sync last.new, remove last.previous, rename last.previous, rename last, sync checkpoints";
+    assert!(second.ends_with(end), "{second}");
+    write_on(&*disk, &run.join("results.json"), "{}\n").expect("space enough");
+    assert_eq!(done(), "write results.new, rename results.json, sync run");
 }
 
 #[test]
@@ -267,11 +181,11 @@ fn a_disk_that_fills_up_at_any_operation_leaves_a_good_checkpoint() {
     let mut failures = 0;
     for operations in 0..30 {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut before = store(folder.path());
+        let before = store(folder.path());
         before.save(Slot::Last, &checkpoint(1)).expect("space enough");
         before.save(Slot::Last, &checkpoint(2)).expect("space enough");
-        let left = Rc::new(Cell::new(operations));
-        let mut full = Checkpoints::open(folder.path(), Box::new(Full { left })).expect("nothing to finish");
+        let disk = Rc::new(Tested::failing(operations..usize::MAX, libc::ENOSPC));
+        let full = Checkpoints::open(folder.path(), disk).expect("nothing to finish");
         let result = full.save(Slot::Last, &checkpoint(3));
         let found = store(folder.path()).load(Slot::Last).expect("old or new, but whole");
         match result {
@@ -285,17 +199,4 @@ fn a_disk_that_fills_up_at_any_operation_leaves_a_good_checkpoint() {
         }
     }
     assert!(failures > 8, "every operation of a save was cut off once");
-}
-
-#[test]
-fn training_on_a_full_disk_fails_with_code_6_and_can_go_on() {
-    let (experiment, data) = setting(&[]);
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let left = Rc::new(Cell::new(40));
-    let disk = Box::new(Full { left: left.clone() });
-    let mut run = create(folder.path(), &experiment).with_disk(disk).expect("nothing to finish");
-    let error = train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent);
-    assert_eq!(error.expect_err("the disk is full").exit_code(), 6);
-    left.set(1000);
-    train(&mut Mock::new(7), &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("space again");
 }

@@ -1,6 +1,7 @@
 //! The parts of the runtime that know nothing of graphs or kernels, tested through their public functions.
 
 mod checkpoints;
+mod disks;
 mod experiments;
 mod extends;
 mod flip_flop;
@@ -12,6 +13,7 @@ mod logic;
 mod lra;
 mod mock;
 mod own;
+mod power;
 mod published;
 mod records;
 mod sudoku;

@@ -63,7 +63,7 @@ fn resumed(
 }
 
 /// What must be equal between runs: everything without a time in it.
-fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let files = [
         "metrics.jsonl",
         "results.json",
@@ -280,7 +280,7 @@ fn the_table_measures_the_best_checkpoint() {
     let (experiment, data) = setting(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let table = straight(folder.path(), &experiment, &data);
-    let mut run = RunFolder::resume(folder.path(), "model mock {}\n", &experiment, info()).expect("the same run");
+    let run = RunFolder::resume(folder.path(), "model mock {}\n", &experiment, info()).expect("the same run");
     let best = run.checkpoints().load(Slot::Best).expect("saved");
     assert_eq!(best.state.progress.updates, table.best_update);
     let mut learner = Mock::new(1);
