@@ -11,6 +11,7 @@ mod failure;
 mod gather;
 mod grid;
 mod job;
+mod lines;
 mod memory;
 mod model;
 mod onnx;

@@ -1,5 +1,6 @@
 //! A trained model, from the folder of its run.
 
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,7 @@ use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, Written, program};
-use rtc_runtime::task::{
-    Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, load, open_task,
-};
+use rtc_runtime::task::{Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, open_task};
 use rtc_runtime::train::Measurement;
 
 use crate::choice::choice;
@@ -181,9 +180,6 @@ impl Trained {
 
     /// Refuses splits whose rows are not those of the training.
     pub(crate) fn same_rows(&self, data: &Dataset) -> Result<(), Failure> {
-        if self.info.splits.is_empty() && self.experiment.task.data.is_some() {
-            return self.same_data();
-        }
         let now = data.fingerprints();
         let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != now[*name]);
         let changed: Vec<&str> = now.keys().filter(other).map(String::as_str).collect();
@@ -195,14 +191,6 @@ impl Trained {
             changed.join(", ")
         );
         Err(refused(&self.path, &why))
-    }
-
-    /// The same for a run that knows the fingerprint of all its splits together alone.
-    fn same_data(&self) -> Result<(), Failure> {
-        let Some(hash) = &self.info.data_hash else { return Ok(()) };
-        let now = load(&self.experiment.task, &self.experiment.splits())?;
-        let why = "its data has changed since the training; `rtc eval --data FILE` measures a file as it is";
-        if now.fingerprint() == *hash { Ok(()) } else { Err(refused(&self.path, why)) }
     }
 
     /// The names of tokens.
@@ -316,7 +304,9 @@ fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoi
 
 /// A checkpoint of a run.
 fn saved(path: &Path, run: &SavedRun, which: &str) -> Result<Checkpoint, Failure> {
-    let slot = [Slot::Best, Slot::Last].into_iter().find(|slot| slot.name() == which);
+    let same = |slot: Slot| fs::canonicalize(which).ok() == fs::canonicalize(SavedRun::checkpoint(path, slot)).ok();
+    let known = |slot: &Slot| slot.name() == which || Path::new(which).exists() && same(*slot);
+    let slot = [Slot::Best, Slot::Last].into_iter().find(known);
     let folder = slot.map_or_else(|| PathBuf::from(which), |slot| SavedRun::checkpoint(path, slot));
     let found = checkpoint::find(&folder)?;
     run.check_checkpoint(&found, slot)?;

@@ -233,14 +233,14 @@ impl Checked {
     }
 }
 
-/// The most bytes of a file that are read, far more than a spec or an experiment has. What has no end, as a device, is
-/// an error so.
-const MAX_BYTES: u64 = limits::FILE;
-
 fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
-    File::open(path)?.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES { Err(io::Error::other("more than 16 MiB")) } else { Ok(bytes) }
+    File::open(path)?.take(limits::FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limits::FILE {
+        Err(io::Error::other(format!("more than {}", limits::bytes(limits::FILE))))
+    } else {
+        Ok(bytes)
+    }
 }
 
 /// The text of a file, without the byte order mark that some editors put before it.

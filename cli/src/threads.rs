@@ -7,27 +7,29 @@ use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use crate::failure::Failure;
-use rtc_runtime::limits;
+use rtc_runtime::{limits, memory};
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
 const STACK: usize = 1 << 30;
-/// Where a limit on virtual memory forbids the large one.
+/// Where a limit on virtual memory forbids the large one, or would leave little beside it.
 const SMALL_STACK: usize = 1 << 26;
 
-/// The most threads; a machine that runs so many at once is rare, and each one costs a stack.
-const MAX_THREADS: usize = limits::THREADS;
+/// The stack of a thread that does the work.
+fn stack() -> usize {
+    if memory::machine().is_none_or(|machine| machine > 4 * STACK as u64) { STACK } else { SMALL_STACK }
+}
 
 /// Reads `--threads`.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
-    let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= MAX_THREADS);
-    count.ok_or_else(|| format!("a whole number from 1 to {MAX_THREADS} is wanted"))
+    let count = text.parse().ok().filter(|count: &NonZeroUsize| count.get() <= limits::THREADS);
+    count.ok_or_else(|| format!("a whole number from 1 to {} is wanted", limits::THREADS))
 }
 
 /// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
 ///
 /// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
 pub(crate) fn set_up(wanted: Option<usize>) -> usize {
-    let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n));
+    let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| (1..=limits::THREADS).contains(n));
     let available = || thread::available_parallelism().map_or(1, usize::from);
     let count = wanted.or_else(given).unwrap_or_else(available);
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
@@ -46,7 +48,7 @@ pub(crate) fn count() -> usize {
 /// that of a panic.
 pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
     let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
-    let pool = pool(STACK)
+    let pool = pool(stack())
         .or_else(|_| pool(SMALL_STACK))
         .map_err(|error| Failure::Panic(format!("no thread can be had: {error}")))?;
     // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
@@ -69,7 +71,7 @@ pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Syn
     };
     thread::scope(|scope| {
         let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, work);
-        match spawn(STACK).or_else(|_| spawn(SMALL_STACK)) {
+        match spawn(stack()).or_else(|_| spawn(SMALL_STACK)) {
             Ok(handle) => handle.join(),
             // The system gives no more threads: the stack of this one has to do.
             Err(_) => Ok(work()),

@@ -120,6 +120,7 @@ fn no_checkpoint_stands_for_another_one() {
         copy(&from, &place.path("taken"));
         copy(&place.path("taken"), &checkpoints.join("best"));
         place.rtc(&["eval", RUN]).code(7);
+        place.rtc(&["eval", RUN, "--checkpoint", "runs/r/checkpoints/best"]).code(7);
         place.rtc(&["verify", RUN]).code(7).is_quiet_about("panicked");
         // Neither is it measured at the end of a training.
         fs::remove_file(run.join("results.json")).expect("the results");
@@ -133,6 +134,13 @@ fn no_checkpoint_stands_for_another_one() {
     for name in ["results.json", "metrics.jsonl", "checkpoints/best/manifest.json"] {
         assert_eq!(fs::read(run.join(name)).expect(name), fs::read(whole.join(name)).expect(name), "{name}");
     }
+    // Also where the results are still there, which are then measured again.
+    fs::write(checkpoints.join("best/weights.safetensors"), "damaged").expect("writable");
+    place.rtc(&["eval", RUN]).code(7).says("without the folder of the checkpoints and `results.json`");
+    fs::remove_dir_all(&checkpoints).expect("removable");
+    fs::remove_file(run.join("results.json")).expect("it was there");
+    place.train(&NAMED).code(0);
+    assert_eq!(fs::read(run.join("results.json")).ok(), fs::read(whole.join("results.json")).ok());
     // So is that of results that were damaged: they are measured again.
     fs::write(run.join("results.json"), "{}").expect("writable");
     place.train(&NAMED).code(7).says("without `results.json`, `rtc train` measures the best checkpoint again");
@@ -260,7 +268,7 @@ fn verify_names_what_is_damaged_and_computes_again() {
         fs::write(run.join(&name), bytes).expect("writable");
         let told = place.rtc(&["verify", RUN]);
         // In the manifest of a checkpoint that nothing names, blanks mean nothing.
-        if !name.starts_with("checkpoints/last.previous") && !name.starts_with("checkpoints/best.previous") {
+        if !["last", "best"].iter().any(|slot| name.ends_with(format!("{slot}.previous/manifest.json"))) {
             assert!(told.code(7).stdout.contains("  BAD  "), "{} byte {at}: {}", name.display(), told.stdout);
         }
         fs::copy(&file, run.join(&name)).expect("writable");
@@ -275,5 +283,63 @@ fn verify_names_what_is_damaged_and_computes_again() {
         "{}",
         again.stdout
     );
-    place.rtc(&["verify", "nothing"]).code(6).says("there is no such run");
+    let both = place.rtc(&["verify", RUN, "nothing"]);
+    assert!(
+        both.code(6).stdout.contains("  ok   spec.rt\n") && both.stdout.contains("there is no such run"),
+        "{}",
+        both.stdout
+    );
+}
+
+/// What is added to while a run is trained must be there to its end when it is finished.
+#[test]
+fn a_finished_run_has_all_that_was_added_to_its_records() {
+    let place = Place::new();
+    place.train(&NAMED).code(0);
+    let run = place.path(RUN);
+    let timing = place.read("runs/r/timing.jsonl");
+    let lines: Vec<&str> = timing.split_inclusive('\n').collect();
+    place.write("runs/r/timing.jsonl", &lines[..lines.len() - 1].concat());
+    assert!(place.rtc(&["verify", RUN]).code(7).stdout.contains("BAD  timing.jsonl: "));
+    fs::remove_file(run.join("timing.jsonl")).expect("a file");
+    assert!(place.rtc(&["verify", RUN]).code(6).stdout.contains("BAD  timing.jsonl: "));
+    place.write("runs/r/timing.jsonl", &timing);
+    place.rtc(&["verify", RUN]).code(0);
+
+    let events = run.join("events.out.tfevents.0.rtc");
+    let bytes = fs::read(&events).expect("a file");
+    // The records of all but the last line.
+    let (mut at, mut ends) = (0, vec![]);
+    while at < bytes.len() {
+        let size = u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+        at += 16 + size as usize;
+        ends.push(at);
+    }
+    fs::write(&events, &bytes[..ends[ends.len() - 2]]).expect("writable");
+    assert!(place.rtc(&["verify", RUN]).code(7).stdout.contains("has not a record for every line of metrics.jsonl"));
+    fs::write(&events, &bytes).expect("writable");
+
+    // A run that goes on needs its times for nothing but telling them.
+    place.write("runs/r/timing.jsonl", &timing.replacen("\"update\":1", "\"update\":2", 1));
+    fs::remove_file(run.join("results.json")).expect("a file");
+    place.train(&NAMED).code(7).says("timing.jsonl").says("without this file the run goes on");
+    fs::remove_file(run.join("timing.jsonl")).expect("a file");
+    // One that has just begun has no events yet.
+    let results = place.train(&NAMED);
+    results.code(0);
+    place.rtc(&["verify", RUN]).code(0);
+    fs::remove_file(run.join("results.json")).expect("a file");
+    for name in ["checkpoints", "events.out.tfevents.0.rtc", "metrics.jsonl", "timing.jsonl", "answers.json"] {
+        let path = run.join(name);
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.expect(name);
+    }
+    place.rtc(&["verify", RUN]).code(0);
+}
+
+#[test]
+fn a_damaged_record_of_a_failure_is_no_run_without_one() {
+    let place = Place::new();
+    place.train(&NAMED).code(0);
+    place.write("runs/r/failure.json", "{ \"code\": 5, \"message\": \"m\" }\n");
+    assert!(place.rtc(&["verify", RUN]).code(7).stdout.contains("BAD  failure.json: "));
 }

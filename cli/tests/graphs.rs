@@ -96,6 +96,9 @@ fn a_graph_trains_as_its_spec() {
     place.rtc(&["eval", "of_graph"]).code(7).says("its graph.rtir was changed after the training");
     place.write("runs/of_graph/graph.rtir", "graph \"tiny\" {\n  %x = nothing\n}\n");
     place.rtc(&["eval", "of_graph"]).code(7).says("its graph.rtir was changed after the training");
+    // One that it was begun with, as it seems, has its place.
+    place.begin_with("runs/of_graph", "graph.rtir", "graph \"tiny\" {\n  %x = nothing\n}\n");
+    place.rtc(&["eval", "of_graph"]).code(7).says("graph.rtir:2:3");
 }
 
 /// Rows of a grid may be graphs beside the experiment.
@@ -171,6 +174,11 @@ fn files_that_are_no_model_are_refused() {
             "{name: \"tokens\"} : u32[batch, length]",
             "{name: \"labels\"} : u32[batch, length]",
             "the labels reach more than the loss".to_owned(),
+        ),
+        (
+            "{name: \"tokens\"} : u32[batch, length]",
+            "{name: \"others\"} : u32[batch, length]",
+            "the only input of a model is `tokens`".to_owned(),
         ),
         ("init: normal(0.02)", "init: surprise(1)", "a parameter starts as one of zeros".to_owned()),
         ("init: normal(0.02)} : f32[vocab, 16]", &format!("init: normal(0.02)}} : {huge}"), "bad.rtir:".to_owned()),

@@ -111,6 +111,12 @@ impl CheckpointState {
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
     }
+
+    /// Why it is not the best one of its run, if it is not.
+    pub(crate) fn not_the_best(&self) -> Option<&'static str> {
+        let is_best = self.progress.best.is_some_and(|best| best.update == self.progress.updates);
+        (!is_best).then_some("it was saved as the last one, and is not the best")
+    }
 }
 
 /// A checkpoint in memory.
@@ -176,7 +182,7 @@ impl Checkpoints {
     }
 
     /// Puts a complete new checkpoint into the place of a slot that was moved away for it.
-    pub fn finish_swap(&self) -> Result<(), IoError> {
+    fn finish_swap(&self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
             let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
             if !path.exists() && decode(&fresh).is_ok() {
@@ -275,7 +281,7 @@ pub fn find(path: &Path) -> Result<Found, Error> {
         error.previous = decode(&previous).is_ok().then_some(previous);
     } else if name == Slot::Best.name() {
         // No other one is the best: with another one in its place a table would have the numbers of that one.
-        error.reason += "; no other one can stand in its place: without the folder of the checkpoints `rtc train` trains the run again";
+        error.reason += "; no other one can stand in its place: without the folder of the checkpoints and `results.json` `rtc train` trains the run again";
     }
     Err(error.into())
 }
@@ -324,8 +330,9 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     path.with_file_name(format!("{name}.{suffix}"))
 }
 
-/// Times that a folder is looked at again in which something is missing, and the time between two of them.
-const LOOKS: usize = 25;
+/// Times that a folder is looked at again in which something is missing, or is not as it was saved, and the time between two of them.
+const MISSING: usize = 25;
+const DAMAGED: usize = 2;
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// Reads a slot that another process may be saving to: what is read is one save, and what is refused is so when it is read again.
@@ -348,8 +355,14 @@ fn settled(path: &Path) -> Result<Found, Fault> {
         if before != now(path) {
             continue;
         }
-        // What is missing may be about to come, or the folder about to go for the next one.
-        if !matches!(fault, Fault::Missing(_)) || looks == LOOKS {
+        // What is missing may be about to come, or the folder about to go for the next one. What does not fit together may be parts of
+        // two saves between which the same was saved twice.
+        let most = match fault {
+            Fault::Io(_) => 0,
+            Fault::Damaged(_) => DAMAGED,
+            Fault::Missing(_) => MISSING,
+        };
+        if looks >= most {
             return Err(fault);
         }
         looks += 1;

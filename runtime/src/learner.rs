@@ -163,7 +163,7 @@ pub enum LearnError {
     /// A value became NaN or infinite.
     #[error("update {step}: the first non-finite value is in {node}")]
     NonFinite {
-        /// Updates done.
+        /// The update that it came up in, from 1, or after which something was measured.
         step: u64,
         /// The graph node, as the IR prints it, with row and steps of loops; or a weight.
         node: String,

@@ -16,6 +16,7 @@ pub mod grid;
 pub mod kernel;
 pub mod learner;
 pub mod limits;
+pub mod memory;
 pub mod model;
 pub mod optimiser;
 pub mod record;

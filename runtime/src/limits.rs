@@ -9,7 +9,7 @@ use rtc_compiler::pipeline::given;
 use rtc_compiler::syntax;
 
 use crate::experiment::limits as experiment;
-use crate::task::{MAX_EXAMPLES, formal, limits as task, program};
+use crate::task::{MAX_EXAMPLES, characters, formal, limits as task, program};
 use crate::weights::limits as weights;
 
 /// The most bytes of a file of text that the command reads: a spec, an experiment, a graph.
@@ -34,7 +34,8 @@ fn count(number: impl ToString) -> String {
     thousands(&number.to_string())
 }
 
-fn bytes(number: u64) -> String {
+/// Bytes as people write them: `16 MiB`.
+pub fn bytes(number: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = units.iter().find(|(size, _)| number.is_multiple_of(*size));
     unit.map_or_else(|| format!("{} bytes", count(number)), |(size, name)| format!("{} {name}", count(number / size)))
@@ -63,7 +64,7 @@ fn experiments() -> Vec<Row> {
         ("an experiment", bytes(experiment::MOST_BYTES as u64), "", ""),
         ("open brackets in it", count(experiment::MOST_OPEN), "", ""),
         (
-            "bytes that aliases (`*name`) may stand for, each as many as the file has",
+            "bytes of its values, each counted as often as aliases (`*name`) repeat it",
             bytes(experiment::MOST_REPEATED as u64),
             "",
             "",
@@ -82,7 +83,13 @@ fn data() -> Vec<Row> {
             "all rows",
             "`task.sizes`",
         ),
-        ("the file of another task, in memory", bytes(task::MAX_HELD_BYTES as u64), "", ""),
+        (
+            "the examples of a file of another task, in memory",
+            format!("{}, or what the machine has", bytes(task::MAX_HELD_BYTES)),
+            "",
+            "",
+        ),
+        ("the text of `characters`", bytes(characters::MAX_TEXT), "", ""),
         ("a packed text, or one in a column, unpacked", bytes(task::MAX_TEXT), "", ""),
         ("rows of a training file, for shares and numbers", count(task::MAX_ROWS), "", ""),
         (
@@ -104,7 +111,7 @@ fn commands() -> Vec<Row> {
         ("threads", count(THREADS), "all of the machine", "`--threads`"),
         (
             "memory of a training",
-            "what the machine, control groups and `ulimit -v` allow".to_owned(),
+            "what the machine has: less where control groups or `ulimit -v` allow less".to_owned(),
             "no limit of its own",
             "`--memory`",
         ),

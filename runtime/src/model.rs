@@ -25,7 +25,6 @@ use crate::exec::{
 use crate::generate::Generator;
 use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
-use crate::kernel::truth::is_finite;
 use crate::learner::{
     Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
@@ -162,11 +161,16 @@ impl<B: Backend> ModelOn<B> {
         outcome.map_err(|fault| self.fault(fault))
     }
 
-    /// A weight that is not finite is named before what is computed from it.
+    /// What a fault of the next update is to the training. A weight that is not finite is named, with the update that made it, before
+    /// what is computed from it.
     fn fault(&self, fault: Fault) -> LearnError {
-        match (&fault, self.broken_weight()) {
-            (Fault::NonFinite(_), Some(weight)) => LearnError::NonFinite { step: self.updates, node: weight },
-            _ => as_learn_error(fault, self.updates),
+        let weight = match fault {
+            Fault::NonFinite(_) => self.broken_weight(),
+            Fault::Batch(_) | Fault::Device(_) => None,
+        };
+        match weight {
+            Some(node) => LearnError::NonFinite { step: self.updates, node },
+            None => as_learn_error(fault, self.updates + 1),
         }
     }
 
@@ -198,7 +202,7 @@ impl<B: Backend> ModelOn<B> {
         let ranges = named_ranges(self.training.plan());
         self.weights_and_average().find_map(|(of, array)| {
             let numbers = self.memory.numbers(array);
-            let at = numbers.iter().position(|x| !is_finite(*x))?;
+            let at = numbers.iter().position(|x| !Real::is_finite(*x))?;
             let (name, _, range) = ranges.iter().find(|(.., range)| range.contains(&at))?;
             Some(format!("{of} `{name}`, number {} of it", at - range.start + 1))
         })
@@ -267,7 +271,7 @@ pub(crate) type NamedArrays<T> = Vec<(String, Vec<T>)>;
 
 /// The results of a training step whose losses are finite.
 fn finite_losses<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
-    let finite = |name: &str| outputs.real(name).is_none_or(|x| x.iter().all(|x| is_finite(*x)));
+    let finite = |name: &str| outputs.real(name).is_none_or(|x| x.iter().all(|x| Real::is_finite(*x)));
     match LOSSES.iter().find(|name| !finite(name)) {
         Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
         None => Ok(outputs),
@@ -279,7 +283,7 @@ const LOSSES: [&str; 4] = ["loss", "task_loss", "halting_cost", "depth"];
 
 /// The results of a forward pass whose answers are finite, those among them that are not scored.
 fn finite_answers<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
-    let finite = |name: &&&str| !outputs.real(name).is_none_or(|x| x.iter().all(|x| is_finite(*x)));
+    let finite = |name: &&&str| !outputs.real(name).is_none_or(|x| x.iter().all(|x| Real::is_finite(*x)));
     match ["logits", "depth"].iter().find(finite) {
         Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
         None => Ok(outputs),

@@ -154,6 +154,32 @@ pub fn all(objective: Objective, edits: &[&str]) -> Vec<Model> {
     found
 }
 
+/// Those of [`all`] in which something stands that is in none before them: an op on values with so many axes, inside of certain loops.
+/// What is tested of them is tested of every op in every place that it has. `RTC_ALL_MODELS=1` gives all.
+///
+/// # Panics
+/// See [`all`].
+pub fn telling(objective: Objective, edits: &[&str]) -> Vec<Model> {
+    let mut found = all(objective, edits);
+    if std::env::var_os("RTC_ALL_MODELS").is_none() {
+        let mut seen = BTreeSet::new();
+        found.retain(|model| {
+            let graph = lower(&model.spec, &binding(objective)).expect("a model of the project lowers");
+            graph.walk(MAIN).into_iter().map(|id| standing(&graph, id)).filter(|found| seen.insert(found.clone())).count() > 0
+        });
+    }
+    found
+}
+
+/// An op with the axes of its operands and results, and the loops around it.
+fn standing(graph: &Graph, id: NodeId) -> String {
+    let node = graph.node(id);
+    let axes = node.operands.iter().chain(&node.results).map(|value| graph.ty(*value).dims().len());
+    let around = std::iter::successors(graph.owner(node.region), |id| graph.owner(graph.node(*id).region));
+    let around = around.map(|id| graph.node(id).op);
+    format!("{:?} {:?} {:?}", node.op, axes.collect::<Vec<_>>(), around.collect::<Vec<_>>())
+}
+
 /// As [`all`], with an answer per token that promises to see only the past, whether the promise is kept or not.
 ///
 /// # Panics

@@ -53,7 +53,7 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "depth")]
     steps: bool,
     /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
-    #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=MOST_BEYOND))]
+    #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=limits::BEYOND))]
     beyond: u32,
     #[command(flatten)]
     programs: ProgramOptions,
@@ -61,8 +61,6 @@ pub(crate) struct Options {
     #[arg(long)]
     json: bool,
 }
-
-const MOST_BEYOND: i64 = limits::BEYOND;
 
 choice! {
     /// `--stop`.

@@ -1,7 +1,6 @@
 //! `rtc generate`: a trained model of next tokens writes on.
 
-use std::io::{BufRead, IsTerminal};
-use std::path::Path;
+use std::io::IsTerminal;
 use std::time::Instant;
 
 use clap::Args;
@@ -12,6 +11,7 @@ use rtc_runtime::task::Objective;
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::lines::Lines;
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
 
@@ -30,9 +30,6 @@ position, because keys and values of the earlier ones are kept; where a model ha
 output of --json says so, and why. The same seed gives the same text.
 ";
 
-/// The most tokens that `--length` takes.
-const MOST_TOKENS: i64 = limits::GENERATED;
-
 /// Arguments of `rtc generate`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = NOTES)]
@@ -42,7 +39,7 @@ pub(crate) struct Options {
     /// Texts to go on from; without any, every line of standard input is one
     prompts: Vec<String>,
     /// Tokens to write at most
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=MOST_TOKENS))]
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=limits::GENERATED))]
     length: u32,
     /// Divides the logits: below 1 the probable tokens are written more often, 0 writes the most probable one
     #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature)]
@@ -95,14 +92,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if std::io::stdin().is_terminal() {
         terminal.message("reading prompts from standard input, one per line");
     }
-    let input = "standard input";
-    for (n, line) in std::io::stdin().lock().lines().enumerate() {
-        let line = line.map_err(|error| match error.kind() {
-            std::io::ErrorKind::InvalidData => Failure::data(input, Some(n + 1), "this line is not UTF-8 text"),
-            _ => Failure::io("read", Path::new(input), error),
-        })?;
+    let mut lines = Lines::of_stdin();
+    while let Some((number, line)) = lines.next()? {
         if !line.is_empty() && !terminal.is_deserted() {
-            writer.prompt(n, &line, (input, Some(n + 1)))?;
+            writer.prompt(number - 1, &line, (&lines.name, Some(number)))?;
         }
     }
     writer.finish()

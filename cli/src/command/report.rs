@@ -34,9 +34,6 @@ kept in lengths.json in the run's folder. --analyses draws strings of a length w
 of these examples up to it. A pair on a line of --inputs is written `left ||| right`.
 ";
 
-/// The longest rows that are analysed.
-const MOST_ANALYSED: usize = limits::ANALYSED;
-
 /// Arguments of `rtc report`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = NOTES)]
@@ -99,8 +96,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 /// A length of rows to analyse. What each state has seen is worked out pair by pair, so they may not be too long.
 fn analysed(text: &str) -> Result<usize, String> {
-    let length = text.parse::<usize>().ok().filter(|length| (1..=MOST_ANALYSED).contains(length));
-    length.ok_or_else(|| format!("a length from 1 to {MOST_ANALYSED}"))
+    let length = text.parse::<usize>().ok().filter(|length| (1..=limits::ANALYSED).contains(length));
+    length.ok_or_else(|| format!("a length from 1 to {}", limits::ANALYSED))
 }
 
 fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use rtc_runtime::record::verify::verify;
-use rtc_runtime::record::{Kept, SavedRun};
+use rtc_runtime::record::{Answers, SavedRun};
 use rtc_runtime::train::{Row, Table, evaluate_kept};
 use serde_json::{Value, json};
 
@@ -89,9 +89,10 @@ impl Part {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut all = vec![];
     for named in &options.runs {
-        let path = find(named)?;
-        let parts = parts(&path, options, terminal);
-        all.push((path, parts));
+        all.push(match find(named) {
+            Ok(path) => (path.clone(), parts(&path, options, terminal)),
+            Err(failure) => (named.clone(), vec![Part::new("the run", Err(failure))]),
+        });
     }
     if options.json {
         let runs: Vec<Value> = all.iter().map(|(path, parts)| as_json(path, parts)).collect();
@@ -168,10 +169,12 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
     check_program(&trained.experiment.task, &trained.experiment.splits())?;
     let data = make_data(&trained.experiment, terminal)?;
     let known = saved.info.data_hash.as_ref().is_none_or(|hash| *hash == data.hash);
-    let other = || format!("their fingerprint was {:?} and is {} now", saved.info.data_hash, data.hash);
+    let other = || {
+        let was = saved.info.data_hash.as_deref().unwrap_or("unknown");
+        format!("their fingerprint was {was} and is {} now", data.hash)
+    };
     let mut parts = vec![Part::compared("again: the data", (!known).then(other))];
-    let answers = Kept::read(path, results);
-    let kept = answers.whole().map_or(&[][..], |answers| &answers.splits);
+    let kept = Answers::read(path, results).unwrap_or_default().splits;
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = Progress::new(terminal, &stop);

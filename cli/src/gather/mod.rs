@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_report::Report;
 use rtc_report::data;
-use rtc_runtime::grid::Manifest;
+use rtc_runtime::grid::{Manifest, State};
 use rtc_runtime::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
@@ -129,17 +129,15 @@ impl Gatherer<'_> {
     }
 
     /// Reads a run, unless that was done, and puts it where it belongs.
-    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, &ReadRun<'_>)) -> Result<(), Failure> {
+    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, ReadRun<'_>)) -> Result<(), Failure> {
         let known = self.seen.iter().find(|(seen, _)| seen == path).map(|(_, index)| *index);
         let read = match known {
             Some(None) => return Ok(()),
-            Some(Some(index)) => {
-                SavedRun::read(path).map(|saved| (index, saved)).map_err(|error| ProbeError::Run(error.into()))
-            }
+            Some(Some(index)) => read(path).map(|found| (index, found)),
             None => add(path, &mut self.probe, &mut self.report, self.terminal)
-                .map(|saved| (self.report.runs.len() - 1, saved)),
+                .map(|found| (self.report.runs.len() - 1, found)),
         };
-        let (index, saved) = match read {
+        let (index, (saved, state)) = match read {
             Ok(found) => found,
             Err(ProbeError::Inputs(failure)) => return Err(failure),
             Err(ProbeError::Run(failure)) if is_named => return Err(failure),
@@ -154,7 +152,7 @@ impl Gatherer<'_> {
             self.seen.push((path.to_owned(), Some(index)));
         }
         let spec = self.report.models[self.report.runs[index].model].spec.as_ref();
-        put(&mut self.rows, &ReadRun { index, path, saved: &saved, spec });
+        put(&mut self.rows, ReadRun { index, path, saved: &saved, state, spec });
         Ok(())
     }
 
@@ -164,9 +162,18 @@ impl Gatherer<'_> {
     }
 }
 
-/// Adds a run; after an error the report is as it was.
-fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<SavedRun, ProbeError> {
+/// A run, and how far it is.
+type Found = (SavedRun, State);
+
+fn read(path: &Path) -> Result<Found, ProbeError> {
     let saved = SavedRun::read(path).map_err(Failure::from)?;
+    let state = State::of(path, &saved).map_err(Failure::from)?;
+    Ok((saved, state))
+}
+
+/// Adds a run; after an error the report is as it was.
+fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<Found, ProbeError> {
+    let (saved, state) = read(path)?;
     let found = LocatedRun { path: path.to_owned(), saved };
     let (mut run, spec, text) = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
@@ -198,7 +205,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
         (model.saliency, model.steps) = (seen.saliency, seen.steps);
     }
     report.runs.push(run);
-    Ok(found.saved)
+    Ok((found.saved, state))
 }
 
 fn title(folders: &[PathBuf]) -> String {

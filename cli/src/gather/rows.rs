@@ -38,6 +38,7 @@ pub(super) struct ReadRun<'a> {
     pub(super) index: usize,
     pub(super) path: &'a Path,
     pub(super) saved: &'a SavedRun,
+    pub(super) state: State,
     pub(super) spec: Option<&'a Spec>,
 }
 
@@ -61,17 +62,17 @@ impl Rows {
     }
 
     /// Puts a run into the cell of a row of a grid.
-    pub(super) fn put(&mut self, row: usize, run: &ReadRun<'_>) {
+    pub(super) fn put(&mut self, row: usize, run: ReadRun<'_>) {
         let (row, runs) = &mut self.rows[row];
         (row.parameters, row.data) = (run.saved.info.parameters, asked(&run.saved.experiment));
         if let Some(cell) = row.cells.iter_mut().find(|cell| cell.path == run.path) {
-            cell.state = State::of(run.path, run.saved);
+            cell.state = run.state;
         }
         runs.push(run.index);
     }
 
     /// Adds a run that no grid lists to those of the same spec and experiment.
-    pub(super) fn add_unlisted(&mut self, run: &ReadRun<'_>) {
+    pub(super) fn add_unlisted(&mut self, run: ReadRun<'_>) {
         let experiment = Experiment { seeds: vec![], ..run.saved.experiment.clone() };
         let info = &run.saved.info;
         let same = |row: &&UnlistedRow| row.spec_hash == info.spec_hash && row.experiment == experiment;
@@ -86,8 +87,7 @@ impl Rows {
                 at
             }
         };
-        let state = State::of(run.path, run.saved);
-        self.rows[at].0.cells.push(Cell { seed: info.seed, path: run.path.to_owned(), state });
+        self.rows[at].0.cells.push(Cell { seed: info.seed, path: run.path.to_owned(), state: run.state });
         self.rows[at].1.push(run.index);
     }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rtc_runtime::grid::{Fault, Stop};
+use rtc_runtime::memory::machine;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
@@ -75,7 +76,7 @@ fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Faile
         }
     }
     let shared = shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add);
-    let room = Room::new(memory::machine().map(|total| total.saturating_sub(shared)));
+    let room = Room::new(machine().map(|total| total.saturating_sub(shared)));
     let next = || if stopped(work) { None } else { locked(&queue).pop_front() };
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {

@@ -16,7 +16,6 @@ use super::value::Val;
 use super::{Fault, check_batch, given_depths, parameter_ranges, set_axis};
 use crate::batch::{Batch, Labels};
 use crate::kernel::Real;
-use crate::kernel::truth::is_finite;
 use crate::rng::Key;
 
 /// Executes a region; what it yields and saves stays in the table.
@@ -70,7 +69,7 @@ fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId, view: &Batch
     let node = plan.graph.node(node);
     for value in &node.results {
         let Some(val) = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_))) else { continue };
-        let Some(at) = m.numbers(&val).iter().position(|x| !is_finite(*x)) else { continue };
+        let Some(at) = m.numbers(&val).iter().position(|x| !Real::is_finite(*x)) else { continue };
         let (ty, fault) = (plan.graph.ty(*value), Fault::NonFinite(format!("`{}` of {}", node.op, place(node))));
         let bounds = ty.is_batched().then(|| view.bounds(ty));
         let row = bounds.and_then(|bounds| (0..view.rows()).find(|row| bounds.row(*row).contains(&at)));

@@ -3,12 +3,13 @@
 //! `rtc ablate` writes it before it trains, so that the folder of a grid names its rows.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::disk::write_file;
-use crate::error::{DataError, Error, IoError};
+use crate::error::{CheckpointError, Error, IoError};
 use crate::record::{sealed, unsealed};
 
 const FILE: &str = "grid.json";
@@ -73,14 +74,13 @@ impl Manifest {
     /// The file can't be read, or is no list of rows.
     pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(FILE);
-        if !path.is_file() {
-            return Ok(None);
-        }
-        let bytes = fs::read(&path).map_err(IoError::at("read", &path))?;
-        let broken = |why: String| DataError {
-            file: path.display().to_string(),
-            line: None,
-            message: format!("this list of the rows of a grid {why}; `rtc ablate` writes it again"),
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(IoError::at("read", &path))?,
+        };
+        let broken = |why: String| {
+            let reason = format!("this list of the rows of a grid {why}; `rtc ablate` writes it again");
+            CheckpointError { path: path.clone(), reason, previous: None }
         };
         let found: Self = unsealed(&bytes).map_err(broken)?;
         match found.format {

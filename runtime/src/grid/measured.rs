@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::record::{Kept, program};
+use crate::record::{Answers, program};
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -19,12 +19,12 @@ const SHARES: [&str; 2] = ["accuracy", "majority"];
 pub struct Measured {
     /// The splits in the experiment's order, each with what was measured on it.
     pub splits: Vec<(String, Vec<Measure>)>,
-    /// Fingerprint of the data; empty where an older program did not write it.
+    /// Fingerprint of the data.
     pub data: String,
     /// The program: its version, its code, and the graph that it makes of the spec.
     pub program: Program,
-    /// What was right of every example, where the run kept it.
-    pub answers: Kept,
+    /// What was right of every example, where `answers.json` is as it was written.
+    pub answers: Option<Answers>,
 }
 
 /// One number of a split.
@@ -57,7 +57,7 @@ pub struct Program {
 impl Measured {
     /// Reads the `results.json` of a run in a folder, and what the folder has of its answers; nothing if it holds no results.
     pub fn read(folder: &Path, results: &Value) -> Option<Self> {
-        Some(Self { answers: Kept::read(folder, results), ..Self::of(results)? })
+        Some(Self { answers: Answers::read(folder, results), ..Self::of(results)? })
     }
 
     /// Reads `results.json` alone; nothing if it holds no results.
@@ -71,7 +71,7 @@ impl Measured {
             splits: splits.iter().map(named).collect::<Option<_>>()?,
             data: text(&identity["data_hash"]),
             program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
-            answers: Kept::Nothing,
+            answers: None,
         })
     }
 

@@ -12,13 +12,14 @@ mod sheet;
 mod worth;
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::disk::write_file;
-use crate::error::{Error, IoError};
+use crate::error::{CheckpointError, Error, IoError};
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, program, sealed, unsealed};
 
@@ -30,7 +31,7 @@ pub use sheet::{METRICS, Mixture, Sheet, Show};
 pub use worth::{By, Worth};
 
 /// In the folder of a cell whose training failed.
-const FAILURE: &str = "failure.json";
+pub(crate) const FAILURE: &str = "failure.json";
 
 /// One model of a grid with its runs: a row of the table.
 #[derive(Clone, Debug)]
@@ -95,10 +96,10 @@ impl State {
     /// The run can't be read.
     pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
         if !RunFolder::exists(path) {
-            return Ok(Some(Fault::read(path).map_or(Self::Absent, |fault| Self::Failed(fault, None))));
+            return Ok(Some(Fault::read(path)?.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
-        let state = Self::of(path, &saved);
+        let state = Self::of(path, &saved)?;
         // A finished run of a program that made another graph is no other one: the table says so, and asks.
         let expected = match &state {
             Self::Finished(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
@@ -108,15 +109,18 @@ impl State {
     }
 
     /// How far the run in a folder is, whichever run it is.
-    pub fn of(path: &Path, saved: &SavedRun) -> Self {
+    ///
+    /// # Errors
+    /// The record of its failure can't be read.
+    pub fn of(path: &Path, saved: &SavedRun) -> Result<Self, Error> {
         if let Some(measured) = saved.measured.as_ref().and_then(|results| Measured::read(path, results)) {
-            return Self::Finished(measured);
+            return Ok(Self::Finished(measured));
         }
         let begun = Begun { versions: program(&saved.info.versions) };
-        match Fault::read(path) {
+        Ok(match Fault::read(path)? {
             Some(fault) => Self::Failed(fault, Some(begun)),
             None => Self::Unfinished(begun),
-        }
+        })
     }
 
     /// What is known of the run, if one was begun and is not finished.
@@ -140,9 +144,21 @@ impl State {
 }
 
 impl Fault {
-    /// The failure that is recorded in a folder; nothing where it is not as it was written.
-    fn read(path: &Path) -> Option<Self> {
-        unsealed(&fs::read(path.join(FAILURE)).ok()?).ok()
+    /// The failure that is recorded in a folder, if one is.
+    ///
+    /// # Errors
+    /// The file can't be read, or is not as it was written.
+    pub fn read(path: &Path) -> Result<Option<Self>, Error> {
+        let file = path.join(FAILURE);
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(IoError::at("read", &file))?,
+        };
+        let broken = |why| {
+            let reason = format!("its {FAILURE} {why}; without it the run goes on as one that was stopped");
+            CheckpointError { path: path.to_path_buf(), reason, previous: None }
+        };
+        Ok(Some(unsealed(&bytes).map_err(broken)?))
     }
 
     /// Records it, so that tables of later commands show it too.
@@ -154,7 +170,7 @@ impl Fault {
     pub fn clear(path: &Path) -> Result<(), IoError> {
         let file = path.join(FAILURE);
         match fs::remove_file(&file) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(IoError::at("remove", &file)(error)),
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(IoError::at("remove", &file)(error)),
             _ => Ok(()),
         }
     }

@@ -4,7 +4,6 @@
 //! trained models would show it on other examples. Both tests are paired: equal seeds, equal examples.
 
 use super::{Measured, Row};
-use crate::record::Kept;
 use crate::statistics::examples::{self, Answered, Method};
 use crate::statistics::{Interval, holm, mean, seeds};
 
@@ -146,7 +145,7 @@ fn pairs<'a>(row: &'a Row, base: &'a Row, asked: Asked<'_>) -> Vec<Pair<'a>> {
 /// The test over examples, each with its mean over the seeds. Nothing where a run keeps no answers, or was measured on other
 /// examples.
 fn by_examples(pairs: &[Pair<'_>], asked: Asked<'_>) -> Option<examples::Paired> {
-    let data = |run: &Measured| run.answers.whole().and_then(|kept| kept.data(asked.split).map(str::to_owned));
+    let data = |run: &Measured| run.answers.as_ref().and_then(|kept| kept.data(asked.split).map(str::to_owned));
     let same = data(pairs.first()?.0)?;
     if pairs.iter().any(|(own, other, _)| [own, other].iter().any(|run| data(run).as_ref() != Some(&same))) {
         return None;
@@ -157,7 +156,7 @@ fn by_examples(pairs: &[Pair<'_>], asked: Asked<'_>) -> Option<examples::Paired>
 }
 
 fn answers(run: &Measured, asked: Asked<'_>) -> Option<Vec<Answered>> {
-    run.answers.whole()?.get(asked.split, asked.metric)
+    run.answers.as_ref()?.get(asked.split, asked.metric)
 }
 
 /// The mean over several runs, example by example; nothing where not all of them were asked the same.
@@ -222,18 +221,12 @@ fn tests(found: &[Worth], methods: &[By]) -> Option<String> {
 }
 
 /// Runs that can't be compared example by example.
-fn missing(rows: &[Row]) -> Vec<String> {
-    let cells = |wanted: Kept| -> Vec<String> {
-        let runs = rows.iter().flat_map(|row| row.finished().map(move |(cell, run)| (row, cell, run)));
-        let these = runs.filter(|(_, _, run)| run.answers == wanted);
-        these.map(|(row, cell, _)| format!("{} seed {}", row.name, cell.seed)).collect()
-    };
-    let sentence = |cells: Vec<String>, why: &str| {
-        let more = if cells.len() > NAMED { format!(" and {} more", cells.len() - NAMED) } else { String::new() };
-        let named = cells.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-        (!cells.is_empty()).then(|| format!("nothing over examples for {named}{more}: {why}"))
-    };
-    let old = "trained by a version of rtc that kept no answers; a new training keeps them";
-    let broken = "answers.json is missing in the folder of the run, or is not the file that the training wrote";
-    [sentence(cells(Kept::Nothing), old), sentence(cells(Kept::Broken), broken)].into_iter().flatten().collect()
+fn missing(rows: &[Row]) -> Option<String> {
+    let runs = rows.iter().flat_map(|row| row.finished().map(move |(cell, run)| (row, cell, run)));
+    let these = runs.filter(|(_, _, run)| run.answers.is_none());
+    let cells: Vec<String> = these.map(|(row, cell, _)| format!("{} seed {}", row.name, cell.seed)).collect();
+    let more = if cells.len() > NAMED { format!(" and {} more", cells.len() - NAMED) } else { String::new() };
+    let named = cells.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let why = "answers.json is missing in the folder of the run, or is not the file that the training wrote";
+    (!cells.is_empty()).then(|| format!("nothing over examples for {named}{more}: {why}"))
 }

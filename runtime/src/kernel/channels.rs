@@ -71,10 +71,9 @@ pub fn reduce_max_grad<T: Real>(dy: &[T], x: &[T], d: usize, dx: &mut [T]) {
 
 /// Where the largest number first stands.
 fn largest<T: Real>(x: &[T]) -> usize {
-    let is_nan = |v: T| v.partial_cmp(&v).is_none();
     let mut place = 0;
     for (n, &v) in x.iter().enumerate().skip(1) {
-        if v > x[place] || (is_nan(v) && !is_nan(x[place])) {
+        if v > x[place] || (v.is_nan() && !x[place].is_nan()) {
             place = n;
         }
     }

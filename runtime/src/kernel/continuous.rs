@@ -19,7 +19,7 @@
 
 use super::Real;
 use super::parallel::{Parts, add_to, each_row, lane_dot, vectorised};
-use super::truth::{self, is_finite};
+use super::truth;
 pub use rtc_compiler::ir::attribute::Side;
 
 /// Added to the denominator of [`merge_probability`].
@@ -198,7 +198,7 @@ pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: 
 
 /// Whether a row continues: START, END and more than one other position exist.
 pub fn is_unmerged<T: Real>(e: &[T]) -> u8 {
-    if !e.iter().all(|e| is_finite(*e)) {
+    if !e.iter().all(|e| e.is_finite()) {
         return truth::UNKNOWN;
     }
     u8::from(e.iter().filter(|&&e| e > T::from_f64(EXISTS)).count() > 3)

@@ -152,7 +152,7 @@ pub fn right<T: Real>(logits: &[T], labels: &[u32], y: &mut [T]) {
     for (item, (y, &label)) in y.iter_mut().zip(labels).enumerate() {
         let row = &logits[item * c..(item + 1) * c];
         let is_right = if c == 1 { (row[0] > T::ZERO) == (label != 0) } else { first_largest(row) == label as usize };
-        let is_nan = row.iter().any(|x| x.partial_cmp(x).is_none());
+        let is_nan = row.iter().any(|x| x.is_nan());
         *y = match is_right {
             _ if is_nan => T::NAN,
             true => T::ONE,

@@ -159,8 +159,7 @@ pub fn max_pool<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T], posi
         place.fill(u32::MAX);
         for (t, x) in x[positions.start * d..positions.end * d].chunks_exact(d).enumerate() {
             for ((y, place), &x) in y.iter_mut().zip(place.iter_mut()).zip(x) {
-                let is_nan = |v: T| v.partial_cmp(&v).is_none();
-                if t == 0 || x > *y || (is_nan(x) && !is_nan(*y)) {
+                if t == 0 || x > *y || (x.is_nan() && !y.is_nan()) {
                     (*y, *place) = (x, t as u32);
                 }
             }

@@ -74,6 +74,18 @@ pub trait Real:
     /// Runs `f` on memory of the calling thread that is kept between calls: `len` numbers of arbitrary content.
     fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R;
 
+    /// Whether it is neither infinite nor NaN.
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        Self::ZERO * self == Self::ZERO
+    }
+
+    /// Whether it is no number.
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self.partial_cmp(&self).is_none()
+    }
+
     /// The larger of two numbers; `other` where either is NaN.
     #[inline(always)]
     fn or_larger(self, other: Self) -> Self {

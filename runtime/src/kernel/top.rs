@@ -55,8 +55,7 @@ pub fn top<T: Real>(x: &[T], among: Option<&[T]>, over: Over<'_>, counts: &[usiz
 
 fn choose<T: Real>(x: &[T], among: Option<&[T]>, count: usize, y: &mut [T]) {
     let counts = |at: usize| among.is_none_or(|among| among[at] != T::ZERO);
-    let is_nan = |x: T| x.partial_cmp(&x).is_none();
-    if (0..x.len()).any(|at| counts(at) && (is_nan(x[at]) || among.is_some_and(|among| is_nan(among[at])))) {
+    if (0..x.len()).any(|at| counts(at) && (x[at].is_nan() || among.is_some_and(|among| among[at].is_nan()))) {
         y.fill(T::NAN);
         return;
     }

@@ -17,7 +17,7 @@ pub const UNKNOWN: u8 = 2;
 /// Whether a unit with survival `t` goes on: `1 - t < threshold`.
 #[inline(always)]
 pub fn goes_on<T: Real>(t: T, threshold: T) -> u8 {
-    if is_finite(t) { u8::from(T::ONE - t < threshold) } else { UNKNOWN }
+    if t.is_finite() { u8::from(T::ONE - t < threshold) } else { UNKNOWN }
 }
 
 /// Whether both conditions hold. One that does not hold decides.
@@ -39,10 +39,4 @@ pub fn select(condition: u8, a: u8, b: u8) -> u8 {
         TRUE => a,
         _ => UNKNOWN,
     }
-}
-
-/// Whether a number is neither infinite nor NaN.
-#[inline(always)]
-pub fn is_finite<T: Real>(x: T) -> bool {
-    T::ZERO * x == T::ZERO
 }

@@ -8,7 +8,7 @@ use rtc_compiler::plan::Plan;
 
 use crate::exec::storage::Element;
 use crate::exec::{Fault, Outputs};
-use crate::kernel::truth::is_finite;
+use crate::kernel::Real;
 use crate::learner::{Carry, Left};
 
 /// The values that a training plan takes of every row and gives back.
@@ -28,7 +28,7 @@ pub(super) fn carries(plan: &Plan) -> Vec<Carry> {
 /// The results of a step that leaves finite numbers, of which the next one can be made, and a decision about every row.
 pub(super) fn finite<T: Element>(carries: &[Carry], outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
     let names = carries.iter().map(|carry| &*carry.name).chain([OVER]);
-    let broken = |name: &&str| outputs.real(name).is_some_and(|x| !x.iter().all(|x| is_finite(*x)));
+    let broken = |name: &&str| outputs.real(name).is_some_and(|x| !x.iter().all(|x| Real::is_finite(*x)));
     match names.into_iter().find(broken) {
         Some(name) => Err(Fault::NonFinite(format!("what rows carry as `{name}`"))),
         None => Ok(outputs),

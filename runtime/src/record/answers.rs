@@ -9,9 +9,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ANSWERS, sha256};
+use super::{ANSWERS, MEASURE, RESULTS, sha256};
 use crate::disk::{Disk, write_on};
-use crate::error::IoError;
+use crate::error::{CheckpointError, Error, IoError};
 use crate::statistics::examples::Answered;
 use crate::task::Tally;
 
@@ -52,24 +52,34 @@ enum Of {
     Own(Vec<u64>),
 }
 
-/// What a run folder has of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Kept {
-    /// Nothing: an older program trained the run.
-    #[default]
-    Nothing,
-    /// The file is not there, or not the one that was written.
-    Broken,
-    /// All of them.
-    Whole(Answers),
-}
-
 impl Answers {
     /// Writes them into the folder of a run; gives the hash of the file.
     pub(super) fn write(&self, disk: &dyn Disk, folder: &Path) -> Result<String, IoError> {
         let text = serde_json::to_string(self).expect("names and numbers are valid JSON") + "\n";
         write_on(disk, &folder.join(ANSWERS), &text)?;
         Ok(sha256(text))
+    }
+
+    /// Reads those of a finished run; `results` is its `results.json`. Nothing if the file is not there, or not the one that was
+    /// written.
+    pub fn read(folder: &Path, results: &serde_json::Value) -> Option<Self> {
+        let bytes = fs::read(folder.join(ANSWERS)).ok()?;
+        let same = results["files"][ANSWERS].as_str() == Some(&sha256(&bytes));
+        serde_json::from_slice(&bytes).ok().filter(|_| same)
+    }
+
+    /// Refuses answers of a finished run that are not as they were written.
+    pub(super) fn check(folder: &Path, results: &serde_json::Value) -> Result<(), Error> {
+        let path = folder.join(ANSWERS);
+        let bytes = match fs::read(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(IoError::at("read", &path)(error).into()),
+            read => read.unwrap_or_default(),
+        };
+        if results["files"][ANSWERS].as_str() == Some(&sha256(bytes)) {
+            return Ok(());
+        }
+        let reason = format!("its {ANSWERS} is not the one that {RESULTS} was written with; {MEASURE}");
+        Err(CheckpointError { path: folder.to_path_buf(), reason, previous: None }.into())
     }
 
     /// What was made of every example of a split by a measure.
@@ -84,34 +94,6 @@ impl Answers {
 
     fn split(&self, name: &str) -> Option<&SplitAnswers> {
         self.splits.iter().find(|found| found.split == name)
-    }
-}
-
-impl Kept {
-    /// Reads what a finished run keeps; `results` is its `results.json`.
-    pub fn read(folder: &Path, results: &serde_json::Value) -> Self {
-        let Some(hash) = results["files"][ANSWERS].as_str() else { return Self::Nothing };
-        let whole = fs::read(folder.join(ANSWERS)).ok().filter(|bytes| sha256(bytes) == hash);
-        whole.and_then(|bytes| serde_json::from_slice(&bytes).ok()).map_or(Self::Broken, Self::Whole)
-    }
-
-    /// Whether a finished run has its answers, if it keeps any, as they were written.
-    pub(super) fn is_intact(folder: &Path, results: &serde_json::Value) -> Result<bool, IoError> {
-        let path = folder.join(ANSWERS);
-        let Some(hash) = results["files"][ANSWERS].as_str() else { return Ok(true) };
-        match fs::read(&path) {
-            Ok(bytes) => Ok(sha256(bytes) == hash),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(IoError::at("read", &path)(error)),
-        }
-    }
-
-    /// The answers, if they are all there.
-    pub fn whole(&self) -> Option<&Answers> {
-        match self {
-            Self::Whole(answers) => Some(answers),
-            Self::Nothing | Self::Broken => None,
-        }
     }
 }
 
@@ -166,16 +148,16 @@ mod tests {
                         \"exact\":{\"right\":[0,1],\"of\":1}}}]}\n";
         assert_eq!(text, expected);
         let results = json!({ "files": { "answers.json": hash } });
-        assert_eq!(Kept::read(folder.path(), &results), Kept::Whole(answers.clone()));
+        assert_eq!(Answers::read(folder.path(), &results).as_ref(), Some(&answers));
         let one = |right: f64, all: f64| Answered { right, all };
         assert_eq!(answers.get("test/a", "accuracy"), Some(vec![one(1.0, 2.0), one(3.0, 3.0)]));
         assert_eq!(answers.get("test/a", "exact"), Some(vec![one(0.0, 1.0), one(1.0, 1.0)]));
         assert_eq!((answers.data("test/a"), answers.data("test")), (Some("3f2a"), None));
         assert_eq!((answers.get("test", "exact"), answers.get("test/a", "loss")), (None, None));
-        assert_eq!(Kept::read(folder.path(), &json!({})), Kept::Nothing);
+        assert_eq!(Answers::read(folder.path(), &json!({})), None);
         fs::write(folder.path().join(ANSWERS), text.replace("[0,1]", "[1,1]")).expect("it can be written");
-        assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
+        assert_eq!(Answers::read(folder.path(), &results), None);
         fs::remove_file(folder.path().join(ANSWERS)).expect("it was there");
-        assert_eq!(Kept::read(folder.path(), &results), Kept::Broken);
+        assert_eq!(Answers::read(folder.path(), &results), None);
     }
 }

@@ -163,7 +163,12 @@ fn bytes(folder: &Path, file: &str) -> Result<Vec<u8>, IoError> {
 }
 
 /// The lines of a file of a run, but for half a one at its end.
-fn lines<T: DeserializeOwned>(folder: &Path, file: &str, bytes: &[u8], run: &str) -> Result<Vec<T>, CheckpointError> {
+pub(super) fn lines<T: DeserializeOwned>(
+    folder: &Path,
+    file: &str,
+    bytes: &[u8],
+    run: &str,
+) -> Result<Vec<T>, CheckpointError> {
     let mut chain = Chain::of(run);
     let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
     let open = |(number, line): (usize, &[u8])| {
@@ -174,16 +179,6 @@ fn lines<T: DeserializeOwned>(folder: &Path, file: &str, bytes: &[u8], run: &str
 
 fn refused(folder: &Path, reason: &str) -> CheckpointError {
     CheckpointError { path: folder.to_path_buf(), reason: reason.to_owned(), previous: None }
-}
-
-/// Checks the lines of `timing.jsonl`; that of a run that goes on may end with half a line.
-pub(super) fn check_timing(folder: &Path, run: &str, finished: bool) -> Result<(), Error> {
-    let bytes = bytes(folder, TIMING)?;
-    lines::<TimingLine>(folder, TIMING, &bytes, run)?;
-    match finished && !bytes.ends_with(b"\n") {
-        true => Err(refused(folder, &format!("its {TIMING} was cut off")).into()),
-        false => Ok(()),
-    }
 }
 
 /// What `timing.jsonl` calls the beginning of the loop.

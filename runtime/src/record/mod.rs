@@ -43,7 +43,7 @@ use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile, Known};
 use crate::task::open_task;
 use crate::train::Table;
-pub use answers::{Answers, Kept, SplitAnswers};
+pub use answers::{Answers, SplitAnswers};
 use append::{Appender, Lines};
 pub use content::Change;
 use history::{Line, TimingLine};
@@ -93,11 +93,9 @@ impl Written {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunInfo {
     /// Version of the layout of the folder.
-    #[serde(default)]
     pub format: u32,
     /// What everything in the folder belongs to: the hash of all that decides the numbers of the run, see [`Self::content`], as it was
     /// known when the run began.
-    #[serde(default)]
     pub run: String,
     /// Name of the model: `gut`, or `gut:no_gate`.
     pub model: String,
@@ -132,7 +130,6 @@ pub struct RunInfo {
     /// Versions of the program and its parts; of all programs that took part, joined by [`THEN`].
     pub versions: BTreeMap<String, String>,
     /// SHA-256 of the files of the run that never change.
-    #[serde(default)]
     pub files: BTreeMap<String, String>,
 }
 
@@ -230,12 +227,7 @@ impl SavedRun {
         let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
         experiment.task.known = Known::new(info.folders.clone(), kept);
         let measured = results(path, &info)?;
-        let intact = measured.as_ref().map_or(Ok(true), |measured| Kept::is_intact(path, measured))?;
-        if !intact {
-            return Err(
-                refuse(format!("its {ANSWERS} is not the one that {RESULTS} was written with; {MEASURE}")).into()
-            );
-        }
+        measured.as_ref().map_or(Ok(()), |measured| Answers::check(path, measured))?;
         let results = measured.as_ref().map(Table::deserialize).transpose();
         let results = results.map_err(|error| refuse(format!("{RESULTS}: {error}")))?;
         Ok(Self { spec: info.file(path, info.written.file())?, info, experiment, results, measured })
@@ -259,11 +251,10 @@ impl SavedRun {
         if written.is_some_and(|written| written != found.manifest) {
             return refuse(format!("it is not the one that {RESULTS} was written with"));
         }
-        let progress = &found.checkpoint.state.progress;
-        if slot == Some(Slot::Best) && progress.best.is_none_or(|best| best.update != progress.updates) {
-            return refuse("it was saved as the last one, and is not the best".to_owned());
+        match found.checkpoint.state.not_the_best().filter(|_| slot == Some(Slot::Best)) {
+            Some(why) => refuse(why.to_owned()),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// What of a run differs from that in this folder, if anything does; the order is that of importance.
@@ -398,7 +389,13 @@ impl RunFolder {
 
     fn open(disk: Rc<dyn Disk>, path: &Path, info: RunInfo) -> Result<Self, Error> {
         let mut timing = Lines::open(&disk, &path.join(TIMING), &info.run)?;
-        timing.keep_whole()?;
+        timing.keep_whole().map_err(|error| match error {
+            Error::Checkpoint(CheckpointError { path, reason, .. }) => {
+                let reason = format!("{reason}; without this file the run goes on, and the times until now are lost");
+                Error::Checkpoint(CheckpointError { path, reason, previous: None })
+            }
+            other => other,
+        })?;
         let metrics = Lines::open(&disk, &path.join(METRICS), &info.run)?;
         Ok(Self {
             info,

@@ -55,11 +55,20 @@ pub fn record(data: &[u8]) -> Vec<u8> {
     record
 }
 
-/// The length of the records at the start of a file that are whole; nothing if what comes then is no beginning of another one.
-pub fn whole(file: &[u8]) -> Option<usize> {
-    let mut rest = file;
+/// The records at the start of a file that are whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole {
+    /// Their bytes.
+    pub bytes: usize,
+    /// How many there are.
+    pub records: usize,
+}
+
+/// The records at the start of a file that are whole; nothing if what comes then is no beginning of another one.
+pub fn whole(file: &[u8]) -> Option<Whole> {
+    let (mut rest, mut records) = (file, 0);
     loop {
-        let done = file.len() - rest.len();
+        let done = Whole { bytes: file.len() - rest.len(), records };
         let Some((length, after)) = rest.split_at_checked(8) else { return Some(done) };
         let Some((sum, after)) = after.split_at_checked(4) else { return Some(done) };
         if masked(length).to_le_bytes() != sum {
@@ -72,6 +81,7 @@ pub fn whole(file: &[u8]) -> Option<usize> {
             return None;
         }
         rest = after;
+        records += 1;
     }
 }
 

@@ -1,17 +1,19 @@
 //! A check of everything in the folder of a run.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
 
-use super::history::{History, check_timing};
+use super::history::{History, TimingLine, lines};
 use super::{
-    ANSWERS, CHECKPOINTS, EVENTS, Kept, Lengths, METRICS, RESULTS, RUN, RunInfo, SavedRun, TIMING, lengths, read,
+    ANSWERS, Answers, CHECKPOINTS, EVENTS, Lengths, METRICS, RESULTS, RUN, RunInfo, SavedRun, TIMING, lengths, read,
     results, tensorboard, unsealed,
 };
 use crate::checkpoint::{self, Slot};
 use crate::error::{CheckpointError, Error, IoError};
+use crate::grid::{FAILURE, Fault};
 use crate::train::Table;
 
 /// A part of a run that was checked.
@@ -39,18 +41,23 @@ pub fn verify(path: &Path) -> Vec<Checked> {
     }
     let written = results(path, &info);
     let finished = matches!(written, Ok(Some(_)));
-    match &written {
+    let mut table = None;
+    match written {
         Ok(None) => {}
         Ok(Some(results)) => {
-            let table = Table::deserialize(results).map_err(|error| refused(path, format!("{RESULTS}: {error}")));
-            add(RESULTS, table.map(drop));
-            add(ANSWERS, answers(path, results));
+            add(ANSWERS, Answers::check(path, &results));
+            let read = Table::deserialize(results).map_err(|error| refused(path, format!("{RESULTS}: {error}")));
+            add(RESULTS, read.map(|read| table = Some(read)));
         }
-        Err(_) => add(RESULTS, results(path, &info).map(drop)),
+        Err(error) => add(RESULTS, Err(error)),
     }
     add(METRICS, History::read(path).map(drop));
-    add(TIMING, check_timing(path, &info.run, finished));
+    add(TIMING, timing(path, &info.run, table.as_ref()));
     add(EVENTS, events(path, finished));
+    match Fault::read(path) {
+        Ok(None) => {}
+        found => add(FAILURE, found.map(drop)),
+    }
     if path.join(lengths::FILE).exists() {
         add(lengths::FILE, of_lengths(path, &info));
     }
@@ -69,19 +76,38 @@ fn refused(path: &Path, reason: String) -> Error {
     CheckpointError { path: path.to_path_buf(), reason, previous: None }.into()
 }
 
-fn answers(path: &Path, results: &serde_json::Value) -> Result<(), Error> {
-    match Kept::is_intact(path, results)? {
-        true => Ok(()),
-        false => Err(refused(path, format!("its {ANSWERS} is not the one that {RESULTS} was written with"))),
+/// The records of the file for TensorBoard: the first one says what it is, and then there is one for every line of the metrics. That of
+/// a run that goes on may end with a part of one, and that of a run that was just begun may not be there.
+fn events(path: &Path, finished: bool) -> Result<(), Error> {
+    let bytes = present(path, EVENTS, finished)?;
+    let Some(whole) = tensorboard::whole(&bytes).filter(|whole| !finished || whole.bytes == bytes.len()) else {
+        return Err(refused(path, format!("its {EVENTS} was changed or cut off")));
+    };
+    let lines = present(path, METRICS, finished)?.iter().filter(|byte| **byte == b'\n').count();
+    match finished && whole.records != lines + 1 {
+        true => Err(refused(path, format!("its {EVENTS} has not a record for every line of {METRICS}"))),
+        false => Ok(()),
     }
 }
 
-/// The records of the file for TensorBoard; that of a run that goes on may end with a part of one.
-fn events(path: &Path, finished: bool) -> Result<(), Error> {
-    let bytes = read(path, EVENTS)?;
-    match tensorboard::whole(&bytes) {
-        Some(length) if length == bytes.len() || !finished => Ok(()),
-        _ => Err(refused(path, format!("its {EVENTS} was changed or cut off"))),
+/// A file that a finished run must have; that of another one is empty if it is not there yet.
+fn present(path: &Path, name: &str, finished: bool) -> Result<Vec<u8>, IoError> {
+    match read(path, name) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound && !finished => Ok(vec![]),
+        read => read,
+    }
+}
+
+/// The lines of `timing.jsonl`; that of a run that goes on may end with half a line. That of a finished run ends with the last
+/// measurement of its table.
+fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<(), Error> {
+    let bytes = present(path, TIMING, table.is_some())?;
+    let lines: Vec<TimingLine> = lines(path, TIMING, &bytes, run)?;
+    let Some(table) = table else { return Ok(()) };
+    let last = lines.last().map(|line| &line.what);
+    match bytes.ends_with(b"\n") && last == table.rows.last().map(|row| &row.split) {
+        true => Ok(()),
+        false => Err(refused(path, format!("its {TIMING} was cut off"))),
     }
 }
 
@@ -99,8 +125,11 @@ fn of_lengths(path: &Path, info: &RunInfo) -> Result<(), Error> {
 fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
     let folder = path.join(CHECKPOINTS);
     let mut names: Vec<String> = match fs::read_dir(&folder) {
-        Ok(entries) => entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => vec![],
+        Ok(entries) => {
+            let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
+            entries.map(|entry| entry.map(name)).collect::<Result<_, _>>().map_err(IoError::at("read", &folder))?
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => vec![],
         Err(error) => return Err(IoError::at("read", &folder)(error)),
     };
     // A save that a killed process did not end, or that is being made.
@@ -116,13 +145,17 @@ fn saved(path: &Path, run: &SavedRun, name: &str) -> Result<(), Error> {
     let found = checkpoint::find(&path.join(CHECKPOINTS).join(name))?;
     run.check_checkpoint(&found, slot)?;
     let progress = found.checkpoint.state.progress;
-    let short = [(METRICS, progress.metrics), (EVENTS, progress.events)].into_iter().find(|(file, saved)| {
-        let length = fs::metadata(path.join(file)).map_or(0, |file| file.len());
-        // An earlier save of a run that was gone on with may know of more: these updates are being made again.
-        length < *saved && slot == Some(Slot::Last)
-    });
-    match short {
-        Some((file, _)) => Err(refused(path, format!("its {file} is shorter than when this checkpoint was saved"))),
-        None => Ok(()),
+    // An earlier save of a run that was gone on with may know of more: these updates are being made again.
+    let last = slot == Some(Slot::Last);
+    for (name, saved) in [(METRICS, progress.metrics), (EVENTS, progress.events)].into_iter().filter(|_| last) {
+        let file = path.join(name);
+        let length = match fs::metadata(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => 0,
+            found => found.map_err(IoError::at("read", &file))?.len(),
+        };
+        if length < saved {
+            return Err(refused(path, format!("its {name} is shorter than when this checkpoint was saved")));
+        }
     }
+    Ok(())
 }

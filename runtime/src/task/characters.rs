@@ -28,7 +28,7 @@ const LINE_END: char = '⏎';
 /// The names of the published file.
 const FILES: &[&str] = &["input.txt"];
 /// The longest text that is read.
-const MAX_TEXT: u64 = 1 << 28;
+pub const MAX_TEXT: u64 = 1 << 28;
 /// Characters of a generated text.
 const GENERATED: usize = 200_000;
 /// Made-up words that a generated text is made of.

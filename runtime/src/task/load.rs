@@ -10,12 +10,13 @@ use sha2::{Digest, Sha256};
 use zstd::stream::read::Decoder;
 
 use super::files::paths::matching;
-use super::files::records::{Record, Records};
+use super::files::records::Records;
 use super::pool::place;
 use super::share::{Place, TRAIN, ranges, shares};
 use super::{Example, Files, Folder, Objective, Options, Request, Stream, Target, Task, open_task};
 use crate::error::DataError;
 use crate::experiment::{DataSource, TaskSettings};
+use crate::{limits, memory};
 
 /// The examples of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -392,25 +393,66 @@ pub(super) fn broken(path: &Path, line: usize, message: String) -> DataError {
 /// The most bytes of a line: what has no end, as a device, is an error so.
 pub const MAX_LINE: u64 = 1 << 24;
 
-/// The most bytes of a file of rows that are held, with what each row takes besides its text.
-pub const MAX_HELD: usize = 1 << 30;
-
-const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory: give a file with fewer rows";
+/// The most bytes that the examples of a file take in memory, if the machine has so many.
+pub const MAX_HELD: u64 = 1 << 33;
 
 /// What `read` makes of the lines of a text file, each with its number from 1; nothing for a line that it leaves out. The file is
 /// unpacked if its name ends in `.gz` or `.zst`.
-pub(super) fn lines<T>(
+pub(super) fn lines<T: Row>(
     path: &Path,
     mut read: impl FnMut(usize, &str) -> Result<Option<T>, String>,
 ) -> Result<Vec<T>, DataError> {
-    let mut held = 0;
-    let mut row = |record: Record| {
-        held += record.bytes.len() + size_of::<Example>();
-        let few = if held <= MAX_HELD { Ok(()) } else { Err(TOO_MANY.to_owned()) };
-        let read = few.and_then(|()| record.text()).and_then(|text| read(record.line, text));
-        read.map_err(|message| broken(path, record.line, message))
-    };
-    Records::open(path, None)?.filter_map(|record| record.and_then(&mut row).transpose()).collect()
+    let mut held = Held::default();
+    for record in Records::open(path, None)? {
+        let record = record?;
+        let found = record.text().and_then(|text| read(record.line, text));
+        if let Some(row) = found.map_err(|message| broken(path, record.line, message))? {
+            held.add(row, path, record.line)?;
+        }
+    }
+    Ok(held.rows)
+}
+
+/// What is made of a row of a file, and held.
+pub(super) trait Row {
+    /// The bytes that it takes in memory.
+    fn bytes(&self) -> usize;
+}
+
+impl Row for Example {
+    fn bytes(&self) -> usize {
+        self.bytes()
+    }
+}
+
+/// The rows of a file.
+pub(super) struct Held<T> {
+    pub(super) rows: Vec<T>,
+    bytes: u64,
+    most: u64,
+}
+
+impl<T> Default for Held<T> {
+    fn default() -> Self {
+        Self { rows: vec![], bytes: 0, most: memory::machine().map_or(MAX_HELD, |machine| machine.min(MAX_HELD)) }
+    }
+}
+
+impl<T: Row> Held<T> {
+    /// Keeps one more, which stands on this line.
+    ///
+    /// # Errors
+    /// All of them take more memory than there is, or than is ever taken.
+    pub(super) fn add(&mut self, row: T, path: &Path, line: usize) -> Result<(), DataError> {
+        self.bytes += row.bytes() as u64;
+        if self.bytes > self.most {
+            let most = limits::bytes(self.most);
+            let message = format!("the rows up to here take more than {most} of memory: give a file with fewer rows");
+            return Err(broken(path, line, message));
+        }
+        self.rows.push(row);
+        Ok(())
+    }
 }
 
 /// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.

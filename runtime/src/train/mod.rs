@@ -229,7 +229,6 @@ impl<'a> Trainer<'a> {
 
     /// Restores the last checkpoint, or starts the records afresh.
     fn begin(&mut self) -> Result<(), Error> {
-        self.run.checkpoints().finish_swap()?;
         if self.run.checkpoints().exists(Slot::Last) {
             let checkpoint = self.load(Slot::Last)?;
             self.learner.restore(&checkpoint.learner)?;
@@ -271,8 +270,8 @@ impl<'a> Trainer<'a> {
     fn best(&mut self) -> Result<Checkpoint, Error> {
         let checkpoint = self.load(Slot::Best)?;
         let found = checkpoint.state.progress;
-        if found.best.is_none_or(|best| best.update != found.updates) {
-            return Err(self.refused(Slot::Best, "it was saved as the last one, and is not the best".to_owned()));
+        if let Some(why) = checkpoint.state.not_the_best() {
+            return Err(self.refused(Slot::Best, why.to_owned()));
         }
         if found.updates <= self.progress.updates && found.best != self.progress.best {
             let of = self.progress.best.map_or(0, |best| best.update);
@@ -363,7 +362,7 @@ impl<'a> Trainer<'a> {
         if number.is_finite() {
             return Ok(());
         }
-        Err(LearnError::NonFinite { step: self.progress.updates, node: what.to_string() })
+        Err(LearnError::NonFinite { step: self.progress.updates + 1, node: what.to_string() })
     }
 
     /// Measures the dev split and saves; false if the run was asked to stop meanwhile, with nothing changed.

@@ -1,14 +1,13 @@
 //! The tensors of a file as the parameters of a model: all of them, or a list of everything that does not fit.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::{Kind, Tensor, WeightsError, WeightsFile};
-use crate::error::{Error, ExperimentError, IoError, suggest};
+use crate::error::{Error, ExperimentError, suggest};
 use crate::learner::Arrays;
 
 /// What becomes of the tensors of a file, by their names there; what is not named keeps its name.
@@ -35,7 +34,7 @@ impl Names {
     /// # Errors
     /// The file can't be read, or is something else.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = fs::read(path).map_err(IoError::at("read", path))?;
+        let text = super::read(path)?;
         serde_json::from_slice(&text).map_err(|error| {
             let form = "a map of names is a JSON object: \"theirs\": \"ours\", { \"to\": \"ours\", \"transpose\": true }, or null";
             let message = format!("{error}; {form}");

@@ -9,10 +9,9 @@ mod pickle;
 mod torch;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::{fmt, fs, io};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 
@@ -102,6 +101,15 @@ struct Tensor {
     bytes: Range<usize>,
 }
 
+/// The bytes of a file; a device or a pipe may have no end.
+fn read(path: &Path) -> Result<Vec<u8>, IoError> {
+    let failed = IoError::at("read", path);
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(failed(io::Error::other("it is no file"))),
+        _ => fs::read(path).map_err(failed),
+    }
+}
+
 /// A file with named tensors.
 #[derive(Debug)]
 pub struct WeightsFile {
@@ -116,7 +124,7 @@ impl WeightsFile {
     /// # Errors
     /// The file can't be read, or is neither.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let bytes = fs::read(path).map_err(IoError::at("read", path))?;
+        let bytes = read(path)?;
         let name = path.display().to_string();
         if let Err(fault) = check_weights(path, &bytes) {
             return Err(WeightsError { file: name, faults: vec![fault] }.into());

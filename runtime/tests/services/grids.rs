@@ -1,7 +1,7 @@
 //! The table of a grid: its numbers by hand, its four formats to the byte, and what it refuses.
 
 use rtc_runtime::grid::{Begun, Cell, Fault, Format, Measured, Row, Sheet, Show, State, render};
-use rtc_runtime::record::{Answers, Kept, SplitAnswers};
+use rtc_runtime::record::{Answers, SplitAnswers};
 use rtc_runtime::task::Tally;
 use serde_json::json;
 
@@ -277,7 +277,7 @@ fn runs_of_other_data_or_programs_are_refused_or_marked() {
 fn kept(from: usize, right: usize) -> State {
     let tallies = (0..50).map(|n| Tally { right: u64::from((from..from + right).contains(&n)), all: 1 }).collect();
     let split = SplitAnswers::new("test", "examples".to_owned(), [("accuracy", tallies)]);
-    let answers = Kept::Whole(Answers { splits: vec![split] });
+    let answers = Some(Answers { splits: vec![split] });
     let mut found = results([right as f64 / 50.0, 0.5], "d", "c");
     found.splits.truncate(1);
     State::Finished(Measured { answers, ..found })
@@ -343,15 +343,8 @@ fn one_seed_is_compared_over_examples() {
 
 #[test]
 fn what_can_not_be_compared_is_told() {
-    let old = seeds("old", vec![finished([0.5, 0.5])]);
-    let rows = [seeds("base", vec![kept(0, 40)]), old];
-    let text = render(&sheet(&rows, &compared()), Format::Text);
-    assert!(
-        text.contains("nothing over examples for old seed 1: trained by a version of rtc that kept no answers"),
-        "{text}"
-    );
     let State::Finished(measured) = kept(0, 30) else { unreachable!("it is finished") };
-    let broken = State::Finished(Measured { answers: Kept::Broken, ..measured });
+    let broken = State::Finished(Measured { answers: None, ..measured });
     let rows = [seeds("base", vec![kept(0, 40)]), seeds("broken", vec![broken])];
     let text = render(&sheet(&rows, &compared()), Format::Text);
     assert!(text.contains("nothing over examples for broken seed 1: answers.json is missing"), "{text}");

@@ -151,7 +151,7 @@ impl Learner for Mock {
                 }
             }
         }
-        report.loss = if self.broken_at == Some(self.updates) { f64::NAN } else { report.task_loss };
+        report.loss = if self.broken_at == Some(self.updates + 1) { f64::NAN } else { report.task_loss };
         Ok(report)
     }
 

@@ -8,7 +8,7 @@ use rtc_runtime::checkpoint::{Slot, find};
 use rtc_runtime::error::Error;
 use rtc_runtime::record::history::{EvaluationLine, History, Line, StepLine};
 use rtc_runtime::record::verify::verify;
-use rtc_runtime::record::{Kept, SavedRun};
+use rtc_runtime::record::{Answers, SavedRun};
 use rtc_runtime::rng::Key;
 use rtc_runtime::train::{Silent, train};
 
@@ -186,7 +186,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn seen(path: &Path) -> Result<String, Error> {
     let run = SavedRun::read(path)?;
     let history = History::read(path)?;
-    let mut text = format!("{run:?} {history:?} {:?}", Kept::read(path, run.measured.as_ref().expect("finished")));
+    let mut text = format!("{run:?} {history:?} {:?}", Answers::read(path, run.measured.as_ref().expect("finished")));
     for slot in [Slot::Best, Slot::Last] {
         let found = find(&SavedRun::checkpoint(path, slot))?;
         run.check_checkpoint(&found, Some(slot))?;

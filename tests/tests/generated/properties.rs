@@ -91,7 +91,7 @@ fn report(problems: &Problems, sources: &Sources) -> String {
 }
 
 /// Why a well-typed model may be refused: what only the checker works out.
-const REFUSALS: &[Kind] = &[Kind::EmptyRecurrence];
+const REFUSALS: &[Kind] = &[];
 
 /// A training step of a model with weights and a batch.
 pub(crate) struct Training {

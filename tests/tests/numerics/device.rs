@@ -103,11 +103,11 @@ fn drawn(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
     asking(rows, objective, seed)
 }
 
-/// A training step of every model at a small size, with heads that let rows halt at different steps.
+/// A training step of the models at a small size, with heads that let rows halt at different steps.
 fn all_specs() -> Vec<Case> {
     let mut cases = vec![];
     for objective in [Objective::Classify, Objective::Each] {
-        for model in models::all(objective, &[]) {
+        for model in models::telling(objective, &[]) {
             let graph = training(&model, objective);
             let mut weights = weights(&graph, 3, 0.4);
             for (name, values) in weights.iter_mut().filter(|(name, _)| name.contains(".halt.output.")) {

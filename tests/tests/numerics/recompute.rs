@@ -71,7 +71,7 @@ fn same_bits<T: Element>(what: &str, reference: &Run, graph: &Graph, weights: &A
 
 fn every_limit_keeps_the_bits(objective: Objective, edits: &[&str]) {
     let (mut again, mut more) = (0, 0);
-    for model in models::all(objective, edits) {
+    for model in models::telling(objective, edits) {
         let kept = all_kept(&model, objective);
         let (weights, rows) = (halting_weights(&kept), example(objective));
         let (single, double) = (

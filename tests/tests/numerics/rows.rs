@@ -63,7 +63,7 @@ fn rows(objective: Objective, lengths: &[usize]) -> Batch {
 #[test]
 fn a_row_gives_the_same_bits_alone_and_among_others() {
     for objective in OBJECTIVES {
-        for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::all(objective, edits)) {
+        for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::telling(objective, edits)) {
             let mut executor = predicting(&model, objective);
             let whole = rows(objective, &LENGTHS);
             let together = logits(&mut executor, &whole);
@@ -154,7 +154,7 @@ fn threads_do_not_change_a_bit() {
     for objective in OBJECTIVES {
         // Wide ones once: they take most of the time.
         let sizes: &[&[&str]] = if objective == Objective::Classify { &[&[], WIDE] } else { &[&[]] };
-        for model in sizes.iter().flat_map(|edits| models::all(objective, edits)) {
+        for model in sizes.iter().flat_map(|edits| models::telling(objective, edits)) {
             let one = trained(&model, objective, 1);
             for threads in [2, 3] {
                 assert!(one == trained(&model, objective, threads), "{} on {threads} threads", model.name);

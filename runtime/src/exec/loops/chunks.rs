@@ -14,8 +14,7 @@ use crate::exec::pieces::Part;
 use crate::exec::record::{Observers, Turn};
 use crate::exec::rows::Axis;
 use crate::exec::value::TapeStep;
-use crate::kernel::Real as _;
-use crate::kernel::truth::is_finite;
+use crate::kernel::Real;
 
 /// `chunks` with `cut: chosen`: the positions of every row that the first sequence chooses, once.
 pub(super) fn chosen<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
@@ -24,7 +23,8 @@ pub(super) fn chosen<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) 
     let given = values(m, &node.operands);
     let whole = view.axis(axes.over).clone();
     let choice = m.numbers(&given[0]);
-    let unknown = |row: &usize| choice[whole.offsets[*row]..whole.offsets[row + 1]].iter().any(|x| !is_finite(*x));
+    let unknown =
+        |row: &usize| choice[whole.offsets[*row]..whole.offsets[row + 1]].iter().any(|x| !Real::is_finite(*x));
     if let Some(row) = (0..view.rows()).find(unknown) {
         let fault = Fault::NonFinite(format!("the choice of positions of {}", place(node)));
         return Err(fault.within(named_row(view, row)));

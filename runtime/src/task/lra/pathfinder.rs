@@ -10,7 +10,7 @@ use super::paths::{Layout, paint, scene};
 use super::{Belongs, generate, picture};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
-use crate::task::load::{entries, lines, nothing_published};
+use crate::task::load::{Row, entries, lines, nothing_published};
 use crate::task::pool::Share;
 use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
@@ -56,6 +56,12 @@ fn drawn(layout: Layout, brightnesses: u64, draws: &mut Draws, belongs: Belongs<
 struct Listed {
     path: PathBuf,
     class: u32,
+}
+
+impl Row for Listed {
+    fn bytes(&self) -> usize {
+        size_of::<Self>() + self.path.as_os_str().len()
+    }
 }
 
 /// The pictures that a list of the published folder names: the folder, the file, a number, the class, and more.

@@ -10,7 +10,7 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::files::records::rows;
-use crate::task::load::broken;
+use crate::task::load::{Held, broken};
 use crate::task::pool::Share;
 use crate::task::{About, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
 
@@ -134,9 +134,12 @@ impl Task for Retrieval {
             let [tokens, second] = [first, second].map(|text| bytes::tokens(text, length));
             Ok(Example { second: Some(second), ..Example::classified(tokens, class) })
         };
-        rows(path, false)?
-            .map(|found| found.and_then(|(line, found)| row(found).map_err(|message| broken(path, line, message))))
-            .collect()
+        let mut held = Held::default();
+        for found in rows(path, false)? {
+            let (line, found) = found?;
+            held.add(row(found).map_err(|message| broken(path, line, message))?, path, line)?;
+        }
+        Ok(held.rows)
     }
 
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {

@@ -11,7 +11,7 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::Draws;
 use crate::task::files::records::rows;
-use crate::task::load::{broken, by_name, entries, unreadable};
+use crate::task::load::{Held, broken, by_name, entries, unreadable};
 use crate::task::pool::Share;
 use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
@@ -136,16 +136,19 @@ impl Task for Text {
     /// A table with a label and a text per row, in this order unless a header row names the columns.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
         let length = options.get("length") as usize;
-        let mut examples = Vec::new();
         let mut columns = Columns { label: 0, text: 1, all: 2 };
+        let mut held = Held::default();
         for (n, row) in rows(path, true)?.enumerate() {
             let (line, row) = row?;
             match Columns::of_header(&row) {
                 Some(named) if n == 0 => columns = named,
-                _ => examples.push(columns.example(&row, length).map_err(|message| broken(path, line, message))?),
+                _ => {
+                    let example = columns.example(&row, length).map_err(|message| broken(path, line, message))?;
+                    held.add(example, path, line)?;
+                }
             }
         }
-        Ok(examples)
+        Ok(held.rows)
     }
 
     fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
