@@ -165,7 +165,13 @@ pub fn telling(objective: Objective, edits: &[&str]) -> Vec<Model> {
         let mut seen = BTreeSet::new();
         found.retain(|model| {
             let graph = lower(&model.spec, &binding(objective)).expect("a model of the project lowers");
-            graph.walk(MAIN).into_iter().map(|id| standing(&graph, id)).filter(|found| seen.insert(found.clone())).count() > 0
+            graph
+                .walk(MAIN)
+                .into_iter()
+                .map(|id| standing(&graph, id))
+                .filter(|found| seen.insert(found.clone()))
+                .count()
+                > 0
         });
     }
     found

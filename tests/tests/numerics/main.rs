@@ -1,6 +1,7 @@
 //! Numbers: gradients against differences, passes against no passes, rows against batches, and cases done by hand.
 
 mod answers;
+mod as_loops;
 mod atomic;
 mod causality;
 mod compositions;
