@@ -9,6 +9,7 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
     self,
+    asked::{Asked, asked},
     each_step::{EachStep, Unfit},
     memory::{Fitted, Work, plans_within},
 };
@@ -17,11 +18,12 @@ use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::Catalog;
 use rtc_runtime::cuda;
 use rtc_runtime::cuda::device::Device;
+use rtc_runtime::error::hint;
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::experiment::Supervision;
+use rtc_runtime::experiment::{Experiment, Supervision};
 use rtc_runtime::model::{Backend, Model, ModelOn};
-use rtc_runtime::task::{Options, Task, resolve_options, task_named};
+use rtc_runtime::task::{OWN_TASKS, Options, Task, open_task, resolve_options, task_named};
 
 use crate::definition::Definition;
 use crate::failure::Failure;
@@ -47,6 +49,32 @@ pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
     Ok(catalog(task, &options))
 }
 
+/// Refuses an experiment whose rows come without a value that a model takes.
+pub(crate) fn provided(asked: &[Asked], model: &str, experiment: &Experiment) -> Result<(), Failure> {
+    if asked.is_empty() {
+        return Ok(());
+    }
+    let (task, _) = open_task(&experiment.task)?;
+    let given = task.given();
+    let Some(missing) = asked.iter().find(|asked| given.iter().all(|given| *given.name != *asked.name)) else {
+        return Ok(());
+    };
+    let (task, name) = (task.name(), &missing.name);
+    let cure = if task == "language" {
+        "`language` has no rows: take another task on files of your own".to_owned()
+    } else if OWN_TASKS.iter().any(|(own, _)| *own == task) {
+        let names: Vec<&str> = given.iter().map(|given| &*given.name).collect();
+        let near = hint(name, &names);
+        format!("its column is not named: say `given: {{ {name}: COLUMN }}` in the `task` of the experiment{near}")
+    } else {
+        format!(
+            "no values come with those of {task}: a task on files of your own has them, as `given: {{ {name}: COLUMN }}`"
+        )
+    };
+    let why = format!("the model {model} takes `{name}` from the rows, as `{name} = given(..)`, and {cure}");
+    Err(Failure::data(task, None, why))
+}
+
 /// A model with its forward graph.
 #[derive(Debug)]
 pub(crate) struct Compiled {
@@ -68,6 +96,14 @@ impl Compiled {
     /// Whether rows or positions leave a recurrence, so that their steps are counted.
     pub(crate) fn halts(&self) -> bool {
         self.graph.output("depth").is_some()
+    }
+
+    /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
+    pub(crate) fn takes_from(&self, experiment: &Experiment) -> Result<(), Failure> {
+        let asked = asked(&self.graph);
+        provided(&asked, self.name(), experiment)?;
+        experiment.task.known.ask(asked);
+        Ok(())
     }
 
     /// The name of the model.

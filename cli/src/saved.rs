@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_compiler::check::check;
 use rtc_compiler::diag::{Problems, Severity};
+use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
@@ -24,7 +25,7 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, check_program};
 use crate::failure::Failure;
 use crate::job::CODE;
-use crate::model::{AnyModel, Compiled, Computing, catalog};
+use crate::model::{AnyModel, Compiled, Computing, catalog, provided};
 use crate::spec_file::{Folder, SpecArg};
 use crate::terminal::quoted;
 use crate::threads;
@@ -131,6 +132,8 @@ pub(crate) struct Trained {
     pub(crate) on_device: bool,
     /// Whether rows or positions of it leave a recurrence.
     pub(crate) halts: bool,
+    /// The values that it takes from the rows to answer.
+    takes: Vec<String>,
 }
 
 impl Trained {
@@ -148,6 +151,9 @@ impl Trained {
         let how = Computing { device, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
+        let takes = asked(model.forward_graph());
+        provided(&takes, compiled.name(), &experiment)?;
+        experiment.task.known.ask(asked(&compiled.graph));
         let halts = compiled.halts();
         let Compiled { definition, .. } = compiled;
         Ok(Self {
@@ -163,7 +169,13 @@ impl Trained {
             model,
             on_device,
             halts,
+            takes: takes.into_iter().map(|asked| asked.name).collect(),
         })
+    }
+
+    /// Whether rows come with values that it takes.
+    pub(crate) fn takes_values(&self) -> bool {
+        !self.takes.is_empty()
     }
 
     /// Examples that are computed at once.
@@ -213,8 +225,26 @@ impl Trained {
         positions
     }
 
-    /// The example of a text, a pair as `left ||| right` or with a tab between its sides. Its label means nothing: only what the model says of it does.
-    pub(crate) fn example(&self, text: &str) -> Result<Example, String> {
+    /// The example of a line, with its text: of a JSON object where values come with it that the model takes, else of the text itself.
+    /// Its label means nothing: only what the model says of it does.
+    pub(crate) fn example(&self, line: &str) -> Result<(String, Example), String> {
+        if self.takes.is_empty() {
+            return Ok((line.to_owned(), self.of_text(line)?));
+        }
+        if !line.trim_start().starts_with('{') {
+            let columns = self.task.given().into_iter().filter(|given| self.takes.contains(&given.name.to_string()));
+            let columns = columns.map(|given| format!("\"{}\": ..", given.column)).collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "the model takes {} from its rows: write a row as a JSON object with the text and {columns}",
+                self.takes.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
+        self.task.object(line, &takes)
+    }
+
+    /// The example of a text, a pair as `left ||| right` or with a tab between its sides.
+    fn of_text(&self, text: &str) -> Result<Example, String> {
         let encode = |text: &str| match self.task.encode(text.trim(), &self.options)? {
             tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
             tokens => Ok(tokens),

@@ -134,6 +134,16 @@ fn furnish(place: &Place) {
     let review =
         |n: usize| format!("the film {n} was {}\n", if n.is_multiple_of(3) { "bad,negative" } else { "good,positive" });
     place.write("reviews.csv", &("text,label\n".to_owned() + &(0..40).map(review).collect::<String>()));
+    place.write("readers.rt", &first("rt", "docs/own_data.md"));
+    place.write("opinions.yaml", &block("yaml", "docs/own_data.md", 2));
+    let opinion = |n: usize| {
+        let (reader, label) = (n % 12, if n.is_multiple_of(5) { "negative" } else { "positive" });
+        format!("the film {n} was good,{reader},{}.5,{label}\n", n % 30)
+    };
+    place.write(
+        "opinions.csv",
+        &("text,reader_id,years,label\n".to_owned() + &(0..60).map(opinion).collect::<String>()),
+    );
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("expressions.txt", "[MAX 2 9 [MIN 4 7 ] 0 ]\n[MIN 2 3 ]\n");

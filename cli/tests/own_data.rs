@@ -215,3 +215,335 @@ fn samples_are_drawn_by_the_seed() {
     let strings = sample(&["parity_check", "--split", "test", "--count", "4"]);
     assert!(strings.lines().any(|row| row.split_whitespace().count() > 10), "{strings}");
 }
+
+/// A model whose answers depend on what comes with the rows, and one that goes on with each row for its own number of steps.
+const TOLD: &str = "\
+/// Every puzzle has a vector of its own.
+model told {
+    embed { width: 16 }
+    puzzle = given(0) { ids: 6 }
+    trust = given(0)
+    known = embedding(puzzle)
+    state = state + trust * known
+    feedforward { hidden: 32 }
+    readout mean
+}
+
+variant plain of told { feedforward { hidden: 16 } }
+
+model stepped {
+    embed { width: 16 }
+    puzzle = given(0) { ids: 6 }
+    least = given(0)
+    input = state + embedding(puzzle)
+    loop {
+        steps: 4
+        carry y = given(input)
+        y = norm(y + input + linear(silu(linear(y))))
+        loss average(answer(y))
+        y = stop(y)
+        until step + 1.5 > least
+    }
+    state = y
+    readout mean
+}
+";
+
+/// A row: its text says nothing; its class is that of its puzzle, turned around where its trust is negative.
+struct Told {
+    puzzle: usize,
+    trust: f64,
+}
+
+impl Told {
+    /// Row `n`; `shift` gives it the puzzle of another row.
+    fn of(n: usize, shift: usize) -> Self {
+        Self { puzzle: (n * 5 + n / 7 + shift) % 6, trust: if n % 5 < 2 { -1.5 } else { 1.5 } }
+    }
+
+    fn class(&self) -> &'static str {
+        if (self.puzzle % 2 == 0) == (self.trust > 0.0) { "even" } else { "odd" }
+    }
+}
+
+/// Texts of several lengths.
+fn words(n: usize) -> String {
+    vec!["a"; 1 + n % 4].join(" ")
+}
+
+/// Rows in CSV with the values in columns of other names; `shift` turns the puzzles against the rows.
+fn told_csv(rows: std::ops::Range<usize>, shift: usize) -> String {
+    let row = |n: usize| {
+        let Told { trust, .. } = Told::of(n, 0);
+        format!("{},{},{trust},{}\n", words(n), Told::of(n, shift).puzzle, Told::of(n, 0).class())
+    };
+    "text,number,how,label\n".to_owned() + &rows.map(row).collect::<String>()
+}
+
+/// The same rows in JSON lines, with the values under their own names, and what `stepped` takes.
+fn told_json(rows: std::ops::Range<usize>) -> String {
+    let row = |n: usize| {
+        let own = Told::of(n, 0);
+        let (Told { puzzle, trust }, class) = (&own, own.class());
+        let y = vec![vec![*trust / 4.0; 16]; 1 + n % 4];
+        format!(
+            "{{\"text\": \"{}\", \"label\": \"{class}\", \"puzzle\": {puzzle}, \"trust\": {trust:?}, \"least\": {}, \
+             \"y\": {y:?}}}\n",
+            words(n),
+            1 + n % 3
+        )
+    };
+    rows.map(row).collect()
+}
+
+const LEARNS: &str = "evaluate: [test]\nlog_every: 20\n";
+
+/// An experiment in which `told` learns all there is.
+fn told_experiment(task: &str, more: &str) -> String {
+    experiment(&format!("name: table, {task}"), &format!("{LEARNS}{more}"))
+        .replace("log_every: 1\n", "")
+        .replace("epochs: 2", "epochs: 12")
+}
+
+fn told_place() -> Place {
+    let place = Place::new();
+    place.write("told.rt", TOLD);
+    place.write("train.csv", &told_csv(0..240, 0));
+    place.write("test.csv", &told_csv(240..300, 0));
+    place.write("turned.csv", &told_csv(240..300, 1));
+    place.write("train.jsonl", &told_json(0..240));
+    place.write("test.jsonl", &told_json(240..300));
+    let csv = "data: { train: train.csv, dev: test.csv, test: test.csv }, given: { puzzle: number, trust: how }";
+    place.write("csv.yaml", &told_experiment(csv, ""));
+    let json = "data: { train: train.jsonl, dev: test.jsonl, test: test.jsonl }, given: [puzzle, trust]";
+    place.write("json.yaml", &told_experiment(json, ""));
+    let json = json.replace("[puzzle, trust]", "[puzzle, least, y]");
+    place.write("steps.yaml", &told_experiment(&json, "supervision: each_step\n"));
+    place
+}
+
+fn train_told(place: &Place, model: &str, experiment: &str, run: &str, more: &[&str]) -> support::Answer {
+    place.rtc(&[&["train", model, "--experiment", experiment, "--run", run], more].concat())
+}
+
+#[test]
+fn every_row_is_answered_by_the_values_that_come_with_it() {
+    let place = told_place();
+    let learned = train_told(&place, "told.rt:told", "csv.yaml", "csv", &["--json"]).code(0).json();
+    assert_eq!(learned["splits"][0]["accuracy"], 1.0, "{learned:#}");
+    let json = train_told(&place, "told.rt:told", "json.yaml", "json", &["--json"]).code(0).json();
+    assert_eq!(json["splits"], learned["splits"], "the same rows, written otherwise");
+    let weights = |run: &str| fs::read(place.path("runs").join(run).join("checkpoints/last/weights.safetensors"));
+    assert_eq!(weights("csv").expect("they are there"), weights("json").expect("they are there"));
+    // Rows with the puzzles of others are answered wrong: the values decide, and they are those of the row.
+    let turned = place.rtc(&["eval", "csv", "--data", "turned.csv", "--json"]).code(0).json();
+    assert!(turned["splits"][0]["accuracy"].as_f64().is_some_and(|share| share < 0.3), "{turned:#}");
+    let parts = ["--json", "--with", "batch={ size: 16, accumulate: 3, buckets: length }"];
+    let parts = train_told(&place, "told.rt:told", "csv.yaml", "parts", &parts).code(0).json();
+    assert_eq!(parts["splits"][0]["accuracy"], 1.0, "{parts:#}");
+    place.rtc(&["eval", "csv"]).code(0);
+    place.rtc(&["verify", "csv", "parts", "--again"]).code(0);
+    place.rtc(&["report", "runs/csv"]).code(0);
+    let compared = format!("{}compare: [\"told.rt:told\", \"told.rt:plain\"]\nseeds: [1]\n", place.read("csv.yaml"));
+    place.write("grid.yaml", &compared);
+    let grid = ["ablate", "grid.yaml", "--grid", "G", "--jobs", "1", "--with", "max_steps=4"];
+    place.rtc(&grid).code(0);
+}
+
+#[test]
+fn predictions_take_the_values_of_every_row() {
+    let place = told_place();
+    train_told(&place, "told.rt:told", "csv.yaml", "r", &[]).code(0);
+    let rows: String = (240..260)
+        .map(|n| {
+            let own = Told::of(n, 0);
+            format!("{{\"text\": \"{}\", \"number\": {}, \"how\": {:?}}}\n", words(n), own.puzzle, own.trust)
+        })
+        .collect();
+    let said = place.rtc_with(&["predict", "r"], &rows);
+    let classes: Vec<&str> = said.code(0).stdout.lines().filter_map(|line| line.split('\t').next()).collect();
+    assert_eq!(classes, (240..260).map(|n| Told::of(n, 0).class()).collect::<Vec<_>>());
+    place.write("rows.jsonl", &rows);
+    let all = place.rtc(&["predict", "r", "--input", "rows.jsonl", "--json"]);
+    let first: serde_json::Value =
+        serde_json::from_str(all.code(0).stdout.lines().next().unwrap_or_default()).expect("JSON");
+    assert_eq!(first["text"], words(240).as_str());
+    place.rtc(&["predict", "r", r#"{"text": "a", "number": 2, "how": 1.5, "more": 3}"#]).code(0);
+    for (row, why) in [
+        (
+            "a a",
+            "the model takes `puzzle`, `trust` from its rows: write a row as a JSON object with the text and \"number\": .., \"how\": ..",
+        ),
+        (r#"{"text": "a", "number": 2}"#, "`how`, which gives `trust`, is missing: give every row a number"),
+        (r#"{"text": "a", "number": 6, "how": 1}"#, "is 6, and the model knows 0 to 5"),
+        (r#"{"number": 2, "how": 1}"#, "the row has no `text`"),
+        (r#"{"text": "a", "number": 2, "how": 1"#, "this line is no JSON"),
+    ] {
+        place.rtc(&["predict", "r", row]).code(4).says(why);
+    }
+}
+
+#[test]
+fn values_are_a_part_of_the_data_and_are_shown() {
+    let place = told_place();
+    train_told(&place, "told.rt:told", "csv.yaml", "r", &["--max-steps", "4"]).code(0);
+    let good = place.read("test.csv");
+    let edited = good.replacen(",1.5,", ",1.25,", 1);
+    assert_ne!(edited, good);
+    place.write("test.csv", &edited);
+    train_told(&place, "told.rt:told", "csv.yaml", "r", &["--max-steps", "4"]).code(7).says("other rows in dev, test");
+    place.rtc(&["eval", "r"]).code(7).says("other rows in test");
+    let measured = place.rtc(&["eval", "r", "--data", "test.csv", "--json"]).code(0).json();
+    place.write("test.csv", &good);
+    let before = place.rtc(&["eval", "r", "--data", "test.csv", "--json"]).code(0).json();
+    assert_ne!(measured["splits"][0]["loss"], before["splits"][0]["loss"]);
+    let checked = place.rtc(&["task", "check", "csv.yaml"]);
+    let shown = &checked.code(0).stdout;
+    let row = shown.lines().find(|line| line.starts_with("puzzle") && line.contains("train")).unwrap_or_default();
+    let cells: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(cells, ["puzzle", "number", "train", "1", "0", "5"], "{shown}");
+    let sampled =
+        place.rtc(&["task", "sample", "csv.yaml", "--split", "test", "--count", "3", "--json"]).code(0).json();
+    assert_eq!(sampled[0]["given"]["trust"].as_f64().map(f64::abs), Some(1.5), "{sampled:#}");
+    let sampled = place.rtc(&["task", "sample", "csv.yaml", "--split", "test", "--count", "3"]);
+    assert!(sampled.code(0).stdout.lines().all(|line| line.contains("\tpuzzle ")), "{}", sampled.stdout);
+}
+
+#[test]
+fn wrong_values_are_refused_with_their_line() {
+    let place = told_place();
+    let (csv, json) = (place.read("train.csv"), place.read("train.jsonl"));
+    for (from, to, why) in [
+        (",1.5,", ",,", "train.csv:4: `how`, which gives `trust`, is empty: give every row a number"),
+        (
+            ",1.5,",
+            ",much,",
+            "train.csv:4: `how`, which gives `trust`, is `much`, which is no finite number: correct it",
+        ),
+        (",1.5,", ",1 2,", "train.csv:4: `how`, which gives `trust`, has 2 numbers, and the model takes 1 for a row"),
+        (
+            "a a a,4,",
+            "a a a,6,",
+            "train.csv:4: `number`, which gives `puzzle`, is 6, and the model knows 0 to 5: correct it, or give the `ids` of the spec at least 7",
+        ),
+        ("a a a,4,", "a a a,0.5,", "is 0.5, and the model takes whole numbers from 0 to 5: correct it"),
+        ("text,number,", "text,numbr,", "train.csv:1: there is no column `number`; did you mean `numbr`?"),
+    ] {
+        let wrong = csv.replacen(from, to, 1);
+        assert_ne!(wrong, csv, "{from}");
+        place.write("train.csv", &wrong);
+        train_told(&place, "told.rt:told", "csv.yaml", "r", &[]).code(4).says(why);
+    }
+    place.write("train.csv", &csv);
+    for (from, to, why) in [
+        ("\"puzzle\": 4, ", "", "train.jsonl:3: `puzzle` is missing: give every row a number"),
+        ("[0.375, ", "[", "train.jsonl:3: `y` has 15 numbers in its list 1, and the model takes 16 in each"),
+        (
+            "\"y\": [[",
+            "\"y\": [[1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], [",
+            "train.jsonl:1: `y` has 32 numbers, and the model takes 16 for a row of 1 token, 16 for each",
+        ),
+        (
+            "\"least\": 3",
+            "\"least\": [3, null]",
+            "train.jsonl:3: `least` is `null`, its number 2, which is no finite number",
+        ),
+    ] {
+        let wrong = json.replacen(from, to, 1);
+        assert_ne!(wrong, json, "{from}");
+        place.write("train.jsonl", &wrong);
+        train_told(&place, "told.rt:stepped", "steps.yaml", "r", &[]).code(4).says(why);
+    }
+    place.write("train.jsonl", &json);
+    let short = ["--with", "task.length=2"];
+    let why = "train.jsonl:3: `y` has a value for every position, and the text has 3 tokens, more than `length: 2` leaves of it";
+    train_told(&place, "told.rt:stepped", "steps.yaml", "r", &short).code(4).says(why);
+    assert!(!place.path("runs/r").exists(), "nothing was trained");
+}
+
+#[test]
+fn a_model_is_not_trained_without_the_values_that_it_takes() {
+    let place = told_place();
+    let good = place.read("csv.yaml");
+    for (to, code, why) in [
+        (
+            "given: { puzle: number, trust: how }",
+            4,
+            "the model told takes `puzzle` from the rows, as `puzzle = given(..)`, and its column is not named: say `given: { puzzle: COLUMN }` in the `task` of the experiment; did you mean `puzle`?",
+        ),
+        ("seed: 1", 4, "takes `puzzle` from the rows"),
+        ("given: [puzzle, puzzle]", 2, "`puzzle` stands there twice"),
+        ("given: { \"carried.y\": how }", 2, "`carried.y` is no name of an equation"),
+        ("given: 3", 2, "task.given: takes a column for each value"),
+    ] {
+        let wrong = good.replace("given: { puzzle: number, trust: how }", to);
+        assert_ne!(wrong, good);
+        place.write("csv.yaml", &wrong);
+        train_told(&place, "told.rt:told", "csv.yaml", "r", &[]).code(code).says(why);
+    }
+    train_told(&place, "told.rt:told", "tiny.yaml", "r", &[]).code(4).says(
+        "no values come with those of listops: a task on files of your own has them, as `given: { puzzle: COLUMN }`",
+    );
+    place.write("text.txt", &"to be, or not to be\n".repeat(50));
+    let text = "name: language, data: { train: text.txt, dev: 10% }";
+    let each = place.read("told.rt").replace("readout mean", "readout each");
+    place.write("each.rt", &each);
+    place.write("text.yaml", &experiment(text, "evaluate: [dev]\n"));
+    train_told(&place, "each.rt:told", "text.yaml", "r", &[]).code(4).says("`language` has no rows");
+    place.write("text.yaml", &experiment(&format!("{text}, given: [puzzle]"), "evaluate: [dev]\n"));
+    train_told(&place, "each.rt:told", "text.yaml", "r", &[]).code(2).says("`language` has no rows");
+    let tiny = place.read("tiny.yaml").replace("  name: listops\n", "  name: listops\n  given: [puzzle]\n");
+    place.write("tiny.yaml", &tiny);
+    train_told(&place, "told.rt:told", "tiny.yaml", "r", &[])
+        .code(2)
+        .says("`given` belongs to tasks on files of your own");
+    assert!(!place.path("runs/r").exists());
+}
+
+/// Rows keep their values in the slots of a training by single steps, and everywhere when a run goes on.
+#[cfg(unix)]
+#[test]
+fn a_run_with_values_goes_on_to_the_same_bits() {
+    let place = told_place();
+    for (model, experiment) in [("told.rt:told", "csv.yaml"), ("told.rt:stepped", "steps.yaml")] {
+        let args = ["--with", "log_every=1", "--with", "max_steps=60", "--with", "evaluate_every=20"];
+        let (whole, other) = (format!("whole-{experiment}"), format!("other-{experiment}"));
+        train_told(&place, model, experiment, &whole, &[&args[..], &["--threads", "1"]].concat()).code(0);
+        for lines in [8, 31] {
+            let command = [&["train", model, "--experiment", experiment, "--run", &other], &args[..]].concat();
+            let mut child = place.command(support::RTC).args(command).spawn().expect("the binary runs");
+            let metrics = place.path("runs").join(&other).join("metrics.jsonl");
+            let written = || fs::read_to_string(&metrics).unwrap_or_default().lines().count();
+            while written() < lines && child.try_wait().expect("the state of a child").is_none() {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            support::signal(&child, if lines == 8 { libc::SIGTERM } else { libc::SIGKILL });
+            child.wait().expect("it ends");
+        }
+        train_told(&place, model, experiment, &other, &args).code(0);
+        assert_eq!(place.contents(&other), place.contents(&whole), "{model}");
+        place.rtc(&["verify", &other, "--again"]).code(0);
+    }
+}
+
+#[test]
+fn values_of_every_token_stay_at_their_tokens() {
+    let place = Place::new();
+    let spec = "model each {\n    embed { width: 8 }\n    hint = given(state)\n    state = state + hint\n    feedforward { hidden: 16 }\n    readout each\n}\n";
+    place.write("each.rt", spec);
+    // The word says nothing of its class: the first number of its list does.
+    let row = |n: usize| {
+        let signs: Vec<f64> =
+            (0..1 + n % 5).map(|at| if (n * 7 + at * at * 3 + n / 5) % 3 == 0 { -1.0 } else { 1.0 }).collect();
+        let hints: Vec<Vec<f64>> = signs.iter().map(|sign| [vec![*sign], vec![0.5; 7]].concat()).collect();
+        let labels: Vec<&str> = signs.iter().map(|sign| if *sign > 0.0 { "up" } else { "down" }).collect();
+        let text = vec!["w"; signs.len()];
+        format!("{}\n", serde_json::json!({ "text": text, "label": labels, "hint": hints }))
+    };
+    place.write("train.jsonl", &(0..200).map(row).collect::<String>());
+    place.write("test.jsonl", &(200..240).map(row).collect::<String>());
+    let task = "name: tagging, data: { train: train.jsonl, dev: test.jsonl, test: test.jsonl }, given: [hint]";
+    place.write("mine.yaml", &experiment(task, "evaluate: [test]\n").replace("epochs: 2", "epochs: 8"));
+    let learned = train_told(&place, "each.rt", "mine.yaml", "r", &["--json"]).code(0).json();
+    assert_eq!(learned["splits"][0]["accuracy"], 1.0, "{learned:#}");
+}

@@ -1,5 +1,6 @@
 //! The stages after `check`, each a function from one printable value to the next.
 
+pub mod asked;
 pub mod cost;
 pub mod each_step;
 pub mod given;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::{Batch, Labels};
+use crate::batch::{Batch, Given, Labels};
 use crate::rng::Key;
 use crate::task::{Example, Target};
 
@@ -116,14 +116,30 @@ pub fn collect(examples: &[&Example], width: usize) -> Batch {
     // The second row of a pair goes on for as many steps as its first.
     let seconds = examples.iter().filter(|e| e.second.is_some());
     let depths = examples.iter().chain(seconds).map(|e| e.depth).collect();
-    let mut batch =
-        Batch { offsets: vec![0], tokens: Vec::new(), labels: Labels::Class(Vec::new()), width, depths, given: vec![] };
+    let mut batch = Batch {
+        offsets: vec![0],
+        tokens: Vec::new(),
+        labels: Labels::Class(Vec::new()),
+        width,
+        depths,
+        given: given(examples),
+    };
     for row in rows {
         batch.tokens.extend_from_slice(row);
         batch.offsets.push(batch.tokens.len());
     }
     batch.labels = labels(examples);
     batch
+}
+
+/// The values that come with some examples, row after row; those of a pair belong to both its rows.
+fn given(examples: &[&Example]) -> Vec<Given> {
+    let seconds = || examples.iter().filter(|example| example.second.is_some());
+    let all = |(n, first): (usize, &Given)| {
+        let of = |example: &&Example| example.given[n].numbers.clone();
+        Given { name: first.name.clone(), numbers: examples.iter().chain(seconds()).flat_map(of).collect() }
+    };
+    examples.first().map_or(vec![], |first| first.given.iter().enumerate().map(all).collect())
 }
 
 /// Packs examples into a batch that is as wide as the longest of them.
@@ -213,11 +229,45 @@ mod tests {
 
     #[test]
     fn pairs_are_stacked_first_sentences_first() {
-        let pair = |a: u32| Example { second: Some(vec![a + 10, a + 10]), ..Example::classified(vec![a], a) };
+        let own = |a: u32| vec![Given { name: "hint".into(), numbers: vec![f64::from(a) / 2.0] }];
+        let second = |a: u32| Some(vec![a + 10, a + 10]);
+        let pair = |a: u32| Example { second: second(a), given: own(a), ..Example::classified(vec![a], a) };
         let (one, two) = (pair(1), pair(2));
         let batch = collect(&[&one, &two], 2);
         assert_eq!(batch.tokens, [1, 2, 11, 11, 12, 12]);
         assert_eq!(batch.offsets, [0, 1, 2, 4, 6]);
         assert_eq!(batch.labels, Labels::Class(vec![1, 2]));
+        assert_eq!(batch.given[0].numbers, [0.5, 1.0, 0.5, 1.0]);
+    }
+
+    #[test]
+    fn every_row_of_a_batch_has_the_values_of_its_example() {
+        let of = |n: u32| {
+            let per_row = Given { name: "row".into(), numbers: vec![f64::from(n)] };
+            let tokens: Vec<u32> = vec![n; 1 + n as usize % 3];
+            let each = tokens.iter().zip(0..).flat_map(|(_, at)| [f64::from(n), f64::from(at)]).collect();
+            let per_token = Given { name: "token".into(), numbers: each };
+            Example { given: vec![per_row, per_token], ..Example::classified(tokens, n) }
+        };
+        let data: Vec<Example> = (0..50).map(of).collect();
+        let mut batching = Batching::new(3, &data, 8, Buckets::Length);
+        let mut seen = 0;
+        for at in 0..batching.batches() {
+            let rows = batching.batch(Cursor { epoch: 1, batch: at }).to_vec();
+            let rows: Vec<&Example> = rows.iter().map(|row| &data[*row as usize]).collect();
+            for (batch, _) in split(&rows, 3) {
+                let [row, token] = &batch.given[..] else { panic!("two values") };
+                for r in 0..batch.rows() {
+                    let own = f64::from(batch.row(r)[0]);
+                    assert_eq!(row.numbers[r], own);
+                    let range = batch.offsets[r]..batch.offsets[r + 1];
+                    for (place, at) in range.zip(0..) {
+                        assert_eq!(token.numbers[2 * place..2 * place + 2], [own, f64::from(at)]);
+                    }
+                    seen += 1;
+                }
+            }
+        }
+        assert_eq!(seen, data.len());
     }
 }

@@ -140,7 +140,7 @@ pub fn unknown<N: AsRef<str>>(what: &str, name: &str, candidates: impl IntoItera
 }
 
 /// The end of a sentence about a wrong name, where one of the candidates is near.
-pub(crate) fn hint(name: &str, candidates: &[&str]) -> String {
+pub fn hint(name: &str, candidates: &[&str]) -> String {
     suggest(name, candidates.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 

@@ -31,7 +31,8 @@ pub use layers::ReadFile;
 pub use place::Written;
 pub use settings::Setting;
 pub use supervision::Supervision;
-pub use task::{Answer, Columns, DataSource, Known, Program, Quotes, TaskSettings};
+pub(crate) use task::Asks;
+pub use task::{Answer, Columns, DataSource, GivenColumns, Known, Program, Quotes, TaskSettings};
 
 macro_rules! embedded {
     ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../specs/experiments/", $name, ".yaml")))),*] };

@@ -130,7 +130,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         }
     }
     let how = if trained.halts { " --show-halting" } else { "" };
-    terminal.next(&format!("rtc predict {} TOKENS{}{how}", quoted(&trained.path), options.model.named()));
+    let row = if trained.takes_values() { "--input ROWS" } else { "TOKENS" };
+    terminal.next(&format!("rtc predict {} {row}{}{how}", quoted(&trained.path), options.model.named()));
     Ok(Exit::Done)
 }
 

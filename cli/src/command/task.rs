@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
+use rtc_runtime::batch::Given;
 use rtc_runtime::experiment::{EMBEDDED, TaskSettings};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{
-    Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, TASKS, TaskHandle, Wanted,
+    Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, SampleRow, TASKS, TaskHandle,
+    Wanted,
 };
 use rtc_runtime::task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
@@ -205,10 +207,34 @@ fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Fa
     let drawn = draw(&asked.load(split)?, count, asked.settings.seed);
     let examples = sample(&*asked.task, &asked.options, &drawn, count);
     if rows.json {
-        let row = |row: &rtc_runtime::task::SampleRow| json!({ "text": row.text, "label": row.label });
+        let row = |row: &SampleRow| {
+            let mut shown = json!({ "text": row.text, "label": row.label });
+            if !row.given.is_empty() {
+                let value = |given: &Given| (given.name.to_string(), numbers(given));
+                shown["given"] = Value::Object(row.given.iter().map(value).collect());
+            }
+            shown
+        };
         return terminal.json(&Value::Array(examples.iter().map(row).collect()));
     }
-    terminal.result(&examples.iter().map(|row| format!("{}\t{}\n", row.label, row.text)).collect::<String>())
+    terminal.result(&examples.iter().map(sample_row).collect::<String>())
+}
+
+/// A number, or a list of them.
+fn numbers(given: &Given) -> Value {
+    match given.numbers[..] {
+        [number] => json!(number),
+        _ => json!(given.numbers),
+    }
+}
+
+/// `label`, text, and the values that come with the row, with tabs between.
+fn sample_row(row: &SampleRow) -> String {
+    let value = |given: &Given| {
+        let numbers: Vec<String> = given.numbers.iter().map(f64::to_string).collect();
+        format!("\t{} {}", given.name, numbers.join(" "))
+    };
+    format!("{}\t{}{}\n", row.label, row.text, row.given.iter().map(value).collect::<String>())
 }
 
 /// Some examples, each as likely as any other, in their order.

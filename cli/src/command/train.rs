@@ -176,6 +176,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     let checked = arg.check_edited(&sets, &facts)?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Compiled::new(checked.definition, &facts)?;
+    compiled.takes_from(&experiment)?;
     let seed = options.seed.or(experiment.seeds.first().copied()).unwrap_or(1);
     if options.seed.is_none() && experiment.seeds.len() > 1 {
         terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));

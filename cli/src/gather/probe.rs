@@ -222,7 +222,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> 
     let mut traces = vec![];
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
         let fault = |why| ProbeError::Inputs(broken(n + 1, why));
-        let example = trained.example(line).map_err(fault)?;
+        let (_, example) = trained.example(line).map_err(fault)?;
         let title = format!("{file}:{}", n + 1);
         match one(trained, &title, &example, false) {
             Ok(trace) => traces.push(trace),

@@ -405,5 +405,6 @@ fn member(
     let checked = arg.check_edited(&edits, &facts)?;
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.definition, &facts)?);
+    compiled.takes_from(&experiment)?;
     Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment })
 }

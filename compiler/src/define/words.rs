@@ -13,7 +13,7 @@ use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::Var;
 use crate::feature::{Feature, Lowering, attended, dot_product, stops};
 use crate::ir::attribute::{self, At, Attrs, Discretisation, Layout, Reduction, Side, Sight};
-use crate::ir::graph::{InvalidNode, Value};
+use crate::ir::graph::{INPUTS, InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
@@ -1020,9 +1020,6 @@ fn embedding(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let axes = [axes, vec![Axis::Channels(Dim::Fixed(to))]].concat();
     Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
 }
-
-/// The names of what every batch has.
-const INPUTS: [&str; 5] = ["tokens", "labels", "weights", "lengths", "depths"];
 
 fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let Some(name) = c.name.filter(|name| !INPUTS.contains(name)) else {

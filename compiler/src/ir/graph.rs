@@ -31,6 +31,9 @@ pub struct RegionId(u32);
 /// The outermost region.
 pub const MAIN: RegionId = RegionId(0);
 
+/// The names of what every batch has: no other input has one of them.
+pub const INPUTS: [&str; 5] = ["tokens", "labels", "weights", "lengths", "depths"];
+
 impl Value {
     /// A number for side tables, below `Graph::value_count`.
     pub fn index(self) -> usize {

@@ -41,8 +41,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
-use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Dim, Elem, Type};
+use rtc_compiler::pipeline::asked::things;
 use rtc_compiler::plan::Plan;
 use serde::{Deserialize, Serialize};
 
@@ -337,10 +337,7 @@ fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
         if plan.graph.ty(ids).elem() != Some(Elem::Index) {
             continue;
         }
-        let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
-        let tables = nodes.filter(|node| node.op == Op::Embed && node.operands[0] == ids);
-        let sizes = tables.filter_map(|node| plan.graph.ty(node.operands[1]).dims()[0].fixed());
-        let count = sizes.min().unwrap_or(u32::MAX as usize) as f64;
+        let count = things(&plan.graph, ids) as f64;
         if let Some(id) = given.numbers.iter().find(|id| !(id.fract() == 0.0 && (0.0..count).contains(*id))) {
             let name = &given.name;
             return Err(Fault::Batch(format!(

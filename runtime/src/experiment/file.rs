@@ -297,6 +297,11 @@ fn in_words(message: &str) -> String {
         _ if what.ends_with("did not match any variant of untagged enum Columns") => {
             return "task.input: takes a column by its name or number, or a list of two".to_owned();
         }
+        _ if what.ends_with("did not match any variant of untagged enum GivenColumns") => {
+            return "task.given: takes a column for each value that a model takes by `given`, as `{ puzzle: puzzle_id }`, or a list of \
+                    values that stand in columns of the same names, as `[puzzle]`"
+                .to_owned();
+        }
         _ if what.ends_with("did not match any variant of untagged enum Column") => {
             return "task.label: takes a column by its name or number".to_owned();
         }

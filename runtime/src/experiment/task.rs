@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use rtc_compiler::pipeline::asked::Asked;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,6 +59,9 @@ pub struct TaskSettings {
     /// On files of one's own: what `"` means in CSV and TSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotes: Option<Quotes>,
+    /// On files of one's own: the columns of the values that models take by `given`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub given: Option<GivenColumns>,
     /// What is known besides; no part of the experiment.
     #[serde(skip)]
     pub known: Known,
@@ -90,6 +95,16 @@ pub enum Columns {
     One(Column),
     /// Several.
     Several(Vec<Column>),
+}
+
+/// Where the values stand that come with the rows, by the names that models have for them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum GivenColumns {
+    /// In columns of the same names.
+    Same(Vec<String>),
+    /// Each in the column that is named.
+    Named(BTreeMap<String, Column>),
 }
 
 /// What the label of a row is.
@@ -129,12 +144,42 @@ pub struct Known {
     pub kept: Option<Arc<Value>>,
     /// The task, once it was opened.
     pub(crate) task: Arc<OnceLock<TaskHandle>>,
+    /// What models take from the rows, as far as that was said.
+    pub(crate) asked: Asks,
+}
+
+/// What all models of an experiment take from its rows: rows are held to it while they are read.
+#[derive(Clone, Default)]
+pub(crate) struct Asks(Arc<Mutex<Vec<Asked>>>);
+
+impl Asks {
+    /// All of it.
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Asked>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Data is the same whatever is made of it.
+impl fmt::Debug for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Asks")
+    }
 }
 
 impl Known {
     /// What is known before a task was opened.
     pub fn new(folders: Vec<PathBuf>, kept: Option<Arc<Value>>) -> Self {
-        Self { folders, permitted: false, kept, task: Arc::default() }
+        Self { folders, kept, ..Self::default() }
+    }
+
+    /// Notes what a model takes from the rows.
+    pub fn ask(&self, asked: Vec<Asked>) {
+        let mut all = self.asked.all();
+        for one in asked {
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
     }
 }
 

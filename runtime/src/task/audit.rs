@@ -55,6 +55,7 @@ fn streamed((split, Stream(rows)): (&String, &Stream)) -> Audit {
         lengths: spread(&lengths),
         mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
         label_shares: BTreeMap::new(),
+        given: vec![],
     };
     Audit { split: split.clone(), description, unknown: None, trained: Some(0), repeated: None }
 }

@@ -55,7 +55,7 @@ pub fn example(ids: &[u32]) -> Result<Example, String> {
         }
     }
     let tokens = std::iter::once(IGNORE).chain(ids[..ids.len() - 1].iter().copied()).collect();
-    Ok(Example { tokens, second: None, label: Target::Each { class, weight }, depth: None, size: None })
+    Ok(Example { tokens, second: None, label: Target::Each { class, weight }, depth: None, size: None, given: vec![] })
 }
 
 /// Reads a sequence of symbols, with blanks between them or without.

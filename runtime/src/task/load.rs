@@ -124,6 +124,11 @@ impl Hasher {
         }
         // Nothing is added where there is none, so that older fingerprints stay as they were.
         example.depth.iter().for_each(|depth| self.numbers(&[2, *depth]));
+        for given in &example.given {
+            self.numbers(&[5, given.name.len() as u32, given.numbers.len() as u32]);
+            self.0.update(&*given.name);
+            given.numbers.iter().for_each(|number| self.0.update(number.to_bits().to_le_bytes()));
+        }
     }
 }
 

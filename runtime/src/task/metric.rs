@@ -102,11 +102,8 @@ mod tests {
     #[test]
     fn the_last_scored_answer_decides() {
         let each = |class: &[u32], weight: &[f32]| Example {
-            tokens: vec![0; class.len()],
-            second: None,
             label: Target::Each { class: class.to_vec(), weight: weight.to_vec() },
-            depth: None,
-            size: None,
+            ..Example::classified(vec![0; class.len()], 0)
         };
         let example = each(&[1, 1, 1, 0], &[1.0, 0.0, 1.0, 0.0]);
         assert_eq!(last_scored(&example, &[0, 0, 1, 1]), Tally { right: 1, all: 1 });

@@ -147,6 +147,7 @@ impl Shape {
             },
             depth: Some(rounds.max(1)),
             size: Some(puzzle.iter().filter(|cell| empty(cell)).count() as u32),
+            given: vec![],
         })
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Example, Options, Target, Task};
+use crate::batch::Given;
 
 /// What stands between the sides of a pair, wherever one is written as text.
 pub const SIDES: &str = "|||";
@@ -21,6 +22,19 @@ pub struct Description {
     /// Share of every class among the labels that count, by class id; only classes that occur. Of several labels the share of
     /// the examples that have each.
     pub label_shares: BTreeMap<u32, f64>,
+    /// Of the values that come with the examples, in their order.
+    pub given: Vec<GivenLook>,
+}
+
+/// What a value is that comes with examples.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GivenLook {
+    /// What models call it.
+    pub name: String,
+    /// How many numbers an example has, the least and the most.
+    pub numbers: [usize; 2],
+    /// The smallest and the largest number.
+    pub range: [f64; 2],
 }
 
 /// An example as text.
@@ -30,6 +44,8 @@ pub struct SampleRow {
     pub text: String,
     /// The class, the classes of the tokens that count with `.` for the others, the number, or the labels with commas.
     pub label: String,
+    /// The values that come with it.
+    pub given: Vec<Given>,
 }
 
 /// Describes a split.
@@ -43,7 +59,21 @@ pub fn describe(examples: &[Example]) -> Description {
         lengths: spread(&lengths),
         mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
         label_shares: label_shares(examples),
+        given: given_looks(examples),
     }
+}
+
+fn given_looks(examples: &[Example]) -> Vec<GivenLook> {
+    let look = |(n, first): (usize, &Given)| {
+        let none = (usize::MAX, 0, f64::INFINITY, f64::NEG_INFINITY);
+        let (least, most, low, high) = examples.iter().fold(none, |(least, most, low, high), example| {
+            let own = &example.given[n].numbers;
+            let (low, high) = own.iter().fold((low, high), |(low, high), x| (x.min(low), x.max(high)));
+            (least.min(own.len()), most.max(own.len()), low, high)
+        });
+        GivenLook { name: first.name.to_string(), numbers: [least, most], range: [low, high] }
+    };
+    examples.first().map_or(vec![], |first| first.given.iter().enumerate().map(look).collect())
 }
 
 /// The shortest, the middle and the longest of sorted lengths; zeros where there are none.
@@ -107,7 +137,8 @@ pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: u
     };
     let row = |example: &Example| {
         let second = example.second.as_ref().map(|second| format!(" {SIDES} {}", words(second))).unwrap_or_default();
-        SampleRow { text: words(&example.tokens) + &second, label: label(&example.label) }
+        let given = example.given.clone();
+        SampleRow { text: words(&example.tokens) + &second, label: label(&example.label), given }
     };
     examples.iter().take(count).map(row).collect()
 }

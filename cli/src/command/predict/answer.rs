@@ -5,8 +5,6 @@ use rtc_runtime::examine::TracedUnit;
 use rtc_runtime::learner::Answers;
 use rtc_runtime::task::{Example, SIDES, Target};
 
-use super::source::Line;
-
 /// The answer to one sequence.
 pub(super) struct Answer {
     pub(super) text: String,
@@ -79,17 +77,17 @@ fn together(labels: Vec<Item>) -> Item {
 }
 
 /// The answers of a batch, sequence by sequence.
-pub(super) fn answers(lines: &[Line], examples: &[Example], found: &Answers) -> Vec<Answer> {
+pub(super) fn answers(texts: Vec<String>, examples: &[Example], found: &Answers) -> Vec<Answer> {
     let mut items = (0..found.evaluation.predictions.len()).map(|n| Item {
         class: found.evaluation.predictions[n],
         labels: None,
         confidence: found.evaluation.confidence[n],
         logits: found.logits[n * found.classes..(n + 1) * found.classes].to_vec(),
     });
-    let one = |(n, (line, example)): (usize, (&Line, &Example))| {
+    let one = |(n, (text, example)): (usize, (String, &Example))| {
         let own = items.by_ref().take(example.classes()).collect();
         Answer {
-            text: written(&line.text, example),
+            text: written(&text, example),
             tokens: example.tokens.clone(),
             items: if matches!(example.label, Target::Several(_)) { vec![together(own)] } else { own },
             number: found.evaluation.numbers.get(n).copied(),
@@ -97,5 +95,5 @@ pub(super) fn answers(lines: &[Line], examples: &[Example], found: &Answers) -> 
             explanation: Explanation::default(),
         }
     };
-    lines.iter().zip(examples).enumerate().map(one).collect()
+    texts.into_iter().zip(examples).enumerate().map(one).collect()
 }

@@ -170,7 +170,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 /// What the model says of some lines, in their order.
 fn predict(trained: &mut Trained, lines: &[Line], source: &Source, options: &Options) -> Result<Vec<Answer>, Failure> {
     let example = |line: &Line| trained.example(&line.text).map_err(|why| source.refused(line.number, why));
-    let examples = lines.iter().map(example).collect::<Result<Vec<Example>, Failure>>()?;
+    let (texts, examples): (Vec<String>, Vec<Example>) =
+        lines.iter().map(example).collect::<Result<Vec<_>, Failure>>()?.into_iter().unzip();
     if examples.is_empty() {
         return Ok(vec![]);
     }
@@ -180,7 +181,7 @@ fn predict(trained: &mut Trained, lines: &[Line], source: &Source, options: &Opt
         LearnError::Batch(why) => source.refused(lines[0].number, why),
         other => other.into(),
     })?;
-    let mut answers = answers(lines, &examples, &found);
+    let mut answers = answers(texts, &examples, &found);
     if options.show_halting || options.trees {
         for (answer, example) in answers.iter_mut().zip(&examples) {
             let traced = trace(&mut *trained.model, example)?;

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::task::{Audit, ColumnLook, FileLook, Format, Objective, Scale, audit, load, look, open_task};
+use rtc_runtime::task::{
+    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, audit, load, look, open_task,
+};
 use serde_json::{Map, Value, json};
 
 use crate::experiment_file::{Opened, ProgramOptions, check_program};
@@ -174,14 +176,20 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     let (vocabulary, classes) = (data.vocabulary, task.classes(&task_options));
     if options.json {
         let splits: Vec<Value> = found.iter().map(|audit| split_json(audit, &classes)).collect();
-        terminal
-            .json(&json!({ "task": task.name(), "vocabulary": vocabulary, "classes": classes, "splits": splits }))?;
+        let columns = task.given().into_iter().map(|given| (given.name.to_string(), json!(given.column.to_string())));
+        let columns: Map<String, Value> = columns.collect();
+        let mut shown = json!({ "task": task.name(), "vocabulary": vocabulary, "classes": classes, "splits": splits });
+        if !columns.is_empty() {
+            shown["given"] = Value::Object(columns);
+        }
+        terminal.json(&shown)?;
         return Ok(vec![]);
     }
     let mut text = format!("{}: {}\n", task.name(), task.about().doc);
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
     text += &class_table(&found, &classes);
+    text += &given_table(&found, &task.given());
     if task.objective() == Objective::Number {
         let Scale { mean, deviation } = task.scale(&task_options);
         writeln!(text, "numbers     mean {mean:.6}, deviation {deviation:.6} in training").expect("a text takes all");
@@ -222,15 +230,41 @@ fn class_table(found: &[Audit], classes: &[String]) -> String {
     columns(&std::iter::once(heading).chain(classes.iter().enumerate().map(row)).collect::<Vec<_>>())
 }
 
+/// The values that come with the rows: where they stand, how many numbers a row has, and between which these lie.
+fn given_table(found: &[Audit], given: &[GivenColumn]) -> String {
+    if given.is_empty() {
+        return String::new();
+    }
+    let heading = ["given", "column", "split", "numbers", "smallest", "largest"].map(str::to_owned).to_vec();
+    let row = |(given, audit): (&GivenColumn, &Audit)| {
+        let look = audit.description.given.iter().find(|look| *look.name == *given.name);
+        let shown = look.map_or_else(
+            || ["-"; 3].map(str::to_owned),
+            |GivenLook { numbers: [least, most], range: [low, high], .. }| {
+                let count = if least == most { least.to_string() } else { format!("{least} to {most}") };
+                [count, low.to_string(), high.to_string()]
+            },
+        );
+        [vec![given.name.to_string(), given.column.to_string(), audit.split.clone()], shown.to_vec()].concat()
+    };
+    let rows = given.iter().flat_map(|given| found.iter().map(move |audit| (given, audit)));
+    columns(&std::iter::once(heading).chain(rows.map(row)).collect::<Vec<_>>())
+}
+
 fn split_json(audit: &Audit, classes: &[String]) -> Value {
     let found = &audit.description;
     let [shortest, median, longest] = found.lengths;
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
     let labels: Map<String, Value> =
         found.label_shares.iter().map(|(class, share)| (name(*class), json!(share))).collect();
-    json!({
+    let mut shown = json!({
         "split": audit.split, "rows": found.examples, "tokens": found.tokens, "shortest": shortest, "median": median,
         "longest": longest, "unknown": audit.unknown, "repeated": audit.repeated, "also_in_train": audit.trained,
         "labels": labels,
-    })
+    });
+    if !found.given.is_empty() {
+        let look = |look: &GivenLook| (look.name.clone(), json!({ "numbers": look.numbers, "range": look.range }));
+        shown["given"] = Value::Object(found.given.iter().map(look).collect());
+    }
+    shown
 }

@@ -11,7 +11,7 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row as ParquetRow};
 use parquet::schema::types::{Type, TypePtr};
 
-use super::{Cell, Column, Row};
+use super::{Cell, Column, Items, Row};
 use crate::error::{DataError, unknown};
 use crate::task::load::unreadable;
 
@@ -109,7 +109,13 @@ fn cell(field: &Field, name: &str) -> Result<Cell, String> {
     match field {
         Field::Null => Ok(Cell::Missing),
         Field::ListInternal(list) => {
-            list.elements().iter().map(|item| plain(item, name)).collect::<Result<_, _>>().map(Cell::List)
+            let items = |items: &[Field]| items.iter().map(|item| plain(item, name)).collect::<Result<Items, _>>();
+            let inner =
+                |item: &Field| if let Field::ListInternal(own) = item { Some(items(own.elements())) } else { None };
+            match list.elements().iter().map(inner).collect::<Option<Result<Vec<_>, _>>>() {
+                Some(lists) if !list.elements().is_empty() => lists.map(Cell::Lists),
+                _ => items(list.elements()).map(Cell::List),
+            }
         }
         field => Ok(plain(field, name)?.map_or(Cell::Missing, Cell::Text)),
     }

@@ -42,13 +42,17 @@ impl ColumnLook {
     pub const MOST: usize = 1_000;
 
     fn see(&mut self, cell: &Cell) {
+        let item = |item: &Option<String>| item.clone().unwrap_or_else(|| "null".to_owned());
         let text = match cell {
             Cell::Missing => return self.missing += 1,
             Cell::Text(text) => text.clone(),
             Cell::List(items) => {
                 self.lists += 1;
-                let item = |item: &Option<String>| item.clone().unwrap_or_else(|| "null".to_owned());
                 items.iter().map(item).collect::<Vec<_>>().join(" ")
+            }
+            Cell::Lists(lists) => {
+                self.lists += 1;
+                lists.iter().flatten().map(item).collect::<Vec<_>>().join(" ")
             }
         };
         self.words += text.split_whitespace().count();

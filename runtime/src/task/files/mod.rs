@@ -82,10 +82,15 @@ pub(crate) enum Cell {
     /// Text, or a number or a truth value as text.
     Text(String),
     /// A list of texts, with holes where it has `null`.
-    List(Vec<Option<String>>),
+    List(Items),
+    /// A list of lists.
+    Lists(Vec<Items>),
     /// Nothing: `null`, or no such field.
     Missing,
 }
+
+/// The texts of a list, with holes where it has `null`.
+pub(crate) type Items = Vec<Option<String>>;
 
 /// A row with the cells of the columns that were asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -271,9 +276,11 @@ impl Parser {
     }
 }
 
-fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> {
-    let mut fields = object(line)?;
-    columns.iter().map(|column| cell(fields.remove(&column.to_string()).unwrap_or(Value::Null), column)).collect()
+/// The cells of an object, in the order of the columns.
+pub(crate) fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> {
+    let fields = object(line)?;
+    // Several columns may be the same.
+    columns.iter().map(|column| cell(fields.get(&column.to_string()).unwrap_or(&Value::Null), column)).collect()
 }
 
 fn object(line: &str) -> Result<Map<String, Value>, String> {
@@ -293,23 +300,26 @@ fn object(line: &str) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn cell(value: Value, column: &Column) -> Result<Cell, String> {
+fn cell(value: &Value, column: &Column) -> Result<Cell, String> {
+    let items = |items: &[Value]| items.iter().map(|item| plain(item, column)).collect::<Result<Items, _>>();
+    let list = |item: &Value| if let Value::Array(own) = item { Some(items(own)) } else { None };
     match value {
         Value::Null => Ok(Cell::Missing),
-        Value::Array(items) => {
-            items.into_iter().map(|item| plain(item, column)).collect::<Result<_, _>>().map(Cell::List)
-        }
+        Value::Array(all) => match all.iter().map(list).collect::<Option<Result<Vec<_>, _>>>() {
+            Some(lists) if !all.is_empty() => lists.map(Cell::Lists),
+            _ => items(all).map(Cell::List),
+        },
         value => Ok(plain(value, column)?.map_or(Cell::Missing, Cell::Text)),
     }
 }
 
-fn plain(value: Value, column: &Column) -> Result<Option<String>, String> {
+fn plain(value: &Value, column: &Column) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
-        Value::String(text) => Ok(Some(text)),
+        Value::String(text) => Ok(Some(text.clone())),
         value @ (Value::Bool(_) | Value::Number(_)) => Ok(Some(value.to_string())),
         Value::Array(_) | Value::Object(_) => {
-            Err(format!("`{column}` holds a block or a list of lists; text, a number or a list of these is wanted"))
+            Err(format!("`{column}` holds a block, or lists in lists; text, a number or a list of these is wanted"))
         }
     }
 }

@@ -14,7 +14,7 @@ use super::tokens::{Cut, Kept as KeptTokens, Tokens};
 use crate::error::DataError;
 use crate::experiment::{Answer, TaskSettings};
 use crate::rng::Key;
-use crate::task::files::{Cell, Row, paths};
+use crate::task::files::{Cell, Items, Row, paths};
 use crate::task::load::{broken, unreadable};
 use crate::task::scale::Scale;
 use crate::task::share::{Place, TRAIN, ranges, shares};
@@ -125,13 +125,15 @@ pub(super) fn items(cell: &Cell) -> Vec<&str> {
         Cell::Missing => vec![],
         Cell::Text(text) => text.split_whitespace().collect(),
         Cell::List(items) => items.iter().map(|item| item.as_deref().unwrap_or_default()).collect(),
+        Cell::Lists(lists) => lists.iter().flatten().map(|item| item.as_deref().unwrap_or_default()).collect(),
     }
 }
 
-/// The labels of a cell of several; nothing where one is `null`.
-pub(super) fn labels(cell: &Cell) -> Vec<Option<String>> {
+/// The labels of a cell of several; nothing where one is `null`, and none of a list of lists.
+pub(super) fn labels(cell: &Cell) -> Items {
     match cell {
         Cell::List(labels) => labels.clone(),
+        Cell::Lists(_) => vec![],
         cell => items(cell).into_iter().map(|label| Some(label.to_owned())).collect(),
     }
 }
@@ -141,7 +143,7 @@ pub(super) fn label(cell: &Cell) -> Result<String, &'static str> {
     match cell {
         Cell::Text(text) if text.trim().is_empty() => Err("is empty"),
         Cell::Text(text) => Ok(text.trim().to_owned()),
-        Cell::List(_) => Err("is a list, and one class is wanted"),
+        Cell::List(_) | Cell::Lists(_) => Err("is a list, and one class is wanted"),
         Cell::Missing => Err("is missing"),
     }
 }
@@ -154,6 +156,7 @@ pub(super) fn set(cell: &Cell, separator: &str) -> Result<Vec<String>, &'static 
             Ok(names.map(str::to_owned).collect())
         }
         Cell::List(items) => items.iter().map(|item| item.clone().ok_or("has an item that is `null`")).collect(),
+        Cell::Lists(_) => Err("is a list of lists, and a list of labels is wanted"),
         Cell::Missing => Err("is missing"),
     }
 }
@@ -263,7 +266,8 @@ impl Counts {
         for path in files {
             for row in plan.layout.rows(path)? {
                 let Row { cells, line, .. } = row?;
-                let (inputs, label) = cells.split_at(plan.inputs());
+                let (inputs, rest) = cells.split_at(plan.inputs());
+                let label = &rest[..rest.len().min(1)];
                 if !part.holds(inputs) {
                     continue;
                 }
@@ -308,7 +312,7 @@ impl Counts {
         if numbers.is_some() {
             classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
         }
-        let column = plan.layout.columns.last().map(ToString::to_string).unwrap_or_default();
+        let column = plan.layout.columns.get(plan.inputs()).map(ToString::to_string).unwrap_or_default();
         let why = match classes.len() {
             0 => format!("no row has a `{column}`, and classes are learned from it"),
             1 if plan.answer == Answer::Class => {

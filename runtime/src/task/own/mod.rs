@@ -4,6 +4,7 @@
 //! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
 //! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
 
+mod given;
 mod language;
 mod learn;
 pub(crate) mod plan;
@@ -17,13 +18,17 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::files::{Cell, Row, paths};
+use super::files::{Cell, Row, json, paths};
+use super::line;
 use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
-use super::{About, Example, Files, Objective, Options, Request, SEVERAL, Scale, Split, Stream, Target, Task};
+use super::{
+    About, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, SIDES, Scale, Split, Stream, Target, Task,
+};
+use crate::batch::Given;
 use crate::error::{DataError, unknown};
-use crate::experiment::{Answer, DataSource, TaskSettings};
+use crate::experiment::{Answer, Asks, DataSource, TaskSettings};
 use language::Text;
 use learn::{Learned, Part};
 use plan::{Kind, Plan};
@@ -40,6 +45,8 @@ pub(super) struct Own {
     learned: Arc<Learned>,
     /// The splits that the experiment names.
     splits: Vec<String>,
+    /// What models take from the rows.
+    asked: Asks,
 }
 
 /// The field of `task` that is wrong, and a sentence; nothing for a task of another kind.
@@ -68,24 +75,27 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
                 .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
             None => learn::learn(&plan, settings)?,
         };
-        Ok(Arc::new(Own { plan, learned: Arc::new(learned), splits }))
+        Ok(Arc::new(Own { plan, learned: Arc::new(learned), splits, asked: settings.known.asked.clone() }))
     };
     Some(open())
 }
 
 impl Own {
-    fn sequence(&self, cell: &Cell, at: usize) -> Result<Vec<u32>, String> {
+    /// The tokens of a text, and how many more it has.
+    fn sequence(&self, cell: &Cell, at: usize) -> Result<(Vec<u32>, usize), String> {
         let column = &self.plan.layout.columns[at];
         let mut tokens = match cell {
             Cell::Missing => return Err(format!("the row has no `{column}`")),
             Cell::Text(text) => self.learned.tokens.encode(text)?,
             Cell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
+            Cell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
         };
         if tokens.is_empty() {
             return Err(format!("`{column}` has no tokens"));
         }
+        let cut = tokens.len().saturating_sub(self.plan.length);
         tokens.truncate(self.plan.length);
-        Ok(tokens)
+        Ok((tokens, cut))
     }
 
     /// The tokens of a list, which is cut already.
@@ -114,6 +124,10 @@ impl Own {
 
     /// The labels of a list of tokens: `null` is not scored.
     fn labels(&self, cell: &Cell, tokens: usize) -> Result<Target, String> {
+        if let Cell::Lists(_) = cell {
+            let column = &self.plan.layout.columns[self.plan.inputs()];
+            return Err(format!("`{column}` is a list of lists, and a list of labels is wanted"));
+        }
         let labels = learn::labels(cell);
         if labels.len() != tokens {
             return Err(format!("the row has {tokens} tokens and {} labels", labels.len()));
@@ -129,13 +143,41 @@ impl Own {
     fn example(&self, cells: &[Cell]) -> Result<Example, String> {
         let inputs = self.plan.inputs();
         let label = &cells[inputs];
-        let tokens = self.sequence(&cells[0], 0)?;
-        if self.plan.kind == Kind::Tagging {
-            let label = self.labels(label, learn::items(&cells[0]).len())?;
-            return Ok(Example { label, ..Example::classified(tokens, 0) });
+        let (example, cut) = self.texts(&cells[..inputs])?;
+        let label = match self.plan.kind {
+            Kind::Tagging => self.labels(label, learn::items(&cells[0]).len())?,
+            _ => self.answer(label)?,
+        };
+        let given = self.plan.given.iter().zip(&cells[inputs + 1..]);
+        let given = self.values(given, (&example, cut))?;
+        Ok(Example { label, given, ..example })
+    }
+
+    /// The texts of a row as an example, and how many tokens were cut off from the first.
+    fn texts(&self, cells: &[Cell]) -> Result<(Example, usize), String> {
+        let (tokens, cut) = self.sequence(&cells[0], 0)?;
+        let second = cells.get(1).map(|cell| self.sequence(cell, 1)).transpose()?.map(|(second, _)| second);
+        Ok((Example { second, ..Example::classified(tokens, 0) }, cut))
+    }
+
+    /// The values of a row in their cells.
+    fn values<'a>(
+        &self,
+        cells: impl Iterator<Item = (&'a GivenColumn, &'a Cell)>,
+        (example, cut): (&Example, usize),
+    ) -> Result<Vec<Given>, String> {
+        let asked = self.asked.all();
+        cells.map(|(column, cell)| given::value(column, cell, (example, cut), &asked)).collect()
+    }
+
+    /// The target of an example that asks for nothing.
+    fn no_label(&self, tokens: usize) -> Target {
+        match (self.plan.kind, self.plan.answer) {
+            (Kind::Tagging | Kind::Language, _) => Target::Each { class: vec![0; tokens], weight: vec![1.0; tokens] },
+            (_, Answer::Class) => Target::Class(0),
+            (_, Answer::Number) => Target::Number(0.0),
+            (_, Answer::Labels) => Target::Several(vec![false; self.learned.classes.len()]),
         }
-        let second = if inputs == 2 { Some(self.sequence(&cells[1], 1)?) } else { None };
-        Ok(Example { second, label: self.answer(label)?, ..Example::classified(tokens, 0) })
     }
 
     /// What a label asks for.
@@ -372,6 +414,27 @@ impl Task for Own {
     fn unknown(&self) -> Option<u32> {
         self.learned.tokens.unknown()
     }
+
+    fn given(&self) -> Vec<GivenColumn> {
+        self.plan.given.clone()
+    }
+
+    fn object(&self, line: &str, wanted: &[&str]) -> Result<(String, Example), String> {
+        let inputs = self.plan.inputs();
+        let taken = self.plan.given.iter().filter(|given| wanted.contains(&&*given.name));
+        let taken: Vec<&GivenColumn> = taken.collect();
+        let columns = self.plan.layout.columns[..inputs].iter().chain(taken.iter().map(|given| &given.column));
+        let cells = json(line, &columns.cloned().collect::<Vec<_>>())?;
+        let (texts, values) = cells.split_at(inputs);
+        let (example, cut) = self.texts(texts)?;
+        let given = self.values(taken.into_iter().zip(values), (&example, cut))?;
+        let text = texts.iter().map(|cell| match cell {
+            Cell::Text(text) => line::written(text, inputs == 2),
+            cell => learn::items(cell).join(" "),
+        });
+        let text = text.collect::<Vec<_>>().join(&format!(" {SIDES} "));
+        Ok((text, Example { label: self.no_label(example.tokens.len()), given, ..example }))
+    }
 }
 
 /// The split of a task on files: all the rows that there are.
@@ -406,11 +469,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::experiment::DataSource;
+    use crate::experiment::{DataSource, GivenColumns};
     use crate::task::load;
 
     /// What is held of the training split, and what is read of it row by row.
-    fn both(name: &str, tokens: &str, file: &str, text: &str) -> (Vec<Example>, Stream) {
+    fn both(name: &str, tokens: &str, file: &str, text: &str, given: &[&str]) -> (Vec<Example>, Stream) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join(file);
         fs::write(&path, text).expect("writable");
@@ -421,6 +484,7 @@ mod tests {
             tokens: Some(tokens.to_owned()),
             length: Some(7),
             data: Some(DataSource::Files(named.clone())),
+            given: (!given.is_empty()).then(|| GivenColumns::Same(given.iter().map(ToString::to_string).collect())),
             ..TaskSettings::default()
         };
         let own = open(&settings, None).expect("a task on files").expect("readable");
@@ -442,15 +506,22 @@ mod tests {
     fn rows_that_are_read_when_they_are_needed_are_those_that_are_held() {
         let row = |n: usize| format!("\"a, \"\"{n}\"\"\nb\",{}\r\n", n % 3);
         let table = "text,label\r\n".to_owned() + &(0..500).map(row).collect::<String>();
-        let (held, stream) = both("table", "words", "a.csv", &table);
+        let (held, stream) = both("table", "words", "a.csv", &table, &[]);
         assert!((390..=400).contains(&held.len()), "{}", held.len());
         assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
         assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
-        let lines: String = (0..3_000).map(|n| format!("{{\"text\": \"w{n} ä\", \"label\": {}}}\n", n % 2)).collect();
-        both("table", "characters", "a.jsonl", &lines);
+        let line =
+            |n: usize| format!("{{\"text\": \"w{n} ä\", \"label\": {}, \"own\": {n}, \"two\": [1, {n}]}}\n", n % 2);
+        let lines: String = (0..3_000).map(line).collect();
+        let (_, plain) = both("table", "characters", "a.jsonl", &lines, &[]);
+        let (held, with) = both("table", "characters", "a.jsonl", &lines, &["own", "two"]);
+        assert!(held.iter().all(|row| row.given[1].numbers == [1.0, row.given[0].numbers[0]]));
+        let (_, other) = both("table", "characters", "a.jsonl", &lines.replace("[1, 7]", "[2, 7]"), &["own", "two"]);
+        assert_ne!(plain.0.fingerprint(), with.0.fingerprint());
+        assert_ne!(other.0.fingerprint(), with.0.fingerprint(), "a value is a part of the data");
         let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
         for tokens in ["bytes", "characters", "words"] {
-            let (held, stream) = both("language", tokens, "a.txt", &text);
+            let (held, stream) = both("language", tokens, "a.txt", &text, &[]);
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
         }

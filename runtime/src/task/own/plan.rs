@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::given;
 use crate::experiment::{Answer, Columns, DataSource, Quotes, TaskSettings};
+use crate::task::GivenColumn;
 use crate::task::files::{Column, Layout};
 use crate::task::own::tokens::Cut;
 use crate::task::share::{GENERATED, TRAIN};
@@ -52,8 +54,10 @@ pub(super) enum Cutting {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) kind: Kind,
-    /// The columns of the input, then that of the label.
+    /// The columns of the input, then that of the label, then those of the values that come with the rows.
     pub(super) layout: Layout,
+    /// These values.
+    pub(super) given: Vec<GivenColumn>,
     pub(super) answer: Answer,
     /// What stands between several labels.
     pub(super) separator: String,
@@ -89,7 +93,9 @@ impl Plan {
                 format!("`{}` has no options, and `{name}` is one: its fields stand in `task` itself", kind.name());
             return Err(("options", message));
         }
-        let columns = inputs(kind, settings)?.into_iter().chain(label(kind, settings)?).collect();
+        let given = given::columns(kind, settings)?;
+        let columns = inputs(kind, settings)?.into_iter().chain(label(kind, settings)?);
+        let columns = columns.chain(given.iter().map(|given| given.column.clone())).collect();
         let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
         let layout = Layout { format: settings.format, columns, quotes };
         let length = settings.length.unwrap_or(if kind == Kind::Language { WINDOW } else { LENGTH });
@@ -101,7 +107,7 @@ impl Plan {
             return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
         }
         let (answer, separator) = answer(kind, settings)?;
-        Ok(Self { kind, layout, answer, separator, cutting: cutting(kind, settings)?, length, vocabulary })
+        Ok(Self { kind, layout, given, answer, separator, cutting: cutting(kind, settings)?, length, vocabulary })
     }
 
     /// How many columns are input.
@@ -243,7 +249,8 @@ fn names() -> String {
 
 /// A field that only tasks on files have, if it is there.
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
-    let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, .. } = settings;
+    let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
+        settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -254,6 +261,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("vocabulary", vocabulary.is_some()),
         ("format", format.is_some()),
         ("quotes", quotes.is_some()),
+        ("given", given.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
 }
