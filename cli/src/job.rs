@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use rtc_compiler::pipeline::asked::{Asked, asked};
 use rtc_compiler::pipeline::memory::Fitted;
+use rtc_compiler::plan::memory::BatchShape;
 use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
@@ -31,6 +33,9 @@ use crate::weights::Weights;
 
 /// What a slot keeps of a number that it carries, what the batch is given and what it leaves, and two copies in a checkpoint.
 const BYTES_PER_CARRIED: u64 = 32;
+
+/// What the batch of an update keeps of a number that comes with a row, and that of the next one.
+const BYTES_PER_GIVEN: u64 = 16;
 
 /// A hash of what of this program decides numbers.
 pub(crate) const CODE: &str = env!("RTC_CODE");
@@ -134,6 +139,14 @@ impl Job {
             let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
             work.fixed_bytes = work.fixed_bytes.saturating_add(4 * beside as u64);
         }
+        let numbers = |shape: &BatchShape| {
+            let of =
+                |asked: &Asked| shape.lengths.iter().map(|length| asked.values(*length) * asked.width()).sum::<usize>();
+            asked(&self.compiled.graph).iter().map(of).sum::<usize>() as u64
+        };
+        let given = numbers(&work.training).saturating_mul(self.experiment.batch.accumulate as u64);
+        let given = given.saturating_add(work.evaluation.as_ref().map_or(0, numbers));
+        work.fixed_bytes = work.fixed_bytes.saturating_add(given.saturating_mul(BYTES_PER_GIVEN));
         let supervision = self.experiment.supervision;
         if supervision == Supervision::EachStep {
             let parts = self.experiment.batch.accumulate as u64;

@@ -262,7 +262,7 @@ impl Told {
     }
 
     fn class(&self) -> &'static str {
-        if (self.puzzle % 2 == 0) == (self.trust > 0.0) { "even" } else { "odd" }
+        if self.puzzle.is_multiple_of(2) == (self.trust > 0.0) { "even" } else { "odd" }
     }
 }
 
@@ -410,6 +410,38 @@ fn values_are_a_part_of_the_data_and_are_shown() {
 }
 
 #[test]
+fn rows_of_a_program_and_of_pairs_come_with_values() {
+    let place = told_place();
+    let program = r#"awk -v count="$6" 'BEGIN { for (n = 0; n < count; n++)
+        printf "{\"text\": \"a\", \"label\": \"%s\", \"puzzle\": %d, \"trust\": 1}\n", n % 2 ? "odd" : "even", n % 6 }'
+"#;
+    place.write("gen.sh", program);
+    let program = "command: [sh, gen.sh], sizes: { train: 120, dev: 20, test: 20 }, given: [puzzle, trust]";
+    place.write("made.yaml", &told_experiment(program, ""));
+    let mut train = place.command(support::RTC);
+    train.env("XDG_CACHE_HOME", place.path("cache"));
+    train.args(["train", "told.rt:told", "--experiment", "made.yaml", "--run", "made", "--run-commands", "--json"]);
+    let made = support::Answer::from(train.output().expect("the binary runs")).code(0).json();
+    assert_eq!(made["splits"][0]["accuracy"], 1.0, "{made:#}");
+    let pair = |n: usize| {
+        let (puzzle, label) = (n % 6, if n.is_multiple_of(2) { "even" } else { "odd" });
+        format!(
+            "{{\"a\": \"{}\", \"b\": \"y\", \"puzzle\": {puzzle}, \"trust\": 1, \"label\": \"{label}\"}}\n",
+            words(n)
+        )
+    };
+    place.write("pairs.jsonl", &(0..120).map(pair).collect::<String>());
+    let task = "name: pairs, data: { train: pairs.jsonl, dev: pairs.jsonl }, input: [a, b], given: [puzzle, trust]";
+    let pairs = experiment(task, "evaluate: [dev]\n").replace("epochs: 2", "epochs: 12");
+    place.write("pairs.yaml", &pairs);
+    let learned = train_told(&place, "told.rt:told", "pairs.yaml", "pairs", &["--json"]).code(0).json();
+    assert_eq!(learned["splits"][0]["accuracy"], 1.0, "{learned:#}");
+    let row = r#"{"a": "a a", "b": "y", "puzzle": 3, "trust": 1}"#;
+    let said = place.rtc(&["predict", "pairs", "--json", row]).code(0).json();
+    assert_eq!((&said["class"], &said["text"]), (&"odd".into(), &"a a ||| y".into()));
+}
+
+#[test]
 fn wrong_values_are_refused_with_their_line() {
     let place = told_place();
     let (csv, json) = (place.read("train.csv"), place.read("train.jsonl"));
@@ -534,7 +566,7 @@ fn values_of_every_token_stay_at_their_tokens() {
     // The word says nothing of its class: the first number of its list does.
     let row = |n: usize| {
         let signs: Vec<f64> =
-            (0..1 + n % 5).map(|at| if (n * 7 + at * at * 3 + n / 5) % 3 == 0 { -1.0 } else { 1.0 }).collect();
+            (0..1 + n % 5).map(|at| if (n * 7 + at * at * 3 + n / 5).is_multiple_of(3) { -1.0 } else { 1.0 }).collect();
         let hints: Vec<Vec<f64>> = signs.iter().map(|sign| [vec![*sign], vec![0.5; 7]].concat()).collect();
         let labels: Vec<&str> = signs.iter().map(|sign| if *sign > 0.0 { "up" } else { "down" }).collect();
         let text = vec!["w"; signs.len()];

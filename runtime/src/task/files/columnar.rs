@@ -147,6 +147,9 @@ fn plain(field: &Field, name: &str) -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use parquet::basic::Repetition;
+    use parquet::data_type::DoubleType;
+    use parquet::file::writer::SerializedFileWriter;
+    use parquet::schema::parser::parse_message_type;
 
     use super::*;
 
@@ -164,5 +167,32 @@ mod tests {
         assert_eq!(kept.get_fields().len(), 1);
         let error = projection(&schema, &[Column::Name("c".into())]).expect_err("there is none");
         assert!(error.contains("there is no column `c`"), "{error}");
+    }
+
+    #[test]
+    fn lists_of_lists_are_read_as_they_stand() {
+        const SCHEMA: &str = "message s { required group v (LIST) { repeated group list { required group element (LIST) { \
+                              repeated group list { required double element; } } } } }";
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.parquet");
+        let schema = Arc::new(parse_message_type(SCHEMA).expect("a schema"));
+        let file = File::create(&path).expect("a new file");
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).expect("a writer");
+        let mut group = writer.next_row_group().expect("a group");
+        let mut column = group.next_column().expect("a column").expect("the first");
+        // [[1, 2], [3, 4]] and [[5]]: where a row, a list and a number begin.
+        let written =
+            column.typed::<DoubleType>().write_batch(&[1.0, 2.0, 3.0, 4.0, 5.0], Some(&[2; 5]), Some(&[0, 2, 1, 2, 0]));
+        assert_eq!(written.expect("written"), 5);
+        column.close().expect("closed");
+        group.close().expect("closed");
+        writer.close().expect("closed");
+        let found: Vec<Vec<Cell>> = rows(&path, &[Column::Name("v".into())])
+            .expect("readable")
+            .map(|row| row.expect("readable").cells)
+            .collect();
+        let list = |numbers: &[f64]| numbers.iter().map(|x| Some(x.to_string())).collect::<Items>();
+        let lists = [vec![list(&[1.0, 2.0]), list(&[3.0, 4.0])], vec![list(&[5.0])]];
+        assert_eq!(found, lists.map(|lists| vec![Cell::Lists(lists)]));
     }
 }

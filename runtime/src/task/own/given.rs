@@ -173,7 +173,7 @@ mod tests {
     fn values_are_read_as_models_take_them() {
         let per_row = asked(None, &[], None);
         let list = Cell::List(vec![Some("1".to_owned()), Some("-2e-1".to_owned())]);
-        assert_eq!(of(&text(" 0.5 "), &[per_row.clone()]), Ok(vec![0.5]));
+        assert_eq!(of(&text(" 0.5 "), std::slice::from_ref(&per_row)), Ok(vec![0.5]));
         assert_eq!(of(&list, &[asked(None, &[2], None)]), Ok(vec![1.0, -0.2]));
         assert_eq!(of(&list, &[asked(Some(0), &[], None)]), Ok(vec![1.0, -0.2]));
         assert_eq!(of(&text("1 2 3 4 5 6"), &[asked(Some(1), &[2], None)]).map(|all| all.len()), Ok(6));
