@@ -1,11 +1,11 @@
 //! The sequences of a prediction: the arguments, a file, or standard input; one per line.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, IsTerminal, Read};
+use std::io::{BufRead, BufReader, IsTerminal};
 use std::path::Path;
 
 use rtc_runtime::limits;
-use rtc_runtime::task::limits::MAX_LINE;
+use rtc_runtime::task::sequence::{self, LineError};
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -25,33 +25,35 @@ pub(super) struct Source {
     name: String,
     /// The one of the arguments.
     single: Option<Line>,
-    lines: Box<dyn BufRead>,
-    read: usize,
+    lines: sequence::Lines<Box<dyn BufRead>>,
     /// Whether nothing comes any more.
     pub(super) ended: bool,
 }
 
 impl Source {
     pub(super) fn open(tokens: &[String], input: Option<&Path>, terminal: &Terminal) -> Result<Self, Failure> {
+        let from = |name: String, single: Option<Line>, text: Box<dyn BufRead>| Self {
+            name,
+            single,
+            lines: sequence::Lines::new(text),
+            ended: false,
+        };
         if let Some(path) = input {
             let failed = |error| Failure::io("read", path, error);
             let file = File::open(path).map_err(failed)?;
             if file.metadata().map_err(failed)?.is_dir() {
                 return Err(failed(std::io::Error::other("a folder is no file of sequences")));
             }
-            let lines = Box::new(BufReader::new(file));
-            return Ok(Self { name: path.display().to_string(), single: None, lines, read: 0, ended: false });
+            return Ok(from(path.display().to_string(), None, Box::new(BufReader::new(file))));
         }
         if !tokens.is_empty() {
-            let single = Some(Line { text: tokens.join(" "), number: None });
-            let lines = Box::new(std::io::empty());
-            return Ok(Self { name: "arguments".to_owned(), single, lines, read: 0, ended: false });
+            let single = Line { text: tokens.join(" "), number: None };
+            return Ok(from("arguments".to_owned(), Some(single), Box::new(std::io::empty())));
         }
         if std::io::stdin().is_terminal() {
             terminal.message("reading sequences from standard input, one per line");
         }
-        let lines = Box::new(BufReader::new(std::io::stdin()));
-        Ok(Self { name: "standard input".to_owned(), single: None, lines, read: 0, ended: false })
+        Ok(from("standard input".to_owned(), None, Box::new(BufReader::new(std::io::stdin()))))
     }
 
     /// The next sequences, at most `count`, and fewer where they are long; with what went wrong behind them, if something did.
@@ -59,38 +61,24 @@ impl Source {
         let mut found: Vec<Line> = self.single.take().into_iter().collect();
         let mut held = 0;
         while found.len() < count && held < MAX_HELD {
-            let text = match self.line() {
-                Ok(Some(text)) => text,
-                Ok(None) => {
+            match self.lines.next() {
+                None => {
                     self.ended = true;
                     break;
                 }
-                Err(failure) => return (found, Err(failure)),
-            };
-            held += text.len();
-            // A mark at the start of a file is no token.
-            let mark = if self.read == 1 { "\u{feff}" } else { "" };
-            let text = text.strip_prefix(mark).unwrap_or(&text).trim();
-            if !text.is_empty() {
-                found.push(Line { text: text.to_owned(), number: Some(self.read) });
+                Some(Ok(sequence::Line { text, number })) => {
+                    held += text.len();
+                    found.push(Line { text, number: Some(number) });
+                }
+                Some(Err(LineError::Io(error))) => {
+                    return (found, Err(Failure::io("read", Path::new(&self.name), error)));
+                }
+                Some(Err(LineError::Broken(line, why))) => {
+                    return (found, Err(self.refused(Some(line), why.to_owned())));
+                }
             }
         }
         (found, Ok(()))
-    }
-
-    /// The next line; nothing at the end.
-    fn line(&mut self) -> Result<Option<String>, Failure> {
-        let mut bytes = vec![];
-        let read = self.lines.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes);
-        if read.map_err(|error| Failure::io("read", Path::new(&self.name), error))? == 0 {
-            return Ok(None);
-        }
-        self.read += 1;
-        let refused = |why: &str| self.refused(Some(self.read), why.to_owned());
-        if bytes.len() as u64 > MAX_LINE {
-            return Err(refused("this line is longer than 16 MiB"));
-        }
-        String::from_utf8(bytes).map(Some).map_err(|_| refused("this line is not UTF-8 text"))
     }
 
     /// A sequence that the model can't be given.
