@@ -15,7 +15,9 @@ pub const MOST_REPEATED: usize = 1 << 24;
 /// The line where one is known, and a sentence.
 pub(super) fn read<V: DeserializeOwned>(text: &str) -> Result<V, (Option<usize>, String)> {
     within_limits(text)?;
-    serde_yaml::from_str(text).map_err(|error| (error.location().map(|at| at.line()), error.to_string()))
+    // YAML has more ends of lines than an editor counts.
+    let last = text.lines().count() + 1;
+    serde_yaml::from_str(text).map_err(|error| (error.location().map(|at| at.line().min(last)), error.to_string()))
 }
 
 /// Brackets and aliases are counted wherever they stand, also in comments and strings: what people write is far below the limits.

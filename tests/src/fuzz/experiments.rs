@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rtc_runtime::error::ExperimentError;
-use rtc_runtime::experiment::{Experiment, ExperimentFile};
+use rtc_runtime::experiment::{Experiment, ExperimentFile, Halving};
 use rtc_runtime::schedule::Plateau;
 
 use super::folder::Parts;
@@ -17,7 +17,11 @@ pub(super) fn file(bytes: &[u8]) {
         str::from_utf8(found).map(str::to_owned).map_err(|error| error.to_string())
     };
     match ExperimentFile::parse_in(Path::new(""), &beside, "own.yaml", source) {
-        Ok(file) => whole(&file, source),
+        Ok(file) => {
+            whole(&file, source);
+            let edits = parts.file("edits").and_then(|edits| str::from_utf8(edits).ok());
+            edits.into_iter().flat_map(str::lines).for_each(|edit| edited(&file, source, edit));
+        }
         Err(error) => refused(&error, source),
     }
 }
@@ -61,6 +65,18 @@ fn whole(file: &ExperimentFile, source: &str) {
             let rule = experiment.rule(&schedule, update, Plateau::default());
             assert!(rule.learning_rate >= 0.0 && rule.learning_rate.is_finite(), "update {update}: {rule:?}");
         }
+    }
+}
+
+/// What a command line says besides.
+fn edited(file: &ExperimentFile, source: &str, edit: &str) {
+    match file.resolve(Some("gut"), &[edit.to_owned()]) {
+        Ok(experiment) => reads_back(&experiment),
+        Err(error) => refused(&error, source),
+    }
+    match Halving::parse(edit) {
+        Ok(halving) => assert!((1..=10).contains(&halving.kept(10)), "{halving:?}"),
+        Err(why) => assert!(!why.trim().is_empty()),
     }
 }
 

@@ -29,7 +29,8 @@ pub(super) fn folder(bytes: &[u8]) {
     };
     let checked = verify(path);
     assert!(!checked.is_empty());
-    let intact = checked.into_iter().fold(true, |intact, part| told(part.fault.map_or(Ok(()), Err)) && intact);
+    let parts: Vec<bool> = checked.into_iter().map(|part| told(part.fault.map_or(Ok(()), Err))).collect();
+    let intact = parts.iter().all(|part| *part);
     let whole = [
         told(RunInfo::read(path).map(drop)),
         told(SavedRun::read(path).map(drop)),

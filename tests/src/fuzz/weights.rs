@@ -65,12 +65,18 @@ fn refused(error: &Error) {
     }
 }
 
-/// A map of names.
+/// A map of names, and what becomes of a file by it.
 pub(super) fn names(bytes: &[u8]) {
     let folder = TempDir::new().expect("a temporary folder");
     write(folder.path(), "theirs.json", bytes);
-    match Names::read(&folder.path().join("theirs.json")) {
-        Ok(names) => drop(format!("{names:?}")),
-        Err(error) => refused(&error),
+    write(folder.path(), "theirs.bin", include_bytes!("../../corpus/safetensors/float32"));
+    let names = match Names::read(&folder.path().join("theirs.json")) {
+        Ok(names) => names,
+        Err(error) => return refused(&error),
+    };
+    let file = WeightsFile::read(&folder.path().join("theirs.bin")).expect("a good file");
+    match fit(&file, &names, &[("linear.weight".to_owned(), vec![3, 2])]) {
+        Ok(arrays) => assert_eq!(arrays.items["linear.weight"].1, [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]),
+        Err(error) => told(&error),
     }
 }

@@ -121,7 +121,14 @@ impl Tokens {
             Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
-        let known: BTreeMap<u32, String> = tokenizer.get_vocab(true).into_iter().map(|(name, id)| (id, name)).collect();
+        let ids: BTreeMap<String, u32> = tokenizer.get_vocab(true).into_iter().collect();
+        let mut known: BTreeMap<u32, String> = BTreeMap::new();
+        for (name, id) in ids {
+            // What a run keeps has one name for every id, and would read texts in another way.
+            if let Some(other) = known.insert(id, name.clone()) {
+                return Err(format!("this tokenizer.json gives the id {id} to `{other}` and to `{name}`"));
+            }
+        }
         let Some((&last, _)) = known.last_key_value() else {
             return Err("this tokenizer.json has no tokens".to_owned());
         };
