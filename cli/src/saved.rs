@@ -16,7 +16,8 @@ use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, Written, program};
-use rtc_runtime::task::{Dataset, Example, Objective, Options as TaskOptions, SIDES, Target, TaskHandle, open_task};
+use rtc_runtime::task::sequence::asked;
+use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, open_task};
 use rtc_runtime::train::Measurement;
 
 use crate::choice::choice;
@@ -229,7 +230,7 @@ impl Trained {
     /// Its label means nothing: only what the model says of it does.
     pub(crate) fn example(&self, line: &str) -> Result<(String, Example), String> {
         if self.takes.is_empty() {
-            return Ok((line.to_owned(), self.of_text(line)?));
+            return Ok((line.to_owned(), asked(&*self.task, &self.options, line)?));
         }
         if !line.trim_start().starts_with('{') {
             let columns = self.task.given().into_iter().filter(|given| self.takes.contains(&given.name.to_string()));
@@ -241,33 +242,6 @@ impl Trained {
         }
         let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
         self.task.object(line, &takes)
-    }
-
-    /// The example of a text, a pair as `left ||| right` or with a tab between its sides.
-    fn of_text(&self, text: &str) -> Result<Example, String> {
-        let encode = |text: &str| match self.task.encode(text.trim(), &self.options)? {
-            tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
-            tokens => Ok(tokens),
-        };
-        if self.task.objective() != Objective::Pair {
-            let example = Example::classified(encode(text)?, 0);
-            let label = match self.task.objective() {
-                Objective::Each => {
-                    Target::Each { class: vec![0; example.length()], weight: vec![1.0; example.length()] }
-                }
-                Objective::Number => Target::Number(0.0),
-                Objective::Several => Target::Several(vec![false; self.task.classes(&self.options).len()]),
-                Objective::Classify | Objective::Pair => Target::Class(0),
-            };
-            return Ok(Example { label, ..example });
-        }
-        let (first, second) = text
-            .split_once(SIDES)
-            .or_else(|| text.split_once('\t'))
-            .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
-        let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
-        let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;
-        Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
     }
 
     /// What its forward graph tells.

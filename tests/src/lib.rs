@@ -2,6 +2,7 @@
 
 pub mod emulated;
 pub mod fixture;
+pub mod fuzz;
 pub mod models;
 pub mod numeric;
 pub mod peer;

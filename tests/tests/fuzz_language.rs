@@ -7,15 +7,14 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-use rtc_compiler::check::{Loader, check, check_all, names};
-use rtc_compiler::diag::{Diagnostic, Kind, Style, json, render};
+use rtc_compiler::check::{check, check_all, names};
+use rtc_compiler::diag::{Kind, Style, render};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Var, eval, simplify};
-use rtc_compiler::ir::verify;
-use rtc_compiler::lower::Binding;
-use rtc_compiler::schema::{Catalog, Objective};
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_compiler::{pipeline, spec, syntax};
+use rtc_compiler::syntax;
 use rtc_runtime::rng::{Draws, Key};
+use rtc_tests::fuzz::language::{Library, catalog, examine, reads_back};
 
 /// Longer than a machine with other work takes for a text of bounded size, and shorter than one that is not bounded takes.
 const BEARABLE: Duration = Duration::from_secs(8);
@@ -364,22 +363,6 @@ fn used(definition: &str) -> String {
     format!("def {slot} own_{name}({body}\n}}\nmodel m {{\nembed {{ width: 4 }}\n{inside}\n}}\n")
 }
 
-/// Files that specs may use: a good one, a wrong one, and one that leads back.
-struct Library;
-
-impl Loader for Library {
-    fn load(&self, path: &str) -> Result<String, String> {
-        match path {
-            "lib.rt" => {
-                Ok("mask near = i - j < 4\nblock two() { k2() }\nblock k2() { feedforward { hidden: 2 } }\n".to_owned())
-            }
-            "ut.rt" => Ok(SEEDS[1].to_owned()),
-            "self.rt" => Ok("use \"self.rt\"\nmodel { }".to_owned()),
-            _ => Err("not found".to_owned()),
-        }
-    }
-}
-
 /// The input of a number.
 fn input(number: u64) -> String {
     let mut draws = Key::new(7).stream("fuzz").at(number).draws();
@@ -572,59 +555,6 @@ fn word_around(text: &[char], at: usize) -> (usize, usize) {
     (from, to)
 }
 
-/// Runs the whole front-end on one input and asserts what must hold for every text.
-fn examine(number: u64, text: &str) -> bool {
-    use Objective::{Classify, Each, Number, Pair, Several};
-    let objectives = [None, Some(Classify), Some(Pair), Some(Each), Some(Number), Some(Several)];
-    let catalog = Catalog { objective: objectives[(number % 6) as usize], ..Catalog::default() };
-    let (specs, problems, sources) = check_all(&Library, Source::new("specs/fuzz.rt", text), &catalog);
-    let style = if number.is_multiple_of(2) { Style::Plain } else { Style::Colour };
-    let report = render(&problems, &sources, style);
-    assert_eq!(report.is_empty(), problems.is_empty());
-    // Only that there is no model, or that there are several, belongs to the file as a whole.
-    let placed = |d: &Diagnostic| d.span.is_some() || d.kind == Kind::UnknownModel;
-    assert!(problems.iter().all(placed), "a refusal without a place:\n{report}");
-    if number.is_multiple_of(16) {
-        json(&problems, &sources);
-    }
-    for spec in &specs {
-        reads_back(spec);
-        lowers(spec, &catalog);
-    }
-    overridden(number, text, &catalog);
-    if let Ok(formatted) = syntax::format(text) {
-        let again = syntax::format(&formatted).expect("formatted text has no syntax error");
-        assert_eq!(formatted, again, "formatting twice differs");
-        let (same, after, _) = check_all(&Library, Source::new("specs/fuzz.rt", formatted), &catalog);
-        assert_eq!(after.len(), problems.len(), "formatting changes the problems");
-        assert!(after.iter().map(|d| d.kind).eq(problems.iter().map(|d| d.kind)), "formatting changes the problems");
-        assert_eq!(same.len(), specs.len());
-        for (a, b) in specs.iter().zip(&same) {
-            assert!(a.root.same(&b.root) && a.doc == b.doc, "formatting changes the meaning");
-        }
-        return true;
-    }
-    false
-}
-
-fn reads_back(found: &spec::Spec) {
-    let text = spec::text(found);
-    let (again, problems, sources) = check(&Library, Source::new("t.rt", text.clone()), None, &[], &Catalog::default());
-    let report = render(&problems, &sources, Style::Plain);
-    let again = again.unwrap_or_else(|| panic!("the text form is refused:\n{report}"));
-    assert!(found.root.same(&again.root), "the text form gives another spec:\n{text}");
-    assert_eq!(spec::hash(found), spec::hash(&again));
-    let shown = spec::text_with_origins(found);
-    let (again, ..) = check(&Library, Source::new("t.rt", shown), None, &[], &Catalog::default());
-    assert!(again.is_some_and(|again| again.root.same(&found.root)), "the shown form gives another spec");
-}
-
-/// What the front-end accepts becomes a sound graph.
-fn lowers(found: &spec::Spec, catalog: &Catalog) {
-    let graph = pipeline::forward(found, &Binding::from(catalog)).unwrap_or_else(|invalid| panic!("{invalid}"));
-    assert!(verify::verify(&graph).is_ok(), "the graph is broken");
-}
-
 /// Random edits of the command line on a random target.
 fn overridden(number: u64, text: &str, catalog: &Catalog) {
     let mut draws = Key::new(7).stream("override").at(number).draws();
@@ -640,7 +570,10 @@ fn run(numbers: impl Iterator<Item = u64>) {
     let (mut total, mut accepted) = (0, 0);
     for number in numbers {
         let text = input(number);
-        let outcome = std::panic::catch_unwind(|| examine(number, &text));
+        let outcome = std::panic::catch_unwind(|| {
+            overridden(number, &text, &catalog(number));
+            examine(number, &text)
+        });
         match outcome {
             Ok(parsed) => accepted += u64::from(parsed),
             Err(_) => panic!("input {number}:\n{text}"),

@@ -93,9 +93,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         terminal.message("reading prompts from standard input, one per line");
     }
     let mut lines = Lines::of_stdin();
-    while let Some((number, line)) = lines.next()? {
-        if !line.is_empty() && !terminal.is_deserted() {
-            writer.prompt(number - 1, &line, (&lines.name, Some(number)))?;
+    while let Some(line) = lines.next()? {
+        if !line.text.is_empty() && !terminal.is_deserted() {
+            writer.prompt(line.number - 1, &line.text, (&lines.name, Some(line.number)))?;
         }
     }
     writer.finish()

@@ -38,6 +38,9 @@ struct Block {
     with: Vec<String>,
 }
 
+/// The key of the list.
+const KEY: &str = "compare";
+
 const FIELDS: [&str; 4] = ["spec", "name", "set", "with"];
 
 impl Entry {
@@ -65,13 +68,14 @@ impl Entry {
 
 /// Reads the list.
 pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, ExperimentError> {
-    let (layer, start) = layers.key(&["compare"]).unwrap_or((layers.own(), 0));
+    let (layer, start) = layers.key(&[KEY]).unwrap_or((layers.own(), 0));
     let text = &layer.text;
     let Some(items) = list.as_sequence().filter(|items| !items.is_empty()) else {
         let message = "`compare` is a list of models, as in `[gut, gut:no_gate]`";
         return Err(layer.error(Some(layer.line_at(start)), message));
     };
-    let mut from = start + "compare".len();
+    // The key may stand anywhere in its line, or be written with escapes.
+    let mut from = text[start..].find(KEY).map_or(start, |at| start + at + KEY.len());
     let mut entries: Vec<Entry> = vec![];
     for item in items {
         let fail = |line, message: String| Err(layer.error(Some(line), format!("`compare`: {message}")));

@@ -19,7 +19,9 @@ pub const MOST_REPEATED: usize = 1 << 24;
 /// The line where one is known, and a sentence.
 pub(super) fn read<V: DeserializeOwned>(text: &str) -> Result<V, (Option<usize>, String)> {
     within_limits(text)?;
-    let told = |error: serde_yaml::Error| (error.location().map(|at| at.line()), error.to_string());
+    // YAML has more ends of lines than an editor counts.
+    let last = text.lines().count() + 1;
+    let told = |error: serde_yaml::Error| (error.location().map(|at| at.line().min(last)), error.to_string());
     let left = Cell::new(MOST_REPEATED);
     if let Err(error) = Sized(&left).deserialize(serde_yaml::Deserializer::from_str(text)) {
         // What is no YAML is told by the reading itself, which knows what is wanted.

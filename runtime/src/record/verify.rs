@@ -66,7 +66,10 @@ pub fn verify(path: &Path) -> Vec<Checked> {
             names.iter().for_each(|name| add(&format!("{CHECKPOINTS}/{name}"), saved(path, &run, name)))
         }
         (Err(fault), _) => add(CHECKPOINTS, Err(fault.into())),
-        // What is wrong with the run stands above; without it nothing can be said of these.
+        // Without the run nothing can be said of them. What is wrong with it may stand above.
+        (Ok(_), Err(fault)) if found.iter().all(|part| part.fault.is_none()) => {
+            found.push(Checked { name: CHECKPOINTS.to_owned(), fault: Some(fault) });
+        }
         (Ok(_), Err(_)) => {}
     }
     found

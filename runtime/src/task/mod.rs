@@ -20,6 +20,7 @@ mod own;
 mod pool;
 pub mod program;
 mod scale;
+pub mod sequence;
 mod share;
 mod stream;
 pub mod sudoku;

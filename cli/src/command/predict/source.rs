@@ -52,7 +52,7 @@ impl Source {
         let mut found: Vec<Line> = self.single.take().into_iter().collect();
         let mut held = 0;
         while found.len() < count && held < limits::PREDICTED {
-            let (number, text) = match self.lines.next() {
+            let line = match self.lines.next() {
                 Ok(Some(line)) => line,
                 Ok(None) => {
                     self.ended = true;
@@ -60,10 +60,10 @@ impl Source {
                 }
                 Err(failure) => return (found, Err(failure)),
             };
-            held += text.len();
-            let text = text.trim();
+            held += line.text.len();
+            let text = line.text.trim();
             if !text.is_empty() {
-                found.push(Line { text: text.to_owned(), number: Some(number) });
+                found.push(Line { text: text.to_owned(), number: Some(line.number) });
             }
         }
         (found, Ok(()))

@@ -144,12 +144,15 @@ pub(crate) struct Records {
     /// Lines and bytes that were read.
     lines: usize,
     bytes: u64,
+    /// Whether something could not be read. Where the next record begins is not known then, and a packed file that is broken would be so
+    /// again and again.
+    broken: bool,
 }
 
 impl Records {
     /// Opens a file of lines, or of rows if they have a shape.
     pub(crate) fn open(path: &Path, shape: Option<Delimited>) -> Result<Self, DataError> {
-        Ok(Self { path: path.to_path_buf(), reader: open(path)?, shape, lines: 0, bytes: 0 })
+        Ok(Self { path: path.to_path_buf(), reader: open(path)?, shape, lines: 0, bytes: 0, broken: false })
     }
 
     fn read(&mut self) -> Result<Option<Record>, (usize, String)> {
@@ -186,7 +189,12 @@ impl Iterator for Records {
     type Item = Result<Record, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.read().map_err(|(line, message)| broken(&self.path, line, message)).transpose()
+        if self.broken {
+            return None;
+        }
+        let read = self.read();
+        self.broken = read.is_err();
+        read.map_err(|(line, message)| broken(&self.path, line, message)).transpose()
     }
 }
 

@@ -62,6 +62,9 @@ fn runs(text: &str, lines: bool, together: impl Fn(char) -> bool) -> Vec<&str> {
 /// The token of what training does not have.
 pub(super) const UNKNOWN: &str = "<unknown>";
 
+/// So many ids of a `tokenizer.json` may have no token, and as many more as have one: a model has a row for each.
+const MOST_GAPS: usize = 1 << 16;
+
 /// A vocabulary with the way to cut texts.
 #[derive(Clone)]
 pub(super) struct Tokens {
@@ -118,13 +121,25 @@ impl Tokens {
             Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
-        let known: BTreeMap<u32, String> = tokenizer.get_vocab(true).into_iter().map(|(name, id)| (id, name)).collect();
-        let size = known.last_key_value().map_or(0, |(id, _)| id + 1);
-        if size == 0 {
+        let ids: BTreeMap<String, u32> = tokenizer.get_vocab(true).into_iter().collect();
+        let mut known: BTreeMap<u32, String> = BTreeMap::new();
+        for (name, id) in ids {
+            // What a run keeps has one name for every id, and would read texts in another way.
+            if let Some(other) = known.insert(id, name.clone()) {
+                return Err(format!("this tokenizer.json gives the id {id} to `{other}` and to `{name}`"));
+            }
+        }
+        let Some((&last, _)) = known.last_key_value() else {
             return Err("this tokenizer.json has no tokens".to_owned());
+        };
+        if last as usize > MOST_GAPS + 2 * known.len() {
+            let count = known.len();
+            return Err(format!(
+                "this tokenizer.json has {count} tokens, and one of them has the id {last}: number them from 0"
+            ));
         }
         let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
-        let names = (0..size).map(name).collect();
+        let names = (0..=last).map(name).collect();
         Ok(Self {
             trained: Some(Box::new(tokenizer)),
             ids: HashMap::new(),
