@@ -16,7 +16,7 @@ use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, Written, program};
-use rtc_runtime::task::sequence::asked;
+use rtc_runtime::task::sequence;
 use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, open_task};
 use rtc_runtime::train::Measurement;
 
@@ -230,7 +230,7 @@ impl Trained {
     /// Its label means nothing: only what the model says of it does.
     pub(crate) fn example(&self, line: &str) -> Result<(String, Example), String> {
         if self.takes.is_empty() {
-            return Ok((line.to_owned(), asked(&*self.task, &self.options, line)?));
+            return Ok((line.to_owned(), sequence::example(&*self.task, &self.options, line)?));
         }
         if !line.trim_start().starts_with('{') {
             let columns = self.task.given().into_iter().filter(|given| self.takes.contains(&given.name.to_string()));

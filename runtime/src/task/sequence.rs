@@ -67,7 +67,7 @@ impl<R: BufRead> Iterator for Lines<R> {
 ///
 /// # Errors
 /// What is wrong with the sequence.
-pub fn asked(task: &dyn Task, options: &Options, text: &str) -> Result<Example, String> {
+pub fn example(task: &dyn Task, options: &Options, text: &str) -> Result<Example, String> {
     let encode = |text: &str| match task.encode(text.trim(), options)? {
         tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
         tokens => Ok(tokens),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::{DataSource, Known, TaskSettings};
-use rtc_runtime::task::sequence::{LineError, Lines, asked};
+use rtc_runtime::task::sequence::{LineError, Lines, example};
 use rtc_runtime::task::{Example, Options, Target, Task, describe, load, look, open_task, sample};
 
 use super::folder::{Parts, is_inside};
@@ -119,7 +119,7 @@ pub(super) fn predictions(bytes: &[u8]) {
             }
             Err(LineError::Io(error)) => panic!("{error}"),
         };
-        match asked(&*task, &options, &line.text) {
+        match example(&*task, &options, &line.text) {
             Ok(example) => {
                 sound_question(&*task, &options, &example);
                 // What a person reads is another way to write the sequence; unknown tokens of one's own have no other.
