@@ -124,7 +124,7 @@ mod tests {
         };
         assert!(
             refused("{ \"format\": 2, \"rows\": [] }")
-                .contains("grid.json: this list of the rows of a grid does not end")
+                .contains("grid.json is refused: this list of the rows of a grid does not end")
         );
         assert!(refused(&sealed(&serde_json::json!({ "format": 7, "rows": [] }))).contains("has the format 7"));
     }
