@@ -34,8 +34,6 @@ use crate::specs::Generated;
 /// What a model was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seen {
-    /// It is refused, for one of the reasons that the generator does not see ahead.
-    Refused,
     /// It compiles.
     Compiled,
     /// Answers are proved to see the past alone.
@@ -90,9 +88,6 @@ fn report(problems: &Problems, sources: &Sources) -> String {
     render(problems, sources, Style::Plain)
 }
 
-/// Why a well-typed model may be refused: what only the checker works out.
-const REFUSALS: &[Kind] = &[];
-
 /// A training step of a model with weights and a batch.
 pub(crate) struct Training {
     pub(crate) graph: Graph,
@@ -136,11 +131,7 @@ pub(crate) fn examine(number: u64, model: &Generated) -> Held<Vec<Seen>> {
     let source = Source::new("m.rt", model.text.clone());
     let (task, catalog) = asked(model);
     let (spec, problems, sources) = check_form(&library(), source.clone(), None, &[], &catalog);
-    let Some(spec) = spec else {
-        let unexpected = problems.iter().find(|problem| !REFUSALS.contains(&problem.kind));
-        ensure(unexpected.is_none(), || report(&problems, &sources))?;
-        return Ok(vec![Seen::Refused]);
-    };
+    let spec = spec.ok_or_else(|| report(&problems, &sources))?;
     let mut seen = vec![Seen::Compiled];
     reads_back(&spec, model)?;
     let error = |fault: rtc_compiler::ir::graph::InvalidNode| fault.to_string();

@@ -286,7 +286,11 @@ impl Writer {
 
     fn stack(&mut self, depth: usize) {
         self.open("stack 2");
+        let empty = self.text.len();
         self.scoped(|w| w.statements(2, depth + 1));
+        if self.text.len() == empty {
+            self.line("feedforward { hidden: 3 }");
+        }
         self.close();
     }
 
