@@ -1,4 +1,5 @@
 //! What the machine can do at most: products of matrices that stay in the caches, each thread its own.
+#![allow(unsafe_code, reason = "gemm takes pointers; the slices hold the matrices")]
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};

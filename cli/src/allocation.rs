@@ -1,5 +1,6 @@
 //! The allocator of the system. Where it has no memory left the process says so and ends with the exit code of that; Rust would abort it
 //! by a signal, as a fault of the program.
+#![allow(unsafe_code, reason = "the allocator of the system, handed on")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use rtc_compiler::diag::Problems;
 use rtc_compiler::ir::graph::InvalidNode;
@@ -15,6 +16,9 @@ pub(crate) const BAD_SPEC: u8 = 3;
 
 /// Exit code where more memory is needed than there is, or than may be used.
 pub(crate) const TOO_LARGE: u8 = 8;
+
+/// Exit code of a command that is not done in its time.
+const TOO_LONG: u8 = 9;
 
 /// The end of a command that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +61,8 @@ pub(crate) enum Failure {
     NoSpec(String),
     /// The model or its batches need more memory than there is, or than may be used.
     Memory(String),
+    /// It is not done when the time of `--time-limit` is over.
+    Time(Duration),
     /// Runs that can't be compared, or gone on with, without saying how they differ.
     Mixed(String),
     /// A panic: a fault of rtc.
@@ -81,6 +87,7 @@ impl Failure {
             Self::Usage(_) => 2,
             Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
             Self::Memory(_) => TOO_LARGE,
+            Self::Time(_) => TOO_LONG,
             Self::Mixed(_) => REFUSED,
             Self::Panic(_) => PANIC,
             Self::Runtime(error) => error.exit_code(),
@@ -103,6 +110,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(_) => f.write_str("the spec has errors"),
+            Self::Time(limit) => write!(f, "not done after {} s, as `--time-limit` asks", limit.as_secs_f64()),
             Self::Usage(text) | Self::NoSpec(text) | Self::Memory(text) | Self::Mixed(text) | Self::Panic(text) => {
                 f.write_str(text)
             }

@@ -22,6 +22,7 @@ mod spec_file;
 mod terminal;
 mod text;
 mod threads;
+mod time;
 mod trees;
 mod weights;
 
@@ -60,6 +61,7 @@ Exit codes:
   6   input or output failed, the disk is full, a device failed
   7   a checkpoint was refused
   8   more memory is needed than there is, or than `--memory` allows
+  9   not done within `--time-limit`
   75  stopped; the same command goes on
 
 Results go to standard output, messages to standard error. NO_COLOR turns colours off.
@@ -83,15 +85,16 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let terminal = Terminal::new(cli.quiet);
     let threads = threads::set_up(cli.command.threads());
-    match threads::on_a_large_stack(threads, || run(&cli.command, &terminal)) {
+    match threads::on_a_large_stack(threads, || run(&cli, &terminal)) {
         Ok(code) => ExitCode::from(code),
         // The panic has printed its message already.
         Err(_) => ExitCode::from(failure::PANIC),
     }
 }
 
-fn run(command: &Command, terminal: &Terminal) -> u8 {
-    match command.run(terminal) {
+fn run(cli: &Cli, terminal: &Terminal) -> u8 {
+    let limit = cli.command.time_limit().map_or(Ok(()), |limit| limit.start(cli.quiet));
+    match limit.and_then(|()| cli.command.run(terminal)) {
         Ok(exit) => exit.code(),
         Err(failure) => {
             terminal.report(&failure);

@@ -33,8 +33,11 @@ pub(crate) fn set_up(wanted: Option<usize>) -> usize {
     let available = || thread::available_parallelism().map_or(1, usize::from);
     let count = wanted.or_else(given).unwrap_or_else(available);
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
+        #[allow(unsafe_code, reason = "no other thread exists yet")]
         // SAFETY: this runs first in `main`, before any other thread exists that could read the environment.
-        unsafe { std::env::set_var(name, count.to_string()) };
+        unsafe {
+            std::env::set_var(name, count.to_string())
+        };
     }
     count
 }

@@ -83,6 +83,21 @@ fn packed_rows_are_counted_while_they_are_read() {
     place.shell("ulimit -v 900000; \"$RTC\" task check rows.yaml").code(8).says("there is no memory left");
 }
 
+/// Its lines stay, and a command that is done in time does not notice its limit.
+#[test]
+fn a_command_that_takes_too_long_ends() {
+    let place = Place::new();
+    place.train(&["--run", "r", "--max-steps", "2"]).code(0);
+    let cut = place.shell("(echo 3; exec sleep 60) | \"$RTC\" predict r --time-limit 3");
+    assert_eq!(cut.code(9).says("not done after 3 s").stdout.lines().count(), 1);
+    place.shell("(echo 3; exec sleep 60) | \"$RTC\" predict r --time-limit 1e-6 --quiet").code(9).says("--time-limit");
+    place.shell("echo 3 | \"$RTC\" predict r --time-limit 600").code(0);
+    place.rtc(&["check", "tiny.rt", "--time-limit", "600"]).code(0);
+    for wrong in ["0", "-1", "nan", "inf", "1e300", "two"] {
+        place.rtc(&["report", "r", &format!("--time-limit={wrong}")]).code(2).says("seconds are wanted");
+    }
+}
+
 #[test]
 fn a_limit_of_addresses_is_memory() {
     let place = Place::new();

@@ -12,6 +12,8 @@ use crate::experiment::limits as experiment;
 use crate::task::{MAX_EXAMPLES, characters, formal, limits as task, program};
 use crate::weights::limits as weights;
 
+/// The most seconds that `--time-limit` takes: a year.
+pub const SECONDS: u64 = 31_536_000;
 /// The most bytes of a file of text that the command reads: a spec, an experiment, a graph.
 pub const FILE: u64 = 1 << 24;
 /// The most threads.
@@ -115,6 +117,7 @@ fn commands() -> Vec<Row> {
             "no limit of its own",
             "`--memory`",
         ),
+        ("seconds of `check`, `eval`, `predict`, `report`, `verify`", count(SECONDS), "no limit", "`--time-limit`"),
         ("steps of a model with `depth: given`", count(DEPTH), "those of the example", "`--depth`"),
         ("steps behind those of the example", count(BEYOND), "20", "`--beyond`"),
         ("tokens that are generated", count(GENERATED), "200", "`--length`"),

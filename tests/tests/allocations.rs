@@ -2,6 +2,7 @@
 //!
 //! Every allocation of the tenth training step and of the tenth inference of every model is caught with its backtrace,
 //! in all threads. One test alone in its binary: the counter is that of the process.
+#![allow(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::backtrace::Backtrace;

@@ -4,6 +4,7 @@
 //! `RTC_FUZZ=100000 cargo test --release -p rtc-tests --test fuzz` is the long run, `RTC_FUZZ_TARGET=csv` one target, with
 //! `RTC_FUZZ_ONE=1234` one of its inputs, or `RTC_FUZZ_ONE=FILE` what a file holds. An input that fails is written to the folder that
 //! the message names; a seed of it belongs into the corpus.
+#![allow(unsafe_code, reason = "an allocator that counts")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -75,6 +76,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         // SAFETY: as promised by the caller.
         if hold(size as isize - layout.size() as isize) {
+            // SAFETY: the caller keeps the contract.
             unsafe { System.realloc(block, layout, size) }
         } else {
             std::ptr::null_mut()

@@ -290,3 +290,20 @@ fn every_op_is_described_in_sentences() {
     let faults: Vec<_> = Op::ALL.iter().filter(|op| !op.def().doc.ends_with('.')).map(ToString::to_string).collect();
     none(&faults);
 }
+
+#[test]
+fn scripts_are_whole() {
+    let folders = ["tests", "tests/gpu", "tools"];
+    let files = folders.iter().flat_map(|folder| fs::read_dir(root().join(folder)).expect(folder));
+    let scripts: Vec<_> =
+        files.map(|e| e.expect("a file").path()).filter(|p| p.extension().is_some_and(|e| e == "sh")).collect();
+    assert!(scripts.len() >= 6, "{scripts:?}");
+    for script in scripts {
+        let parsed = std::process::Command::new("bash").arg("-n").arg(&script).output();
+        let parsed = parsed.expect("bash, which runs the scripts, is there");
+        assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+        let text = fs::read_to_string(&script).expect("a text");
+        let stops = ["set -euo pipefail", "set -eu"].iter().any(|line| text.contains(line));
+        assert!(stops, "{}: a failed command must end it", script.display());
+    }
+}

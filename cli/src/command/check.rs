@@ -12,6 +12,7 @@ use crate::model::catalog_of;
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::count;
+use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,6 +38,8 @@ pub(crate) struct Options {
     /// Print the problems as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 /// What was found in one file.

@@ -19,6 +19,7 @@ use crate::progress::Progress;
 use crate::saved::{ModelOptions, Trained, generated};
 use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
+use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,6 +61,8 @@ pub(crate) struct Options {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 choice! {

@@ -23,6 +23,7 @@ use clap::Subcommand;
 
 use crate::failure::Outcome;
 use crate::terminal::Terminal;
+use crate::time::TimeLimit;
 
 /// A command with its arguments.
 #[derive(Subcommand)]
@@ -77,6 +78,18 @@ impl Command {
             Self::Export(options) => options.model.threads.map(usize::from),
             Self::Report(options) => options.threads.map(usize::from),
             Self::Verify(options) => options.threads.map(usize::from),
+            _ => None,
+        }
+    }
+
+    /// How long it may take, where a command has a limit.
+    pub(crate) fn time_limit(&self) -> Option<TimeLimit> {
+        match self {
+            Self::Check(options) => Some(options.time),
+            Self::Eval(options) => Some(options.time),
+            Self::Predict(options) => Some(options.time),
+            Self::Report(options) => Some(options.time),
+            Self::Verify(options) => Some(options.time),
             _ => None,
         }
     }

@@ -15,6 +15,7 @@ use crate::gather::{ReportOptions, gather};
 use crate::terminal::Terminal;
 use crate::text::{count, number};
 use crate::threads;
+use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +62,8 @@ pub(crate) struct Options {
     pub(crate) threads: Option<NonZeroUsize>,
     #[command(flatten)]
     device: DeviceOptions,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 /// Writes the page, and prints where it is.

@@ -18,6 +18,7 @@ use crate::progress::Progress;
 use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile, find};
 use crate::terminal::Terminal;
 use crate::threads;
+use crate::time::TimeLimit;
 use crate::weights::WeightsOptions;
 
 const EXAMPLES: &str = "\
@@ -53,6 +54,8 @@ pub(crate) struct Options {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 /// A part of a run, and what is wrong with it.

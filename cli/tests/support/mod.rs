@@ -1,4 +1,5 @@
 //! A folder with a tiny model and a tiny experiment, and the binary running in it.
+#![allow(unsafe_code, reason = "a signal is sent to a child that runs")]
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;

@@ -7,6 +7,10 @@
 //!   of a run.
 //! - **Bits.** No kernel is atomic and every sum has one order: the same run on the same device has the same bits. They are not
 //!   those of the CPU, whose sums have other orders.
+#![allow(
+    unsafe_code,
+    reason = "kernels and libraries of a device take addresses; a buffer owns its memory and outlives what is queued for it"
+)]
 #![allow(clippy::too_many_arguments, reason = "what a kernel is given is a list")]
 
 mod active_rows;

@@ -9,6 +9,10 @@
 //! - **Order.** A large block is cut from the front of the first free range that holds it, a small one from the end of the last:
 //!   the handles and lists of a run never stand between its arrays.
 //! - **Bits.** Where a block lies, and what the last user left in it, decides no result.
+#![allow(
+    unsafe_code,
+    reason = "blocks are ranges of chunks that live as long as the arena, and no two that are taken overlap"
+)]
 
 use std::alloc::Layout;
 use std::cell::RefCell;

@@ -2,6 +2,7 @@
 //!
 //! Blocks are cut by the sizes of the values alone. Sums over units are made per block and added up in the order of the
 //! blocks, so the results do not depend on the number of threads.
+#![allow(unsafe_code, reason = "blocks of units write disjoint ranges of the values of their group")]
 
 use rtc_compiler::ir::attribute::{self, Draws, Origin, Reduction};
 use std::collections::BTreeMap;

@@ -1,4 +1,5 @@
 //! Positions relative to one another: the code of every distance of a batch, and what their gradients become.
+#![allow(unsafe_code, reason = "blocks of distances write disjoint ranges")]
 
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;

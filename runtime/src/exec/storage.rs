@@ -1,4 +1,8 @@
 //! Numbers, lists and shared handles in the arena: what `Vec` and `Rc` are elsewhere.
+#![allow(
+    unsafe_code,
+    reason = "a buffer owns its block of the arena, and only plain numbers are made of bytes that nobody wrote"
+)]
 
 use std::cell::Cell;
 use std::fmt;

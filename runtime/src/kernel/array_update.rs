@@ -67,8 +67,11 @@ macro_rules! array_updates {
                         let [$($w),*] = write.map(Parts::new);
                         let [$($r),*] = read;
                         each_block(len, W + R, |range| {
-                            // SAFETY: the blocks are disjoint.
-                            $(let $w = unsafe { $w.part(range.clone()) };)*
+                            $(
+                                #[allow(unsafe_code, reason = "an update is written where its optimiser is")]
+                                // SAFETY: the blocks are disjoint.
+                                let $w = unsafe { $w.part(range.clone()) };
+                            )*
                             $(let $r = &$r[range.clone()];)*
                             vectorised!({
                                     for i in 0..range.len() {

@@ -285,9 +285,11 @@ pub fn attention_with<T: Real>(
     let out = Parts::new(out);
     shape.each_head(1, 2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
-        match shape.sparse() {
-            Some(offsets) => unsafe { sparse::forward(&shape, scores, offsets, place, extent, 0, [q, k, v], &out) },
-            None => unsafe { dense::forward(&shape, scores, place, extent, [q, k, v], &out) },
+        unsafe {
+            match shape.sparse() {
+                Some(offsets) => sparse::forward(&shape, scores, offsets, place, extent, 0, [q, k, v], &out),
+                None => dense::forward(&shape, scores, place, extent, [q, k, v], &out),
+            }
         }
     });
 }
@@ -340,13 +342,11 @@ pub fn attention_grad_with<T: Real>(
             let slopes = unsafe { partial.part(at..at + width) };
             let inputs = [q, k, v, dout];
             // SAFETY: the heads that share keys are one task, so tasks own disjoint strided parts of the gradients, all inside them.
-            match shape.sparse() {
-                Some(offsets) => unsafe {
-                    sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes);
-                },
-                None => unsafe {
-                    dense::backward(&shape, scores, place, extent, inputs, &grads, apart.as_ref(), slopes)
-                },
+            unsafe {
+                match shape.sparse() {
+                    Some(offsets) => sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes),
+                    None => dense::backward(&shape, scores, place, extent, inputs, &grads, apart.as_ref(), slopes),
+                }
             }
         }
     });

@@ -13,6 +13,10 @@
 //! Sizes are checked with `debug_assert`: a wrong size is a bug of the caller, never of the user.
 //!
 //! Source: rtc; every kernel names its own.
+#![allow(
+    unsafe_code,
+    reason = "tasks write disjoint parts of one slice, and inner loops read within bounds that were checked before"
+)]
 #![allow(clippy::too_many_arguments, reason = "a kernel takes flat slices and sizes; a struct would only rename them")]
 
 pub mod array_update;

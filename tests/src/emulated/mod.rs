@@ -2,6 +2,7 @@
 //!
 //! What a kernel computes is tested so, and what the executor asks of it; not whether a GPU does what CUDA promises, nor how
 //! fast. Memory begins as NaN, so what a kernel forgets to write shows.
+#![allow(unsafe_code, reason = "the emulated device has addresses, as a device has")]
 
 use std::alloc::Layout;
 use std::cell::{Cell, RefCell};

@@ -15,6 +15,7 @@ use rtc_runtime::task::Example;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;
+use crate::time::TimeLimit;
 use crate::trees::trees;
 use answer::{Answer, Explanation, answers};
 use output::Output;
@@ -87,6 +88,8 @@ pub(crate) struct Options {
     /// Print as JSON, one object per line: `--format jsonl`
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 /// `--format`.

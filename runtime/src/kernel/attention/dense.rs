@@ -603,11 +603,9 @@ pub(super) unsafe fn backward<T: Real>(
         unsafe { shape.scatter(dq, &grads[0], of_queries) };
         let of_others = apart.iter().flat_map(|(_, grads)| grads).zip([other_dk, other_dv]);
         for (grad, sums) in grads[1..].iter().zip([dk, dv]).chain(of_others) {
+            let first = shape.is_first_of_key_head(place);
             // SAFETY: the caller's promise.
-            match shape.is_first_of_key_head(place) {
-                true => unsafe { shape.scatter(sums, grad, of_keys) },
-                false => unsafe { shape.scatter_add(sums, grad, of_keys) },
-            }
+            unsafe { if first { shape.scatter(sums, grad, of_keys) } else { shape.scatter_add(sums, grad, of_keys) } }
         }
     });
 }

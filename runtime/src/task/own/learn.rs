@@ -188,7 +188,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         shares,
         seed: settings.seed,
     };
-    let mut counts = Counts { pieces: BTreeMap::new(), classes: BTreeSet::new(), numbers: vec![] };
+    let mut counts = Counts::default();
     match plan.kind {
         Kind::Language => counts.text(plan, &files, &learned.rest())?,
         _ => counts.rows(plan, &files, &learned.rest())?,
@@ -247,7 +247,10 @@ fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Resul
 }
 
 /// What was seen of a training file.
+#[derive(Default)]
 struct Counts {
+    /// Rows that are trained on.
+    rows: usize,
     pieces: BTreeMap<String, u64>,
     classes: BTreeSet<String>,
     numbers: Vec<f64>,
@@ -271,6 +274,7 @@ impl Counts {
                 if !part.holds(inputs) {
                     continue;
                 }
+                self.rows += 1;
                 for input in inputs {
                     match input {
                         Cell::Text(text) => cut.pieces(text, false).into_iter().for_each(|piece| self.piece(piece)),
@@ -314,6 +318,11 @@ impl Counts {
         }
         let column = plan.layout.columns.get(plan.inputs()).map(ToString::to_string).unwrap_or_default();
         let why = match classes.len() {
+            0 if self.rows == 0 => {
+                "no row is left for training: equal rows go into the same split, so that more rows are needed, or a \
+                                    file for each split"
+                    .to_owned()
+            }
             0 => format!("no row has a `{column}`, and classes are learned from it"),
             1 if plan.answer == Answer::Class => {
                 format!("all rows have the same `{column}`, `{}`: there is nothing to learn", classes[0])

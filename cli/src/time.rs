@@ -1,0 +1,41 @@
+//! `--time-limit`: a command that takes longer ends.
+
+use std::process;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use rtc_runtime::limits;
+
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+
+/// How long a command may take.
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct TimeLimit {
+    /// End with code 9 after so many seconds; lines that were printed by then are complete
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
+}
+
+impl TimeLimit {
+    /// Ends the process when the time is over, from a thread of its own: nothing that computes has to look at a clock. Files that are
+    /// written have another name until they are complete.
+    pub(crate) fn start(self, quiet: bool) -> Result<(), Failure> {
+        let Some(limit) = self.time_limit else { return Ok(()) };
+        let end = move || {
+            thread::sleep(limit);
+            let failure = Failure::Time(limit);
+            Terminal::new(quiet).report(&failure);
+            process::exit(failure.code().into());
+        };
+        thread::Builder::new().spawn(end).map(drop).map_err(|e| Failure::Panic(format!("no thread can be had: {e}")))
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= limits::SECONDS as f64);
+    seconds
+        .map(Duration::from_secs_f64)
+        .ok_or_else(|| format!("seconds are wanted, above 0 and at most {}", limits::SECONDS))
+}

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Mutation testing of what must not be wrong: gradients, the proof of causality, checkpoints, loops. Faults are put into a copy of the
+# sources, one at a time, and the tests of their place must notice (mutants/main.rs has the places, their tests and the faults).
+#
+#   tests/mutants.sh [PLACE..]     gradient causality checkpoint loops unless given
+#
+# PART (default 1/1) takes a part of the mutants: 3/10 is every tenth from the third. Prints every mutant with the test that caught it, and
+# the share. A place takes one build and an hour or more on two cores. The reference numbers are those that .ci/run takes.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+part=${PART:-1/1}
+[[ $part =~ ^[1-9][0-9]*/[1-9][0-9]*$ ]] || { echo "PART is like 3/10" >&2; exit 2; }
+places=("$@")
+[ $# -gt 0 ] || places=(gradient causality checkpoint loops)
+shared=$here/../shared
+for pair in RTC_FIXTURES:fixtures/recurrent RTC_ROUTING:fixtures/routing RTC_LATENT:fixtures/latent \
+    RTC_RECURSIVE:fixtures/recursive_goldens.json RTC_DATA:data; do
+    if [[ -z "${!pair%%:*}" && -e "$shared/${pair#*:}" ]]; then
+        export "${pair%%:*}=$(realpath "$shared/${pair#*:}")"
+    fi
+done
+
+cargo build --release --locked --manifest-path "$here/mutants/Cargo.toml"
+program=${CARGO_TARGET_DIR:-$here/mutants/target}/release/rtc-mutants
+copy=${MUTANTS_TREE:-$(mktemp -d "${TMPDIR:-/tmp}/rtc-mutants-XXXXXX")}
+[ -n "${MUTANTS_TREE:-}" ] || trap 'rm -rf "$copy"' EXIT
+for place in "${places[@]}"; do
+    # The sources as they are; a file that is equal keeps its time, and its crate is not built again.
+    git -C "$here" ls-files -z | while IFS= read -r -d '' file; do
+        cmp -s "$here/$file" "$copy/$file" && continue
+        mkdir -p "$copy/$(dirname "$file")"
+        cp "$here/$file" "$copy/$file"
+    done
+    "$program" "$copy" "$place" "${part%/*}" "${part#*/}"
+done
