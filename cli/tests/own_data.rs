@@ -199,12 +199,14 @@ fn files_are_looked_at_before_anything_is_trained() {
         .says("test.jsonl:4: this line is no JSON");
     wrong.is_quiet_about("test.jsonl:3");
     place.rtc(&["task", "check", "test.jsonl"]).code(4).says("test.jsonl:4: ");
-    // Equal rows are in one split, which need not be the training.
-    for (row, said) in [("the same,no", "split"), ("again,no", "split"), ("once more,no", "nothing to learn")] {
-        place.write("equal.csv", &format!("text,label\n{}", format!("{row}\n").repeat(20)));
-        place.write("equal.yaml", "task: { name: table, data: equal.csv, input: text, label: label }\noptimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 4 }\nepochs: 1\n");
-        place.rtc(&["task", "check", "equal.yaml"]).code(4).says(said);
-    }
+    // Equal rows are in one split, and then none is left for the other.
+    let equal = place.read("mine.yaml").replace("train.csv", "equal.csv").replace("10%", "50%");
+    place.write("equal.yaml", &equal);
+    place.write("equal.csv", &format!("text,label\n{}", "the same,positive\n".repeat(20)));
+    place
+        .rtc(&["task", "check", "equal.yaml"])
+        .code(4)
+        .says("no row is left for training: equal rows go into the same split");
 }
 
 #[test]

@@ -74,9 +74,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
-        // SAFETY: as promised by the caller.
         if hold(size as isize - layout.size() as isize) {
-            // SAFETY: the caller keeps the contract.
+            // SAFETY: as promised by the caller.
             unsafe { System.realloc(block, layout, size) }
         } else {
             std::ptr::null_mut()
