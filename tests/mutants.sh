@@ -16,8 +16,9 @@ places=("$@")
 shared=$here/../shared
 for pair in RTC_FIXTURES:fixtures/recurrent RTC_ROUTING:fixtures/routing RTC_LATENT:fixtures/latent \
     RTC_RECURSIVE:fixtures/recursive_goldens.json RTC_DATA:data; do
-    if [[ -z "${!pair%%:*}" && -e "$shared/${pair#*:}" ]]; then
-        export "${pair%%:*}=$(realpath "$shared/${pair#*:}")"
+    name=${pair%%:*} path=$shared/${pair#*:}
+    if [[ -z "${!name:-}" && -e "$path" ]]; then
+        export "$name=$(realpath "$path")"
     fi
 done
 
