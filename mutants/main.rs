@@ -1,20 +1,22 @@
 //! Mutation testing of the places where a fault would be a wrong number: every fault of `instrument` is switched on, one after the other, and
-//! the tests of its place run until one fails. All mutants of a place are in one build, since a build of rtc takes minutes and a test seconds.
+//! the tests of its place run until one fails. All mutants are in one build, since a build of rtc takes minutes and a test seconds.
 //!
-//! `rtc-mutants TREE PLACE [PART OF]` works in a copy of the sources that it may change; `tests/mutants.sh` makes the copy.
+//! `rtc-mutants SOURCES COPY PART PLACE..` mutates and builds the copy, which it makes; `tests/mutants.sh` calls it.
 
 mod instrument;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use instrument::Mutant;
 
-/// What is mutated together, and the tests that should notice, quick ones first.
+/// What is mutated, and the tests that should notice, quick ones first.
 struct Place {
     name: &'static str,
     /// The crate, by its folder.
@@ -90,18 +92,25 @@ type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let names: Vec<&str> = PLACES.iter().map(|p| p.name).collect();
-    let read = || -> Option<(PathBuf, &Place, usize, usize)> {
-        let place = PLACES.iter().find(|p| Some(p.name) == arguments.get(1).map(String::as_str))?;
-        let number = |n: usize| arguments.get(n).map_or(Some(1), |text| text.parse().ok());
-        let (part, of) = (number(2)?, number(3)?);
-        (1 <= part && part <= of).then(|| (PathBuf::from(&arguments[0]), place, part, of))
+    let read = || -> Option<(&Path, &Path, [usize; 2], Vec<&Place>)> {
+        let [sources, copy, part, names @ ..] = &arguments[..] else { return None };
+        let (part, of) = part.split_once('/')?;
+        let (part, of) = (part.parse().ok()?, of.parse().ok()?);
+        let places: Option<Vec<_>> = names.iter().map(|name| PLACES.iter().find(|p| p.name == name)).collect();
+        let places = places.filter(|p| !p.is_empty() && 1 <= part && part <= of)?;
+        Some((Path::new(sources), Path::new(copy), [part, of], places))
     };
-    let Some((tree, place, part, of)) = read() else {
-        eprintln!("usage: rtc-mutants TREE {} [PART OF]", names.join("|"));
+    let Some((sources, copy, part, places)) = read() else {
+        let names: Vec<&str> = PLACES.iter().map(|p| p.name).collect();
+        eprintln!("usage: rtc-mutants SOURCES COPY PART/OF PLACE.., with the places {}", names.join(", "));
         return ExitCode::from(2);
     };
-    match run(&tree, place, part, of) {
+    let run = || -> Result<(), Failure> {
+        let mutated = mutate(sources, copy, &places)?;
+        let built = messages(copy, &["test", "--workspace", "--no-run"])?;
+        places.iter().try_for_each(|place| test(copy, place, &mutated, part, &built))
+    };
+    match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("{e}");
@@ -110,9 +119,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(tree: &Path, place: &Place, part: usize, of: usize) -> Result<(), Failure> {
-    let mutants = mutate(tree, place)?;
-    let tests = programs(tree, place)?;
+/// Tests the mutants of a place: every `of`-th from the `part`-th.
+fn test(
+    copy: &Path,
+    place: &Place,
+    mutated: &[Mutated],
+    [part, of]: [usize; 2],
+    built: &[serde_json::Value],
+) -> Result<(), Failure> {
+    let mutants = mutated.iter().filter(|file| file.place == place.name);
+    let mutants: Vec<(&Path, &Mutant)> = mutants.flat_map(|f| f.mutants.iter().map(|m| (f.name.as_path(), m))).collect();
+    let tests = programs(copy, place, built)?;
     println!("{}: {} mutants, {} test programs", place.name, mutants.len(), tests.len());
     // Without a mutant all tests pass, and this is how long they take.
     let mut limits = vec![];
@@ -124,118 +141,142 @@ fn run(tree: &Path, place: &Place, part: usize, of: usize) -> Result<(), Failure
         println!("  {}: {:.1} s", test.name, begin.elapsed().as_secs_f64());
         limits.push(begin.elapsed() * 10 + Duration::from_secs(20));
     }
-    let chosen: Vec<&(PathBuf, Mutant)> = mutants.iter().skip(part - 1).step_by(of).collect();
+    let chosen: Vec<&(&Path, &Mutant)> = mutants.iter().skip(part - 1).step_by(of).collect();
     let next = Mutex::new(chosen.iter());
-    let survivors = Mutex::new(vec![]);
-    let workers = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| -> Result<(), Failure> {
-        let work = || -> Result<(), Failure> {
-            loop {
-                let Some((file, mutant)) = next.lock().expect("no worker panics").next() else { return Ok(()) };
-                let mut caught = None;
-                for (test, limit) in tests.iter().zip(&limits) {
-                    if !passes(test, mutant.id, *limit)? {
-                        caught = Some(&test.name);
-                        break;
-                    }
-                }
-                let text = format!("{}:{} {}: {}", file.display(), mutant.line, mutant.function, mutant.does);
-                match caught {
-                    Some(test) => println!("caught   {} {text} ({test})", mutant.id),
-                    None => {
-                        println!("SURVIVED {} {text}", mutant.id);
-                        survivors.lock().expect("no worker panics").push(text);
-                    }
+    let survived = AtomicUsize::new(0);
+    let work = || -> Result<(), Failure> {
+        loop {
+            let Some((file, mutant)) = next.lock().expect("no worker panics").next() else { return Ok(()) };
+            let mut caught = None;
+            for (test, limit) in tests.iter().zip(&limits) {
+                if !passes(test, mutant.id, *limit)? {
+                    caught = Some(&test.name);
+                    break;
                 }
             }
-        };
+            let text = format!("{} {}:{} {}: {}", mutant.id, file.display(), mutant.line, mutant.function, mutant.does);
+            match caught {
+                Some(test) => println!("caught   {text} ({test})"),
+                None => {
+                    println!("SURVIVED {text}");
+                    survived.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        let workers = std::thread::available_parallelism().map_or(1, usize::from);
         let threads: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
         threads.into_iter().try_for_each(|t| t.join().expect("a worker does not panic"))
     })?;
-    let survived = survivors.into_inner().expect("no worker panics").len();
-    let caught = chosen.len() - survived;
+    let caught = chosen.len() - survived.into_inner();
     let share = 100.0 * caught as f64 / chosen.len().max(1) as f64;
     println!("{}: {caught} of {} caught ({share:.1} %)", place.name, chosen.len());
     Ok(())
 }
 
-/// Puts the mutants of a place into the tree, those that compile.
-fn mutate(tree: &Path, place: &Place) -> Result<Vec<(PathBuf, Mutant)>, Failure> {
-    let source = tree.join(place.part).join("src");
-    let mut files = vec![];
-    for name in place.files {
-        collect(&source.join(name), &mut files)?;
+/// A file with mutants.
+struct Mutated {
+    place: &'static str,
+    /// Below the root of the sources.
+    name: PathBuf,
+    text: String,
+    mutants: Vec<Mutant>,
+}
+
+/// Makes the copy, with the mutants that compile. What is equal already keeps its time, so that cargo does not build it again; and which
+/// mutants do not compile is kept beside the copy, by the hash of what was mutated.
+fn mutate(sources: &Path, copy: &Path, places: &[&'static Place]) -> Result<Vec<Mutated>, Failure> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(sources).output()?;
+    if !listed.status.success() {
+        return Err(format!("{} is no repository", sources.display()).into());
     }
-    files.sort();
-    let root = source.join("lib.rs");
-    let text = fs::read_to_string(&root)?;
-    if !text.contains("pub fn mutant(") {
-        fs::write(&root, text + QUESTION)?;
-    }
+    let names = String::from_utf8(listed.stdout)?;
     let mut originals = vec![];
-    for file in &files {
-        originals.push(fs::read_to_string(file)?);
+    let roots: BTreeSet<PathBuf> = places.iter().map(|place| Path::new(place.part).join("src/lib.rs")).collect();
+    for name in names.split_terminator('\0').map(Path::new) {
+        let path = sources.join(name);
+        let of = |place: &&&Place| {
+            let source = Path::new(place.part).join("src");
+            place.files.iter().any(|file| name.starts_with(source.join(file)))
+        };
+        if let Some(place) = places.iter().find(of) {
+            originals.push((place.name, name.to_owned(), fs::read_to_string(path)?));
+        } else if roots.contains(name) {
+            write(&copy.join(name), (fs::read_to_string(path)? + QUESTION).as_bytes())?;
+        } else if path.is_file() {
+            write(&copy.join(name), &fs::read(path)?)?;
+        }
     }
-    let mut left_out = BTreeSet::new();
+    let mut hasher = DefaultHasher::new();
+    originals.hash(&mut hasher);
+    let kept = copy.join(format!("left-out-{:x}.json", hasher.finish()));
+    let mut left_out: BTreeSet<u32> = match fs::read(&kept) {
+        Ok(bytes) => serde_json::from_slice(&bytes)?,
+        Err(_) => BTreeSet::new(),
+    };
     loop {
-        let mut found = vec![];
-        let mut texts = BTreeMap::new();
-        for (n, (file, original)) in files.iter().zip(&originals).enumerate() {
-            let first = 10_000 * (n as u32 + 1);
-            let (text, mutants) = instrument::instrument(original, first, &left_out)?;
-            fs::write(file, &text)?;
-            let name = file.strip_prefix(tree)?.to_path_buf();
-            texts.insert(name.clone(), text);
-            found.extend(mutants.into_iter().map(|m| (name.clone(), m)));
+        let mut mutated = vec![];
+        for (n, (place, name, original)) in originals.iter().enumerate() {
+            let (text, mutants) = instrument::instrument(original, 10_000 * (n as u32 + 1), &left_out)?;
+            write(&copy.join(name), text.as_bytes())?;
+            mutated.push(Mutated { place, name: name.clone(), text, mutants });
         }
-        let wrong = errors(tree, place.part, &texts)?;
+        let wrong = errors(copy, places, &mutated)?;
         if wrong.is_empty() {
-            return Ok(found);
+            return Ok(mutated);
         }
-        eprintln!("{} of {} mutants do not compile", wrong.len(), found.len());
+        eprintln!("{} mutants do not compile", wrong.len());
         left_out.extend(wrong);
+        write(&kept, &serde_json::to_vec(&left_out)?)?;
     }
 }
 
-fn collect(path: &Path, files: &mut Vec<PathBuf>) -> Result<(), Failure> {
-    if path.is_dir() {
-        for entry in fs::read_dir(path)? {
-            collect(&entry?.path(), files)?;
-        }
-    } else if path.extension().is_some_and(|e| e == "rs") {
-        files.push(path.to_owned());
+/// Writes a file unless it says so already.
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if fs::read(path).is_ok_and(|old| old == bytes) {
+        return Ok(());
     }
-    Ok(())
+    fs::create_dir_all(path.parent().ok_or("a file is in a folder")?)?;
+    Ok(fs::write(path, bytes)?)
 }
 
 /// The mutants at which the compiler stops: for an error, the last one before its place.
-fn errors(tree: &Path, part: &str, texts: &BTreeMap<PathBuf, String>) -> Result<BTreeSet<u32>, Failure> {
+fn errors(copy: &Path, places: &[&Place], mutated: &[Mutated]) -> Result<BTreeSet<u32>, Failure> {
     let mut out = BTreeSet::new();
-    for message in messages(tree, &["check", "--lib", "-p", &format!("rtc-{part}")])? {
-        if message["reason"] != "compiler-message" || message["message"]["level"] != "error" {
-            continue;
+    for part in places.iter().map(|place| place.part).collect::<BTreeSet<_>>() {
+        for message in messages(copy, &["check", "--lib", "-p", &format!("rtc-{part}")])? {
+            let message = &message["message"];
+            if message["level"] != "error" {
+                continue;
+            }
+            for span in message["spans"].as_array().into_iter().flatten().filter(|s| s["is_primary"] == true) {
+                let name = Path::new(span["file_name"].as_str().unwrap_or_default());
+                let line = span["line_start"].as_u64().unwrap_or(0) as usize;
+                let id = mutated.iter().find(|file| file.name == name).and_then(|file| before(&file.text, line));
+                out.insert(id.ok_or_else(|| format!("an error that is no mutant's: {}", message["rendered"]))?);
+            }
         }
-        let message = &message["message"];
-        let spans = message["spans"].as_array().into_iter().flatten().filter(|s| s["is_primary"] == true);
-        for span in spans {
-            let file = PathBuf::from(span["file_name"].as_str().unwrap_or_default());
-            let line = span["line_start"].as_u64().unwrap_or(0) as usize;
-            let text = texts.get(&file).ok_or_else(|| format!("an error that is no mutant's: {}", message["rendered"]))?;
-            let before: Vec<&str> = text.lines().take(line).collect();
-            let id = before.iter().rev().find_map(|line| {
-                let (_, rest) = line.rsplit_once("crate::mutant(")?;
-                rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-            });
-            out.insert(id.ok_or_else(|| format!("an error before all mutants: {}", message["rendered"]))?);
+        if !out.is_empty() {
+            break;
         }
     }
     Ok(out)
 }
 
+/// The last mutant of a text up to a line.
+fn before(text: &str, line: usize) -> Option<u32> {
+    let lines: Vec<&str> = text.lines().take(line).collect();
+    lines.iter().rev().find_map(|line| {
+        let (_, rest) = line.rsplit_once("crate::mutant(")?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+    })
+}
+
 /// What cargo says, line by line.
-fn messages(tree: &Path, arguments: &[&str]) -> Result<Vec<serde_json::Value>, Failure> {
+fn messages(copy: &Path, arguments: &[&str]) -> Result<Vec<serde_json::Value>, Failure> {
     let mut cargo = Command::new("cargo");
-    cargo.args(arguments).args(["--locked", "--message-format=json"]).current_dir(tree).stderr(Stdio::inherit());
+    cargo.args(arguments).args(["--locked", "--message-format=json"]).current_dir(copy).stderr(Stdio::inherit());
     let output = cargo.output()?;
     let lines = output.stdout.split(|&b| b == b'\n').filter(|line| line.starts_with(b"{"));
     Ok(lines.map(serde_json::from_slice).collect::<Result<_, _>>()?)
@@ -248,10 +289,9 @@ struct Test {
     filters: &'static [&'static str],
 }
 
-fn programs(tree: &Path, place: &Place) -> Result<Vec<Test>, Failure> {
+fn programs(copy: &Path, place: &Place, built: &[serde_json::Value]) -> Result<Vec<Test>, Failure> {
     let mut executables = BTreeMap::new();
-    let built = messages(tree, &["test", "--workspace", "--no-run"])?;
-    for message in &built {
+    for message in built {
         if message["message"]["level"] == "error" {
             return Err(format!("the mutated tests do not compile: {}", message["message"]["rendered"]).into());
         }
@@ -265,7 +305,7 @@ fn programs(tree: &Path, place: &Place) -> Result<Vec<Test>, Failure> {
         }
     }
     let find = |&(folder, name, filters): &(&str, &str, &'static [&'static str])| -> Result<Test, Failure> {
-        let key = (fs::canonicalize(tree.join(folder))?, name.to_owned());
+        let key = (fs::canonicalize(copy.join(folder))?, name.to_owned());
         let program = executables.get(&key).ok_or_else(|| format!("there is no test {folder}/{name}"))?.clone();
         Ok(Test { name: format!("{folder}/{name} {}", filters.join(" ")).trim().to_owned(), program, folder: key.0, filters })
     };

@@ -5,7 +5,8 @@
 #   tests/mutants.sh [PLACE..]     gradient causality checkpoint loops unless given
 #
 # PART (default 1/1) takes a part of the mutants: 3/10 is every tenth from the third. Prints every mutant with the test that caught it, and
-# the share. A place takes one build and an hour or more on two cores. The reference numbers are those that .ci/run takes.
+# the share. MUTANTS_TREE names a folder for the copy that is kept, so that the next run need not build all of it. The reference numbers are
+# those that .ci/run takes.
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
@@ -26,12 +27,4 @@ cargo build --release --locked --manifest-path "$here/mutants/Cargo.toml"
 program=${CARGO_TARGET_DIR:-$here/mutants/target}/release/rtc-mutants
 copy=${MUTANTS_TREE:-$(mktemp -d "${TMPDIR:-/tmp}/rtc-mutants-XXXXXX")}
 [ -n "${MUTANTS_TREE:-}" ] || trap 'rm -rf "$copy"' EXIT
-for place in "${places[@]}"; do
-    # The sources as they are; a file that is equal keeps its time, and its crate is not built again.
-    git -C "$here" ls-files -z | while IFS= read -r -d '' file; do
-        cmp -s "$here/$file" "$copy/$file" && continue
-        mkdir -p "$copy/$(dirname "$file")"
-        cp "$here/$file" "$copy/$file"
-    done
-    "$program" "$copy" "$place" "${part%/*}" "${part#*/}"
-done
+"$program" "$here" "$copy" "$part" "${places[@]}"
