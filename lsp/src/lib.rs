@@ -1,0 +1,2 @@
+//! The language server.
+mod text; mod tokens; pub mod grammar;
