@@ -76,7 +76,9 @@ mod tests {
     #[test]
     fn units_of_utf16_are_counted() {
         let text = Text::new("a\u{1f600}b\r\nö\rc\n");
-        for (offset, line, unit) in [(0, 0, 0), (1, 0, 1), (5, 0, 3), (6, 0, 4), (8, 1, 0), (10, 1, 1), (11, 2, 0), (13, 3, 0)] {
+        for (offset, line, unit) in
+            [(0, 0, 0), (1, 0, 1), (5, 0, 3), (6, 0, 4), (8, 1, 0), (10, 1, 1), (11, 2, 0), (13, 3, 0)]
+        {
             assert_eq!(text.position(offset), Position::new(line, unit), "{offset}");
             assert_eq!(text.offset(Position::new(line, unit)), offset);
         }
@@ -89,7 +91,11 @@ mod tests {
 
     #[test]
     fn changes_that_no_text_has_are_clamped() {
-        let change = |area, text: &str| TextDocumentContentChangeEvent { range: Some(area), range_length: None, text: text.to_owned() };
+        let change = |area, text: &str| TextDocumentContentChangeEvent {
+            range: Some(area),
+            range_length: None,
+            text: text.to_owned(),
+        };
         let far = Position::new(u32::MAX, u32::MAX);
         let text = Text::new("one\ntwo").changed(change(Area::new(Position::new(1, 0), far), "2"));
         assert_eq!(text.text, "one\n2");

@@ -149,7 +149,10 @@ mod tests {
         let place = Place::at(text, text.len(), &["model"]);
         let heads: Vec<_> = place.around.iter().map(|frame| texts(&frame.head)).collect();
         assert_eq!(heads, [vec!["model", "m"], vec!["attend", "self"], vec!["mask", ":", "f"]]);
-        assert_eq!((texts(&place.element()), place.word.map(|word| word.text)), (texts(&tokens("mask : f")), Some("c")));
+        assert_eq!(
+            (texts(&place.element()), place.word.map(|word| word.text)),
+            (texts(&tokens("mask : f")), Some("c"))
+        );
         let place = Place::at(text, text.find("ab").expect("it is there") + 1, &["model"]);
         assert_eq!(place.word.map(|word| word.text), Some("ab"));
         assert_eq!(place.next.map(|next| next.text), Some(","));

@@ -58,7 +58,8 @@ fn properties(schema: &Value) -> Map<String, Value> {
 
 /// What a block needs, with the blocks in it.
 fn required(root: &Value, schema: &Value) -> Value {
-    let target = |schema: &Value| schema["$ref"].as_str().and_then(|path| root.pointer(path.strip_prefix('#')?)).cloned();
+    let target =
+        |schema: &Value| schema["$ref"].as_str().and_then(|path| root.pointer(path.strip_prefix('#')?)).cloned();
     let schema = target(schema).unwrap_or_else(|| schema.clone());
     let mut needs = Map::new();
     needs.extend(schema.get("required").map(|names| ("required".to_owned(), names.clone())));
