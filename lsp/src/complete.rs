@@ -12,7 +12,7 @@ use rtc_compiler::schema::FieldKind;
 use crate::grammar::beginnings;
 use crate::inside::{Inside, statement_of};
 use crate::names::{Key, Names};
-use crate::paths::{paths, variants, words};
+use crate::paths::{Place as Named, beginning, find, paths, variants, words};
 use crate::text::Text;
 use crate::tokens::{Kind, Place, Token, tokens};
 use crate::world::{Analysis, path_of};
@@ -40,9 +40,7 @@ pub(crate) fn complete(analysis: &Analysis, text: &Text, offset: usize) -> Vec<C
     }
     let mut completer = Completer { analysis, text, offset, found: Found::new() };
     let start = completer.fill(&place).or(place.word.map(|word| word.start)).unwrap_or(offset);
-    // A word that is begun is replaced, with all of its letters.
-    let end = place.word.filter(|word| word.kind != Kind::Quoted).map_or(offset, |word| word.end().max(offset));
-    let area = text.area(start..end);
+    let area = text.area(start.min(offset)..offset);
     let item = |(label, (kind, detail)): (String, (Is, String))| CompletionItem {
         text_edit: Some(CompletionTextEdit::Edit(TextEdit::new(area, label.clone()))),
         kind: Some(kind),
@@ -177,7 +175,7 @@ impl Completer<'_> {
         let behind = &element[last.map_or(0, |at| at + 1)..];
         let word = last.map(|at| element[at].text);
         if let Some(colon) = element.iter().position(|token| token.is(":")) {
-            let known = paths.get(&path(&element[..colon]));
+            let known = find(&paths, &path(&element[..colon]));
             known.iter().flat_map(|place| place.words()).for_each(|(word, help)| self.add(Is::ENUM_MEMBER, word, help));
             let slot = colon.checked_sub(1).map_or("", |at| element[at].text);
             self.variants(slot);
@@ -193,17 +191,21 @@ impl Completer<'_> {
         match word {
             Some("in" | "by" | "add") => match behind {
                 [] => self.slots(),
-                [keyword] => self.behind(keyword.text),
+                [keyword] => {
+                    self.behind(keyword.text);
+                    self.keywords(word.filter(|word| *word == "add").map(|_| "after"));
+                }
+                [_, _] => self.keywords(word.filter(|word| *word == "add").map(|_| "after")),
                 _ => {}
             },
             Some("remove" | "wrap" | "replace" | "after") if is_path => {
-                paths.iter().for_each(|(path, place)| self.add(Is::PROPERTY, path, place.help()));
+                self.paths(&paths, start(behind));
                 return start(behind);
             }
             Some("wrap") => self.keywords(["in"]),
             Some("replace") => self.keywords(["by"]),
             None if is_path => {
-                paths.iter().for_each(|(path, place)| self.add(Is::PROPERTY, path, place.help()));
+                self.paths(&paths, start(behind));
                 if element.is_empty() {
                     self.keywords(beginnings("edit"));
                     self.slots();
@@ -217,6 +219,14 @@ impl Completer<'_> {
             Some(_) => {}
         }
         None
+    }
+
+    /// The paths that fit what is written of one from a byte on.
+    fn paths(&mut self, paths: &BTreeMap<String, Named<'_>>, start: Option<usize>) {
+        let written = start.and_then(|start| self.text.text.get(start..self.offset)).unwrap_or_default();
+        for (path, place) in paths {
+            beginning(path, written).into_iter().for_each(|path| self.add(Is::PROPERTY, path, place.help()));
+        }
     }
 
     fn slots(&mut self) {

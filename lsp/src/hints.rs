@@ -8,7 +8,7 @@ use rtc_compiler::lower::{Binding, statements};
 use rtc_compiler::pipeline::forward;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Span;
-use rtc_compiler::spec::{Block, Spec};
+use rtc_compiler::spec::{Block, Origin, Spec};
 use rtc_compiler::syntax::ast::{Body, Element, ItemKind};
 
 use crate::names::Key;
@@ -32,6 +32,9 @@ struct Facts {
     /// The places in the model at which it stands: a block may be inserted several times.
     places: BTreeSet<String>,
 }
+
+/// Longer models have no hints: the place of a statement is looked up among all of its neighbours.
+const MOST: usize = 200;
 
 /// The hints of a document, from its models; variants have the statements of their models.
 pub(crate) fn hints(analysis: &Analysis, numbers: Numbers) -> Vec<Hint> {
@@ -64,28 +67,33 @@ fn line_end(checked: &Checked, span: Span) -> usize {
     start + line.split("//").next().unwrap_or_default().trim_end().len()
 }
 
+fn count(block: &Block) -> usize {
+    1 + block.children.iter().map(count).sum::<usize>()
+}
+
 fn facts(checked: &Checked, spec: &Spec, found: &mut BTreeMap<Span, Facts>) {
+    if count(&spec.root) > MOST {
+        return;
+    }
     let Ok(graph) = forward(spec, &Binding::from(&Catalog::default())) else { return };
     let bindings = bindings(checked, spec);
+    // What is filled in by default stands nowhere.
+    let written = |block: &&Block| block.span.source.0 == 0 && block.origin != Origin::Default;
+    let mut resolved = BTreeMap::new();
     for id in graph.walk(MAIN) {
         let node = graph.node(id);
-        let (chain, rest) = resolve(&spec.root, &node.label);
-        let Some(block) = chain.last().filter(|block| rest.is_none() && block.span.source.0 == 0 && chain.len() > 1)
-        else {
-            continue;
-        };
-        let ty = node.results.first().map(|value| graph.ty(*value)).filter(|ty| ty.is_real());
+        let (chain, rest) = resolved.entry(&node.label).or_insert_with(|| resolve(&spec.root, &node.label));
+        let here = chain.last().copied().filter(|block| rest.is_none() && chain.len() > 1 && written(block));
+        let Some(block) = here else { continue };
         let facts = found.entry(block.span).or_default();
-        if let Some(ty) = ty {
-            facts.result = Some(ty.to_string());
-        }
+        let ty = node.results.first().map(|value| graph.ty(*value)).filter(|ty| ty.is_real());
+        facts.result = ty.map(ToString::to_string).or(facts.result.take());
         facts.places.insert(node.label.clone());
     }
     for parameter in graph.parameters() {
         let (chain, rest) = resolve(&spec.root, &parameter.name);
         let equation = rest.and_then(|name| bindings.get(name)).copied().flatten();
-        let spans = chain.iter().map(|block| block.span).filter(|span| span.source.0 == 0).chain(equation);
-        for span in spans {
+        for span in chain.into_iter().filter(written).map(|block| block.span).chain(equation) {
             found.entry(span).or_default().weights.push(parameter.ty.dims().to_vec());
         }
     }

@@ -9,7 +9,7 @@ use rtc_compiler::spec::{Block, Origin, Setting};
 
 use crate::complete::restarts;
 use crate::inside::{Inside, called, statement_of};
-use crate::paths::{Place as Named, paths};
+use crate::paths::{Place as Named, find, paths};
 use crate::text::Text;
 use crate::tokens::{Kind, Place, Token};
 use crate::world::{Analysis, Checked};
@@ -68,7 +68,7 @@ fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<S
     {
         let path: String = element.iter().map(|token| token.text).chain([word.text]).collect();
         let spec = known.specs.iter().find(|spec| spec.name == *base)?;
-        return Some(match paths(spec).get(&path)? {
+        return Some(match find(&paths(spec), &path)? {
             Named::Field(block, field) => {
                 let values = said_on_line(known, &field.name, word.start, place, analysis);
                 about_field(&block.feature, field, values)

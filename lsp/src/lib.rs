@@ -38,7 +38,7 @@ pub struct Host {
     pub version: &'static str,
 }
 
-/// Serves an editor on standard input and output until it leaves; whether it asked the server to end before.
+/// Serves an editor on standard input and output until it leaves; whether it left as the protocol says.
 ///
 /// # Errors
 /// The input is no message of the protocol, or can't be read.
@@ -46,23 +46,32 @@ pub fn serve(host: &Host) -> io::Result<bool> {
     let (connection, threads) = Connection::stdio();
     let Connection { sender, receiver } = connection;
     let mut server = server::Server::new(host, Box::new(move |message| sender.send(message).is_ok()));
-    loop {
+    let exited = loop {
         let waiting = receiver.try_recv().ok();
-        let Some(message) = waiting.or_else(|| {
+        let next = waiting.or_else(|| {
             // Reports wait until nothing else does: every letter of a quick hand would be checked.
             server.publish();
             receiver.recv().ok()
-        }) else {
-            break;
-        };
+        });
+        let Some(message) = next else { break false };
         if server.take(message) {
-            break;
+            break true;
         }
-    }
-    let was_asked = server.was_asked();
+    };
+    let well = server.ended_well(exited);
     drop(server);
     // A length that no memory has ends the thread that reads.
     let ended = panic::catch_unwind(AssertUnwindSafe(|| threads.join()));
-    ended.unwrap_or_else(|_| Err(io::Error::other("a message is too long")))?;
-    Ok(was_asked)
+    ended.unwrap_or_else(|_| Err(io::Error::other("a message is too long"))).map_err(short)?;
+    Ok(well)
+}
+
+/// An error without the message that it is about, which may be of any length.
+fn short(error: io::Error) -> io::Error {
+    const MOST: usize = 200;
+    let text = error.to_string();
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => io::Error::new(error.kind(), format!("{} ..", &text[..end])),
+        None => error,
+    }
 }

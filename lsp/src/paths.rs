@@ -42,6 +42,18 @@ fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, Place<
     }
 }
 
+/// What a path names that may leave out the statements around.
+pub fn find<'s>(paths: &BTreeMap<String, Place<'s>>, written: &str) -> Option<Place<'s>> {
+    let ends = |path: &&String| path.strip_suffix(written).is_some_and(|before| before.ends_with('.'));
+    paths.get(written).or_else(|| paths.get(paths.keys().find(ends)?)).copied()
+}
+
+/// What is left of a path without the statements around that a path which begins so leaves out.
+pub fn beginning<'p>(path: &'p str, written: &str) -> Option<&'p str> {
+    let starts = std::iter::once(0).chain(path.match_indices('.').map(|(at, _)| at + 1));
+    starts.map(|at| &path[at..]).find(|rest| rest.starts_with(written))
+}
+
 impl Place<'_> {
     /// What it means, and its value now.
     pub fn help(&self) -> String {

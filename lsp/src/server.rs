@@ -88,9 +88,9 @@ impl Server {
         Self { world, host: *host, phase: Phase::Start, send, dirty: BTreeSet::new(), found: BTreeMap::new() }
     }
 
-    /// Whether the editor asked the server to end.
-    pub(crate) fn was_asked(&self) -> bool {
-        self.phase == Phase::Ending
+    /// Whether the conversation ended as the protocol says, after `exit` or at the end of the input; one that never began did.
+    pub(crate) fn ended_well(&self, exited: bool) -> bool {
+        self.phase == Phase::Ending || self.phase == Phase::Start && !exited
     }
 
     /// Takes a message; whether it is the last one.

@@ -11,7 +11,8 @@ use crate::model::numbers;
 use crate::spec_file::Folder;
 
 const EXAMPLES: &str = "\
-An editor starts it, see docs/editor.md; it ends with its input.
+Examples:
+  rtc lsp  what an editor starts, see docs/editor.md; it ends with its input
 
 Exit codes: 0 after `shutdown`, 1 where the editor leaves without it, 6 where the input is no message.
 ";
@@ -29,7 +30,7 @@ pub(crate) struct Options {
 pub(crate) fn run(_: &Options) -> Outcome {
     let host = Host { loader: |file| Box::new(Folder::of(file)), numbers, version: VERSION };
     match serve(&host) {
-        Ok(was_asked) => Ok(Exit::of(was_asked)),
+        Ok(well) => Ok(Exit::of(well)),
         Err(error) => Err(Failure::io("read", Path::new("standard input"), error)),
     }
 }

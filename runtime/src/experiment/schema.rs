@@ -38,14 +38,15 @@ pub fn schema() -> Value {
     let beside = generator.root_schema_for::<Beside>().to_value();
     let mut root = generator.into_root_schema_for::<Experiment>().to_value();
     let (mut alone, mut fields) = (required(&root, &root), properties(&root));
+    alone["properties"]["halving"] = required(&beside, &beside["properties"]["halving"]);
     fields.extend(properties(&beside));
     fields["extends"]["examples"] = EMBEDDED.iter().map(|(name, _)| *name).collect();
     root["properties"] = fields.into();
     root["title"] = "An experiment of rtc".into();
-    // `$defs` of the second root hold those of the first.
     tasks(&mut root["$defs"]["TaskSettings"]);
     // A program that makes the rows is a task without a name.
     alone["properties"]["task"] = json!({ "anyOf": [{ "required": ["name"] }, { "required": ["command"] }] });
+    root.as_object_mut().and_then(|fields| fields.remove("required"));
     loosen(&mut root);
     root["if"] = json!({ "not": { "required": ["extends"] } });
     root["then"] = alone;
@@ -56,14 +57,13 @@ fn properties(schema: &Value) -> Map<String, Value> {
     schema["properties"].as_object().cloned().unwrap_or_default()
 }
 
-/// What a block needs, with the blocks in it.
+/// What a block needs, with the blocks in it. One that may be left out is its form, or `null`.
 fn required(root: &Value, schema: &Value) -> Value {
-    let target =
-        |schema: &Value| schema["$ref"].as_str().and_then(|path| root.pointer(path.strip_prefix('#')?)).cloned();
-    let schema = target(schema).unwrap_or_else(|| schema.clone());
+    let named = [schema, &schema["anyOf"][0]].into_iter().find_map(|schema| schema["$ref"].as_str());
+    let schema = named.and_then(|path| root.pointer(path.strip_prefix('#')?)).unwrap_or(schema);
     let mut needs = Map::new();
     needs.extend(schema.get("required").map(|names| ("required".to_owned(), names.clone())));
-    let inner = properties(&schema).into_iter().map(|(name, field)| (name, required(root, &field)));
+    let inner = properties(schema).into_iter().map(|(name, field)| (name, required(root, &field)));
     let inner: Map<String, Value> = inner.filter(|(_, needs)| *needs != json!({})).collect();
     if !inner.is_empty() {
         needs.insert("properties".to_owned(), inner.into());
@@ -100,16 +100,23 @@ fn options(about: &About) -> Value {
     })
 }
 
+/// Blocks that no file below can complete: those of lists, and those that stand for one value.
+const WHOLE: [&str; 4] = ["Block", "Between", "Drawn", "Program"];
+
 /// Nothing is required and every field may be `null`; texts have no links of the program's documentation.
 fn loosen(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            if fields.get("properties").is_some() {
-                fields.remove("required");
-            }
             for (name, value) in fields.iter_mut() {
                 match value {
                     Value::Object(inner) if name == "properties" => inner.values_mut().for_each(or_null),
+                    Value::Object(_) if name == "additionalProperties" => or_null(value),
+                    Value::Object(inner) if name == "$defs" => {
+                        let partial = inner.iter_mut().filter(|(name, _)| !WHOLE.contains(&name.as_str()));
+                        partial
+                            .filter_map(|(_, block)| block.as_object_mut())
+                            .for_each(|block| drop(block.remove("required")));
+                    }
                     Value::String(text) if name == "description" => *text = text.replace("[`", "`").replace("`]", "`"),
                     _ => {}
                 }
