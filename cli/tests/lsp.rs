@@ -275,7 +275,7 @@ fn problems_are_reported_while_a_text_is_written() {
     assert_eq!(codes(&editor.report(&uri)), ["unknown-field"]);
     editor.replace(&uri, &place.read("tiny.rt"));
     assert!(editor.report(&uri).is_empty());
-    // A warning.
+    // A name that is taken twice.
     editor.replace(&uri, &format!("{}\nmodel tiny {{ embed }}", place.read("tiny.rt")));
     let report = editor.report(&uri);
     assert!(codes(&report).contains(&"duplicate-name"), "{report:#?}");
@@ -310,7 +310,8 @@ fn files_that_are_used_are_reported_as_they_are_in_the_editor() {
     editor.show(&main, text);
     assert!(editor.report(&main).is_empty());
     editor.show(&masks, "mask near(d) = i - k < d\n");
-    assert!(!editor.report(&masks).is_empty());
+    // A mask with a parameter is checked where it is used: its own report is followed by that of the file that uses it.
+    while editor.report(&masks).is_empty() {}
     // The file that uses it has no problem of its own; the problem is told once.
     let report = editor.report(&main);
     assert!(report.is_empty(), "{report:#?}");
@@ -349,9 +350,13 @@ fn hovers_explain_words_values_and_names() {
         ("halt glo¦bal {", &["halt global: "]),
         (
             "thre¦shold: 0.99",
-            &["`threshold` of `halt global`", "`0.99`, line 29: `small`", "`0.5`, variant sure, line 36: `small:sure`"],
+            &[
+                "**`threshold`** of `halt global`",
+                "`0.99`, line 29: `small`",
+                "`0.5`, variant sure, line 36: `small:sure`",
+            ],
         ),
-        ("halt.thresh¦old: 0.5", &["`threshold` of `halt global`", "`0.5`, variant sure, line 36"]),
+        ("halt.thresh¦old: 0.5", &["**`threshold`** of `halt global`", "`0.5`, variant sure, line 36"]),
         ("layers(rea¦ch)", &["let reach = 4", "The reach of a layer."]),
         (
             "mask: ne¦ar(size)",
@@ -365,7 +370,7 @@ fn hovers_explain_words_values_and_names() {
         ("mine { hid¦den: 16", &["hidden: int = 8", "width of the network"]),
         ("out x + lin¦ear(inner)", &["linear: A linear map of the channels"]),
         ("inner = ge¦lu(linear", &["gelu: "]),
-        ("linear(x) { t¦o: hidden }", &["`to` of `linear`", "channels of the result"]),
+        ("linear(x) { t¦o: hidden }", &["**`to`** of `linear`", "channels of the result"]),
         ("    o¦ut x +", &["out: `out x` ends a definition"]),
     ];
     for (marked, expected) in cases {
@@ -708,7 +713,7 @@ fn shipped_specs_have_no_problems_and_quick_answers() {
         let opened = start.elapsed();
         assert!(report.is_empty(), "{uri}: {report:#?}");
         let hints = hints(&mut editor, &uri, &text);
-        assert!(!hints.is_empty(), "{uri}");
+        assert_eq!(hints.is_empty(), !text.contains("\nmodel "), "{uri}");
         // The last letter before every line break is asked about; no request fails.
         for (at, _) in text.match_indices('\n').step_by(7) {
             let here = json!({ "textDocument": { "uri": uri }, "position": position(&text[..at]) });
@@ -720,7 +725,6 @@ fn shipped_specs_have_no_problems_and_quick_answers() {
     }
     // A program without optimisation, beside other tests; with it, a tenth of this.
     assert!(slowest.0 < Duration::from_secs(2), "{slowest:?}");
-    println!("the slowest spec took {slowest:?}");
     assert_eq!(editor.leave(), Some(0));
 }
 
@@ -800,7 +804,7 @@ fn no_text_stops_the_server() {
         {
             let here = json!({
                 "textDocument": { "uri": uri }, "position": position, "range": all, "newName": "other",
-                "context": { "diagnostics": [], "includeDeclaration": true }, "options": { "tabSize": 4, "insertSpaces": true },
+                "context": { "diagnostics": [], "includeDeclaration": true, "triggerKind": 1 }, "options": { "tabSize": 4, "insertSpaces": true },
             });
             for method in [
                 "hover",

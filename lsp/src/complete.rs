@@ -7,11 +7,12 @@ use lsp_types::{CompletionItem, CompletionItemKind as Is, CompletionTextEdit, Te
 use rtc_compiler::define::KINDS;
 use rtc_compiler::expr::{Func, Var};
 use rtc_compiler::feature;
+use rtc_compiler::ir::pointwise::Pointwise;
 use rtc_compiler::schema::FieldKind;
 
 use crate::grammar::beginnings;
 use crate::inside::{Inside, statement_of};
-use crate::names::{Key, Names};
+use crate::names::Key;
 use crate::paths::{Place as Named, beginning, find, paths, variants, words};
 use crate::text::Text;
 use crate::tokens::{Kind, Place, Token, tokens};
@@ -20,6 +21,14 @@ use crate::world::{Analysis, path_of};
 /// Words that begin an item where they begin a line; a `let` may also stand in an item.
 pub(crate) fn restarts() -> Vec<&'static str> {
     beginnings("item").into_iter().filter(|word| *word != "let").collect()
+}
+
+/// What equations of any file apply, with what it does: words, functions of single numbers, layers of the library.
+pub(crate) fn applied() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let layers = feature::slots().iter().flat_map(|slot| &slot.features);
+    let layers = layers.filter(|layer| layer.variant.is_empty() && !layer.values.is_empty());
+    let features = feature::words().chain(layers).map(|feature| (&*feature.slot, &*feature.doc));
+    features.chain(Pointwise::ALL.iter().map(|function| (function.def().name, function.def().doc)))
 }
 
 /// What fits, by its words.
@@ -53,10 +62,6 @@ pub(crate) fn complete(analysis: &Analysis, text: &Text, offset: usize) -> Vec<C
 }
 
 impl Completer<'_> {
-    fn names(&self) -> &Names {
-        self.analysis.names()
-    }
-
     fn add(&mut self, kind: Is, word: impl Into<String>, detail: impl Into<String>) {
         self.found.entry(word.into()).or_insert((kind, detail.into()));
     }
@@ -106,18 +111,16 @@ impl Completer<'_> {
         match element {
             [] if !in_brackets => self.keywords(beginnings("item")),
             [first] if first.is("use") => return self.files(place),
-            [first, .., of] if first.is("variant") && of.is("of") => self.models(),
+            [first, .., of] if first.is("variant") && of.is("of") => self.named(Is::CLASS, |key| match key {
+                Key::Model(name) => Some(name.clone()),
+                Key::Variant(base, name) => Some(format!("{base}:{name}")),
+                _ => None,
+            }),
             [first, _, _, model, colon] if first.is("variant") && colon.is(":") => {
-                let of: Vec<_> = self
-                    .names()
-                    .symbols
-                    .iter()
-                    .filter_map(|(key, symbol)| match key {
-                        Key::Variant(base, name) if base == model.text => Some((name.clone(), symbol.doc.clone())),
-                        _ => None,
-                    })
-                    .collect();
-                of.into_iter().for_each(|(name, doc)| self.add(Is::CLASS, name, doc));
+                self.named(Is::CLASS, |key| match key {
+                    Key::Variant(base, name) if base == model.text => Some(name.clone()),
+                    _ => None,
+                });
             }
             [first, _] if first.is("variant") => self.keywords(["of"]),
             [.., def] if def.is("def") => {
@@ -148,18 +151,12 @@ impl Completer<'_> {
         Some(self.offset - (written.len() - if folder.is_empty() { 0 } else { folder.len() + 1 }))
     }
 
-    fn models(&mut self) {
-        let models: Vec<_> = self
-            .names()
-            .symbols
-            .iter()
-            .filter_map(|(key, symbol)| match key {
-                Key::Model(name) => Some((name.clone(), symbol.doc.clone())),
-                Key::Variant(base, name) => Some((format!("{base}:{name}"), symbol.doc.clone())),
-                _ => None,
-            })
-            .collect();
-        models.into_iter().for_each(|(name, doc)| self.add(Is::CLASS, name, doc));
+    /// Adds the names of the files that are picked.
+    fn named(&mut self, kind: Is, pick: impl Fn(&Key) -> Option<String>) {
+        let analysis = self.analysis;
+        for (key, symbol) in &analysis.names().symbols {
+            pick(key).into_iter().for_each(|name| self.add(kind, name, &*symbol.doc));
+        }
     }
 
     /// In the braces of a variant.
@@ -238,16 +235,10 @@ impl Completer<'_> {
 
     /// Definitions of the files in a slot.
     fn definitions(&mut self, slot: &str) {
-        let found: Vec<_> = self
-            .names()
-            .symbols
-            .iter()
-            .filter_map(|(key, symbol)| match key {
-                Key::Def(own, name) if own == slot => Some((name.clone(), symbol.doc.clone())),
-                _ => None,
-            })
-            .collect();
-        found.into_iter().for_each(|(name, doc)| self.add(Is::FUNCTION, name, doc));
+        self.named(Is::FUNCTION, |key| match key {
+            Key::Def(own, name) if own == slot => Some(name.clone()),
+            _ => None,
+        });
     }
 
     fn variants(&mut self, slot: &str) {
@@ -298,16 +289,10 @@ impl Completer<'_> {
                 self.add(Is::FUNCTION, &*layer.slot, &*layer.doc);
             }
             self.definitions("");
-            let blocks: Vec<_> = self
-                .names()
-                .symbols
-                .iter()
-                .filter_map(|(key, symbol)| match key {
-                    Key::Block(name) => Some((name.clone(), symbol.doc.clone())),
-                    _ => None,
-                })
-                .collect();
-            blocks.into_iter().for_each(|(name, doc)| self.add(Is::MODULE, name, doc));
+            self.named(Is::MODULE, |key| match key {
+                Key::Block(name) => Some(name.clone()),
+                _ => None,
+            });
         }
     }
 
@@ -340,20 +325,13 @@ impl Completer<'_> {
         for name in self.bound() {
             self.add(Is::VARIABLE, name, "");
         }
-        for (key, symbol) in &analysis.names().symbols {
-            match key {
-                Key::Value(name) => self.add(Is::CONSTANT, name, format!("{} {}", symbol.text, symbol.doc)),
-                Key::Def(slot, name) if slot.is_empty() => self.add(Is::FUNCTION, name, &*symbol.doc),
-                _ => {}
-            }
-        }
-        for word in feature::words() {
-            self.add(Is::FUNCTION, &*word.slot, &*word.doc);
-        }
-        for layer in feature::slots().iter().flat_map(|slot| &slot.features) {
-            if layer.variant.is_empty() && !layer.values.is_empty() {
-                self.add(Is::FUNCTION, &*layer.slot, &*layer.doc);
-            }
+        self.named(Is::CONSTANT, |key| match key {
+            Key::Value(name) => Some(name.clone()),
+            _ => None,
+        });
+        self.definitions("");
+        for (name, doc) in applied() {
+            self.add(Is::FUNCTION, name, doc);
         }
         Var::ALL.iter().for_each(|var| self.add(Is::CONSTANT, var.name(), ""));
         Func::ALL.iter().for_each(|func| self.add(Is::FUNCTION, func.name(), ""));

@@ -5,6 +5,7 @@ use rtc_compiler::expr::Var;
 use rtc_compiler::feature;
 use serde_json::{Value, json};
 
+use crate::complete::applied;
 use crate::grammar;
 
 /// The grammar as `editors/vscode` has it.
@@ -30,7 +31,7 @@ pub fn textmate() -> Value {
                 "1": { "name": "variable.parameter.rt" }, "2": { "name": "support.type.rt" },
             } },
             rule("variable.parameter", "\\b[A-Za-z_]\\w*(?=\\s*:)".to_owned()),
-            rule("support.function", format!("\\b({})(?=\\s*[\\[({{])", any(functions()))),
+            rule("support.function", format!("\\b({})(?=\\s*[\\[({{])", any(applied().map(|(name, _)| name)))),
             rule("keyword.operator.word", format!("\\b({})\\b", any(OPERATORS))),
             rule("constant.language", format!("\\b({})\\b", any(TRUTHS))),
             rule("keyword.control", format!("\\b({})\\b(?!\\s*[.:=])", any(keywords))),
@@ -39,11 +40,6 @@ pub fn textmate() -> Value {
             rule("keyword.operator", "[-+*/%^=<>!]".to_owned()),
         ],
     })
-}
-
-/// What equations apply.
-fn functions() -> impl Iterator<Item = &'static str> {
-    feature::words().map(|word| &*word.slot)
 }
 
 /// Any of some words; the pattern of each ends where the word does.

@@ -1,9 +1,10 @@
 //! Inlay hints: the type of what a statement gives, and how many numbers it learns.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use rtc_compiler::ir::graph::MAIN;
-use rtc_compiler::ir::types::Dim;
+use rtc_compiler::ir::graph::{Graph, MAIN, RegionId};
+use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::lower::{Binding, statements};
 use rtc_compiler::pipeline::forward;
 use rtc_compiler::schema::Catalog;
@@ -24,13 +25,30 @@ pub(crate) struct Hint {
     pub(crate) label: String,
 }
 
+/// How well a value stands for what a statement gives.
+type Worth = (Reverse<usize>, usize);
+
 /// What is known of a statement.
 #[derive(Default)]
 struct Facts {
-    result: Option<String>,
+    /// The type of its last value in the outermost region that has some, of those with the most axes.
+    result: Option<(Worth, String)>,
     weights: Vec<Vec<Dim>>,
     /// The places in the model at which it stands: a block may be inserted several times.
     places: BTreeSet<String>,
+}
+
+impl Facts {
+    fn offer(&mut self, worth: Worth, ty: &Type) {
+        if self.result.as_ref().is_none_or(|(best, _)| worth >= *best) {
+            self.result = Some((worth, ty.to_string()));
+        }
+    }
+}
+
+/// How many loops are around a region.
+fn depth(graph: &Graph, region: RegionId) -> usize {
+    std::iter::successors(graph.parent(region), |region| graph.parent(*region)).count()
 }
 
 /// Longer models have no hints: the place of a statement is looked up among all of its neighbours.
@@ -52,7 +70,7 @@ pub(crate) fn hints(analysis: &Analysis, numbers: Numbers) -> Vec<Hint> {
     let hint = |((span, facts), end): ((&Span, &Facts), &usize)| {
         let weights = (!facts.weights.is_empty()).then(|| format!("{} parameters", numbers(&facts.weights)));
         let times = (facts.places.len() > 1).then(|| format!("in {} places", facts.places.len()));
-        let parts: Vec<String> = facts.result.iter().cloned().chain(weights).chain(times).collect();
+        let parts: Vec<String> = facts.result.iter().map(|(_, ty)| ty.clone()).chain(weights).chain(times).collect();
         let offset = if alone(end) { *end } else { span.end as usize };
         (!parts.is_empty()).then(|| Hint { offset, label: parts.join(", ") })
     };
@@ -82,13 +100,28 @@ fn facts(checked: &Checked, spec: &Spec, found: &mut BTreeMap<Span, Facts>) {
     let mut resolved = BTreeMap::new();
     for id in graph.walk(MAIN) {
         let node = graph.node(id);
+        // Weights and inputs are results of nothing.
+        if node.operands.is_empty() {
+            continue;
+        }
         let (chain, rest) = resolved.entry(&node.label).or_insert_with(|| resolve(&spec.root, &node.label));
-        let here = chain.last().copied().filter(|block| rest.is_none() && chain.len() > 1 && written(block));
-        let Some(block) = here else { continue };
-        let facts = found.entry(block.span).or_default();
-        let ty = node.results.first().map(|value| graph.ty(*value)).filter(|ty| ty.is_real());
-        facts.result = ty.map(ToString::to_string).or(facts.result.take());
-        facts.places.insert(node.label.clone());
+        let types = node.results.iter().map(|value| graph.ty(*value)).filter(|ty| ty.is_real());
+        let Some(ty) = types.rev().max_by_key(|ty| ty.dims().len()) else { continue };
+        let depth = node.results.first().map_or(0, |value| depth(&graph, graph.scope(*value)));
+        for (n, block) in chain.iter().enumerate().skip(1).filter(|(_, block)| written(block)) {
+            let facts = found.entry(block.span).or_default();
+            if n + 1 == chain.len() && rest.is_none() {
+                // Copies of a stack stand in one place.
+                let names = node.label.split('.').filter(|name| name.parse::<usize>().is_err());
+                facts.places.insert(names.collect::<Vec<_>>().join("."));
+            }
+            // A layer gives states; numbers with fewer axes, as those of its steps, may stand behind them.
+            let axes = ty.dims().len();
+            let rank = if block.is_layer() && block.slot != "recurse" { axes } else { axes.min(2) };
+            if n == 1 || block.is_layer() {
+                facts.offer((Reverse(depth), rank), ty);
+            }
+        }
     }
     for parameter in graph.parameters() {
         let (chain, rest) = resolve(&spec.root, &parameter.name);

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use rtc_compiler::diag::{Kind as Problem, Severity};
 use rtc_compiler::feature::{self, Feature, linked};
+use rtc_compiler::ir::pointwise::Pointwise;
 use rtc_compiler::schema::Field;
 use rtc_compiler::spec::{Block, Origin, Setting};
 
@@ -50,7 +51,9 @@ fn code(kind: Problem) -> String {
 fn symbol(analysis: &Analysis, offset: usize) -> Option<String> {
     let (key, _) = analysis.names().at(0, offset)?;
     let symbol = &analysis.names().symbols[key];
-    let doc = symbol.doc.lines().map(linked).collect::<Vec<_>>().join("\n");
+    // The point behind a source is none of its link.
+    let line = |line: &str| linked(line.strip_suffix('.').unwrap_or(line)) + if line.ends_with('.') { "." } else { "" };
+    let doc = symbol.doc.lines().map(line).collect::<Vec<_>>().join("\n");
     Some(format!("```rt\n{}\n```\n\n{doc}", symbol.text).trim_end().to_owned())
 }
 
@@ -104,7 +107,8 @@ fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<S
 
 /// What `rtc explain` says, with links to the papers.
 fn explained(title: &str) -> Option<String> {
-    let text = feature::explain(title)?;
+    let function = || Pointwise::named(title).map(|function| format!("{title}: {}", function.def().doc));
+    let text = feature::explain(title).or_else(function)?;
     let (keyword, variant) = title.split_once(' ').unwrap_or((title, ""));
     let feature = match statement_of(keyword, variant) {
         Inside::Known(feature) => Some(feature),

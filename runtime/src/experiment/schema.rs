@@ -36,21 +36,22 @@ struct Beside {
 pub fn schema() -> Value {
     let mut generator = SchemaSettings::draft2020_12().into_generator();
     let beside = generator.root_schema_for::<Beside>().to_value();
-    let mut root = generator.into_root_schema_for::<Experiment>().to_value();
+    let root = generator.into_root_schema_for::<Experiment>().to_value();
     let (mut alone, mut fields) = (required(&root, &root), properties(&root));
     alone["properties"]["halving"] = required(&beside, &beside["properties"]["halving"]);
     fields.extend(properties(&beside));
     fields["extends"]["examples"] = EMBEDDED.iter().map(|(name, _)| *name).collect();
-    root["properties"] = fields.into();
-    root["title"] = "An experiment of rtc".into();
-    tasks(&mut root["$defs"]["TaskSettings"]);
     // A program that makes the rows is a task without a name.
     alone["properties"]["task"] = json!({ "anyOf": [{ "required": ["name"] }, { "required": ["command"] }] });
-    root.as_object_mut().and_then(|fields| fields.remove("required"));
-    loosen(&mut root);
-    root["if"] = json!({ "not": { "required": ["extends"] } });
-    root["then"] = alone;
-    root
+    let mut whole = json!({
+        "$schema": root["$schema"], "title": "An experiment of rtc", "type": "object",
+        "properties": fields, "additionalProperties": false, "$defs": root["$defs"],
+    });
+    loosen(&mut whole);
+    tasks(&mut whole["$defs"]["TaskSettings"]);
+    whole["if"] = json!({ "not": { "required": ["extends"] } });
+    whole["then"] = alone;
+    whole
 }
 
 fn properties(schema: &Value) -> Map<String, Value> {
@@ -84,11 +85,11 @@ fn tasks(schema: &mut Value) {
     schema["allOf"] = TASKS.iter().map(|task| options(&task.about())).collect();
 }
 
-/// The options of one task.
+/// The options of one task. Those of another one may be taken back.
 fn options(about: &About) -> Value {
     let field = |field: &crate::task::OptionField| {
         let form = json!({
-            "type": "integer", "minimum": field.least, "maximum": field.most, "default": field.default,
+            "type": ["integer", "null"], "minimum": field.least, "maximum": field.most, "default": field.default,
             "description": field.doc,
         });
         (field.name.to_owned(), form)
@@ -96,7 +97,7 @@ fn options(about: &About) -> Value {
     let fields: Map<String, Value> = about.options.iter().map(field).collect();
     json!({
         "if": { "properties": { "name": { "const": about.name } }, "required": ["name"] },
-        "then": { "properties": { "options": { "properties": fields, "additionalProperties": false } } },
+        "then": { "properties": { "options": { "properties": fields, "additionalProperties": { "type": "null" } } } },
     })
 }
 
@@ -113,9 +114,8 @@ fn loosen(schema: &mut Value) {
                     Value::Object(_) if name == "additionalProperties" => or_null(value),
                     Value::Object(inner) if name == "$defs" => {
                         let partial = inner.iter_mut().filter(|(name, _)| !WHOLE.contains(&name.as_str()));
-                        partial
-                            .filter_map(|(_, block)| block.as_object_mut())
-                            .for_each(|block| drop(block.remove("required")));
+                        let blocks = partial.filter_map(|(_, block)| block.as_object_mut());
+                        blocks.for_each(|block| drop(block.shift_remove("required")));
                     }
                     Value::String(text) if name == "description" => *text = text.replace("[`", "`").replace("`]", "`"),
                     _ => {}
@@ -130,9 +130,15 @@ fn loosen(schema: &mut Value) {
 
 /// The same, or `null`.
 fn or_null(schema: &mut Value) {
-    let description = schema["description"].take();
-    *schema = json!({ "anyOf": [schema.take(), { "type": "null" }] });
-    if !description.is_null() {
-        schema["description"] = description;
+    let Some(fields) = schema.as_object_mut() else { return };
+    let is_word = fields.contains_key("const") || fields.contains_key("enum");
+    match fields.get_mut("type") {
+        Some(kind) if kind.is_string() && !is_word => *kind = json!([kind.take(), "null"]),
+        Some(Value::Array(_)) => {}
+        _ => {
+            let description = fields.shift_remove("description");
+            *schema = json!({ "anyOf": [schema.take(), { "type": "null" }] });
+            description.into_iter().for_each(|text| schema["description"] = text);
+        }
     }
 }
