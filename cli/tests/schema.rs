@@ -282,9 +282,10 @@ fn mistakes_are_refused_by_both() {
         "halving: { keep: 0.5, at: [2, 4] }",
         "models: { gut: { batch: { size: 5 } }, \"gut:no_gate\": {} }",
         "task: { name: listops, options: { train_length: 50 }, sizes: { train: 10 }, seed: 3 }",
-        "task: { name: table, data: { train: a.csv, dev: 10% }, input: [a, 2], label: b, answer: labels, given: { x: y } }",
-        "task: { name: table, data: { command: [sh, x.sh] }, sizes: { train: 1 }, given: [x] }",
-        "task: { command: sh x.sh, sizes: { train: 1 } }",
+        "task: { name: table, data: { train: a.csv, dev: 10%, test: b.csv }, input: 2, label: b, answer: labels, given: { x: y } }",
+        "task: { name: table, data: { command: [sh, x.sh] }, sizes: { train: 1, dev: 1, test: 1 }, given: [x] }",
+        "task: { name: pairs, data: { train: a.csv, dev: 10%, test: b.csv }, input: [a, 2], label: b }",
+        "task: { command: sh x.sh, sizes: { train: 1, dev: 1, test: 1 } }",
     ] {
         let key = right.lines().last().and_then(|line| line.split(':').next()).unwrap_or_default();
         let rest: String = WHOLE

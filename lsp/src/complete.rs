@@ -183,25 +183,15 @@ impl Completer<'_> {
             self.values();
             return None;
         }
-        let is_path = behind.iter().all(|token| token.is(".") || token.kind == Kind::Word)
-            && (behind.is_empty() || behind.len() % 2 == 0);
-        match word {
-            Some("in" | "by" | "add") => match behind {
-                [] => self.slots(),
-                [keyword] => {
-                    self.behind(keyword.text);
-                    self.keywords(word.filter(|word| *word == "add").map(|_| "after"));
-                }
-                [_, _] => self.keywords(word.filter(|word| *word == "add").map(|_| "after")),
-                _ => {}
-            },
-            Some("remove" | "wrap" | "replace" | "after") if is_path => {
-                self.paths(&paths, start(behind));
-                return start(behind);
-            }
-            Some("wrap") => self.keywords(["in"]),
-            Some("replace") => self.keywords(["by"]),
-            None if is_path => {
+        // Names and points in turn: a name stands next.
+        let in_path =
+            behind.len().is_multiple_of(2) && behind.iter().all(|token| token.is(".") || token.kind == Kind::Word);
+        match (word, behind) {
+            (Some("in" | "by" | "add") | None, [keyword]) => self.behind(keyword.text),
+            (Some("in" | "by" | "add"), []) => self.slots(),
+            (Some("wrap"), [_, ..]) if !in_path => self.keywords(["in"]),
+            (Some("replace"), [_, ..]) if !in_path => self.keywords(["by"]),
+            (None | Some("remove" | "wrap" | "replace" | "after"), _) if in_path => {
                 self.paths(&paths, start(behind));
                 if element.is_empty() {
                     self.keywords(beginnings("edit"));
@@ -209,11 +199,10 @@ impl Completer<'_> {
                 }
                 return start(behind);
             }
-            None => match element {
-                [keyword] => self.behind(keyword.text),
-                _ => {}
-            },
-            Some(_) => {}
+            _ => {}
+        }
+        if word == Some("add") && !behind.is_empty() {
+            self.keywords(["after"]);
         }
         None
     }
