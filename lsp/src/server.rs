@@ -305,3 +305,74 @@ fn capabilities() -> Value {
         "documentSymbolProvider": true,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::fs;
+    use std::path::Path;
+
+    use rtc_compiler::check::NoFiles;
+
+    use super::*;
+
+    const URI: &str = "file:///spec.rt";
+
+    /// Texts that are being written: specs that end anywhere, or have a hole or a stray sign anywhere.
+    fn unfinished() -> Vec<(String, usize)> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
+        let files = fs::read_dir(folder).expect("the specs are there").map(|entry| entry.expect("a file").path());
+        let mut files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "rt")).collect();
+        files.sort();
+        let mut found = vec![];
+        for (n, path) in files.iter().enumerate() {
+            let text = fs::read_to_string(path).expect("a text");
+            let cuts = (0..text.len()).filter(|at| text.is_char_boundary(*at)).skip(37 * n % 101).step_by(331);
+            for (m, at) in cuts.enumerate() {
+                let (before, behind) = text.split_at(at);
+                let rest = behind.find('\n').map_or("", |line| &behind[line..]);
+                let text = [before.to_owned(), format!("{before}{rest}"), format!("{before}{{ö\u{1f600}\"{behind}")];
+                found.push((text[m % 3].clone(), at));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn texts_that_are_being_written_have_answers() {
+        let sent: Rc<RefCell<Vec<Message>>> = Rc::default();
+        let log = sent.clone();
+        let send = Box::new(move |message| {
+            log.borrow_mut().push(message);
+            true
+        });
+        let host = Host { loader: |_| Box::new(NoFiles), numbers: |arrays| arrays.len().to_string(), version: "" };
+        let mut server = Server::new(&host, send);
+        let ask = |server: &mut Server, method: &str, params: Value| {
+            server.take(Request::new(1.into(), method.to_owned(), params).into());
+        };
+        ask(&mut server, "initialize", json!({}));
+        let texts = unfinished();
+        assert!(texts.len() > 100, "{}", texts.len());
+        for (text, at) in texts {
+            let position = Text::new(text.as_str()).position(at);
+            let end = Position::new(u32::MAX, 0);
+            let opened = json!({ "textDocument": { "uri": URI, "languageId": "rt", "version": 1, "text": text } });
+            server.take(Notification::new("textDocument/didOpen".to_owned(), opened).into());
+            server.publish();
+            let here = json!({
+                "textDocument": { "uri": URI }, "position": position, "range": { "start": Position::default(), "end": end },
+                "newName": "other", "context": { "diagnostics": [], "includeDeclaration": true, "triggerKind": 1 },
+                "options": { "tabSize": 4, "insertSpaces": true },
+            });
+            REQUESTS.iter().for_each(|(method, _)| ask(&mut server, method, here.clone()));
+            for message in sent.borrow_mut().drain(..) {
+                if let Message::Response(response) = message
+                    && let Err(error) = response.response_result
+                {
+                    assert_eq!(error.code, ErrorCode::RequestFailed as i32, "{}: {text}", error.message);
+                }
+            }
+        }
+    }
+}
