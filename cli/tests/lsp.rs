@@ -251,6 +251,8 @@ model small {
 
 /// With another threshold.
 variant sure of small { halt.threshold: 0.5 }
+
+variant bare of small { halt none }
 ";
 
 #[test]
@@ -372,6 +374,7 @@ fn hovers_explain_words_values_and_names() {
         ("inner = ge¦lu(linear", &["gelu: "]),
         ("linear(x) { t¦o: hidden }", &["**`to`** of `linear`", "channels of the result"]),
         ("    o¦ut x +", &["out: `out x` ends a definition"]),
+        ("variant bare of small { halt no¦ne }", &["halt none: "]),
     ];
     for (marked, expected) in cases {
         let plain = marked.replace('¦', "");
@@ -516,7 +519,7 @@ fn names_lead_to_their_definitions() {
     let outline = editor.ask("textDocument/documentSymbol", json!({ "textDocument": { "uri": uri } }));
     let names: Vec<_> =
         outline.as_array().expect("a list").iter().map(|symbol| symbol["name"].as_str().expect("a name")).collect();
-    assert_eq!(names, ["reach", "near", "mine", "layers", "small", "small:sure"]);
+    assert_eq!(names, ["reach", "near", "mine", "layers", "small", "small:sure", "small:bare"]);
     assert_eq!(outline[2]["children"][0]["name"], "hidden");
 }
 

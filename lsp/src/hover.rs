@@ -59,50 +59,48 @@ fn symbol(analysis: &Analysis, offset: usize) -> Option<String> {
 
 /// A word of the language.
 fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<String> {
-    let element = place.element();
     let (braces, in_brackets) = place.braces();
-    let inside = braces.and_then(Inside::of);
-    let next = |text: &str| place.next.is_some_and(|next| next.is(text));
-    let known = analysis.known();
-    if let Some(Inside::Edits(base)) = &inside
-        && !in_brackets
-        && (element.iter().all(|token| token.is(".") || token.kind == Kind::Word)
-            && (next(":") || next(".") || !element.is_empty()))
-    {
-        let path: String = element.iter().map(|token| token.text).chain([word.text]).collect();
-        let spec = known.specs.iter().find(|spec| spec.name == *base)?;
-        return Some(match find(&paths(spec), &path)? {
-            Named::Field(block, field) => {
-                let values = said_on_line(known, &field.name, word.start, place, analysis);
-                about_field(&block.feature, field, values)
-            }
-            Named::Statement(block) => explained(&block.title())?,
-        });
-    }
-    match inside {
-        Some(Inside::Known(feature)) if next(":") && !in_brackets => {
+    let element = place.element();
+    match braces.and_then(Inside::of).filter(|_| !in_brackets) {
+        Some(Inside::Edits(base)) => path(analysis, &base, &element, word).or_else(|| statement(analysis, place, word)),
+        Some(Inside::Known(feature)) if place.next.is_some_and(|next| next.is(":")) => {
             let field = feature.fields.iter().find(|field| field.name == word.text)?;
-            let start = braces?.head.first()?.start;
-            let values = blocks_at(known, start)
-                .into_iter()
-                .filter_map(|(name, block)| Some((name, block.fields.get(&field.name)?)));
-            Some(about_field(&feature, field, origins(known, values)))
+            let blocks = blocks_at(analysis.known(), braces?.head.first()?.start);
+            let values = blocks.into_iter().filter_map(|(model, block)| Some((model, block.fields.get(&field.name)?)));
+            Some(about_field(&feature, field, origins(analysis.known(), values)))
         }
-        _ => {
-            let variant = place.next.filter(|next| next.kind == Kind::Word).map_or("", |next| next.text);
-            let behind = element.last().filter(|last| last.kind == Kind::Word && element.len() == 1 && !in_brackets);
-            let titles = [
-                (behind.map(|keyword| format!("{} {}", keyword.text, word.text)), behind.map(|keyword| keyword.start)),
-                (Some(format!("{} {variant}", word.text)), Some(word.start)),
-                (Some(word.text.to_owned()), Some(word.start)),
-            ];
-            let found =
-                titles.into_iter().find_map(|(title, start)| Some((explained(title.as_deref()?.trim_end())?, start)));
-            let (text, start) = found?;
-            let settings = start.map(|start| complete_statement(known, start)).unwrap_or_default();
-            Some(format!("{text}{settings}"))
-        }
+        _ => statement(analysis, place, word),
     }
+}
+
+/// A path of an edit, up to its word.
+fn path(analysis: &Analysis, base: &str, element: &[Token<'_>], word: Token<'_>) -> Option<String> {
+    let known = analysis.known();
+    let path: String = element.iter().chain([&word]).map(|token| token.text).collect();
+    let spec = known.specs.iter().find(|spec| spec.name == base)?;
+    match find(&paths(spec), &path)? {
+        Named::Field(block, field) => {
+            let begin = element.first().map_or(word.start, |token| token.start);
+            Some(about_field(&block.feature, field, said_on_line(analysis, &field.name, begin)))
+        }
+        Named::Statement(block) => explained(&block.title()),
+    }
+}
+
+/// A statement, its variant, or a word that equations apply.
+fn statement(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<String> {
+    let element = place.element();
+    let variant = place.next.filter(|next| next.kind == Kind::Word).map_or("", |next| next.text);
+    let keyword =
+        element.first().filter(|first| first.kind == Kind::Word && element.len() == 1 && place.before.len() == 1);
+    let titles = [
+        keyword.map(|keyword| (format!("{} {}", keyword.text, word.text), keyword.start)),
+        Some((format!("{} {variant}", word.text), word.start)),
+        Some((word.text.to_owned(), word.start)),
+    ];
+    let (text, start) =
+        titles.into_iter().flatten().find_map(|(title, start)| Some((explained(title.trim_end())?, start)))?;
+    Some(text + &complete_statement(analysis.known(), start))
 }
 
 /// What `rtc explain` says, with links to the papers.
@@ -162,23 +160,25 @@ fn complete_statement(checked: &Checked, start: usize) -> String {
     out + "```"
 }
 
-/// The values that an edit gives to a field, by the line that it stands on.
-fn said_on_line(checked: &Checked, name: &str, start: usize, place: &Place<'_>, analysis: &Analysis) -> String {
-    let text = &analysis.said.root().text.text;
-    let begin = place.element().first().map_or(start, |token| token.start);
-    let end = text[begin..].find('\n').map_or(text.len(), |at| begin + at);
-    let mut found = vec![];
+/// The values that the edit which begins at a byte gives to a field.
+fn said_on_line(analysis: &Analysis, name: &str, begin: usize) -> String {
     fn collect<'s>(block: &'s Block, name: &str, fits: &dyn Fn(&Origin) -> bool, found: &mut Vec<&'s Setting>) {
         found.extend(block.fields.get(name).filter(|setting| fits(&setting.origin)));
         block.children.iter().for_each(|child| collect(child, name, fits, found));
     }
-    let fits = |origin: &Origin| matches!(origin, Origin::Variant(_, span) if span.source.0 == 0 && (begin..end).contains(&(span.start as usize)));
-    for spec in &checked.specs {
+    let text = &analysis.said.root().text.text;
+    let end = text[begin..].find('\n').map_or(text.len(), |at| begin + at);
+    let fits = |origin: &Origin| match origin {
+        Origin::Variant(_, span) => span.source.0 == 0 && (begin..end).contains(&(span.start as usize)),
+        _ => false,
+    };
+    let mut found = vec![];
+    for spec in &analysis.known().specs {
         let mut settings = vec![];
         collect(&spec.root, name, &fits, &mut settings);
         found.extend(settings.into_iter().map(|setting| (spec.name.as_str(), setting)));
     }
-    origins(checked, found)
+    origins(analysis.known(), found)
 }
 
 /// Values with their origins, equal ones once.
