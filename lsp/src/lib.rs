@@ -14,18 +14,20 @@ mod names;
 pub mod paths;
 mod report;
 mod server;
+mod stream;
 mod symbols;
 mod text;
 mod tokens;
 mod world;
 
 use std::io;
-use std::panic::{self, AssertUnwindSafe};
-
-use lsp_server::Connection;
+use std::sync::mpsc::channel;
+use std::thread;
 
 pub use hints::Numbers;
 pub use world::LoaderOf;
+
+use server::Server;
 
 /// What the server takes from the program around it.
 #[derive(Clone, Copy, Debug)]
@@ -41,37 +43,28 @@ pub struct Host {
 /// Serves an editor on standard input and output until it leaves; whether it left as the protocol says.
 ///
 /// # Errors
-/// The input is no message of the protocol, or can't be read.
+/// The input is no stream of messages, or can't be read.
 pub fn serve(host: &Host) -> io::Result<bool> {
-    let (connection, threads) = Connection::stdio();
-    let Connection { sender, receiver } = connection;
-    let mut server = server::Server::new(host, Box::new(move |message| sender.send(message).is_ok()));
-    let exited = loop {
-        let waiting = receiver.try_recv().ok();
-        let next = waiting.or_else(|| {
+    let (sender, messages) = channel();
+    thread::Builder::new().name("rtc input".to_owned()).spawn(move || {
+        let mut input = io::stdin().lock();
+        while let Some(read) = stream::read(&mut input).transpose() {
+            let is_last = read.is_err();
+            if sender.send(read).is_err() || is_last {
+                break;
+            }
+        }
+    })?;
+    let mut server = Server::new(host, Box::new(|message| stream::write(&mut io::stdout().lock(), &message)));
+    loop {
+        let next = messages.try_recv().or_else(|_| {
             // Reports wait until nothing else does: every letter of a quick hand would be checked.
             server.publish();
-            receiver.recv().ok()
+            messages.recv()
         });
-        let Some(message) = next else { break false };
-        if server.take(message) {
-            break true;
+        let Ok(read) = next else { return Ok(server.ended_well(false)) };
+        if server.take(read?) {
+            return Ok(server.ended_well(true));
         }
-    };
-    let well = server.ended_well(exited);
-    drop(server);
-    // A length that no memory has ends the thread that reads.
-    let ended = panic::catch_unwind(AssertUnwindSafe(|| threads.join()));
-    ended.unwrap_or_else(|_| Err(io::Error::other("a message is too long"))).map_err(short)?;
-    Ok(well)
-}
-
-/// An error without the message that it is about, which may be of any length.
-fn short(error: io::Error) -> io::Error {
-    const MOST: usize = 200;
-    let text = error.to_string();
-    match text.char_indices().nth(MOST) {
-        Some((end, _)) => io::Error::new(error.kind(), format!("{} ..", &text[..end])),
-        None => error,
     }
 }

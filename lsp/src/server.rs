@@ -20,6 +20,7 @@ use crate::edits::{cure, definitions, format, places, references, rename};
 use crate::hints::hints;
 use crate::hover::hover;
 use crate::report::{Reports, report, reports};
+use crate::stream::Either;
 use crate::symbols::symbols;
 use crate::text::Text;
 use crate::world::{Analysis, World};
@@ -75,7 +76,7 @@ pub(crate) struct Server {
     world: World,
     host: Host,
     phase: Phase,
-    send: Box<dyn Fn(Message) -> bool>,
+    send: Box<dyn Fn(Either)>,
     /// The documents whose problems are to be reported.
     dirty: BTreeSet<String>,
     /// What was found in each document and the files that it uses.
@@ -83,7 +84,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(host: &Host, send: Box<dyn Fn(Message) -> bool>) -> Self {
+    pub(crate) fn new(host: &Host, send: Box<dyn Fn(Either)>) -> Self {
         let world = World::new(host.loader);
         Self { world, host: *host, phase: Phase::Start, send, dirty: BTreeSet::new(), found: BTreeMap::new() }
     }
@@ -93,21 +94,22 @@ impl Server {
         self.phase == Phase::Ending || self.phase == Phase::Start && !exited
     }
 
-    /// Takes a message; whether it is the last one.
-    pub(crate) fn take(&mut self, message: Message) -> bool {
-        match message {
-            Message::Request(request) => {
+    /// Takes what was read; whether it is the last message.
+    pub(crate) fn take(&mut self, read: Either) -> bool {
+        match read {
+            Err(why) => (self.send)(Err(why)),
+            Ok(Message::Request(request)) => {
                 let response = self.respond(request);
-                (self.send)(response.into());
+                (self.send)(Ok(response.into()));
             }
-            Message::Notification(Notification { method, .. }) if method == "exit" => return true,
-            Message::Notification(notification) => {
+            Ok(Message::Notification(Notification { method, .. })) if method == "exit" => return true,
+            Ok(Message::Notification(notification)) => {
                 // A text on which the compiler fails has no reports; the message was printed.
                 let noted = panic::catch_unwind(AssertUnwindSafe(|| self.note(notification)));
                 noted.unwrap_or_default();
             }
             // Nothing is asked of the editor.
-            Message::Response(_) => {}
+            Ok(Message::Response(_)) => {}
         }
         false
     }
@@ -193,7 +195,7 @@ impl Server {
             }
         }
         let params = PublishDiagnosticsParams::new(address, diagnostics, None);
-        (self.send)(Notification::new("textDocument/publishDiagnostics".to_owned(), params).into());
+        (self.send)(Ok(Notification::new("textDocument/publishDiagnostics".to_owned(), params).into()));
     }
 
     fn analysis(&self, uri: &lsp_types::Uri) -> Result<Rc<Analysis>, Refusal> {
@@ -340,16 +342,13 @@ mod tests {
 
     #[test]
     fn texts_that_are_being_written_have_answers() {
-        let sent: Rc<RefCell<Vec<Message>>> = Rc::default();
+        let sent: Rc<RefCell<Vec<Either>>> = Rc::default();
         let log = sent.clone();
-        let send = Box::new(move |message| {
-            log.borrow_mut().push(message);
-            true
-        });
+        let send = Box::new(move |message| log.borrow_mut().push(message));
         let host = Host { loader: |_| Box::new(NoFiles), numbers: |arrays| arrays.len().to_string(), version: "" };
         let mut server = Server::new(&host, send);
         let ask = |server: &mut Server, method: &str, params: Value| {
-            server.take(Request::new(1.into(), method.to_owned(), params).into());
+            server.take(Ok(Request::new(1.into(), method.to_owned(), params).into()));
         };
         ask(&mut server, "initialize", json!({}));
         let texts = unfinished();
@@ -358,7 +357,7 @@ mod tests {
             let position = Text::new(text.as_str()).position(at);
             let end = Position::new(u32::MAX, 0);
             let opened = json!({ "textDocument": { "uri": URI, "languageId": "rt", "version": 1, "text": text } });
-            server.take(Notification::new("textDocument/didOpen".to_owned(), opened).into());
+            server.take(Ok(Notification::new("textDocument/didOpen".to_owned(), opened).into()));
             server.publish();
             let here = json!({
                 "textDocument": { "uri": URI }, "position": position, "range": { "start": Position::default(), "end": end },
@@ -367,7 +366,7 @@ mod tests {
             });
             REQUESTS.iter().for_each(|(method, _)| ask(&mut server, method, here.clone()));
             for message in sent.borrow_mut().drain(..) {
-                if let Message::Response(response) = message
+                if let Ok(Message::Response(response)) = message
                     && let Err(error) = response.response_result
                 {
                     assert_eq!(error.code, ErrorCode::RequestFailed as i32, "{}: {text}", error.message);

@@ -14,7 +14,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtc lsp  what an editor starts, see docs/editor.md; it ends with its input
 
-Exit codes: 0 after `shutdown`, 1 where the editor leaves without it, 6 where the input is no message.
+Exit codes: 0 after `shutdown`, 1 where the editor leaves without it, 6 where the input has no header of a message.
 ";
 
 /// Arguments of `rtc lsp`.
