@@ -20,7 +20,7 @@ use crate::edits::{cure, definitions, format, places, references, rename};
 use crate::hints::hints;
 use crate::hover::hover;
 use crate::report::{Reports, report, reports};
-use crate::stream::Either;
+use crate::stream::Received;
 use crate::symbols::symbols;
 use crate::text::Text;
 use crate::world::{Analysis, World};
@@ -76,7 +76,7 @@ pub(crate) struct Server {
     world: World,
     host: Host,
     phase: Phase,
-    send: Box<dyn Fn(Either)>,
+    send: Box<dyn Fn(Received)>,
     /// The documents whose problems are to be reported.
     dirty: BTreeSet<String>,
     /// What was found in each document and the files that it uses.
@@ -84,7 +84,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(host: &Host, send: Box<dyn Fn(Either)>) -> Self {
+    pub(crate) fn new(host: &Host, send: Box<dyn Fn(Received)>) -> Self {
         let world = World::new(host.loader);
         Self { world, host: *host, phase: Phase::Start, send, dirty: BTreeSet::new(), found: BTreeMap::new() }
     }
@@ -95,7 +95,7 @@ impl Server {
     }
 
     /// Takes what was read; whether it is the last message.
-    pub(crate) fn take(&mut self, read: Either) -> bool {
+    pub(crate) fn take(&mut self, read: Received) -> bool {
         match read {
             Err(why) => (self.send)(Err(why)),
             Ok(Message::Request(request)) => {
@@ -342,7 +342,7 @@ mod tests {
 
     #[test]
     fn texts_that_are_being_written_have_answers() {
-        let sent: Rc<RefCell<Vec<Either>>> = Rc::default();
+        let sent: Rc<RefCell<Vec<Received>>> = Rc::default();
         let log = sent.clone();
         let send = Box::new(move |message| log.borrow_mut().push(message));
         let host = Host { loader: |_| Box::new(NoFiles), numbers: |arrays| arrays.len().to_string(), version: "" };

@@ -7,24 +7,24 @@ use serde_json::json;
 
 /// The longest message that is read, in bytes; the largest spec has a hundredth of it.
 const MOST: usize = 64 << 20;
-/// The longest line of a header.
-const LINE: u64 = 1000;
+/// The longest header, in bytes.
+const HEADER: u64 = 4000;
 /// How much of a message is said again, in characters.
 const SHOWN: usize = 200;
 
 /// What was read: a message, or why it is none.
-pub(crate) type Either = Result<Message, String>;
+pub(crate) type Received = Result<Message, String>;
 
 /// Reads a message; nothing at the end of the input.
 ///
 /// # Errors
 /// The header is none, so nothing behind it can be read; or reading failed.
-pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Either>> {
+pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Received>> {
     let wrong = |why: &str| io::Error::new(ErrorKind::InvalidData, why.to_owned());
-    let mut header = String::new();
+    let (mut header, mut lines) = (String::new(), input.by_ref().take(HEADER));
     loop {
         let start = header.len();
-        if input.by_ref().take(LINE).read_line(&mut header)? == 0 {
+        if lines.read_line(&mut header)? == 0 {
             return if header.is_empty() { Ok(None) } else { Err(ErrorKind::UnexpectedEof.into()) };
         }
         match &header[start..] {
@@ -45,7 +45,7 @@ pub(crate) fn read(input: &mut impl BufRead) -> io::Result<Option<Either>> {
 }
 
 /// Writes a message, or the answer to what is none. An editor that has left reads nothing; its input ends, too.
-pub(crate) fn write(output: &mut impl Write, message: &Either) {
+pub(crate) fn write(output: &mut impl Write, message: &Received) {
     let written = match message {
         Ok(message) => message.write(output),
         Err(why) => {
