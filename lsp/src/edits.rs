@@ -149,12 +149,9 @@ pub(crate) fn rename(world: &World, analysis: &Analysis, offset: usize, name: &s
             continue;
         };
         let text = texts.get(uri).cloned().unwrap_or_else(|| known.said.root().text.text.clone());
-        let after = world.check(uri, &text, &texts);
-        if kinds(&after.problems) != kinds(&known.said.problems) {
-            let new = after
-                .problems
-                .iter()
-                .find(|problem| known.said.problems.iter().all(|old| old.message != problem.message));
+        let after = world.problems(uri, &text, &texts);
+        if kinds(&after) != kinds(&known.said.problems) {
+            let new = after.iter().find(|problem| known.said.problems.iter().all(|old| old.message != problem.message));
             let why = new.map_or("a name would mean something else", |problem| &problem.message);
             return Err(format!("`{name}` can't be its name: {why}"));
         }
@@ -188,8 +185,8 @@ pub(crate) fn cure<'p>(world: &World, analysis: &'p Analysis, problem: &'p Diagn
     let mut cured = text.text.clone();
     cured.get(span.start as usize..span.end as usize)?;
     cured.replace_range(span.start as usize..span.end as usize, name);
-    let after = world.check(&analysis.said.root().uri, &cured, &BTreeMap::new());
+    let after = world.problems(&analysis.said.root().uri, &cured, &BTreeMap::new());
     let stays =
         |other: &Diagnostic| other.kind == problem.kind && other.span.is_some_and(|place| place.start == span.start);
-    (!after.problems.iter().any(stays)).then(|| (name, TextEdit::new(text.area_of(span), name.to_owned())))
+    (!after.iter().any(stays)).then(|| (name, TextEdit::new(text.area_of(span), name.to_owned())))
 }

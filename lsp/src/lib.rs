@@ -20,7 +20,9 @@ mod text;
 mod tokens;
 mod world;
 
+use std::cell::RefCell;
 use std::io;
+use std::rc::Rc;
 use std::sync::mpsc::channel;
 use std::thread;
 
@@ -38,6 +40,11 @@ pub struct Host {
     pub numbers: Numbers,
     /// The version of the program.
     pub version: &'static str,
+}
+
+/// The names of the requests that are answered.
+pub fn requests() -> impl Iterator<Item = &'static str> {
+    server::REQUESTS.iter().map(|(name, _)| *name)
 }
 
 /// Serves an editor on standard input and output until it leaves; whether it left as the protocol says.
@@ -67,4 +74,24 @@ pub fn serve(host: &Host) -> io::Result<bool> {
             return Ok(server.ended_well(true));
         }
     }
+}
+
+/// Serves a conversation whose input is all there; what is answered, and how it ended.
+pub fn converse(host: &Host, mut input: &[u8]) -> (Vec<u8>, io::Result<bool>) {
+    let output: Rc<RefCell<Vec<u8>>> = Rc::default();
+    let answers = output.clone();
+    let mut server = Server::new(host, Box::new(move |message| stream::write(&mut *answers.borrow_mut(), &message)));
+    let ended = loop {
+        match stream::read(&mut input) {
+            Err(error) => break Err(error),
+            Ok(None) => break Ok(server.ended_well(false)),
+            Ok(Some(read)) => {
+                if server.take(read) {
+                    break Ok(server.ended_well(true));
+                }
+                server.publish();
+            }
+        }
+    };
+    (output.take(), ended)
 }

@@ -11,6 +11,7 @@ use lsp_types::{
     DocumentSymbolParams, GotoDefinitionParams, HoverParams, InlayHintParams, Position, PublishDiagnosticsParams,
     ReferenceParams, RenameParams, TextDocumentPositionParams,
 };
+use rtc_compiler::diag::suggested;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -26,13 +27,16 @@ use crate::text::Text;
 use crate::world::{Analysis, World};
 
 /// Why a request has no answer.
-struct Refusal(ErrorCode, String);
+pub(crate) struct Refusal(ErrorCode, String);
 
-type Answer = Result<Value, Refusal>;
-type Handler = fn(&Server, Value) -> Answer;
+pub(crate) type Answer = Result<Value, Refusal>;
+pub(crate) type Handler = fn(&Server, Value) -> Answer;
+
+/// So many suggestions are tried at most: each is a check of the whole text.
+const MOST_CURES: usize = 5;
 
 /// The requests that are answered, by their names.
-const REQUESTS: &[(&str, Handler)] = &[
+pub(crate) const REQUESTS: &[(&str, Handler)] = &[
     ("textDocument/hover", |server, params| {
         answer(params, |p: HoverParams| server.hover(&p.text_document_position_params))
     }),
@@ -273,7 +277,11 @@ impl Server {
                 "diagnostics": [report(&analysis.said, problem)], "edit": { "changes": { uri: [edit] } },
             }))
         };
-        Ok(meant.filter_map(action).collect::<Vec<_>>())
+        Ok(meant
+            .filter(|problem| suggested(&problem.label).is_some())
+            .take(MOST_CURES)
+            .filter_map(action)
+            .collect::<Vec<_>>())
     }
 
     fn hints(&self, params: &InlayHintParams) -> Result<impl Serialize + use<>, Refusal> {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use rtc_compiler::check::{Loader, NoFiles, check_all};
 use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
-use rtc_compiler::source::{Source, SourceId, Span};
+use rtc_compiler::source::{Source, SourceId, Sources, Span};
 use rtc_compiler::spec::Spec;
 use rtc_compiler::syntax::{self, MAX_FILE_BYTES, ast};
 
@@ -19,6 +19,9 @@ use crate::text::Text;
 
 /// Gives the loader of the files that a file on disk may use.
 pub type LoaderOf = fn(&Path) -> Box<dyn Loader>;
+
+/// What the compiler finds.
+type Found = (Vec<Spec>, Problems, Sources);
 
 /// A text of one check.
 #[derive(Debug)]
@@ -133,15 +136,36 @@ impl World {
         let analyse = || {
             let text = &document.text.text;
             let healthy = healthy(text);
-            let said = self.check(uri, text, &BTreeMap::new());
-            let healthy = (healthy != *text).then(|| self.check(uri, &healthy, &BTreeMap::new()));
+            let said = self.check(uri, text);
+            let healthy = (healthy != *text).then(|| self.check(uri, &healthy));
             Rc::new(Analysis { said, healthy, names: OnceCell::new(), hints: OnceCell::new() })
         };
         Some(document.analysis.get_or_init(analyse).clone())
     }
 
-    /// Checks a text in the place of a document, with some other texts in the place of files, by their addresses.
-    pub(crate) fn check(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> Checked {
+    /// Checks a text in the place of a document.
+    fn check(&self, uri: &str, text: &str) -> Checked {
+        let ((specs, problems, sources), asked) = self.run(uri, text, &BTreeMap::new());
+        let unit = |(id, source): (SourceId, &Source)| {
+            let is_root = id == SourceId(0);
+            let parse = |text: &str| syntax::parse(id, text, &mut Problems::default());
+            let used = || (!is_root).then(|| parse(&healthy(&source.text))).flatten();
+            let file = parse(&source.text).or_else(used).unwrap_or_default();
+            let uri = if is_root { uri.to_owned() } else { self.uri_of(&source.name) };
+            Unit { uri, text: Text::new(source.text.as_str()), file }
+        };
+        let units = sources.iter().map(unit).collect();
+        Checked { specs, problems, units, asked }
+    }
+
+    /// The problems of a text in the place of a document, with some other texts in the place of files, by their addresses.
+    pub(crate) fn problems(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> Problems {
+        let ((_, problems, _), _) = self.run(uri, text, others);
+        problems
+    }
+
+    /// Runs the compiler; gives the names of the files that it asked for, too.
+    fn run(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> (Found, BTreeSet<String>) {
         let disk: Box<dyn Loader> = match path_of(uri) {
             Some(path) => (self.loader)(&path),
             None => Box::new(NoFiles),
@@ -150,14 +174,8 @@ impl World {
         let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder).to_owned();
         let asked = RefCell::new(BTreeSet::from([name.clone()]));
         let loader = Overlay { world: self, others, disk, folder, asked };
-        let (specs, problems, sources) = check_all(&loader, Source::new(name, text), &Catalog::default());
-        let units = sources.iter().map(|(id, source)| {
-            let uri = if id == SourceId(0) { uri.to_owned() } else { self.uri_of(&source.name) };
-            let file = syntax::parse(id, &healthy(&source.text), &mut Problems::default());
-            Unit { uri, text: Text::new(source.text.as_str()), file: file.unwrap_or_default() }
-        });
-        let units = units.collect();
-        Checked { specs, problems, units, asked: loader.asked.into_inner() }
+        let found = check_all(&loader, Source::new(name, text), &Catalog::default());
+        (found, loader.asked.into_inner())
     }
 
     /// The address of a file: as the editor calls it, where it is open.
@@ -222,7 +240,7 @@ fn address(path: &str) -> String {
 }
 
 /// How often items are left out: each time all that have an error.
-const ROUNDS: usize = 10;
+const ROUNDS: usize = 4;
 
 /// A text with blanks in the place of the items that can't be parsed, so that what is known of the others is known while one is
 /// being written.
