@@ -10,10 +10,10 @@ use clap::{Arg, ArgAction, Command, CommandFactory};
 use rtc_compiler::diag::{Kind, Problems};
 use rtc_compiler::feature;
 use rtc_compiler::ir::graph::MAIN;
-use rtc_compiler::schema::{Field, FieldKind};
 use rtc_compiler::source::SourceId;
-use rtc_compiler::spec::{Block, Spec};
+use rtc_compiler::spec::Block;
 use rtc_compiler::syntax::{self, ast::ItemKind};
+use rtc_lsp::paths::{Place, paths};
 use rtc_runtime::experiment::EMBEDDED;
 use rtc_runtime::record::RunFolder;
 use rtc_runtime::task::{OWN_TASKS, TASKS};
@@ -302,91 +302,21 @@ fn explained(line: &Line) -> Vec<Candidate> {
 
 /// Paths of fields and statements of the specs that the line names, and behind `=` the words that they take.
 fn edits(line: &Line, word: &str) -> Vec<Candidate> {
-    let mut paths = BTreeMap::new();
     let (specs, definitions) = (line.specs(), line.definitions());
-    for spec in definitions.iter().filter_map(Definition::spec) {
-        collect_paths(spec, &mut paths);
+    let mut known = BTreeMap::new();
+    for (path, place) in definitions.iter().filter_map(Definition::spec).flat_map(paths) {
+        known.entry(path).or_insert(place);
     }
     let Some((path, _)) = word.split_once('=') else {
-        return paths.iter().map(|(path, place)| candidate(format!("{path}="), place.help())).collect();
+        return known.iter().map(|(path, place)| candidate(format!("{path}="), place.help())).collect();
     };
-    let words = paths.get(path).map_or_else(Vec::new, |place| place.words(&specs));
-    words.into_iter().map(|found| Candidate { word: format!("{path}={}", found.word), ..found }).collect()
-}
-
-/// What a path names.
-enum Place<'s> {
-    /// A field of a statement.
-    Field(&'s Block, &'s Field),
-    /// A statement, which another variant may replace.
-    Statement(&'s Block),
-}
-
-/// The paths of a spec, shortest statements first as `--set` finds them: those of `recur` and `attend` by their variants.
-fn collect_paths<'s>(spec: &'s Spec, found: &mut BTreeMap<String, Place<'s>>) {
-    /// Statements that a path calls by their variant.
-    const BY_VARIANT: [&str; 2] = ["recur", "attend"];
-    fn inside<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, Place<'s>>) {
-        for field in &block.feature.fields {
-            found.entry(format!("{path}{}", field.name)).or_insert(Place::Field(block, field));
-        }
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for child in block.children.iter().filter(|child| !child.feature.is_equations()) {
-            let by_variant = BY_VARIANT.contains(&&*child.slot) && !child.variant.is_empty();
-            let name: &str = if by_variant { &child.variant } else { &child.slot };
-            let count = counts.entry(name).or_default();
-            *count += 1;
-            let name = if *count == 1 { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
-            if !child.variant.is_empty() && !by_variant {
-                found.entry(name.clone()).or_insert(Place::Statement(child));
-            }
-            inside(child, &format!("{name}."), found);
-        }
-    }
-    inside(&spec.root, "", found);
-}
-
-impl Place<'_> {
-    /// What it means, and its value now.
-    fn help(&self) -> String {
-        match self {
-            Self::Field(block, field) => {
-                let now = block
-                    .fields
-                    .get(&field.name)
-                    .map_or_else(String::new, |setting| format!(" (now {})", setting.value));
-                format!("{}{now}", field.doc)
-            }
-            Self::Statement(block) => format!("a variant of {} (now {})", block.slot, block.variant),
-        }
-    }
-
-    /// The words that it takes. A number has none but what it is now.
-    fn words(&self, specs: &[SpecArg]) -> Vec<Candidate> {
-        match self {
-            Self::Field(block, field) => {
-                let now = block.fields.get(&field.name).map(|setting| setting.value.to_string());
-                let now = now.filter(|now| !now.contains(char::is_whitespace)).map(|now| candidate(now, "now"));
-                let words: Vec<&str> = match &field.kind {
-                    FieldKind::Word(words) => words.iter().collect(),
-                    FieldKind::FloatOr(words) | FieldKind::IntOr(words) => words.to_vec(),
-                    FieldKind::Truth => vec!["true", "false"],
-                    FieldKind::Mask => vec!["all", "past"],
-                    FieldKind::Bias => vec!["none"],
-                    FieldKind::Depth => vec!["given"],
-                    FieldKind::Int | FieldKind::Float | FieldKind::Function | FieldKind::Choices => vec![],
-                };
-                now.into_iter().chain(words.into_iter().map(|word| candidate(word, ""))).collect()
-            }
-            Self::Statement(block) => {
-                let slot = feature::slot(&block.slot);
-                let variants = slot.iter().flat_map(|slot| &slot.features);
-                let known = variants.map(|feature| candidate(&*feature.variant, &*feature.doc));
-                let own = specs.iter().flat_map(|spec| definitions_of(spec, &block.slot));
-                known.chain(own).filter(|found| !found.word.is_empty()).collect()
-            }
-        }
-    }
+    let Some(place) = known.get(path) else { return vec![] };
+    let own = match place {
+        Place::Statement(block) => specs.iter().flat_map(|spec| definitions_of(spec, &block.slot)).collect(),
+        Place::Field(..) => vec![],
+    };
+    let words = place.words().into_iter().map(|(word, help)| candidate(word, help)).chain(own);
+    words.map(|found| Candidate { word: format!("{path}={}", found.word), ..found }).collect()
 }
 
 /// The definitions in the file of a spec that are variants of a slot.
@@ -431,8 +361,7 @@ mod tests {
         for model in ["gut", "gutlb", "crvnn", "rir_ebt_grc", "regular_gpt", "mega", "ordered_memory"] {
             let arg = SpecArg::parse(model);
             let spec = arg.check_silently(&[], &rtc_compiler::schema::Catalog::default()).expect(model).definition;
-            let mut paths = BTreeMap::new();
-            collect_paths(spec.spec().expect("it is a spec"), &mut paths);
+            let paths = paths(spec.spec().expect("it is a spec"));
             assert!(paths.len() > 10, "{model}");
             for (path, place) in &paths {
                 let now = match place {

@@ -129,22 +129,8 @@ impl Compiled {
 
     /// Number of trainable numbers as text, with the sizes that only a task gives: `1,234 + 64 vocab`.
     pub(crate) fn parameters(&self) -> String {
-        let mut terms: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
         let parameters = self.graph.parameters();
-        for parameter in &parameters {
-            let (mut factor, mut names) = (1, vec![]);
-            for dim in parameter.ty.dims() {
-                match dim {
-                    Dim::Fixed(size) => factor *= size,
-                    Dim::Sym(name) => names.push(name.as_str()),
-                }
-            }
-            *terms.entry(names).or_default() += factor;
-        }
-        let term = |(names, factor): (&Vec<&str>, &usize)| {
-            [vec![number(*factor as f64)], names.iter().map(|name| (*name).to_owned()).collect()].concat().join(" ")
-        };
-        terms.iter().map(term).collect::<Vec<_>>().join(" + ")
+        numbers(&parameters.iter().map(|parameter| parameter.ty.dims().to_vec()).collect::<Vec<_>>())
     }
 
     /// One line: name, parameters, nodes, hashes.
@@ -213,6 +199,25 @@ impl Compiled {
         })?;
         Ok(Box::new(model))
     }
+}
+
+/// How many numbers arrays of these axes have, as text.
+pub(crate) fn numbers(arrays: &[Vec<Dim>]) -> String {
+    let mut terms: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
+    for dims in arrays {
+        let (mut factor, mut names) = (1, vec![]);
+        for dim in dims {
+            match dim {
+                Dim::Fixed(size) => factor *= size,
+                Dim::Sym(name) => names.push(name.as_str()),
+            }
+        }
+        *terms.entry(names).or_default() += factor;
+    }
+    let term = |(names, factor): (&Vec<&str>, &usize)| {
+        [vec![number(*factor as f64)], names.iter().map(|name| (*name).to_owned()).collect()].concat().join(" ")
+    };
+    terms.iter().map(term).collect::<Vec<_>>().join(" + ")
 }
 
 /// A model on any machine.

@@ -1,5 +1,6 @@
 //! The order of training examples, and batches made of them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::{Batch, Given, Labels};
@@ -7,7 +8,7 @@ use crate::rng::Key;
 use crate::task::{Example, Target};
 
 /// How examples are grouped into batches.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Buckets {
     /// Uniformly shuffled, as in the papers.

@@ -2,6 +2,7 @@
 //!
 //! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batching::Buckets;
@@ -17,6 +18,7 @@ mod fresh;
 mod halving;
 mod layers;
 mod place;
+mod schema;
 mod settings;
 mod supervision;
 mod sweep;
@@ -29,6 +31,7 @@ pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use layers::ReadFile;
 pub use place::Written;
+pub use schema::schema;
 pub use settings::Setting;
 pub use supervision::Supervision;
 pub(crate) use task::Asks;
@@ -63,7 +66,7 @@ pub const EMBEDDED: &[(&str, &str)] = embedded! {
 };
 
 /// A checked experiment for one model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
     /// The data.
@@ -124,7 +127,7 @@ pub struct Experiment {
 }
 
 /// The optimiser.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Optimiser {
     /// The family.
@@ -135,16 +138,16 @@ pub struct Optimiser {
     /// Decay of the first and of the second moment.
     #[serde(default = "betas")]
     pub betas: [f64; 2],
-    /// Decay of the momentum of `muon`; without it, that of [`UpdateRule::ADAMW`].
+    /// Decay of the momentum of `muon`; without it 0.95.
     #[serde(default)]
     pub momentum: Option<f64>,
-    /// Length of a step of `muon`; without it, that of [`UpdateRule::ADAMW`].
+    /// Length of a step of `muon`; without it, as long as one of AdamW.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub muon_step: Option<MuonStep>,
-    /// The slow weights of `ranger`; without it, as in [`UpdateRule::ADAMW`].
+    /// The slow weights of `ranger`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lookahead: Option<Lookahead>,
-    /// From which length of its average on `ranger` rectifies; without it, as in [`UpdateRule::ADAMW`].
+    /// From which length of its average on `ranger` rectifies; without it 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rectify_from: Option<f64>,
     /// Added to the root of the second moment.
@@ -162,7 +165,7 @@ pub struct Optimiser {
 }
 
 /// The largest base learning rate of each group of parameters; the schedule scales it like that of all others.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MostRates {
     /// The state spaces of `scan s4d`: steps, A, B, C and the skip.
@@ -177,7 +180,7 @@ impl Default for MostRates {
 }
 
 /// The learning rate over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSettings {
     /// The shape.
@@ -200,7 +203,7 @@ pub struct ScheduleSettings {
 }
 
 /// How many examples make an update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSettings {
     /// Examples per update.

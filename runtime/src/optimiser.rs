@@ -3,6 +3,7 @@
 
 use std::ops::Range;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::exec::storage::Element;
@@ -11,7 +12,7 @@ use crate::kernel::muon::Matrix;
 use crate::model::Memory;
 
 /// The optimiser's family.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OptimiserKind {
     /// Adam with decoupled weight decay on every parameter.
@@ -31,7 +32,7 @@ impl OptimiserKind {
 }
 
 /// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MuonStep {
     /// `0.2 sqrt(max(rows, columns))` (Liu et al. 2025, arXiv 2502.16982, Eq. 4): as long as one of AdamW.
@@ -42,7 +43,7 @@ pub enum MuonStep {
 }
 
 /// How the slow weights of [`OptimiserKind::Ranger`] follow the fast ones (Zhang et al. 2019, arXiv 1907.08610, Algorithm 1).
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Lookahead {
     /// Updates between two steps of the slow weights, `k`.

@@ -1,9 +1,10 @@
 //! Learning-rate schedules: pure functions of the update's index, counted from 0.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The shape of a schedule. `w` is the warm-up, `t` the index of the update, `T` the total.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
     /// `min(1, (t+1)/w)`.
@@ -33,7 +34,7 @@ impl ScheduleKind {
 }
 
 /// What the first moment's decay does under `one_cycle`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Beta1 {
     /// The optimiser's value throughout.

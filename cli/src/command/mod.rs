@@ -12,8 +12,10 @@ mod explain;
 mod export;
 mod fmt;
 mod generate;
+mod lsp;
 mod predict;
 mod report;
+mod schema;
 mod show;
 mod task;
 mod train;
@@ -60,6 +62,10 @@ pub(crate) enum Command {
     Verify(verify::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
+    /// Serve an editor: problems, completions, hovers and names of specs
+    Lsp(lsp::Options),
+    /// Print the JSON Schema of experiments, for editors
+    Schema(schema::Options),
     /// Print the completions of a shell
     Completions(completions::Options),
     /// Print what can stand at the end of a line
@@ -113,6 +119,8 @@ impl Command {
             Self::Report(options) => report::run(options, terminal),
             Self::Verify(options) => verify::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
+            Self::Lsp(options) => lsp::run(options),
+            Self::Schema(options) => schema::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
             Self::Complete(options) => complete::run(options, terminal),
         }

@@ -81,6 +81,9 @@ fn decides(def: &ast::Def) -> bool {
     def.elements.iter().any(|element| matches!(element, DefElement::Equation(equation) if decides(equation.form)))
 }
 
+/// The kinds of settings.
+pub const KINDS: [&str; 7] = ["int", "number", "probability", "bool", "word", "fn", "mask"];
+
 /// How many definitions of a file may stand on each other.
 const HIGHEST: usize = 256;
 
@@ -493,7 +496,6 @@ impl<'i> Builder<'_, 'i> {
                 plain(FieldKind::Word(Words::Written(names.into())), Bounds::ANY)
             }
             (name, _) => {
-                const KINDS: [&str; 7] = ["int", "number", "probability", "bool", "word", "fn", "mask"];
                 let message = match KINDS.contains(&name) {
                     true => format!("`{name}` takes nothing in parentheses"),
                     false => format!("there is no kind `{name}`"),

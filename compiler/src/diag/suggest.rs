@@ -149,6 +149,12 @@ pub fn did_you_mean<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
     closest(written, candidates).map_or_else(String::new, |name| format!("did you mean `{name}`?"))
 }
 
+/// The name that a text of [`did_you_mean`] suggests.
+pub fn suggested(text: &str) -> Option<&str> {
+    let name = text.strip_prefix("did you mean `")?.strip_suffix("`?")?;
+    (!name.contains('`')).then_some(name)
+}
+
 /// "`a`, `b` and `c`" with the given last word.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String {
     let quoted: Vec<String> = names.into_iter().map(|n| format!("`{n}`")).collect();
@@ -214,6 +220,8 @@ mod tests {
     fn suggests_only_near_names() {
         assert_eq!(closest("hedas", ["heads", "hidden"]), Some("heads"));
         assert_eq!(closest("quux", ["heads", "hidden"]), None);
+        assert_eq!(suggested(&did_you_mean("hedas", ["heads", "hidden"])), Some("heads"));
+        assert_eq!(suggested("did you mean `a` or `b`?"), None);
         assert_eq!(list(["a", "b", "c"], "or"), "`a`, `b` or `c`");
     }
 }

@@ -71,7 +71,7 @@ pub fn titles() -> Vec<(String, String)> {
 
 /// What a statement is, for `rtc explain`: `halt global`, or a keyword with all of its variants; a word or a form of equations.
 pub fn explain(title: &str) -> Option<String> {
-    let features = slots().iter().flat_map(|slot| &slot.features).chain(define::words()).chain(define::functions());
+    let features = slots().iter().flat_map(|slot| &slot.features).chain(super::words());
     let asked = features.filter(|feature| feature.title() == title || feature.slot == title);
     let form = define::FORMS.iter().find(|form| form.word == title);
     let form = form.map(|FormRow { word, doc, example }| format!("{word}: {doc}\n\n{example}"));

@@ -224,6 +224,11 @@ pub fn feature(keyword: &str, variant: &str) -> Option<&'static Arc<Feature>> {
     slot(keyword)?.feature(variant)
 }
 
+/// What equations apply besides definitions: words, and functions of single numbers.
+pub fn words() -> impl Iterator<Item = &'static Arc<Feature>> {
+    define::words().iter().chain(define::functions())
+}
+
 /// A statement in its surroundings, as a check sees it.
 pub struct Site<'a> {
     /// The statement, its fields filled in as far as they have a valid value.

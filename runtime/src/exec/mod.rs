@@ -44,6 +44,7 @@ use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
 use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::pipeline::asked::things;
 use rtc_compiler::plan::Plan;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
@@ -89,7 +90,7 @@ pub enum Halting {
 
 /// Whether rows are folded as the model was trained, or the outer recursion is left out. The weights are the same, the results
 /// are not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Inference {
     /// Chunks, and chunks of their vectors.

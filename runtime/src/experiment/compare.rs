@@ -1,5 +1,6 @@
 //! The models that a grid compares: the list `compare` of an experiment.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_yaml::Value;
 
@@ -26,14 +27,29 @@ pub struct Entry {
     pub(super) offset: usize,
 }
 
+/// An entry as it is written.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its form is read")]
+pub(super) enum Listed {
+    /// A spec: `gut`, `gut:no_gate`, `models/mine.rt`.
+    Spec(String),
+    /// A spec with its edits.
+    Edited(Block),
+}
+
 /// An entry that says more than its spec.
-#[derive(Deserialize)]
+#[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct Block {
+pub(super) struct Block {
+    /// The spec: `gut`, `gut:no_gate`, `models/mine.rt`.
     spec: String,
+    /// What the table calls it.
     name: Option<String>,
+    /// Edits of the spec, after those of the experiment.
     #[serde(default)]
     set: Vec<String>,
+    /// Edits of the experiment for it, as with `--with` on the command line.
     #[serde(default)]
     with: Vec<String>,
 }

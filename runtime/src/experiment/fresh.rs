@@ -1,11 +1,12 @@
 //! Training on strings that are drawn for it, longer and longer ones; averaged weights.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::number;
 
 /// Training on strings that are drawn for every update.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fresh {
     /// What has one length.
@@ -20,7 +21,7 @@ pub struct Fresh {
 }
 
 /// What has one length, drawn from those of training.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Lengths {
     /// All strings of an update.
@@ -31,7 +32,7 @@ pub enum Lengths {
 }
 
 /// The longest strings begin short and get longer, up to the longest of training.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Curriculum {
     /// The longest length at first.
@@ -42,7 +43,7 @@ pub struct Curriculum {
 }
 
 /// Averaged weights: `a = decay a + (1 - decay) w` after every update, from the weights as they are then; no correction of the bias.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Ema {
     /// How much of the average stays.
@@ -53,7 +54,7 @@ pub struct Ema {
 }
 
 /// Which of the evaluated weights are measured at the end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
     /// Those with the best accuracy on the dev split; where numbers are asked for, with the smallest loss.

@@ -2,6 +2,7 @@
 //!
 //! Source: Jamieson and Talwalkar 2016 (arXiv 1502.07943), Algorithm 1; as one bracket of Hyperband (Li et al. 2018, JMLR 18).
 
+use schemars::JsonSchema;
 use serde_yaml::Value;
 
 /// At which updates rows are stopped, and how many go on.
@@ -11,6 +12,28 @@ pub struct Halving {
     keep: f64,
     /// The updates, in ascending order.
     pub at: Vec<u64>,
+}
+
+/// The block as it is written.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "only its form is read")]
+pub(super) struct Halved {
+    /// The share of the rows that goes on, as `1/3` or `0.5`.
+    keep: Share,
+    /// The updates at which rows are stopped, in ascending order.
+    at: Vec<u64>,
+}
+
+/// A share.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its form is read")]
+enum Share {
+    /// `0.5`
+    Number(f64),
+    /// `1/3`
+    Text(String),
 }
 
 /// What is wrong with a share.

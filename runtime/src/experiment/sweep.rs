@@ -1,6 +1,9 @@
 //! Sweeps: the block `grid` of an experiment makes several rows of every entry of `compare`, one for each point of a grid of
 //! settings, or for points that are drawn.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
 use serde_yaml::{Mapping, Value};
 
 use super::compare::Entry;
@@ -14,6 +17,67 @@ pub const MOST: usize = 1_000;
 /// Keys of the block that are no settings.
 const EDITS: &str = "set";
 const RANDOM: &str = "random";
+
+/// The block as it is written.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "only its form is read")]
+pub(super) struct Swept {
+    /// Edits of the spec with their values, as in `{ depthwise.depth: [4, 8] }`.
+    set: Option<BTreeMap<String, Several>>,
+    /// How many points are drawn, and by which seed; all points without it.
+    random: Option<Drawn>,
+    /// Settings with their values, as in `batch.size: [16, 32]`.
+    #[serde(flatten)]
+    settings: BTreeMap<String, Several>,
+}
+
+/// How many points are drawn, and by which seed.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "only its form is read")]
+struct Drawn {
+    /// How many.
+    count: u64,
+    /// Other points for another seed.
+    seed: Option<u64>,
+}
+
+/// The values of a setting.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only its form is read")]
+enum Several {
+    /// Any values.
+    List(Vec<serde_json::Value>),
+    /// Numbers between two ends.
+    Range(Between),
+}
+
+/// Numbers between two ends.
+#[derive(JsonSchema)]
+#[schemars(deny_unknown_fields)]
+#[allow(dead_code, reason = "only its form is read")]
+struct Between {
+    /// One end.
+    from: f64,
+    /// The other end.
+    to: f64,
+    /// How many values; as many as are drawn without it.
+    steps: Option<u64>,
+    /// Whether differences or quotients of neighbours are equal.
+    scale: Option<Scale>,
+}
+
+/// How values lie between two ends.
+#[derive(JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[allow(dead_code, reason = "only its form is read")]
+enum Scale {
+    /// With equal differences.
+    Linear,
+    /// With equal quotients.
+    Log,
+}
 
 /// The block `grid`.
 #[derive(Clone, Debug, PartialEq)]

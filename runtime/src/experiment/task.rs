@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rtc_compiler::pipeline::asked::Asked;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -15,13 +16,14 @@ use crate::task::program::Request;
 use crate::task::{Column, Format, OptionValue, TaskHandle, there};
 
 /// The task and its data.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskSettings {
     /// Name of the task.
     pub name: String,
     /// Options of the task.
     #[serde(default)]
+    #[schemars(with = "BTreeMap<String, u64>")]
     pub options: BTreeMap<String, OptionValue>,
     /// Number of examples per split; without one, that of the published experiment, or all rows of a file.
     #[serde(default)]
@@ -68,7 +70,7 @@ pub struct TaskSettings {
 }
 
 /// Where data is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum DataSource {
     /// A folder that holds published files under their names.
@@ -80,7 +82,7 @@ pub enum DataSource {
 }
 
 /// A program that prints rows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
     /// The program and its first arguments.
@@ -88,7 +90,7 @@ pub struct Program {
 }
 
 /// One column, or several.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Columns {
     /// One.
@@ -98,7 +100,7 @@ pub enum Columns {
 }
 
 /// Where the values stand that come with the rows, by the names that models have for them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum GivenColumns {
     /// In columns of the same names.
@@ -108,7 +110,7 @@ pub enum GivenColumns {
 }
 
 /// What the label of a row is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// One class.
@@ -121,7 +123,7 @@ pub enum Answer {
 }
 
 /// What `"` means in CSV and TSV.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Quotes {
     /// It stands around cells.

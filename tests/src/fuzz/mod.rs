@@ -5,6 +5,7 @@
 //! finds for hours.
 
 mod data;
+mod editor;
 mod experiments;
 mod folder;
 mod graphs;
@@ -25,6 +26,7 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("graphs_yaml", graphs::yaml),
     ("graphs_json", graphs::json),
     ("experiments", experiments::file),
+    ("documents", editor::document),
     ("csv", data::rows),
     ("jsonl", data::rows),
     ("texts", data::rows),

@@ -8,6 +8,7 @@ pub(crate) mod records;
 use std::fmt;
 use std::path::Path;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -18,7 +19,7 @@ use records::{Delimited, NO_TEXT, Record, Records};
 pub use look::{ColumnLook, FileLook, look};
 
 /// How a file is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
     /// Cells with commas between them.
@@ -58,7 +59,7 @@ impl Format {
 }
 
 /// A column by its name or, counted from 1, by its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Column {
     /// By its place, in a file without a header.

@@ -1,0 +1,23 @@
+//! `rtc schema`: the JSON Schema of experiments.
+
+use clap::Args;
+use rtc_runtime::experiment::schema;
+
+use crate::failure::{Exit, Outcome};
+use crate::terminal::Terminal;
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc schema > experiment.schema.json  for the YAML language server, see docs/editor.md
+";
+
+/// Arguments of `rtc schema`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct Options {}
+
+/// Prints the schema.
+pub(crate) fn run(_: &Options, terminal: &Terminal) -> Outcome {
+    terminal.json(&schema())?;
+    Ok(Exit::Done)
+}

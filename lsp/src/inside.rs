@@ -1,0 +1,74 @@
+//! What stands in the braces around a place, by what stands before them.
+
+use std::sync::Arc;
+
+use rtc_compiler::feature::{self, Feature};
+
+use crate::tokens::{Frame, Kind, Token};
+
+/// What stands in some braces.
+#[derive(Clone, Debug)]
+pub(crate) enum Inside {
+    /// Edits of a model or a variant.
+    Edits(String),
+    /// Settings and equations.
+    Definition,
+    /// Statements of a block.
+    Block,
+    /// Fields and statements, or settings: those of a form of the language.
+    Known(Arc<Feature>),
+    /// Settings of a name that the files may define, in a slot or in none.
+    Own(String, String),
+}
+
+impl Inside {
+    pub(crate) fn of(frame: &Frame<'_>) -> Option<Self> {
+        let head: Vec<Token<'_>> = frame.head.iter().copied().filter(|token| token.kind != Kind::Quoted).collect();
+        match head.first()?.text {
+            "variant" => {
+                let of = head.iter().position(|token| token.is("of"))?;
+                return Some(Self::Edits(head[of + 1..].iter().map(|token| token.text).collect()));
+            }
+            "def" | "atomic" => return Some(Self::Definition),
+            "block" => return Some(Self::Block),
+            "model" => return feature::feature("model", "").cloned().map(Self::Known),
+            _ => {}
+        }
+        let words = || head.iter().rev().filter(|token| token.kind == Kind::Word);
+        let sign = head.iter().rposition(|token| token.is(":") || token.is("="));
+        if head.last()?.is(")") || head.last()?.is("]") {
+            return Some(called("", words().next()?.text));
+        }
+        if let Some(sign) = sign {
+            // `depthwise.gate: mlp { .. }` names the variant of a slot.
+            let slot = sign.checked_sub(1).filter(|_| head[sign].is(":")).map_or("", |at| head[at].text);
+            return Some(called(slot, head.get(sign + 1..)?.iter().rev().find(|token| token.kind == Kind::Word)?.text));
+        }
+        // `wrap path in statement {`, `add statement`: the statement stands behind the word.
+        let edit = head.iter().rposition(|token| token.is("in") || token.is("by") || token.is("add"));
+        let statement = &head[edit.map_or(0, |at| at + 1)..];
+        let keyword = statement.first()?.text;
+        let word = statement.get(1).filter(|token| token.kind == Kind::Word).map_or("", |token| token.text);
+        Some(statement_of(keyword, word))
+    }
+}
+
+/// What a statement is.
+pub(crate) fn statement_of(keyword: &str, word: &str) -> Inside {
+    // What is behind the keyword of `stack` is a number, or a name of one.
+    let known = feature::feature(keyword, word).or_else(|| feature::feature(keyword, ""));
+    match known {
+        Some(feature) => Inside::Known(feature.clone()),
+        None if word.is_empty() => Inside::Own(String::new(), keyword.to_owned()),
+        None => Inside::Own(keyword.to_owned(), word.to_owned()),
+    }
+}
+
+/// What is called by a name, in the place of a slot or in an equation.
+pub(crate) fn called(slot: &str, name: &str) -> Inside {
+    let word = || feature::words().find(|word| word.slot == name);
+    match feature::feature(slot, name).or_else(|| feature::feature(name, "")).or_else(word) {
+        Some(feature) => Inside::Known(feature.clone()),
+        None => Inside::Own(String::new(), name.to_owned()),
+    }
+}

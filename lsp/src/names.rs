@@ -1,0 +1,399 @@
+//! The names of a document and of the files that it uses: where each is defined, and where it is read.
+//!
+//! What the values of an item are called (parameters, constants, equations, settings) is known in the whole item: two of one
+//! name are taken for the same.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::source::Span;
+use rtc_compiler::syntax::ast::{
+    Body, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, FullName, Item, ItemKind, Let, Name,
+    Path, Role, Statement, Value, Word,
+};
+use rtc_compiler::syntax::{equation, expression};
+
+use crate::world::Unit;
+
+/// An item by its text and its first byte.
+type Id = (u32, u32);
+
+/// What a name stands for.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Key {
+    /// A model by its whole name.
+    Model(String),
+    /// A variant of a model.
+    Variant(String, String),
+    Block(String),
+    /// A constant, a mask or a bias.
+    Value(String),
+    /// A definition in a slot; the slot is empty for a layer or a function.
+    Def(String, String),
+    /// A value of an item.
+    Own(Id, String),
+}
+
+/// A name with all of its places.
+#[derive(Debug, Default)]
+pub(crate) struct Symbol {
+    pub(crate) definitions: Vec<Span>,
+    pub(crate) uses: Vec<Span>,
+    /// Its comment.
+    pub(crate) doc: String,
+    /// How it is defined.
+    pub(crate) text: String,
+}
+
+/// All names.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    pub(crate) symbols: BTreeMap<Key, Symbol>,
+    /// The names of the values of every item, and which of them are settings.
+    own: BTreeMap<Id, BTreeMap<String, bool>>,
+    /// The items of definitions and models.
+    items: BTreeMap<Key, Id>,
+}
+
+impl Names {
+    pub(crate) fn of(units: &[Unit]) -> Self {
+        let mut names = Self::default();
+        let items = || units.iter().flat_map(|unit| unit.file.items.iter().map(move |item| (unit, item)));
+        for (unit, item) in items() {
+            names.define(unit, item);
+        }
+        for (_, item) in items() {
+            let id = names.home(item);
+            Reader { names: &mut names, id }.item(item);
+        }
+        names
+    }
+
+    /// What stands at a byte of a text.
+    pub(crate) fn at(&self, source: u32, offset: usize) -> Option<(&Key, Span)> {
+        let inside =
+            |span: &&Span| span.source.0 == source && (span.start as usize..=span.end as usize).contains(&offset);
+        self.symbols.iter().find_map(|(key, symbol)| Some((key, *symbol.places().find(inside)?)))
+    }
+
+    /// The settings of a definition.
+    pub(crate) fn settings(&self, slot: &str, name: &str) -> Vec<(&str, &Symbol)> {
+        let Some(id) = self.items.get(&Key::Def(slot.to_owned(), name.to_owned())) else { return vec![] };
+        let settings = self.own.get(id).into_iter().flatten().filter(|(_, setting)| **setting);
+        settings
+            .filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&Key::Own(*id, name.clone()))?)))
+            .collect()
+    }
+
+    /// The values of the item around a byte.
+    pub(crate) fn values_at(&self, units: &[Unit], offset: usize) -> Vec<(&str, &Symbol)> {
+        let inside = |item: &&Item| (item.span.start as usize..=item.span.end as usize).contains(&offset);
+        let Some(item) = units.first().and_then(|unit| unit.file.items.iter().find(inside)) else { return vec![] };
+        let id = self.home(item);
+        let own = self.own.get(&id).into_iter().flatten();
+        own.filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&Key::Own(id, name.clone()))?))).collect()
+    }
+
+    /// The item whose values are known in an item: that of the model for a variant.
+    fn home(&self, item: &Item) -> Id {
+        let model = match &item.kind {
+            ItemKind::Variant { base, .. } => {
+                [base.text(), base.model.text.clone()].into_iter().find_map(|name| self.items.get(&Key::Model(name)))
+            }
+            _ => None,
+        };
+        model.copied().unwrap_or(id(item))
+    }
+
+    fn symbol(&mut self, key: Key, name: &Name, doc: &str, text: String) {
+        let symbol = self.symbols.entry(key).or_default();
+        if symbol.text.is_empty() {
+            (symbol.doc, symbol.text) = (doc.to_owned(), text);
+        }
+        symbol.definitions.push(name.span);
+    }
+
+    /// Notes what an item defines.
+    fn define(&mut self, unit: &Unit, item: &Item) {
+        let source =
+            || unit.text.text.get(item.span.start as usize..item.span.end as usize).unwrap_or_default().to_owned();
+        let (doc, id) = (item.doc.as_str(), id(item));
+        match &item.kind {
+            ItemKind::Use { .. } => {}
+            ItemKind::Let(binding) => {
+                self.symbol(Key::Value(binding.name.text.clone()), &binding.name, doc, written(binding))
+            }
+            ItemKind::Function(function) => {
+                self.symbol(Key::Value(function.name.text.clone()), &function.name, doc, source());
+                let word = if function.role == Role::Mask { "mask" } else { "bias" };
+                self.params(id, function.params.iter().flatten(), &format!("{word} {}", function.name.text));
+            }
+            ItemKind::Block { name, params, body } => {
+                self.symbol(Key::Block(name.text.clone()), name, doc, source());
+                self.params(id, params, &format!("block {}", name.text));
+                self.body(id, body);
+            }
+            ItemKind::Model { name, body } => {
+                let key = Key::Model(name.text());
+                self.items.insert(key.clone(), id);
+                let whole = Name { text: name.text(), span: name.span() };
+                self.symbol(key, &whole, doc, format!("model {}", name.text()));
+                self.body(id, body);
+            }
+            ItemKind::Variant { name, base, .. } => {
+                let key = Key::Variant(base.model.text.clone(), name.text.clone());
+                self.symbol(key, name, doc, source());
+            }
+            ItemKind::Def(def) => {
+                let slot = def.slot.as_ref().map_or("", |slot| slot.text.as_str());
+                let key = Key::Def(slot.to_owned(), def.name.text.clone());
+                self.items.insert(key.clone(), id);
+                self.symbol(key, &def.name, doc, source());
+                self.params(id, &def.values, &format!("def {}", def.name.text));
+                self.equations(id, def);
+            }
+        }
+    }
+
+    fn own(&mut self, id: Id, name: &Name, doc: &str, text: String, setting: bool) {
+        *self.own.entry(id).or_default().entry(name.text.clone()).or_default() |= setting;
+        self.symbol(Key::Own(id, name.text.clone()), name, doc, text);
+    }
+
+    fn params<'n>(&mut self, id: Id, params: impl IntoIterator<Item = &'n Name>, of: &str) {
+        params.into_iter().for_each(|param| self.own(id, param, "", format!("{}: a value of {of}", param.text), false));
+    }
+
+    fn bindings(&mut self, id: Id, bound: &Equation) {
+        bound.names.iter().for_each(|name| self.own(id, name, "", equation(bound), false));
+    }
+
+    fn body(&mut self, id: Id, body: &Body) {
+        for element in &body.elements {
+            match element {
+                Element::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
+                Element::Equation(equation) => self.bindings(id, equation),
+                Element::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
+                _ => {}
+            }
+        }
+    }
+
+    fn equations(&mut self, id: Id, def: &Def) {
+        for element in &def.elements {
+            match element {
+                DefElement::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
+                DefElement::Equation(equation) => self.bindings(id, equation),
+                DefElement::Setting(setting) => {
+                    let args: Vec<String> = setting.args.iter().map(expression).collect();
+                    let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
+                    let default = match &setting.default {
+                        None => String::new(),
+                        Some(Value::Expr(value)) => format!(" = {}", expression(value)),
+                        Some(Value::Structured(name, _)) => format!(" = {} {{ .. }}", name.text),
+                    };
+                    let text = format!("{}: {}{args}{default}", setting.name.text, setting.kind.text);
+                    self.own(id, &setting.name, &setting.doc, text, true);
+                }
+                DefElement::Out(..) => {}
+            }
+        }
+    }
+}
+
+impl Symbol {
+    /// All places, those of definitions first.
+    pub(crate) fn places(&self) -> impl Iterator<Item = &Span> {
+        self.definitions.iter().chain(&self.uses)
+    }
+}
+
+fn id(item: &Item) -> Id {
+    (item.span.source.0, item.span.start)
+}
+
+fn written(binding: &Let) -> String {
+    format!("let {} = {}", binding.name.text, expression(&binding.value))
+}
+
+/// Notes what an item reads.
+struct Reader<'n> {
+    names: &'n mut Names,
+    /// The item whose values are known.
+    id: Id,
+}
+
+impl Reader<'_> {
+    fn read(&mut self, key: &Key, span: Span) -> bool {
+        let symbol = self.names.symbols.get_mut(key);
+        symbol.map(|symbol| symbol.uses.push(span)).is_some()
+    }
+
+    fn item(&mut self, item: &Item) {
+        match &item.kind {
+            ItemKind::Use { .. } => {}
+            ItemKind::Let(binding) => self.expr(&binding.value),
+            ItemKind::Function(function) => self.expr(&function.body),
+            ItemKind::Model { body, .. } | ItemKind::Block { body, .. } => self.body(body, None),
+            ItemKind::Variant { base, edits, .. } => {
+                self.base(base);
+                edits.iter().for_each(|edit| self.edit(edit));
+            }
+            ItemKind::Def(def) => {
+                for element in &def.elements {
+                    match element {
+                        DefElement::Let(binding) => self.expr(&binding.value),
+                        DefElement::Equation(equation) => self.expr(&equation.value),
+                        DefElement::Out(value, _) => self.expr(value),
+                        DefElement::Setting(setting) => {
+                            setting.default.iter().for_each(|value| self.value(value, ""));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn base(&mut self, base: &FullName) {
+        if self.read(&Key::Model(base.text()), base.span()) {
+            return;
+        }
+        self.read(&Key::Model(base.model.text.clone()), base.model.span);
+        if let Some(variant) = &base.variant {
+            self.read(&Key::Variant(base.model.text.clone(), variant.text.clone()), variant.span);
+        }
+    }
+
+    fn edit(&mut self, edit: &Edit) {
+        match &edit.kind {
+            EditKind::Set(path, value) => {
+                self.path(path);
+                let slot = path.components.last().map_or("", |last| last.name.text.as_str());
+                self.value(value, slot);
+            }
+            EditKind::Replace(statement) => self.statement(statement),
+            EditKind::Remove(path) => self.path(path),
+            EditKind::ReplaceAt(path, statement) | EditKind::Wrap(path, statement) => {
+                self.path(path);
+                self.statement(statement);
+            }
+            EditKind::Add(element, path) => {
+                self.element(element, None);
+                self.path(path);
+            }
+            EditKind::Let(binding) => {
+                self.name(&binding.name.text, binding.name.span);
+                self.expr(&binding.value);
+            }
+        }
+    }
+
+    /// Layers that are called by their own names, and their settings.
+    fn path(&mut self, path: &Path) {
+        let mut owner = None;
+        for component in &path.components {
+            let name = &component.name;
+            let key = Key::Def(String::new(), name.text.clone());
+            if !self.setting(owner, name) {
+                self.read(&key, name.span);
+            }
+            owner = self.names.items.get(&key).copied();
+        }
+    }
+
+    /// A setting of a definition.
+    fn setting(&mut self, owner: Option<Id>, name: &Name) -> bool {
+        let Some(owner) = owner else { return false };
+        let is_setting = self.names.own.get(&owner).and_then(|own| own.get(&name.text)) == Some(&true);
+        is_setting && self.read(&Key::Own(owner, name.text.clone()), name.span)
+    }
+
+    fn body(&mut self, body: &Body, owner: Option<Id>) {
+        body.elements.iter().for_each(|element| self.element(element, owner));
+    }
+
+    fn element(&mut self, element: &Element, owner: Option<Id>) {
+        match element {
+            Element::Let(binding) => self.expr(&binding.value),
+            Element::Field(field) => {
+                self.setting(owner, &field.name);
+                self.value(&field.value, &field.name.text);
+            }
+            Element::Insert(insert) => {
+                self.read(&Key::Block(insert.name.text.clone()), insert.name.span);
+                insert.args.iter().for_each(|arg| self.expr(arg));
+            }
+            Element::Equation(equation) => self.expr(&equation.value),
+            Element::Statement(statement) => self.statement(statement),
+        }
+    }
+
+    fn statement(&mut self, statement: &Statement) {
+        let Statement { keyword, word, body, .. } = statement;
+        let mut owner = self.def("", keyword);
+        if let Some(Word::Name(word)) = word {
+            owner = self.def(&keyword.text, word).or(owner);
+            if owner.is_none() {
+                self.value_name(&word.text, word.span);
+            }
+        }
+        body.iter().for_each(|body| self.body(body, owner));
+    }
+
+    /// Reads the name of a definition; gives its item.
+    fn def(&mut self, slot: &str, name: &Name) -> Option<Id> {
+        let key = Key::Def(slot.to_owned(), name.text.clone());
+        self.read(&key, name.span).then(|| self.names.items.get(&key).copied()).flatten()
+    }
+
+    fn value(&mut self, value: &Value, slot: &str) {
+        match value {
+            Value::Expr(expr) => match expr.as_name() {
+                Some(name) if self.def(slot, &name).is_some() => {}
+                _ => self.expr(expr),
+            },
+            Value::Structured(name, body) => {
+                let owner = self.def(slot, name).or_else(|| self.def("", name));
+                self.body(body, owner);
+            }
+        }
+    }
+
+    /// A name that is read as a value, or as a function.
+    fn name(&mut self, name: &str, span: Span) {
+        if !self.value_name(name, span) {
+            self.read(&Key::Def(String::new(), name.to_owned()), span);
+        }
+    }
+
+    fn value_name(&mut self, name: &str, span: Span) -> bool {
+        self.read(&Key::Own(self.id, name.to_owned()), span) || self.read(&Key::Value(name.to_owned()), span)
+    }
+
+    fn expr(&mut self, expr: &Expr) {
+        match &expr.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => {}
+            ExprKind::Name(name) => self.name(name, expr.span),
+            ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => self.expr(x),
+            ExprKind::Binary(_, a, b) | ExprKind::Indexed(a, b) => [a, b].into_iter().for_each(|x| self.expr(x)),
+            ExprKind::Call(name, args, body) => {
+                self.name(&name.text, name.span);
+                args.iter().for_each(|arg| self.expr(arg));
+                self.settings_of(name, body.as_ref());
+            }
+            ExprKind::Learn(_, args, body) => {
+                args.iter().for_each(|arg| self.expr(arg));
+                body.iter().for_each(|body| self.body(body, None));
+            }
+            ExprKind::Old(path) => self.path(path),
+            ExprKind::Function(name, body) => {
+                self.name(&name.text, name.span);
+                self.settings_of(name, Some(body));
+            }
+        }
+    }
+
+    fn settings_of(&mut self, name: &Name, body: Option<&Body>) {
+        let owner = self.names.items.get(&Key::Def(String::new(), name.text.clone())).copied();
+        body.iter().for_each(|body| self.body(body, owner));
+    }
+}
