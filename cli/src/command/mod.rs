@@ -14,6 +14,7 @@ mod fmt;
 mod generate;
 mod predict;
 mod report;
+mod runs;
 mod show;
 mod task;
 mod train;
@@ -57,6 +58,8 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Check that runs are as they were written, and that their results come out again
     Verify(verify::Options),
+    /// List runs, tag, note, rename and remove them
+    Runs(runs::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
     /// Print the completions of a shell
@@ -99,6 +102,7 @@ impl Command {
             Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Verify(options) => verify::run(options, terminal),
+            Self::Runs(options) => runs::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Completions(options) => completions::run(options, terminal),
             Self::Complete(options) => complete::run(options, terminal),
