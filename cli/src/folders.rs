@@ -68,9 +68,10 @@ pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
     if run == Path::new(LAST) {
         return last();
     }
-    let found = [run, &Path::new(RUNS).join(run)].into_iter().find(|path| RunFolder::exists(path)).map(Path::to_owned);
-    found.ok_or_else(|| {
-        no_run(run, if run.is_dir() { "there is no run in this folder" } else { "there is no such run" })
+    let places = [run.to_owned(), Path::new(RUNS).join(run)];
+    places.iter().find(|path| RunFolder::exists(path)).cloned().ok_or_else(|| {
+        let is_folder = places.iter().any(|path| path.is_dir());
+        no_run(run, if is_folder { "there is no run in this folder" } else { "there is no such run" })
     })
 }
 

@@ -5,7 +5,6 @@ mod support;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-
 use std::time::{Duration, SystemTime};
 
 use rtc_runtime::record::{sealed, sha256};
@@ -153,7 +152,7 @@ fn a_list_says_what_runs_there_are() {
     assert_eq!(markdown, "| name | state |\n| --- | --- |\n| a b | finished |\n| halved | stopped |\n");
 
     // What is no field, no condition, no folder.
-    place.rtc(&["runs", "--sort", "sede"]).code(2).says("`sede`").says("did you mean `seed`");
+    place.rtc(&["runs", "--sort", "models"]).code(2).says("no run has a field `models`; did you mean `model`?");
     place.rtc(&["runs", "--where", "optimiser.learning_rat=1"]).code(2).says("did you mean `optimiser.learning_rate`");
     place.rtc(&["runs", "--where", "finished"]).code(2).says("a condition is wanted");
     place.rtc(&["runs", "--where", "age<soon"]).code(2).says("a time as in");
@@ -291,7 +290,7 @@ fn tags_and_notes_change_nothing_else() {
 #[test]
 fn a_renamed_run_is_gone_on_with() {
     let place = Place::new();
-    let edits = ["--with", "max_steps=600"];
+    let edits = ["--with", "epochs=60"];
     place.train(&[&["--run", "straight"], &edits[..]].concat()).code(0);
     // Stopped in the middle, renamed, and gone on with by the command that began it.
     let mut running = place.start(&edits);
@@ -499,7 +498,7 @@ fn the_last_run_is_named_by_a_word() {
     place.rtc(&["predict", "@last", "[MAX 2 9 ]"]).code(0);
     assert!(place.rtc(&["verify", "@last"]).code(0).stdout.starts_with("runs/in/between\n"));
     assert_eq!(place.rtc(&["report", "@last", "--examples", "0"]).code(0).stdout, "runs/in/between/report.html\n");
-    place.rtc(&["export", "@last", "--output", "exported"]).code(0);
+    place.rtc(&["export", "@last", "--format", "torch", "--output", "exported"]).code(0);
     let found = |line: &str| {
         let words: Vec<&str> = [&["complete", "--"], &line.split('|').collect::<Vec<_>>()[..]].concat();
         let answer = place.rtc(&words).code(0).stdout.clone();

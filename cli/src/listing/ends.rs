@@ -1,7 +1,7 @@
 //! The two ends of a record of a run, which may be long: its first line, and the last ones.
 
 use std::fs::File;
-use std::io::{ErrorKind, Read, Result, Seek, SeekFrom};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use rtc_runtime::record::sha256;
@@ -23,7 +23,7 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Reads so many bytes of each end; nothing of a file that is not there.
-    pub(super) fn read(path: &Path, run: &str, most: u64) -> Result<Self> {
+    pub(super) fn read(path: &Path, run: &str, most: u64) -> io::Result<Self> {
         let mut ends = Self { run: run.to_owned(), first: vec![], last: vec![], is_whole: true };
         let mut file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ends),
@@ -47,27 +47,26 @@ impl Ends {
     ///
     /// # Errors
     /// It is not as it was written.
-    pub(super) fn first(&self) -> std::result::Result<Option<Value>, &'static str> {
+    pub(super) fn first(&self) -> Result<Option<Value>, &'static str> {
         self.first.split_inclusive(|byte| *byte == b'\n').find_map(whole).map(|line| open(&self.run, line)).transpose()
     }
 
-    /// The last line of this kind; nothing if there is none among those that were read.
+    /// The last line with this text in it; nothing if there is none among those that were read.
     ///
     /// # Errors
     /// It is not as it was written.
-    pub(super) fn last(&self, is_wanted: impl Fn(&Value) -> bool) -> std::result::Result<Option<Value>, &'static str> {
-        let lines: Vec<&[u8]> = self.last.split_inclusive(|byte| *byte == b'\n').filter_map(whole).collect();
-        for (n, line) in lines.iter().enumerate().rev() {
-            let before = match n.checked_sub(1) {
-                Some(before) => parts(lines[before]).map(|(_, check)| check),
-                None => self.is_whole.then_some(self.run.as_str()),
-            };
-            let Some(before) = before else { break };
-            if is_wanted(&serde_json::from_slice(line).unwrap_or_default()) {
-                return open(before, line).map(Some);
-            }
+    pub(super) fn last(&self, part: &str) -> Result<Option<Value>, &'static str> {
+        let lines = self.last.split_inclusive(|byte| *byte == b'\n').filter_map(whole);
+        // The first of some lines may be a part of one.
+        let lines: Vec<&[u8]> = lines.skip(usize::from(!self.is_whole)).collect();
+        let has_part = |line: &[u8]| part.is_empty() || line.windows(part.len()).any(|bytes| bytes == part.as_bytes());
+        let Some((n, line)) = lines.iter().enumerate().rfind(|(_, line)| has_part(line)) else { return Ok(None) };
+        match n.checked_sub(1) {
+            Some(before) => open(parts(lines[before])?.1, line).map(Some),
+            None if self.is_whole => open(&self.run, line).map(Some),
+            // What it follows was not read.
+            None => Ok(None),
         }
-        Ok(None)
     }
 
     /// Whether the last lines are all that there are.
@@ -82,14 +81,17 @@ fn whole(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// The text of a line before its `check`, and that.
-fn parts(line: &[u8]) -> Option<(&[u8], &str)> {
-    let (text, rest) = line.split_at_checked(line.len().checked_sub(DIGITS + ",\"check\":\"\"}".len())?)?;
-    let check = rest.strip_prefix(b",\"check\":\"")?.strip_suffix(b"\"}")?;
-    Some((text, std::str::from_utf8(check).ok()?))
+fn parts(line: &[u8]) -> Result<(&[u8], &str), &'static str> {
+    let cut = || {
+        let (text, rest) = line.split_at_checked(line.len().checked_sub(DIGITS + ",\"check\":\"\"}".len())?)?;
+        let check = rest.strip_prefix(b",\"check\":\"")?.strip_suffix(b"\"}")?;
+        Some((text, str::from_utf8(check).ok()?))
+    };
+    cut().ok_or("has a line without its `check`")
 }
 
-fn open(before: &str, line: &[u8]) -> std::result::Result<Value, &'static str> {
-    let (text, check) = parts(line).ok_or("has a line without its `check`")?;
+fn open(before: &str, line: &[u8]) -> Result<Value, &'static str> {
+    let (text, check) = parts(line)?;
     if sha256([before.as_bytes(), text].concat())[..DIGITS] != *check {
         return Err("was changed: the `check` of a line is not the one that it was written with");
     }

@@ -139,7 +139,7 @@ impl Run {
         let begins = timing.first().map_err(|why| self.refused("timing.jsonl", why))?;
         self.total = begins.and_then(|line| line["total"].as_u64());
         let metrics = self.ends("metrics.jsonl", &run, METRICS)?;
-        let last = metrics.last(|_| true).map_err(|why| self.refused("metrics.jsonl", why))?;
+        let last = metrics.last("").map_err(|why| self.refused("metrics.jsonl", why))?;
         self.updates = last.map_or(metrics.is_whole().then_some(0), |line| line["update"].as_u64());
         // A training writes its results before it lets go of its folder.
         let trains = !self.path.join(RESULTS).exists() && is_locked(&self.path);
@@ -162,9 +162,9 @@ impl Run {
         let read = || experiment(&self.path, info);
         let experiment = if self.settings.is_null() { read()? } else { self.settings.clone() };
         let ends = self.ends("metrics.jsonl", &info.run, MEASURED)?;
-        let found = ends
-            .last(|line| line["kind"] == "evaluation" && line["split"] == experiment["dev"])
-            .map_err(|why| self.refused("metrics.jsonl", why))?;
+        // Of all lines, those of measurements alone name a split.
+        let found = ends.last(&format!("\"split\":{}", experiment["dev"]));
+        let found = found.map_err(|why| self.refused("metrics.jsonl", why))?;
         let line = match found {
             Some(line) => EvaluationLine::deserialize(line).ok(),
             None if ends.is_whole() => None,
