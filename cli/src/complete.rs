@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
 use rtc_compiler::diag::{Kind, Problems};
@@ -15,11 +16,12 @@ use rtc_compiler::spec::Block;
 use rtc_compiler::syntax::{self, ast::ItemKind};
 use rtc_lsp::paths::{Place, paths};
 use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::record::RunFolder;
 use rtc_runtime::task::{OWN_TASKS, TASKS};
 
 use crate::definition::Definition;
 use crate::experiment_file::Opened;
+use crate::folders::{self, LAST, RUNS};
+use crate::listing::KNOWN;
 use crate::model::catalog_of;
 use crate::spec_file::SpecArg;
 
@@ -44,8 +46,8 @@ type Values = fn(&Line, &str) -> Vec<Candidate>;
 const VALUES: &[(&str, Values)] = &[
     ("spec", |_, word| specs(word)),
     ("specs", |_, word| specs(word)),
-    ("a", |_, word| specs(word)),
-    ("b", |_, word| specs(word)),
+    ("a", |_, word| [specs(word), runs(word)].concat()),
+    ("b", |_, word| [specs(word), runs(word)].concat()),
     ("run", |_, word| runs(word)),
     ("runs", |_, word| runs(word)),
     ("checkpoint", |_, word| [checkpoints(), files(word, &[])].concat()),
@@ -56,6 +58,8 @@ const VALUES: &[(&str, Values)] = &[
     ("with", |line, _| settings(line)),
     ("only", |line, _| slots(line)),
     ("code", |line, _| explained(line)),
+    ("sort", |_, _| fields()),
+    ("columns", |_, _| fields()),
 ];
 
 /// The words that fit the last one, which may be empty; the first is the program.
@@ -145,10 +149,8 @@ impl Line {
             let whole = |found: Candidate| Candidate { word: format!("{name}={}", found.word), ..found };
             return values.into_iter().map(whole).collect();
         }
-        if self.positionals == 0 && self.command.has_subcommands() {
-            return self.commands();
-        }
-        self.positional().map_or_else(Vec::new, |arg| self.values_of(arg, word))
+        let values = self.positional().map_or_else(Vec::new, |arg| self.values_of(arg, word));
+        if self.positionals == 0 { [self.commands(), values].concat() } else { values }
     }
 
     fn commands(&self) -> Vec<Candidate> {
@@ -236,12 +238,18 @@ fn experiments(word: &str) -> Vec<Candidate> {
     built_in.chain(files(word, &[".yaml", ".yml"])).collect()
 }
 
-/// The runs below `runs`, and folders.
+/// The runs below `runs`, cells of grids included, the word for the last one, and folders.
 fn runs(word: &str) -> Vec<Candidate> {
-    let below = fs::read_dir("runs").into_iter().flatten().flatten().filter(|entry| RunFolder::exists(&entry.path()));
-    let named = below.filter_map(|entry| Some(candidate(entry.file_name().into_string().ok()?, "a run")));
+    let below = folders::below(Path::new(RUNS)).unwrap_or_default().runs;
+    let named = below.iter().map(|run| candidate(folders::name(run), "a run"));
+    let last = (!below.is_empty()).then(|| candidate(LAST, "the run that was begun last"));
     let folders = files(word, &[]).into_iter().filter(|file| file.word.ends_with('/'));
-    named.chain(folders).collect()
+    named.chain(last).chain(folders).collect()
+}
+
+/// The fields that every run has.
+fn fields() -> Vec<Candidate> {
+    KNOWN.iter().map(|field| candidate(field.name, field.doc)).collect()
 }
 
 fn checkpoints() -> Vec<Candidate> {

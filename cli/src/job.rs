@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rtc_compiler::pipeline::asked::{Asked, asked};
 use rtc_compiler::pipeline::memory::Fitted;
@@ -23,6 +24,7 @@ use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 
 use crate::device::DeviceOptions;
 use crate::failure::Failure;
+use crate::labels::Labels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
 use crate::saved::generated;
@@ -58,6 +60,8 @@ pub(crate) struct Job {
     pub(crate) experiment: Experiment,
     /// The identity of the run.
     pub(crate) info: RunInfo,
+    /// What the command calls its experiment.
+    named: String,
     /// The weights with which it begins, where it draws none.
     start: Option<Weights>,
 }
@@ -85,7 +89,12 @@ pub(crate) struct Data {
 
 impl Job {
     /// A run of a model in its experiment.
-    pub(crate) fn new(compiled: Arc<Compiled>, experiment: Experiment, seed: u64, memory: Option<u64>) -> Self {
+    pub(crate) fn new(
+        compiled: Arc<Compiled>,
+        (named, experiment): (&str, Experiment),
+        seed: u64,
+        memory: Option<u64>,
+    ) -> Self {
         let info = RunInfo {
             model: compiled.name().to_owned(),
             seed,
@@ -102,7 +111,7 @@ impl Job {
             versions: versions(),
             ..RunInfo::default()
         };
-        Self { compiled, experiment, info, start: None }
+        Self { compiled, experiment, info, named: named.to_owned(), start: None }
     }
 
     /// Begins with these weights.
@@ -186,7 +195,9 @@ impl Job {
         let mut run = if RunFolder::exists(path) {
             RunFolder::resume(path, &text, &self.experiment, info)?
         } else {
-            RunFolder::create(path, &text, &self.experiment, info)?
+            let run = RunFolder::create(path, &text, &self.experiment, info)?;
+            Labels::of(run.info(), &self.named).write(path)?;
+            run
         };
         Ok(train(&mut *model, &data.set, &self.experiment, &mut run, stop, observer)?)
     }
@@ -205,8 +216,19 @@ pub(crate) struct Lock {
 /// The name of the file that is locked.
 const LOCK: &str = ".lock";
 
+/// How often a lock is tried to get, and what lies between: a command that only looks whether it is held has it for a moment.
+const TRIES: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Whether another process trains in a folder.
+pub(crate) fn is_locked(folder: &Path) -> bool {
+    let file = File::open(folder.join(LOCK));
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 /// Makes a folder, and keeps a second process out of it.
 pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
+    let mut tries = 1;
     let mut made: Vec<PathBuf> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
     made.reverse();
     loop {
@@ -221,6 +243,10 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
         match file.try_lock() {
             Ok(()) if is_at(&file, &path) => return Ok(Lock { _file: file, folder: folder.to_owned(), made }),
             Ok(()) => {}
+            Err(TryLockError::WouldBlock) if tries < TRIES => {
+                tries += 1;
+                thread::sleep(PAUSE);
+            }
             Err(TryLockError::WouldBlock) => {
                 let other = std::io::Error::other("another process is training in this folder");
                 return Err(Failure::io("use", folder, other));

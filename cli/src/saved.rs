@@ -15,7 +15,7 @@ use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun, Written, program};
+use rtc_runtime::record::{RunInfo, SavedRun, Written, program};
 use rtc_runtime::task::sequence;
 use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, open_task};
 use rtc_runtime::train::Measurement;
@@ -25,6 +25,7 @@ use crate::definition::{Definition, Facts};
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, check_program};
 use crate::failure::Failure;
+use crate::folders::find;
 use crate::job::CODE;
 use crate::model::{AnyModel, Compiled, Computing, catalog, provided};
 use crate::spec_file::{Folder, SpecArg};
@@ -41,7 +42,7 @@ const BEST: &str = "best";
 /// Which trained model, and how it computes.
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// The folder of a run, or its name below `runs`; with `--weights` and `--experiment`, a spec
+    /// The folder of a run, its name below `runs`, or `@last`; with `--weights` and `--experiment`, a spec
     pub(crate) run: PathBuf,
     /// The checkpoint: `best`, `last`, or the folder of another one of the run
     #[arg(long, value_name = "WHICH", default_value = BEST)]
@@ -338,15 +339,6 @@ pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, Failure> {
     Ok(catalog(&*task, &options))
 }
 
-/// The folder of a run that was named, there or below `runs`.
-pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
-    let named = Path::new("runs").join(run);
-    [run, &named].into_iter().find(|path| RunFolder::exists(path)).map(Path::to_owned).ok_or_else(|| {
-        let reason = if run.is_dir() { "there is no run in this folder" } else { "there is no such run" };
-        Failure::io("open", run, std::io::Error::other(reason))
-    })
-}
-
 /// The model of a run. The spec and the compiler must give the graph that was trained.
 pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, Failure> {
     let file = run.info.written.file();
@@ -364,7 +356,7 @@ pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Com
 }
 
 /// What a run was made of.
-fn definition(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Definition, Failure> {
+pub(crate) fn definition(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Definition, Failure> {
     let file = path.join(run.info.written.file());
     match run.info.written {
         Written::Spec => {

@@ -213,7 +213,13 @@ fn provide(place: &Place, known: &mut BTreeMap<&'static str, PathBuf>, command: 
         fs::create_dir_all(place.path("runs")).expect("a new folder");
         let link = place.path("runs").join(name);
         let _ = fs::remove_file(&link);
-        symlink(trained, link).expect("a new link");
+        // What is moved or removed must be the run itself.
+        if ["rtc runs rename", "rtc runs remove"].iter().any(|edit| command.starts_with(edit)) {
+            let (from, to) = (trained.display(), link.display());
+            run(place, &format!("cp -a '{from}' '{to}'")).code(0);
+        } else {
+            symlink(trained, link).expect("a new link");
+        }
     }
     if command.contains("runs/GRID") && !place.path("runs/GRID").exists() {
         run(place, "rtc ablate my.yaml --grid GRID --jobs 1").code(0);

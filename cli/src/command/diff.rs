@@ -1,4 +1,6 @@
-//! `rtc diff`: what differs between two specs, as graphs.
+//! `rtc diff`: what differs between two specs, as graphs, or between two runs.
+
+mod runs;
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,6 +25,7 @@ Examples:
   rtc diff gut gut:no_gate                         what the ablation changes
   rtc diff gut gut:no_gate --only gate             assert that nothing but the gate differs
   rtc diff gut my.rt --task listops --length 1000  costs for rows of 1,000 tokens
+  rtc diff runs/A runs/B                           spec, experiment, data, program and results of two runs
 ";
 
 const CODES: &str = "\
@@ -30,15 +33,18 @@ Without --only, differences are the answer: the exit code is 0 whenever the two 
 is 0 if they are equal or differ in that slot alone, else 1. Names are no difference: what is the same under two names is listed, and a loop of one step \
 is its body. What a slot changes around itself (a recurrence carries more \
 values for one halting rule than for another) is its own doing, as long as the specs are equal outside of it.
+
+Two runs are compared by their specs, experiments, data, programs and results. A name of both a spec and a run means the spec; runs/NAME \
+means the run.
 ";
 
 /// Arguments of `rtc diff`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = CODES)]
 pub(crate) struct Options {
-    /// The first spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`
+    /// The first spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`; or a run
     a: String,
-    /// The second spec
+    /// The second spec, or the second run
     b: String,
     /// The slot in which alone they may differ, as `gate` or `depthwise.halt`
     #[arg(long, value_name = "SLOT")]
@@ -134,6 +140,9 @@ fn without(block: &Block, path: &[&str]) -> Block {
 
 /// Prints the differences; with `--only` they are judged.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    if let Some(runs) = runs::named(options)? {
+        return runs::run(options, runs, terminal);
+    }
     let task = catalog_of(options.task.as_deref())?;
     let compile = |text: &str| -> Result<Compiled, Failure> {
         let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
@@ -143,18 +152,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if let Some(slot) = &options.only {
         known_slot(slot, [&a, &b])?;
     }
-    let sizes = Sizes::row(options.length);
-    let difference = diff(&plain(&a), &plain(&b), &sizes);
-    let comparison = Comparison {
-        verdict: options
-            .only
-            .as_ref()
-            .map(|slot| Verdict::new(slot, &difference, [&a, &b].map(|model| model.definition.spec()))),
-        difference,
-        parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
-        flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
-        names: [options.a.clone(), options.b.clone()],
-    };
+    let comparison = compare([&a, &b], [options.a.clone(), options.b.clone()], options);
     if options.json {
         terminal.json(&to_json(&comparison, options))?;
     } else {
@@ -165,6 +163,20 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         terminal.message(&message);
     }
     Ok(Exit::of(verdict.holds()))
+}
+
+/// Compares two models that have these names.
+fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> Comparison {
+    let sizes = Sizes::row(options.length);
+    let difference = diff(&plain(a), &plain(b), &sizes);
+    let specs = [a, b].map(|model| model.definition.spec());
+    Comparison {
+        verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, specs)),
+        difference,
+        parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
+        flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
+        names,
+    }
 }
 
 /// The graph without loops of one step, which compute what their bodies do.
@@ -180,6 +192,13 @@ fn title(slot: &str) -> &str {
 
 fn to_text(comparison: &Comparison, options: &Options) -> String {
     let [a, b] = &comparison.names;
+    let head = if comparison.difference.is_empty() { String::new() } else { format!("- {a}\n+ {b}\n") };
+    head + &body(comparison, options)
+}
+
+/// The text behind its head, the names of both.
+fn body(comparison: &Comparison, options: &Options) -> String {
+    let [a, b] = &comparison.names;
     let renamed = &comparison.difference.renamed;
     match (comparison.difference.is_empty(), renamed.is_empty()) {
         (true, true) => return "the graphs are equal\n".to_owned(),
@@ -188,7 +207,7 @@ fn to_text(comparison: &Comparison, options: &Options) -> String {
         }
         (false, _) => {}
     }
-    let mut out = format!("- {a}\n+ {b}\n");
+    let mut out = String::new();
     if !renamed.is_empty() {
         let _ = write!(out, "\nthe same under another name:\n{}", names(renamed));
     }

@@ -15,6 +15,7 @@ mod generate;
 mod lsp;
 mod predict;
 mod report;
+mod runs;
 mod schema;
 mod show;
 mod task;
@@ -60,6 +61,8 @@ pub(crate) enum Command {
     Report(report::Options),
     /// Check that runs are as they were written, and that their results come out again
     Verify(verify::Options),
+    /// List runs, tag, note, rename and remove them
+    Runs(runs::Options),
     /// List, describe and sample the tasks
     Task(task::Options),
     /// Serve an editor: problems, completions, hovers and names of specs
@@ -118,6 +121,7 @@ impl Command {
             Self::Export(options) => export::run(options, terminal),
             Self::Report(options) => report::run(options, terminal),
             Self::Verify(options) => verify::run(options, terminal),
+            Self::Runs(options) => runs::run(options, terminal),
             Self::Task(options) => task::run(options, terminal),
             Self::Lsp(options) => lsp::run(options),
             Self::Schema(options) => schema::run(options, terminal),

@@ -39,7 +39,7 @@ of these examples up to it. A pair on a line of --inputs is written `left ||| ri
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = NOTES)]
 pub(crate) struct Options {
-    /// Folders of runs, folders with runs below them, or names below `runs`
+    /// Folders of runs, folders with runs below them, names below `runs`, or `@last`
     #[arg(required = true)]
     runs: Vec<PathBuf>,
     /// The page; `report.html` in the folder, or here for several folders, without it

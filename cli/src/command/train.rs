@@ -7,7 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_runtime::error::Error;
-use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
 
@@ -15,6 +15,7 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::job::{Job, Pace, lock, make_data};
+use crate::labels::renamed;
 use crate::memory;
 use crate::model::Compiled;
 use crate::progress::Progress;
@@ -107,7 +108,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         job.computes_on(options.device.record(&**device));
     }
     terminal.message(&job.compiled.summary());
-    let path = folder(options, &opened.name, &job)?;
+    let path = folder(options, &opened.name, &job, terminal)?;
     let _lock = lock(&path)?;
     // The content of files is a part of what a run is: nothing is said of one whose files have changed.
     let named = if job.experiment.task.data.is_some() { Some(make_data(&job.experiment, terminal)?) } else { None };
@@ -181,11 +182,11 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     if options.seed.is_none() && experiment.seeds.len() > 1 {
         terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));
     }
-    Ok(Job::new(Arc::new(compiled), experiment, seed, options.memory))
+    Ok(Job::new(Arc::new(compiled), (&opened.name, experiment), seed, options.memory))
 }
 
-/// The folder of the run. With `--fresh`, the first numbered one that holds no run.
-fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Failure> {
+/// The folder of the run, or the one that it was given with `rtc runs rename`. With `--fresh`, the first numbered one that holds no run.
+fn folder(options: &Options, experiment: &str, job: &Job, terminal: &Terminal) -> Result<PathBuf, Failure> {
     let name = match &options.run {
         Some(name) if !is_name(name) => {
             return Err(Failure::Usage(format!("`--run {name}` is no name; `--runs` says where the folder is made")));
@@ -197,11 +198,27 @@ fn folder(options: &Options, experiment: &str, job: &Job) -> Result<PathBuf, Fai
         }
     };
     let first = options.runs.join(&name);
-    if !options.fresh || !RunFolder::exists(&first) {
-        return Ok(first);
+    match (RunFolder::exists(&first), options.fresh) {
+        (false, false) => return Ok(moved(&first, job, terminal)?.unwrap_or(first)),
+        (false, true) | (true, false) => return Ok(first),
+        (true, true) => {}
     }
     let numbered = (2..).map(|n| options.runs.join(format!("{name}.{n}")));
     Ok(numbered.into_iter().find(|path| !RunFolder::exists(path)).unwrap_or(first))
+}
+
+/// The folder that the run has now, if it was begun in this one and renamed.
+fn moved(first: &Path, job: &Job, terminal: &Terminal) -> Result<Option<PathBuf>, Failure> {
+    let (renamed, unknown) = renamed(first)?;
+    for failure in unknown {
+        terminal.message(&format!("{failure}: whether it is this run under another name is not known"));
+    }
+    for path in renamed {
+        if SavedRun::read(&path)?.difference(&job.experiment, &job.info).is_none() {
+            return Ok(Some(path));
+        }
+    }
+    Ok(None)
 }
 
 /// Whether a folder of this name lies below the one of the runs.

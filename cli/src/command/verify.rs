@@ -6,16 +6,18 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use rtc_runtime::record::verify::verify;
-use rtc_runtime::record::{Answers, SavedRun};
+use rtc_runtime::record::{Answers, RunInfo, SavedRun};
 use rtc_runtime::train::{Row, Table, evaluate_kept};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::folders::find;
 use crate::job::{make_data, program};
+use crate::labels::{self, Labels};
 use crate::progress::Progress;
-use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile, find};
+use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile};
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::time::TimeLimit;
@@ -38,7 +40,7 @@ and other numbers come out.
 #[derive(Args)]
 #[command(before_help = EXAMPLES, after_help = NOTES)]
 pub(crate) struct Options {
-    /// The folders of runs, or their names below `runs`
+    /// The folders of runs, their names below `runs`, or `@last`
     #[arg(required = true)]
     runs: Vec<PathBuf>,
     /// Make the data and measure the best checkpoint again: every number must come out with the same bits
@@ -132,6 +134,11 @@ fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<Part> {
     let checked = verify(path).into_iter();
     let mut parts: Vec<Part> =
         checked.map(|part| Part::new(&part.name, part.fault.map_or(Ok(()), |fault| Err(fault.into())))).collect();
+    if Labels::exist(path)
+        && let Ok(info) = RunInfo::read(path)
+    {
+        parts.push(Part::new(labels::FILE, Labels::read(path, &info).map(drop)));
+    }
     if parts.iter().all(|part| part.fault.is_none()) {
         parts.push(Part::new("the graph of the model", model(path)));
         if options.again {

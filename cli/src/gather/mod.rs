@@ -15,6 +15,7 @@ use rtc_runtime::grid::{Manifest, State};
 use rtc_runtime::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
+use crate::folders::folder;
 use crate::grid::resolved;
 use crate::terminal::Terminal;
 use crate::text::count;
@@ -56,7 +57,7 @@ impl From<Failure> for ProbeError {
 ///
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
 pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Terminal) -> Result<Gathered, Failure> {
-    let folders = named.iter().map(|path| runs::folder(path)).collect::<Result<Vec<_>, _>>()?;
+    let folders = named.iter().map(|path| folder(path)).collect::<Result<Vec<_>, _>>()?;
     let report =
         Report { title: title(&folders), runs: vec![], rows: vec![], tables: vec![], models: vec![], notes: vec![] };
     let mut gatherer =

@@ -1,6 +1,5 @@
 //! The folders of runs, and what their records say.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::Spec;
@@ -14,25 +13,16 @@ use rtc_runtime::train::Table;
 use super::LocatedRun;
 use super::rows::Source;
 use crate::failure::Failure;
+use crate::folders::{self, DEEPEST, folders_in};
 use crate::grid::resolved;
 use crate::model::short;
 use crate::saved::{catalog_in, compile};
 use crate::text::number;
 
-/// How deep below a folder runs are looked for.
-const DEEPEST: usize = 8;
-
-/// The folder that was named, there or below `runs`.
-pub(super) fn folder(named: &Path) -> Result<PathBuf, Failure> {
-    let below = Path::new("runs").join(named);
-    let found = [named, &below].into_iter().find(|path| path.is_dir()).map(Path::to_owned);
-    found.ok_or_else(|| Failure::io("open", named, std::io::Error::other("there is no such folder")))
-}
-
 /// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
 pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
     let mut found = vec![];
-    collect(folder, DEEPEST, true, &mut found)?;
+    collect(folder, DEEPEST, &mut found)?;
     if found.is_empty() {
         return Err(Failure::io("open", folder, std::io::Error::other("there is no run in this folder or below it")));
     }
@@ -41,37 +31,24 @@ pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
 
 /// The runs below the folder of a grid that are no cells of its rows.
 pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
-    let mut found = vec![];
-    collect(folder, DEEPEST, false, &mut found)?;
+    let found = folders::below(folder)?.runs;
     let cells: Vec<PathBuf> =
         manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| resolved(folder, &cell.run)).collect();
-    Ok(found.iter().filter(|source| matches!(source, Source::Run(path) if !cells.contains(path))).count())
+    Ok(found.iter().filter(|path| !cells.contains(path)).count())
 }
 
-/// Goes down the folders to runs, and to grids where these are asked for.
-fn collect(folder: &Path, deep: usize, grids: bool, found: &mut Vec<Source>) -> Result<(), Failure> {
+/// Goes down the folders to runs and grids.
+fn collect(folder: &Path, deep: usize, found: &mut Vec<Source>) -> Result<(), Failure> {
     if RunFolder::exists(folder) {
         found.push(Source::Run(folder.to_owned()));
         return Ok(());
     }
-    if grids && let Some(manifest) = Manifest::read(folder)? {
+    if let Some(manifest) = Manifest::read(folder)? {
         found.push(Source::Grid(folder.to_owned(), manifest));
         return Ok(());
     }
-    let failed = |error| Failure::io("read", folder, error);
-    let mut inside = vec![];
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        // Links are not followed: they may lead around in circles.
-        if entry.file_type().map_err(failed)?.is_dir() {
-            inside.push(entry.path());
-        }
-    }
-    inside.sort();
-    match deep.checked_sub(1) {
-        Some(deep) => inside.iter().try_for_each(|path| collect(path, deep, grids, found)),
-        None => Ok(()),
-    }
+    let Some(deep) = deep.checked_sub(1) else { return Ok(()) };
+    folders_in(folder)?.iter().try_for_each(|path| collect(path, deep, found))
 }
 
 /// The name of a run's folder; below the folder of a grid that of its row stands before it, for every row has a `seed1`.

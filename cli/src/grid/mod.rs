@@ -38,6 +38,8 @@ pub(crate) struct Grid {
     pub(crate) folder: PathBuf,
     /// The folder of all runs.
     runs: PathBuf,
+    /// The name of the experiment.
+    experiment: String,
     /// The rows of the table.
     models: Vec<Member>,
     /// The row that the others are compared with.
@@ -115,7 +117,15 @@ impl Grid {
         let named = |name: &str| models.iter().position(|member: &Member| member.name == name);
         let baseline = opened.file.baseline().and_then(named).unwrap_or(0);
         let folder = runs.join(name);
-        let mut grid = Self { folder, runs: runs.to_owned(), models, baseline, cells: vec![], halving };
+        let mut grid = Self {
+            folder,
+            runs: runs.to_owned(),
+            experiment: opened.name.clone(),
+            models,
+            baseline,
+            cells: vec![],
+            halving,
+        };
         grid.locate(&[])?;
         grid.check_halving()?;
         Ok(grid)
@@ -276,8 +286,8 @@ impl Grid {
     pub(crate) fn job(&self, place: CellIndex, memory: Option<u64>) -> Job {
         let Member { compiled, experiment, .. } = &self.models[place.model];
         let seed = self.seed(place);
-        let mut job =
-            Job::new(Arc::clone(compiled), Experiment { seeds: vec![seed], ..experiment.clone() }, seed, memory);
+        let experiment = Experiment { seeds: vec![seed], ..experiment.clone() };
+        let mut job = Job::new(Arc::clone(compiled), (&self.experiment, experiment), seed, memory);
         job.info.threads = 1;
         job
     }

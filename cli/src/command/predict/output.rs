@@ -14,6 +14,7 @@ use super::{Format, Wanted};
 use crate::failure::Failure;
 use crate::saved::Trained;
 use crate::terminal::Terminal;
+use crate::text::csv_row;
 
 /// Takes answers in their order.
 pub(super) struct Output<'a> {
@@ -281,15 +282,6 @@ impl<'a> Output<'a> {
         }
         columns
     }
-}
-
-/// A row of CSV (RFC 4180): quotes around what holds a comma, a quote or a line end.
-fn csv_row(fields: &[String]) -> String {
-    let quoted = |field: &String| match field.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", field.replace('"', "\"\"")),
-        false => field.clone(),
-    };
-    fields.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n"
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {

@@ -1,0 +1,200 @@
+//! `rtc runs`: the runs there are, and what people call them.
+
+mod edit;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use rayon::prelude::*;
+use rtc_runtime::error::hint;
+use serde_json::{Map, Value, json};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::folders::{self, RUNS, below, folder};
+use crate::listing::{Column, Condition, Extent, KNOWN, Order, Run, known, plain};
+use crate::terminal::Terminal;
+use crate::text::{columns, count, csv_row};
+
+const EXAMPLES: &str = "\
+Examples:
+  rtc runs                                                        all runs below `runs`
+  rtc runs --where state=finished --sort -score                   the best first
+  rtc runs --where model~gut --where 'optimiser.learning_rate>0.001' --where 'age<2d'
+  rtc runs --columns name,score,batch.size --format markdown
+  rtc runs tag runs/NAME baseline keep                            `rtc runs --where tags=keep` shows it
+  rtc runs note runs/NAME 'norm before, for the paper'
+  rtc runs rename runs/NAME better                                the same `rtc train` finds it
+  rtc runs remove runs/NAME --yes
+";
+
+/// The columns of a table where none are asked for.
+const COLUMNS: [&str; 10] =
+    ["name", "model", "experiment", "seed", "state", "updates", "score", "split", "age", "size"];
+
+/// Arguments of `rtc runs`.
+#[derive(Args)]
+#[command(before_help = EXAMPLES, after_help = notes(), args_conflicts_with_subcommands = true)]
+pub(crate) struct Options {
+    #[command(subcommand)]
+    edit: Option<edit::Edit>,
+    /// Runs, or folders with runs below them; `runs` without any
+    runs: Vec<PathBuf>,
+    /// Show runs for which this holds, as `state=finished`, `score>50%`, `age<2d`, `size>=1GB`, `model~gut`, `batch.size!=32`
+    #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse)]
+    conditions: Vec<Condition>,
+    /// The order: fields, the first one first; `-FIELD` is the largest first [default: name]
+    #[arg(long, value_name = "FIELD,..", value_delimiter = ',', allow_hyphen_values = true)]
+    sort: Vec<String>,
+    /// The fields that are shown
+    #[arg(long, value_name = "FIELD,..", value_delimiter = ',')]
+    columns: Vec<String>,
+    /// How the table is written
+    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
+    format: Format,
+    /// Print all fields as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// `--format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Aligned columns
+    Text,
+    /// A Markdown table
+    Markdown,
+    /// Comma-separated values with all digits
+    Csv,
+}
+
+/// The fields, and what conditions say.
+fn notes() -> String {
+    let fields: String = KNOWN.iter().map(|field| format!("  {:<11} {}\n", field.name, field.doc)).collect();
+    format!(
+        "Fields:\n{fields}  and every setting of the experiment by its path, as `optimiser.learning_rate`\n\nA condition is a field, one of \
+         =, !=, <, <=, >, >= and ~ (contains), and a value. All conditions must hold. `tags=keep` asks for one of the tags. A run \
+         without a value of the field is shown by != alone.\n\nA damaged run is shown as one, with the reason as a message; the exit code is 0. \
+         No checkpoint is read: `rtc verify` checks everything. The score of a finished run is on `test`, or on the first split of its \
+         table; that of another one is its last on dev.\n"
+    )
+}
+
+/// Prints the list, or does what is asked with runs.
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    match &options.edit {
+        Some(edit) => edit::run(edit, terminal),
+        None => list(options, terminal),
+    }
+}
+
+fn list(options: &Options, terminal: &Terminal) -> Outcome {
+    let orders: Vec<Order> = options.sort.iter().map(|text| Order::parse(text)).collect();
+    let default = if options.json { KNOWN.iter().map(|field| field.name).collect() } else { COLUMNS.to_vec() };
+    let mut shown: Vec<Column> = options.columns.iter().map(|name| Column::named(name)).collect();
+    let is_plain = shown.is_empty();
+    if is_plain {
+        shown = default.into_iter().map(Column::named).collect();
+    }
+    let asked = || {
+        let others = options.conditions.iter().map(|condition| &condition.column);
+        shown.iter().chain(others).chain(orders.iter().map(|order| &order.column))
+    };
+    let extent = if asked().any(Column::needs_settings) { Extent::Settings } else { Extent::Records };
+    let paths = paths(&options.runs)?;
+    let mut runs: Vec<Run> = paths.par_iter().map(|path| Run::read(path, extent)).collect();
+    check(asked(), &runs)?;
+    runs.retain(|run| options.conditions.iter().all(|condition| condition.holds(run)));
+    runs.sort_by(|a, b| {
+        orders
+            .iter()
+            .map(|order| order.compare(a, b))
+            .find(|order| order.is_ne())
+            .unwrap_or_else(|| a.path.cmp(&b.path))
+    });
+    // Few runs have tags; where none has, a column says nothing.
+    if is_plain && !options.json && runs.iter().any(|run| !run.labels.tags.is_empty()) {
+        shown.push(Column::named("tags"));
+    }
+    if options.json {
+        terminal.json(&json!({ "runs": runs.iter().map(|run| as_json(run, &shown)).collect::<Vec<_>>() }))?;
+    } else {
+        terminal.result(&table(&runs, &shown, options.format))?;
+    }
+    for (run, fault) in runs.iter().filter_map(|run| Some((run, run.fault.as_ref()?))) {
+        terminal.message(&format!("{} is damaged: {fault}", folders::name(&run.path)));
+    }
+    terminal.message(&match paths.len() {
+        0 => format!("there is no run below `{RUNS}`; `rtc train` makes one"),
+        all if all == runs.len() => count(all, "run"),
+        all => format!("{} of {}", runs.len(), count(all, "run")),
+    });
+    Ok(Exit::Done)
+}
+
+/// The runs that are meant, each once. A folder that was named has some.
+fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    if named.is_empty() {
+        let all = Path::new(RUNS);
+        return if all.is_dir() { Ok(below(all)?.runs) } else { Ok(vec![]) };
+    }
+    let mut found: Vec<PathBuf> = vec![];
+    for named in named {
+        let runs = below(&folder(named)?)?.runs;
+        if runs.is_empty() {
+            return Err(folders::no_run(named, "there is no run in this folder or below it"));
+        }
+        found.extend(runs);
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Refuses fields that no run has. A damaged run may have any.
+fn check<'c>(asked: impl Iterator<Item = &'c Column>, runs: &[Run]) -> Result<(), Failure> {
+    let whole = || runs.iter().filter(|run| run.settings.is_object());
+    if whole().next().is_none() {
+        return Ok(());
+    }
+    match asked.into_iter().find(|column| !whole().any(|run| column.is_in(run))) {
+        Some(column) => {
+            let mut names: Vec<String> = whole().flat_map(known).collect();
+            names.sort();
+            names.dedup();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            Err(Failure::Usage(format!("no run has a field `{}`{}", column.name(), hint(column.name(), &names))))
+        }
+        None => Ok(()),
+    }
+}
+
+fn as_json(run: &Run, shown: &[Column]) -> Value {
+    let fields = shown.iter().map(|column| (column.name().to_owned(), column.value(run)));
+    let mut out: Map<String, Value> = fields.collect();
+    out.insert("folder".to_owned(), run.path.display().to_string().into());
+    if let Some(fault) = &run.fault {
+        out.insert("why".to_owned(), fault.to_string().into());
+    }
+    out.into()
+}
+
+fn table(runs: &[Run], shown: &[Column], format: Format) -> String {
+    if runs.is_empty() && format == Format::Text {
+        return String::new();
+    }
+    let head: Vec<String> = shown.iter().map(|column| column.name().to_owned()).collect();
+    let texts = runs.iter().map(|run| shown.iter().map(|column| column.text(run)).collect::<Vec<_>>());
+    match format {
+        Format::Text => columns(&std::iter::once(head).chain(texts).collect::<Vec<_>>()),
+        Format::Markdown => {
+            let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+            let rule = vec!["---".to_owned(); head.len()];
+            let rows = texts.map(|cells| cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>());
+            [head, rule].into_iter().chain(rows).map(|cells| row(&cells)).collect()
+        }
+        Format::Csv => {
+            let values = |run: &Run| shown.iter().map(|column| plain(&column.value(run))).collect::<Vec<_>>();
+            csv_row(&head) + &runs.iter().map(|run| csv_row(&values(run))).collect::<String>()
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The folders of runs: one that was named, and all below a folder.
+
+use std::env;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rtc_runtime::grid::Manifest;
+use rtc_runtime::record::RunFolder;
+
+use crate::failure::Failure;
+use crate::grid::resolved;
+
+/// The folder of all runs, where a command names none.
+pub(crate) const RUNS: &str = "runs";
+
+/// The word for the run that was begun last.
+pub(crate) const LAST: &str = "@last";
+
+/// How deep below a folder runs are looked for.
+pub(crate) const DEEPEST: usize = 8;
+
+/// What lies at or below a folder, each in the order of the paths.
+#[derive(Debug, Default)]
+pub(crate) struct Below {
+    /// The folders of runs, cells of grids included.
+    pub(crate) runs: Vec<PathBuf>,
+    /// The folders of grids that list their rows.
+    pub(crate) grids: Vec<PathBuf>,
+}
+
+/// Looks for runs and grids. Nothing is looked for inside of a run, and links are not followed: they may lead around in circles.
+pub(crate) fn below(folder: &Path) -> Result<Below, Failure> {
+    let mut found = Below::default();
+    collect(folder, DEEPEST, &mut found)?;
+    Ok(found)
+}
+
+fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), Failure> {
+    if RunFolder::exists(folder) {
+        found.runs.push(folder.to_owned());
+        return Ok(());
+    }
+    if Manifest::exists(folder) {
+        found.grids.push(folder.to_owned());
+    }
+    let Some(deep) = deep.checked_sub(1) else { return Ok(()) };
+    folders_in(folder)?.iter().try_for_each(|path| collect(path, deep, found))
+}
+
+/// The folders in a folder in the order of their names; links are none.
+pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let failed = |error| Failure::io("read", folder, error);
+    let mut inside = vec![];
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        if entry.file_type().map_err(failed)?.is_dir() {
+            inside.push(entry.path());
+        }
+    }
+    inside.sort();
+    Ok(inside)
+}
+
+/// The folder of a run that was named, there or below `runs`.
+pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
+    if run == Path::new(LAST) {
+        return last();
+    }
+    let places = [run.to_owned(), Path::new(RUNS).join(run)];
+    places.iter().find(|path| RunFolder::exists(path)).cloned().ok_or_else(|| {
+        let is_folder = places.iter().any(|path| path.is_dir());
+        no_run(run, if is_folder { "there is no run in this folder" } else { "there is no such run" })
+    })
+}
+
+/// A folder that was named, there or below `runs`.
+pub(crate) fn folder(named: &Path) -> Result<PathBuf, Failure> {
+    if named == Path::new(LAST) {
+        return last();
+    }
+    let found = [named, &Path::new(RUNS).join(named)].into_iter().find(|path| path.is_dir()).map(Path::to_owned);
+    found.ok_or_else(|| no_run(named, "there is no such folder"))
+}
+
+fn last() -> Result<PathBuf, Failure> {
+    let runs = Path::new(RUNS);
+    let all = if runs.is_dir() { below(runs)?.runs } else { vec![] };
+    let newest = all.into_iter().filter_map(|path| Some((begun(&path)?, path))).max();
+    newest.map(|(_, path)| path).ok_or_else(|| no_run(Path::new(LAST), "there is no run below `runs`"))
+}
+
+pub(crate) fn no_run(named: &Path, why: &str) -> Failure {
+    Failure::io("open", named, io::Error::other(why.to_owned()))
+}
+
+/// When a run was begun: its experiment is written then and never again.
+pub(crate) fn begun(run: &Path) -> Option<SystemTime> {
+    fs::metadata(run.join("experiment.yaml")).and_then(|file| file.modified()).ok()
+}
+
+/// What a command calls a run: its path, from the folder of all runs where it lies there.
+pub(crate) fn name(run: &Path) -> String {
+    run.strip_prefix(RUNS).ok().filter(|name| *name != Path::new("")).unwrap_or(run).display().to_string()
+}
+
+/// The bytes of all files in a folder; what a link leads to lies elsewhere. What goes away meanwhile counts for nothing.
+pub(crate) fn size(folder: &Path) -> Result<u64, Failure> {
+    let failed = |error| Failure::io("read", folder, error);
+    let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
+    let entries = match fs::read_dir(folder) {
+        Err(error) if gone(&error) => return Ok(0),
+        entries => entries.map_err(failed)?,
+    };
+    let mut bytes = 0;
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        bytes += match entry.metadata() {
+            Ok(found) if found.is_dir() => size(&entry.path())?,
+            Ok(found) => found.len(),
+            Err(error) if gone(&error) => 0,
+            Err(error) => return Err(failed(error)),
+        };
+    }
+    Ok(bytes)
+}
+
+/// The folders of the grids that list a run: those around it, those beside it, and those below `runs`.
+pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let whole = |path: &Path| fs::canonicalize(path).ok();
+    let Some(own) = whole(run) else { return Ok(vec![]) };
+    let mut grids: Vec<PathBuf> =
+        own.ancestors().skip(1).filter(|path| Manifest::exists(path)).map(Path::to_owned).collect();
+    let runs = whole(Path::new(RUNS));
+    for root in [runs.as_deref(), own.parent()].into_iter().flatten() {
+        grids.extend(below(root)?.grids);
+    }
+    grids.sort();
+    grids.dedup();
+    let mut found = vec![];
+    for grid in grids {
+        let rows = Manifest::read(&grid)?.map(|manifest| manifest.rows).unwrap_or_default();
+        if rows.iter().flat_map(|row| &row.cells).any(|cell| whole(&resolved(&grid, &cell.run)).as_ref() == Some(&own))
+        {
+            found.push(grid);
+        }
+    }
+    let here = env::current_dir().ok();
+    let short = |grid: PathBuf| {
+        here.as_ref().and_then(|here| grid.strip_prefix(here).ok()).map_or(grid.clone(), Path::to_owned)
+    };
+    Ok(found.into_iter().map(short).collect())
+}

@@ -1,0 +1,91 @@
+//! `labels.json`: what people call a run and say of it. Nothing that a run computes depends on it.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use rtc_runtime::disk::write_file;
+use rtc_runtime::error::CheckpointError;
+use rtc_runtime::record::{RunInfo, sealed, unsealed};
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::folders::folders_in;
+
+/// The name of the file.
+pub(crate) const FILE: &str = "labels.json";
+
+/// What is said of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Labels {
+    /// The run.
+    run: String,
+    /// What the command that began it called its experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) experiment: Option<String>,
+    /// The name of the folder in which it was begun, where it has another one now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) was: Option<String>,
+    /// Words of the user, in the order in which they came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) tags: Vec<String>,
+    /// A text of the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) note: Option<String>,
+}
+
+impl Labels {
+    /// Those of a run that begins.
+    pub(crate) fn of(info: &RunInfo, experiment: &str) -> Self {
+        Self { run: info.run.clone(), experiment: Some(experiment.to_owned()), ..Self::default() }
+    }
+
+    /// Whether anything is said of the run in a folder.
+    pub(crate) fn exist(folder: &Path) -> bool {
+        folder.join(FILE).exists()
+    }
+
+    /// Reads what is said of the run in a folder; that may be nothing.
+    pub(crate) fn read(folder: &Path, info: &RunInfo) -> Result<Self, Failure> {
+        let file = folder.join(FILE);
+        let bytes = match fs::read(&file) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Self { run: info.run.clone(), ..Self::default() });
+            }
+            read => read.map_err(|error| Failure::io("read", &file, error))?,
+        };
+        let found: Result<Self, String> = unsealed(&bytes);
+        let own = found.and_then(|found| match found.run == info.run {
+            true => Ok(found),
+            false => Err("belongs to another run".to_owned()),
+        });
+        own.map_err(|why| {
+            let reason = format!("its {FILE} {why}; without it the run has no tags, no note and no earlier name");
+            CheckpointError { path: folder.to_owned(), reason, previous: None }.into()
+        })
+    }
+
+    /// Says it of the run in a folder.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
+        Ok(write_file(&folder.join(FILE), &sealed(self))?)
+    }
+}
+
+/// The runs beside a folder that were begun in it and have another name now, and those of which that can't be told.
+pub(crate) fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<Failure>), Failure> {
+    let (mut found, mut unknown) = (vec![], vec![]);
+    let (Some(beside), Some(name)) = (folder.parent(), folder.file_name().and_then(|name| name.to_str())) else {
+        return Ok((found, unknown));
+    };
+    if !beside.is_dir() {
+        return Ok((found, unknown));
+    }
+    for path in folders_in(beside)?.into_iter().filter(|path| Labels::exist(path)) {
+        match RunInfo::read(&path).map_err(Failure::from).and_then(|info| Labels::read(&path, &info)) {
+            Ok(labels) if labels.was.as_deref() == Some(name) => found.push(path),
+            Ok(_) => {}
+            Err(failure) => unknown.push(failure),
+        }
+    }
+    Ok((found, unknown))
+}
