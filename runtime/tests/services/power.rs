@@ -1,6 +1,6 @@
 //! Faults of the disk and cuts of power at every operation: a run goes on from whatever is left and ends with the same bits.
 //!
-//! `RTC_POWER=2000 cargo test --release -p rtc-runtime --test services power` is the long run.
+//! `RTC_POWER=2000 RTC_FAULTS=all cargo test --release -p rtc-runtime --test services power` is the long run.
 
 use std::fs;
 use std::path::Path;
@@ -21,6 +21,9 @@ use crate::training::contents;
 
 /// Cuts of power of an ordinary test run, for every experiment.
 const CUTS: u64 = 60;
+
+/// What the disk answers, one after the other from operation to operation, or with `RTC_FAULTS=all` each to every operation.
+const ERRORS: [i32; 5] = [libc::ENOSPC, libc::EIO, libc::EMFILE, libc::EACCES, libc::EROFS];
 
 /// Experiments whose runs save differently.
 const CASES: [(&str, &[&str]); 3] =
@@ -104,14 +107,15 @@ fn a_run_goes_on_from_whatever_a_cut_of_power_leaves() {
 
 #[test]
 fn every_operation_may_fail_once_or_for_good() {
+    let every = std::env::var_os("RTC_FAULTS").is_some_and(|faults| faults == "all");
     for (text, edits) in CASES {
         let (experiment, data) = of(text, edits);
         let folder = tempfile::tempdir().expect("a temporary folder");
         let whole = folder.path().join("whole");
         let count = undisturbed(&whole, &experiment, &data).len();
         let mut failed = 0;
-        for (number, error) in (0..count).zip([libc::ENOSPC, libc::EIO, libc::EMFILE, libc::EACCES].into_iter().cycle())
-        {
+        let with = |number: usize| if every { ERRORS.to_vec() } else { vec![ERRORS[number % ERRORS.len()]] };
+        for (number, error) in (0..count).flat_map(|number| with(number).into_iter().map(move |error| (number, error))) {
             for last in [number + 1, usize::MAX] {
                 let path = folder.path().join("run");
                 let disk = Rc::new(Tested::failing(number..last, error));
