@@ -48,8 +48,8 @@ const PLACES: &[Place] = &[
         tests: &[
             ("compiler", "lib", &[]),
             ("tests", "language", &["causal"]),
-            ("tests", "numerics", &["causality::"]),
             ("tests", "language", &[]),
+            ("tests", "numerics", &["causality::"]),
         ],
     },
     Place {
