@@ -47,7 +47,9 @@ const PLACES: &[Place] = &[
         files: &["causality"],
         tests: &[
             ("compiler", "lib", &[]),
+            ("tests", "ir", &[]),
             ("tests", "language", &["causal"]),
+            ("tests", "ir_forms", &[]),
             ("tests", "language", &[]),
             ("tests", "numerics", &["causality::"]),
         ],
