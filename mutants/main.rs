@@ -73,8 +73,8 @@ const PLACES: &[Place] = &[
         tests: &[
             ("runtime", "beam", &[]),
             ("tests", "parity", &[]),
-            ("tests", "numerics", &["hand_cases::", "halting::", "folds::", "as_loops::", "trees::", "searches::"]),
             ("tests", "field", &[]),
+            ("tests", "numerics", &["hand_cases::", "halting::", "folds::", "as_loops::", "trees::", "searches::"]),
             ("tests", "numerics", &["gradients::", "rows::", "incremental::", "recompute::", "stopping::"]),
         ],
     },
