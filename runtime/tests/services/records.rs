@@ -195,8 +195,10 @@ fn seen(path: &Path) -> Result<String, Error> {
     Ok(text)
 }
 
+/// `RTC_FLIPS` is the number of flips of a longer run, which has every cut.
 #[test]
 fn no_flip_and_no_cut_of_any_file_changes_what_is_read() {
+    let long = std::env::var("RTC_FLIPS").ok().map(|flips| flips.parse::<u64>().expect("a number"));
     let (experiment, data) = setting(&[]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("run");
@@ -209,14 +211,17 @@ fn no_flip_and_no_cut_of_any_file_changes_what_is_read() {
     for file in files(&path) {
         let name = file.strip_prefix(&path).expect("inside").display().to_string();
         let (bytes, mut draw) = (fs::read(&file).expect("a file"), Key::new(7).stream(&name).draws());
-        let flips = (0..200).map(|_| {
+        let flips = (0..long.unwrap_or(200)).map(|_| {
             let mut flipped = bytes.clone();
             flipped[draw.below(bytes.len() as u64) as usize] ^= 1 << draw.below(8);
             flipped
         });
         let flips: Vec<Vec<u8>> = flips.collect();
-        let cuts = (0..40).map(|_| bytes[..draw.below(bytes.len() as u64) as usize].to_vec());
-        for damaged in flips.into_iter().chain(cuts.collect::<Vec<_>>()) {
+        let cuts: Vec<usize> = match long {
+            Some(_) => (0..bytes.len()).collect(),
+            None => (0..40).map(|_| draw.below(bytes.len() as u64) as usize).collect(),
+        };
+        for damaged in flips.into_iter().chain(cuts.into_iter().map(|cut| bytes[..cut].to_vec())) {
             fs::write(&file, &damaged).expect("writable");
             match seen(&path) {
                 Ok(seen) => assert!(seen == whole, "{name}"),
