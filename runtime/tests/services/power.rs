@@ -115,7 +115,8 @@ fn every_operation_may_fail_once_or_for_good() {
         let count = undisturbed(&whole, &experiment, &data).len();
         let mut failed = 0;
         let with = |number: usize| if every { ERRORS.to_vec() } else { vec![ERRORS[number % ERRORS.len()]] };
-        for (number, error) in (0..count).flat_map(|number| with(number).into_iter().map(move |error| (number, error))) {
+        for (number, error) in (0..count).flat_map(|number| with(number).into_iter().map(move |error| (number, error)))
+        {
             for last in [number + 1, usize::MAX] {
                 let path = folder.path().join("run");
                 let disk = Rc::new(Tested::failing(number..last, error));
