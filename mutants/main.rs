@@ -51,6 +51,7 @@ const PLACES: &[Place] = &[
             ("tests", "language", &["causal"]),
             ("tests", "ir_forms", &[]),
             ("tests", "language", &[]),
+            ("tests", "numerics", &["incremental::"]),
             ("tests", "numerics", &["causality::"]),
         ],
     },

@@ -111,7 +111,6 @@ impl Refuter {
             let Some((expr, holds)) = claims.pop() else { break infeasible(&self.facts) };
             match (expr, holds) {
                 (Expr::Bool(value), _) if *value != holds => break true,
-                (Expr::Bool(_), _) => {}
                 (Expr::Not(x), _) => claims.push((x, !holds)),
                 (Expr::Binary(BinaryOp::And, a, b), true) | (Expr::Binary(BinaryOp::Or, a, b), false) => {
                     claims.extend([(&**a, holds), (&**b, holds)]);
@@ -127,7 +126,6 @@ impl Refuter {
                     // A comparison that can't be made linear says nothing.
                     let Some(cases) = self.comparison(*op, a, b, holds) else { continue };
                     match cases.len() {
-                        0 => break true,
                         1 => self.facts.extend(cases.into_iter().flatten()),
                         _ => break self.any_case(&claims, cases),
                     }
@@ -295,4 +293,100 @@ fn eliminated(facts: &[Linear], n: usize) -> Option<Vec<Linear>> {
         }
     }
     Some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::expr::{Env, Value, eval};
+    use crate::ir::attr;
+
+    fn of(condition: &str) -> Expr {
+        Expr::try_from(&attr::parse(condition).expect("an attribute")).expect("a condition")
+    }
+
+    /// With `i < j`, and nothing below 0.
+    fn refutes(condition: &str, budget: usize) -> bool {
+        let mut refuter = Refuter::new(budget);
+        Var::ALL.into_iter().for_each(|var| refuter.at_least(var, 0));
+        refuter.less(Var::I, Var::J);
+        refuter.refutes(&of(condition))
+    }
+
+    /// Whether it holds for some small numbers.
+    fn holds(condition: &str) -> bool {
+        let expr = of(condition);
+        let pairs = (0..6).flat_map(|i| (i + 1..7).map(move |j| (i, j)));
+        let all = pairs.flat_map(|(i, j)| (0..3).flat_map(move |step| (0..3).map(move |head| (i, j, step, head))));
+        let mut all = all.map(|(i, j, step, head)| Env { i, j, step, head, length: 7, given: None });
+        all.any(|env| eval(&expr, &env) == Ok(Value::Bool(true)))
+    }
+
+    #[test]
+    fn what_never_holds_is_refuted() {
+        for condition in [
+            "false",
+            "gt(i, j)",
+            "not(le(i, j))",
+            "ge(i, j)",
+            "not(lt(i, j))",
+            "eq(i, j)",
+            "not(ne(i, j))",
+            "ne(sub(i, i), 0)",
+            "not(eq(i, add(i, 0)))",
+            "lt(sub(j, i), 1)",
+            "gt(neg(j), neg(i))",
+            "lt(mul(sub(j, i), 2), 2)",
+            "lt(mul(2, sub(j, i)), 2)",
+            "lt(div(add(sub(j, i), 3), 4), 1)",
+            "gt(rem(j, 4), 3)",
+            "lt(rem(j, 4), 0)",
+            "lt(pow(2, step), 1)",
+            "eq(mul(2, i), add(mul(2, j), 1))",
+            "eq(mul(6, i), add(mul(4, j), 1))",
+            "gt(min(i, j), i)",
+            "lt(max(i, j), j)",
+            "lt(log(add(j, 1), 2), 0)",
+            "eq(le(j, i), true)",
+            "ne(gt(j, i), true)",
+            "and(true, lt(j, i))",
+            "and(lt(step, head), lt(head, step))",
+            "and(or(lt(j, i), lt(step, head)), lt(head, step))",
+            "or(gt(i, j), eq(j, i))",
+        ] {
+            assert!(refutes(condition, 2000), "{condition}");
+            assert!(!holds(condition), "{condition}");
+        }
+    }
+
+    #[test]
+    fn what_may_hold_is_not_refuted() {
+        for condition in [
+            "true",
+            "eq(le(j, i), false)",
+            "eq(gt(j, i), true)",
+            "ne(le(j, i), true)",
+            "ne(j, add(i, 1))",
+            "gt(j, add(i, 1))",
+            "lt(neg(j), neg(i))",
+            "lt(pow(0, add(step, 1)), 1)",
+            "lt(pow(sub(1, i), add(step, 1)), 1)",
+            "lt(div(sub(j, i), 4), 1)",
+            "eq(rem(j, 4), 3)",
+            "lt(mul(i, j), 1)",
+            "eq(mul(6, i), sub(mul(4, j), 2))",
+            "eq(min(i, j), i)",
+            "or(gt(i, j), eq(head, step))",
+            "and(or(lt(j, i), lt(step, head)), le(step, head))",
+        ] {
+            assert!(holds(condition), "{condition}");
+            assert!(!refutes(condition, 2000), "{condition}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_refuted_behind_the_budget() {
+        assert!(refutes("or(gt(i, j), eq(j, i))", 3));
+        assert!(!refutes("or(gt(i, j), eq(j, i))", 2));
+    }
 }
