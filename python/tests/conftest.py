@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
+
 import rtc_lang as rtc
 
 SPEC = """\

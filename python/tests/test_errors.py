@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 import rtc_lang as rtc
 from rtc_lang.errors import BY_CODE
 

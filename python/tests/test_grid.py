@@ -4,13 +4,19 @@ import shutil
 from pathlib import Path
 
 import pytest
+
 import rtc_lang as rtc
 
 
 def test_a_grid_is_a_table_of_cells(place: Path) -> None:
     grid = rtc.ablate("tiny.yaml", with_={"seeds": [1, 2], "task.sizes.train": 48}, jobs=2, quiet=True)
     assert (str(grid.folder), grid.baseline) == ("runs/tiny", "tiny")
-    assert list(zip(grid.cells["row"], grid.cells["seed"])) == [("tiny", 1), ("tiny", 2), ("tiny:no_gate", 1), ("tiny:no_gate", 2)]
+    assert list(zip(grid.cells["row"], grid.cells["seed"])) == [
+        ("tiny", 1),
+        ("tiny", 2),
+        ("tiny:no_gate", 1),
+        ("tiny:no_gate", 2),
+    ]
     assert set(grid.cells["state"]) == {"finished"}
     by_hand = grid.cells.groupby("row")["test.accuracy"]
     table = grid.table.query("column == 'test'").set_index("row")
@@ -18,7 +24,9 @@ def test_a_grid_is_a_table_of_cells(place: Path) -> None:
         assert table.loc[row, "mean"] == pytest.approx(by_hand.mean()[row])
         assert table.loc[row, "deviation"] == pytest.approx(by_hand.std()[row])
         assert grid.means.loc[row, "test"] == table.loc[row, "mean"]
-    assert table.loc["tiny:no_gate", "difference"] == pytest.approx(table["mean"]["tiny:no_gate"] - table["mean"]["tiny"])
+    assert table.loc["tiny:no_gate", "difference"] == pytest.approx(
+        table["mean"]["tiny:no_gate"] - table["mean"]["tiny"]
+    )
     assert [run.seed for run in grid.runs()] == [1, 2, 1, 2]
 
     opened = rtc.load_grid("runs/tiny")

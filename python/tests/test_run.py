@@ -9,8 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
-import rtc_lang as rtc
 from conftest import SPEC
+
+import rtc_lang as rtc
 
 
 def test_records_are_frames(trained: rtc.Run) -> None:

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-import rtc_lang as rtc
 from conftest import SPEC
+
+import rtc_lang as rtc
 
 
 def test_a_text_a_path_and_a_name_are_specs(place: Path) -> None:

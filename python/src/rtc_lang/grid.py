@@ -40,7 +40,9 @@ class Grid:
         for model in self._records["models"]:
             for cell in model["cells"]:
                 splits = cell.get("results", {}).get("splits", {})
-                measures = {f"{split}.{name}": value for split, found in splits.items() for name, value in found.items()}
+                measures = {
+                    f"{split}.{name}": value for split, found in splits.items() for name, value in found.items()
+                }
                 same = {"row": model["model"], "parameters": model["parameters"]}
                 rows.append({**same, "seed": cell["seed"], "state": cell["state"], "run": cell["run"], **measures})
         return frame(rows, ["row", "parameters", "seed", "state", "run"])
@@ -70,7 +72,9 @@ class Grid:
 
     def runs(self) -> list[Run]:
         """The runs of the cells that have begun, in the order of `cells`; those that several rows share come once."""
-        begun = [cell["run"] for model in self._records["models"] for cell in model["cells"] if cell["state"] != "absent"]
+        begun = [
+            cell["run"] for model in self._records["models"] for cell in model["cells"] if cell["state"] != "absent"
+        ]
         return [load(run) for run in dict.fromkeys(begun) if Path(run, "run.json").exists()]
 
     def __repr__(self) -> str:

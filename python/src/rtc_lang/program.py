@@ -13,7 +13,7 @@ import sysconfig
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from threading import Thread
 from typing import Any, TypeAlias
@@ -137,7 +137,7 @@ def _failure(code: int, messages: str, output: str) -> RtcError:
     return BY_CODE.get(code, RtcError)(text, code, output)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _texts() -> tempfile.TemporaryDirectory[str]:
     """The folder of specs that were given as texts. It goes when Python ends."""
     return tempfile.TemporaryDirectory(prefix="rtc-texts-")

@@ -57,7 +57,9 @@ class Run:
         """A row for each logged update: `update` (from 1), `epoch` (from 0), `loss` (task loss plus halting cost) and `task_loss` in
         nats per answer, or squared deviations of numbers; `accuracy` between 0 and 1, `gradient_norm` before clipping,
         `learning_rate`; `mean_depth` in steps and `halting_cost`, if the model halts."""
-        return frame(self._records["updates"], ["update", "epoch", "loss", "task_loss", "gradient_norm", "learning_rate"])
+        return frame(
+            self._records["updates"], ["update", "epoch", "loss", "task_loss", "gradient_norm", "learning_rate"]
+        )
 
     @cached_property
     def evaluations(self) -> DataFrame:
@@ -72,13 +74,17 @@ class Run:
         table = self._records["results"] or {"splits": []}
         return frame(map(flat, table["splits"]), ["split", "examples", "scored", "accuracy", "loss"])
 
-    def eval(self, *splits: str, data: str | PathLike[str] | None = None, checkpoint: str | None = None, **more: object) -> DataFrame:
+    def eval(
+        self, *splits: str, data: str | PathLike[str] | None = None, checkpoint: str | None = None, **more: object
+    ) -> DataFrame:
         """Measures the model: on splits of its task (those of its experiment without any), or on the rows of a file. Columns are those
         of `results`. Other options of `rtc eval` are given by name: `inference="flat"`, `threads=2`."""
         asked = options(split=list(splits), data=data, checkpoint=checkpoint, **more)
         return frame(map(flat, json.loads(command("eval", self.folder, *asked, "--json"))["splits"]))
 
-    def predict(self, inputs: Iterable[str | Mapping[str, Any] | tuple[str, str]], **more: object) -> list[dict[str, Any]]:
+    def predict(
+        self, inputs: Iterable[str | Mapping[str, Any] | tuple[str, str]], **more: object
+    ) -> list[dict[str, Any]]:
         """What the model says of sequences, in their order: an object each with `text`, `class` (a number, a list for a class per
         token or several labels), `confidence` between 0 and 1, and `steps`.
 
