@@ -10,7 +10,7 @@ import rtc_lang as rtc
 
 def test_a_grid_is_a_table_of_cells(place: Path) -> None:
     grid = rtc.ablate("tiny.yaml", with_={"seeds": [1, 2], "task.sizes.train": 48}, jobs=2, quiet=True)
-    assert (str(grid.folder), grid.baseline) == ("runs/tiny", "tiny")
+    assert (grid.folder, grid.baseline) == (place / "runs/tiny", "tiny")
     assert list(zip(grid.cells["row"], grid.cells["seed"])) == [
         ("tiny", 1),
         ("tiny", 2),

@@ -21,7 +21,8 @@ class Grid:
 
     def __init__(self, records: dict[str, Any]) -> None:
         self._records = records
-        self.folder = Path(records["grid"])
+        self.folder = Path(records["grid"]).absolute()
+        self._place = Path.cwd()
         table = records["table"]
         self.caption: str = table["caption"]
         """What the numbers of `table` are."""
@@ -72,10 +73,10 @@ class Grid:
 
     def runs(self) -> list[Run]:
         """The runs of the cells that have begun, in the order of `cells`; those that several rows share come once."""
-        begun = [
-            cell["run"] for model in self._records["models"] for cell in model["cells"] if cell["state"] != "absent"
-        ]
-        return [load(run) for run in dict.fromkeys(begun) if Path(run, "run.json").exists()]
+        cells = [cell for model in self._records["models"] for cell in model["cells"] if cell["state"] != "absent"]
+        folders = [self._place / cell["run"] for cell in cells]
+        # A cell that failed may have none.
+        return [load(folder) for folder in dict.fromkeys(folders) if (folder / "run.json").exists()]
 
     def __repr__(self) -> str:
         cells = [cell["state"] for model in self._records["models"] for cell in model["cells"]]

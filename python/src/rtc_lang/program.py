@@ -57,7 +57,7 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
     Messages of the program go to `sys.stderr` as they come where `show` asks for them. A failure is the exception of its exit code.
     An interrupt (`KeyboardInterrupt`) is passed on to the program, so that a training saves before this returns; a second one ends
     the program at once."""
-    words = [program(), *([] if show else ["--quiet"]), *(str(argument) for argument in arguments)]
+    words = [program(), *([] if show else ["--quiet"]), *map(_word, arguments)]
     output: list[str] = []
     messages: list[str] = []
     # In a session of its own it gets an interrupt from here alone, once: a second one would end it unsaved.
@@ -87,6 +87,10 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
     if code != 0:
         raise _failure(code, _plain("".join(messages)), result)
     return result
+
+
+def _word(argument: object) -> str:
+    return os.fspath(argument) if isinstance(argument, os.PathLike) else str(argument)
 
 
 def _interrupt(process: subprocess.Popen[str], messages: list[str], show: bool) -> None:

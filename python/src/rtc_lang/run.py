@@ -24,7 +24,7 @@ class Run:
 
     def __init__(self, records: dict[str, Any]) -> None:
         self._records = records
-        self.folder = Path(records["run"])
+        self.folder = Path(records["run"]).absolute()
         self.name: str = records["name"]
         """What commands call it: its folder, from `runs` where it lies there."""
         self.state: str = records["state"]
@@ -44,7 +44,7 @@ class Run:
         self.parameters: int = self.info["parameters"]
         """Number of trainable numbers."""
         found = records["checkpoints"]
-        self.checkpoints = {name: Path(path) for name, path in found.items() if path is not None}
+        self.checkpoints = {name: Path(path).absolute() for name, path in found.items() if path is not None}
         """The folders of the checkpoints `best` and `last`, which hold `weights.safetensors`."""
 
     @property
@@ -104,6 +104,10 @@ class Run:
         asked = options(**more)
         answers = command("generate", self.folder, *asked, "--json", "--", *prompts)
         return [json.loads(answer) for answer in answers.splitlines()]
+
+    def __fspath__(self) -> str:
+        """Functions that take a folder take a run."""
+        return str(self.folder)
 
     def __repr__(self) -> str:
         return f"<rtc.Run {self.name}: {self.model}, seed {self.seed}, {self.state}>"
