@@ -1,5 +1,6 @@
 """Every block of Python in docs/python.md runs, in the order of the page and in one folder."""
 
+import json
 import re
 import subprocess
 import sys
@@ -21,6 +22,15 @@ def test_the_page(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         before = text[: block.start(1)].count("\n")
         exec(compile("\n" * before + block[1], str(PAGE), "exec"), names)  # noqa: S102 (the page is ours)
     assert "spec.rt:1:20 unknown-field `embed` has no field `widht` did you mean `width`?" in capsys.readouterr().out
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    """`tests/python.sh` runs it."""
+    cells = json.loads((Path(__file__).parents[1] / "rtc.ipynb").read_text())["cells"]
+    assert len(cells) == 10
+    assert all(
+        cell["outputs"] == [] and cell["execution_count"] is None for cell in cells if cell["cell_type"] == "code"
+    )
 
 
 def test_its_converters(place: Path) -> None:
