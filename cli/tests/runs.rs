@@ -559,8 +559,10 @@ fn the_last_run_is_named_by_a_word() {
     };
     assert_eq!(found("rtc|eval|@"), ["@last"]);
     assert_eq!(found("rtc|eval|ol"), ["old", "older"]);
-    assert_eq!(found("rtc|runs|tag|in/b"), ["in/between"]);
-    assert_eq!(found("rtc|runs|re"), ["remove", "rename"]);
+    for edit in ["tag", "records"] {
+        assert_eq!(found(&format!("rtc|runs|{edit}|in/b")), ["in/between"]);
+    }
+    assert_eq!(found("rtc|runs|re"), ["records", "remove", "rename"]);
     assert_eq!(found("rtc|diff|old|@l"), ["@last"]);
     assert_eq!(found("rtc|runs|--sort|sc"), ["score"]);
 }
