@@ -71,7 +71,11 @@ def test_the_same_call_finds_its_run_again(place: Path, capfd: pytest.CaptureFix
 
 
 INTERRUPTED = """
+import signal
 import rtc_lang as rtc
+
+# A shell lets what runs in its background ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     rtc.train("tiny.rt", "tiny.yaml", run="{name}", with_={{"epochs": 100000}})
 except KeyboardInterrupt:
@@ -92,7 +96,10 @@ def test_an_interrupt_saves(place: Path, whole_group: bool) -> None:
         assert child.poll() is None
         time.sleep(0.02)
     (os.killpg if whole_group else os.kill)(child.pid, signal.SIGINT)
-    out, err = child.communicate(timeout=60)
+    try:
+        out, err = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert out == "interrupted\n" and "stopped after update" in err, err
     stopped = rtc.load("cut")
     assert stopped.state == "stopped" and stopped.results.empty and len(stopped.metrics) >= 10
