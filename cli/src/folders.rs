@@ -75,6 +75,11 @@ pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
     })
 }
 
+/// The folder of a grid that was named, there or below `runs`.
+pub(crate) fn grid(named: &Path) -> Option<PathBuf> {
+    [named.to_owned(), Path::new(RUNS).join(named)].into_iter().find(|path| Manifest::exists(path))
+}
+
 /// A folder that was named, there or below `runs`.
 pub(crate) fn folder(named: &Path) -> Result<PathBuf, Failure> {
     if named == Path::new(LAST) {

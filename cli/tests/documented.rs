@@ -37,6 +37,9 @@ const UNRUN: &[(&str, &str)] = &[
     ("docs/cuda.md", "needs a GPU"),
 ];
 
+/// The page with a spec, a change of it, and an experiment in two parts.
+const TUTORIAL: &str = "docs/tutorial.md";
+
 /// A command with its place, and what the page prints as its answer.
 #[derive(Debug)]
 struct Documented {
@@ -130,6 +133,12 @@ fn furnish(place: &Place) {
     let few = first("yaml", "docs/own_layers.md")
         .replace("sizes: { train: 4000, dev: 200, test: 1000 }", "sizes: { train: 16, dev: 8, test: 8 }");
     place.write("motion.yaml", &few.replace("epochs: 3", "epochs: 1"));
+    let looper = first("rt", TUTORIAL);
+    place.write("typo.rt", &looper.replace("width: 64", "widht: 64"));
+    place.write("looper.rt", &format!("{looper}\n{}", block("rt", TUTORIAL, 2)));
+    let parity = first("yaml", TUTORIAL) + &block("yaml", TUTORIAL, 2);
+    let few = parity.replace("test: 640, 17-64: 480", "test: 16, 17-64: 48").replace("max_steps: 2000", "max_steps: 2");
+    place.write("parity.yaml", &few.replace("evaluate_every: 500", "evaluate_every: 2"));
     place.write("wrong.rt", &spec.replace("gate mlp { hidden: 16 }", "gate mlp { hiddn: 16 }"));
     let review =
         |n: usize| format!("the film {n} was {}\n", if n.is_multiple_of(3) { "bad,negative" } else { "good,positive" });

@@ -61,6 +61,59 @@ fn write(place: &Place, name: &str, seed: usize, experiment: &str, finished: boo
 }
 
 #[test]
+fn records_are_whole_and_checked() {
+    let place = Place::new();
+    place.rtc(&["runs", "records", "none"]).code(6).says("there is no such run");
+    place.train(&["--run", "a b"]).code(0);
+    place.rtc(&["runs", "tag", "a b", "keep"]).code(0);
+    let records = place.rtc(&["runs", "records", "a b"]).code(0).json();
+    let read = |file: &str| place.read(&format!("runs/a b/{file}"));
+    let results: Value = serde_json::from_str(&read("results.json")).expect("JSON");
+    for (field, value) in [
+        ("run", json!("runs/a b")),
+        ("name", json!("a b")),
+        ("state", json!("finished")),
+        ("tags", json!(["keep"])),
+        ("spec", json!(read("spec.rt"))),
+        ("checkpoints", json!({ "best": "runs/a b/checkpoints/best", "last": "runs/a b/checkpoints/last" })),
+    ] {
+        assert_eq!(records[field], value, "{field}");
+    }
+    assert_eq!(records["results"]["splits"], results["splits"]);
+    assert_eq!(records["experiment"]["optimiser"]["learning_rate"], 0.003);
+    assert_eq!(records["info"]["seed"], 1);
+    // Every line of the metrics, in their order.
+    for (kind, field) in [("step", "updates"), ("evaluation", "evaluations")] {
+        let lines = read("metrics.jsonl");
+        let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let mut lines: Vec<Value> = lines.filter(|line| line["kind"] == kind).collect();
+        lines.iter_mut().filter_map(Value::as_object_mut).for_each(|line| {
+            line.retain(|name, _| !["kind", "check"].contains(&name.as_str()));
+        });
+        assert!(!lines.is_empty());
+        assert_eq!(records[field], json!(lines), "{field}");
+    }
+
+    // A grid is the same with and without its experiment, and so is half of one.
+    let experiment =
+        place.read("tiny.yaml") + "compare: [tiny, \"tiny:no_gate\"]\nseeds: [1, 2]\nbaseline: \"tiny:no_gate\"\n";
+    place.write("pair.yaml", &experiment);
+    let grid = place.rtc(&["ablate", "pair.yaml", "--json"]).code(0).json();
+    assert_eq!(grid["grid"], "runs/pair");
+    assert_eq!(place.rtc(&["runs", "records", "pair"]).code(0).json(), grid);
+    fs::remove_dir_all(place.path("runs/pair/tiny.no_gate/seed2")).expect("a run");
+    fs::remove_file(place.path("runs/pair/tiny/seed2/results.json")).expect("the results");
+    let half = place.rtc(&["runs", "records", "runs/pair"]).code(0).json();
+    assert_eq!(half, place.rtc(&["ablate", "pair.yaml", "--table", "--json"]).code(0).json());
+    assert_eq!(half["models"][1]["cells"][1]["state"], "absent");
+
+    // A changed digit.
+    let metrics = read("metrics.jsonl").replacen("\"update\":3,", "\"update\":4,", 1);
+    place.write("runs/a b/metrics.jsonl", &metrics);
+    place.rtc(&["runs", "records", "a b"]).code(7).says("metrics.jsonl");
+}
+
+#[test]
 fn a_list_says_what_runs_there_are() {
     let place = Place::new();
     place.rtc(&["runs"]).code(0).says("there is no run below `runs`");
@@ -506,8 +559,10 @@ fn the_last_run_is_named_by_a_word() {
     };
     assert_eq!(found("rtc|eval|@"), ["@last"]);
     assert_eq!(found("rtc|eval|ol"), ["old", "older"]);
-    assert_eq!(found("rtc|runs|tag|in/b"), ["in/between"]);
-    assert_eq!(found("rtc|runs|re"), ["remove", "rename"]);
+    for edit in ["tag", "records"] {
+        assert_eq!(found(&format!("rtc|runs|{edit}|in/b")), ["in/between"]);
+    }
+    assert_eq!(found("rtc|runs|re"), ["records", "remove", "rename"]);
     assert_eq!(found("rtc|diff|old|@l"), ["@last"]);
     assert_eq!(found("rtc|runs|--sort|sc"), ["score"]);
 }

@@ -298,7 +298,9 @@ fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure>
 fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
     let sheet = sheet(options, grid, rows)?;
     if options.json {
-        return terminal.json(&to_json(rows, &sheet));
+        let mut records = to_json(rows, &sheet);
+        records["grid"] = grid.folder.display().to_string().into();
+        return terminal.json(&records);
     }
     terminal.result(&render(&sheet, options.format.into()))
 }

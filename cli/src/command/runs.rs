@@ -1,6 +1,7 @@
 //! `rtc runs`: the runs there are, and what people call them.
 
 mod edit;
+mod records;
 
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,7 @@ Examples:
   rtc runs note runs/NAME 'norm before, for the paper'
   rtc runs rename runs/NAME better                                the same `rtc train` finds it
   rtc runs remove runs/NAME --yes
+  rtc runs records runs/NAME                                      metrics, results, experiment and spec as JSON
 ";
 
 /// The columns of a table where none are asked for.

@@ -1,4 +1,4 @@
-//! What `rtc runs` does with runs: tags, notes, names, removal.
+//! What `rtc runs` does with runs: tags, notes, names, removal; and their records.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -14,9 +14,16 @@ use crate::memory::bytes;
 use crate::terminal::Terminal;
 use crate::text::{columns, count};
 
+use super::records::records;
+
 /// Its arguments.
 #[derive(Subcommand)]
 pub(crate) enum Edit {
+    /// Print all that a run or a grid has recorded, checked, as JSON
+    Records {
+        /// The folder of a run or a grid, its name below `runs`, or `@last`
+        run: PathBuf,
+    },
     /// Give a run tags
     Tag {
         /// The folder of a run, its name below `runs`, or `@last`
@@ -66,6 +73,7 @@ fn tag(text: &str) -> Result<String, String> {
 
 pub(super) fn run(edit: &Edit, terminal: &Terminal) -> Outcome {
     match edit {
+        Edit::Records { run } => records(run, terminal),
         Edit::Tag { run, tags } => label(run, terminal, |labels| {
             let new = tags.iter().filter(|tag| !labels.tags.contains(tag)).cloned().collect::<Vec<_>>();
             // A tag may be given twice.

@@ -1,0 +1,74 @@
+//! `rtc runs records`: all that a run or a grid has recorded, for programs. What is read is checked as by every other command.
+
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use rtc_runtime::checkpoint::Slot;
+use rtc_runtime::grid::{Cell, Fault, Listed, ListedCell, Manifest, Row, Sheet, Show, State, to_json};
+use rtc_runtime::record::history::History;
+use rtc_runtime::record::{RunFolder, SavedRun};
+use serde_json::{Value, json};
+
+use crate::failure::{Exit, Failure, Outcome};
+use crate::folders::{find, grid, name};
+use crate::grid::{asked, resolved};
+use crate::listing::{Extent, Run};
+use crate::terminal::Terminal;
+
+/// Prints the records of a run, or those of a grid where no run has this name.
+pub(super) fn records(named: &Path, terminal: &Terminal) -> Outcome {
+    let records = match (find(named), grid(named)) {
+        (Ok(path), _) => of_run(&path)?,
+        (Err(_), Some(path)) => of_grid(&path)?,
+        (Err(none), None) => return Err(none),
+    };
+    terminal.json(&records)?;
+    Ok(Exit::Done)
+}
+
+fn of_run(path: &Path) -> Result<Value, Failure> {
+    let Run { state, begun, labels, settings, fault, .. } = Run::read(path, Extent::Settings);
+    fault.map_or(Ok(()), Err)?;
+    let SavedRun { info, spec, results, .. } = SavedRun::read(path)?;
+    let History { steps, evaluations } = History::read(path)?;
+    let checkpoint = |slot| Some(SavedRun::checkpoint(path, slot)).filter(|path| path.is_dir()).map(|path| text(&path));
+    let begun = begun.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|time| time.as_secs());
+    Ok(json!({
+        "run": text(path), "name": name(path), "state": state.word(), "begun": begun, "named": labels.experiment,
+        "tags": labels.tags, "note": labels.note, "info": info, "spec": spec, "experiment": settings,
+        "updates": steps, "evaluations": evaluations, "results": results,
+        "checkpoints": { "best": checkpoint(Slot::Best), "last": checkpoint(Slot::Last) },
+    }))
+}
+
+/// The rows of a grid as its last command has listed them, with their table as far as it is.
+fn of_grid(folder: &Path) -> Result<Value, Failure> {
+    let manifest = Manifest::read(folder)?.unwrap_or_else(|| Manifest::new(vec![]));
+    let rows = manifest.rows.iter().map(|listed| row(folder, listed)).collect::<Result<Vec<_>, _>>()?;
+    let baseline = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
+    let show = Show { mixed: true, baseline: Some(baseline.unwrap_or(0)), ..Show::default() };
+    let sheet = Sheet::new(&rows, &show).expect("runs of several programs are asked for");
+    let mut records = to_json(&rows, &sheet);
+    records["grid"] = text(folder).into();
+    Ok(records)
+}
+
+fn row(folder: &Path, listed: &Listed) -> Result<Row, Failure> {
+    let mut row = Row { name: listed.name.clone(), parameters: 0, data: String::new(), cells: vec![] };
+    for ListedCell { seed, run } in &listed.cells {
+        let path = resolved(folder, run);
+        let state = if RunFolder::exists(&path) {
+            let saved = SavedRun::read(&path)?;
+            (row.parameters, row.data) = (saved.info.parameters, asked(&saved.experiment));
+            State::of(&path, &saved)?
+        } else {
+            Fault::read(&path)?.map_or(State::Absent, |fault| State::Failed(fault, None))
+        };
+        row.cells.push(Cell { seed: *seed, path, state });
+    }
+    Ok(row)
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}

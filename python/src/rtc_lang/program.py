@@ -1,0 +1,192 @@
+"""The program `rtc`: where it is, and how it is run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from threading import Thread
+from typing import Any, TypeAlias
+
+from .errors import BY_CODE, RtcError
+
+Edits: TypeAlias = Mapping[str, Any] | Sequence[str] | None
+"""Edits of a spec or an experiment: `{"depthwise.depth": 20}`, or texts as on the command line, `["halt none"]`."""
+
+
+def program() -> str:
+    """The path of the program: the environment variable `RTC_PROGRAM`, or what the wheel has installed. The search path of the
+    system is not asked: another version might lie there."""
+    named = os.environ.get("RTC_PROGRAM")
+    if named:
+        return named
+    name = "rtc" + (sysconfig.get_config_var("EXE") or "")
+    folders = [sysconfig.get_path("scripts")]
+    if user := sysconfig.get_preferred_scheme("user"):
+        folders.append(sysconfig.get_path("scripts", scheme=user))
+    # `pip install --target FOLDER` puts programs into FOLDER/bin.
+    folders.append(str(Path(__file__).parents[1] / "bin"))
+    for folder in folders:
+        path = Path(folder) / name
+        if path.is_file():
+            return str(path)
+    raise FileNotFoundError(
+        f"the program {name} is in none of {', '.join(folders)}: install the wheel of rtc-lang, or name the program in the "
+        "environment variable RTC_PROGRAM"
+    )
+
+
+def version() -> str:
+    """The version of the program, with the hash of its code that runs hold in their records."""
+    return command("--version").strip()
+
+
+def command(*arguments: object, input: str | None = None, show: bool = False) -> str:
+    """Runs the program and returns its standard output.
+
+    Messages of the program go to `sys.stderr` as they come where `show` asks for them. A failure is the exception of its exit code.
+    An interrupt (`KeyboardInterrupt`) is passed on to the program, so that a training saves before this returns; a second one ends
+    the program at once."""
+    words = [program(), *([] if show else ["--quiet"]), *map(_word, arguments)]
+    output: list[str] = []
+    messages: list[str] = []
+    # In a session of its own it gets an interrupt from here alone, once: a second one would end it unsaved.
+    with subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        # All pipes at once: none may fill up while another one is waited for.
+        threads = [Thread(target=_collect, args=(process, output)), Thread(target=_feed, args=(process, input))]
+        for thread in threads:
+            thread.start()
+        try:
+            _listen(process, messages, show)
+            code = process.wait()
+        except BaseException:
+            _interrupt(process, messages, show)
+            raise
+        finally:
+            for thread in threads:
+                thread.join()
+    result = _plain("".join(output))
+    if code != 0:
+        raise _failure(code, _plain("".join(messages)), result)
+    return result
+
+
+def _word(argument: object) -> str:
+    return os.fspath(argument) if isinstance(argument, os.PathLike) else str(argument)
+
+
+def _interrupt(process: subprocess.Popen[str], messages: list[str], show: bool) -> None:
+    """Asks the program to stop, and waits for it; another interrupt ends it."""
+    process.send_signal(signal.SIGINT)
+    try:
+        _listen(process, messages, show)
+        process.wait()
+    except BaseException:
+        process.kill()
+        raise
+
+
+def _collect(process: subprocess.Popen[str], output: list[str]) -> None:
+    assert process.stdout is not None
+    output.append(process.stdout.read())
+
+
+def _feed(process: subprocess.Popen[str], text: str | None) -> None:
+    """The program may end without reading everything."""
+    if process.stdin is not None:
+        with suppress(BrokenPipeError):
+            process.stdin.write(text or "")
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+
+
+def _listen(process: subprocess.Popen[str], messages: list[str], show: bool) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        # What comes from the first error on is the text of the exception.
+        show = show and not _is_error(line)
+        messages.append(line)
+        if show:
+            print(_plain(line), end="", file=sys.stderr, flush=True)
+
+
+def _is_error(line: str) -> bool:
+    return line.startswith(("error:", "error["))
+
+
+def _failure(code: int, messages: str, output: str) -> RtcError:
+    """The exception of an exit code, with what the program says from its first error on."""
+    lines = messages.splitlines()
+    first = next((n for n, line in enumerate(lines) if _is_error(line)), 0)
+    text = "\n".join(lines[first:]).strip()
+    text = text.removeprefix("error: ") or f"rtc ended with code {code}"
+    return BY_CODE.get(code, RtcError)(text, code, output)
+
+
+@cache
+def _texts() -> tempfile.TemporaryDirectory[str]:
+    """The folder of specs that were given as texts. It goes when Python ends."""
+    return tempfile.TemporaryDirectory(prefix="rtc-texts-")
+
+
+def stored(text: str, name: str = "spec") -> Path:
+    """A file with a spec that was given as a text."""
+    folder = Path(_texts().name) / hashlib.sha256(text.encode()).hexdigest()[:16]
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name.replace(':', '.')}.rt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def _plain(text: str) -> str:
+    """A text of the program in which a spec that was given as a text is `spec.rt`, without the folder."""
+    if not _texts.cache_info().currsize:
+        return text
+    return re.sub(re.escape(_texts().name) + r"/[0-9a-f]{16}/", "", text)
+
+
+def edits(flag: str, given: Edits) -> list[str]:
+    """The arguments of edits. Values of an experiment (`--with`) are YAML, which JSON is a part of; those of a spec are its grammar."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        raise TypeError(f"edits are a mapping or a list of texts; write [{given!r}]")
+    if isinstance(given, Mapping):
+        given = [f"{path}={_value(flag, value)}" for path, value in given.items()]
+    return [word for edit in given for word in (flag, edit)]
+
+
+def _value(flag: str, value: object) -> str:
+    return json.dumps(value) if flag == "--with" else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def options(**given: object) -> list[str]:
+    """The arguments of options that were given: `max_steps=5` is `--max-steps 5`, `fresh=True` is `--fresh`."""
+    words: list[str] = []
+    for name, value in given.items():
+        flag = "--" + name.replace("_", "-")
+        values: Iterable[object] = value if isinstance(value, (list, tuple)) else [value]
+        for one in values:
+            if one is True:
+                words.append(flag)
+            elif one is not None and one is not False:
+                words.extend([flag, str(one)])
+    return words

@@ -1,0 +1,189 @@
+"""Runs: trained, opened, asked and listed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .errors import SpecError
+from .frames import flat, frame
+from .program import Edits, command, edits, options
+from .spec import Spec, SpecLike, argument
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+
+class Run:
+    """A run as its records were when it was opened; of one that is being trained, `load` reads the newer ones. The program has checked
+    every record."""
+
+    def __init__(self, records: dict[str, Any]) -> None:
+        self._records = records
+        self.folder = Path(records["run"]).absolute()
+        self.name: str = records["name"]
+        """What commands call it: its folder, from `runs` where it lies there."""
+        self.state: str = records["state"]
+        """`finished`, `running`, `stopped` or `failed`."""
+        self.begun: int = records["begun"]
+        """When its experiment was written, in seconds since 1970; of a copy, when it was copied."""
+        self.tags: list[str] = records["tags"]
+        self.note: str | None = records["note"]
+        self.config: dict[str, Any] = records["experiment"]
+        """The complete experiment, defaults and edits included: `run.config["optimiser"]["learning_rate"]`."""
+        self.spec: str = records["spec"]
+        """The complete spec, or the graph that was trained in its place."""
+        self.info: dict[str, Any] = records["info"]
+        """`run.json`: hashes of spec, graph and data, versions, threads."""
+        self.model: str = self.info["model"]
+        self.seed: int = self.info["seed"]
+        self.parameters: int = self.info["parameters"]
+        """Number of trainable numbers."""
+        found = records["checkpoints"]
+        self.checkpoints = {name: Path(path).absolute() for name, path in found.items() if path is not None}
+        """The folders of the checkpoints `best` and `last`, which hold `weights.safetensors`."""
+
+    @property
+    def checkpoint(self) -> Path | None:
+        """The folder of the checkpoint that the results measure; none before the first evaluation."""
+        return self.checkpoints.get("best")
+
+    @cached_property
+    def metrics(self) -> DataFrame:
+        """A row for each logged update: `update` (from 1), `epoch` (from 0), `loss` (task loss plus halting cost) and `task_loss` in
+        nats per answer, or squared deviations of numbers; `accuracy` between 0 and 1, `gradient_norm` before clipping,
+        `learning_rate`; `mean_depth` in steps and `halting_cost`, if the model halts."""
+        return frame(
+            self._records["updates"], ["update", "epoch", "loss", "task_loss", "gradient_norm", "learning_rate"]
+        )
+
+    @cached_property
+    def evaluations(self) -> DataFrame:
+        """A row for each measured split, in the order of the training: `update`, `split`, `scored` answers, `accuracy` between 0 and 1,
+        `loss`, and what the task reports besides."""
+        return frame(self._records["evaluations"], ["update", "split", "scored", "accuracy", "loss"])
+
+    @cached_property
+    def results(self) -> DataFrame:
+        """The table of a finished run, empty before: a row for each split with `examples`, `scored` answers, `accuracy` and `majority`
+        (always the most frequent class) between 0 and 1, `loss`, `mean_depth` in steps, and what the task reports besides."""
+        table = self._records["results"] or {"splits": []}
+        return frame(map(flat, table["splits"]), ["split", "examples", "scored", "accuracy", "loss"])
+
+    def eval(
+        self, *splits: str, data: str | PathLike[str] | None = None, checkpoint: str | None = None, **more: object
+    ) -> DataFrame:
+        """Measures the model: on splits of its task (those of its experiment without any), or on the rows of a file. Columns are those
+        of `results`. Other options of `rtc eval` are given by name: `inference="flat"`, `threads=2`."""
+        asked = options(split=list(splits), data=data, checkpoint=checkpoint, **more)
+        return frame(map(flat, json.loads(command("eval", self.folder, *asked, "--json"))["splits"]))
+
+    def predict(
+        self, inputs: Iterable[str | Mapping[str, Any] | tuple[str, str]], **more: object
+    ) -> list[dict[str, Any]]:
+        """What the model says of sequences, in their order: an object each with `text`, `class` (a number, a list for a class per
+        token or several labels), `confidence` between 0 and 1, and `steps`.
+
+        An input is a text; a pair of texts; or a mapping with the text and the values that the model takes from its rows. Options of
+        `rtc predict` are given by name: `probabilities=True`, `top=3`, `show_halting=True`, `trees=True`, `checkpoint="last"`."""
+        lines = [_line(one) for one in inputs]
+        if not lines:
+            return []
+        asked = options(**{"batch": 32, **more})
+        answers = command("predict", self.folder, *asked, "--json", input="\n".join(lines) + "\n")
+        return [json.loads(answer) for answer in answers.splitlines()]
+
+    def generate(self, prompts: str | Sequence[str], **more: object) -> list[dict[str, Any]]:
+        """Continues texts with a language model: an object for each with `prompt`, `text` (without the prompt), `tokens` and `end`.
+        Options of `rtc generate` are given by name: `length=60`, `temperature=0.8`, `top_k=20`, `seed=2`, `count=3`."""
+        prompts = [prompts] if isinstance(prompts, str) else list(prompts)
+        asked = options(**more)
+        answers = command("generate", self.folder, *asked, "--json", "--", *prompts)
+        return [json.loads(answer) for answer in answers.splitlines()]
+
+    def __fspath__(self) -> str:
+        """Functions that take a folder take a run."""
+        return str(self.folder)
+
+    def __repr__(self) -> str:
+        return f"<rtc.Run {self.name}: {self.model}, seed {self.seed}, {self.state}>"
+
+
+def _line(given: str | Mapping[str, Any] | tuple[str, str]) -> str:
+    """An input as a line of text."""
+    if isinstance(given, Mapping):
+        return json.dumps(given, ensure_ascii=False)
+    text = given if isinstance(given, str) else "\t".join(given)
+    if not text.strip() or "\n" in text:
+        raise ValueError(f"an input is one line with some text, and {given!r} is none")
+    return text
+
+
+def train(
+    spec: SpecLike | None = None,
+    experiment: str | PathLike[str] | None = None,
+    *,
+    run: str | None = None,
+    runs: str | PathLike[str] = "runs",
+    seed: int | None = None,
+    set_: Edits = None,
+    with_: Edits = None,
+    fresh: bool = False,
+    quiet: bool = False,
+    **more: object,
+) -> Run:
+    """Trains a model, or goes on with its training, and returns the finished run.
+
+    `experiment` is a YAML file or the name of a built-in experiment (`listops_smoke` without it); without a `spec` the one that it names
+    is trained. `set_` edits the spec, `with_` the experiment: `with_={"optimiser.learning_rate": 0.002}`. The run lies in the folder
+    `runs`; `run` names it. Other options of `rtc train` are given by name: `memory="2GB"`, `threads=1`, `device="cuda"`.
+
+    Progress goes to `sys.stderr` unless `quiet`. An interrupt saves, then `KeyboardInterrupt` goes on; the same call resumes, and returns
+    a finished run without training it again. The resumed run has the same bits."""
+    words = _spec(spec, set_)
+    words += options(experiment=experiment, run=run, runs=runs, seed=seed, fresh=fresh, **more)
+    try:
+        trained = command("train", *words, *edits("--with", with_), "--json", show=not quiet)
+    except SpecError:
+        # A mistake in the spec itself is told with its place.
+        if spec is not None and not isinstance(spec, Spec):
+            Spec(argument(spec), set_)
+        raise
+    return load(json.loads(trained)["run"])
+
+
+def _spec(spec: SpecLike | None, set_: Edits) -> list[str]:
+    if isinstance(spec, Spec):
+        return [spec.argument, *spec.edits, *edits("--set", set_)]
+    return [*([] if spec is None else [argument(spec)]), *edits("--set", set_)]
+
+
+def load(run: str | PathLike[str]) -> Run:
+    """Opens a run: its folder, its name below `runs`, or `@last`. Raises `RefusedError` if it is damaged."""
+    records = json.loads(command("runs", "records", run))
+    if "grid" in records:
+        raise ValueError(f"{run} is a grid: `load_grid` opens it")
+    return Run(records)
+
+
+def runs(
+    *folders: str | PathLike[str],
+    where: str | Sequence[str] = (),
+    sort: str | Sequence[str] = (),
+    columns: Sequence[str] = (),
+) -> DataFrame:
+    """The runs below `runs`, or below these folders: a row each.
+
+    `where` holds conditions, all of which must hold: `["state=finished", "score>0.5", "optimiser.learning_rate<=0.001"]`; `sort` is the
+    order, `-score` the best first; `columns` are fields of docs/runs.md and settings of experiments by their paths. `score` is between
+    0 and 1 where `measure` is `accuracy`, `age` is in seconds, `size` in bytes. A damaged run is a row whose `state` and `why` say so."""
+    wheres = [where] if isinstance(where, str) else list(where)
+    order = sort if isinstance(sort, str) else ",".join(sort)
+    asked = [*(f"--where={one}" for one in wheres), *([f"--sort={order}"] if order else [])]
+    shown = options(columns=",".join(columns) or None)
+    listed = json.loads(command("runs", *folders, *asked, *shown, "--json"))["runs"]
+    return frame(listed, list(columns) or ["name", "model", "seed", "state", "score", "folder"])
