@@ -1,6 +1,6 @@
 //! The structure of a model, drawn from its spec: layers from top to bottom, recurrences as boxes around what they repeat.
 
-use rtc_compiler::spec::Block;
+use rtc_compiler::spec::{Block, Origin, Setting, Spec};
 
 use crate::data::Model;
 use crate::picture::Picture;
@@ -23,9 +23,6 @@ const BESIDE: &[&str] = &["halt", "inject", "memory"];
 
 /// Statements that come after the layers, wherever they are written.
 const AFTER: &[&str] = &["gate", "update"];
-
-/// Fields that say how a layer is trained or what follows from others; the pointer finds them.
-const MINOR: &[&str] = &["dropout", "attention_dropout", "init", "std", "activation", "head_width", "copies"];
 
 /// The picture of a model's structure, where there is a spec of it.
 pub(crate) fn structure(model: &Model) -> Option<Picture> {
@@ -143,11 +140,28 @@ fn heading(block: &Block) -> String {
     times.map_or_else(|| block.title(), |times| format!("{} × {times}", block.title()))
 }
 
-/// The fields that matter most, on one line.
+/// The fields that differ from their defaults, on one line.
 fn details(block: &Block) -> String {
-    let shown = block.fields.iter().map(|(name, setting)| (&**name, setting.value.to_string()));
-    let shown = shown.filter(|(name, value)| !MINOR.contains(name) && value != "none");
-    shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    let shown = block.fields.iter().filter(|(name, setting)| !follows(setting) && *name != "copies");
+    shown.map(|(name, setting)| format!("{name} {}", setting.value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a value need not be written.
+fn follows(setting: &Setting) -> bool {
+    matches!(setting.origin, Origin::Default | Origin::Derived(_))
+}
+
+/// The spec without the values that need not be written.
+pub(crate) fn brief(spec: &Spec) -> Spec {
+    fn of(block: &Block) -> Block {
+        let fields = block.fields.iter().filter(|(_, setting)| !follows(setting));
+        Block {
+            fields: fields.map(|(name, setting)| (name.clone(), setting.clone())).collect(),
+            children: block.children.iter().map(of).collect(),
+            ..block.clone()
+        }
+    }
+    Spec { root: of(&spec.root), ..spec.clone() }
 }
 
 /// All fields, for the pointer.
