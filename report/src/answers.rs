@@ -26,7 +26,8 @@ fn of_split(found: &Answers) -> String {
 
 fn row(answer: &Answer) -> String {
     let (class, mark) = if answer.is_right { ("right", "✓") } else { ("wrong", "✗") };
-    let sure = answer.sure.filter(|sure| sure.is_finite()).map_or("-".to_owned(), |sure| format!("{:.0}", 100.0 * sure));
+    let sure =
+        answer.sure.filter(|sure| sure.is_finite()).map_or("-".to_owned(), |sure| format!("{:.0}", 100.0 * sure));
     format!(
         "<tr><td class=\"n\">{}</td><td class=\"{class}\">{} {mark}</td><td class=\"n\">{sure}</td><td>{}</td><td class=\"long\">{}</td></tr>\n",
         answer.number,

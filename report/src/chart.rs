@@ -162,7 +162,6 @@ impl Chart {
             entry.draw(&mut svg);
         }
         self.draw_axes(&mut svg, &frame);
-        self.draw_marks(&mut svg, &frame);
         for series in self.series.iter().filter(|series| !series.spread.is_empty()) {
             self.draw_band(&mut svg, &frame, series);
         }
@@ -175,6 +174,7 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look != Look::Faint) {
             self.draw_points(&mut svg, &frame, series);
         }
+        self.draw_marks(&mut svg, &frame);
         Some(Picture::new(&self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
     }
 
@@ -185,7 +185,8 @@ impl Chart {
 
     /// The chart as data, smoothed nowhere; `page.js` reads it.
     fn data(&self) -> Value {
-        let marks = |marks: &[Mark]| marks.iter().map(|mark| json!({ "at": mark.at, "text": mark.text })).collect::<Value>();
+        let marks =
+            |marks: &[Mark]| marks.iter().map(|mark| json!({ "at": mark.at, "text": mark.text })).collect::<Value>();
         json!({
             "title": self.title,
             "axes": self.axes,
@@ -206,7 +207,9 @@ impl Chart {
             Some(_) => averaged(&series.points, stretch),
             None => thinned(&series.points, most),
         };
-        let short = |value: f64| format!("{value:.4e}").parse::<f64>().ok().filter(|value| value.is_finite() && value.abs() < 1e300);
+        let short = |value: f64| {
+            format!("{value:.4e}").parse::<f64>().ok().filter(|value| value.is_finite() && value.abs() < 1e300)
+        };
         let mut data = Map::from_iter([
             ("name".to_owned(), json!(series.name)),
             ("colour".to_owned(), json!(series.colour)),
@@ -291,7 +294,7 @@ impl Chart {
         for Mark { at, text } in &self.levels {
             let y = frame.top + (1.0 - frame.up.place(*at)) * PLOT_HEIGHT;
             svg.line("mark", (LEFT, y), (right, y));
-            svg.text("note", (right - 4.0, y - 5.0), Anchor::End, text);
+            svg.text("note over", (right - 4.0, y - 5.0), Anchor::End, text);
         }
         for Mark { at, text } in &self.ends {
             let share = frame.across.place(*at);
@@ -301,7 +304,7 @@ impl Chart {
             let x = LEFT + share * (right - LEFT);
             svg.line("mark", (x, frame.top), (x, bottom));
             let (x, anchor) = if share > 0.5 { (x - 5.0, Anchor::End) } else { (x + 5.0, Anchor::Start) };
-            svg.text("note", (x, bottom - 8.0), anchor, text);
+            svg.text("note over", (x, bottom - 8.0), anchor, text);
         }
     }
 
@@ -310,13 +313,15 @@ impl Chart {
         let stride = series.points.len().div_ceil(self.share(POINTS)).max(1);
         let ends: Vec<[Point; 2]> = series.band_ends().collect();
         let last = ends.len().saturating_sub(1);
-        let kept = ends.iter().enumerate().filter(|(n, _)| n.is_multiple_of(stride) || *n == last).map(|(_, ends)| ends);
+        let kept =
+            ends.iter().enumerate().filter(|(n, _)| n.is_multiple_of(stride) || *n == last).map(|(_, ends)| ends);
         let kept: Vec<&[Point; 2]> = kept.collect();
         let mut data = String::new();
         for piece in kept.split(|ends| !ends.iter().all(|end| self.can_draw(end))).filter(|piece| !piece.is_empty()) {
             let edge = piece.iter().map(|ends| ends[1]).chain(piece.iter().rev().map(|ends| ends[0]));
             for (n, (x, y)) in edge.map(|point| frame.place(point)).enumerate() {
-                write!(data, "{}{} {}", if n == 0 { 'M' } else { 'L' }, at(x), at(y)).expect("writing to a string does not fail");
+                write!(data, "{}{} {}", if n == 0 { 'M' } else { 'L' }, at(x), at(y))
+                    .expect("writing to a string does not fail");
             }
             data.push('Z');
         }

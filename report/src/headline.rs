@@ -14,7 +14,8 @@ pub(crate) fn headline(report: &Report) -> String {
         _ => (of_several(report), "trainings took together"),
     };
     told.extend(report.took.iter().map(|time| (took.to_owned(), time.clone())));
-    let told = told.iter().map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
+    let told =
+        told.iter().map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
     format!("<dl class=\"headline\">\n{}</dl>\n", told.collect::<String>())
 }
 

@@ -66,14 +66,16 @@
   const logarithmic = (low, high, room) => {
     if (high <= low * 1.05) [low, high] = [low / 1.5, high * 1.5];
     if (room) [low, high] = [low / 1.1, high * 1.1];
-    const span = high / low, factors = span > 1e4 ? [1] : span > 3 ? [1, 2, 5] : [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9];
-    const ticks = [];
+    const span = high / low, factors = span > 1e4 ? [1] : [1, 2, 5];
+    let ticks = [];
     for (let decade = Math.floor(Math.log10(low)); decade <= Math.ceil(Math.log10(high)); decade++) {
       for (const factor of factors) {
         const tick = Number((factor * 10 ** decade).toPrecision(3));
         if (tick >= low && tick <= high) ticks.push([tick, number(tick)]);
       }
     }
+    // Over less than a decade these would be two or three.
+    if (span < 8) ticks = linear(low, high, 5, false).ticks.filter(([tick]) => tick > 0);
     const length = Math.log(span);
     return { ticks, low, high, place: (v) => Math.log(v / low) / length, value: (p) => low * Math.exp(p * length) };
   };
@@ -214,15 +216,12 @@
       const clip = `clip-${this.index}`;
       add(add(svg, "clipPath", { id: clip }), "rect", { x: left, y: TOP - 4, width: inner + 5, height: HEIGHT + 8 });
       const group = add(svg, "g", { "clip-path": `url(#${clip})` });
-      this.marks(group);
-      const order = { band: 0, faint: 1, line: 2, dots: 2 };
-      for (const line of this.shown) if (line.series.spread) this.band(group, line.points, line.series.colour, inside);
-      for (const layer of ["faint", "line"]) {
-        for (const { series, points } of this.shown) {
-          if (order[series.look] === order[layer]) this.line(group, series, points);
-        }
+      for (const { series, points } of this.shown) if (series.spread) this.band(group, points, series.colour);
+      for (const looks of [["faint"], ["line", "dots"]]) {
+        for (const { series, points } of this.shown) if (looks.includes(series.look)) this.line(group, series, points);
       }
       for (const { series, points } of this.shown) this.points(group, series, points.filter(inside));
+      this.marks(group);
       this.cursor = add(svg, "g");
       if (this.at) this.show(this.shown.flatMap(({ points }) => points).find((p) =>
         p && p.series === this.at.series && p.x === this.at.x) || null);
@@ -260,13 +259,13 @@
         if (at < up.low || at > up.high) continue;
         const y = this.place(across.low, at)[1];
         add(group, "path", { class: "mark", d: `M${box.left} ${y}H${box.right}` });
-        add(group, "text", { class: "note", x: box.right - 4, y: y - 5, "text-anchor": "end" }, text);
+        add(group, "text", { class: "note over", x: box.right - 4, y: y - 5, "text-anchor": "end" }, text);
       }
       for (const { at, text } of data.ends) {
         if (at < across.low || at > across.high) continue;
         const x = this.place(at, up.low)[0], beyond = x > (box.left + box.right) / 2;
         add(group, "path", { class: "mark", d: `M${x} ${TOP}V${TOP + HEIGHT}` });
-        add(group, "text", { class: "note", x: x + (beyond ? -5 : 5), y: TOP + HEIGHT - 8,
+        add(group, "text", { class: "note over", x: x + (beyond ? -5 : 5), y: TOP + HEIGHT - 8,
           "text-anchor": beyond ? "end" : "start" }, text);
       }
     }
@@ -365,6 +364,8 @@
       svg.addEventListener("pointerdown", (event) => {
         if (event.button !== 0) return;
         from = point(event);
+        // What a finger finds stays when it is lifted.
+        svg.focus({ preventScroll: true });
         svg.setPointerCapture(event.pointerId);
       });
       svg.addEventListener("pointermove", (event) => {
@@ -446,7 +447,7 @@
     input.value = state.smooth;
     const said = add(label, "output");
     const say = () => {
-      const text = state.smooth ? `${REACHES[state.smooth]} times the usual` : "none";
+      const times = REACHES[state.smooth], text = times === 1 ? "as usual" : times ? `${times} times the usual` : "none";
       said.textContent = text;
       input.setAttribute("aria-valuetext", text);
     };
@@ -489,6 +490,7 @@
     };
     [...head.cells].forEach((cell, column) => {
       const text = cell.textContent;
+      if (!text) return;
       cell.textContent = "";
       add(cell, "button", { type: "button" }, text).addEventListener("click", () => {
         const { column: last, order } = state.sorted[index] || {};
@@ -531,11 +533,17 @@
   // ---- A page that `rtc report --watch` serves ----
 
   if (watched) {
-    const said = one(".watch");
+    const said = one(".watch"), folded = all("details");
+    (state.open || []).forEach((open, n) => { if (folded[n] && state.open.length === folded.length) folded[n].open = open; });
     const ask = async () => {
       try {
         const answer = await fetch("version", { cache: "no-store" });
-        if (answer.ok && await answer.text() !== watched) return location.reload();
+        // Nothing is taken away from who reads a point.
+        if (answer.ok && await answer.text() !== watched && !charts.some((chart) => chart.at)) {
+          state.open = folded.map((details) => details.open);
+          keep();
+          return location.reload();
+        }
         said.textContent = "This page follows the records of its runs.";
       } catch {
         said.textContent = "Nobody serves this page any more: it shows what there was last.";

@@ -199,7 +199,10 @@ fn details(run: &Run, out: &mut String) {
     }
     *out += &format!("<tr><th scope=\"row\">seed</th><td>{}</td></tr>\n</tbody></table>\n", run.seed);
     if !run.command.is_empty() {
-        *out += &format!("<p>The same training again:</p>\n<pre class=\"line\">{}</pre>\n<p>Its experiment:</p>\n", escape(&run.command));
+        *out += &format!(
+            "<p>The same training again:</p>\n<pre class=\"line\">{}</pre>\n<p>Its experiment:</p>\n",
+            escape(&run.command)
+        );
     }
     *out += &format!("<pre>{}</pre></details>\n", escape(&run.experiment));
 }

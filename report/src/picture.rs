@@ -23,7 +23,14 @@ impl Picture {
     /// A picture of this size, in pixels. The name may be anything.
     pub(crate) fn new(name: &str, title: &str, (width, height): (f64, f64), svg: Svg) -> Self {
         let size = (width.ceil(), height.ceil());
-        Self { name: file_name(name), title: title.to_owned(), width: size.0, height: size.1, body: svg.finish(), data: None }
+        Self {
+            name: file_name(name),
+            title: title.to_owned(),
+            width: size.0,
+            height: size.1,
+            body: svg.finish(),
+            data: None,
+        }
     }
 
     /// The picture under another name, which may be anything.

@@ -51,6 +51,7 @@ const RULES: &str = "\
 .picture .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 .picture .faint{fill:none;stroke-width:1;stroke-opacity:.3;stroke-linejoin:round}
 .picture .mark{fill:none;stroke:var(--muted);stroke-width:1.2;stroke-dasharray:2 3}
+.picture .over{paint-order:stroke;stroke:var(--paper);stroke-width:3;stroke-linejoin:round}
 .picture .band{fill-opacity:.16}
 .picture .dashed{stroke-dasharray:6 4}
 .picture .stair{fill:none;stroke:var(--hot);stroke-width:2}

@@ -33,7 +33,8 @@ pub(crate) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
 /// The mean of every stretch of so many points, at the mean of their places; a stretch without a finite one is a gap.
 pub(crate) fn averaged(points: &[Point], stretch: usize) -> Vec<Point> {
     let mean = |part: &[Point]| {
-        let (count, sum) = part.iter().filter(|(_, y)| y.is_finite()).fold((0, 0.0), |(n, sum), (_, y)| (n + 1, sum + y));
+        let (count, sum) =
+            part.iter().filter(|(_, y)| y.is_finite()).fold((0, 0.0), |(n, sum), (_, y)| (n + 1, sum + y));
         (part.iter().map(|(x, _)| x).sum::<f64>() / part.len() as f64, sum / f64::from(count))
     };
     points.chunks(stretch.max(1)).map(mean).collect()

@@ -89,7 +89,14 @@ fn told(trained: &Trained, one: &Answered<'_>) -> Answer {
     };
     let row = sample(&*trained.task, &trained.options, std::slice::from_ref(*example), 1).pop();
     let (input, label) = row.map_or_else(Default::default, |row| (row.text, row.label));
-    Answer { number: at + 1, input: cut(&input), right: cut(&label), said: cut(&said), sure: *sure, is_right: is_right(one) }
+    Answer {
+        number: at + 1,
+        input: cut(&input),
+        right: cut(&label),
+        said: cut(&said),
+        sure: *sure,
+        is_right: is_right(one),
+    }
 }
 
 /// A text with an ellipsis where it is too long.

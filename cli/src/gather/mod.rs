@@ -61,8 +61,7 @@ impl From<Failure> for ProbeError {
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
 pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Terminal) -> Result<Gathered, Failure> {
     let folders = named.iter().map(|path| folder(path)).collect::<Result<Vec<_>, _>>()?;
-    let report =
-        Report { title: title(&folders), ..Report::default() };
+    let report = Report { title: title(&folders), ..Report::default() };
     let mut gatherer =
         Gatherer { report, probe: Probe::new(options), rows: Rows::default(), seen: vec![], broken: 0, terminal };
     let sources = folders.iter().map(|folder| runs::below(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -217,6 +216,9 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
 
 fn title(folders: &[PathBuf]) -> String {
     let name = |path: &PathBuf| {
+        if RunFolder::exists(path) {
+            return runs::run_name(path);
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| path.display().to_string())
     };

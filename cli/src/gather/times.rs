@@ -44,7 +44,10 @@ impl Times {
         // Where the clock goes back another program went on.
         let last = |n: &usize| lines.get(n + 1).is_none_or(|next| next.seconds < lines[*n].seconds);
         let seconds = (0..lines.len()).filter(last).map(|n| lines[n].seconds);
-        Self { seconds: (!lines.is_empty()).then(|| seconds.sum()), total: lines.iter().rev().find_map(|line| line.total) }
+        Self {
+            seconds: (!lines.is_empty()).then(|| seconds.sum()),
+            total: lines.iter().rev().find_map(|line| line.total),
+        }
     }
 }
 
