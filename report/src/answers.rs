@@ -6,11 +6,7 @@ use crate::theme::LEVELS;
 
 /// The answers of a model; nothing where it was not asked.
 pub(crate) fn answers(model: &Model) -> String {
-    model.answers.iter().map(of_split).collect()
-}
-
-fn of_split(found: &Answers) -> String {
-    let Answers { run, split, examples, confusion, shown } = found;
+    let Some(Answers { run, split, examples, confusion, shown }) = &model.answers else { return String::new() };
     let plural = if *examples == 1 { "" } else { "s" };
     let title = format!("Answers of {run} on {split}, {examples} example{plural}");
     let mut out = format!("<details><summary>{}</summary>\n", escape(&title));
@@ -25,11 +21,15 @@ fn of_split(found: &Answers) -> String {
 }
 
 fn row(answer: &Answer) -> String {
-    let (class, mark) = if answer.is_right { ("right", "✓") } else { ("wrong", "✗") };
+    let (class, mark) = match answer.is_right {
+        Some(true) => (" class=\"right\"", " ✓"),
+        Some(false) => (" class=\"wrong\"", " ✗"),
+        None => ("", ""),
+    };
     let sure =
         answer.sure.filter(|sure| sure.is_finite()).map_or("-".to_owned(), |sure| format!("{:.0}", 100.0 * sure));
     format!(
-        "<tr><td class=\"n\">{}</td><td class=\"{class}\">{} {mark}</td><td class=\"n\">{sure}</td><td>{}</td><td class=\"long\">{}</td></tr>\n",
+        "<tr><td class=\"n\">{}</td><td{class}>{}{mark}</td><td class=\"n\">{sure}</td><td>{}</td><td class=\"long\">{}</td></tr>\n",
         answer.number,
         escape(&answer.said),
         escape(&answer.right),

@@ -135,8 +135,8 @@ pub struct Model {
     pub clouds: Vec<Cloud>,
     /// How much its answer depends on each token.
     pub saliency: Option<Saliency>,
-    /// What it answers, split by split.
-    pub answers: Vec<Answers>,
+    /// What it answers.
+    pub answers: Option<Answers>,
     /// How it does after every number of steps, a length each; empty but for a model whose depth comes with the examples.
     pub steps: Vec<StepCurve>,
 }
@@ -176,7 +176,8 @@ pub struct Answer {
     pub said: String,
     /// The probability of that, where it is a class.
     pub sure: Option<f64>,
-    pub is_right: bool,
+    /// Whether it is right; nothing of a number, which never quite is.
+    pub is_right: Option<bool>,
 }
 
 /// The examples of one length, measured after every number of steps.

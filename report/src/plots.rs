@@ -138,7 +138,10 @@ fn alone(quantity: &Quantity, run: &Run) -> Chart {
     let line = trained(quantity, run, "training", 0);
     // Single updates stand behind their moving mean.
     let updates = line.reach.filter(|reach| *reach > 0);
-    let updates = updates.map(|_| Series::new("training", 0, Look::Faint, line.points.clone()));
+    let updates = updates.map(|_| Series {
+        run: "training, single updates".to_owned(),
+        ..Series::new("training", 0, Look::Faint, line.points.clone())
+    });
     let series = updates.into_iter().chain([line, measured(quantity, run, &run.dev, 1)]).collect();
     chart(quantity, quantity.name.to_owned(), quantity.title.to_owned(), drawn(series))
 }

@@ -64,7 +64,7 @@ fn model(name: &str) -> Model {
         traces: vec![trace],
         clouds: vec![],
         saliency: None,
-        answers: vec![answers(name)],
+        answers: Some(answers(name)),
         steps: vec![],
     }
 }
@@ -73,7 +73,14 @@ fn model(name: &str) -> Model {
 fn answers(text: &str) -> Answers {
     let answer = |is_right| {
         let text = text.to_owned();
-        Answer { number: 7, input: text.clone(), right: text.clone(), said: text, sure: Some(0.87), is_right }
+        Answer {
+            number: 7,
+            input: text.clone(),
+            right: text.clone(),
+            said: text,
+            sure: Some(0.87),
+            is_right: Some(is_right),
+        }
     };
     let confusion = Confusion { classes: vec![text.to_owned(), "b".to_owned()], counts: vec![vec![9, 1], vec![0, 0]] };
     Answers {

@@ -27,7 +27,7 @@ Examples:
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
   rtc report runs/NAME --analyses 500                   what its states stand for, and the saliency of its tokens
-  rtc report @last --watch                              serve the page of a run while it is trained
+  rtc report runs/NAME --watch                          serve the page while the run goes on
 ";
 
 const NOTES: &str = "\

@@ -1,4 +1,4 @@
-//! What a model answers on the first examples of its splits: how often which class for which, and some examples.
+//! What a model answers on the first examples of a split: how often which class for which, and some examples.
 
 use rtc_report::data::{Answer, Answers, Confusion};
 use rtc_runtime::batching::pack;
@@ -24,13 +24,11 @@ struct Answered<'a> {
     number: Option<f64>,
 }
 
-/// The answers of a model, split by split.
-pub(super) fn answers(trained: &mut Trained, run: &str, data: &Dataset) -> Result<Vec<Answers>, Failure> {
+/// The answers of a model on the first split that has examples.
+pub(super) fn answers(trained: &mut Trained, run: &str, data: &Dataset) -> Result<Option<Answers>, Failure> {
     let splits = trained.experiment.evaluate.clone();
-    splits.iter().map(|split| of_split(trained, run, split, data.split(split))).collect()
-}
-
-fn of_split(trained: &mut Trained, run: &str, split: &str, examples: &[Example]) -> Result<Answers, Failure> {
+    let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(None) };
+    let examples = data.split(split);
     let batch = trained.batch().max(1);
     let mut answered = vec![];
     for (n, chunk) in examples.chunks(batch).enumerate() {
@@ -40,27 +38,27 @@ fn of_split(trained: &mut Trained, run: &str, split: &str, examples: &[Example])
         let (mut said, mut sure, mut numbers) = (predictions.into_iter(), confidence.into_iter(), numbers.into_iter());
         for (k, example) in chunk.iter().enumerate() {
             let own: Vec<u32> = said.by_ref().take(example.classes()).collect();
-            let (own_sure, number): (Vec<f64>, _) = match example.label {
-                Target::Number(_) => (vec![], numbers.next()),
-                _ => (sure.by_ref().take(own.len()).collect(), None),
-            };
-            let sure = own_sure.first().copied().filter(|_| matches!(example.label, Target::Class(_)));
+            let all: Vec<f64> = sure.by_ref().take(own.len()).collect();
+            let sure = all.first().copied().filter(|_| matches!(example.label, Target::Class(_)));
+            let number = if let Target::Number(_) = example.label { numbers.next() } else { None };
             answered.push(Answered { at: n * batch + k, example, said: own, sure, number });
         }
     }
     let confusion = confusion(trained, &answered);
     let shown = chosen(&answered).into_iter().map(|one| told(trained, one)).collect();
-    Ok(Answers { run: run.to_owned(), split: split.to_owned(), examples: examples.len(), confusion, shown })
+    let (run, split) = (run.to_owned(), split.clone());
+    Ok(Some(Answers { run, split, examples: examples.len(), confusion, shown }))
 }
 
-fn is_right(one: &Answered<'_>) -> bool {
+/// Whether all answers are right; nothing of a number.
+fn is_right(one: &Answered<'_>) -> Option<bool> {
     let Tally { right, all } = scored(one.example, &one.said);
-    right == all && one.number.is_none()
+    one.number.is_none().then_some(right == all)
 }
 
 /// Wrong answers, the surest first, then right ones in their order; of numbers, which are never quite right, the first examples.
 fn chosen<'a, 'b>(answered: &'b [Answered<'a>]) -> Vec<&'b Answered<'a>> {
-    let (right, mut wrong): (Vec<_>, Vec<_>) = answered.iter().partition(|one| is_right(one));
+    let (right, mut wrong): (Vec<_>, Vec<_>) = answered.iter().partition(|one| is_right(one) == Some(true));
     wrong.sort_by(|a, b| b.sure.unwrap_or(0.0).total_cmp(&a.sure.unwrap_or(0.0)));
     wrong.into_iter().take(SHOWN).chain(right.into_iter().take(SHOWN)).collect()
 }
@@ -68,12 +66,15 @@ fn chosen<'a, 'b>(answered: &'b [Answered<'a>]) -> Vec<&'b Answered<'a>> {
 /// The matrix of a task with one class per row, if it has few classes.
 fn confusion(trained: &Trained, answered: &[Answered<'_>]) -> Option<Confusion> {
     let classes = trained.task.classes(&trained.options);
+    if !(2..=CLASSES).contains(&classes.len()) {
+        return None;
+    }
     let mut counts = vec![vec![0; classes.len()]; classes.len()];
     for one in answered {
         let (Target::Class(right), [said]) = (&one.example.label, one.said.as_slice()) else { return None };
         *counts.get_mut(*right as usize)?.get_mut(*said as usize)? += 1;
     }
-    (!answered.is_empty() && (2..=CLASSES).contains(&classes.len())).then_some(Confusion { classes, counts })
+    Some(Confusion { classes, counts })
 }
 
 fn told(trained: &Trained, one: &Answered<'_>) -> Answer {

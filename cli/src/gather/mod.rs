@@ -186,7 +186,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
     // One run of a model is enough to draw, the first that has a checkpoint.
     let draw = known
         .and_then(|n| report.models.get(n))
-        .is_none_or(|model| model.traces.is_empty() && model.saliency.is_none() && model.answers.is_empty());
+        .is_none_or(|model| model.traces.is_empty() && model.saliency.is_none() && model.answers.is_none());
     let seen = probe.run(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
@@ -200,7 +200,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
             traces: vec![],
             clouds: vec![],
             saliency: None,
-            answers: vec![],
+            answers: None,
             steps: vec![],
         });
     }

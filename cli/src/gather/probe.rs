@@ -53,7 +53,7 @@ pub(super) struct Probed {
     pub(super) clouds: Vec<Cloud>,
     pub(super) saliency: Option<Saliency>,
     pub(super) steps: Vec<StepCurve>,
-    pub(super) answers: Vec<Answers>,
+    pub(super) answers: Option<Answers>,
     pub(super) note: Option<String>,
 }
 
