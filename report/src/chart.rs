@@ -214,7 +214,10 @@ impl Chart {
             ("name".to_owned(), json!(series.name)),
             ("colour".to_owned(), json!(series.colour)),
             ("look".to_owned(), json!(series.look.word())),
-            ("x".to_owned(), points.iter().map(|(x, _)| json!(whole(*x).or_else(|| short(*x)))).collect()),
+            (
+                "x".to_owned(),
+                points.iter().map(|(x, _)| whole(*x).map_or_else(|| json!(short(*x)), Value::from)).collect(),
+            ),
             ("y".to_owned(), points.iter().map(|(_, y)| json!(short(*y))).collect()),
         ]);
         if !series.run.is_empty() {
@@ -400,8 +403,8 @@ impl Chart {
 }
 
 /// A number that has no digits behind the point, as updates are.
-fn whole(value: f64) -> Option<f64> {
-    Some(value).filter(|value| value.fract() == 0.0)
+fn whole(value: f64) -> Option<i64> {
+    Some(value).filter(|value| value.fract() == 0.0 && value.abs() < 1e15).map(|value| value as i64)
 }
 
 /// Both ranges with some room, the shorter one widened until a unit is as long across as up: only then are distances between

@@ -63,7 +63,7 @@ fn document(report: &Report, version: Option<&str>) -> String {
     figures(&plots::curves(report), "Nothing is logged yet.", &mut out);
     section("length", "By length", &mut out);
     if report.runs.len() > 1 {
-        out += "<p class=\"sub\">All measured splits and seeds of a row together.</p>\n";
+        out += "<p class=\"sub\">All measured splits of a run together.</p>\n";
     }
     figures(&plots::by_length(report), "Nothing was measured by length.", &mut out);
     section("models", "Models and halting", &mut out);

@@ -148,15 +148,10 @@ fn alone(quantity: &Quantity, run: &Run) -> Chart {
 
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
 fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart> {
-    let of = |run, name, colour| match on_dev {
+    let series = by_row(report, &|run, name, colour| match on_dev {
         true => measured(quantity, run, name, colour),
         false => trained(quantity, run, name, colour),
-    };
-    let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
-        let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
-        of_row(runs.map(|run| of(run, &row.name, colour)).collect())
     });
-    let series = rows.collect();
     let Quantity { name, title, .. } = quantity;
     let (name, title) = match (["learning_rate", "gradient_norm"].contains(name), on_dev) {
         (true, true) => return None,
@@ -167,17 +162,19 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
     Some(chart(quantity, name, title, series))
 }
 
-/// The lines of a row: that of its only run; or faintly those of its runs, and their mean with a band, a sample deviation to each side,
-/// as far as every run has a point.
+/// The lines of a row: those of its runs faintly, and their mean with a band, a sample deviation to each side, as far as every run has
+/// a point. A single run, and runs that have no point in common, are lines of their own.
 fn of_row(runs: Vec<Series>) -> Vec<Series> {
     let runs = drawn(runs);
     let [first, _, ..] = runs.as_slice() else { return runs };
-    let places = first.points.iter().map(|(x, _)| *x);
-    let common = places.filter_map(|x| {
-        let values: Option<Vec<f64>> = runs.iter().map(|run| value_at(&run.points, x)).collect();
-        Some((x, mean_and_deviation(&values?)))
+    let common = first.points.iter().filter_map(|(x, _)| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| value_at(&run.points, *x)).collect();
+        Some((*x, mean_and_deviation(&values?)))
     });
     let (points, spread): (Vec<Point>, Vec<f64>) = common.map(|(x, (mean, deviation))| ((x, mean), deviation)).unzip();
+    if points.is_empty() {
+        return runs;
+    }
     let mean = Series {
         run: format!("{}: mean of {} runs", first.name, runs.len()),
         reach: first.reach.map(|_| reach_of(points.len())),
@@ -185,7 +182,7 @@ fn of_row(runs: Vec<Series>) -> Vec<Series> {
         ..Series::new(&first.name, first.colour, first.look, points)
     };
     let faint = runs.iter().map(|run| Series { look: Look::Faint, ..run.clone() });
-    faint.chain(drawn(vec![mean])).collect()
+    faint.chain([mean]).collect()
 }
 
 /// What a line has at a place, which is one of its points.
@@ -199,14 +196,6 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
     (mean, (squares / (count - 1.0)).sqrt())
-}
-
-/// The runs, row by row, each with the number and the name of its row.
-fn of_rows(report: &Report) -> impl Iterator<Item = (usize, &str, &Run)> {
-    report.rows.iter().enumerate().flat_map(move |(colour, row)| {
-        let runs = row.runs.iter().filter_map(move |index| report.runs.get(*index));
-        runs.map(move |run| (colour, row.name.as_str(), run))
-    })
 }
 
 /// The series that have a point.
@@ -242,33 +231,20 @@ fn called(run: &Run, name: &str) -> String {
     format!("{name}: {}, seed {}", run.name, run.seed)
 }
 
-/// Accuracy and depth by length. One run has a line per split; of several, every row has one over all its runs and splits.
+/// Accuracy and depth by length. One run has a line per split; of several, every run has one over all its splits.
 pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
-    let mut groups: Vec<(String, usize, Vec<OfLength>)> = vec![];
-    for (row, name, run) in of_rows(report) {
-        for (n, split) in run.lengths.iter().enumerate() {
-            let (name, colour) = match report.runs.len() {
-                1 => (split.split.clone(), n),
-                _ => (name.to_owned(), row),
-            };
-            match groups.iter_mut().find(|(known, at, _)| *known == name && *at == colour) {
-                Some((.., lengths)) => lengths.extend(&split.lengths),
-                None => groups.push((name, colour, split.lengths.clone())),
-            }
-        }
-    }
-    let all = || groups.iter().flat_map(|(.., lengths)| lengths);
+    let all = || report.runs.iter().flat_map(|run| &run.lengths).flat_map(|split| &split.lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
     let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
     let end = |length: usize| Mark { at: length as f64, text: format!("training ended at {length}") };
     let ends: Vec<Mark> = same(report, |run| run.trained_length).map(end).into_iter().collect();
-    let chart = |name: &str, title: &str, unit, levels, value: fn(&OfLength) -> Option<f64>| Chart {
+    let chart = |name: &str, title: &str, unit, levels, value: Value| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
         across,
         from_zero: true,
-        series: drawn(groups.iter().map(|(name, colour, lengths)| line(name, *colour, lengths, value)).collect()),
+        series: lines_by_length(report, value),
         levels,
         ends: ends.clone(),
     };
@@ -279,6 +255,30 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
         of.steps.map(|steps| steps / of.examples.max(1) as f64)
     });
     [accuracy, depth].iter().filter_map(Chart::draw).collect()
+}
+
+/// What a chart shows of the examples of a length.
+type Value = fn(&OfLength) -> Option<f64>;
+
+fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
+    if let [run] = report.runs.as_slice() {
+        let splits = run.lengths.iter().enumerate();
+        return drawn(splits.map(|(n, split)| line(&split.split, n, &split.lengths, value)).collect());
+    }
+    let of_run = |run: &Run, name: &str, colour| {
+        let lengths: Vec<OfLength> = run.lengths.iter().flat_map(|split| &split.lengths).copied().collect();
+        Series { run: called(run, name), ..line(name, colour, &lengths, value) }
+    };
+    by_row(report, &of_run)
+}
+
+/// The lines of all rows from those of their runs.
+fn by_row(report: &Report, of_run: &dyn Fn(&Run, &str, usize) -> Series) -> Vec<Series> {
+    let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
+        let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
+        of_row(runs.map(|run| of_run(run, &row.name, colour)).collect())
+    });
+    rows.collect()
 }
 
 /// The fewest examples of a point: short stretches of lengths are joined until they have as many.
@@ -338,7 +338,7 @@ fn joined(all: impl Iterator<Item = Stretch>, belong: fn(&Stretch, &Stretch) -> 
     out
 }
 
-fn line(name: &str, colour: usize, lengths: &[OfLength], value: fn(&OfLength) -> Option<f64>) -> Series {
+fn line(name: &str, colour: usize, lengths: &[OfLength], value: Value) -> Series {
     let (mut points, mut notes) = (vec![], vec![]);
     for Stretch { from, sum, tokens } in stretches(lengths) {
         points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));

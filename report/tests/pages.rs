@@ -219,7 +219,7 @@ fn a_chart_has_the_data_that_it_was_drawn_from() {
     let looks: Vec<_> = series.iter().map(|series| (series["look"].as_str(), series["reach"].as_u64())).collect();
     assert_eq!(looks, [(Some("faint"), None), (Some("line"), Some(2)), (Some("dots"), None)]);
     assert_eq!(series[1]["y"], series[0]["y"], "what is smoothed is smoothed where it is drawn");
-    assert_eq!((&series[1]["x"][99], &series[1]["y"][99]), (&100.0.into(), &0.019_802.into()));
+    assert_eq!((&series[1]["x"][99], &series[1]["y"][99]), (&100.into(), &0.019_802.into()));
     assert_eq!(series[2]["notes"], serde_json::json!(["", "the checkpoint that counts"]));
     let lengths = data(&page, "accuracy_by_length");
     assert_eq!(lengths["ends"], serde_json::json!([{ "at": 8.0, "text": "training ended at 8" }]));
@@ -242,7 +242,7 @@ fn a_row_of_several_runs_has_their_mean_with_a_band() {
     assert_eq!(mean["run"], "small: mean of 3 runs");
     assert_eq!(
         (&mean["x"], &mean["y"]),
-        (&serde_json::json!([1.0]), &serde_json::json!([3.0])),
+        (&serde_json::json!([1]), &serde_json::json!([3.0])),
         "where all have a point"
     );
     assert_eq!(mean["spread"], serde_json::json!([2.6458]), "the sample deviation");
@@ -257,7 +257,7 @@ fn the_top_tells_the_most_important_numbers() {
         let page = page(report);
         let tree = parsed(&page);
         let list = tree.descendants().find(|node| node.attribute("class") == Some("headline")).expect("a list");
-        list.children().filter(|node| node.is_element()).map(|one| text_of(one)).collect::<Vec<_>>()
+        list.children().filter(|node| node.is_element()).map(text_of).collect::<Vec<_>>()
     };
     let mut one = report(vec![Run { total: Some(200), ..run("one", 100) }], vec![model("small")]);
     one.took = Some("4.2 s".to_owned());
