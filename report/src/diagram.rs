@@ -43,6 +43,62 @@ pub(crate) fn structure(model: &Model) -> Option<Picture> {
     Some(Picture::new(&format!("structure-{}", model.name), &title, size, svg))
 }
 
+/// The structure for Graphviz: a box per statement, a frame around what holds others.
+pub fn dot(spec: &Spec) -> String {
+    let mut out = format!(
+        "digraph {} {{\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  \
+         graph [fontname=\"Helvetica\", fontsize=11, labeljust=l];\n",
+        quoted(&spec.name)
+    );
+    let mut boxes = 0;
+    chain(&flow(&spec.root), &mut boxes, &mut out);
+    out + "}\n"
+}
+
+/// Statements one after the other; gives the first box and the last one.
+fn chain(blocks: &[&Block], boxes: &mut usize, out: &mut String) -> Option<(usize, usize)> {
+    let mut ends: Option<(usize, usize)> = None;
+    for block in blocks {
+        let (first, last) = framed(block, boxes, out);
+        if let Some((_, before)) = ends {
+            *out += &format!("  n{before} -> n{first};\n");
+        }
+        ends = Some((ends.map_or(first, |(first, _)| first), last));
+    }
+    ends
+}
+
+/// A statement with all in it; gives its first box and its last one.
+fn framed(block: &Block, boxes: &mut usize, out: &mut String) -> (usize, usize) {
+    let own = *boxes;
+    *boxes += 1;
+    let label = quoted([heading(block), details(block)].join("\n").trim_end());
+    let style = if BESIDE.contains(&&*block.slot) { "dashed" } else { "rounded" };
+    if is_leaf(block) {
+        *out += &format!("  n{own} [label={label}, style={style}];\n");
+        return (own, own);
+    }
+    *out += &format!("  subgraph cluster{own} {{\n  label={label}; style={style};\n");
+    for child in beside(block) {
+        framed(child, boxes, out);
+    }
+    let ends = chain(&flow(block), boxes, out);
+    if ends.is_none() {
+        *out += &format!("  n{own} [label=\"\", style=invis];\n");
+    }
+    *out += "  }\n";
+    let (first, last) = ends.unwrap_or((own, own));
+    if is_loop(block) {
+        *out += &format!("  n{last} -> n{first} [constraint=false];\n");
+    }
+    (first, last)
+}
+
+/// A text of Graphviz.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}
+
 /// The layers of the states, in order.
 fn flow(block: &Block) -> Vec<&Block> {
     let says = |child: &&Block| child.variant != "none" && !BESIDE.contains(&&*child.slot);

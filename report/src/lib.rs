@@ -32,6 +32,7 @@ mod thin;
 mod tree;
 
 pub use data::Report;
+pub use diagram::dot;
 pub use page::{page, watched};
 pub use picture::Picture;
 pub use plots::pictures;

@@ -182,6 +182,11 @@ fn small_pictures_are_as_they_were() {
 }
 
 #[test]
+fn graphviz_gets_the_statements_of_a_spec() {
+    insta::assert_snapshot!("dot", rtc_report::dot(&spec()));
+}
+
+#[test]
 fn a_page_is_whole_and_needs_nothing_else() {
     let page = page(&report(vec![run("one", 100)], vec![model("small")]));
     let tree = parsed(&page);
