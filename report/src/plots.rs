@@ -209,7 +209,7 @@ fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series 
     let points: Vec<Point> = run.steps.iter().map(point).collect();
     // A learning rate has no noise.
     let reach = (quantity.name != "learning_rate").then(|| reach_of(points.len()));
-    Series { run: called(run, name), reach, ..Series::new(name, colour, Look::Line, points) }
+    Series { reach, ..Series::new(name, colour, Look::Line, points) }
 }
 
 /// How far a moving mean reaches over a line of so many points.
@@ -223,10 +223,10 @@ fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series
     let counts = |one: &EvaluationLine| run.best.is_some_and(|(update, _)| update == one.update);
     let note = |one| if counts(one) { "the checkpoint that counts".to_owned() } else { String::new() };
     let notes = run.evaluations.iter().map(note).collect();
-    Series { run: called(run, name), notes, ..Series::new(name, colour, Look::Dots, points) }
+    Series { notes, ..Series::new(name, colour, Look::Dots, points) }
 }
 
-/// What a point of a run says of it, besides the name of its line.
+/// What a point of a run says of it in a chart of several.
 fn called(run: &Run, name: &str) -> String {
     format!("{name}: {}, seed {}", run.name, run.seed)
 }
@@ -267,7 +267,7 @@ fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
     }
     let of_run = |run: &Run, name: &str, colour| {
         let lengths: Vec<OfLength> = run.lengths.iter().flat_map(|split| &split.lengths).copied().collect();
-        Series { run: called(run, name), ..line(name, colour, &lengths, value) }
+        line(name, colour, &lengths, value)
     };
     by_row(report, &of_run)
 }
@@ -276,7 +276,8 @@ fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
 fn by_row(report: &Report, of_run: &dyn Fn(&Run, &str, usize) -> Series) -> Vec<Series> {
     let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
         let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
-        of_row(runs.map(|run| of_run(run, &row.name, colour)).collect())
+        let lines = runs.map(|run| Series { run: called(run, &row.name), ..of_run(run, &row.name, colour) });
+        of_row(lines.collect())
     });
     rows.collect()
 }

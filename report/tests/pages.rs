@@ -289,9 +289,11 @@ fn answers_and_the_short_spec_are_shown() {
     );
     assert!(page.contains("<td class=\"h9 dark\">9</td><td class=\"h1\">1</td>"), "shares of a row");
     assert!(page.contains("rtc train one"), "how it is repeated");
-    let shown = |class: &str, n: usize| page.matches(class).count() == n;
-    assert!(shown("<span class=\"fld\">threshold</span>: <span class=\"num\">0.9</span>", 2), "written, and complete");
-    assert!(shown("<span class=\"fld\">norm</span>", 3), "a default, in the complete spec alone");
+    let (short, complete) = page.split_once("Complete spec").expect("both are there");
+    let threshold = "<span class=\"fld\">threshold</span>: <span class=\"num\">0.9</span>";
+    assert!(short.contains(threshold) && complete.contains(threshold), "written, and complete");
+    let norm = "<span class=\"fld\">norm</span>";
+    assert!(!short.contains(norm) && complete.contains(norm), "a default, in the complete spec alone");
 }
 
 #[test]
@@ -478,7 +480,7 @@ fn odd_data_are_drawn_or_left_out() {
 fn long_runs_stay_small() {
     let page = |updates| page(&report(vec![run("long", updates)], vec![]));
     let (short, long) = (page(10_000).len(), page(1_000_000).len());
-    assert!(long < 400_000 && long < 2 * short, "{short} and {long} bytes");
+    assert!(long < 600_000 && long < 2 * short, "{short} and {long} bytes");
     let many: Vec<Run> = (0..60).map(|n| Run { model: n % 12, seed: n as u64, ..run("r", 2000) }).collect();
     let models = (0..12).map(|n| model(&format!("m{n}"))).collect();
     let all = rtc_report::page(&report(many, models)).len();
