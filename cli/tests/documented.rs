@@ -264,7 +264,11 @@ fn run(place: &Place, line: &str) -> Answer {
 
 /// A command that goes on until Ctrl-C, with that after some seconds; every other one as it is.
 fn ended(command: String) -> String {
-    if command.contains(" --watch") { format!("timeout --preserve-status -s INT 5 {command}") } else { command }
+    if command.contains(" --watch") {
+        format!("timeout --foreground --preserve-status -s INT 5 {command}")
+    } else {
+        command
+    }
 }
 
 /// Whether every line of the page is in the answer, in this order; `...` stands for any lines.
