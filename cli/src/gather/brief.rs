@@ -89,3 +89,43 @@ fn inside(block: &Block, place: &mut Vec<usize>, mut each: impl FnMut(&Block, &m
     };
     Block { children: block.children.iter().enumerate().map(&mut child).collect(), ..block.clone() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SPEC: &str = "\
+model small {
+    dropout: 0.1
+    embed { width: 16 }
+    recur depthwise {
+        depth: 4
+        halt global { threshold: 0.9 }
+        attend self { heads: 2, dropout: 0.2 }
+        feedforward { hidden: 32 }
+    }
+    readout mean
+}
+";
+
+    /// The fields whose values have to be written.
+    fn needed(spec: &Spec) -> Vec<Path> {
+        let mut found = vec![];
+        fields(&spec.root, &mut vec![], &mut |path, block| {
+            if !matches!(block.fields[path.1.as_str()].origin, Origin::Default | Origin::Derived(_)) {
+                found.push(path);
+            }
+        });
+        found
+    }
+
+    #[test]
+    fn a_complete_spec_tells_what_was_written() {
+        let catalog = Catalog { vocabulary: Some(9), classes: Some(4), ..Catalog::default() };
+        let read = |text: &str| check(&NoFiles, Source::new("small.rt", text), None, &[], &catalog).0.expect("right");
+        let written = read(SPEC);
+        let complete = read(&text(&written));
+        assert!(needed(&complete).len() > 20, "everything is written");
+        assert_eq!(needed(&with_origins(complete, &catalog)), needed(&written));
+    }
+}
