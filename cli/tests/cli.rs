@@ -248,6 +248,9 @@ fn compile_prints_every_stage_alike_each_time() {
         assert_eq!(first.stdout, place.rtc(&args).stdout, "{stage}");
     }
     place.rtc(&["compile", "tiny.rt", "--emit", "json"]).code(0).says("+").json();
+    let structure = place.rtc(&["compile", "tiny.rt", "--emit", "dot", "--level", "slots"]).code(0).stdout.clone();
+    assert!(structure.starts_with("digraph \"tiny\" {") && structure.contains("attend self\\nheads 2"), "{structure}");
+    place.rtc(&["compile", "tiny.rt", "--level", "slots"]).code(2).says("--emit dot");
     let inference = place.rtc(&["compile", "tiny.rt", "--inference"]);
     assert!(!inference.code(0).stdout.contains("dropout"));
     let out = place.rtc(&["compile", "tiny.rt", "-o", "a graph.rtir"]);

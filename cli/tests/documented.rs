@@ -271,6 +271,15 @@ fn run(place: &Place, line: &str) -> Answer {
     command.output().expect("bash runs").into()
 }
 
+/// A command that goes on until Ctrl-C, with that after some seconds; every other one as it is.
+fn ended(command: String) -> String {
+    if command.contains(" --watch") {
+        format!("timeout --foreground --preserve-status -s INT 5 {command}")
+    } else {
+        command
+    }
+}
+
 /// Whether every line of the page is in the answer, in this order; `...` stands for any lines.
 fn compare(documented: &Documented, answer: &Answer) {
     let both = format!("{}{}", answer.stderr, answer.stdout);
@@ -299,7 +308,7 @@ fn run_all(page: &[Documented]) {
             documented.command
         );
         provide(&place, &mut known, &documented.command);
-        let answer = run(&place, &short(&documented.command));
+        let answer = run(&place, &ended(short(&documented.command)));
         let expected = if documented.answer.iter().any(|line| line.starts_with("error")) { 3 } else { 0 };
         if answer.status() != Some(expected) {
             panic!("{}: `{}`\n{}{}", documented.place, documented.command, answer.stdout, answer.stderr);

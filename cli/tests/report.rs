@@ -3,9 +3,11 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 
 use serde_json::Value;
-use support::Place;
+use support::{Place, RTC, signal};
 
 /// How often a text is in a page.
 fn count(page: &str, text: &str) -> usize {
@@ -245,4 +247,65 @@ fn runs_are_compared_over_their_examples() {
     assert!(page.contains("p (examples)") && page.contains("McNemar") && page.contains("Wilson"), "{page}");
     place.write("runs/new/answers.json", "{}");
     place.rtc(&["report", "runs/new", "--examples", "0"]).code(7).says("answers.json is not the one that");
+}
+
+/// The code and the text that a server answers.
+fn asked(address: &str, request: &str, host: &str) -> (String, String) {
+    let mut stream = TcpStream::connect(address).expect("somebody listens");
+    write!(stream, "{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it listens");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+    (head.split(' ').nth(1).expect("a code").to_owned(), body.to_owned())
+}
+
+#[test]
+fn a_page_is_served_while_its_runs_go_on() {
+    let place = Place::new();
+    place.rtc(&["report", "runs", "--watch"]).code(6).says("there is no such folder");
+    place.train(&["--run", "one", "--max-steps", "2"]).code(0);
+    place.rtc(&["report", "runs", "--port", "80"]).code(2).says("--watch");
+    place.rtc(&["report", "runs", "--watch", "-o", "page.html"]).code(2).says("cannot be used with");
+    let mut server = place.command(RTC).args(["report", "runs", "--watch"]).spawn().expect("the binary runs");
+    let mut lines = BufReader::new(server.stdout.take().expect("a pipe")).lines();
+    let url = lines.next().expect("a line").expect("it prints where");
+    let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).expect("an address").to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    let get = |path: &str| asked(&address, &format!("GET {path}"), &address);
+    let (code, page) = get("/");
+    let (_, version) = get("/version");
+    assert_eq!(code, "200");
+    assert!(
+        page.contains("<p class=\"sub\">tiny, seed 1, finished</p>")
+            && page.contains(&format!("data-watch=\"{version}\""))
+    );
+    assert_eq!(get("/version").1, version, "nothing has changed");
+
+    place.train(&["--run", "two", "--seed", "2", "--max-steps", "2"]).code(0);
+    let (_, after) = get("/version");
+    assert_ne!(after, version);
+    let (_, page) = get("/");
+    assert!(page.contains("2 runs") && page.contains(&format!("data-watch=\"{after}\"")), "both runs");
+    // A record that is damaged for a moment leaves the page as it was.
+    for run in ["one", "two"] {
+        fs::rename(place.path(&format!("runs/{run}/run.json")), place.path(&format!("runs/{run}/away")))
+            .expect("it was there");
+    }
+    assert_eq!((get("/version").1, get("/").1 == page), (after, true));
+
+    assert_eq!(get("/else").0, "404");
+    assert_eq!(asked(&address, "POST /", &address).0, "405");
+    let port = address.rsplit(':').next().expect("a port");
+    assert_eq!(asked(&address, "GET /", &format!("localhost:{port}")).0, "200");
+    assert_eq!(asked(&address, "GET /", "other.example").0, "403", "a name that another site gave to this address");
+    for run in ["one", "two"] {
+        fs::rename(place.path(&format!("runs/{run}/away")), place.path(&format!("runs/{run}/run.json")))
+            .expect("it was there");
+    }
+    place.rtc(&["report", "runs", "--watch", "--port", port]).code(6).says("can't listen on");
+    signal(&server, libc::SIGINT);
+    let mut said = String::new();
+    server.stderr.take().expect("a pipe").read_to_string(&mut said).expect("messages");
+    assert_eq!(server.wait().expect("it ends").code(), Some(0), "{said}");
+    assert!(said.contains("Ctrl-C ends this") && said.contains("the page is as it was"), "{said}");
 }

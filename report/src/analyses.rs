@@ -19,12 +19,8 @@ pub(crate) fn analyses(model: &Model) -> Vec<Picture> {
 
 fn states(cloud: &Cloud) -> Chart {
     let [first, second] = cloud.shares.map(|share| 100.0 * share);
-    let group = |(colour, (name, points)): (usize, &(String, Vec<[f64; 2]>))| Series {
-        name: name.clone(),
-        colour,
-        look: Look::Cloud,
-        points: points.iter().map(|[x, y]| (*x, *y)).collect(),
-        notes: vec![],
+    let group = |(colour, (name, points)): (usize, &(String, Vec<[f64; 2]>))| {
+        Series::new(name, colour, Look::Cloud, points.iter().map(|[x, y]| (*x, *y)).collect())
     };
     Chart {
         name: "states".to_owned(),
@@ -33,14 +29,15 @@ fn states(cloud: &Cloud) -> Chart {
         across: Kind::Linear,
         from_zero: false,
         series: cloud.groups.iter().enumerate().map(group).collect(),
+        levels: vec![],
+        ends: vec![],
     }
 }
 
 fn saliency(found: &Saliency) -> Chart {
     let length = found.shares.len();
     let places = |share: &dyn Fn(usize) -> f64| (0..length).map(|n| (n as f64, 100.0 * share(n))).collect();
-    let series =
-        |name: &str, colour, points| Series { name: name.to_owned(), colour, look: Look::Line, points, notes: vec![] };
+    let series = |name: &str, colour, points| Series::new(name, colour, Look::Line, points);
     let plural = if found.examples == 1 { "" } else { "s" };
     Chart {
         name: "saliency".to_owned(),
@@ -53,5 +50,7 @@ fn saliency(found: &Saliency) -> Chart {
             // One round of colours further lines are dashed.
             series("all tokens alike", SERIES + 6, places(&|n| (length - n) as f64 / length as f64)),
         ],
+        levels: vec![],
+        ends: vec![],
     }
 }

@@ -1,12 +1,14 @@
-//! Line charts.
+//! Line charts: the picture, and the data from which the page draws it again where scripts run.
 
 use std::fmt::Write;
+
+use serde_json::{Map, Value, json};
 
 use crate::picture::Picture;
 use crate::scale::{Kind, Scale, number};
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 use crate::theme::SERIES;
-use crate::thin::{Point, thinned};
+use crate::thin::{Point, averaged, smoothed, thinned};
 
 /// A chart before it is drawn.
 #[derive(Clone, Debug)]
@@ -23,6 +25,17 @@ pub(crate) struct Chart {
     pub(crate) from_zero: bool,
     /// The lines.
     pub(crate) series: Vec<Series>,
+    /// Numbers of the vertical axis that no run made, as the accuracy of chance.
+    pub(crate) levels: Vec<Mark>,
+    /// Numbers of the horizontal axis at which something ends, as the lengths of training.
+    pub(crate) ends: Vec<Mark>,
+}
+
+/// A number of an axis, and what it is.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mark {
+    pub(crate) at: f64,
+    pub(crate) text: String,
 }
 
 /// A line.
@@ -30,14 +43,45 @@ pub(crate) struct Chart {
 pub(crate) struct Series {
     /// What it is; series of one name share an entry of the legend.
     pub(crate) name: String,
+    /// The run that it is of, where the name is that of a row.
+    pub(crate) run: String,
     /// Which colour; after the last one lines are dashed.
     pub(crate) colour: usize,
     /// How it is drawn.
     pub(crate) look: Look,
     /// Its points, rising but in a cloud; one that is not finite is a gap.
     pub(crate) points: Vec<Point>,
+    /// Half of the width of the band around every point; empty for none.
+    pub(crate) spread: Vec<f64>,
+    /// How many points on each side the moving mean has that is drawn, 0 for the points themselves; none of what is never smoothed.
+    pub(crate) reach: Option<usize>,
     /// What to say of a point besides its numbers; empty, or one text per point.
     pub(crate) notes: Vec<String>,
+}
+
+impl Series {
+    /// A line through points.
+    pub(crate) fn new(name: &str, colour: usize, look: Look, points: Vec<Point>) -> Self {
+        let (run, spread, reach, notes) = (String::new(), vec![], None, vec![]);
+        Self { name: name.to_owned(), run, colour, look, points, spread, reach, notes }
+    }
+
+    /// The lower and the upper end of the band at every point.
+    fn band_ends(&self) -> impl Iterator<Item = [Point; 2]> {
+        self.points.iter().zip(&self.spread).map(|((x, y), spread)| [(*x, y - spread), (*x, y + spread)])
+    }
+
+    fn band(&self) -> Vec<Point> {
+        self.band_ends().flatten().collect()
+    }
+
+    /// The line that is drawn.
+    fn smoothed(&self) -> Self {
+        let reach = self.reach.unwrap_or(0);
+        let spread: Vec<Point> = self.spread.iter().map(|spread| (0.0, *spread)).collect();
+        let spread = smoothed(&spread, reach).into_iter().map(|(_, spread)| spread).collect();
+        Self { points: smoothed(&self.points, reach), spread, ..self.clone() }
+    }
 }
 
 /// How a line is drawn.
@@ -55,6 +99,20 @@ pub(crate) enum Look {
     Discs,
     /// As single rings around places of a line.
     Rings,
+}
+
+impl Look {
+    /// What `page.js` calls it.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Faint => "faint",
+            Self::Line => "line",
+            Self::Dots => "dots",
+            Self::Cloud => "cloud",
+            Self::Discs => "discs",
+            Self::Rings => "rings",
+        }
+    }
 }
 
 const WIDTH: f64 = 560.0;
@@ -89,6 +147,11 @@ impl Frame {
 impl Chart {
     /// The picture; `None` if no point can be drawn.
     pub(crate) fn draw(&self) -> Option<Picture> {
+        let drawn = Self { series: self.series.iter().map(Series::smoothed).collect(), ..self.clone() };
+        Some(drawn.picture()?.with_data(&self.data()))
+    }
+
+    fn picture(&self) -> Option<Picture> {
         let legend = self.legend();
         let rows = legend.last().map_or(0, |entry| entry.row + 1);
         let top = 34.0 + LEGEND_LINE * rows as f64;
@@ -99,6 +162,9 @@ impl Chart {
             entry.draw(&mut svg);
         }
         self.draw_axes(&mut svg, &frame);
+        for series in self.series.iter().filter(|series| !series.spread.is_empty()) {
+            self.draw_band(&mut svg, &frame, series);
+        }
         for series in self.series.iter().filter(|series| series.look == Look::Faint) {
             self.draw_line(&mut svg, &frame, series);
         }
@@ -108,18 +174,82 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look != Look::Faint) {
             self.draw_points(&mut svg, &frame, series);
         }
+        self.draw_marks(&mut svg, &frame);
         Some(Picture::new(&self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
+    }
+
+    /// Whether all of it is points of a plane, with equal units across and up.
+    fn is_cloud(&self) -> bool {
+        self.series.iter().all(|series| series.look == Look::Cloud)
+    }
+
+    /// The chart as data, smoothed nowhere; `page.js` reads it.
+    fn data(&self) -> Value {
+        let marks =
+            |marks: &[Mark]| marks.iter().map(|mark| json!({ "at": mark.at, "text": mark.text })).collect::<Value>();
+        json!({
+            "title": self.title,
+            "axes": self.axes,
+            "across": if self.across == Kind::Linear { "linear" } else { "logarithmic" },
+            "zero": self.from_zero,
+            "equal": self.is_cloud(),
+            "levels": marks(&self.levels),
+            "ends": marks(&self.ends),
+            "series": self.series.iter().map(|series| self.series_data(series)).collect::<Value>(),
+        })
+    }
+
+    fn series_data(&self, series: &Series) -> Value {
+        let most = self.share(POINTS);
+        // What may be smoothed is cut down to means, whose mean is that of all points.
+        let stretch = if series.reach.is_some() { series.points.len().div_ceil(most).max(1) } else { 1 };
+        let points = match series.reach {
+            Some(_) => averaged(&series.points, stretch),
+            None => thinned(&series.points, most),
+        };
+        let short = |value: f64| {
+            format!("{value:.4e}").parse::<f64>().ok().filter(|value| value.is_finite() && value.abs() < 1e300)
+        };
+        let mut data = Map::from_iter([
+            ("name".to_owned(), json!(series.name)),
+            ("colour".to_owned(), json!(series.colour)),
+            ("look".to_owned(), json!(series.look.word())),
+            (
+                "x".to_owned(),
+                points.iter().map(|(x, _)| whole(*x).map_or_else(|| json!(short(*x)), Value::from)).collect(),
+            ),
+            ("y".to_owned(), points.iter().map(|(_, y)| json!(short(*y))).collect()),
+        ]);
+        if !series.run.is_empty() {
+            data.insert("run".to_owned(), json!(series.run));
+        }
+        if let Some(reach) = series.reach {
+            data.insert("reach".to_owned(), json!(reach.div_ceil(stretch)));
+        }
+        if !series.spread.is_empty() {
+            let spread: Vec<Point> = series.spread.iter().map(|spread| (0.0, *spread)).collect();
+            let spread = averaged(&spread, stretch);
+            data.insert("spread".to_owned(), spread.iter().map(|(_, spread)| json!(short(*spread))).collect());
+        }
+        // Notes belong to points by their place: of a line that is cut down nothing more is said.
+        if points.len() == series.points.len() && series.notes.iter().any(|note| !note.is_empty()) {
+            data.insert("notes".to_owned(), json!(series.notes));
+        }
+        data.into()
     }
 
     /// The axes over all points that can be drawn.
     fn frame(&self, top: f64) -> Option<Frame> {
+        let bands = self.series.iter().flat_map(Series::band).filter(|point| self.can_draw(point));
+        let levels: Vec<f64> = self.levels.iter().map(|level| level.at).collect();
         let drawn = || self.series.iter().flat_map(|s| &s.points).filter(|point| self.can_draw(point));
         let range = |of: fn(&Point) -> f64| {
             let values = drawn().map(of);
             values.fold(None, |range: Option<(f64, f64)>, v| Some(range.map_or((v, v), |(l, h)| (l.min(v), h.max(v)))))
         };
         let (across, up) = (range(|p| p.0)?, range(|p| p.1)?);
-        if self.series.iter().all(|series| series.look == Look::Cloud) {
+        let up = bands.map(|(_, y)| y).chain(levels).fold(up, |(low, high), y| (low.min(y), high.max(y)));
+        if self.is_cloud() {
             let [across, up] = with_equal_units(across, up);
             let up = Scale::new(Kind::Linear, up, 5, false);
             return Some(Frame { across: Scale::new(self.across, across, 6, false), up, top });
@@ -161,6 +291,46 @@ impl Chart {
         svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), self.axes[1]);
     }
 
+    /// Chance, and where training ended.
+    fn draw_marks(&self, svg: &mut Svg, frame: &Frame) {
+        let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
+        for Mark { at, text } in &self.levels {
+            let y = frame.top + (1.0 - frame.up.place(*at)) * PLOT_HEIGHT;
+            svg.line("mark", (LEFT, y), (right, y));
+            svg.text("note over", (right - 4.0, y - 5.0), Anchor::End, text);
+        }
+        for Mark { at, text } in &self.ends {
+            let share = frame.across.place(*at);
+            if !(0.0..=1.0).contains(&share) {
+                continue;
+            }
+            let x = LEFT + share * (right - LEFT);
+            svg.line("mark", (x, frame.top), (x, bottom));
+            let (x, anchor) = if share > 0.5 { (x - 5.0, Anchor::End) } else { (x + 5.0, Anchor::Start) };
+            svg.text("note over", (x, bottom - 8.0), anchor, text);
+        }
+    }
+
+    /// The band around a line, a piece between gaps at a time.
+    fn draw_band(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+        let stride = series.points.len().div_ceil(self.share(POINTS)).max(1);
+        let ends: Vec<[Point; 2]> = series.band_ends().collect();
+        let last = ends.len().saturating_sub(1);
+        let kept =
+            ends.iter().enumerate().filter(|(n, _)| n.is_multiple_of(stride) || *n == last).map(|(_, ends)| ends);
+        let kept: Vec<&[Point; 2]> = kept.collect();
+        let mut data = String::new();
+        for piece in kept.split(|ends| !ends.iter().all(|end| self.can_draw(end))).filter(|piece| !piece.is_empty()) {
+            let edge = piece.iter().map(|ends| ends[1]).chain(piece.iter().rev().map(|ends| ends[0]));
+            for (n, (x, y)) in edge.map(|point| frame.place(point)).enumerate() {
+                write!(data, "{}{} {}", if n == 0 { 'M' } else { 'L' }, at(x), at(y))
+                    .expect("writing to a string does not fail");
+            }
+            data.push('Z');
+        }
+        svg.path(&format!("band b{}", series.colour % SERIES), &data);
+    }
+
     /// How many points a line may have: the chart's share, with a least.
     fn share(&self, of: usize) -> usize {
         (of / self.series.len().max(1)).max(FEWEST)
@@ -198,9 +368,10 @@ impl Chart {
         let told = |n: usize| n.is_multiple_of(stride) || n == last;
         let drawn = series.points.iter().enumerate().filter(|(n, point)| told(*n) && self.can_draw(point));
         for (n, point) in drawn {
-            let note = series.notes.get(n).map(|note| format!("\n{note}")).unwrap_or_default();
-            let [across, up] = self.axes;
-            let title = format!("{}\n{across}: {}\n{up}: {}{note}", series.name, number(point.0), number(point.1));
+            let note = series.notes.get(n).filter(|note| !note.is_empty()).map(|note| format!("\n{note}"));
+            let ([across, up], note) = (self.axes, note.unwrap_or_default());
+            let name = if series.run.is_empty() { &series.name } else { &series.run };
+            let title = format!("{name}\n{across}: {}\n{up}: {}{note}", number(point.0), number(point.1));
             let alone = series.points.len() == 1;
             match series.look {
                 Look::Rings => svg.circle(&format!("r{}", series.colour % SERIES), frame.place(*point), RING, &title),
@@ -229,6 +400,11 @@ impl Chart {
         }
         entries
     }
+}
+
+/// A number that has no digits behind the point, as updates are.
+fn whole(value: f64) -> Option<i64> {
+    Some(value).filter(|value| value.fract() == 0.0 && value.abs() < 1e15).map(|value| value as i64)
 }
 
 /// Both ranges with some room, the shorter one widened until a unit is as long across as up: only then are distances between

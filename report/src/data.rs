@@ -12,7 +12,7 @@ use rtc_runtime::train::Row as ResultRow;
 use crate::scale::number;
 
 /// One run, or several that are compared.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Report {
     /// What stands at the top.
     pub title: String,
@@ -24,6 +24,8 @@ pub struct Report {
     pub tables: Vec<TextTable>,
     /// The different models of the runs, in the order in which they first occur.
     pub models: Vec<Model>,
+    /// How long the trainings took together, where that is recorded.
+    pub took: Option<String>,
     /// What the reader should know: runs left out, measurements that could not be made.
     pub notes: Vec<String>,
 }
@@ -49,8 +51,18 @@ pub struct Run {
     pub state: String,
     /// The name of the split that decides which checkpoint is best.
     pub dev: String,
+    /// The longest length of training, where the task has one; as its lengths are measured.
+    pub trained_length: Option<usize>,
+    /// Number of classes of which one is right, where the task has some.
+    pub classes: Option<usize>,
     /// Number of trainable numbers.
     pub parameters: usize,
+    /// Seconds that its trainings took, where they are recorded.
+    pub seconds: Option<f64>,
+    /// Updates of the whole run, if it does not stop early, where that is recorded.
+    pub total: Option<u64>,
+    /// The command that trains it again.
+    pub command: String,
     /// More about it, as pairs of names and values.
     pub facts: Vec<(String, String)>,
     /// The experiment as YAML.
@@ -113,7 +125,7 @@ pub(crate) fn score(row: &ResultRow) -> Option<Score> {
 pub struct Model {
     /// Its name; different models of a report have different ones.
     pub name: String,
-    /// The checked spec; a model that was given as a graph has none.
+    /// The checked spec, with the origins that say which values need not be written; a model that was given as a graph has none.
     pub spec: Option<Spec>,
     /// The complete spec as text, or the graph.
     pub text: String,
@@ -123,8 +135,49 @@ pub struct Model {
     pub clouds: Vec<Cloud>,
     /// How much its answer depends on each token.
     pub saliency: Option<Saliency>,
+    /// What it answers.
+    pub answers: Option<Answers>,
     /// How it does after every number of steps, a length each; empty but for a model whose depth comes with the examples.
     pub steps: Vec<StepCurve>,
+}
+
+/// What a run answers on the first examples of a split.
+#[derive(Clone, Debug, Default)]
+pub struct Answers {
+    /// The name of the run.
+    pub run: String,
+    pub split: String,
+    /// Number of examples.
+    pub examples: usize,
+    /// How often which class was answered for which.
+    pub confusion: Option<Confusion>,
+    /// Some examples.
+    pub shown: Vec<Answer>,
+}
+
+/// How often which class was answered.
+#[derive(Clone, Debug, Default)]
+pub struct Confusion {
+    /// The names of the classes.
+    pub classes: Vec<String>,
+    /// For every right class the examples by the class that was answered.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// An example and its answer.
+#[derive(Clone, Debug, Default)]
+pub struct Answer {
+    /// Which of the split it is, from 1.
+    pub number: usize,
+    pub input: String,
+    /// The right answer.
+    pub right: String,
+    /// What the model said.
+    pub said: String,
+    /// The probability of that, where it is a class.
+    pub sure: Option<f64>,
+    /// Whether it is right; nothing of a number, which never quite is.
+    pub is_right: Option<bool>,
 }
 
 /// The examples of one length, measured after every number of steps.

@@ -1,6 +1,6 @@
 //! The structure of a model, drawn from its spec: layers from top to bottom, recurrences as boxes around what they repeat.
 
-use rtc_compiler::spec::Block;
+use rtc_compiler::spec::{Block, Origin, Setting, Spec};
 
 use crate::data::Model;
 use crate::picture::Picture;
@@ -24,9 +24,6 @@ const BESIDE: &[&str] = &["halt", "inject", "memory"];
 /// Statements that come after the layers, wherever they are written.
 const AFTER: &[&str] = &["gate", "update"];
 
-/// Fields that say how a layer is trained or what follows from others; the pointer finds them.
-const MINOR: &[&str] = &["dropout", "attention_dropout", "init", "std", "activation", "head_width", "copies"];
-
 /// The picture of a model's structure, where there is a spec of it.
 pub(crate) fn structure(model: &Model) -> Option<Picture> {
     let root = &model.spec.as_ref()?.root;
@@ -44,6 +41,62 @@ pub(crate) fn structure(model: &Model) -> Option<Picture> {
     }
     let size = (width + 2.0 * MARGIN, top + MARGIN);
     Some(Picture::new(&format!("structure-{}", model.name), &title, size, svg))
+}
+
+/// The structure for Graphviz: a box per statement, a frame around what holds others.
+pub fn dot(spec: &Spec) -> String {
+    let mut out = format!(
+        "digraph {} {{\n  node [shape=box, fontname=\"Helvetica\", fontsize=11];\n  \
+         graph [fontname=\"Helvetica\", fontsize=11, labeljust=l];\n",
+        quoted(&spec.name)
+    );
+    let mut boxes = 0;
+    chain(&flow(&spec.root), &mut boxes, &mut out);
+    out + "}\n"
+}
+
+/// Statements one after the other; gives the first box and the last one.
+fn chain(blocks: &[&Block], boxes: &mut usize, out: &mut String) -> Option<(usize, usize)> {
+    let mut ends: Option<(usize, usize)> = None;
+    for block in blocks {
+        let (first, last) = framed(block, boxes, out);
+        if let Some((_, before)) = ends {
+            *out += &format!("  n{before} -> n{first};\n");
+        }
+        ends = Some((ends.map_or(first, |(first, _)| first), last));
+    }
+    ends
+}
+
+/// A statement with all in it; gives its first box and its last one.
+fn framed(block: &Block, boxes: &mut usize, out: &mut String) -> (usize, usize) {
+    let own = *boxes;
+    *boxes += 1;
+    let label = quoted([heading(block), details(block)].join("\n").trim_end());
+    let style = if BESIDE.contains(&&*block.slot) { "dashed" } else { "rounded" };
+    if is_leaf(block) {
+        *out += &format!("  n{own} [label={label}, style={style}];\n");
+        return (own, own);
+    }
+    *out += &format!("  subgraph cluster{own} {{\n  label={label}; style={style};\n");
+    for child in beside(block) {
+        framed(child, boxes, out);
+    }
+    let ends = chain(&flow(block), boxes, out);
+    if ends.is_none() {
+        *out += &format!("  n{own} [label=\"\", style=invis];\n");
+    }
+    *out += "  }\n";
+    let (first, last) = ends.unwrap_or((own, own));
+    if is_loop(block) {
+        *out += &format!("  n{last} -> n{first} [constraint=false];\n");
+    }
+    (first, last)
+}
+
+/// A text of Graphviz.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
 }
 
 /// The layers of the states, in order.
@@ -143,11 +196,28 @@ fn heading(block: &Block) -> String {
     times.map_or_else(|| block.title(), |times| format!("{} × {times}", block.title()))
 }
 
-/// The fields that matter most, on one line.
+/// The fields that differ from their defaults, on one line.
 fn details(block: &Block) -> String {
-    let shown = block.fields.iter().map(|(name, setting)| (&**name, setting.value.to_string()));
-    let shown = shown.filter(|(name, value)| !MINOR.contains(name) && value != "none");
-    shown.map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>().join(", ")
+    let shown = block.fields.iter().filter(|(name, setting)| !follows(setting) && *name != "copies");
+    shown.map(|(name, setting)| format!("{name} {}", setting.value)).collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a value need not be written.
+fn follows(setting: &Setting) -> bool {
+    matches!(setting.origin, Origin::Default | Origin::Derived(_))
+}
+
+/// The spec without the values that need not be written.
+pub(crate) fn brief(spec: &Spec) -> Spec {
+    fn of(block: &Block) -> Block {
+        let fields = block.fields.iter().filter(|(_, setting)| !follows(setting));
+        Block {
+            fields: fields.map(|(name, setting)| (name.clone(), setting.clone())).collect(),
+            children: block.children.iter().map(of).collect(),
+            ..block.clone()
+        }
+    }
+    Spec { root: of(&spec.root), ..spec.clone() }
 }
 
 /// All fields, for the pointer.

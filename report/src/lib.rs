@@ -12,9 +12,11 @@
 #![deny(clippy::disallowed_methods)]
 
 mod analyses;
+mod answers;
 mod chart;
 pub mod data;
 mod diagram;
+mod headline;
 mod heatmap;
 mod highlight;
 mod page;
@@ -30,7 +32,8 @@ mod thin;
 mod tree;
 
 pub use data::Report;
-pub use page::page;
+pub use diagram::dot;
+pub use page::{page, watched};
 pub use picture::Picture;
 pub use plots::pictures;
 pub use raster::NoPicture;

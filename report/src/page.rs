@@ -1,8 +1,12 @@
 //! The page: everything about a report in one HTML file that needs nothing else. It is also well-formed XML.
 
+use rtc_compiler::spec;
+
 use crate::analyses::analyses;
+use crate::answers;
 use crate::data::{Model, Report, Run, Tree};
 use crate::diagram;
+use crate::headline;
 use crate::heatmap::heatmaps;
 use crate::highlight;
 use crate::picture::Picture;
@@ -13,66 +17,53 @@ use crate::table;
 use crate::theme;
 use crate::tree::trees;
 
-const STYLE: &str = "\
-*{box-sizing:border-box}
-body{margin:0 auto;max-width:1240px;padding:24px;background:var(--paper);color:var(--ink);\
-font:15px/1.5 \"Noto Sans\",system-ui,\"Segoe UI\",Helvetica,Arial,sans-serif}
-h1{font-size:24px;margin:0 0 4px}
-h2{font-size:19px;margin:36px 0 10px;padding-top:14px;border-top:1px solid var(--grid)}
-h3{font-size:16px;margin:22px 0 8px}
-p{margin:6px 0;max-width:80ch}
-.sub,figcaption,.empty{color:var(--muted)}
-nav a{color:var(--accent);margin-right:16px}
-.grid-of{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,480px),1fr));gap:18px;align-items:start}
-figure{margin:0}
-.picture{max-width:100%;height:auto;display:block}
-.row{display:flex;flex-wrap:wrap;gap:18px 28px;align-items:start}
-.wide{overflow-x:auto}
-table{border-collapse:collapse;font-size:14px;font-variant-numeric:tabular-nums}
-th,td{padding:4px 14px 4px 0;text-align:left;border-bottom:1px solid var(--grid);white-space:nowrap}
-th{color:var(--muted);font-weight:600}
-.n{text-align:right}
-.b{font-weight:700}
-pre{background:var(--panel);border-radius:6px;padding:12px;overflow-x:auto;margin:0;\
-font:13px/1.45 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-details{margin:8px 0}
-summary{cursor:pointer;color:var(--accent)}
-.note{background:var(--panel);border-left:3px solid var(--hot);padding:6px 12px;margin:6px 0}
-.key{color:var(--s0);font-weight:600}
-.fld{color:var(--s2)}
-.num{color:var(--s1)}
-.com{color:var(--muted)}
-@media print{body{max-width:none}details{display:block}}
-";
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
 
 /// The page of a report.
 pub fn page(report: &Report) -> String {
+    document(report, None)
+}
+
+/// The page of a report that is served while its runs go on: it asks for a text at the address `version` beside it, and
+/// loads itself anew when that is not `version`, which is a word of letters and digits, any more.
+pub fn watched(report: &Report, version: &str) -> String {
+    document(report, Some(version))
+}
+
+fn document(report: &Report, version: Option<&str>) -> String {
+    let (live, said) = match version {
+        Some(version) => (format!(" data-watch=\"{}\"", escape(version)), "<p class=\"watch\" role=\"status\"></p>\n"),
+        None => (String::new(), ""),
+    };
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" \
-         content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n<body>\n\
-         <h1>{title}</h1>\n",
+         content=\"width=device-width, initial-scale=1\"/>\n<title>{title}</title>\n<style>\n{}{STYLE}</style>\n</head>\n\
+         <body{live}>\n<h1>{title}</h1>\n{said}",
         theme::adaptive(),
         title = escape(&report.title),
     );
     out += &format!("<p class=\"sub\">{}</p>\n", escape(&subtitle(report)));
-    out += "<nav><a href=\"#results\">Results</a><a href=\"#training\">Training</a><a href=\"#length\">By length</a>\
-            <a href=\"#models\">Models and halting</a><a href=\"#runs\">Runs</a></nav>\n";
+    out += "<nav aria-label=\"Sections\"><a href=\"#results\">Results</a><a href=\"#training\">Training</a>\
+            <a href=\"#length\">By length</a><a href=\"#models\">Models and halting</a><a href=\"#runs\">Runs</a></nav>\n<main>\n";
     for note in &report.notes {
         out += &format!("<p class=\"note\">{}</p>\n", escape(note));
     }
+    out += &headline::headline(report);
     results(report, &mut out);
     section("training", "Training", &mut out);
     if report.runs.len() > 1 {
-        out += "<p class=\"sub\">One colour per row of the table, one line per run.</p>\n";
+        out += "<p class=\"sub\">One colour per row of the table. A row of several runs has their mean with a band, one sample \
+                deviation to each side, and the runs faintly behind it.</p>\n";
     }
     if report.runs.iter().any(|run| run.steps.len() >= 60) {
-        out += "<p class=\"sub\">Training curves are moving means over a twenty-fifth of the run; single updates stand faintly \
-                behind them.</p>\n";
+        out += "<p class=\"sub\">Training curves are moving means over a twenty-fifth of the run; of a single run the updates stand \
+                faintly behind them.</p>\n";
     }
     figures(&plots::curves(report), "Nothing is logged yet.", &mut out);
     section("length", "By length", &mut out);
     if report.runs.len() > 1 {
-        out += "<p class=\"sub\">All measured splits and seeds of a row together.</p>\n";
+        out += "<p class=\"sub\">All measured splits of a run together.</p>\n";
     }
     figures(&plots::by_length(report), "Nothing was measured by length.", &mut out);
     section("models", "Models and halting", &mut out);
@@ -84,7 +75,8 @@ pub fn page(report: &Report) -> String {
     for run in &report.runs {
         details(run, &mut out);
     }
-    out + "</body>\n</html>\n"
+    // A browser sees a comment where a reader of XML sees the end of the markup.
+    out + &format!("</main>\n<script>//<![CDATA[\n{SCRIPT}//]]></script>\n</body>\n</html>\n")
 }
 
 fn subtitle(report: &Report) -> String {
@@ -118,6 +110,8 @@ fn results(report: &Report, out: &mut String) {
     }
 }
 
+const BRIEF: &str = "The spec without what follows from defaults. Fields that differ from their defaults stand in the picture; the pointer \
+    finds the others.";
 const HALTING: &str = "How single inputs halt: every column is a position, every row a state, and the colour is what the state weighs in \
     the output. Under the pointer are the numbers.";
 const STEPS: &str = "After every number of steps, some lengths by themselves. Rings stand at the steps that come with the examples, discs \
@@ -148,7 +142,7 @@ fn told(class: &str, pictures: &[Picture], text: &str, out: &mut String) {
 fn all(class: &str, pictures: &[Picture], out: &mut String) {
     *out += &format!("<div class=\"{class}\">\n");
     for picture in pictures {
-        *out += &format!("<figure>\n{}</figure>\n", picture.inline());
+        *out += &picture.figure();
     }
     *out += "</div>\n";
 }
@@ -160,19 +154,22 @@ fn describe(model: &Model, out: &mut String) {
     if !doc.is_empty() {
         *out += &format!("<p class=\"sub\">{}</p>\n", escape(doc));
     }
-    let (figure, kind, open) = match diagram::structure(model) {
-        Some(structure) => (format!("<figure>\n{}</figure>\n", structure.inline()), "Spec", " open=\"open\""),
-        // A graph is long: it opens on demand.
-        None => (String::new(), "Graph", ""),
+    let text = |text: &str| format!("<pre>{}</pre>", highlight::html(text));
+    let complete = |kind| format!("<details><summary>{kind}</summary>\n{}</details>\n", text(&model.text));
+    *out += &match (diagram::structure(model), &model.spec) {
+        (Some(structure), Some(spec)) => format!(
+            "<div class=\"grid-of\">\n{}<div>\n<p class=\"sub\">{BRIEF}</p>\n{}\n{}</div>\n</div>\n",
+            structure.figure(),
+            text(&spec::text(&diagram::brief(spec))),
+            complete("Complete spec, every default written out")
+        ),
+        _ => complete("Graph"),
     };
-    *out += &format!(
-        "<div class=\"grid-of\">\n{figure}<details{open}><summary>{kind}</summary>\n<pre>{}</pre></details>\n</div>\n",
-        highlight::html(&model.text)
-    );
     told("row", &heatmaps(model), HALTING, out);
     folding(model, out);
     told(GRID, &by_step(model), STEPS, out);
     told(GRID, &analyses(model), ANALYSES, out);
+    *out += &answers::answers(model);
 }
 
 /// What recursions make of chosen inputs: drawn, and with brackets.
@@ -195,10 +192,17 @@ fn folding(model: &Model, out: &mut String) {
 }
 
 fn details(run: &Run, out: &mut String) {
-    *out += &format!("<details><summary>{}</summary>\n<table>\n<tbody>\n", escape(&run.name));
+    *out += &format!("<details class=\"run\"><summary>{}</summary>\n", escape(&run.name));
+    *out += "<table class=\"facts still\">\n<tbody>\n";
     for (name, value) in &run.facts {
-        *out += &format!("<tr><td>{}</td><td>{}</td></tr>\n", escape(name), escape(value));
+        *out += &format!("<tr><th scope=\"row\">{}</th><td>{}</td></tr>\n", escape(name), escape(value));
     }
-    *out += &format!("<tr><td>seed</td><td>{}</td></tr>\n</tbody></table>\n", run.seed);
+    *out += &format!("<tr><th scope=\"row\">seed</th><td>{}</td></tr>\n</tbody></table>\n", run.seed);
+    if !run.command.is_empty() {
+        *out += &format!(
+            "<p>The same training again:</p>\n<pre class=\"line\">{}</pre>\n<p>Its experiment:</p>\n",
+            escape(&run.command)
+        );
+    }
     *out += &format!("<pre>{}</pre></details>\n", escape(&run.experiment));
 }

@@ -1,5 +1,7 @@
 //! A finished picture, and the three ways to give it away.
 
+use serde_json::Value;
+
 use crate::raster::{self, NoPicture};
 use crate::svg::{Svg, escape};
 use crate::theme;
@@ -14,18 +16,40 @@ pub struct Picture {
     width: f64,
     height: f64,
     body: String,
+    data: Option<String>,
 }
 
 impl Picture {
     /// A picture of this size, in pixels. The name may be anything.
     pub(crate) fn new(name: &str, title: &str, (width, height): (f64, f64), svg: Svg) -> Self {
         let size = (width.ceil(), height.ceil());
-        Self { name: file_name(name), title: title.to_owned(), width: size.0, height: size.1, body: svg.finish() }
+        Self {
+            name: file_name(name),
+            title: title.to_owned(),
+            width: size.0,
+            height: size.1,
+            body: svg.finish(),
+            data: None,
+        }
     }
 
     /// The picture under another name, which may be anything.
     pub(crate) fn named(self, name: &str) -> Self {
         Self { name: file_name(name), ..self }
+    }
+
+    /// The picture with the data that it was drawn from.
+    pub(crate) fn with_data(self, data: &Value) -> Self {
+        // Nothing in it ends a script of HTML or begins an element of XML.
+        let data = data.to_string().replace('&', "\\u0026").replace('<', "\\u003c").replace('>', "\\u003e");
+        Self { data: Some(data), ..self }
+    }
+
+    /// The figure of a page, which draws it again from its data where scripts run.
+    pub(crate) fn figure(&self) -> String {
+        let script = |data| format!("<script type=\"application/json\">{data}</script>");
+        let data = self.data.as_ref().map(script).unwrap_or_default();
+        format!("<figure data-name=\"{}\">\n{}{data}</figure>\n", self.name, self.inline())
     }
 
     /// The element for a page that has the style sheet of pictures. It gets narrower with the page.

@@ -6,14 +6,14 @@ use rtc_runtime::examine::OfLength;
 use rtc_runtime::record::history::{EvaluationLine, StepLine};
 
 use crate::analyses;
-use crate::chart::{Chart, Look, Series};
+use crate::chart::{Chart, Look, Mark, Series};
 use crate::data::{Report, Run};
 use crate::diagram;
 use crate::heatmap;
 use crate::picture::Picture;
 use crate::scale::Kind;
 use crate::steps;
-use crate::thin::{Point, smoothed};
+use crate::thin::Point;
 use crate::tree;
 
 /// Series of so many points are smoothed; shorter ones are drawn as they are.
@@ -103,36 +103,55 @@ fn percent(share: f64) -> f64 {
 pub(crate) fn curves(report: &Report) -> Vec<Picture> {
     let mut charts = vec![];
     for quantity in QUANTITIES {
+        let levels = if quantity.name == "accuracy" { chance(report) } else { vec![] };
         if let [run] = report.runs.as_slice() {
-            charts.extend(alone(quantity, run).draw());
+            charts.extend(Chart { levels, ..alone(quantity, run) }.draw());
         } else {
-            charts.extend(together(quantity, report, true).and_then(|chart| chart.draw()));
-            charts.extend(together(quantity, report, false).and_then(|chart| chart.draw()));
+            for on_dev in [true, false] {
+                let chart = together(quantity, report, on_dev);
+                charts.extend(chart.and_then(|chart| Chart { levels: levels.clone(), ..chart }.draw()));
+            }
         }
     }
     charts
 }
 
+/// The accuracy of a guess among the classes, where all runs have as many.
+fn chance(report: &Report) -> Vec<Mark> {
+    let classes = same(report, |run| run.classes);
+    classes.iter().map(|n| Mark { at: percent(1.0 / *n as f64), text: format!("a guess among {n} classes") }).collect()
+}
+
+/// What is so in every run.
+fn same<T: PartialEq>(report: &Report, of: fn(&Run) -> Option<T>) -> Option<T> {
+    let first = of(report.runs.first()?)?;
+    report.runs.iter().all(|run| of(run).as_ref() == Some(&first)).then_some(first)
+}
+
 fn chart(quantity: &Quantity, name: String, title: String, series: Vec<Series>) -> Chart {
     let Quantity { unit, from_zero, .. } = *quantity;
-    Chart { name, title, axes: ["update", unit], across: Kind::Linear, from_zero, series }
+    let axes = ["update", unit];
+    Chart { name, title, axes, across: Kind::Linear, from_zero, series, levels: vec![], ends: vec![] }
 }
 
 fn alone(quantity: &Quantity, run: &Run) -> Chart {
-    let mut series = trained(quantity, run, "training", 0);
-    series.push(measured(quantity, run, &run.dev, 1));
+    let line = trained(quantity, run, "training", 0);
+    // Single updates stand behind their moving mean.
+    let updates = line.reach.filter(|reach| *reach > 0);
+    let updates = updates.map(|_| Series {
+        run: "training, single updates".to_owned(),
+        ..Series::new("training", 0, Look::Faint, line.points.clone())
+    });
+    let series = updates.into_iter().chain([line, measured(quantity, run, &run.dev, 1)]).collect();
     chart(quantity, quantity.name.to_owned(), quantity.title.to_owned(), drawn(series))
 }
 
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
 fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart> {
-    let mut series = vec![];
-    for (colour, name, run) in of_rows(report) {
-        match on_dev {
-            true => series.push(measured(quantity, run, name, colour)),
-            false => series.extend(trained(quantity, run, name, colour).pop()),
-        }
-    }
+    let series = by_row(report, &|run, name, colour| match on_dev {
+        true => measured(quantity, run, name, colour),
+        false => trained(quantity, run, name, colour),
+    });
     let Quantity { name, title, .. } = quantity;
     let (name, title) = match (["learning_rate", "gradient_norm"].contains(name), on_dev) {
         (true, true) => return None,
@@ -140,15 +159,43 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
         (false, true) => (format!("{name}_dev"), format!("{title} on dev")),
         (false, false) => (format!("{name}_training"), format!("{title} in training")),
     };
-    Some(chart(quantity, name, title, drawn(series)))
+    Some(chart(quantity, name, title, series))
 }
 
-/// The runs, row by row, each with the number and the name of its row.
-fn of_rows(report: &Report) -> impl Iterator<Item = (usize, &str, &Run)> {
-    report.rows.iter().enumerate().flat_map(move |(colour, row)| {
-        let runs = row.runs.iter().filter_map(move |index| report.runs.get(*index));
-        runs.map(move |run| (colour, row.name.as_str(), run))
-    })
+/// The lines of a row: those of its runs faintly, and their mean with a band, a sample deviation to each side, as far as every run has
+/// a point. A single run, and runs that have no point in common, are lines of their own.
+fn of_row(runs: Vec<Series>) -> Vec<Series> {
+    let runs = drawn(runs);
+    let [first, _, ..] = runs.as_slice() else { return runs };
+    let common = first.points.iter().filter_map(|(x, _)| {
+        let values: Option<Vec<f64>> = runs.iter().map(|run| value_at(&run.points, *x)).collect();
+        Some((*x, mean_and_deviation(&values?)))
+    });
+    let (points, spread): (Vec<Point>, Vec<f64>) = common.map(|(x, (mean, deviation))| ((x, mean), deviation)).unzip();
+    if points.is_empty() {
+        return runs;
+    }
+    let mean = Series {
+        run: format!("{}: mean of {} runs", first.name, runs.len()),
+        reach: first.reach.map(|_| reach_of(points.len())),
+        spread,
+        ..Series::new(&first.name, first.colour, first.look, points)
+    };
+    let faint = runs.iter().map(|run| Series { look: Look::Faint, ..run.clone() });
+    faint.chain([mean]).collect()
+}
+
+/// What a line has at a place, which is one of its points.
+fn value_at(points: &[Point], x: f64) -> Option<f64> {
+    let at = points.binary_search_by(|point| point.0.total_cmp(&x)).ok()?;
+    Some(points[at].1).filter(|y| y.is_finite())
+}
+
+fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len() as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    (mean, (squares / (count - 1.0)).sqrt())
 }
 
 /// The series that have a point.
@@ -156,62 +203,83 @@ fn drawn(series: Vec<Series>) -> Vec<Series> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, y)| y.is_finite())).collect()
 }
 
-/// The logged updates: as they are where they are few, else faintly behind their moving mean.
-fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Vec<Series> {
+/// The logged updates, as a moving mean where they are many.
+fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
     let point = |step: &StepLine| (step.update as f64, (quantity.step)(step).unwrap_or(f64::NAN));
     let points: Vec<Point> = run.steps.iter().map(point).collect();
-    let series = |look, points| Series { name: name.to_owned(), colour, look, points, notes: vec![] };
-    if points.len() < NOISY || quantity.name == "learning_rate" {
-        return vec![series(Look::Line, points)];
-    }
-    let smooth = smoothed(&points, points.len() / 50);
-    vec![series(Look::Faint, points), series(Look::Line, smooth)]
+    // A learning rate has no noise.
+    let reach = (quantity.name != "learning_rate").then(|| reach_of(points.len()));
+    Series { reach, ..Series::new(name, colour, Look::Line, points) }
+}
+
+/// How far a moving mean reaches over a line of so many points.
+fn reach_of(points: usize) -> usize {
+    if points < NOISY { 0 } else { points / 50 }
 }
 
 fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
     let point = |one: &EvaluationLine| (one.update as f64, (quantity.evaluation)(one).unwrap_or(f64::NAN));
     let points: Vec<Point> = run.evaluations.iter().map(point).collect();
-    let note = |one: &EvaluationLine| {
-        let best = run.best.is_some_and(|(update, _)| update == one.update);
-        format!("{}, seed {}{}", run.name, run.seed, if best { "\nthe checkpoint that counts" } else { "" })
-    };
+    let counts = |one: &EvaluationLine| run.best.is_some_and(|(update, _)| update == one.update);
+    let note = |one| if counts(one) { "the checkpoint that counts".to_owned() } else { String::new() };
     let notes = run.evaluations.iter().map(note).collect();
-    Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
+    Series { notes, ..Series::new(name, colour, Look::Dots, points) }
 }
 
-/// Accuracy and depth by length. One run has a line per split; of several, every row has one over all its runs and splits.
+/// What a point of a run says of it in a chart of several.
+fn called(run: &Run, name: &str) -> String {
+    format!("{name}: {}, seed {}", run.name, run.seed)
+}
+
+/// Accuracy and depth by length. One run has a line per split; of several, every run has one over all its splits.
 pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
-    let mut groups: Vec<(String, usize, Vec<OfLength>)> = vec![];
-    for (row, name, run) in of_rows(report) {
-        for (n, split) in run.lengths.iter().enumerate() {
-            let (name, colour) = match report.runs.len() {
-                1 => (split.split.clone(), n),
-                _ => (name.to_owned(), row),
-            };
-            match groups.iter_mut().find(|(known, at, _)| *known == name && *at == colour) {
-                Some((.., lengths)) => lengths.extend(&split.lengths),
-                None => groups.push((name, colour, split.lengths.clone())),
-            }
-        }
-    }
-    let all = || groups.iter().flat_map(|(.., lengths)| lengths);
+    let all = || report.runs.iter().flat_map(|run| &run.lengths).flat_map(|split| &split.lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
     let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
-    let chart = |name: &str, title: &str, unit, value: fn(&OfLength) -> Option<f64>| Chart {
+    let end = |length: usize| Mark { at: length as f64, text: format!("training ended at {length}") };
+    let ends: Vec<Mark> = same(report, |run| run.trained_length).map(end).into_iter().collect();
+    let chart = |name: &str, title: &str, unit, levels, value: Value| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
         across,
         from_zero: true,
-        series: drawn(groups.iter().map(|(name, colour, lengths)| line(name, *colour, lengths, value)).collect()),
+        series: lines_by_length(report, value),
+        levels,
+        ends: ends.clone(),
     };
-    let accuracy = chart("accuracy_by_length", "Accuracy by length", "accuracy (%)", |of| {
+    let accuracy = chart("accuracy_by_length", "Accuracy by length", "accuracy (%)", chance(report), |of| {
         (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
     });
-    let depth = chart("depth_by_length", "Halting depth by length", "mean accepted steps", |of| {
+    let depth = chart("depth_by_length", "Halting depth by length", "mean accepted steps", vec![], |of| {
         of.steps.map(|steps| steps / of.examples.max(1) as f64)
     });
     [accuracy, depth].iter().filter_map(Chart::draw).collect()
+}
+
+/// What a chart shows of the examples of a length.
+type Value = fn(&OfLength) -> Option<f64>;
+
+fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
+    if let [run] = report.runs.as_slice() {
+        let splits = run.lengths.iter().enumerate();
+        return drawn(splits.map(|(n, split)| line(&split.split, n, &split.lengths, value)).collect());
+    }
+    let of_run = |run: &Run, name: &str, colour| {
+        let lengths: Vec<OfLength> = run.lengths.iter().flat_map(|split| &split.lengths).copied().collect();
+        line(name, colour, &lengths, value)
+    };
+    by_row(report, &of_run)
+}
+
+/// The lines of all rows from those of their runs.
+fn by_row(report: &Report, of_run: &dyn Fn(&Run, &str, usize) -> Series) -> Vec<Series> {
+    let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
+        let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
+        let lines = runs.map(|run| Series { run: called(run, &row.name), ..of_run(run, &row.name, colour) });
+        of_row(lines.collect())
+    });
+    rows.collect()
 }
 
 /// The fewest examples of a point: short stretches of lengths are joined until they have as many.
@@ -271,13 +339,13 @@ fn joined(all: impl Iterator<Item = Stretch>, belong: fn(&Stretch, &Stretch) -> 
     out
 }
 
-fn line(name: &str, colour: usize, lengths: &[OfLength], value: fn(&OfLength) -> Option<f64>) -> Series {
+fn line(name: &str, colour: usize, lengths: &[OfLength], value: Value) -> Series {
     let (mut points, mut notes) = (vec![], vec![]);
     for Stretch { from, sum, tokens } in stretches(lengths) {
         points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));
         notes.push(format!("lengths {from} to {}: {} examples", sum.length, sum.examples));
     }
-    Series { name: name.to_owned(), colour, look: Look::Dots, points, notes }
+    Series { notes, ..Series::new(name, colour, Look::Dots, points) }
 }
 
 #[cfg(test)]

@@ -52,8 +52,7 @@ pub(crate) fn by_step(model: &Model) -> Vec<Picture> {
 fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
     let mut series: Vec<Series> = curves.iter().enumerate().flat_map(|(n, curve)| lines(quantity, curve, n)).collect();
     if series.iter().any(|series| !series.points.is_empty()) {
-        let entry =
-            |name: &str, look| Series { name: name.to_owned(), colour: GREY, look, points: vec![], notes: vec![] };
+        let entry = |name: &str, look| Series::new(name, GREY, look, vec![]);
         series.extend([entry("steps of the examples", Look::Rings), entry("surest", Look::Discs)]);
     }
     Chart {
@@ -63,6 +62,8 @@ fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
         across: Kind::Linear,
         from_zero: true,
         series,
+        levels: vec![],
+        ends: vec![],
     }
 }
 
@@ -73,7 +74,7 @@ fn lines(quantity: &Quantity, curve: &StepCurve, colour: usize) -> [Series; 3] {
     let marked = |marks: fn(&StepRow) -> bool| -> Vec<Point> {
         curve.after.iter().enumerate().filter(|(_, after)| marks(after)).map(point).collect()
     };
-    let series = |look, points: Vec<Point>, notes| Series { name: name.clone(), colour, look, points, notes };
+    let series = |look, points: Vec<Point>, notes| Series { notes, ..Series::new(&name, colour, look, points) };
     let (due, surest) = (marked(|after| after.due > 0), marked(|after| after.surest));
     let told = |after: &StepRow| format!("the steps of {} of {} examples", after.due, curve.examples);
     let notes = curve.after.iter().filter(|after| after.due > 0).map(told).collect();

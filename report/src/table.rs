@@ -76,7 +76,7 @@ fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
     let mut out = String::from("<div class=\"wide\"><table>\n<thead><tr>");
     for (n, name) in head.iter().enumerate() {
         let class = if right(n) { " class=\"n\"" } else { "" };
-        out += &format!("<th{class}>{}</th>", escape(name));
+        out += &format!("<th scope=\"col\"{class}>{}</th>", escape(name));
     }
     out += "</tr></thead>\n<tbody>\n";
     for row in &rows {

@@ -50,6 +50,9 @@ const RULES: &str = "\
 .picture .hit{fill:transparent}
 .picture .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 .picture .faint{fill:none;stroke-width:1;stroke-opacity:.3;stroke-linejoin:round}
+.picture .mark{fill:none;stroke:var(--muted);stroke-width:1.2;stroke-dasharray:2 3}
+.picture .over{paint-order:stroke;stroke:var(--paper);stroke-width:3;stroke-linejoin:round}
+.picture .band{fill-opacity:.16}
 .picture .dashed{stroke-dasharray:6 4}
 .picture .stair{fill:none;stroke:var(--hot);stroke-width:2}
 .picture .box{fill:var(--paper);stroke:var(--axis);stroke-width:1}
@@ -85,7 +88,7 @@ fn rules() -> String {
     let mut out = RULES.to_owned();
     for n in 0..SERIES {
         writeln!(out, ".picture .l{n}{{stroke:var(--s{n})}}\n.picture .d{n}{{fill:var(--s{n});stroke:var(--paper);stroke-width:1}}\n\
-             .picture .r{n}{{fill:none;stroke:var(--s{n});stroke-width:1.8}}")
+             .picture .r{n}{{fill:none;stroke:var(--s{n});stroke-width:1.8}}\n.picture .b{n}{{fill:var(--s{n})}}")
             .expect("writing to a string does not fail");
     }
     for n in 1..=LEVELS {

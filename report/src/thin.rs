@@ -30,6 +30,16 @@ pub(crate) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
     out
 }
 
+/// The mean of every stretch of so many points, at the mean of their places; a stretch without a finite one is a gap.
+pub(crate) fn averaged(points: &[Point], stretch: usize) -> Vec<Point> {
+    let mean = |part: &[Point]| {
+        let (count, sum) =
+            part.iter().filter(|(_, y)| y.is_finite()).fold((0, 0.0), |(n, sum), (_, y)| (n + 1, sum + y));
+        (part.iter().map(|(x, _)| x).sum::<f64>() / part.len() as f64, sum / f64::from(count))
+    };
+    points.chunks(stretch.max(1)).map(mean).collect()
+}
+
 /// The mean of every point and its neighbours, `reach` on each side; fewer at the ends. Only finite ones count.
 pub(crate) fn smoothed(points: &[Point], reach: usize) -> Vec<Point> {
     let mut sums = vec![(0.0, 0_usize)];
@@ -66,5 +76,7 @@ mod tests {
         assert!(thinned(&vec![(0.0, f64::NAN); 100], 10).iter().all(|(_, y)| y.is_nan()));
         assert_eq!(smoothed(&[(0.0, 1.0), (1.0, f64::NAN), (2.0, 4.0)], 1), [(0.0, 1.0), (1.0, 2.5), (2.0, 4.0)]);
         assert_eq!(smoothed(&[], 3), []);
+        assert_eq!(averaged(&[(1.0, 2.0), (2.0, f64::NAN), (5.0, 7.0)], 2), [(1.5, 2.0), (5.0, 7.0)]);
+        assert!(averaged(&[(1.0, f64::NAN)], 4)[0].1.is_nan());
     }
 }

@@ -57,6 +57,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("resvg", &["report/src/raster.rs"]),
     ("schemars", &["runtime/src/"]),
     ("statrs", &["runtime/src/statistics/"]),
+    ("tiny_http", &["cli/src/command/report/watch.rs"]),
 ];
 
 fn root() -> PathBuf {

@@ -25,6 +25,7 @@ Examples:
   rtc compile gut --emit causality          which tokens every node depends on
   rtc compile gut --emit plan --batch 32 --length 100 --memory 400MB
   rtc compile gut --emit dot | dot -Tsvg > gut.svg
+  rtc compile gut --emit dot --level slots | dot -Tpdf > gut.pdf   the structure, for a paper
 ";
 
 /// Arguments of `rtc compile`.
@@ -36,6 +37,9 @@ pub(crate) struct Options {
     /// What to print
     #[arg(long, value_enum, default_value_t = Stage::Graph, value_name = "STAGE")]
     emit: Stage,
+    /// With `--emit dot`: the operations, or the statements of the spec with what differs from their defaults
+    #[arg(long, value_enum, default_value_t = Level::Nodes, value_name = "LEVEL")]
+    level: Level,
     /// Compile for this task; without one, vocabulary and classes stay symbolic
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
@@ -84,6 +88,15 @@ enum Stage {
     Mermaid,
 }
 
+/// What a picture has boxes for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Level {
+    /// Every operation of the forward graph
+    Nodes,
+    /// Every statement of the spec
+    Slots,
+}
+
 /// Prints the stage, and one line about the model.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if options.inference && options.emit == Stage::Grad {
@@ -91,6 +104,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     if options.inference && options.emit == Stage::Causality {
         return Err(Failure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
+    }
+    if options.level == Level::Slots && options.emit != Stage::Dot {
+        return Err(Failure::Usage("`--level slots` is for Graphviz: add `--emit dot`".into()));
     }
     let asked = options.memory.is_some() || options.batch.is_some() || options.length.is_some();
     if asked && (options.inference || options.emit != Stage::Plan) {
@@ -180,6 +196,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         Stage::Plan => plan::text(&plan::plan(optimised()?)),
         Stage::Yaml => export::yaml(graph),
         Stage::Json => export::json(graph),
+        Stage::Dot if options.level == Level::Slots => rtc_report::dot(definition.need_spec("statements to draw")?),
         Stage::Dot => export::dot(graph),
         Stage::Mermaid => export::mermaid(graph),
     })

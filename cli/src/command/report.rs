@@ -1,4 +1,6 @@
-//! `rtc report`: one HTML page about one or several runs, and its plots as files.
+//! `rtc report`: one HTML page about one or several runs, and its plots as files; or the page served while they go on.
+
+mod watch;
 
 use std::fs;
 use std::num::NonZeroUsize;
@@ -25,6 +27,7 @@ Examples:
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
   rtc report runs/NAME --analyses 500                   what its states stand for, and the saliency of its tokens
+  rtc report runs/NAME --watch                          serve the page while the run goes on
 ";
 
 const NOTES: &str = "\
@@ -32,8 +35,12 @@ The page needs no network and nothing beside it. A run may be unfinished: what t
 
 Accuracy and depth by length are measured with the best checkpoint on the first examples of every evaluation split, and \
 kept in lengths.json in the run's folder. --analyses draws strings of a length where the task can, and else takes the longest \
-of these examples up to it. A pair on a line of --inputs is written `left ||| right`.
+of these examples up to it. --watch serves the page to the browsers of this machine at an address that it prints, makes it again when the \
+records of the runs change, and measures nothing unless --examples says how much. A pair on a line of --inputs is written `left ||| right`.
 ";
+
+/// Examples of a split that are measured by length.
+const MEASURED: usize = 200;
 
 /// Arguments of `rtc report`.
 #[derive(Args)]
@@ -52,11 +59,18 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
     /// Measure so many examples of every split by length, and draw how some of them halt and fold; 0 runs no model
-    #[arg(long, value_name = "N", default_value_t = 200)]
-    examples: usize,
+    /// [default: 200, or 0 with --watch]
+    #[arg(long, value_name = "N")]
+    examples: Option<usize>,
     /// Draw the principal components of the states on rows of this length, and how much the answer depends on each token
     #[arg(long, value_name = "LENGTH", value_parser = analysed)]
     analyses: Option<usize>,
+    /// Serve the page on 127.0.0.1 and follow the runs, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["output", "plots"])]
+    watch: bool,
+    /// The port of --watch; a free one without it
+    #[arg(long, value_name = "N", requires = "watch")]
+    port: Option<u16>,
     /// Number of threads; changes speed alone
     #[arg(long, value_name = "N", value_parser = threads::parse)]
     pub(crate) threads: Option<NonZeroUsize>,
@@ -71,12 +85,15 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     // Every run opens the device anew; one that can't be opened is no run's fault.
     options.device.open()?;
     let report = ReportOptions {
-        examples: options.examples,
+        examples: options.examples.unwrap_or(if options.watch { 0 } else { MEASURED }),
         inputs: options.inputs.clone(),
         analyses: options.analyses,
         threads: options.threads,
         device: options.device,
     };
+    if options.watch {
+        return watch::watch(&options.runs, &report, options.port.unwrap_or(0), terminal);
+    }
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),

@@ -1,11 +1,14 @@
-//! The data of a report, gathered from the folders of runs: records as they lie there (`runs`), and probes of
-//! the trained models (`probe`, `by_step`, `analyses`); `rows` is what is compared.
+//! The data of a report, gathered from the folders of runs: records as they lie there (`runs`, `times`), which values of specs follow
+//! from others (`brief`), and probes of the trained models (`probe`, `answers`, `by_step`, `analyses`); `rows` is what is compared.
 
 mod analyses;
+mod answers;
+mod brief;
 mod by_step;
 mod probe;
 mod rows;
 mod runs;
+mod times;
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +21,7 @@ use crate::failure::Failure;
 use crate::folders::folder;
 use crate::grid::resolved;
 use crate::terminal::Terminal;
-use crate::text::count;
+use crate::text::{count, duration};
 
 use probe::Probe;
 use rows::{ReadRun, Rows, Source};
@@ -58,8 +61,7 @@ impl From<Failure> for ProbeError {
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
 pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Terminal) -> Result<Gathered, Failure> {
     let folders = named.iter().map(|path| folder(path)).collect::<Result<Vec<_>, _>>()?;
-    let report =
-        Report { title: title(&folders), runs: vec![], rows: vec![], tables: vec![], models: vec![], notes: vec![] };
+    let report = Report { title: title(&folders), ..Report::default() };
     let mut gatherer =
         Gatherer { report, probe: Probe::new(options), rows: Rows::default(), seen: vec![], broken: 0, terminal };
     let sources = folders.iter().map(|folder| runs::below(folder)).collect::<Result<Vec<_>, _>>()?;
@@ -80,6 +82,8 @@ pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Term
         return Err(Failure::io("report on", path, std::io::Error::other(why)));
     }
     let (rows, tables) = rows.finish();
+    let seconds = report.runs.iter().filter_map(|run| run.seconds).reduce(|sum, seconds| sum + seconds);
+    report.took = seconds.map(duration);
     // The table of a single run goes split by split.
     (report.rows, report.tables) = (rows, if report.runs.len() > 1 { tables } else { vec![] });
     Ok(Gathered { folders, report })
@@ -176,17 +180,17 @@ fn read(path: &Path) -> Result<Found, ProbeError> {
 fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<Found, ProbeError> {
     let (saved, state) = read(path)?;
     let found = LocatedRun { path: path.to_owned(), saved };
-    let (mut run, spec, text) = runs::read(&found)?;
+    let runs::Read { mut run, spec, text, note } = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.
     let draw = known
         .and_then(|n| report.models.get(n))
-        .is_none_or(|model| model.traces.is_empty() && model.saliency.is_none() && model.steps.is_empty());
+        .is_none_or(|model| model.traces.is_empty() && model.saliency.is_none() && model.answers.is_none());
     let seen = probe.run(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
-    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
+    report.notes.extend(seen.note.into_iter().chain(halting).chain(note).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {
@@ -196,6 +200,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
             traces: vec![],
             clouds: vec![],
             saliency: None,
+            answers: None,
             steps: vec![],
         });
     }
@@ -203,7 +208,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
         && draw
     {
         (model.traces, model.clouds) = (seen.traces, seen.clouds);
-        (model.saliency, model.steps) = (seen.saliency, seen.steps);
+        (model.saliency, model.steps, model.answers) = (seen.saliency, seen.steps, seen.answers);
     }
     report.runs.push(run);
     Ok((found.saved, state))
@@ -211,6 +216,9 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
 
 fn title(folders: &[PathBuf]) -> String {
     let name = |path: &PathBuf| {
+        if RunFolder::exists(path) {
+            return runs::run_name(path);
+        }
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         name.unwrap_or_else(|| path.display().to_string())
     };

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use rtc_report::data::{Cloud, Panel, Saliency, StepCurve, Trace, Unit};
+use rtc_report::data::{Answers, Cloud, Panel, Saliency, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::error::Error;
 use rtc_runtime::examine::{Traced, by_length, trace};
@@ -13,7 +13,9 @@ use rtc_runtime::record::{Lengths, SavedRun, SplitLengths};
 use rtc_runtime::task::{Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
 
 use super::analyses::{ANALYSED, analyse, strings};
+use super::answers::answers;
 use super::by_step::by_step;
+use super::runs::run_name;
 use super::{LocatedRun, ProbeError};
 use crate::definition::Facts;
 use crate::device::DeviceOptions;
@@ -51,6 +53,7 @@ pub(super) struct Probed {
     pub(super) clouds: Vec<Cloud>,
     pub(super) saliency: Option<Saliency>,
     pub(super) steps: Vec<StepCurve>,
+    pub(super) answers: Option<Answers>,
     pub(super) note: Option<String>,
 }
 
@@ -99,6 +102,12 @@ impl<'a> Probe<'a> {
         let mut seen = Probed { lengths, ..Probed::default() };
         if draw {
             seen.traces = self.traces(&mut trained)?;
+            if *examples > 0 {
+                let spinner = terminal.spinner("asking for answers");
+                let data = self.examples(&trained)?;
+                seen.answers = answers(&mut trained, &run_name(&found.path), data)?;
+                drop(spinner);
+            }
             if *examples > 0 && trained.model.takes_depth() {
                 let spinner = terminal.spinner("measuring by step");
                 let data = self.examples(&trained)?;

@@ -2,22 +2,28 @@
 
 use std::path::{Path, PathBuf};
 
+use rtc_compiler::schema::Objective;
 use rtc_compiler::spec::Spec;
 use rtc_report::data::{Model, Run, Score};
-use rtc_runtime::experiment::Choice;
+use rtc_runtime::experiment::{Choice, Experiment};
 use rtc_runtime::grid::Manifest;
 use rtc_runtime::record::history::{EvaluationLine, History};
 use rtc_runtime::record::{RunFolder, RunInfo};
+use rtc_runtime::task::{Options, Task};
 use rtc_runtime::train::Table;
 
 use super::LocatedRun;
+use super::brief::with_origins;
 use super::rows::Source;
+use super::times::Times;
 use crate::failure::Failure;
 use crate::folders::{self, DEEPEST, folders_in};
 use crate::grid::resolved;
+use crate::memory::bytes;
 use crate::model::short;
-use crate::saved::{catalog_in, compile};
-use crate::text::number;
+use crate::saved::{catalog_in, compile, task_of};
+use crate::terminal::quoted;
+use crate::text::{duration, number};
 
 /// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
 pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
@@ -52,21 +58,40 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<Source>) -> Result<(), Fa
 }
 
 /// The name of a run's folder; below the folder of a grid that of its row stands before it, for every row has a `seed1`.
-fn run_name(path: &Path) -> String {
+pub(super) fn run_name(path: &Path) -> String {
     let row = path.parent().filter(|row| row.parent().is_some_and(|grid| matches!(Manifest::read(grid), Ok(Some(_)))));
     let name =
         row.and_then(Path::parent).map_or_else(|| path.file_name().map(Path::new), |grid| path.strip_prefix(grid).ok());
     name.unwrap_or(path).display().to_string()
 }
 
-/// A run as its records say, with its spec as the compiler understands it and as text.
-pub(super) fn read(run: &LocatedRun) -> Result<(Run, Option<Spec>, String), Failure> {
+/// A run as its records say.
+pub(super) struct Read {
+    pub(super) run: Run,
+    /// Its spec as the compiler understands it.
+    pub(super) spec: Option<Spec>,
+    /// The complete spec, or the graph.
+    pub(super) text: String,
+    /// What could not be read besides.
+    pub(super) note: Option<String>,
+}
+
+/// Reads what the records of a run say.
+pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
     let LocatedRun { path, saved } = run;
+    let experiment = &saved.experiment;
     let history = History::read(path)?;
-    let compiled = compile(path, saved, &catalog_in(&saved.experiment)?)?;
-    let evaluations = dev(&history, &saved.experiment.dev);
-    let choose = saved.experiment.choose;
+    let catalog = catalog_in(experiment)?;
+    let compiled = compile(path, saved, &catalog)?;
+    let evaluations = dev(&history, &experiment.dev);
+    let choose = experiment.choose;
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
+    // Without its times a run is what it is.
+    let (times, note) = match Times::read(path) {
+        Ok(times) => (times, None),
+        Err(failure) => (Times::default(), Some(format!("its times are not shown: {failure}"))),
+    };
+    let (task, options) = task_of(experiment)?;
     let run = Run {
         name: run_name(path),
         model: 0,
@@ -76,22 +101,61 @@ pub(super) fn read(run: &LocatedRun) -> Result<(Run, Option<Spec>, String), Fail
             (None, Some(step)) => format!("unfinished, {} updates logged", number(step.update as f64)),
             (None, None) => "unfinished, nothing logged".to_owned(),
         },
-        dev: saved.experiment.dev.clone(),
+        dev: experiment.dev.clone(),
+        trained_length: trained_length(experiment, &*task, &options),
+        classes: classes(&*task, &options),
         parameters: saved.info.parameters,
-        facts: facts(run),
-        experiment: saved.experiment.to_yaml(),
+        seconds: times.seconds,
+        total: times.total,
+        command: command(run),
+        facts: facts(run, &times),
+        experiment: experiment.to_yaml(),
         steps: history.steps,
         best,
         chosen: best.map_or_else(String::new, |(update, score)| {
             let said = if let Score::Error(_) = score { format!("loss {}", score.text()) } else { score.text() };
-            choose.sentence(&saved.experiment.dev, &said, &number(update as f64))
+            choose.sentence(&experiment.dev, &said, &number(update as f64))
         }),
         evaluations,
         results: saved.results.iter().flat_map(|table| table.rows.clone()).collect(),
         lengths: vec![],
     };
     let text = compiled.definition.text();
-    Ok((run, compiled.definition.spec().cloned(), text))
+    let spec = compiled.definition.spec().map(|spec| with_origins(spec.clone(), &catalog));
+    Ok(Read { run, spec, text, note })
+}
+
+/// The longest length of training, where the task draws its examples up to one.
+fn trained_length(experiment: &Experiment, task: &dyn Task, options: &Options) -> Option<usize> {
+    let option = |name: &str| task.about().options.iter().any(|field| field.name == name).then(|| options.get(name));
+    let other = experiment.task.data.is_some()
+        || experiment.train != task.about().splits.first()?.name
+        || experiment.fresh.is_some_and(|fresh| fresh.curriculum.is_some())
+        // The mixture of ListOps has longer expressions, too.
+        || option("mix") == Some(1);
+    let length = option("train_length").filter(|length| *length > 0 && !other)?;
+    usize::try_from(length).ok()
+}
+
+/// Number of classes of a task that asks for one class, and not for what comes next.
+fn classes(task: &dyn Task, options: &Options) -> Option<usize> {
+    let one = matches!(task.objective(), Objective::Classify | Objective::Pair | Objective::Each);
+    let count = task.classes(options).len();
+    (one && !task.next_token(options) && count > 1).then_some(count)
+}
+
+/// The command that trains a run again, from the files in its folder.
+fn command(run: &LocatedRun) -> String {
+    let info = &run.saved.info;
+    let file = |name: &str| quoted(&run.path.join(name));
+    let weights = info.start.as_ref().map(|start| format!(" --weights {}", quoted(Path::new(&start.file))));
+    format!(
+        "rtc train {} --experiment {} --seed {}{} --run again",
+        file(info.written.file()),
+        file("experiment.yaml"),
+        info.seed,
+        weights.unwrap_or_default()
+    )
 }
 
 /// The measurements on dev, one per update: at the end dev may have been measured once more.
@@ -120,19 +184,23 @@ fn best(choose: Choice, evaluations: &[EvaluationLine]) -> Option<(u64, Score)> 
     Some((best.update, best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?))
 }
 
-fn facts(run: &LocatedRun) -> Vec<(String, String)> {
-    let RunInfo { model, spec_hash, graph_hash, threads, versions, .. } = &run.saved.info;
-    let version = versions.get("rtc").map_or("unknown", String::as_str);
+fn facts(run: &LocatedRun, times: &Times) -> Vec<(String, String)> {
+    let RunInfo { model, spec_hash, graph_hash, threads, memory, versions, .. } = &run.saved.info;
+    let version = |part: &str| versions.get(part).cloned();
     let facts = [
-        ("model", model.clone()),
-        ("task", run.saved.experiment.task.name.clone()),
-        ("folder", run.path.display().to_string()),
-        ("spec", short(spec_hash).to_owned()),
-        ("graph", short(graph_hash).to_owned()),
-        ("threads", threads.to_string()),
-        ("rtc", version.to_owned()),
+        ("model", Some(model.clone())),
+        ("task", Some(run.saved.experiment.task.name.clone())),
+        ("folder", Some(run.path.display().to_string())),
+        ("spec", Some(short(spec_hash).to_owned())),
+        ("graph", Some(short(graph_hash).to_owned())),
+        ("training took", times.seconds.map(duration)),
+        ("threads", Some(threads.to_string())),
+        ("device", version("device")),
+        ("memory limit", memory.map(bytes)),
+        ("rtc", version("rtc")),
+        ("code", version("code")),
     ];
-    facts.map(|(name, value)| (name.to_owned(), value)).to_vec()
+    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
 }
 
 /// Whether a model of the report is this one.

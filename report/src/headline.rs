@@ -1,0 +1,69 @@
+//! The numbers at the top of a page: how good the runs are, how far, and how long they took.
+
+use crate::data::{Report, Row, Run, Score, score};
+use crate::scale::number;
+use crate::svg::escape;
+
+/// The most splits of which the top of the page tells.
+const SPLITS: usize = 4;
+
+/// The numbers as a list of names and values.
+pub(crate) fn headline(report: &Report) -> String {
+    let (mut told, took) = match report.runs.as_slice() {
+        [run] => (of_one(run), "training took"),
+        _ => (of_several(report), "trainings took together"),
+    };
+    told.extend(report.took.iter().map(|time| (took.to_owned(), time.clone())));
+    let told =
+        told.iter().map(|(name, value)| format!("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value)));
+    format!("<dl class=\"headline\">\n{}</dl>\n", told.collect::<String>())
+}
+
+fn of_one(run: &Run) -> Vec<(String, String)> {
+    let named = |score: Score, place: &str| match score {
+        Score::Share(_) => (format!("accuracy on {place}"), score.text()),
+        Score::Error(_) => (format!("error on {place}"), score.text()),
+    };
+    let mut told: Vec<_> =
+        run.results.iter().take(SPLITS).filter_map(|row| Some(named(score(row)?, &row.split))).collect();
+    if let (true, Some((_, best))) = (told.is_empty(), run.best) {
+        told.push((format!("best on {}", run.dev), best.text()));
+    }
+    told.push(("updates".to_owned(), updates(run)));
+    told.push(("parameters".to_owned(), number(run.parameters as f64)));
+    told
+}
+
+fn updates(run: &Run) -> String {
+    let done = run.steps.last().map_or(0, |step| step.update);
+    match run.total.filter(|total| *total > done && run.results.is_empty()) {
+        Some(total) => format!("{} of {}", number(done as f64), number(total as f64)),
+        None => number(done as f64),
+    }
+}
+
+fn of_several(report: &Report) -> Vec<(String, String)> {
+    let finished = report.runs.iter().filter(|run| !run.results.is_empty()).count();
+    let mut told = vec![("finished runs".to_owned(), format!("{finished} of {}", report.runs.len()))];
+    let split = report.runs.iter().find_map(|run| run.results.first()).map(|row| row.split.clone());
+    let mean = |row: &Row, split: &str| {
+        let of = |run: &usize| report.runs.get(*run)?.results.iter().find(|row| row.split == split).and_then(score);
+        let scores: Vec<Score> = row.runs.iter().filter_map(of).filter(|score| score.number().is_finite()).collect();
+        let mean = scores.iter().map(|score| score.number()).sum::<f64>() / scores.len() as f64;
+        match scores.first()? {
+            Score::Share(_) => Some(Score::Share(mean)),
+            Score::Error(_) => Some(Score::Error(mean)),
+        }
+    };
+    if let Some(split) = split {
+        let means = report.rows.iter().filter_map(|row| Some((&row.name, mean(row, &split)?)));
+        // A share is good where it is large, an error where it is small.
+        let good = |score: &Score| match score {
+            Score::Share(share) => *share,
+            Score::Error(error) => -error,
+        };
+        let best = means.reduce(|best, one| if good(&one.1) > good(&best.1) { one } else { best });
+        told.extend(best.map(|(name, score)| (format!("best mean on {split}: {name}"), score.text())));
+    }
+    told
+}
