@@ -30,7 +30,6 @@ const shot = (page, name) => page.screenshot({ path: join(shots, `${name}.png`),
 let done = 0;
 const test = async (name, body) => {
   await body();
-  for (const context of browser.contexts()) await context.close();
   assert.deepEqual(broken, [], name);
   done += 1;
   console.log(`ok ${name}`);
