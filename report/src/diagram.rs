@@ -72,12 +72,14 @@ fn chain(blocks: &[&Block], boxes: &mut usize, out: &mut String) -> Option<(usiz
 fn framed(block: &Block, boxes: &mut usize, out: &mut String) -> (usize, usize) {
     let own = *boxes;
     *boxes += 1;
-    let label = quoted([heading(block), details(block)].join("\n").trim_end());
+    let label = [heading(block), details(block)].join("\n").trim_end().to_owned();
     let style = if BESIDE.contains(&&*block.slot) { "dashed" } else { "rounded" };
     if is_leaf(block) {
-        *out += &format!("  n{own} [label={label}, style={style}];\n");
+        *out += &format!("  n{own} [label={}, style={style}];\n", quoted(&label));
         return (own, own);
     }
+    // The lines of a frame begin on its left.
+    let label = quoted(&(label + "\n")).replace("\\n", "\\l");
     *out += &format!("  subgraph cluster{own} {{\n  label={label}; style={style};\n");
     for child in beside(block) {
         framed(child, boxes, out);
