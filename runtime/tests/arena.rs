@@ -10,9 +10,10 @@ fn blocks_are_aligned_and_hold_what_was_written() {
     let arena = Arena::default();
     let mut draws = Key::new(3).draws();
     let mut held: Vec<(u32, List<u32>)> = vec![];
-    for n in 0..if cfg!(miri) { 300 } else { 20_000 } {
+    let (rounds, large) = if cfg!(miri) { (300, 2_000) } else { (20_000, 100_000) };
+    for n in 0..rounds {
         if held.len() < 100 && draws.below(2) == 0 {
-            let most = if draws.below(4) == 0 { 100_000 } else { 200 };
+            let most = if draws.below(4) == 0 { large } else { 200 };
             let block = arena.filled(draws.below(most) as usize, n);
             assert!(block.is_empty() || block.as_ptr().addr().is_multiple_of(ALIGN));
             held.push((n, block));
