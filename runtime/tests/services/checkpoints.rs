@@ -49,6 +49,21 @@ fn a_checkpoint_reads_back_and_the_previous_one_is_kept() {
 }
 
 #[test]
+fn what_is_no_folder_is_missing_and_what_cant_be_asked_is_a_failure_of_the_system() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join("last");
+    fs::write(&file, "no folder").expect("writable");
+    for missing in [&file, &folder.path().join("nowhere")] {
+        let error = load(missing).expect_err("there is no checkpoint");
+        assert_eq!(error.exit_code(), 7, "{error}");
+        assert!(error.to_string().contains("there is no such folder"), "{error}");
+    }
+    // A path through a file can't be asked for.
+    let error = load(&file.join("inside")).expect_err("there is no checkpoint");
+    assert_eq!(error.exit_code(), 6, "{error}");
+}
+
+#[test]
 fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
     let files = ["weights.safetensors", "optimiser.safetensors", "state.json", "manifest.json"];
     type Damage = fn(&Path);
