@@ -6,7 +6,7 @@
 //! step has `carried.safetensors` besides: what the rows in its slots carry.
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
-//! `SLOT`, and syncs the parent. At every moment one of the three folders is complete; [`Checkpoints::open`] finishes
+//! `SLOT`, and syncs the parent. What was `SLOT.previous` is `SLOT.old` while it is removed. At every moment one of the others is complete; [`Checkpoints::open`] finishes
 //! a swap that was cut off between the renames. No file of a saved folder is ever written again, so that a reader which another
 //! process saves beside opens all files of one folder, and begins anew if the folder was replaced while it did.
 
@@ -181,10 +181,13 @@ impl Checkpoints {
         Ok(store)
     }
 
-    /// Puts a complete new checkpoint into the place of a slot that was moved away for it.
+    /// Puts a complete new checkpoint into the place of a slot that was moved away for it, and ends a removal.
     fn finish_swap(&self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
-            let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
+            let (path, fresh, old) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, OLD));
+            if old.exists() {
+                self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
+            }
             if !path.exists() && decode(&fresh).is_ok() {
                 self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
                 self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
@@ -225,8 +228,14 @@ impl Checkpoints {
         // A damaged slot must not replace a good previous one.
         match decode(&path) {
             Ok(_) => {
-                self.disk.remove(&previous).map_err(IoError::at("remove", &previous))?;
+                // A reader, and a kill, find the previous one whole or not at all.
+                let old = self.beside(slot, OLD);
+                self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
+                if previous.exists() {
+                    self.disk.rename(&previous, &old).map_err(IoError::at("rename", &previous))?;
+                }
                 self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
+                self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
             }
             Err(Fault::Damaged(_) | Fault::Missing(_)) => {
                 self.disk.remove(&path).map_err(IoError::at("remove", &path))?
@@ -316,13 +325,14 @@ impl From<String> for Fault {
     }
 }
 
-/// The last word in the name of a slot that is being saved, and of one that was replaced.
+/// The last word in the name of a slot that is being saved, of one that was replaced, and of one that is being removed.
 const NEW: &str = "new";
 const PREVIOUS: &str = "previous";
+const OLD: &str = "old";
 
-/// Whether a folder of this name is a save that was not ended.
+/// Whether a folder of this name is a save or a removal that was not ended.
 pub(crate) fn is_unfinished(name: &str) -> bool {
-    Path::new(name).extension().is_some_and(|end| end == NEW)
+    Path::new(name).extension().is_some_and(|end| end == NEW || end == OLD)
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -8,7 +8,6 @@ mod by_step;
 mod probe;
 mod rows;
 mod runs;
-mod times;
 
 use std::path::{Path, PathBuf};
 
@@ -180,7 +179,7 @@ fn read(path: &Path) -> Result<Found, ProbeError> {
 fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<Found, ProbeError> {
     let (saved, state) = read(path)?;
     let found = LocatedRun { path: path.to_owned(), saved };
-    let runs::Read { mut run, spec, text, note } = runs::read(&found)?;
+    let runs::Read { mut run, spec, text } = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.
@@ -190,7 +189,7 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
     let seen = probe.run(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
-    report.notes.extend(seen.note.into_iter().chain(halting).chain(note).map(|note| format!("{}: {note}", run.name)));
+    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {

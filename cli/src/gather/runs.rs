@@ -7,7 +7,7 @@ use rtc_compiler::spec::Spec;
 use rtc_report::data::{Model, Run, Score};
 use rtc_runtime::experiment::{Choice, Experiment};
 use rtc_runtime::grid::Manifest;
-use rtc_runtime::record::history::{EvaluationLine, History};
+use rtc_runtime::record::history::{EvaluationLine, History, Times};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::task::{Options, Task};
 use rtc_runtime::train::Table;
@@ -15,7 +15,6 @@ use rtc_runtime::train::Table;
 use super::LocatedRun;
 use super::brief::with_origins;
 use super::rows::Source;
-use super::times::Times;
 use crate::failure::Failure;
 use crate::folders::{self, DEEPEST, folders_in};
 use crate::grid::resolved;
@@ -72,8 +71,6 @@ pub(super) struct Read {
     pub(super) spec: Option<Spec>,
     /// The complete spec, or the graph.
     pub(super) text: String,
-    /// What could not be read besides.
-    pub(super) note: Option<String>,
 }
 
 /// Reads what the records of a run say.
@@ -86,11 +83,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
     let evaluations = dev(&history, &experiment.dev);
     let choose = experiment.choose;
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
-    // Without its times a run is what it is.
-    let (times, note) = match Times::read(path) {
-        Ok(times) => (times, None),
-        Err(failure) => (Times::default(), Some(format!("its times are not shown: {failure}"))),
-    };
+    let times = Times::read(path)?;
     let (task, options) = task_of(experiment)?;
     let run = Run {
         name: run_name(path),
@@ -122,7 +115,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
     };
     let text = compiled.definition.text();
     let spec = compiled.definition.spec().map(|spec| with_origins(spec.clone(), &catalog));
-    Ok(Read { run, spec, text, note })
+    Ok(Read { run, spec, text })
 }
 
 /// The longest length of training, where the task draws its examples up to one.

@@ -11,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::seal::{Chain, sha256};
-use super::{METRICS, RunFolder, RunInfo, TIMING, results};
+use super::verify::timing;
+use super::{METRICS, RESULTS, RunFolder, RunInfo, TIMING, results};
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::StepReport;
-use crate::train::Row;
+use crate::train::{Row, Table};
 
 /// The lines of `metrics.jsonl`. A number that was not finite, or that the model has not, is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -197,6 +198,41 @@ pub struct Progress {
     pub seconds: Option<f64>,
 }
 
+/// How long the trainings of a run took.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// Seconds from the beginning of every program that trained it to the last line that it wrote, together.
+    pub seconds: Option<f64>,
+    /// Updates of the whole run, if it does not stop early.
+    pub total: Option<u64>,
+}
+
+impl Times {
+    /// Reads `timing.jsonl`, of which nothing may be there yet.
+    ///
+    /// # Errors
+    /// A file that can't be read; one that was changed, or cut off behind the end of the training.
+    pub fn read(folder: &Path) -> Result<Self, Error> {
+        let info = RunInfo::read(folder)?;
+        let table = results(folder, &info)?.map(Table::deserialize).transpose().map_err(|error| CheckpointError {
+            path: folder.to_path_buf(),
+            reason: format!("{RESULTS}: {error}"),
+            previous: None,
+        })?;
+        Ok(Self::of(&timing(folder, &info.run, table.as_ref())?))
+    }
+
+    fn of(lines: &[TimingLine]) -> Self {
+        // Where the clock goes back another program went on.
+        let last = |n: &usize| lines.get(n + 1).is_none_or(|next| next.seconds < lines[*n].seconds);
+        let seconds = (0..lines.len()).filter(last).map(|n| lines[n].seconds);
+        Self {
+            seconds: (!lines.is_empty()).then(|| seconds.sum()),
+            total: lines.iter().rev().find_map(|line| line.total),
+        }
+    }
+}
+
 /// A line of `timing.jsonl`.
 #[derive(Serialize, Deserialize)]
 pub(super) struct TimingLine {
@@ -234,5 +270,26 @@ impl Progress {
         let seconds = (made > 0).then(|| (last.seconds - from.seconds) / made as f64);
         let left = total.saturating_sub(step.update) as f64;
         Ok(Some(Self { update: step.update, total, loss: step.loss, seconds: seconds.map(|each| each * left) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_programs_of_a_run_are_added_up() {
+        let line = |what: &str, seconds: f64, total| TimingLine {
+            what: what.to_owned(),
+            update: 1,
+            seconds,
+            total,
+            tokens_per_second: None,
+        };
+        let begins = || line(BEGINS, 0.5, Some(30));
+        let train = |seconds| line("train", seconds, None);
+        let lines = [begins(), train(2.0), train(4.0), begins(), train(3.0)];
+        assert_eq!(Times::of(&lines), Times { seconds: Some(7.0), total: Some(30) });
+        assert_eq!(Times::of(&[]), Times::default());
     }
 }

@@ -52,7 +52,7 @@ pub fn verify(path: &Path) -> Vec<Checked> {
         Err(error) => add(RESULTS, Err(error)),
     }
     add(METRICS, History::read(path).map(drop));
-    add(TIMING, timing(path, &info.run, table.as_ref()));
+    add(TIMING, timing(path, &info.run, table.as_ref()).map(drop));
     add(EVENTS, events(path, finished));
     match Fault::read(path) {
         Ok(None) => {}
@@ -103,13 +103,13 @@ fn present(path: &Path, name: &str, finished: bool) -> Result<Vec<u8>, IoError> 
 
 /// The lines of `timing.jsonl`; that of a run that goes on may end with half a line. That of a finished run ends with the last
 /// measurement of its table.
-fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<(), Error> {
+pub(super) fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<Vec<TimingLine>, Error> {
     let bytes = present(path, TIMING, table.is_some())?;
     let lines: Vec<TimingLine> = lines(path, TIMING, &bytes, run)?;
-    let Some(table) = table else { return Ok(()) };
+    let Some(table) = table else { return Ok(lines) };
     let last = lines.last().map(|line| &line.what);
     match bytes.ends_with(b"\n") && last == table.rows.last().map(|row| &row.split) {
-        true => Ok(()),
+        true => Ok(lines),
         false => Err(refused(path, format!("its {TIMING} was cut off"))),
     }
 }
