@@ -9,11 +9,11 @@ const maybe_list = (rule, by) => optional(list(rule, by))
 /** Words that begin or join something. `and`, `or`, `not` are no names. */
 const WORDS = [
   'use', 'let', 'model', 'variant', 'of', 'block', 'mask', 'bias', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
-  'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after', 'true', 'false',
+  'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after',
 ]
 
 const braces = ($, element) =>
-  seq('{', repeat($._line), optional(seq(list(element, $._separator), optional($._separator))), '}')
+  seq('{', repeat($._line), repeat(seq(element, choice(',', $._line), repeat($._line))), optional(element), '}')
 
 /** From the loosest to the tightest, as the compiler reads them; `not` stands at 3, a sign at 7. */
 const OPERATORS = [
@@ -31,10 +31,13 @@ module.exports = grammar({
   extras: $ => [/[ \t\r]/, $.comment, $.documentation],
   word: $ => $.word,
   supertypes: $ => [$._item, $._element, $._def_element, $._edit, $._primary],
-  conflicts: $ => [[$._separator], [$.equation, $.statement], [$.name, $.go], [$.name, $.until], [$.name, $.loss], [$.name, $.out]],
+  conflicts: $ => [
+    [$.equation, $.statement], [$.statement], [$.component, $._primary],
+    ...['let', 'show', 'carry', 'share', 'go', 'until', 'loss', 'remove', 'add', 'replace', 'wrap'].map(word => [$[word], $.name]),
+  ],
 
   rules: {
-    file: $ => seq(repeat($._line), maybe_list($._item, repeat1($._line)), repeat($._line)),
+    file: $ => seq(repeat(choice($._line, seq($._item, $._line))), optional($._item)),
 
     _item: $ => choice($.use, $.let, $.model, $.variant, $.block, $.mask, $.bias, $.def),
     use: $ => seq('use', $.string),
@@ -82,7 +85,7 @@ module.exports = grammar({
 
     _expr: $ => choice($.binary, $.unary, $._primary),
     binary: $ => choice(...OPERATORS.map(([level, side, ...words]) =>
-      side(level, seq(field('left', $._expr), field('operator', choice(...words)), field('right', $._expr))))),
+      side(level, seq(field('left', $._expr), field('operator', words.length > 1 ? choice(...words) : words[0]), field('right', $._expr))))),
     unary: $ => choice(prec(3, seq('not', $._expr)), prec(7, seq('-', $._expr))),
     _primary: $ => choice($.number, $.truth, $.learn, $.call, $.old, $.reference, $.group),
     old: $ => seq($.component, repeat1(seq('.', $.component))),
@@ -93,13 +96,12 @@ module.exports = grammar({
     learn: $ => seq(field('name', alias(/learn(_[A-Za-z0-9_]+)?/, $.name)), '[', maybe_list($._expr, ','), ']', optional($.body)),
     reference: $ => $.name,
 
-    _separator: $ => seq(choice(',', $._line), repeat($._line)),
     _line: $ => '\n',
 
     name: $ => choice($.word, ...WORDS.map(word => alias(word, $.word))),
     word: $ => /[A-Za-z_][A-Za-z0-9_]*/,
     number: $ => /[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?/,
-    truth: $ => prec.dynamic(1, choice('true', 'false')),
+    truth: $ => choice('true', 'false'),
     string: $ => /"[^"\n]*"/,
     documentation: $ => token(prec(1, /\/\/\/[^\n]*/)),
     comment: $ => token(/\/\/[^\n]*/),
