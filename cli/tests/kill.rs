@@ -176,6 +176,8 @@ fn a_second_process_in_the_same_folder_is_refused() {
     let args = ["--run", "shared", "--threads", "1"];
     let mut child = place.start(&args);
     assert!(wait_for_lines(&place, &mut child, "shared", 1));
+    signal(&child, libc::SIGSTOP);
     place.train(&args).code(6).says("another process is training in this folder");
+    signal(&child, libc::SIGCONT);
     end(child).code(0);
 }

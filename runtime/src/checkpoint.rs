@@ -6,9 +6,10 @@
 //! step has `carried.safetensors` besides: what the rows in its slots carry.
 //!
 //! Saving writes `SLOT.new`, syncing each file and the folder, then renames `SLOT` to `SLOT.previous` and `SLOT.new` to
-//! `SLOT`, and syncs the parent. What was `SLOT.previous` is `SLOT.old` while it is removed. At every moment one of the others is complete; [`Checkpoints::open`] finishes
-//! a swap that was cut off between the renames. No file of a saved folder is ever written again, so that a reader which another
-//! process saves beside opens all files of one folder, and begins anew if the folder was replaced while it did.
+//! `SLOT`, and syncs the parent. What was `SLOT.previous` is `SLOT.old` while it is removed. At every moment one of the
+//! others is complete; [`Checkpoints::open`] finishes a swap that was cut off between the renames. No file of a saved
+//! folder is ever written again, so that a reader which another process saves beside opens all files of one folder, and
+//! begins anew if the folder was replaced while it did.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -212,7 +213,8 @@ impl Checkpoints {
 
     /// Saves a checkpoint. After an error the slot holds what it held before, or what was being saved.
     pub fn save(&self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
-        let (path, fresh, previous) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, PREVIOUS));
+        let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
+        let (previous, old) = (self.beside(slot, PREVIOUS), self.beside(slot, OLD));
         let files = encode(checkpoint)?;
         let is_first = !self.folder.exists();
         self.disk.remove(&fresh).map_err(IoError::at("remove", &fresh))?;
@@ -229,13 +231,11 @@ impl Checkpoints {
         match decode(&path) {
             Ok(_) => {
                 // A reader, and a kill, find the previous one whole or not at all.
-                let old = self.beside(slot, OLD);
                 self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
                 if previous.exists() {
                     self.disk.rename(&previous, &old).map_err(IoError::at("rename", &previous))?;
                 }
                 self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
-                self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
             }
             Err(Fault::Damaged(_) | Fault::Missing(_)) => {
                 self.disk.remove(&path).map_err(IoError::at("remove", &path))?
@@ -244,6 +244,7 @@ impl Checkpoints {
         }
         self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
         self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
+        self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
         Ok(())
     }
 

@@ -185,8 +185,11 @@ fn names_are_durable_after_every_rename() {
     assert!(first.contains("sync run"), "the name of the folder itself: {first}");
     store.save(Slot::Last, &checkpoint(2)).expect("space enough");
     let second = done();
-    let end = "sync last.new, remove last.previous, rename last.previous, rename last, sync checkpoints";
+    let end = "sync last.new, remove last.old, rename last.previous, rename last, sync checkpoints, remove last.old";
     assert!(second.ends_with(end), "{second}");
+    store.save(Slot::Last, &checkpoint(3)).expect("space enough");
+    let third = done();
+    assert!(third.contains("remove last.old, rename last.old, rename last.previous, rename last"), "{third}");
     write_on(&*disk, &run.join("results.json"), "{}\n").expect("space enough");
     assert_eq!(done(), "write results.new, rename results.json, sync run");
 }
