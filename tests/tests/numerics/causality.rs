@@ -7,14 +7,17 @@ use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::check::{NoFiles, check_form, names};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value as Truth, Var, eval};
 use rtc_compiler::ir::attr;
-use rtc_compiler::ir::graph::{Graph, MAIN};
+use rtc_compiler::ir::attribute;
+use rtc_compiler::ir::graph::{Graph, MAIN, Node};
+use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline::each_step::size;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_compiler::{pass, pipeline};
-use rtc_runtime::batch::{Batch, Labels};
+use rtc_runtime::batch::{Batch, Given, Labels};
 use rtc_runtime::exec::{Executor, Halting};
 use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::models::{self, VOCAB, binding};
@@ -30,8 +33,9 @@ const DRAWS: u64 = 4;
 /// Results of one run, by name, as bits.
 type Bits = Vec<(String, Vec<u32>)>;
 
-/// The rows as a batch.
-fn pack(rows: &[Vec<u32>]) -> Batch {
+/// The rows as a batch of a graph: the label of a token says whether the next one is odd, and what comes with the examples besides
+/// is what each row has, whatever its tokens are.
+fn pack(graph: &Graph, rows: &[Vec<u32>]) -> Batch {
     let ends = rows.iter().scan(0, |at, row| {
         *at += row.len();
         Some(*at)
@@ -39,11 +43,25 @@ fn pack(rows: &[Vec<u32>]) -> Batch {
     Batch {
         offsets: std::iter::once(0).chain(ends).collect(),
         tokens: rows.concat(),
-        labels: Labels::Class(vec![0; rows.len()]),
+        labels: Labels::Each {
+            class: rows.iter().flat_map(|row| row[1..].iter().map(|next| next % 2).chain([0])).collect(),
+            weight: vec![1.0; rows.concat().len()],
+        },
         width: rows.iter().map(Vec::len).max().unwrap_or(0),
         depths: None,
-        given: vec![],
+        given: given(graph, rows.len()),
     }
+}
+
+fn given(graph: &Graph, rows: usize) -> Vec<Given> {
+    let inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
+    let others =
+        inputs.filter(|node| !["tokens", "labels", "weights"].iter().any(|own| node.get(attribute::NAME) == *own));
+    let numbers = |node: &Node| {
+        let (_, width) = size(graph.ty(node.results[0]));
+        Given { name: node.get(attribute::NAME).into(), numbers: (0..rows * width).map(|n| (n as f64).sin()).collect() }
+    };
+    others.map(numbers).collect()
 }
 
 fn draw(lengths: &[usize], vocab: usize, seed: u64) -> Vec<Vec<u32>> {
@@ -70,7 +88,7 @@ fn perturbed(rows: &[Vec<u32>], vocab: usize) -> Vec<(usize, usize, Vec<Vec<u32>
 
 fn run(executor: &mut Executor<f32>, rows: &[Vec<u32>]) -> Bits {
     let names = results(&executor.plan().graph);
-    let outputs = executor.run(&pack(rows), Key::new(0)).unwrap_or_else(|f| panic!("{f}"));
+    let outputs = executor.run(&pack(&executor.plan().graph, rows), Key::new(0)).unwrap_or_else(|f| panic!("{f}"));
     let bits = |name: &String| Some((name.clone(), outputs.real(name)?.iter().map(|x| x.to_bits()).collect()));
     names.iter().filter_map(bits).collect()
 }
