@@ -156,7 +156,7 @@ fn costs_follow_the_mean_depth() {
 #[test]
 fn costs_of_causal_models_count_what_a_token_may_see() {
     let mut faults = vec![];
-    for model in models::all(Objective::Each, SIZES).into_iter().filter(runs_on) {
+    for model in models::telling(Objective::Each, SIZES).into_iter().filter(runs_on) {
         check(&model, Objective::Each, RESTLESS, false, &mut faults);
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
