@@ -159,10 +159,14 @@ await test("headers sort, by pointer and by key", async () => {
 
 await test("the filter leaves the runs with all words", async () => {
   const page = await open(grid), field = page.getByLabel("Filter");
+  const faint = () => page.evaluate(() => document.querySelectorAll("figure.live path.faint").length);
+  const before = await faint();
   await field.fill("no_gate SEED2");
   assert.equal(await page.locator("#runs ~ .wide tbody tr:visible").count(), 1);
   assert.equal(await page.locator("details.run:visible").count(), 1);
+  assert.equal(await faint() * 6, before, "one of two rows with three seeds each");
   await field.fill("");
+  assert.equal(await faint(), before);
   assert.equal(await page.locator("details.run:visible").count(), await page.locator("details.run").count());
 });
 

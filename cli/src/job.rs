@@ -284,9 +284,9 @@ impl Drop for Lock {
 /// Loads or generates the data of an experiment, and says how much of it there is.
 pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, Failure> {
     let start = Instant::now();
-    let spinner = terminal.spinner("making the data");
+    let waiting = terminal.waiting("making the data");
     let set = load(&experiment.task, &experiment.splits());
-    drop(spinner);
+    drop(waiting);
     let set = set?;
     if let Some(message) = generated(&experiment.task, &set) {
         terminal.message(&message);

@@ -15,6 +15,7 @@ mod job;
 mod labels;
 mod lines;
 mod listing;
+mod live;
 mod memory;
 mod model;
 mod onnx;

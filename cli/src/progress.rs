@@ -1,13 +1,13 @@
-//! The progress of a run, on standard error: a bar on a terminal, a line now and then elsewhere.
+//! The progress of a run, on standard error: a bar and the courses of its numbers on a terminal, a line now and then elsewhere.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use rtc_runtime::checkpoint::Slot;
 use rtc_runtime::learner::StepReport;
 use rtc_runtime::train::{Event, Observer, Row};
 
+use crate::live::{Course, Line, Screen};
 use crate::terminal::Terminal;
 use crate::text::{duration, number};
 
@@ -20,9 +20,14 @@ const DECAY: f64 = 0.98;
 pub(crate) struct Progress<'a> {
     terminal: &'a Terminal,
     stop: &'a AtomicBool,
-    bar: Option<ProgressBar>,
+    screen: Option<Screen>,
     means: Means,
+    done: u64,
     total: u64,
+    /// What is being measured.
+    measuring: Option<String>,
+    /// The split that was measured first after an update, and how good it was each time.
+    dev: Option<(String, Course, String)>,
     /// When the update that is being made began.
     began: Instant,
     /// When the last line was printed.
@@ -41,6 +46,7 @@ pub(crate) struct Means {
     /// Right answers and all that count, where they are classes.
     answers: Option<[f64; 2]>,
     depth: Option<f64>,
+    losses: Course,
 }
 
 impl Means {
@@ -51,6 +57,7 @@ impl Means {
         mix(&mut self.seconds, seconds);
         mix(&mut self.tokens, tokens as f64);
         mix(&mut self.loss, report.loss);
+        self.losses.add(self.loss / self.weight);
         if let Some(correct) = report.correct {
             let [right, all] = self.answers.get_or_insert([0.0; 2]);
             mix(right, correct as f64);
@@ -59,6 +66,11 @@ impl Means {
         if let Some(depth) = report.mean_depth {
             mix(self.depth.get_or_insert(0.0), depth);
         }
+    }
+
+    /// The course of the loss.
+    pub(crate) fn losses(&self) -> Vec<f64> {
+        self.losses.means().to_vec()
     }
 
     /// Loss, accuracy, speed, depth, and the time that `left` updates will take.
@@ -78,39 +90,61 @@ impl Means {
 impl<'a> Progress<'a> {
     /// Shows nothing with `--quiet`. `stop` is the flag that asks the run to stop.
     pub(crate) fn new(terminal: &'a Terminal, stop: &'a AtomicBool) -> Self {
-        let bar = (terminal.talks() && terminal.is_live()).then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(10));
-            let style = ProgressStyle::with_template("{bar:24} {human_pos}/{human_len}  {msg}");
-            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
-            bar
-        });
         let now = Instant::now();
-        Self { terminal, stop, bar, means: Means::default(), total: 0, began: now, printed: now, warned: false }
+        Self {
+            terminal,
+            stop,
+            screen: terminal.screen(2),
+            means: Means::default(),
+            done: 0,
+            total: 0,
+            measuring: None,
+            dev: None,
+            began: now,
+            printed: now,
+            warned: false,
+        }
     }
 
-    fn line(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.println(text),
-            None => self.terminal.message(text),
+    fn line(&mut self, text: &str) {
+        if !self.screen.as_mut().is_some_and(|screen| screen.print(text)) {
+            self.terminal.message(text);
         }
+    }
+
+    fn draw(&mut self) {
+        if self.screen.as_ref().is_some_and(Screen::is_due) {
+            let lines = self.lines();
+            self.screen.iter_mut().for_each(|screen| screen.draw(&lines));
+        }
+    }
+
+    /// The run, and how good it was on the dev split.
+    fn lines(&self) -> Vec<Line> {
+        let left = self.total.saturating_sub(self.done);
+        let text = self.measuring.clone().unwrap_or_else(|| self.means.text(left));
+        let (done, total, course) = (self.done, self.total, self.means.losses());
+        let run = Line::Run { name: "updates".to_owned(), done, total, course, text };
+        let measured = self.dev.iter().map(|(split, course, text)| Line::Course {
+            name: split.clone(),
+            course: course.means().to_vec(),
+            text: text.clone(),
+        });
+        std::iter::once(run).chain(measured).collect()
     }
 
     fn step(&mut self, update: u64, report: &StepReport, tokens: usize) {
         self.means.add(report, tokens, self.began.elapsed().as_secs_f64());
         self.began = Instant::now();
-        if !self.terminal.talks() {
-            return;
-        }
-        let text = || self.means.text(self.total.saturating_sub(update));
-        if let Some(bar) = &self.bar {
-            bar.set_position(update);
-            bar.set_message(text());
-        } else if self.printed.elapsed() >= PAUSE {
+        (self.done, self.measuring) = (update, None);
+        if self.screen.is_some() {
+            self.draw();
+        } else if self.terminal.talks() && self.printed.elapsed() >= PAUSE {
             self.terminal.message(&format!(
                 "update {}/{}  {}",
                 number(update as f64),
                 number(self.total as f64),
-                text()
+                self.means.text(self.total.saturating_sub(update))
             ));
             self.printed = Instant::now();
         }
@@ -118,6 +152,13 @@ impl<'a> Progress<'a> {
 
     fn evaluated(&mut self, update: u64, row: &Row, improved: bool) {
         let depth = row.mean_depth.map(|depth| format!("  depth {depth:.2}")).unwrap_or_default();
+        let (split, course, text) =
+            self.dev.get_or_insert_with(|| (row.split.clone(), Course::default(), String::new()));
+        if *split == row.split {
+            course.add(row.accuracy.unwrap_or(row.loss));
+            *text = row.score();
+        }
+        self.measuring = None;
         self.line(&format!(
             "update {}  {}: {}  loss {:.4}{depth}{}",
             number(update as f64),
@@ -134,21 +175,17 @@ impl Observer for Progress<'_> {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { done, total } => {
-                self.total = *total;
+                (self.done, self.total) = (*done, *total);
                 self.began = Instant::now();
-                if let Some(bar) = &self.bar {
-                    bar.set_length(*total);
-                    bar.set_position(*done);
-                }
                 if *done > 0 {
                     self.line(&format!("going on after update {}", number(*done as f64)));
                 }
             }
             Event::Step { update, report, tokens, .. } => self.step(*update, report, *tokens),
             Event::Evaluating { split, done, total } => {
-                if let Some(bar) = &self.bar {
-                    bar.set_message(format!("measuring {split}: {}/{}", number(*done as f64), number(*total as f64)));
-                }
+                let (done, total) = (number(*done as f64), number(*total as f64));
+                self.measuring = Some(format!("measuring {split}: {done}/{total}"));
+                self.draw();
             }
             Event::Evaluated { update, row, improved } => self.evaluated(*update, row, *improved),
             Event::Saved { slot: Slot::Last | Slot::Best, .. } => self.began = Instant::now(),
@@ -156,14 +193,6 @@ impl Observer for Progress<'_> {
         if self.stop.load(Ordering::Relaxed) && !self.warned {
             self.warned = true;
             self.line("stopping: saving the state (once more stops at once, without saving)");
-        }
-    }
-}
-
-impl Drop for Progress<'_> {
-    fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
         }
     }
 }

@@ -3,14 +3,13 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use indicatif::ProgressBar;
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
 use serde_json::Value;
 
 use crate::failure::Failure;
+use crate::live::Screen;
 
 /// How and how much to print.
 #[derive(Debug)]
@@ -35,9 +34,9 @@ impl Terminal {
         !self.quiet
     }
 
-    /// Whether standard error is a terminal on which a line can be redrawn.
-    pub(crate) fn is_live(&self) -> bool {
-        self.live
+    /// The last lines of the terminal, to show there what goes on; nothing with `--quiet` and where there is no terminal.
+    pub(crate) fn screen(&self, height: usize) -> Option<Screen> {
+        if self.talks() && self.live { Screen::open(height, self.colour) } else { None }
     }
 
     /// Prints a result. A reader that has gone away is no error: it has seen all that it wanted.
@@ -89,13 +88,13 @@ impl Terminal {
         self.error_line(render(problems, sources, style).trim_end_matches('\n'));
     }
 
-    /// A turning wheel with a text, until it is dropped; only on a terminal.
-    pub(crate) fn spinner(&self, text: &'static str) -> Spinner {
-        Spinner((!self.quiet && self.live).then(|| {
-            let bar = ProgressBar::new_spinner().with_message(text);
-            bar.enable_steady_tick(Duration::from_millis(100));
-            bar
-        }))
+    /// Says what takes a while, until it is dropped; only on a terminal.
+    pub(crate) fn waiting(&self, text: &str) -> Waiting {
+        let shown = self.talks() && self.live;
+        if shown {
+            let _ = write!(io::stderr().lock(), "{text} ...");
+        }
+        Waiting(shown)
     }
 
     /// Prints why a command failed.
@@ -123,12 +122,12 @@ pub(crate) fn quoted(path: &Path) -> String {
 }
 
 /// Clears its line when dropped.
-pub(crate) struct Spinner(Option<ProgressBar>);
+pub(crate) struct Waiting(bool);
 
-impl Drop for Spinner {
+impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(bar) = &self.0 {
-            bar.finish_and_clear();
+        if self.0 {
+            let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
 }

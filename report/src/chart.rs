@@ -45,6 +45,8 @@ pub(crate) struct Series {
     pub(crate) name: String,
     /// The run that it is of, where the name is that of a row.
     pub(crate) run: String,
+    /// The names of the runs that it is drawn from, where there are several in the report.
+    pub(crate) of: Vec<String>,
     /// Which colour; after the last one lines are dashed.
     pub(crate) colour: usize,
     /// How it is drawn.
@@ -62,8 +64,8 @@ pub(crate) struct Series {
 impl Series {
     /// A line through points.
     pub(crate) fn new(name: &str, colour: usize, look: Look, points: Vec<Point>) -> Self {
-        let (run, spread, reach, notes) = (String::new(), vec![], None, vec![]);
-        Self { name: name.to_owned(), run, colour, look, points, spread, reach, notes }
+        let (run, of, spread, reach, notes) = (String::new(), vec![], vec![], None, vec![]);
+        Self { name: name.to_owned(), run, of, colour, look, points, spread, reach, notes }
     }
 
     /// The lower and the upper end of the band at every point.
@@ -222,6 +224,9 @@ impl Chart {
         ]);
         if !series.run.is_empty() {
             data.insert("run".to_owned(), json!(series.run));
+        }
+        if !series.of.is_empty() {
+            data.insert("of".to_owned(), json!(series.of));
         }
         if let Some(reach) = series.reach {
             data.insert("reach".to_owned(), json!(reach.div_ceil(stretch)));

@@ -104,6 +104,8 @@
   const KEYS = "Left and right go from point to point, up and down from line to line, plus and minus zoom, 0 shows all.";
   const dashes = (colour) => Math.floor(colour / COLOURS) % 2 ? " dashed" : "";
   const charts = [];
+  /** The names of the runs that the filter leaves, once there is one. */
+  let left = null;
 
   class Chart {
     constructor(figure, data, index) {
@@ -159,10 +161,11 @@
       else add(svg, "circle", { class: `${look === "rings" ? "r" : "d"}${n}`, cx: x, cy: y, r: 4 });
     }
 
-    /** Whether a line is shown. An entry of the legend without points stands for all marks of its look. */
+    /** Whether a line is shown: not hidden, and of a run that the filter leaves. An entry of the legend without points stands for all marks of its look. */
     shows(series) {
       const stands = (other) => other.look === series.look && !other.x.length && state.hidden.includes(other.name);
-      return !state.hidden.includes(series.name) && !this.data.series.some(stands);
+      const fits = !left || !series.of || series.of.some((run) => left.has(run));
+      return fits && !state.hidden.includes(series.name) && !this.data.series.some(stands);
     }
 
     /** The points of the shown lines that can be drawn, smoothed as the reader wants them. */
@@ -518,6 +521,8 @@
       const fits = (text) => words.every((word) => text.toLowerCase().includes(word));
       runs.forEach((row) => { row.hidden = !fits(row.textContent); });
       const names = new Set(runs.filter((row) => !row.hidden).map((row) => row.cells[0].textContent));
+      left = names;
+      charts.forEach((chart) => chart.draw());
       told.forEach((run) => { run.hidden = !names.has(one("summary", run).textContent); });
       count.textContent = words.length ? `${names.size} of ${runs.length} runs` : "";
     };

@@ -177,6 +177,7 @@ fn of_row(runs: Vec<Series>) -> Vec<Series> {
     }
     let mean = Series {
         run: format!("{}: mean of {} runs", first.name, runs.len()),
+        of: runs.iter().flat_map(|run| run.of.clone()).collect(),
         reach: first.reach.map(|_| reach_of(points.len())),
         spread,
         ..Series::new(&first.name, first.colour, first.look, points)
@@ -276,7 +277,12 @@ fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
 fn by_row(report: &Report, of_run: &dyn Fn(&Run, &str, usize) -> Series) -> Vec<Series> {
     let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
         let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
-        let lines = runs.map(|run| Series { run: called(run, &row.name), ..of_run(run, &row.name, colour) });
+        let line = |run: &Run| Series {
+            run: called(run, &row.name),
+            of: vec![run.name.clone()],
+            ..of_run(run, &row.name, colour)
+        };
+        let lines = runs.map(line);
         of_row(lines.collect())
     });
     rows.collect()

@@ -37,7 +37,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("divan", &["benches/benches/"]),
     ("clap", &["cli/", "benches/src/main.rs", "benches/src/device.rs"]),
     ("clap_complete", &["cli/"]),
-    ("indicatif", &["cli/"]),
+    ("ratatui", &["cli/src/live.rs"]),
     ("libloading", &["tests/src/emulated/"]),
     ("lsp_server", &["lsp/src/"]),
     ("lsp_types", &["lsp/src/"]),

@@ -216,7 +216,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
         return Ok(next(grid, terminal));
     }
     let stop = signals::on_stop()?;
-    let board = Board::new(terminal, &grid.updates(&grid.distinct(&places), &data)?, jobs);
+    let board = Board::new(terminal, &rows, &grid.updates(&grid.distinct(&places), &data)?, jobs);
     let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, stop: &stop, board: &board })?;
     drop(board);
     let rows = grid.rows()?;

@@ -103,16 +103,16 @@ impl<'a> Probe<'a> {
         if draw {
             seen.traces = self.traces(&mut trained)?;
             if *examples > 0 {
-                let spinner = terminal.spinner("asking for answers");
+                let waiting = terminal.waiting("asking for answers");
                 let data = self.examples(&trained)?;
                 seen.answers = answers(&mut trained, &run_name(&found.path), data)?;
-                drop(spinner);
+                drop(waiting);
             }
             if *examples > 0 && trained.model.takes_depth() {
-                let spinner = terminal.spinner("measuring by step");
+                let waiting = terminal.waiting("measuring by step");
                 let data = self.examples(&trained)?;
                 seen.steps = by_step(&mut trained, data)?;
-                drop(spinner);
+                drop(waiting);
             }
             if let Some(length) = *analyses {
                 let rows = self.rows(&trained, length)?;
@@ -158,7 +158,7 @@ impl<'a> Probe<'a> {
         if let Some(kept) = Lengths::read(&trained.path).filter(fits) {
             return Ok(kept.splits);
         }
-        let spinner = terminal.spinner("measuring by length");
+        let waiting = terminal.waiting("measuring by length");
         let batch = trained.batch();
         let mut splits = vec![];
         let data = self.examples(trained)?;
@@ -167,7 +167,7 @@ impl<'a> Probe<'a> {
                 by_length(&mut *trained.model, data.split(&split), batch).map_err(|error| error.at(&split))?;
             splits.push(SplitLengths { split, lengths });
         }
-        drop(spinner);
+        drop(waiting);
         let lengths = Lengths { run, rtc, update, examples, splits };
         // A folder that can't be written to is no reason to show nothing.
         if let Err(error) = lengths.write(&trained.path) {

@@ -1,14 +1,16 @@
-//! The progress of a grid, on standard error: a bar for every running cell and one for the grid on a terminal, lines now and then
-//! elsewhere.
+//! The progress of a grid, on standard error: the state of every cell and a bar for every running one on a terminal, lines now and
+//! then elsewhere.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use rtc_runtime::grid::{Row, State as Known};
 use rtc_runtime::learner::StepReport;
 
 use super::CellIndex;
+use crate::live::{Line, Screen, State};
 use crate::progress::Means;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
@@ -16,18 +18,15 @@ use crate::text::{count, duration, number};
 /// Between two reports where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(30);
 
+/// Lines of a terminal that the states of the cells take at most.
+const MOST: usize = 24;
+
 /// Shows all cells of a grid.
 pub(crate) struct Board<'a> {
     terminal: &'a Terminal,
-    bars: Option<Bars>,
+    /// Taken before the cells, where both are.
+    screen: Option<Mutex<Screen>>,
     cells: Mutex<Cells>,
-}
-
-/// Bars on a terminal.
-struct Bars {
-    all: MultiProgress,
-    grid: ProgressBar,
-    style: ProgressStyle,
 }
 
 /// What is known of the cells that are to be trained.
@@ -40,6 +39,8 @@ struct Cells {
     /// Updates that every cell has and has made.
     updates: BTreeMap<CellIndex, (u64, u64)>,
     running: BTreeMap<CellIndex, Running>,
+    /// The names of the rows and their cells: the folders of their runs, and what became of them.
+    rows: Vec<(String, Vec<(PathBuf, State)>)>,
     /// Seconds and updates of the cells of every model.
     speeds: BTreeMap<usize, (f64, u64)>,
     /// When the last report was printed.
@@ -52,48 +53,43 @@ struct Running {
     means: Means,
     /// When the update that is being made began.
     began: Instant,
-    bar: Option<ProgressBar>,
 }
 
 impl<'a> Board<'a> {
-    /// For cells that have so many updates each.
-    pub(crate) fn new(terminal: &'a Terminal, updates: &[(CellIndex, u64)], jobs: usize) -> Self {
-        let bars = (terminal.talks() && terminal.is_live()).then(|| {
-            let plain = |_| ProgressStyle::default_bar();
-            let style = ProgressStyle::with_template("{prefix}  {bar:16} {human_pos}/{human_len}  {msg}");
-            let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
-            let total = updates.iter().map(|(_, updates)| updates).sum();
-            let style = style.unwrap_or_else(plain);
-            let grid = all.add(ProgressBar::new(total).with_style(style.clone()).with_prefix("grid"));
-            Bars { all, grid, style }
-        });
+    /// For the rows of a grid, and cells of them that have so many updates each.
+    pub(crate) fn new(terminal: &'a Terminal, rows: &[Row], updates: &[(CellIndex, u64)], jobs: usize) -> Self {
+        let jobs = jobs.min(updates.len());
         let cells = Cells {
             jobs,
             to_train: updates.len(),
             ended: 0,
             updates: updates.iter().map(|(place, updates)| (*place, (*updates, 0))).collect(),
             running: BTreeMap::new(),
+            rows: rows.iter().map(|row| (row.name.clone(), row.cells.iter().map(known).collect())).collect(),
             speeds: BTreeMap::new(),
             said: Instant::now(),
         };
-        Self { terminal, bars, cells: Mutex::new(cells) }
+        let screen = terminal.screen(rows.len().min(MOST) + jobs + 1).map(Mutex::new);
+        Self { terminal, screen, cells: Mutex::new(cells) }
     }
 
-    /// Prints a line above the bars.
+    /// Prints a line above what is shown.
     pub(super) fn says(&self, text: &str) {
-        self.above(|| self.terminal.message(text));
+        if !self.above(text) {
+            self.terminal.message(text);
+        }
     }
 
     /// Prints a line that belongs to a failure.
     pub(super) fn alerts(&self, text: &str) {
-        self.above(|| self.terminal.alert(text));
+        if !self.above(text) {
+            self.terminal.alert(text);
+        }
     }
 
-    fn above(&self, print: impl FnOnce()) {
-        match &self.bars {
-            Some(bars) => bars.all.suspend(print),
-            None => print(),
-        }
+    /// Prints a line above what is shown; whether anything is.
+    fn above(&self, text: &str) -> bool {
+        self.screen.as_ref().is_some_and(|screen| locked(screen).print(text))
     }
 
     /// Forgets what the cells of some rows had left to do: these were stopped.
@@ -102,21 +98,16 @@ impl<'a> Board<'a> {
         for (_, (total, done)) in cells.updates.iter_mut().filter(|(place, _)| stopped(place.model)) {
             *total = *done;
         }
-        if let Some(bars) = &self.bars {
-            bars.grid.set_length(cells.updates.values().map(|(total, _)| total).sum());
+        for (_, row) in cells.rows.iter_mut().enumerate().filter(|(model, _)| stopped(*model)).map(|(_, row)| row) {
+            row.iter_mut().for_each(|(_, state)| *state = State::Stopped);
         }
     }
 
     /// A cell begins, or goes on after so many updates.
     pub(super) fn started(&self, place: CellIndex, label: &str, done: u64, total: u64) {
-        let bar = self.bars.as_ref().map(|bars| {
-            let bar = ProgressBar::new(total).with_style(bars.style.clone()).with_prefix(label.to_owned());
-            bar.set_position(done);
-            bars.all.insert_before(&bars.grid, bar)
-        });
         let mut cells = self.cells();
         cells.updates.insert(place, (total, done));
-        let running = Running { label: label.to_owned(), means: Means::default(), began: Instant::now(), bar };
+        let running = Running { label: label.to_owned(), means: Means::default(), began: Instant::now() };
         cells.running.insert(place, running);
     }
 
@@ -124,23 +115,24 @@ impl<'a> Board<'a> {
     pub(super) fn step(&self, place: CellIndex, update: u64, report: &StepReport, tokens: usize) {
         let mut cells = self.cells();
         cells.step(place, update, report, tokens);
-        if !self.terminal.talks() {
-            return;
-        }
-        if let Some(bars) = &self.bars {
-            if let Some((running, text)) = cells.running.get(&place).zip(cells.text(place))
-                && let Some(bar) = &running.bar
-            {
-                bar.set_position(update);
-                bar.set_message(text);
-            }
-            bars.grid.set_position(cells.updates.values().map(|(_, done)| done).sum());
-            bars.grid.set_message(cells.summary());
-        } else if cells.said.elapsed() >= PAUSE {
+        if self.screen.is_some() {
+            drop(cells);
+            self.draw();
+        } else if self.terminal.talks() && cells.said.elapsed() >= PAUSE {
             cells.said = Instant::now();
             let report = cells.report();
             drop(cells);
             report.iter().for_each(|line| self.terminal.message(line));
+        }
+    }
+
+    /// Draws the cells if it is time to, and no other thread does.
+    fn draw(&self) {
+        if let Some(mut screen) = self.screen.as_ref().and_then(|screen| screen.try_lock().ok())
+            && screen.is_due()
+        {
+            let lines = self.cells().lines(screen.height());
+            screen.draw(&lines);
         }
     }
 
@@ -151,27 +143,35 @@ impl<'a> Board<'a> {
         }
     }
 
-    /// A cell is trained no longer; `done` if it came to its end.
-    pub(super) fn ended(&self, place: CellIndex, done: bool) {
+    /// A cell is trained no longer.
+    pub(super) fn ended(&self, place: CellIndex, path: &Path, state: State) {
         let mut cells = self.cells();
-        cells.ended += usize::from(done);
-        if let Some(bar) = cells.running.remove(&place).and_then(|running| running.bar) {
-            bar.finish_and_clear();
+        cells.ended += usize::from(state == State::Finished);
+        cells.running.remove(&place);
+        for (_, row) in &mut cells.rows {
+            row.iter_mut().filter(|(run, _)| run == path).for_each(|(_, known)| *known = state);
         }
     }
 
-    /// Nothing that holds the lock can panic between two changes that belong together.
     fn cells(&self) -> MutexGuard<'_, Cells> {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.cells)
     }
 }
 
-impl Drop for Board<'_> {
-    fn drop(&mut self) {
-        if let Some(bars) = &self.bars {
-            bars.grid.finish_and_clear();
-        }
-    }
+/// Nothing that holds one of the locks can panic between two changes that belong together.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The folder of a cell's run, and what is known of it before it is trained.
+fn known(cell: &rtc_runtime::grid::Cell) -> (PathBuf, State) {
+    let state = match cell.state {
+        Known::Absent | Known::Failed(..) => State::Waiting,
+        Known::Unfinished(_) => State::Paused,
+        Known::Stopped(_) => State::Stopped,
+        Known::Finished(_) => State::Finished,
+    };
+    (cell.path.clone(), state)
 }
 
 impl Cells {
@@ -185,10 +185,10 @@ impl Cells {
         *speed = (speed.0 + seconds, speed.1 + 1);
     }
 
-    /// Updates, loss and time left of a running cell.
-    fn text(&self, place: CellIndex) -> Option<String> {
-        let (total, done) = *self.updates.get(&place)?;
-        Some(self.running.get(&place)?.means.text(total.saturating_sub(done)))
+    /// How many updates a cell has, how many it made, and what is known of those.
+    fn text(&self, place: CellIndex, means: &Means) -> (u64, u64, String) {
+        let (total, done) = self.updates.get(&place).copied().unwrap_or_default();
+        (total, done, means.text(total.saturating_sub(done)))
     }
 
     /// Seconds of all updates that are left, if as many cells as now are trained at a time. A model that was not met yet is taken
@@ -213,11 +213,47 @@ impl Cells {
         let (total, done) = self.updates.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
         let updates = format!("{} of {} updates", number(done as f64), number(total as f64));
         let cell = |(place, running): (&CellIndex, &Running)| {
-            let (total, done) = self.updates.get(place).copied().unwrap_or_default();
-            let text = running.means.text(total.saturating_sub(done));
+            let (total, done, text) = self.text(*place, &running.means);
             format!("  {}: update {}/{}  {text}", running.label, number(done as f64), number(total as f64))
         };
         std::iter::once(format!("grid: {updates}, {}", self.summary())).chain(self.running.iter().map(cell)).collect()
+    }
+
+    /// The rows with the states of their cells, the running cells and the grid, in at most so many lines: where these are too few,
+    /// the rows with running cells before the others.
+    fn lines(&self, height: usize) -> Vec<Line> {
+        let room = height.saturating_sub(self.jobs + 1);
+        let mut shown: Vec<usize> = (0..self.rows.len()).collect();
+        if shown.len() > room {
+            shown.sort_by_key(|model| !self.running.keys().any(|place| place.model == *model));
+            shown.truncate(room.saturating_sub(1));
+            shown.sort_unstable();
+        }
+        let mut lines: Vec<Line> = shown.iter().map(|model| self.row(*model)).collect();
+        if room > 0 && lines.len() < self.rows.len() {
+            lines.push(Line::Text(format!("and {}", count(self.rows.len() - lines.len(), "row"))));
+        }
+        lines.extend(self.running.iter().map(|(place, running)| {
+            let (total, done, text) = self.text(*place, &running.means);
+            Line::Run { name: running.label.clone(), done, total, course: running.means.losses(), text }
+        }));
+        let (total, done) = self.updates.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        lines.push(Line::Run { name: "grid".to_owned(), done, total, course: vec![], text: self.summary() });
+        lines
+    }
+
+    fn row(&self, model: usize) -> Line {
+        let (name, cells) = &self.rows[model];
+        let state = |(seed, (_, known)): (usize, &(PathBuf, State))| {
+            let place = CellIndex { model, seed };
+            match self.updates.get(&place) {
+                Some((total, done)) if self.running.contains_key(&place) => {
+                    State::Running(*done as f64 / (*total).max(1) as f64)
+                }
+                _ => *known,
+            }
+        };
+        Line::Cells { name: name.clone(), states: cells.iter().enumerate().map(state).collect() }
     }
 }
 
@@ -225,11 +261,55 @@ impl Cells {
 mod tests {
     use super::*;
 
+    /// Rows of two cells that did not begin.
+    fn rows(names: &[&str]) -> Vec<Row> {
+        let cell = |name: &str, seed| rtc_runtime::grid::Cell {
+            seed,
+            path: Path::new(name).join(seed.to_string()),
+            state: Known::Absent,
+        };
+        let row = |name: &&str| Row {
+            name: (*name).to_owned(),
+            parameters: 0,
+            data: String::new(),
+            cells: vec![cell(name, 1), cell(name, 2)],
+        };
+        names.iter().map(row).collect()
+    }
+
+    #[test]
+    fn every_cell_has_a_state_and_running_ones_have_lines() {
+        let place = |model, seed| CellIndex { model, seed };
+        let terminal = Terminal::new(true);
+        let rows = rows(&["ut", "gut", "tlb"]);
+        let updates: Vec<_> = (0..3).flat_map(|model| [(place(model, 0), 100), (place(model, 1), 100)]).collect();
+        let board = Board::new(&terminal, &rows, &updates, 2);
+        board.started(place(0, 0), "ut seed 1", 0, 100);
+        board.ended(place(0, 0), &rows[0].cells[0].path, State::Finished);
+        board.started(place(1, 1), "gut seed 2", 0, 100);
+        board.step(place(1, 1), 50, &StepReport { loss: 2.0, ..StepReport::default() }, 8);
+        board.drop_rows(|model| model == 2);
+        let cells = |name: &str, states: [State; 2]| Line::Cells { name: name.to_owned(), states: states.to_vec() };
+        let lines = board.cells().lines(6);
+        assert_eq!(lines[0], cells("ut", [State::Finished, State::Waiting]));
+        assert_eq!(lines[1], cells("gut", [State::Waiting, State::Running(0.5)]));
+        assert_eq!(lines[2], cells("tlb", [State::Stopped, State::Stopped]));
+        assert!(
+            matches!(&lines[3], Line::Run { name, done: 50, course, .. } if name == "gut seed 2" && course == &[2.0])
+        );
+        assert!(matches!(&lines[4], Line::Run { name, done: 50, total: 400, .. } if name == "grid"), "{lines:?}");
+        // A row that is being trained stays where there is little room.
+        let lines = board.cells().lines(5);
+        assert_eq!(lines[0], cells("gut", [State::Waiting, State::Running(0.5)]));
+        assert_eq!(lines[1], Line::Text("and 2 rows".to_owned()));
+        assert_eq!(board.cells().lines(1).len(), 2, "the running cell and the grid");
+    }
+
     #[test]
     fn a_report_has_a_line_for_the_grid_and_one_for_every_running_cell() {
         let place = |model, seed| CellIndex { model, seed };
         let terminal = Terminal::new(true);
-        let board = Board::new(&terminal, &[(place(0, 0), 100), (place(1, 0), 200), (place(0, 1), 100)], 2);
+        let board = Board::new(&terminal, &[], &[(place(0, 0), 100), (place(1, 0), 200), (place(0, 1), 100)], 2);
         board.started(place(0, 0), "[1/3] ut seed 1", 0, 100);
         board.started(place(1, 0), "[2/3] gut seed 1", 50, 200);
         let report = StepReport { loss: 1.5, scored: 4, correct: Some(1), ..StepReport::default() };
@@ -237,7 +317,7 @@ mod tests {
         let lines = board.cells().report();
         assert!(lines[0].starts_with("grid: 60 of 400 updates, 0 of 3 cells ended, about "), "{lines:?}");
         assert!(lines[2].starts_with("  [2/3] gut seed 1: update 60/200  loss 1.5000  accuracy 25.0 %"), "{lines:?}");
-        board.ended(place(1, 0), true);
+        board.ended(place(1, 0), Path::new(""), State::Finished);
         let lines = board.cells().report();
         assert!(lines[0].contains("1 of 3 cells ended") && lines.len() == 2, "{lines:?}");
     }
@@ -246,7 +326,7 @@ mod tests {
     fn what_is_left_counts_every_model_by_its_own_speed() {
         let place = |model, seed| CellIndex { model, seed };
         let terminal = Terminal::new(true);
-        let board = Board::new(&terminal, &[(place(0, 0), 10), (place(1, 0), 10), (place(2, 0), 10)], 2);
+        let board = Board::new(&terminal, &[], &[(place(0, 0), 10), (place(1, 0), 10), (place(2, 0), 10)], 2);
         let mut cells = board.cells();
         assert_eq!(cells.seconds_left(), None);
         cells.speeds = BTreeMap::from([(0, (2.0, 2)), (1, (6.0, 2))]);

@@ -18,6 +18,7 @@ use super::room::Room;
 use super::{CellIndex, Grid, Round};
 use crate::failure::Failure;
 use crate::job::{Data, Pace, lock};
+use crate::live::State;
 use crate::memory;
 use crate::text::{duration, number};
 use crate::threads;
@@ -112,7 +113,13 @@ fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> R
     let start = Instant::now();
     let ended = threads::alone(|| train(work, place, room, &mut observer)).flatten();
     let observer = CellObserver::new(work, place, until, &pause);
-    work.board.ended(place, matches!(ended, Ok(Some(Outcome::Finished(_)))));
+    let state = match ended {
+        Ok(Some(Outcome::Finished(_))) => State::Finished,
+        Ok(Some(Outcome::Stopped { .. })) => State::Paused,
+        Ok(None) => State::Waiting,
+        Err(_) => State::Failed,
+    };
+    work.board.ended(place, path, state);
     let (code, message) = match ended {
         Ok(Some(Outcome::Finished(table))) => {
             let (experiment, time) = (work.grid.experiment(place), duration(start.elapsed().as_secs_f64()));

@@ -169,10 +169,10 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     if !problems.is_empty() {
         return Ok(problems);
     }
-    let spinner = terminal.spinner("reading the data");
+    let waiting = terminal.waiting("reading the data");
     let data = load(&experiment.task, &experiment.splits())?;
     let found = audit(&*task, &data, &experiment.train);
-    drop(spinner);
+    drop(waiting);
     let (vocabulary, classes) = (data.vocabulary, task.classes(&task_options));
     if options.json {
         let splits: Vec<Value> = found.iter().map(|audit| split_json(audit, &classes)).collect();
