@@ -25,12 +25,6 @@ const test = async (name, body) => {
 };
 const press = (...keys) => keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve());
 const text = async () => (await page.locator(".view-lines").innerText()).replaceAll("\u00a0", " ");
-/** Puts the cursor behind a column of a line. */
-const go = async (line, column) => {
-  await press("Control+g");
-  await page.locator(".quick-input-widget input").fill(`:${line}:${column}`);
-  await press("Enter");
-};
 /** Waits until something is true, as a person would. */
 const until = async (what, found) => {
   for (let n = 0; n < 300; n++) {
@@ -38,6 +32,17 @@ const until = async (what, found) => {
     await page.waitForTimeout(200);
   }
   throw new Error(`never came: ${what}`);
+};
+/** Puts the cursor behind a column of a line. */
+const go = async (line, column) => {
+  const input = page.locator(".quick-input-widget input").first();
+  await until("a field for the line", async () => {
+    await press("Control+g");
+    await page.waitForTimeout(300);
+    return input.isVisible();
+  });
+  await input.fill(`:${line}:${column}`);
+  await press("Enter");
 };
 const shot = (name) => page.screenshot({ path: join(shots, `${name}.png`) });
 
@@ -73,7 +78,8 @@ await test("hints have shapes and parameters", async () => {
 });
 
 await test("a hover explains a word", async () => {
-  await page.locator(".view-lines span span").getByText("xpos").first().hover();
+  await go(7, 44);
+  await press("Control+k", "Control+i");
   await page.locator(".monaco-hover").getByText(/rotat|xPos/i).first().waitFor();
   await shot("hover");
 });
@@ -85,8 +91,8 @@ await test("completion offers what may stand there", async () => {
   await press("Control+Space");
   await page.locator(".suggest-widget .monaco-list-row").getByText("feedforward").first().waitFor();
   await shot("completion");
-  await press("Escape", "Control+z", "Control+z", "Control+z");
-  await until("the old text", async () => !/feed\n/.test(await text()));
+  await press("Escape", "Control+Shift+k");
+  await until("the old text", async () => !/feed *$/m.test(await text()));
 });
 
 await test("a rename changes every place", async () => {
@@ -107,7 +113,10 @@ await test("the definition of a name is where it is told", async () => {
 await test("the layout is that of rtc fmt", async () => {
   await go(3, 5);
   await page.keyboard.type("      ");
-  await press("Shift+Alt+f");
+  await press("F1");
+  await page.locator(".quick-input-widget input").first().fill(">Format Document");
+  await page.locator(".quick-input-list").getByText("Format Document", { exact: true }).first().waitFor();
+  await press("Enter");
   await until("four spaces", async () => /\n {4}embed/.test(await text()));
 });
 

@@ -14,7 +14,8 @@ for tool in node npm c++; do
     command -v "$tool" > /dev/null || { echo "skipped: there is no $tool"; exit 0; }
 done
 folder=$(mktemp -d)
-trap 'kill "${server:-}" 2> /dev/null && wait "$server" || true; rm -rf "$folder"' EXIT
+# The editor has processes of its own, which outlive their parent for a while.
+trap '[ -z "${server:-}" ] || kill -- "-$server" 2> /dev/null || true; sleep 1; rm -rf "$folder"' EXIT
 code=$(realpath -m "${CODE:-$folder/code}")
 mkdir -p "$code" "$shots"
 if [ ! -e "$code/built" ]; then
@@ -38,7 +39,7 @@ cp -r "$extension" extension
 (cd extension && npm install --silent --no-fund --no-audit > ../npm.log 2>&1 \
     && npx --yes @vscode/vsce package --allow-missing-repository --out ../rtc.vsix > ../vsce.log 2>&1) \
     || { cat npm.log vsce.log; exit 1; }
-server_of() { "$code/node_modules/.bin/code-server" --user-data-dir "$folder/data" --extensions-dir "$folder/extensions" "$@"; }
+vscode=("$code/node_modules/.bin/code-server" --user-data-dir "$folder/data" --extensions-dir "$folder/extensions")
 mkdir -p data/User work
 cat > data/User/settings.json << SETTINGS
 {
@@ -61,10 +62,10 @@ model tiny {
 
 variant no_gate of tiny { gate none }
 SPEC
-server_of --install-extension rtc.vsix > install.log 2>&1 || { cat install.log; exit 1; }
-server_of --auth none --bind-addr 127.0.0.1:0 --disable-telemetry --disable-update-check work > server.log 2>&1 &
+"${vscode[@]}" --install-extension rtc.vsix > install.log 2>&1 || { cat install.log; exit 1; }
+setsid "${vscode[@]}" --auth none --bind-addr 127.0.0.1:0 --disable-telemetry --disable-update-check work > server.log 2>&1 &
 server=$!
-until grep -q "HTTP server listening on" server.log; do kill -0 "$server" || { cat server.log; exit 1; }; sleep 0.2; done
+until grep -qs "HTTP server listening on" server.log; do kill -0 "$server" || { cat server.log; exit 1; }; sleep 0.2; done
 address=$(sed -n 's/.*HTTP server listening on \(http[^ ]*\).*/\1/p' server.log | head -1)
 BROWSER=$folder node "$script" "${address%/}/?folder=$folder/work" "$folder/work/tiny.rt" "$shots"
 echo "pictures in $shots"

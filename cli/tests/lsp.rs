@@ -385,6 +385,9 @@ fn hovers_explain_words_values_and_names() {
             assert!(said.contains(part), "{marked}: {part} is not in\n{said}");
         }
     }
+    let value = MODEL.replacen("heads: 2, mask", "heads: 2, position: xp¦os, mask", 1);
+    let said = editor.ask_at("textDocument/hover", &uri, &value)["contents"]["value"].to_string();
+    assert!(said.contains("**`position`** of `attend self`") && said.contains("decays scores"), "{said}");
     let wrong = MODEL.replace("threshold: 0.99", "thre¦shhold: 0.99");
     let said = editor.ask_at("textDocument/hover", &uri, &wrong)["contents"]["value"].to_string();
     assert!(said.contains("error[unknown-field]") && said.contains("Right:"), "{said}");

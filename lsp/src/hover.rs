@@ -61,10 +61,15 @@ fn symbol(analysis: &Analysis, offset: usize) -> Option<String> {
 fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<String> {
     let (braces, in_brackets) = place.braces();
     let element = place.element();
+    // The setting whose name or value the word is.
+    let setting = match element.as_slice() {
+        [name, colon] if colon.is(":") => Some(name.text),
+        _ => place.next.filter(|next| next.is(":")).map(|_| word.text),
+    };
     match braces.and_then(Inside::of).filter(|_| !in_brackets) {
         Some(Inside::Edits(base)) => path(analysis, &base, &element, word).or_else(|| statement(analysis, place, word)),
-        Some(Inside::Known(feature)) if place.next.is_some_and(|next| next.is(":")) => {
-            let field = feature.fields.iter().find(|field| field.name == word.text)?;
+        Some(Inside::Known(feature)) if setting.is_some() => {
+            let field = feature.fields.iter().find(|field| setting.is_some_and(|name| field.name == name))?;
             let blocks = blocks_at(analysis.known(), braces?.head.first()?.start);
             let values = blocks.into_iter().filter_map(|(model, block)| Some((model, block.fields.get(&field.name)?)));
             Some(about_field(&feature, field, origins(analysis.known(), values)))
