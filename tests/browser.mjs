@@ -159,7 +159,7 @@ await test("headers sort, by pointer and by key", async () => {
 
 await test("the filter leaves the runs with all words", async () => {
   const page = await open(grid), field = page.getByLabel("Filter");
-  const faint = () => page.evaluate(() => document.querySelectorAll("figure.live path.faint").length);
+  const faint = () => loss(page).locator(".plot path.faint").count();
   const before = await faint();
   await field.fill("no_gate SEED2");
   assert.equal(await page.locator("#runs ~ .wide tbody tr:visible").count(), 1);

@@ -85,7 +85,7 @@ await test("a hover explains a word", async () => {
 });
 
 await test("completion offers what may stand there", async () => {
-  await go(6, 18);
+  await go(7, 200);
   await press("Enter");
   await page.keyboard.type("feed");
   await press("Control+Space");
