@@ -98,8 +98,11 @@ impl<'a> Board<'a> {
         for (_, (total, done)) in cells.updates.iter_mut().filter(|(place, _)| stopped(place.model)) {
             *total = *done;
         }
-        for (_, row) in cells.rows.iter_mut().enumerate().filter(|(model, _)| stopped(*model)).map(|(_, row)| row) {
-            row.iter_mut().for_each(|(_, state)| *state = State::Stopped);
+        for (model, (_, row)) in cells.rows.iter_mut().enumerate() {
+            // A row of which nothing is missing has results whatever was decided.
+            if stopped(model) && row.iter().any(|(_, state)| *state != State::Finished) {
+                row.iter_mut().for_each(|(_, state)| *state = State::Stopped);
+            }
         }
     }
 

@@ -51,7 +51,7 @@ fn the_arena_follows_the_largest_batch() {
     for model in models::telling(Objective::Classify, &["embed.width: 64"]) {
         let mut trained = new(&model);
         let shapes: &[&[usize]] = &[&[40, 3, 25, 17, 31], &[11, 12], &[60, 2, 2, 44], &[1], &[29, 30, 31, 32]];
-        for (n, lengths) in shapes.iter().cycle().take(10).enumerate() {
+        for (n, lengths) in shapes.iter().cycle().take(20).enumerate() {
             let rows = batch(lengths, VOCAB as u64, CLASSES as u64, n as u64);
             trained.accumulate(&rows, 1.0).expect("the batch fits");
             trained.update(&RULE).expect("the gradients are finite");

@@ -76,7 +76,7 @@ fn a_row_gives_the_same_bits_alone_and_among_others() {
                     row..row + 1
                 };
                 let expected = &together[span.start * unit..span.end * unit];
-                for width in [length, 77] {
+                for width in [length, 60, 77] {
                     let one = logits(&mut executor, &alone(&whole, row, width));
                     assert_eq!(one, expected, "{}: row {row} of length {length} alone, width {width}", model.name);
                 }
@@ -119,7 +119,7 @@ fn balanced_chunks_are_the_exception() {
 /// Loss, gradients and parameters, bit by bit.
 type Bits = (Vec<u64>, Vec<u32>, Vec<u32>);
 
-/// Three updates on `threads` threads; the gradients are those of the last.
+/// Five updates on `threads` threads; the gradients are those of the last.
 fn trained((training, inference): (Plan, Plan), objective: Objective, threads: usize) -> Bits {
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool starts");
     pool.install(|| {
@@ -134,7 +134,7 @@ fn trained((training, inference): (Plan, Plan), objective: Objective, threads: u
             ..UpdateRule::ADAMW
         };
         let (mut losses, mut gradients) = (vec![], vec![]);
-        for step in 0..3 {
+        for step in 0..5 {
             let mut lengths = LENGTHS;
             lengths.rotate_left(step);
             let report = trained.accumulate(&rows(objective, &lengths), 1.0).expect("the batch fits");
@@ -156,7 +156,10 @@ fn threads_do_not_change_a_bit() {
             let plans = pipeline::plans(&model.spec, &binding(objective));
             let plans = plans.unwrap_or_else(|e| panic!("{}: {e}", model.name));
             let one = trained(plans.clone(), objective, 1);
-            assert!(one == trained(plans, objective, 3), "{} on three threads", model.name);
+            for threads in [2, 3] {
+                let several = trained(plans.clone(), objective, threads);
+                assert!(one == several, "{} on {threads} threads", model.name);
+            }
         }
     }
 }
