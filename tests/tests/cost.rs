@@ -284,6 +284,36 @@ fn chosen_positions_alone_are_paid_for() {
     }
 }
 
+/// A tape of the last 8 of 64 steps takes the memory of a loop of 8 steps with all of its tape.
+#[test]
+fn steps_before_the_last_ones_keep_no_tape() {
+    let peak = |steps: u64, grad: &str| {
+        let text = format!(
+            "def f(x) {{
+                up = linear(norm(x)) {{ to: 256 }}
+                out x + linear(gelu(up))
+            }}
+            model m {{
+                embed {{ width: 64 }}
+                loop {{
+                    steps: {steps}
+                    grad: {grad}
+                    carry y = zeros(state)
+                    y = f(y + state)
+                }}
+                state = y
+                readout mean
+            }}"
+        );
+        let model = Model { name: format!("{grad} of {steps}"), spec: models::parse(&text) };
+        let (rows, graphs, _) = graphs(&model, Objective::Classify, 64);
+        ran(&graphs[2], &weights(&graphs[2], 3, 0.1), &rows).peak as f64
+    };
+    let (last, alone, all) = (peak(64, "8"), peak(8, "all"), peak(64, "all"));
+    assert!((last / alone - 1.0).abs() < 0.01, "{last} bytes with the last 8 of 64 steps, {alone} with 8 steps");
+    assert!(all > 6.0 * last, "{all} bytes with all of 64 steps, {last} with the last 8");
+}
+
 #[test]
 fn formulas_of_memory_give_what_the_walk_takes() {
     for model in models::all(Objective::Classify, SIZES) {

@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
+use rtc_runtime::exec::counter::Counted;
 use rtc_runtime::exec::{Halting, Inference, NoiseSource};
 use rtc_runtime::kernel::beam::Site;
 use rtc_runtime::rng::Key;
@@ -102,4 +103,29 @@ fn a_flat_search_is_a_search_of_the_whole_row() {
     let whole = logits(&graphs[0], &renamed, Inference::Recursive);
     assert_eq!(logits(&graphs[1], &values, Inference::Flat), whole);
     assert_ne!(logits(&graphs[1], &values, Inference::Recursive), whole);
+}
+
+/// A pair that several beams hold is joined once, unless its cell draws: then each beam has a draw of its own, and pays for it. With a
+/// single beam nothing is shared, and dropout costs what its own operations do.
+#[test]
+fn beams_share_pairs_only_where_nothing_is_drawn() {
+    let flops = |size: u64, dropout: f64| {
+        let spec = models::parse(&format!(
+            "model m {{
+                embed {{ width: 6, init: 0.5 }}
+                recurse beam {{ size: {size}, score mlp {{ slice: 4 }}, cell grc {{ dropout: {dropout:?} }} }}
+                readout root
+                head linear
+            }}"
+        ));
+        let graph = rtc_compiler::pipeline::optimised(&spec, &binding(Objective::Classify)).expect("the model lowers");
+        let mut executor = executor::<f64>(&graph, &weights(&graph, 2, 0.6), Halting::Compact);
+        executor.records.counted = Some(Counted::default());
+        executor.run(&batch(&[20; 4], VOCAB as u64, CLASSES as u64, 3), Key::new(0)).expect("the batch fits");
+        executor.records.counted.expect("it was set").flops
+    };
+    // So small a rate drops nothing, and the same pairs are chosen.
+    let ratio = |size| flops(size, 1e-12) / flops(size, 0.0);
+    let (alone, beside) = (ratio(1), ratio(5));
+    assert!(beside > 1.3 * alone, "{beside} times the operations with five beams, {alone} times with one");
 }
