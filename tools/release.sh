@@ -17,18 +17,33 @@ build() {
         CARGO_TARGET_DIR="$1/target" CARGO_INCREMENTAL=0 SOURCE_DATE_EPOCH=0 cargo build --release --locked -p rtc)
 }
 
+# The bill of materials of the sources in $1, into the folder $2.
+bill() {
+    if ! cargo cyclonedx --version > /dev/null 2>&1; then
+        echo "no bill of materials: cargo-cyclonedx is not installed" >&2
+        return
+    fi
+    (cd "$1" && SOURCE_DATE_EPOCH=0 cargo cyclonedx --quiet --format json --spec-version 1.5 --manifest-path cli/Cargo.toml \
+        --override-filename rtc-bill)
+    sed "s#file://$1#file:///rtc#g" "$1/cli/rtc-bill.json" > "$2/rtc.cdx.json"
+    find "$1" -maxdepth 2 -name rtc-bill.json -delete # one for every crate of the workspace
+}
+
 if [ "${1:-}" = --twice ]; then
     place=$(mktemp -d "${TMPDIR:-/tmp}/rtc-release-XXXXXX")
     trap 'rm -rf "$place"' EXIT
     for copy in one another-folder; do
         mkdir "$place/$copy"
         git -C "$here" ls-files -z | (cd "$here" && tar --null --files-from - -cf -) | tar -C "$place/$copy" -xf -
+        mkdir "$place/of-$copy"
+        bill "$place/$copy" "$place/of-$copy"
         build "$place/$copy"
-        mv "$place/$copy/target/release/rtc" "$place/rtc-$copy"
+        mv "$place/$copy/target/release/rtc" "$place/of-$copy/rtc"
         rm -rf "${place:?}/$copy"
     done
-    sha256sum "$place"/rtc-*
-    cmp "$place/rtc-one" "$place/rtc-another-folder" && echo "the same bytes"
+    (cd "$place" && sha256sum of-*/*)
+    diff -r "$place/of-one" "$place/of-another-folder"
+    echo "the same bytes"
     exit
 fi
 
@@ -36,11 +51,5 @@ folder=${1:-$here/release}
 mkdir -p "$folder"
 build "$here"
 cp "$here/target/release/rtc" "$folder/rtc"
-if cargo cyclonedx --version > /dev/null 2>&1; then
-    (cd "$here" && cargo cyclonedx --format json --manifest-path cli/Cargo.toml --override-filename rtc.cdx)
-    find "$here" -name rtc.cdx.json -not -path "$here/cli/*" -not -path "$folder/*" -not -path "$here/target/*" -delete
-    mv "$here/cli/rtc.cdx.json" "$folder/rtc.cdx.json"
-else
-    echo "no bill of materials: cargo-cyclonedx is not installed" >&2
-fi
+bill "$here" "$folder"
 (cd "$folder" && sha256sum rtc* | tee SHA256SUMS)
