@@ -9,7 +9,10 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Arm, Attribute, BinOp, Block, Expr, Ident, ImplItemFn, ItemFn, ItemMod, Lit, Pat, PatGuard, ReturnType, Signature, Token, Type};
+use syn::{
+    Arm, Attribute, BinOp, Block, Expr, Ident, ImplItemFn, ItemFn, ItemMod, Lit, Pat, PatGuard, ReturnType, Signature,
+    Token, Type,
+};
 
 /// One fault.
 #[derive(Debug, Clone)]
@@ -207,7 +210,8 @@ impl VisitMut for Mutator<'_> {
             }
             Expr::Assign(assign) => self.visit_expr_mut(&mut assign.right),
             // What is borrowed is a place, and stays one.
-            Expr::Reference(reference) if matches!(*reference.expr, Expr::Index(_) | Expr::Field(_) | Expr::Path(_)) => {}
+            Expr::Reference(reference)
+                if matches!(*reference.expr, Expr::Index(_) | Expr::Field(_) | Expr::Path(_)) => {}
             Expr::Match(it) => {
                 self.visit_expr_mut(&mut it.expr);
                 for arm in &mut it.arms {
@@ -301,7 +305,9 @@ fn plain(code: &impl ToTokens) -> String {
 }
 
 fn of_tests(attributes: &[Attribute]) -> bool {
-    attributes.iter().any(|a| a.path().is_ident("test") || (a.path().is_ident("cfg") && plain(&a.meta).contains("test")))
+    attributes
+        .iter()
+        .any(|a| a.path().is_ident("test") || (a.path().is_ident("cfg") && plain(&a.meta).contains("test")))
 }
 
 /// Whether a condition has a `let`.
@@ -368,7 +374,9 @@ fn values(ty: &Type) -> Vec<Expr> {
             };
             match last.ident.to_string().as_str() {
                 "bool" => vec![syn::parse_quote!(true), syn::parse_quote!(false)],
-                "usize" | "u8" | "u16" | "u32" | "u64" | "i32" | "i64" => vec![syn::parse_quote!(0), syn::parse_quote!(1)],
+                "usize" | "u8" | "u16" | "u32" | "u64" | "i32" | "i64" => {
+                    vec![syn::parse_quote!(0), syn::parse_quote!(1)]
+                }
                 "f32" | "f64" => vec![syn::parse_quote!(0.0), syn::parse_quote!(1.0)],
                 "String" => vec![syn::parse_quote!(String::new())],
                 "Vec" => vec![syn::parse_quote!(vec![])],

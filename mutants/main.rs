@@ -132,7 +132,8 @@ fn test(
     built: &[serde_json::Value],
 ) -> Result<(), Failure> {
     let mutants = mutated.iter().filter(|file| file.place == place.name);
-    let mutants: Vec<(&Path, &Mutant)> = mutants.flat_map(|f| f.mutants.iter().map(|m| (f.name.as_path(), m))).collect();
+    let mutants: Vec<(&Path, &Mutant)> =
+        mutants.flat_map(|f| f.mutants.iter().map(|m| (f.name.as_path(), m))).collect();
     let tests = programs(copy, place, built)?;
     println!("{}: {} mutants, {} test programs", place.name, mutants.len(), tests.len());
     // Without a mutant all tests pass, and this is how long they take.
@@ -311,7 +312,12 @@ fn programs(copy: &Path, place: &Place, built: &[serde_json::Value]) -> Result<V
     let find = |&(folder, name, filters): &(&str, &str, &'static [&'static str])| -> Result<Test, Failure> {
         let key = (fs::canonicalize(copy.join(folder))?, name.to_owned());
         let program = executables.get(&key).ok_or_else(|| format!("there is no test {folder}/{name}"))?.clone();
-        Ok(Test { name: format!("{folder}/{name} {}", filters.join(" ")).trim().to_owned(), program, folder: key.0, filters })
+        Ok(Test {
+            name: format!("{folder}/{name} {}", filters.join(" ")).trim().to_owned(),
+            program,
+            folder: key.0,
+            filters,
+        })
     };
     place.tests.iter().map(find).collect()
 }

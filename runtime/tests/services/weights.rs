@@ -198,3 +198,18 @@ fn damaged_files_are_refused_or_read() {
     let missing = WeightsFile::read(Path::new("not/there.pt")).expect_err("there is none");
     assert!(matches!(missing, Error::Io(_)), "{missing}");
 }
+
+/// Weights are held against the manifest of a checkpoint only where they lie in one.
+#[test]
+fn a_file_named_as_those_of_a_checkpoint_is_read_where_none_is() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("weights.safetensors");
+    let values: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F32, vec![2], &values).expect("two numbers");
+    fs::write(&path, safetensors::serialize([("w", view)], None).expect("a file")).expect("a new file");
+    let arrays = fit(&WeightsFile::read(&path).expect("weights"), &map("{}"), &wanted(&[("w", &[2])])).expect("all");
+    assert_eq!(numbers(&arrays, "w"), [0.5, -2.0]);
+    fs::write(folder.path().join("state.json"), "{}").expect("a new file");
+    let error = WeightsFile::read(&path).expect_err("a checkpoint without a manifest is damaged");
+    assert!(error.to_string().contains("manifest.json beside it"), "{error}");
+}
