@@ -76,8 +76,9 @@ const PLACES: &[Place] = &[
             ("tests", "parity", &[]),
             ("tests", "field", &[]),
             ("tests", "numerics", &["hand_cases::", "folds::", "as_loops::", "trees::", "searches::", "gradients::"]),
-            ("tests", "numerics", &["halting::"]),
-            ("tests", "numerics", &["rows::", "incremental::", "recompute::", "stopping::"]),
+            ("tests", "numerics", &["stopping::", "recompute::", "halting::policies_agree_when_rows_halt"]),
+            ("tests", "numerics", &["incremental::", "rows::a_row", "rows::balanced", "rows::folds", "halting::"]),
+            ("tests", "numerics", &["rows::threads"]),
         ],
     },
 ];
