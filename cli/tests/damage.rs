@@ -273,7 +273,13 @@ fn verify_names_what_is_damaged_and_computes_again() {
         }
         fs::copy(&file, run.join(&name)).expect("writable");
     }
-    place.rtc(&["verify", RUN]).code(0);
+    // What a killed process left of a save, or of a removal, is no checkpoint.
+    for left in ["last.new", "last.old"].map(|name| run.join("checkpoints").join(name)) {
+        fs::create_dir(&left).expect("a new folder");
+        fs::write(left.join("state.json"), "{").expect("writable");
+    }
+    let told = place.rtc(&["verify", RUN]);
+    assert!(!["last.new", "last.old"].iter().any(|left| told.code(0).stdout.contains(left)), "{}", told.stdout);
     // Results that were written by something else with right checksums are no results of this run.
     place.edit("runs/r/results.json", |results| results["splits"][0]["accuracy"] = 0.875.into());
     place.rtc(&["verify", RUN]).code(0);
