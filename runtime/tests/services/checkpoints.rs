@@ -1,6 +1,7 @@
 //! Checkpoints that are damaged, cut off, or written to a disk that fills up.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,15 +136,22 @@ fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
     for file in ["weights.safetensors", "state.json", "manifest.json"] {
         let path = folder.path().join("last").join(file);
         let bytes = fs::read(&path).expect("a file");
-        // A folder can be opened, and reading it fails.
         fs::remove_file(&path).expect("a file");
+        let refused = || {
+            let error = load(&folder.path().join("last")).expect_err("it can't be read");
+            assert_eq!(error.exit_code(), 6, "{error}");
+            assert!(error.to_string().contains(file) && !error.to_string().contains("last good"), "{error}");
+            // Nor is it thrown away for the next one.
+            assert_eq!(store.save(Slot::Last, &checkpoint(3)).expect_err("it may be whole").exit_code(), 6);
+        };
+        // A folder can be opened, and reading it fails.
         fs::create_dir(&path).expect("nothing is there");
-        let error = load(&folder.path().join("last")).expect_err("it can't be read");
-        assert_eq!(error.exit_code(), 6, "{error}");
-        assert!(error.to_string().contains(file) && !error.to_string().contains("last good"), "{error}");
-        // Nor is it thrown away for the next one.
-        assert_eq!(store.save(Slot::Last, &checkpoint(3)).expect_err("it may be whole").exit_code(), 6);
+        refused();
         fs::remove_dir(&path).expect("a folder");
+        // A link to itself is there and can't be opened.
+        symlink(&path, &path).expect("nothing is there");
+        refused();
+        fs::remove_file(&path).expect("a link");
         fs::write(&path, bytes).expect("writable");
         assert_eq!(store.load(Slot::Last).expect("whole again"), checkpoint(2));
     }
