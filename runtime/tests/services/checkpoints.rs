@@ -69,29 +69,29 @@ fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
     let files = ["weights.safetensors", "optimiser.safetensors", "state.json", "manifest.json"];
     type Damage = fn(&Path);
     let damages: [(&str, Damage); 3] = [
-        ("truncated", |path| {
+        ("bytes instead of", |path| {
             let bytes = fs::read(path).expect("a file");
             fs::write(path, &bytes[..bytes.len() - 3]).expect("writable");
         }),
-        ("altered", |path| {
+        ("its SHA-256 is not the saved one", |path| {
             let mut bytes = fs::read(path).expect("a file");
             let middle = bytes.len() / 2;
             bytes[middle] ^= 0x10;
             fs::write(path, bytes).expect("writable");
         }),
-        ("missing", |path| fs::remove_file(path).expect("a file")),
+        ("is missing", |path| fs::remove_file(path).expect("a file")),
     ];
     for file in files {
-        for (what, damage) in damages {
+        for (reason, damage) in damages {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let store = store(folder.path());
             store.save(Slot::Last, &checkpoint(1)).expect("space enough");
             store.save(Slot::Last, &checkpoint(2)).expect("space enough");
             damage(&folder.path().join("last").join(file));
             let error = refused(&folder.path().join("last"));
-            assert_eq!(error.previous, Some(folder.path().join("last.previous")), "{file} {what}: {error}");
+            assert_eq!(error.previous, Some(folder.path().join("last.previous")), "{file} {reason}: {error}");
             if file != "manifest.json" {
-                assert!(error.reason.contains(file), "{what}: {error}");
+                assert!(error.reason.contains(file) && error.reason.contains(reason), "{reason}: {error}");
             }
             // Saving again must not put the damaged one in the place of the good one.
             store.save(Slot::Last, &checkpoint(3)).expect("space enough");
