@@ -54,9 +54,9 @@ mod candle {
 
 mod linear {
     use super::{Bencher, ItemsCount, candle, map, numbers};
-    use rtc_runtime::kernel::Write;
     use rtc_runtime::kernel::linear::{add_rows, linear};
     use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
+    use rtc_runtime::kernel::{Precision, Write};
 
     /// Rows, inputs, outputs.
     const SIZES: [(usize, usize, usize); 7] = [
@@ -76,14 +76,14 @@ mod linear {
     /// The weight as an update packs it once for all products.
     fn packed((_, k, n): (usize, usize, usize), orientation: Orientation) -> Packed<f32> {
         let mut packed = Packed::default();
-        packed.pack(&numbers(n * k), k, orientation);
+        packed.pack(&numbers(n * k), k, orientation, Precision::F32);
         packed
     }
 
     #[divan::bench(args = SIZES)]
     fn pack(bencher: Bencher<'_, '_>, (_, k, n): (usize, usize, usize)) {
         let (w, mut packed) = (numbers(n * k), Packed::default());
-        bencher.bench_local(|| packed.pack(&w, k, Orientation::Transposed));
+        bencher.bench_local(|| packed.pack(&w, k, Orientation::Transposed, Precision::F32));
     }
 
     #[divan::bench(args = SIZES)]
@@ -111,7 +111,7 @@ mod linear {
         bencher.counter(flop((m, k, n), 3)).bench_local(|| {
             linear(&x, &w, Some(&bias), &mut y);
             product(&dy, &back, &mut dx, Write::Replace);
-            outer(&x, &dy, &mut dw, m, k, n, Write::Replace);
+            outer(&x, &dy, &mut dw, m, k, n, Write::Replace, Precision::F32);
             add_rows(&dy, &mut db);
         });
     }

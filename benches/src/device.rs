@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::{Launching, Precision};
+use rtc_runtime::cuda::Launching;
+use rtc_runtime::kernel::Precision;
 
 /// The device of a bench.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -11,7 +12,7 @@ pub(crate) struct Place {
     /// Where both programs compute
     #[arg(long, value_enum, default_value_t = Kind::Cpu)]
     pub(crate) device: Kind,
-    /// Precision of the products of `--device cuda`: `bf16` is autocast in PyTorch
+    /// Precision of products with weights: `bf16` is autocast in PyTorch
     #[arg(long, value_enum, default_value_t = Digits::F32)]
     pub(crate) precision: Digits,
     /// How rtc starts the work of `--device cuda`

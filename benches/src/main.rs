@@ -10,6 +10,7 @@ mod lengths_table;
 mod measure;
 mod peak;
 mod peer;
+mod products_table;
 mod protocol;
 mod report;
 mod runtime_table;
@@ -107,6 +108,10 @@ struct Options {
     #[arg(long, conflicts_with_all = ["compile", "runtime_table", "lengths_table", "peers"])]
     field_table: bool,
 
+    /// Measure instead the products of linear maps alone, beside `gemm` and PyTorch, in `--precision` f32 or bf16
+    #[arg(long, conflicts_with_all = ["cases", "compile", "runtime_table", "lengths_table", "field_table", "peers", "device"])]
+    products_table: bool,
+
     /// With `--lengths-table`: leave out training steps of which rtc says that they take more GiB
     #[arg(long, value_name = "GIB", default_value_t = 6.0, requires = "lengths_table")]
     most_memory: f64,
@@ -139,6 +144,7 @@ fn main() -> ExitCode {
         None if options.runtime_table => runtime_table(&options),
         None if options.lengths_table => lengths_table(&options),
         None if options.field_table => field_table(&options),
+        None if options.products_table => products_table(&options),
         None if options.list => {
             list();
             Ok(())
@@ -206,6 +212,21 @@ fn field_table(options: &Options) -> Result<(), Failure> {
     let mut tables = vec![];
     for threads in options.threads.iter().map(|n| usize::from(*n)) {
         let table = field_table::measure(&wanted, threads)?;
+        println!("{}", table.text());
+        tables.push(table);
+    }
+    write_json(options, &tables)
+}
+
+/// Prints the table of products for every number of threads.
+fn products_table(options: &Options) -> Result<(), Failure> {
+    let alone = options.alone || options.quick;
+    let peer = if alone { None } else { Some(Peer::own(options.python.as_deref())?) };
+    let rounds = if options.quick { 1 } else { options.rounds as usize };
+    let wanted = products_table::Wanted { quick: options.quick, rounds, place: options.place, peer: peer.as_ref() };
+    let mut tables = vec![];
+    for threads in options.threads.iter().map(|n| usize::from(*n)) {
+        let table = products_table::measure(&wanted, threads)?;
         println!("{}", table.text());
         tables.push(table);
     }

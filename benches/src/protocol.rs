@@ -73,6 +73,15 @@ pub(crate) struct Field {
     pub(crate) batches: Vec<Rows>,
 }
 
+/// A product with its gradients, which PyTorch runs so many times each.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Product {
+    pub(crate) rows: usize,
+    pub(crate) inputs: usize,
+    pub(crate) outputs: usize,
+    pub(crate) count: usize,
+}
+
 /// What a program is asked for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -83,6 +92,8 @@ pub(crate) enum Request {
     Open(Box<Tree>),
     /// Make a looped model of the field; it is trained by AdamW without clipping.
     Field(Box<Field>),
+    /// The milliseconds of the fastest runs of products; only PyTorch is asked.
+    Product(Product),
     /// The loss of every batch, without dropout.
     Loss,
     /// Training steps on the batches in turn.

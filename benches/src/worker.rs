@@ -13,7 +13,8 @@ use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::cuda::device::{Command, Device, Matrix, Product};
-use rtc_runtime::cuda::{self, Launching, Precision};
+use rtc_runtime::cuda::{self, Launching};
+use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::task::listops::SYMBOLS;
@@ -69,7 +70,8 @@ fn serve(place: Place) -> Result<(), String> {
         if matches!(request, Ok(Request::Quit)) {
             break;
         }
-        let answer = request.and_then(|request| answer(request, &mut loaded, device.as_ref()));
+        let answer =
+            request.and_then(|request| answer(request, &mut loaded, (device.as_ref(), place.precision.into())));
         say(&answer.unwrap_or_else(|error| Answer { error: Some(error), ..Answer::default() }))?;
     }
     Ok(())
@@ -88,11 +90,15 @@ fn resident(name: &str) -> f64 {
     value.unwrap_or(0.0) / 1024.0
 }
 
-fn answer(request: Request, loaded: &mut Option<Loaded>, device: Option<&Rc<dyn Device>>) -> Result<Answer, String> {
+fn answer(
+    request: Request,
+    loaded: &mut Option<Loaded>,
+    (device, precision): (Option<&Rc<dyn Device>>, Precision),
+) -> Result<Answer, String> {
     if let Request::Load(job) = request {
         // The model before goes first: two at once would show in the peak.
         *loaded = None;
-        let (model, ms) = Loaded::new(&job, device)?;
+        let (model, ms) = Loaded::new(&job, device, precision)?;
         *loaded = Some(model);
         return Ok(Answer { ms: vec![ms], ..Answer::default() });
     }
@@ -114,13 +120,15 @@ fn answer(request: Request, loaded: &mut Option<Loaded>, device: Option<&Rc<dyn 
         Request::Infer { count, rows } => model.infer(count, rows),
         Request::Peak => Ok(Answer { gflop: model.device.as_ref().map(|d| burst(&**d)), ..Answer::default() }),
         Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
-        Request::Load(_) | Request::Open(_) | Request::Field(_) | Request::Quit => Ok(Answer::default()),
+        Request::Load(_) | Request::Open(_) | Request::Field(_) | Request::Product(_) | Request::Quit => {
+            Ok(Answer::default())
+        }
     }
 }
 
 impl Loaded {
     /// The model of a job, and the milliseconds from its spec to its parameters.
-    fn new(job: &Job, device: Option<&Rc<dyn Device>>) -> Result<(Self, f64), String> {
+    fn new(job: &Job, device: Option<&Rc<dyn Device>>, precision: Precision) -> Result<(Self, f64), String> {
         let start = Instant::now();
         let described = Description(job.spec.clone());
         let binding = described.binding();
@@ -139,7 +147,10 @@ impl Loaded {
                 there.restore(&model.state()).map_err(|e| e.to_string())?;
                 Box::new(there)
             }
-            None => Box::new(model),
+            None => {
+                model.set_precision(precision);
+                Box::new(model)
+            }
         };
         let ms = milliseconds(start);
         let rule = UpdateRule { learning_rate: job.learning_rate, ..ADAMW };

@@ -65,6 +65,29 @@ fn the_lengths_table_has_every_model() {
 }
 
 #[test]
+fn the_products_table_has_rates() {
+    let folder = tempfile::tempdir().expect("there is a temporary folder");
+    let json = folder.path().join("table.json");
+    for precision in ["f32", "bf16"] {
+        let file = json.to_string_lossy();
+        let done =
+            bench(&["--products-table", "--quick", "--threads", "1,2", "--precision", precision, "--json", &file]);
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let text = String::from_utf8_lossy(&done.stdout).into_owned();
+        assert!(text.contains(&format!("products in {precision}")) && text.contains("weight rtc"), "{text}");
+        let tables = std::fs::read_to_string(&json).expect("the table is there");
+        let tables: serde_json::Value = serde_json::from_str(&tables).expect("the table is JSON");
+        for (table, threads) in [(0, 1), (1, 2)] {
+            let (table, positive) = (&tables[table], |rate: &serde_json::Value| rate.as_f64().is_some_and(|r| r > 0.0));
+            assert_eq!(table["threads"], threads);
+            let line = &table["lines"][0];
+            assert!((0..3).all(|n| positive(&line["rtc"][n])), "{line}");
+            assert_eq!((0..3).all(|n| positive(&line["gemm"][n])), precision == "f32", "{line}");
+        }
+    }
+}
+
+#[test]
 fn what_is_missing_has_a_code() {
     let absent = bench(&["--cases", "gut", "--peers", "no-such-folder"]);
     assert_eq!(absent.status.code(), Some(3));

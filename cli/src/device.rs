@@ -3,8 +3,9 @@
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::cuda::Launching;
 use rtc_runtime::cuda::device::Device;
-use rtc_runtime::cuda::{Launching, Precision};
+use rtc_runtime::kernel::Precision;
 
 use crate::choice::choice;
 use crate::failure::Failure;
@@ -15,7 +16,7 @@ pub(crate) struct DeviceOptions {
     /// Where to compute
     #[arg(long, value_enum, default_value_t = DeviceArg::Cpu)]
     device: DeviceArg,
-    /// How exact the matrix products of `--device cuda` are
+    /// How exact matrix products with weights are: bf16 is faster where the machine has it
     #[arg(long, value_enum, default_value_t = PrecisionArg::F32)]
     precision: PrecisionArg,
     /// How the work of `--device cuda` is started; the numbers are the same
@@ -60,23 +61,38 @@ choice! {
 }
 
 impl DeviceOptions {
-    /// The device; none for the processor.
-    pub(crate) fn open(self) -> Result<Option<Rc<dyn Device>>, Failure> {
-        match self.device {
-            DeviceArg::Cpu if self.precision != PrecisionArg::F32 => {
-                Err(Failure::Usage("`--precision` is for `--device cuda`: the processor computes in f32".to_owned()))
-            }
+    /// Where and how exactly a model of these options computes.
+    pub(crate) fn open(self) -> Result<Place, Failure> {
+        let precision = self.precision.into();
+        let device = match self.device {
             DeviceArg::Cpu if self.launch != LaunchArg::Graph => {
                 Err(Failure::Usage("`--launch` is for `--device cuda`: the processor launches nothing".to_owned()))
             }
             DeviceArg::Cpu => Ok(None),
-            DeviceArg::Cuda => cuda(self.precision.into(), self.launch.into()).map(Some).map_err(Failure::Usage),
-        }
+            DeviceArg::Cuda => cuda(precision, self.launch.into()).map(Some).map_err(Failure::Usage),
+        }?;
+        Ok(Place { device, precision })
     }
+}
 
-    /// What runs record of it.
-    pub(crate) fn record(self, device: &dyn Device) -> String {
-        format!("{}, {}", device.name(), Precision::from(self.precision).name())
+/// Where and how exactly a model computes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Place {
+    /// The device; none for the processor.
+    pub(crate) device: Option<Rc<dyn Device>>,
+    /// How exact its products with weights are.
+    pub(crate) precision: Precision,
+}
+
+impl Place {
+    /// What runs record of it; nothing for the processor in single precision.
+    pub(crate) fn record(&self) -> Option<String> {
+        let name = match &self.device {
+            Some(device) => device.name(),
+            None if self.precision == Precision::F32 => return None,
+            None => "cpu".to_owned(),
+        };
+        Some(format!("{name}, {}", self.precision.name()))
     }
 }
 

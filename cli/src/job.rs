@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -13,7 +12,6 @@ use std::time::{Duration, Instant};
 use rtc_compiler::pipeline::asked::{Asked, asked};
 use rtc_compiler::pipeline::memory::Fitted;
 use rtc_compiler::plan::memory::BatchShape;
-use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
@@ -22,7 +20,7 @@ use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 
-use crate::device::DeviceOptions;
+use crate::device::{DeviceOptions, Place};
 use crate::failure::Failure;
 use crate::labels::Labels;
 use crate::memory;
@@ -120,9 +118,9 @@ impl Job {
         self.start = Some(weights);
     }
 
-    /// Records where the run computes, if that is not the processor.
-    pub(crate) fn computes_on(&mut self, device: String) {
-        self.info.versions.insert("device".to_owned(), device);
+    /// Records where and how exactly the run computes, if that is not the processor in single precision.
+    pub(crate) fn computes_on(&mut self, place: &Place) {
+        self.info.versions.extend(place.record().map(|record| ("device".to_owned(), record)));
     }
 
     /// Makes the data a part of the identity.
@@ -166,13 +164,8 @@ impl Job {
     }
 
     /// The model with freshly drawn parameters.
-    pub(crate) fn model(
-        &self,
-        fitted: Fitted,
-        halting: Halting,
-        device: Option<Rc<dyn Device>>,
-    ) -> Result<AnyModel, Failure> {
-        let how = Computing { device, halting, inference: self.experiment.inference, depth: None };
+    pub(crate) fn model(&self, fitted: Fitted, halting: Halting, place: Place) -> Result<AnyModel, Failure> {
+        let how = Computing { place, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 
@@ -181,11 +174,11 @@ impl Job {
         &self,
         path: &Path,
         data: &Data,
-        (fitted, halting, device): (Fitted, Halting, Option<Rc<dyn Device>>),
+        (fitted, halting, place): (Fitted, Halting, Place),
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<Ended, Failure> {
-        let mut model = self.model(fitted, halting, device)?;
+        let mut model = self.model(fitted, halting, place)?;
         if let Some(weights) = &self.start {
             model.restore(&weights.state())?;
         }

@@ -1,7 +1,6 @@
 //! The catalogue entry of a task for the compiler, and a compiled model with its identity.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash;
@@ -17,7 +16,6 @@ use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::Catalog;
 use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::Device;
 use rtc_runtime::error::hint;
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::{Halting, Inference};
@@ -26,6 +24,7 @@ use rtc_runtime::model::{Backend, Model, ModelOn};
 use rtc_runtime::task::{OWN_TASKS, Options, Task, open_task, resolve_options, task_named};
 
 use crate::definition::Definition;
+use crate::device::Place;
 use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
@@ -173,7 +172,7 @@ impl Compiled {
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
     pub(crate) fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, Failure> {
         let (training, inference) = plans;
-        match &how.device {
+        match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
             Some(device) => self.set(cuda::Model::new(training, inference, self.binding, seed, device.clone())?, &how),
         }
@@ -190,6 +189,7 @@ impl Compiled {
             return Err(Failure::Usage(message));
         }
         model.set_halting(how.halting);
+        model.set_precision(how.place.precision);
         model.set_depth(how.depth);
         model.set_inference(how.inference).map_err(|_| {
             Failure::Usage(format!(
@@ -226,8 +226,8 @@ pub(crate) type AnyModel = Box<dyn Examined<Number = f32>>;
 /// How a model computes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Computing {
-    /// Where; on the processor without a device.
-    pub(crate) device: Option<Rc<dyn Device>>,
+    /// Where and how exactly.
+    pub(crate) place: Place,
     /// What rows that have halted cost.
     pub(crate) halting: Halting,
     /// Steps of every row in place of those that come with the examples.

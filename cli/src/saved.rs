@@ -141,16 +141,16 @@ pub(crate) struct Trained {
 impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
-        let device = options.device.open()?;
+        let place = options.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found } = match &options.experiment {
             Some(experiment) => SavedModel::of_spec(options, experiment)?,
             None => SavedModel::of_run(options)?,
         };
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
-        let on_device = device.is_some();
+        let on_device = place.device.is_some();
         let depth = options.depth.map(|depth| depth as usize);
-        let how = Computing { device, halting: options.halting.into(), depth, inference };
+        let how = Computing { place, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
         let takes = asked(model.forward_graph());

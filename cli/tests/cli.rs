@@ -104,7 +104,7 @@ fn wrong_arguments_exit_with_2() {
             place.rtc(&[&command[..], &["--device", "cuda"]].concat()).code(2).says("without CUDA");
         }
     }
-    place.rtc(&["train", "tiny.rt", "--precision", "bf16"]).code(2).says("`--precision` is for `--device cuda`");
+    place.rtc(&["train", "tiny.rt", "--launch", "direct"]).code(2).says("`--launch` is for `--device cuda`");
     for threads in ["0", "1025", "100000000"] {
         place.rtc(&["train", "tiny.rt", "--threads", threads]).code(2).says("from 1 to 1024");
     }
@@ -699,6 +699,21 @@ fn what_has_no_end_or_no_room_is_refused() {
     place.rtc(&["check", "piped.rt"]).code(3).says("no plain file");
     place.train(&["--with", "task.data={train: /dev/zero}"]).code(4).says("longer than 16 MiB");
     place.train(&["--set", "embed.width=1048576"]).code(8).says("this machine has").says("make it narrower");
+}
+
+#[test]
+fn a_precision_is_recorded_and_gives_its_own_numbers_on_any_threads() {
+    let place = Place::new();
+    place.train(&["--run", "single"]).code(0);
+    for (run, threads) in [("half", "1"), ("on_two", "2")] {
+        place.train(&["--run", run, "--precision", "bf16", "--threads", threads]).code(0);
+    }
+    assert_eq!(place.contents("half"), place.contents("on_two"));
+    assert_ne!(place.read("runs/half/results.json"), place.read("runs/single/results.json"));
+    assert!(place.read("runs/half/run.json").contains("\"device\": \"cpu, bf16\""));
+    assert!(!place.read("runs/single/run.json").contains("device"));
+    place.rtc(&["verify", "runs/half", "--again", "--precision", "bf16"]).code(0);
+    place.rtc(&["verify", "runs/half", "--again"]).code(1).says("cpu, bf16");
 }
 
 #[test]

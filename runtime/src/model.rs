@@ -23,8 +23,8 @@ use crate::exec::{
     Executor, Fault, Halting, HaltingRecorder, Inference, Outputs, Records, Settings, StateRecorder, StateTrace,
 };
 use crate::generate::Generator;
-use crate::kernel::Real;
 use crate::kernel::optimiser::clip_factor;
+use crate::kernel::{Precision, Real};
 use crate::learner::{
     Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
@@ -117,6 +117,12 @@ impl<B: Backend> ModelOn<B> {
     pub fn set_halting(&mut self, halting: Halting) {
         self.training.settings().halting = halting;
         self.inference.settings().halting = halting;
+    }
+
+    /// How exact products with weights are from now on, on a processor; a device is opened with its precision.
+    pub fn set_precision(&mut self, precision: Precision) {
+        self.training.settings().precision = precision;
+        self.inference.settings().precision = precision;
     }
 
     /// Steps of every row from now on, in place of those that come with the examples.
@@ -485,8 +491,8 @@ impl<B: Backend> Examined for ModelOn<B> {
     fn generator(&mut self) -> Generator<B::Number> {
         let mut executor = Executor::new(self.inference.plan().clone());
         executor.parameters_mut().copy_from_slice(&self.memory.numbers(self.measured()));
-        let Settings { halting, depth, .. } = *self.inference.settings();
-        executor.settings = Settings { halting, depth, ..Settings::default() };
+        let Settings { halting, depth, precision, .. } = *self.inference.settings();
+        executor.settings = Settings { halting, depth, precision, ..Settings::default() };
         Generator::new(executor, &self.binding, self.seed, self.updates)
     }
 

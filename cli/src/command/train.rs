@@ -98,15 +98,13 @@ pub(crate) struct Options {
 
 /// Trains, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let device = options.device.open()?;
+    let place = options.device.open()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.read(&job.compiled.graph)? {
         job.begins_with(weights);
     }
-    if let Some(device) = &device {
-        job.computes_on(options.device.record(&**device));
-    }
+    job.computes_on(&place);
     terminal.message(&job.compiled.summary());
     let path = folder(options, &opened.name, &job, terminal)?;
     let _lock = lock(&path)?;
@@ -128,7 +126,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     terminal.message(&format!("run: {}", path.display()));
     let stop = signals::on_stop()?;
     let mut progress = Progress::new(terminal, &stop);
-    let ended = job.train(&path, &data, (fitted, pace.halting, device), &stop, &mut progress);
+    let ended = job.train(&path, &data, (fitted, pace.halting, place), &stop, &mut progress);
     drop(progress);
     match ended? {
         Ended::Finished(table) => {

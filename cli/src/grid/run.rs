@@ -152,11 +152,9 @@ fn train(
 ) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
     Fault::clear(path)?;
-    let device = work.pace.device.open()?;
+    let on = work.pace.device.open()?;
     let mut job = work.grid.job(place, work.pace.memory);
-    if let Some(device) = &device {
-        job.computes_on(work.pace.device.record(&**device));
-    }
+    job.computes_on(&on);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
     let fitted = job.fit(path, data, work.pace)?;
     let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
@@ -164,7 +162,7 @@ fn train(
         return Ok(None);
     }
     let pause = observer.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, device), pause, observer)?))
+    Ok(Some(job.train(path, data, (fitted, work.pace.halting, on), pause, observer)?))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.

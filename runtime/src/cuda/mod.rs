@@ -59,29 +59,6 @@ pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
     fusion::generated(plan).into_iter().chain(rules).chain(mask_codegen::forms(plan)).collect()
 }
 
-/// How exactly matrix products are computed. All else, and what is kept, is single precision.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Precision {
-    /// Single precision.
-    #[default]
-    F32,
-    /// Operands are rounded to 10 bits behind the point.
-    Tf32,
-    /// Operands are rounded to 7 bits behind the point.
-    Bf16,
-}
-
-impl Precision {
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "f32",
-            Self::Tf32 => "tf32",
-            Self::Bf16 => "bf16",
-        }
-    }
-}
-
 /// How work is started. The numbers are the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Launching {

@@ -14,8 +14,8 @@ use super::storage::{Buffer, Element, List};
 use super::value::Val;
 use super::{Executor, Fault, equally_long, given_input, known_labels, loops, too_few_positions};
 use crate::kernel::{
-    Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool, position, product,
-    softmax,
+    Precision, Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
+    position, product, softmax,
     top::{self, Over},
     truth, unit,
 };
@@ -237,11 +237,14 @@ impl<T: Element> Executor<T> {
             Op::Recur | Op::Chunks | Op::Fold | Op::Beam | Op::Part | Op::Unwind => loops::run(self, step, view)?,
             Op::Yield | Op::Save | Op::Return => {}
 
-            Op::LinearGradWeight => self.reduce(&c, |e, c, y, write| {
-                let (dy, x) = (e.real(c.operand(0)), e.real(c.operand(1)));
-                let (n, k) = (c.last(0), c.last(1));
-                product::outer(x, dy, y, dy.len() / n, k, n, write);
-            }),
+            Op::LinearGradWeight => {
+                let precision = if c.last(0) > linear::NARROW { self.settings.precision } else { Precision::F32 };
+                self.reduce(&c, |e, c, y, write| {
+                    let (dy, x) = (e.real(c.operand(0)), e.real(c.operand(1)));
+                    let (n, k) = (c.last(0), c.last(1));
+                    product::outer(x, dy, y, dy.len() / n, k, n, write, precision);
+                });
+            }
             Op::AttentionGrad => self.attention_grad(&c)?,
             Op::OffsetAttentionGrad => self.offset_attention_grad(&c),
             Op::GeometricAttentionGrad => self.geometric_attention_grad(&c),

@@ -25,7 +25,7 @@ use crate::kernel::parallel::{block, each};
 use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Direction, Rotation, Table, rotate};
 use crate::kernel::product::{Orientation, Packed, product};
-use crate::kernel::{Real, Write, channels, linear, norm, softmax};
+use crate::kernel::{Precision, Real, Write, channels, linear, norm, softmax};
 use crate::rng::Key;
 
 /// A step, with everything found that it needs.
@@ -226,8 +226,10 @@ impl<T: Element> Executor<T> {
     /// Packs weights and grows tables, so that they stay where they are while the tasks are made.
     fn prepare(&mut self, c: &NodeContext<'_>) {
         match c.node.op {
-            Op::Linear if c.out(0) > linear::NARROW => self.pack(c.operand(1), Orientation::Transposed, c.last(1)),
-            Op::LinearGradInput => self.pack(c.operand(1), Orientation::Straight, c.last(1)),
+            Op::Linear if c.out(0) > linear::NARROW => {
+                self.pack(c.operand(1), Orientation::Transposed, c.last(1), self.settings.precision);
+            }
+            Op::LinearGradInput => self.pack(c.operand(1), Orientation::Straight, c.last(1), self.settings.precision),
             Op::Rotate => {
                 let axis = c.axis(0);
                 let origin = |row: usize| if c.get(attribute::ORIGIN) == Origin::Row { axis.origin[row] } else { 0 };
@@ -239,11 +241,11 @@ impl<T: Element> Executor<T> {
     }
 
     /// A parameter is packed once per version; any other matrix each time.
-    pub(super) fn pack(&mut self, w: Value, orientation: Orientation, width: usize) {
+    pub(super) fn pack(&mut self, w: Value, orientation: Orientation, width: usize, precision: Precision) {
         let version = self.memory.is_parameter(w).then_some(self.version);
         let pack = self.packs.entry((w, orientation)).or_default();
         if version.is_none() || pack.version != version {
-            pack.packed.pack(self.memory.real(w), width, orientation);
+            pack.packed.pack(self.memory.real(w), width, orientation, precision);
             pack.version = version;
         }
     }

@@ -48,6 +48,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::batch::Batch;
+use crate::kernel::Precision;
 use crate::kernel::pointwise::Program;
 use crate::kernel::position::{Codes, PositionTables};
 use crate::kernel::product::Orientation;
@@ -116,6 +117,8 @@ pub struct Settings {
     pub depth: Option<usize>,
     /// Whether the outer recursion is left out.
     pub inference: Inference,
+    /// How exact the products of linear maps and their gradients are.
+    pub precision: Precision,
     /// Whether every node's results are checked, and the first one that is not finite is named.
     pub check_finite: bool,
 }

@@ -8,10 +8,10 @@ use super::attention::Span;
 use super::node_context::NodeContext;
 use super::storage::{Buffer, Element};
 use super::{Executor, Memory};
-use crate::kernel::Write;
 use crate::kernel::attention::{Attention, Relative};
 use crate::kernel::parallel::{Parts, block, each};
 use crate::kernel::product::{self, Orientation};
+use crate::kernel::{Precision, Write};
 
 /// Distances of one task.
 const DISTANCES: usize = 64;
@@ -39,7 +39,7 @@ impl<T: Element> Executor<T> {
         let ahead = if c.get(attribute::MASK) == Mask::Causal { 1 } else { span.keys };
         let (last, count) = (span.queries as isize - 1, (span.queries + ahead).saturating_sub(1));
         self.waves.extend_to(channels, span.queries.max(ahead));
-        self.pack(map, Orientation::Transposed, channels);
+        self.pack(map, Orientation::Transposed, channels, Precision::F32);
         let mut waves = self.arena.take(count * channels);
         let sines = channels.div_ceil(2);
         for (row, wave) in waves.chunks_exact_mut(channels.max(1)).enumerate() {
@@ -96,7 +96,8 @@ impl<T: Element> Codes<T> {
                 code[head * e..(head + 1) * e].copy_from_slice(own);
             }
         }
-        product::outer(&self.waves, &codes, &mut map, count, self.channels, stride, Write::Replace);
+        let f32 = Precision::F32;
+        product::outer(&self.waves, &codes, &mut map, count, self.channels, stride, Write::Replace, f32);
         [u, v, map]
     }
 }

@@ -38,10 +38,12 @@ pub mod norm;
 pub mod offset_attention;
 pub mod optimiser;
 pub mod ordered_memory;
+mod pairs;
 pub mod parallel;
 pub mod pointwise;
 pub mod pool;
 pub mod position;
+mod precision;
 pub mod product;
 pub mod real;
 pub mod scan;
@@ -51,6 +53,7 @@ pub mod top;
 pub mod truth;
 pub mod unit;
 
+pub use precision::Precision;
 pub use real::Real;
 
 /// Whether a kernel overwrites its output or adds to it.

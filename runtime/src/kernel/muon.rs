@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use super::Precision;
 use super::array_update::ArrayUpdate;
 use super::elementwise::scale_assign;
 use super::optimiser::squared_norm;
@@ -110,22 +111,22 @@ pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch
     fourth.resize(side * side, T::ZERO);
     for _ in 0..STEPS {
         if tall {
-            outer(x, x, square, rows, columns, columns, Write::Replace);
+            outer(x, x, square, rows, columns, columns, Write::Replace, Precision::F32);
         } else {
-            turned.pack(x, columns, Orientation::Transposed);
+            turned.pack(x, columns, Orientation::Transposed, Precision::F32);
             product(x, turned, square, Write::Replace);
         }
-        packed.pack(square, side, Orientation::Straight);
+        packed.pack(square, side, Orientation::Straight, Precision::F32);
         product(square, packed, fourth, Write::Replace);
         for (i, (y, &s)) in fourth.iter_mut().zip(&*square).enumerate() {
             let unit = if i % (side + 1) == 0 { a } else { T::ZERO };
             *y = unit + b * s + c * *y;
         }
         if tall {
-            packed.pack(fourth, side, Orientation::Straight);
+            packed.pack(fourth, side, Orientation::Straight, Precision::F32);
             product(x, packed, moved, Write::Replace);
         } else {
-            straight.pack(x, columns, Orientation::Straight);
+            straight.pack(x, columns, Orientation::Straight, Precision::F32);
             product(fourth, straight, moved, Write::Replace);
         }
         x.copy_from_slice(moved);

@@ -10,11 +10,12 @@ use std::ops::Range;
 
 use pulp::{Arch, Simd, WithSimd};
 
-use super::parallel::{Parts, block, each};
+use super::parallel::{Parts, block, each, vectorised};
+use super::precision::{BEHIND, Factors, Precision};
 use super::{Real, Write};
 
 /// Columns of a panel.
-const PANEL: usize = 32;
+pub(super) const PANEL: usize = 32;
 
 /// Bytes to whose multiples panels are aligned.
 const LINE: usize = 64;
@@ -29,7 +30,7 @@ pub enum Orientation {
 }
 
 /// A matrix `b[inner, columns]` cut into panels of [`PANEL`] columns, one after the other; the last one is filled up
-/// with zeros. A panel holds its columns side by side for each inner index.
+/// with zeros. A panel holds its columns side by side for each inner index, or for each pair of them.
 #[derive(Clone, Debug)]
 pub struct Packed<T> {
     data: Vec<T>,
@@ -37,35 +38,34 @@ pub struct Packed<T> {
     start: usize,
     inner: usize,
     columns: usize,
+    factors: Factors,
 }
 
 impl<T: Real> Default for Packed<T> {
     fn default() -> Self {
-        Self { data: vec![], start: 0, inner: 0, columns: 0 }
+        Self { data: vec![], start: 0, inner: 0, columns: 0, factors: Factors::default() }
     }
 }
 
 impl<T: Real> Packed<T> {
-    /// Packs `w[rows, width]`; the memory of an earlier matrix of the same shape is used again.
-    pub fn pack(&mut self, w: &[T], width: usize, orientation: Orientation) {
+    /// Packs `w[rows, width]` as factors of that precision; the memory of an earlier matrix of the same shape is used again.
+    pub fn pack(&mut self, w: &[T], width: usize, orientation: Orientation, precision: Precision) {
         let rows = w.len() / width.max(1);
         (self.inner, self.columns) = match orientation {
             Orientation::Straight => (rows, width),
             Orientation::Transposed => (width, rows),
         };
-        let panel = self.inner * PANEL;
-        let panels = self.columns.div_ceil(PANEL);
+        self.factors = Factors::of::<T>(precision);
+        let (inner, columns, factors) = (self.inner, self.columns, self.factors);
+        let panel = factors.count(inner) * PANEL;
+        let panels = columns.div_ceil(PANEL);
         let needed = panels * panel + LINE / size_of::<T>();
         if self.data.len() != needed {
             self.data = vec![T::ZERO; needed];
             let start = self.data.as_ptr().align_offset(LINE);
             self.start = if start < LINE / size_of::<T>() { start } else { 0 };
         }
-        let (inner, columns) = (self.inner, self.columns);
-        let out = Parts::new(&mut self.data[self.start..]);
-        each(panels, w.len() * 2, |p| {
-            // SAFETY: the panels are disjoint.
-            let out = unsafe { out.part(p * panel..(p + 1) * panel) };
+        let numbers = |p: usize, out: &mut [T]| {
             let range = block(p, PANEL, columns);
             match orientation {
                 Orientation::Straight => {
@@ -75,6 +75,19 @@ impl<T: Real> Packed<T> {
                 }
                 Orientation::Transposed => transpose(&w[range.start * inner..range.end * inner], inner, out),
             }
+        };
+        let out = Parts::new(&mut self.data[self.start..]);
+        each(panels, w.len() * 2, |p| {
+            // SAFETY: the panels are disjoint.
+            let out = unsafe { out.part(p * panel..(p + 1) * panel) };
+            if factors == Factors::default() {
+                return numbers(p, out);
+            }
+            T::with_scratch(inner * PANEL, |unrounded| {
+                unrounded.fill(T::ZERO);
+                numbers(p, unrounded);
+                vectorised!(factors.of_columns((unrounded, PANEL, 0..PANEL), BEHIND[1], (out, PANEL)));
+            });
         });
     }
 }
@@ -100,11 +113,20 @@ pub fn product<T: Real>(x: &[T], b: &Packed<T>, y: &mut [T], write: Write) {
     }
     let rows = y.len() / b.columns;
     debug_assert!(y.len() == rows * b.columns && x.len() == rows * b.inner);
-    Arch::new().dispatch(Product { x, b, y, rows, write });
+    if b.factors == Factors::default() || b.inner == 0 {
+        return Arch::new().dispatch(Product::<T, false> { x, b, y, rows, write });
+    }
+    T::with_scratch(rows * b.factors.count(b.inner), |left| {
+        b.factors.of_rows(x, b.inner, left);
+        match b.factors {
+            Factors::Numbers(_) => Arch::new().dispatch(Product::<T, false> { x: left, b, y, rows, write }),
+            Factors::Pairs => T::with_pairs(Product::<T, true> { x: left, b, y, rows, write }),
+        }
+    });
 }
 
-/// A product, to be compiled for each kind of vectors.
-struct Product<'a, T> {
+/// A product of factors, which are pairs or numbers, to be compiled for each kind of vectors.
+struct Product<'a, T, const PAIRS: bool> {
     x: &'a [T],
     b: &'a Packed<T>,
     y: &'a mut [T],
@@ -112,17 +134,18 @@ struct Product<'a, T> {
     write: Write,
 }
 
-impl<T: Real> WithSimd for Product<'_, T> {
+impl<T: Real, const PAIRS: bool> WithSimd for Product<'_, T, PAIRS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { x, b, y, rows, write } = self;
         let lanes = size_of::<T::Vector<S>>() / size_of::<T>();
+        let inner = b.factors.count(b.inner);
         for p in 0..b.columns.div_ceil(PANEL) {
-            let panel = &b.data[b.start + p * b.inner * PANEL..][..b.inner * PANEL];
+            let panel = &b.data[b.start + p * inner * PANEL..][..inner * PANEL];
             let columns = block(p, PANEL, b.columns);
-            let strip = Strip { x: x.as_ptr(), row: b.inner, step: 1, inner: b.inner, rows };
+            let strip = Strip::<T, PAIRS> { x: x.as_ptr(), row: inner, step: 1, inner, rows };
             if columns.len() == PANEL {
                 // SAFETY: x, the panel and y cover `rows` rows of the strip.
                 unsafe { strip.run(simd, panel, y.as_mut_ptr().add(columns.start), b.columns, PANEL, write) };
@@ -138,7 +161,7 @@ impl<T: Real> WithSimd for Product<'_, T> {
                         buffer[row * PANEL..][..columns.len()].copy_from_slice(&y[at(row)..][..columns.len()]);
                     }
                 }
-                let part = Strip { x: x[first * b.inner..].as_ptr(), rows: count, ..strip };
+                let part = Strip { x: x[first * inner..].as_ptr(), rows: count, ..strip };
                 let used = columns.len().next_multiple_of(lanes);
                 // SAFETY: the buffer holds 8 rows of a panel.
                 unsafe { part.run(simd, panel, buffer.as_mut_ptr(), PANEL, used, write) };
@@ -151,106 +174,135 @@ impl<T: Real> WithSimd for Product<'_, T> {
 }
 
 /// `dw[n, k] (+)= dy[m, n]^T x[m, k]`: every element is one chain over the rows of `x`, from first to last.
-pub fn outer<T: Real>(x: &[T], dy: &[T], dw: &mut [T], m: usize, k: usize, n: usize, write: Write) {
+///
+/// The rows are outermost: the factors of a piece of them stay in the second-level cache while all of `dw` takes them up, and a
+/// sum that is stored between two pieces is still the same chain.
+pub fn outer<T: Real>(
+    x: &[T],
+    dy: &[T],
+    dw: &mut [T],
+    m: usize,
+    k: usize,
+    n: usize,
+    write: Write,
+    precision: Precision,
+) {
     debug_assert!(x.len() == m * k && dw.len() == n * k && dy.len() == m * n);
     if m == 0 && write == Write::Replace {
         dw.fill(T::ZERO);
     }
-    let (tiles_n, tiles_k) = (n.div_ceil(TILE_ROWS), k.div_ceil(PANEL));
+    // Every job goes through all rows, so there are as few of them as keep the threads busy.
+    let threads = rayon::current_num_threads();
+    let (tiles, panels) = (n.div_ceil(TILE_ROWS), k.div_ceil(PANEL));
+    let wanted = if threads > 1 { 2 * threads } else { 1 };
+    let down = wanted.min(tiles);
+    let across = wanted.div_ceil(down.max(1)).min(panels);
+    let factors = Factors::of::<T>(precision);
     let out = Parts::new(dw);
-    each(tiles_n * tiles_k, m * k * n / 4, |i| {
-        let job = Outer {
-            x,
-            dy,
-            dw: &out,
-            k,
-            n,
-            rows: block(i / tiles_k, TILE_ROWS, n),
-            columns: block(i % tiles_k, PANEL, k),
-            write,
+    each(down * across, m * k * n / 4, |i| {
+        let share = |i: usize, of: usize, tiles: usize, size: usize, most: usize| {
+            most.min(i * tiles / of * size)..most.min((i + 1) * tiles / of * size)
         };
-        T::with_scratch((DEPTH + TILE_ROWS) * PANEL, |scratch| outer_tile(OuterTile { job: &job, scratch }));
+        let rows = share(i % down, down, tiles, TILE_ROWS, n);
+        let columns = share(i / down, across, panels, PANEL, k);
+        // Numbers that need no rounding are read where they lie.
+        let tiles = if factors == Factors::default() { 0 } else { rows.len().div_ceil(TILE_ROWS) };
+        let scratch = factors.count(DEPTH) * (tiles * TILE_ROWS + PANEL) + TILE_ROWS * PANEL;
+        let job = Outer { x, dy, dw: &out, sizes: (k, n), rows, columns, write, factors };
+        T::with_scratch(scratch, |scratch| outer_part(&job, scratch));
     });
 }
 
-/// Rows of a tile of [`outer`].
+/// Rows of a tile of `dw`.
 const TILE_ROWS: usize = 128;
 
-/// Rows of `x` that are packed at a time.
+/// Rows of `x` and `dy` in a piece: an even number.
 const DEPTH: usize = 256;
 
-/// One tile of [`outer`].
+/// Some rows and columns of `dw`.
 struct Outer<'a, T> {
     x: &'a [T],
     dy: &'a [T],
     dw: &'a Parts<'a, T>,
-    k: usize,
-    n: usize,
+    sizes: (usize, usize),
     rows: Range<usize>,
     columns: Range<usize>,
     write: Write,
+    factors: Factors,
 }
 
-/// A tile with memory, to be compiled for each kind of vectors. Small, so that it is handed on in registers: what is handed
+/// A part with memory, to be compiled for each kind of vectors. Small, so that it is handed on in registers: what is handed
 /// on in memory is not compiled with vectors.
-struct OuterTile<'a, T> {
+struct OuterPart<'a, T, const PAIRS: bool> {
     job: &'a Outer<'a, T>,
     scratch: &'a mut [T],
 }
 
 /// A function of its own, not inlined: among other code the compiler gives up on vectors here.
 #[inline(never)]
-fn outer_tile<T: Real>(tile: OuterTile<'_, T>) {
-    Arch::new().dispatch(tile);
+fn outer_part<T: Real>(job: &Outer<'_, T>, scratch: &mut [T]) {
+    match job.factors {
+        Factors::Numbers(_) => Arch::new().dispatch(OuterPart::<T, false> { job, scratch }),
+        Factors::Pairs => T::with_pairs(OuterPart::<T, true> { job, scratch }),
+    }
 }
 
-impl<T: Real> WithSimd for OuterTile<'_, T> {
+impl<T: Real, const PAIRS: bool> WithSimd for OuterPart<'_, T, PAIRS> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Outer { x, dy, dw, k, n, rows, columns, write } = self.job;
-        let (k, n, full) = (*k, *n, columns.len() == PANEL);
-        let (panel, tile) = self.scratch.split_at_mut(DEPTH * PANEL);
-        if !full {
+        let Outer { x, dy, dw, sizes: (k, n), rows, columns, write, factors } = self.job;
+        let (k, n, factors, deep) = (*k, *n, *factors, factors.count(DEPTH));
+        let (tile, scratch) = self.scratch.split_at_mut(TILE_ROWS * PANEL);
+        let (panel, left) = scratch.split_at_mut(deep * PANEL);
+        let in_place = left.is_empty();
+        if !columns.len().is_multiple_of(PANEL) {
+            // What is beside the last columns is computed with, and need only not be slow.
             panel.fill(T::ZERO);
             tile.fill(T::ZERO);
         }
+        let tiles = || rows.clone().step_by(TILE_ROWS).map(|first| first..rows.end.min(first + TILE_ROWS));
         for (piece, (x, dy)) in x.chunks(DEPTH * k).zip(dy.chunks(DEPTH * n)).enumerate() {
-            for (panel, x) in panel.as_chunks_mut::<PANEL>().0.iter_mut().zip(x.chunks_exact(k)) {
-                // A whole row as one value: a call for so few numbers costs more than the copy.
-                match x[columns.start..].first_chunk::<PANEL>() {
-                    Some(x) if full => *panel = *x,
-                    _ => panel[..columns.len()].copy_from_slice(&x[columns.clone()]),
+            let write = if piece > 0 { Write::Add } else { *write };
+            let inner = factors.count(dy.len() / n);
+            for (rows, left) in tiles().zip(left.chunks_exact_mut(deep * TILE_ROWS)) {
+                factors.of_columns((dy, n, rows), BEHIND[0], (left, TILE_ROWS));
+            }
+            for first in columns.clone().step_by(PANEL) {
+                let width = PANEL.min(columns.end - first);
+                factors.of_columns((x, k, first..first + width), BEHIND[1], (panel, PANEL));
+                for (i, rows) in tiles().enumerate() {
+                    let (x, step) = match in_place {
+                        true => (dy[rows.start..].as_ptr(), n),
+                        false => (left[i * deep * TILE_ROWS..].as_ptr(), TILE_ROWS),
+                    };
+                    let strip = Strip::<T, PAIRS> { x, row: 1, step, inner, rows: rows.len() };
+                    if width == PANEL {
+                        // SAFETY: the job owns its rows and columns of dw.
+                        unsafe { strip.run(simd, panel, dw.at(rows.start * k + first), k, PANEL, write) };
+                        continue;
+                    }
+                    // SAFETY: as above.
+                    let part = |row: usize| unsafe { dw.part(row * k + first..row * k + first + width) };
+                    if write == Write::Add {
+                        let rows = tile.chunks_exact_mut(PANEL).zip(rows.clone());
+                        rows.for_each(|(tile, row)| tile[..width].copy_from_slice(part(row)));
+                    }
+                    // SAFETY: the buffer holds a whole tile.
+                    unsafe { strip.run(simd, panel, tile.as_mut_ptr(), PANEL, PANEL, write) };
+                    tile.chunks_exact(PANEL)
+                        .zip(rows)
+                        .for_each(|(tile, row)| part(row).copy_from_slice(&tile[..width]));
                 }
-            }
-            let left = Strip { x: dy[rows.start..].as_ptr(), row: 1, step: n, inner: dy.len() / n, rows: rows.len() };
-            // SAFETY: the task owns its tile of dw; the buffer holds a whole one.
-            unsafe {
-                let (to, stride, write) = if full {
-                    (dw.at(rows.start * k + columns.start), k, if piece > 0 { Write::Add } else { *write })
-                } else {
-                    (tile.as_mut_ptr(), PANEL, Write::Add)
-                };
-                left.run(simd, panel, to, stride, PANEL, write);
-            }
-        }
-        if full {
-            return;
-        }
-        for (row, tile) in rows.clone().zip(tile.chunks_exact(PANEL)) {
-            // SAFETY: as above.
-            let dw = unsafe { dw.part(row * k + columns.start..row * k + columns.end) };
-            for (dw, &sum) in dw.iter_mut().zip(tile) {
-                *dw = if *write == Write::Add { *dw + sum } else { sum };
             }
         }
     }
 }
 
-/// The left operand: element (r, t) is `x[r row + t step]`.
+/// The left operand: factor (r, t) is `x[r row + t step]`.
 #[derive(Clone, Copy)]
-struct Strip<T> {
+struct Strip<T, const PAIRS: bool> {
     x: *const T,
     row: usize,
     step: usize,
@@ -258,7 +310,7 @@ struct Strip<T> {
     rows: usize,
 }
 
-impl<T: Real> Strip<T> {
+impl<T: Real, const PAIRS: bool> Strip<T, PAIRS> {
     /// The first `width` columns of a panel.
     ///
     /// # Safety
@@ -291,19 +343,19 @@ impl<T: Real> Strip<T> {
             let at = |row: usize| (Self { x: self.x.add(row * self.row), ..self }, y.add(row * stride));
             if S::REGISTER_COUNT >= 32 {
                 while row + 8 <= self.rows {
-                    tile::<T, S, 8, C>(simd, at(row), b, stride, write);
+                    tile::<T, S, PAIRS, 8, C>(simd, at(row), b, stride, write);
                     row += 8;
                 }
             }
             while row + 4 <= self.rows {
-                tile::<T, S, 4, C>(simd, at(row), b, stride, write);
+                tile::<T, S, PAIRS, 4, C>(simd, at(row), b, stride, write);
                 row += 4;
             }
             match self.rows - row {
                 0 => {}
-                1 => tile::<T, S, 1, C>(simd, at(row), b, stride, write),
-                2 => tile::<T, S, 2, C>(simd, at(row), b, stride, write),
-                _ => tile::<T, S, 3, C>(simd, at(row), b, stride, write),
+                1 => tile::<T, S, PAIRS, 1, C>(simd, at(row), b, stride, write),
+                2 => tile::<T, S, PAIRS, 2, C>(simd, at(row), b, stride, write),
+                _ => tile::<T, S, PAIRS, 3, C>(simd, at(row), b, stride, write),
             }
         }
     }
@@ -314,9 +366,9 @@ impl<T: Real> Strip<T> {
 /// # Safety
 /// The operands cover the tile and the inner index.
 #[inline(always)]
-unsafe fn tile<T: Real, S: Simd, const R: usize, const C: usize>(
+unsafe fn tile<T: Real, S: Simd, const PAIRS: bool, const R: usize, const C: usize>(
     simd: S,
-    (left, y): (Strip<T>, *mut T),
+    (left, y): (Strip<T, PAIRS>, *mut T),
     b: *const T,
     stride: usize,
     write: Write,
@@ -339,7 +391,7 @@ unsafe fn tile<T: Real, S: Simd, const R: usize, const C: usize>(
             for (r, sums) in sums.iter_mut().enumerate() {
                 let x = (*left.x.add(r * left.row + t * left.step)).splat(simd);
                 for (sum, right) in sums.iter_mut().zip(&right) {
-                    *sum = T::fused(simd, x, *right, *sum);
+                    *sum = if PAIRS { T::fused_pairs::<S>(x, *right, *sum) } else { T::fused(simd, x, *right, *sum) };
                 }
             }
         }

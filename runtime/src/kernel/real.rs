@@ -7,9 +7,10 @@ use std::fmt::Debug;
 use std::ops::{Add, AddAssign, Div, Mul, MulAssign, Neg, Sub, SubAssign};
 use std::sync::OnceLock;
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
 use super::math;
+use super::pairs;
 use super::scan::fourier::{Plan, Plans, SIZES, Transform};
 
 /// A floating-point type that every kernel runs on.
@@ -69,6 +70,16 @@ pub trait Real:
     fn splat<S: Simd>(self, simd: S) -> Self::Vector<S>;
     /// `a * b + c` lane by lane, rounded once.
     fn fused<S: Simd>(simd: S, a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// The nearest number with so many bits fewer than single precision, of two equally near ones the even one.
+    fn rounded(self, dropped: u32) -> Self;
+    /// Whether [`Self::with_pairs`] is there on this machine.
+    fn has_pairs() -> bool;
+    /// Both numbers, rounded to bfloat16, in the place of one: this one in the upper half.
+    fn pair(self, low: Self) -> Self;
+    /// `a * b + c` lane by lane with pairs `a` and `b`: the upper halves first, each rounded once. Only inside [`Self::with_pairs`].
+    fn fused_pairs<S: Simd>(a: Self::Vector<S>, b: Self::Vector<S>, c: Self::Vector<S>) -> Self::Vector<S>;
+    /// Runs what multiplies pairs, compiled for the vectors of machines that do.
+    fn with_pairs<R>(op: impl WithSimd<Output = R>) -> R;
     /// The Fourier transforms of the n-th size, planned once.
     fn transform(n: usize) -> &'static dyn Transform<Self>;
     /// Runs `f` on memory of the calling thread that is kept between calls: `len` numbers of arbitrary content.
@@ -157,16 +168,34 @@ macro_rules! real {
             fn fused<S: Simd>(simd: S, a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
                 simd.$fused(a, b, c)
             }
+            #[inline(always)]
+            fn rounded(self, dropped: u32) -> Self {
+                if dropped == 0 { self } else { pairs::rounded(self as f32, dropped) as Self }
+            }
+            fn has_pairs() -> bool {
+                size_of::<Self>() == size_of::<f32>() && pairs::available()
+            }
+            #[inline(always)]
+            fn pair(self, low: Self) -> Self {
+                pairs::pair(self as f32, low as f32) as Self
+            }
+            #[inline(always)]
+            fn fused_pairs<S: Simd>(a: S::$vector, b: S::$vector, c: S::$vector) -> S::$vector {
+                pairs::fused(a, b, c)
+            }
+            fn with_pairs<R>(op: impl WithSimd<Output = R>) -> R {
+                pairs::dispatch(op)
+            }
             fn transform(n: usize) -> &'static dyn Transform<Self> {
                 static PLANS: Plans<$type> = [const { OnceLock::new() }; SIZES];
                 PLANS[n].get_or_init(|| Plan::new(n))
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
+                // As deep as calls lie inside one another: every depth finds memory of its own, and that of the last time.
                 thread_local! {
-                    static KEPT: RefCell<Vec<$type>> = const { RefCell::new(Vec::new()) };
+                    static KEPT: RefCell<Vec<Vec<$type>>> = const { RefCell::new(Vec::new()) };
                 }
-                // Taken out, so that a call inside of `f` finds memory of its own.
-                let mut memory = KEPT.take();
+                let mut memory = KEPT.with_borrow_mut(Vec::pop).unwrap_or_default();
                 let line = 64 / size_of::<$type>();
                 if memory.len() < len + line {
                     memory.resize(len + line, 0.0);
@@ -174,7 +203,7 @@ macro_rules! real {
                 // At a cache line, where vectors are fastest.
                 let start = memory.as_ptr().align_offset(64).min(line);
                 let result = f(&mut memory[start..start + len]);
-                KEPT.set(memory);
+                KEPT.with_borrow_mut(|kept| kept.push(memory));
                 result
             }
         }

@@ -4,7 +4,7 @@ use rtc_compiler::ir::pointwise::parse;
 use rtc_runtime::kernel::linear::{self, NARROW};
 use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
-use rtc_runtime::kernel::{Real, Write, elementwise, norm};
+use rtc_runtime::kernel::{Precision, Real, Write, elementwise, norm};
 use rtc_runtime::rng::Key;
 
 /// What is added to the variance.
@@ -29,8 +29,8 @@ impl<T: Real> Linear<T> {
     fn new(k: usize, w: &[f64], b: &[f64]) -> Self {
         let (w, b): (Vec<T>, Vec<T>) = (cast(w), cast(b));
         let mut packed = [Packed::default(), Packed::default()];
-        packed[0].pack(&w, k, Orientation::Transposed);
-        packed[1].pack(&w, k, Orientation::Straight);
+        packed[0].pack(&w, k, Orientation::Transposed, Precision::F32);
+        packed[1].pack(&w, k, Orientation::Straight, Precision::F32);
         Self { k, n: b.len(), w, b, packed }
     }
 
@@ -47,7 +47,7 @@ impl<T: Real> Linear<T> {
     /// The gradient of the input; adds those of weight and bias.
     fn back(&self, x: &[T], dy: &[T], grads: &mut [Vec<T>]) -> Vec<T> {
         let [dw, db] = grads else { unreachable!("a weight and a bias") };
-        outer(x, dy, dw, x.len() / self.k, self.k, self.n, Write::Add);
+        outer(x, dy, dw, x.len() / self.k, self.k, self.n, Write::Add, Precision::F32);
         linear::add_rows(dy, db);
         let mut dx = vec![T::ZERO; x.len()];
         product(dy, &self.packed[1], &mut dx, Write::Replace);

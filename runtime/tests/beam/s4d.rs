@@ -1,5 +1,6 @@
 //! The S4D layer before the chunks of one reference case, straight from its definition.
 
+use rtc_runtime::kernel::Precision;
 use rtc_runtime::kernel::linear;
 use rtc_runtime::kernel::product::{Orientation, Packed};
 
@@ -61,7 +62,7 @@ impl S4d<'_> {
         let (mut active, mut mixed) = (vec![0.0; y.len()], vec![0.0; y.len()]);
         map("gelu(a)", &[&y], &mut active);
         let mut packed = Packed::default();
-        packed.pack(&self.0[6], 2 * d, Orientation::Transposed);
+        packed.pack(&self.0[6], 2 * d, Orientation::Transposed, Precision::F32);
         linear::linear(&active, &packed, Some(&self.0[7]), &mut mixed);
         let rows = mixed.chunks_exact(2 * d).zip(x.chunks_exact(d));
         rows.flat_map(|(mixed, x)| (0..d).map(|c| mixed[c] / (1.0 + (-mixed[d + c]).exp()) + x[c])).collect()

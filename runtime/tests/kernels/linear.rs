@@ -3,7 +3,7 @@
 use rtc_runtime::kernel::linear::column_sum;
 use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad, rms_norm, rms_norm_grad};
 use rtc_runtime::kernel::product::outer;
-use rtc_runtime::kernel::{Real, Write};
+use rtc_runtime::kernel::{Precision, Real, Write};
 
 use crate::support::{SIZES, check_gradients, close, close32, filled, linear_back, linear_of, numbers, singles};
 
@@ -39,7 +39,7 @@ fn linear_gradients() {
             |v, dy| {
                 vec![
                     filled(m * k, |dx| linear_back(dy, &v[1], k, dx, Write::Replace)),
-                    filled(n * k, |dw| outer(&v[0], dy, dw, m, k, n, Write::Replace)),
+                    filled(n * k, |dw| outer(&v[0], dy, dw, m, k, n, Write::Replace, Precision::F32)),
                     filled(n, |db| column_sum(dy, db, m, n, Write::Replace)),
                 ]
             },
@@ -60,7 +60,7 @@ fn gradients_add_or_replace() {
         replaced
     };
     let dx = both(m * k, &|dx, write| linear_back(&dy, &w, k, dx, write));
-    let dw = both(n * k, &|dw, write| outer(&x, &dy, dw, m, k, n, write));
+    let dw = both(n * k, &|dw, write| outer(&x, &dy, dw, m, k, n, write, Precision::F32));
     let db = both(n, &|db, write| column_sum(&dy, db, m, n, write));
     let column = |a: &[f64], width: usize, c: usize| a.iter().skip(c).step_by(width).copied().collect::<Vec<_>>();
     close(&db, &(0..n).map(|c| column(&dy, n, c).iter().sum()).collect::<Vec<f64>>(), 1e-12);
@@ -76,9 +76,9 @@ fn no_rows_leave_nothing() {
     linear_of::<f32>(&[], &w, None, 3, &mut []);
     linear_back::<f32>(&[], &w, 3, &mut [], Write::Replace);
     let mut dw = [5.0_f32; 6];
-    outer::<f32>(&[], &[], &mut dw, 0, 3, 2, Write::Add);
+    outer::<f32>(&[], &[], &mut dw, 0, 3, 2, Write::Add, Precision::F32);
     assert_eq!(dw, [5.0; 6]);
-    outer::<f32>(&[], &[], &mut dw, 0, 3, 2, Write::Replace);
+    outer::<f32>(&[], &[], &mut dw, 0, 3, 2, Write::Replace, Precision::F32);
     assert_eq!(dw, [0.0; 6]);
     let mut db = [5.0_f32; 2];
     column_sum::<f32>(&[], &mut db, 0, 2, Write::Replace);

@@ -10,6 +10,7 @@ mod moving;
 mod offset_attention;
 mod pointwise;
 mod pool;
+mod precision;
 mod relative;
 mod scan;
 mod softmax;

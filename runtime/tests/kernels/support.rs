@@ -4,7 +4,7 @@ use rtc_compiler::ir::pointwise::parse;
 use rtc_runtime::kernel::linear::{self, NARROW};
 use rtc_runtime::kernel::pointwise::Program;
 use rtc_runtime::kernel::product::{Orientation, Packed, product};
-use rtc_runtime::kernel::{Real, Write};
+use rtc_runtime::kernel::{Precision, Real, Write};
 use rtc_runtime::rng::Key;
 
 /// The map `f` of some arrays.
@@ -94,13 +94,13 @@ pub(crate) fn linear_of<T: Real>(x: &[T], w: &[T], bias: Option<&[T]>, k: usize,
         return linear::narrow(x, w, k, bias, y);
     }
     let mut packed = Packed::default();
-    packed.pack(w, k, Orientation::Transposed);
+    packed.pack(w, k, Orientation::Transposed, Precision::F32);
     linear::linear(x, &packed, bias, y);
 }
 
 /// `dx[., k] (+)= dy[., n] w[n, k]`.
 pub(crate) fn linear_back<T: Real>(dy: &[T], w: &[T], k: usize, dx: &mut [T], write: Write) {
     let mut packed = Packed::default();
-    packed.pack(w, k, Orientation::Straight);
+    packed.pack(w, k, Orientation::Straight, Precision::F32);
     product(dy, &packed, dx, write);
 }

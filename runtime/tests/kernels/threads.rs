@@ -13,7 +13,7 @@ use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
 use rtc_runtime::kernel::scan::{Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
-use rtc_runtime::kernel::{Write, embedding, loss, optimiser, pool, softmax};
+use rtc_runtime::kernel::{Precision, Write, embedding, loss, optimiser, pool, softmax};
 use rtc_runtime::learner::UpdateRule;
 use rtc_runtime::rng::Key;
 
@@ -33,14 +33,16 @@ fn same_bits(run: impl Fn() -> Vec<f32> + Sync) {
 
 #[test]
 fn products() {
-    let (m, k, n) = (1100, 48, 100);
+    let (m, k, n) = (1100, 100, 300);
     let (x, w, dy) = (singles("x", m * k), singles("w", n * k), singles("dy", m * n));
-    same_bits(|| {
-        let mut packed = Packed::default();
-        packed.pack(&w, k, Orientation::Transposed);
-        filled(m * n, |y| product(&x, &packed, y, Write::Replace))
-    });
-    same_bits(|| filled(n * k, |dw| outer(&x, &dy, dw, m, k, n, Write::Replace)));
+    for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
+        same_bits(|| {
+            let mut packed = Packed::default();
+            packed.pack(&w, k, Orientation::Transposed, precision);
+            filled(m * n, |y| product(&x, &packed, y, Write::Replace))
+        });
+        same_bits(|| filled(n * k, |dw| outer(&x, &dy, dw, m, k, n, Write::Replace, precision)));
+    }
     same_bits(|| filled(n, |db| column_sum(&dy, db, m, n, Write::Replace)));
 }
 

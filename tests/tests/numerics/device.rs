@@ -454,8 +454,9 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
 #[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_agrees_with_the_cpu() {
+    use rtc_runtime::cuda::Launching;
     use rtc_runtime::cuda::driver::Gpu;
-    use rtc_runtime::cuda::{Launching, Precision};
+    use rtc_runtime::kernel::Precision;
     let device = match Gpu::open(Precision::F32, Launching::Graph) {
         Ok(device) => device,
         Err(reason) => {

@@ -6,8 +6,8 @@ use cudarc::cublas::result::{self, CublasError};
 use cudarc::cublas::sys;
 use cudarc::driver;
 
-use super::super::Precision;
 use super::super::device::{Matrix, Product};
+use crate::kernel::Precision;
 
 /// Memory for the library, as much as it is said to want on large devices. With memory of its own it need not ask for any while
 /// a graph is recorded, and chooses the same way to multiply whether one is or not.

@@ -17,7 +17,8 @@ use cudarc::driver::sys;
 
 use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape};
 use super::saved::Saved;
-use super::{Launching, Precision, kernels};
+use super::{Launching, kernels};
+use crate::kernel::Precision;
 use blas::Blas;
 
 /// Threads of a block.
