@@ -7,6 +7,7 @@ mod device;
 mod failure;
 mod field_table;
 mod lengths_table;
+mod machine;
 mod measure;
 mod peak;
 mod peer;
@@ -28,6 +29,7 @@ use failure::Failure;
 use measure::{Amount, Bench};
 use peer::Peer;
 use report::Report;
+use rtc_runtime::kernel::Vectors;
 
 const NOTES: &str = "\
 Both programs get the same weights and batches. Their losses without dropout must be equal to a relative 1e-5; then
@@ -38,6 +40,8 @@ GFLOP/s is what the compiler's cost model counts for the training or inference g
 accepted steps; the step that a row tries and rejects is not counted. The peak is the best burst of products of 512 x 512
 matrices, each thread its own, between the rounds. First steps are counted from the start of the program; data and weights
 come ready.
+
+RTC_VECTORS=avx2 keeps all programs from using wider vectors (rtc's numbers are the same).
 
 Exit codes:
   0   done
@@ -95,17 +99,17 @@ struct Options {
     quick: bool,
 
     /// Measure instead what halting saves: GUT on ListOps with bounds 10 to 40, for every `--halting` policy; rtc alone
-    #[arg(long, conflicts_with_all = ["cases", "compile", "peers", "python"])]
+    #[arg(long, conflicts_with_all = ["cases", "compile", "peers", "python", "precision"])]
     runtime_table: bool,
 
     /// Measure instead time and memory by length: the models of "Recursion in Recursion" on single rows of ListOps; `--cases`
     /// takes their names
-    #[arg(long, conflicts_with_all = ["compile", "runtime_table"])]
+    #[arg(long, conflicts_with_all = ["compile", "runtime_table", "precision"])]
     lengths_table: bool,
 
     /// Measure instead training steps of the field's looped models beside batched PyTorch programs of the same weights; `--cases`
     /// takes their names
-    #[arg(long, conflicts_with_all = ["compile", "runtime_table", "lengths_table", "peers"])]
+    #[arg(long, conflicts_with_all = ["compile", "runtime_table", "lengths_table", "peers", "precision"])]
     field_table: bool,
 
     /// Measure instead the products of linear maps alone, beside `gemm` and PyTorch, in `--precision` f32 or bf16
@@ -139,24 +143,31 @@ enum Role {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match options.role {
-        Some(Role::Worker { threads, place }) => worker::run(usize::from(threads), place).map_err(Failure::Broken),
-        None if options.runtime_table => runtime_table(&options),
-        None if options.lengths_table => lengths_table(&options),
-        None if options.field_table => field_table(&options),
-        None if options.products_table => products_table(&options),
-        None if options.list => {
-            list();
-            Ok(())
-        }
-        None => run(&options),
-    };
-    match outcome {
+    match Vectors::from_environment().map_err(Failure::Arguments).and_then(|()| start(&options)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("error: {failure}");
             ExitCode::from(failure.code())
         }
+    }
+}
+
+/// Does what the options ask for.
+fn start(options: &Options) -> Result<(), Failure> {
+    if let Some(Role::Worker { threads, place }) = options.role {
+        return worker::run(usize::from(threads), place).map_err(Failure::Broken);
+    }
+    if options.list {
+        list();
+        return Ok(());
+    }
+    println!("{}\n", machine::machine());
+    match options {
+        _ if options.runtime_table => runtime_table(options),
+        _ if options.lengths_table => lengths_table(options),
+        _ if options.field_table => field_table(options),
+        _ if options.products_table => products_table(options),
+        _ => run(options),
     }
 }
 
@@ -260,7 +271,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     let amount = Amount { steps, rounds };
     let place = options.place;
     let bench = Bench { peer: peer.as_ref(), compile: options.compile, place, amount, scratch: scratch.path() };
-    let mut report = Report::default();
+    let mut report = Report { machine: machine::machine(), ..Report::default() };
     let outcome = measure_all(&bench, &cases, options, &mut report);
     // What was measured before a failure is not lost.
     print!("{}", report.tables());

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rtc_runtime::kernel::Vectors;
+
 use crate::device::Place;
 use crate::failure::Failure;
 
@@ -50,6 +52,12 @@ impl Peer {
         }
         command.arg("--threads").arg(threads.to_string());
         place.tell(&mut command);
+        if Vectors::allowed() == Vectors::Avx2 {
+            // PyTorch's own kernels, and those of the two libraries that it multiplies with.
+            let names =
+                [("ATEN_CPU_CAPABILITY", "avx2"), ("ONEDNN_MAX_CPU_ISA", "AVX2"), ("MKL_ENABLE_INSTRUCTIONS", "AVX2")];
+            command.envs(names);
+        }
         command
     }
 }

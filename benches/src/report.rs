@@ -147,6 +147,8 @@ pub(crate) struct Depth {
 /// All that a run of the command measured.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Report {
+    /// The processor.
+    pub(crate) machine: String,
     /// One per case and number of threads.
     pub(crate) lines: Vec<Line>,
     /// One per halting bias.

@@ -14,6 +14,7 @@ fn a_smoke_run_prints_times() {
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     assert!(text.contains("Training step") && text.contains("Inference"), "{text}");
+    assert!(text.lines().next().is_some_and(|line| line.contains("vectors widest")), "{text}");
     let report = std::fs::read_to_string(json).expect("the report is there");
     let report: serde_json::Value = serde_json::from_str(&report).expect("the report is JSON");
     for (line, threads) in [(0, 1), (1, 2)] {
@@ -95,6 +96,8 @@ fn what_is_missing_has_a_code() {
     assert!(message.contains("no-such-folder") && message.contains("--alone"), "{message}");
     let unknown = bench(&["--cases", "nothing", "--alone"]);
     assert_eq!(unknown.status.code(), Some(2));
+    // A table that is measured in one precision alone says so.
+    assert_eq!(bench(&["--lengths-table", "--quick", "--precision", "bf16"]).status.code(), Some(2));
     assert_eq!(bench(&["--steps", "0"]).status.code(), Some(2));
 }
 

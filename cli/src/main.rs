@@ -35,6 +35,8 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use command::Command;
+use failure::Failure;
+use rtc_runtime::kernel::Vectors;
 use terminal::Terminal;
 
 #[global_allocator]
@@ -97,8 +99,9 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: &Cli, terminal: &Terminal) -> u8 {
-    let limit = cli.command.time_limit().map_or(Ok(()), |limit| limit.start(cli.quiet));
-    match limit.and_then(|()| cli.command.run(terminal)) {
+    let vectors = Vectors::from_environment().map_err(Failure::Usage);
+    let limit = || cli.command.time_limit().map_or(Ok(()), |limit| limit.start(cli.quiet));
+    match vectors.and_then(|()| limit()).and_then(|()| cli.command.run(terminal)) {
         Ok(exit) => exit.code(),
         Err(failure) => {
             terminal.report(&failure);

@@ -717,6 +717,26 @@ fn a_precision_is_recorded_and_gives_its_own_numbers_on_any_threads() {
 }
 
 #[test]
+fn narrower_vectors_change_no_number() {
+    let place = Place::new();
+    place.train(&["--run", "widest"]).code(0);
+    for vectors in ["widest", "avx2", "none"] {
+        let answer = place.shell(&format!(
+            "RTC_VECTORS={vectors} \"$RTC\" train tiny.rt --experiment tiny.yaml --run {vectors}_again"
+        ));
+        if answer.status() == Some(2) {
+            // A machine that has no such vectors.
+            answer.says("RTC_VECTORS=avx2: this machine has no AVX2");
+            continue;
+        }
+        answer.code(0);
+        assert_eq!(place.contents(&format!("{vectors}_again")), place.contents("widest"), "{vectors}");
+    }
+    let unknown = place.shell("RTC_VECTORS=wide \"$RTC\" check tiny.rt");
+    unknown.code(2).says("RTC_VECTORS is \"wide\"; one of widest, avx2, none is wanted");
+}
+
+#[test]
 fn a_memory_limit_is_kept_recorded_and_changes_no_number() {
     let place = Place::new();
     place.train(&["--run", "free"]).code(0);

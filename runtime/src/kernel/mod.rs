@@ -52,9 +52,11 @@ mod tile;
 pub mod top;
 pub mod truth;
 pub mod unit;
+pub mod vectors;
 
 pub use precision::Precision;
 pub use real::Real;
+pub use vectors::Vectors;
 
 /// Whether a kernel overwrites its output or adds to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

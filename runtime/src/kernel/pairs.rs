@@ -28,8 +28,15 @@ mod x86 {
     use pulp::WithSimd;
     use pulp::x86::V4;
 
+    use crate::kernel::Vectors;
+
     pub(in crate::kernel) fn available() -> bool {
-        is_x86_feature_detected!("avx512bf16") && V4::try_new().is_some()
+        Vectors::allowed() == Vectors::Widest && there().is_some()
+    }
+
+    /// The machine's vectors, if it multiplies pairs.
+    fn there() -> Option<V4> {
+        V4::try_new().filter(|_| is_x86_feature_detected!("avx512bf16"))
     }
 
     #[inline(always)]
@@ -43,8 +50,7 @@ mod x86 {
     }
 
     pub(in crate::kernel) fn dispatch<R>(op: impl WithSimd<Output = R>) -> R {
-        assert!(available());
-        let simd = V4::try_new().expect("looked at above");
+        let simd = there().expect("pairs are made where they can be multiplied");
         // SAFETY: the machine has these vectors.
         unsafe { with_features(simd, op) }
     }

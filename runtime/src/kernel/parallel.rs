@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use pulp::Arch;
 use rayon::prelude::*;
 
 use super::{Real, Write};
@@ -23,10 +22,10 @@ const WORTH: usize = 1 << 16;
 /// Work that one stolen piece should hold at least.
 const GRAIN: usize = 1 << 14;
 
-/// Evaluates an expression that is compiled for the widest vectors of this machine; `return` leaves the expression.
+/// Evaluates an expression that is compiled for the vectors of this machine; `return` leaves the expression.
 macro_rules! vectorised {
     ($body:expr) => {
-        $crate::kernel::parallel::dispatch(
+        $crate::kernel::vectors::run(
             // What is not inlined is compiled for the vectors that every machine has.
             #[inline(always)]
             || $body,
@@ -34,12 +33,6 @@ macro_rules! vectorised {
     };
 }
 pub(crate) use vectorised;
-
-/// Runs `op` for the widest vectors of this machine: what [`vectorised!`] calls.
-#[inline(always)]
-pub(crate) fn dispatch<R>(op: impl FnOnce() -> R) -> R {
-    Arch::new().dispatch(op)
-}
 
 /// Runs `task(i)` for every `i` below `count`, on all threads of the current pool if `work` is worth it.
 ///

@@ -8,10 +8,11 @@
 
 use std::ops::Range;
 
-use pulp::{Arch, Simd, WithSimd};
+use pulp::{Simd, WithSimd};
 
 use super::parallel::{Parts, block, each, vectorised};
 use super::precision::{BEHIND, Factors, Precision};
+use super::vectors::dispatch;
 use super::{Real, Write};
 
 /// Columns of a panel.
@@ -114,12 +115,12 @@ pub fn product<T: Real>(x: &[T], b: &Packed<T>, y: &mut [T], write: Write) {
     let rows = y.len() / b.columns;
     debug_assert!(y.len() == rows * b.columns && x.len() == rows * b.inner);
     if b.factors == Factors::default() || b.inner == 0 {
-        return Arch::new().dispatch(Product::<T, false> { x, b, y, rows, write });
+        return dispatch(Product::<T, false> { x, b, y, rows, write });
     }
     T::with_scratch(rows * b.factors.count(b.inner), |left| {
         b.factors.of_rows(x, b.inner, left);
         match b.factors {
-            Factors::Numbers(_) => Arch::new().dispatch(Product::<T, false> { x: left, b, y, rows, write }),
+            Factors::Numbers(_) => dispatch(Product::<T, false> { x: left, b, y, rows, write }),
             Factors::Pairs => T::with_pairs(Product::<T, true> { x: left, b, y, rows, write }),
         }
     });
@@ -242,7 +243,7 @@ struct OuterPart<'a, T, const PAIRS: bool> {
 #[inline(never)]
 fn outer_part<T: Real>(job: &Outer<'_, T>, scratch: &mut [T]) {
     match job.factors {
-        Factors::Numbers(_) => Arch::new().dispatch(OuterPart::<T, false> { job, scratch }),
+        Factors::Numbers(_) => dispatch(OuterPart::<T, false> { job, scratch }),
         Factors::Pairs => T::with_pairs(OuterPart::<T, true> { job, scratch }),
     }
 }

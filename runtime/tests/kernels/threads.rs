@@ -1,4 +1,6 @@
-//! Every kernel gives the same bits on one, two and three threads.
+//! Every kernel gives the same bits on one, two and three threads, and with narrower vectors.
+
+use std::sync::{Mutex, PoisonError};
 
 use rtc_compiler::ir::attribute::Probabilities;
 use rtc_runtime::kernel::attention::talking::{self, Talking};
@@ -13,15 +15,20 @@ use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
 use rtc_runtime::kernel::scan::ema::{Ema, EmaGrad};
 use rtc_runtime::kernel::scan::{Scan, scan, scan_grad};
 use rtc_runtime::kernel::unit::{Groups, dot_unit};
-use rtc_runtime::kernel::{Precision, Write, embedding, loss, optimiser, pool, softmax};
+use rtc_runtime::kernel::{Precision, Vectors, Write, embedding, loss, optimiser, pool, softmax};
 use rtc_runtime::learner::UpdateRule;
 use rtc_runtime::rng::Key;
 
 use crate::support::{filled, offsets, singles};
 
-/// Runs `run` in pools of different sizes and compares every bit.
+/// Who sets the vectors of this process.
+static TURN: Mutex<()> = Mutex::new(());
+
+/// Runs `run` in pools of different sizes, and with every kind of vectors that this machine has, and compares every bit.
 #[track_caller]
 fn same_bits(run: impl Fn() -> Vec<f32> + Sync) {
+    // A test that failed has left them as they were, or narrower.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let on = |threads: usize| -> Vec<u32> {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");
         pool.install(&run).into_iter().map(f32::to_bits).collect()
@@ -29,6 +36,11 @@ fn same_bits(run: impl Fn() -> Vec<f32> + Sync) {
     let one = on(1);
     assert!(one.iter().any(|&bits| bits != 0), "the kernel did something");
     assert!(one == on(2) && one == on(3), "the bits depend on the number of threads");
+    for vectors in [Vectors::Avx2, Vectors::None, Vectors::Widest] {
+        if vectors.allow().is_ok() {
+            assert!(one == on(2), "the bits depend on the vectors: {vectors:?}");
+        }
+    }
 }
 
 #[test]

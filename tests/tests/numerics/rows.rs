@@ -5,6 +5,7 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::{Executor, Halting};
+use rtc_runtime::kernel::Vectors;
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model as Trained;
 use rtc_runtime::rng::Key;
@@ -148,7 +149,7 @@ fn trained((training, inference): (Plan, Plan), objective: Objective, threads: u
 }
 
 #[test]
-fn threads_do_not_change_a_bit() {
+fn threads_and_vectors_do_not_change_a_bit() {
     for objective in OBJECTIVES {
         // Wide ones once: they take most of the time.
         let sizes: &[&[&str]] = if objective == Objective::Classify { &[&[], WIDE] } else { &[&[]] };
@@ -156,10 +157,13 @@ fn threads_do_not_change_a_bit() {
             let plans = pipeline::plans(&model.spec, &binding(objective));
             let plans = plans.unwrap_or_else(|e| panic!("{}: {e}", model.name));
             let one = trained(plans.clone(), objective, 1);
-            for threads in [2, 3] {
+            for (threads, vectors) in [(2, Vectors::Widest), (3, Vectors::Avx2)] {
+                // The same vectors again, where the machine has no others.
+                let _ = vectors.allow();
                 let several = trained(plans.clone(), objective, threads);
-                assert!(one == several, "{} on {threads} threads", model.name);
+                assert!(one == several, "{} on {threads} threads, vectors {}", model.name, vectors.name());
             }
+            assert_eq!(Vectors::Widest.allow(), Ok(()));
         }
     }
 }

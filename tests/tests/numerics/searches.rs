@@ -129,3 +129,34 @@ fn beams_share_pairs_only_where_nothing_is_drawn() {
     let (alone, beside) = (ratio(1), ratio(5));
     assert!(beside > 1.3 * alone, "{beside} times the operations with five beams, {alone} times with one");
 }
+
+/// Each step of a search has draws of its own: both joins of three leaves add ones that dropout made zeros or twos.
+#[test]
+fn a_cell_draws_anew_at_every_step_of_a_search() {
+    let spec = models::parse(
+        "def cell drawn(left, right) { out left + right + dropout(zeros(left) + 1, 0.5) }
+        model m {
+            embed { width: 16 }
+            recurse beam { size: 1, leaf none, score mlp, select top_k { noise: none }, cell drawn }
+            readout root
+            head linear
+        }",
+    );
+    let graph = rtc_compiler::pipeline::optimised(&spec, &binding(Objective::Classify)).expect("the model lowers");
+    let mut given = weights(&graph, 2, 0.6);
+    for (name, values) in &mut given {
+        if name.starts_with("embed.") || name.starts_with("head.") && name.ends_with("bias") {
+            values.fill(0.0);
+        } else if name.starts_with("head.") {
+            // The first class sees the first channel alone, and so on.
+            values.iter_mut().enumerate().for_each(|(n, x)| *x = f64::from(u8::from(n % 16 == n / 16)));
+        }
+    }
+    let rows = batch(&[3; 32], VOCAB as u64, CLASSES as u64, 3);
+    let mut executor = executor::<f64>(&graph, &given, Halting::Compact);
+    let sums = executor.run(&rows, Key::new(0)).expect("the batch fits").real("logits").expect("logits").to_vec();
+    for sum in [0.0, 2.0, 4.0] {
+        let share = sums.iter().filter(|x| **x == sum).count() as f64 / sums.len() as f64;
+        assert!((share - [0.25, 0.5, 0.25][(sum / 2.0) as usize]).abs() < 0.2, "{sum}: {share} of {sums:?}");
+    }
+}

@@ -83,3 +83,12 @@ fn the_trees_of_a_search_make_its_answer() {
         }
     }
 }
+
+/// Searches of chunks for themselves make no tree of the row: none is recorded.
+#[test]
+fn searches_of_chunks_alone_have_no_tree_of_the_row() {
+    let rows = batch(&[7, 12], VOCAB as u64, CLASSES as u64, 5);
+    let apart = "recurse balanced { arity: 4, leaf none, align none, BEAM }";
+    let (_, _, grown) = searched(apart, &rows, Inference::Recursive);
+    assert!(grown.is_empty(), "{grown:?}");
+}
