@@ -112,10 +112,10 @@ impl Factors {
                 let dropped = precision.dropped();
                 for (x, out) in x.chunks_exact(stride).zip(out) {
                     let x = &x[columns.clone()];
-                    match (x.first_chunk::<PANEL>(), out.first_chunk_mut::<PANEL>()) {
-                        // A whole row as one value: a call for so few numbers costs more than the copy.
-                        (Some(x), Some(out)) if dropped == 0 && columns.len() == PANEL => *out = *x,
-                        _ => out.iter_mut().zip(x).for_each(|(out, x)| *out = x.rounded(dropped)),
+                    if dropped > 0
+                        || !(copied::<T, PANEL>(x, out) || copied::<T, 16>(x, out) || copied::<T, 12>(x, out))
+                    {
+                        out.iter_mut().zip(x).for_each(|(out, x)| *out = x.rounded(dropped));
                     }
                 }
             }
@@ -133,4 +133,14 @@ impl Factors {
             }
         }
     }
+}
+
+/// Copies a row of so many numbers as one value, if it is one: a call for so few numbers costs more than the copy.
+#[inline(always)]
+fn copied<T: Real, const N: usize>(x: &[T], out: &mut [T]) -> bool {
+    match (<&[T; N]>::try_from(x), out.first_chunk_mut()) {
+        (Ok(x), Some(out)) => *out = *x,
+        _ => return false,
+    }
+    true
 }

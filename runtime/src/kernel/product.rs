@@ -206,10 +206,14 @@ pub fn outer<T: Real>(
         };
         let rows = share(i % down, down, tiles, TILE_ROWS, n);
         let columns = share(i / down, across, panels, PANEL, k);
-        // Numbers that need no rounding are read where they lie.
-        let tiles = if factors == Factors::default() { 0 } else { rows.len().div_ceil(TILE_ROWS) };
-        let scratch = factors.count(DEPTH) * (tiles * TILE_ROWS + PANEL) + TILE_ROWS * PANEL;
-        let job = Outer { x, dy, dw: &out, sizes: (k, n), rows, columns, write, factors };
+        let left = match (factors == Factors::default(), m >= DEPTH && k >= WORTH) {
+            (true, false) => Left::InPlace,
+            (true, true) => Left::Groups,
+            (false, _) => Left::Tiles,
+        };
+        let copied = if left == Left::InPlace { 0 } else { rows.len() + TILE_ROWS };
+        let scratch = factors.count(DEPTH) * (copied + PANEL) + TILE_ROWS * PANEL;
+        let job = Outer { x, dy, dw: &out, sizes: (k, n), rows, columns, write, factors, left };
         T::with_scratch(scratch, |scratch| outer_part(&job, scratch));
     });
 }
@@ -219,6 +223,21 @@ const TILE_ROWS: usize = 128;
 
 /// Rows of `x` and `dy` in a piece: an even number.
 const DEPTH: usize = 256;
+
+/// Columns of `x` from which on copies of `dy` are worth their time: as many panels take them up.
+const WORTH: usize = 16 * PANEL;
+
+/// How the factors of `dy` lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    /// Where they are: they need no rounding.
+    InPlace,
+    /// Copied, the rows of one run through the registers side by side: where rows of `dy` are far apart, too few of them stay in the
+    /// first-level cache.
+    Groups,
+    /// Rounded, a tile side by side.
+    Tiles,
+}
 
 /// Some rows and columns of `dw`.
 struct Outer<'a, T> {
@@ -230,6 +249,7 @@ struct Outer<'a, T> {
     columns: Range<usize>,
     write: Write,
     factors: Factors,
+    left: Left,
 }
 
 /// A part with memory, to be compiled for each kind of vectors. Small, so that it is handed on in registers: what is handed
@@ -253,30 +273,30 @@ impl<T: Real, const PAIRS: bool> WithSimd for OuterPart<'_, T, PAIRS> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Outer { x, dy, dw, sizes: (k, n), rows, columns, write, factors } = self.job;
+        let Outer { x, dy, dw, sizes: (k, n), rows, columns, write, factors, left: lies } = self.job;
         let (k, n, factors, deep) = (*k, *n, *factors, factors.count(DEPTH));
         let (tile, scratch) = self.scratch.split_at_mut(TILE_ROWS * PANEL);
         let (panel, left) = scratch.split_at_mut(deep * PANEL);
-        let in_place = left.is_empty();
+        let height = if *lies == Left::Groups { 2 * strip_rows::<S>() } else { TILE_ROWS };
         if !columns.len().is_multiple_of(PANEL) {
             // What is beside the last columns is computed with, and need only not be slow.
             panel.fill(T::ZERO);
             tile.fill(T::ZERO);
         }
-        let tiles = || rows.clone().step_by(TILE_ROWS).map(|first| first..rows.end.min(first + TILE_ROWS));
+        let tiles = || rows.clone().step_by(height).map(|first| first..rows.end.min(first + height));
         for (piece, (x, dy)) in x.chunks(DEPTH * k).zip(dy.chunks(DEPTH * n)).enumerate() {
             let write = if piece > 0 { Write::Add } else { *write };
             let inner = factors.count(dy.len() / n);
-            for (rows, left) in tiles().zip(left.chunks_exact_mut(deep * TILE_ROWS)) {
-                factors.of_columns((dy, n, rows), BEHIND[0], (left, TILE_ROWS));
+            for (rows, left) in tiles().zip(left.chunks_exact_mut(deep * height)) {
+                factors.of_columns((dy, n, rows), BEHIND[0], (left, height));
             }
             for first in columns.clone().step_by(PANEL) {
                 let width = PANEL.min(columns.end - first);
                 factors.of_columns((x, k, first..first + width), BEHIND[1], (panel, PANEL));
                 for (i, rows) in tiles().enumerate() {
-                    let (x, step) = match in_place {
-                        true => (dy[rows.start..].as_ptr(), n),
-                        false => (left[i * deep * TILE_ROWS..].as_ptr(), TILE_ROWS),
+                    let (x, step) = match lies {
+                        Left::InPlace => (dy[rows.start..].as_ptr(), n),
+                        Left::Groups | Left::Tiles => (left[i * deep * height..].as_ptr(), height),
                     };
                     let strip = Strip::<T, PAIRS> { x, row: 1, step, inner, rows: rows.len() };
                     if width == PANEL {
@@ -342,10 +362,15 @@ impl<T: Real, const PAIRS: bool> Strip<T, PAIRS> {
         // SAFETY: the tiles cover the rows once.
         unsafe {
             let at = |row: usize| (Self { x: self.x.add(row * self.row), ..self }, y.add(row * stride));
-            if S::REGISTER_COUNT >= 32 {
+            if strip_rows::<S>() == 8 {
                 while row + 8 <= self.rows {
                     tile::<T, S, PAIRS, 8, C>(simd, at(row), b, stride, write);
                     row += 8;
+                }
+            } else {
+                while row + 6 <= self.rows {
+                    tile::<T, S, PAIRS, 6, C>(simd, at(row), b, stride, write);
+                    row += 6;
                 }
             }
             while row + 4 <= self.rows {
@@ -360,6 +385,12 @@ impl<T: Real, const PAIRS: bool> Strip<T, PAIRS> {
             }
         }
     }
+}
+
+/// Rows whose sums for two vectors of columns stay in registers, beside what they are made of: as many products at a time as take the
+/// latency of one to begin.
+const fn strip_rows<S: Simd>() -> usize {
+    if S::REGISTER_COUNT >= 32 { 8 } else { 6 }
 }
 
 /// `R` rows by `C` vectors of columns, held in registers over the inner index.

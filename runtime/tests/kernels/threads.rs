@@ -54,6 +54,10 @@ fn products() {
             filled(m * n, |y| product(&x, &packed, y, Write::Replace))
         });
         same_bits(|| filled(n * k, |dw| outer(&x, &dy, dw, m, k, n, Write::Replace, precision)));
+        // The same operands as 300 rows, so wide that they are copied.
+        same_bits(|| {
+            filled(366 * 1100, |dw| outer(&dy, &x[..300 * 366], dw, 300, 1100, 366, Write::Replace, precision))
+        });
     }
     same_bits(|| filled(n, |db| column_sum(&dy, db, m, n, Write::Replace)));
 }
