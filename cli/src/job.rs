@@ -16,7 +16,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::model::matrices;
-use rtc_runtime::record::{self, RunFolder, RunInfo, SavedRun};
+use rtc_runtime::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 
@@ -120,7 +120,7 @@ impl Job {
 
     /// Records where and how exactly the run computes, if that is not the processor in single precision.
     pub(crate) fn computes_on(&mut self, place: &Place) {
-        self.info.versions.extend(place.record().map(|record| ("device".to_owned(), record)));
+        self.info.versions.extend(place.record().map(|record| (DEVICE.to_owned(), record)));
     }
 
     /// Makes the data a part of the identity.

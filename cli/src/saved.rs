@@ -15,7 +15,7 @@ use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::record::{RunInfo, SavedRun, Written, program};
+use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun, Written, program};
 use rtc_runtime::task::sequence;
 use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, open_task};
 use rtc_runtime::train::Measurement;
@@ -29,7 +29,7 @@ use crate::folders::find;
 use crate::job::CODE;
 use crate::model::{AnyModel, Compiled, Computing, catalog, provided};
 use crate::spec_file::{Folder, SpecArg};
-use crate::terminal::quoted;
+use crate::terminal::{Terminal, quoted};
 use crate::threads;
 use crate::weights::WeightsOptions;
 
@@ -132,6 +132,8 @@ pub(crate) struct Trained {
     pub(crate) model: AnyModel,
     /// Whether that is a device.
     pub(crate) on_device: bool,
+    /// Where it was trained, and where it computes now, if that is another place or another precision.
+    pub(crate) elsewhere: Option<(String, String)>,
     /// Whether rows or positions of it leave a recurrence.
     pub(crate) halts: bool,
     /// The values that it takes from the rows to answer.
@@ -149,6 +151,9 @@ impl Trained {
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
         let on_device = place.device.is_some();
+        let trained_on = info.versions.get(DEVICE).map_or(ON_CPU, String::as_str);
+        let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
+        let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
         let depth = options.depth.map(|depth| depth as usize);
         let how = Computing { place, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
@@ -170,9 +175,17 @@ impl Trained {
             state: found.state,
             model,
             on_device,
+            elsewhere,
             halts,
             takes: takes.into_iter().map(|asked| asked.name).collect(),
         })
+    }
+
+    /// Says if it computes elsewhere, or less exactly, than in training: the numbers differ then.
+    pub(crate) fn say_where(&self, terminal: &Terminal) {
+        if let Some((trained, here)) = &self.elsewhere {
+            terminal.message(&format!("note: this model was trained on {trained}, and computes on {here} now"));
+        }
     }
 
     /// Whether rows come with values that it takes.

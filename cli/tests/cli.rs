@@ -714,6 +714,11 @@ fn a_precision_is_recorded_and_gives_its_own_numbers_on_any_threads() {
     assert!(!place.read("runs/single/run.json").contains("device"));
     place.rtc(&["verify", "runs/half", "--again", "--precision", "bf16"]).code(0);
     place.rtc(&["verify", "runs/half", "--again"]).code(1).says("cpu, bf16");
+    let note = "trained on cpu, bf16, and computes on cpu, f32 now";
+    place.rtc(&["eval", "runs/half"]).code(0).says(note);
+    place.rtc(&["predict", "runs/half", "[MAX 2 9 ]"]).code(0).says(note);
+    place.rtc(&["eval", "runs/half", "--precision", "bf16"]).code(0).is_quiet_about("computes on");
+    place.rtc(&["eval", "runs/single"]).code(0).is_quiet_about("computes on");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use support::{Answer, Place, signal};
+use support::{Answer, Place, heed_hang_up, signal};
 
 /// Longer than any start of the binary takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,7 +50,22 @@ fn killed_is_whole(place: &Place, run: &str, args: &[&str]) {
 }
 
 #[test]
+fn a_run_that_goes_on_in_another_precision_records_both() {
+    let place = Place::new();
+    for (first, second) in [("bf16", "f32"), ("f32", "bf16")] {
+        let mut child = place.start(&["--run", first, "--precision", first]);
+        assert!(wait_for_lines(&place, &mut child, first, 7), "the run must not have ended");
+        signal(&child, libc::SIGINT);
+        end(child).code(75);
+        place.train(&["--run", first, "--precision", second]).code(0);
+        let recorded = format!("\"device\": \"cpu, {first} then cpu, {second}\"");
+        assert!(place.read(&format!("runs/{first}/run.json")).contains(&recorded), "{recorded}");
+    }
+}
+
+#[test]
 fn a_stopped_run_exits_with_75_and_goes_on_to_the_same_bits() {
+    heed_hang_up();
     let place = Place::new();
     place.train(&["--run", "whole", "--threads", "1"]).code(0);
     for (name, number) in [("interrupted", libc::SIGINT), ("terminated", libc::SIGTERM), ("hung-up", libc::SIGHUP)] {

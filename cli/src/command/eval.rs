@@ -80,6 +80,7 @@ choice! {
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let mut trained = Trained::open(&options.model)?;
+    trained.say_where(terminal);
     trained.experiment.task.known.permitted = options.programs.run_commands;
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";

@@ -1,5 +1,5 @@
 //! A folder with a tiny model and a tiny experiment, and the binary running in it.
-#![allow(unsafe_code, reason = "a signal is sent to a child that runs")]
+#![allow(unsafe_code, reason = "signals to children that run")]
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;
@@ -140,6 +140,12 @@ impl Place {
         let folder = self.path("runs").join(run);
         files.map(|name| (name, fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}")))).to_vec()
     }
+}
+
+/// Lets the end of a terminal end the children started from here, also where `nohup` started the tests: to ignore it is inherited.
+pub(crate) fn heed_hang_up() {
+    // SAFETY: the default action is no code of this process.
+    unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
 }
 
 /// Sends a signal to a child.

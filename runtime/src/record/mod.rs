@@ -145,6 +145,12 @@ pub struct Start {
 /// Stands between the versions of programs that trained a run one after the other.
 pub const THEN: &str = " then ";
 
+/// The part of [`RunInfo::versions`] that says where a run was computed, and how exactly.
+pub const DEVICE: &str = "device";
+
+/// What it is where nothing is recorded.
+pub const ON_CPU: &str = "cpu, f32";
+
 /// Versions of the parts of a program in one line, as `code 3f2a, rtc 0.1.0`.
 pub fn program(versions: &BTreeMap<String, String>) -> String {
     versions.iter().map(|(part, version)| format!("{part} {version}")).collect::<Vec<_>>().join(", ")
@@ -187,8 +193,13 @@ impl RunInfo {
 
     /// These versions after the older ones of a run that is gone on with.
     fn versions_after(&self, old: &Self) -> BTreeMap<String, String> {
-        let mut versions = old.versions.clone();
-        for (part, version) in &self.versions {
+        let (mut versions, mut present) = (old.versions.clone(), self.versions.clone());
+        if versions.contains_key(DEVICE) || present.contains_key(DEVICE) {
+            for each in [&mut versions, &mut present] {
+                each.entry(DEVICE.to_owned()).or_insert_with(|| ON_CPU.to_owned());
+            }
+        }
+        for (part, version) in &present {
             let known = versions.entry(part.clone()).or_default();
             match known.rsplit(THEN).next() {
                 Some(last) if last == version => {}

@@ -152,6 +152,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         ));
     }
     let mut trained = Trained::open(&options.model)?;
+    trained.say_where(terminal);
     let mut source = Source::open(&options.tokens, options.input.as_deref(), terminal)?;
     let mut output = Output::open(&trained, format, options.wanted(), options.output.as_deref(), terminal)?;
     let size = options.batch.map_or(if options.input.is_some() { BATCH } else { 1 }, |n| n as usize);
