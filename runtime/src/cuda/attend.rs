@@ -8,10 +8,10 @@ use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
 use super::active_rows::Ragged;
+use super::attention_kernels::{Form, KEYS};
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::mask_codegen::Form;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
@@ -22,6 +22,12 @@ use crate::kernel::dropout::Keep;
 
 /// Channels that a warp adds up.
 const SLICE: usize = 128;
+
+/// Queries (keys) of a block in tiles, and the channels that it makes.
+const TILE: usize = 64;
+
+/// Threads of such a block.
+const TILE_THREADS: u32 = 128;
 
 /// An attention with everything that its kernels read.
 pub(super) struct Attention {
@@ -36,6 +42,8 @@ pub(super) struct Attention {
     pub(super) rows: usize,
     /// What the names of its kernels end with.
     kernels: String,
+    /// The same for those in tiles, where it is computed so.
+    tiles: Option<String>,
     /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
     given: Vec<Arg>,
     /// Whether heads talk: then a warp has all of them.
@@ -176,7 +184,7 @@ impl<T: Element> Executor<T> {
             self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
-        let form = Form::of(&c.plan.graph, c.node, list.is_some());
+        let form = Form::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
         let own = c.node.behind().talking;
         let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
         let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
@@ -188,6 +196,8 @@ impl<T: Element> Executor<T> {
             }
             _ => form.ending(),
         };
+        let tiles = (form.in_tiles() && !list.is_some_and(|list| list.gaps))
+            .then(|| format!("{kernels}{}", form.in_tiles_ending()));
         let (talking, _kept) =
             (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).chain(places).collect());
         let rows = c.view.rows();
@@ -200,6 +210,7 @@ impl<T: Element> Executor<T> {
             widths,
             rows,
             kernels,
+            tiles,
             given,
             talking,
             rule,
@@ -213,6 +224,21 @@ impl<T: Element> Executor<T> {
     fn start_kernel(&self, kernel: &str, a: &Attention, grid: [u32; 3], more: &[Arg]) {
         let args = [&a.args[..], &a.given, more].concat();
         self.pool.launch(&format!("{kernel}{}", a.kernels), grid, &args);
+    }
+
+    /// Starts a kernel of an attention in tiles, with a block for some of at most `longest` things of every head (of every row).
+    fn start_tiles(
+        &self,
+        kernel: &str,
+        a: &Attention,
+        ending: &str,
+        [heads, longest]: [usize; 2],
+        width: usize,
+        more: &[Arg],
+    ) {
+        let grid = [heads as u32, blocks(longest, TILE), blocks(width, TILE).max(1)];
+        let args = [&a.args[..], &a.given, more].concat();
+        self.pool.start(&format!("{kernel}{ending}"), grid, TILE_THREADS, &args);
     }
 
     /// Starts a kernel with a warp for each of at most `longest` things of every head of every row.
@@ -234,9 +260,12 @@ impl<T: Element> Executor<T> {
 
     fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
         let y = self.fresh(c, 0);
-        match a.talking {
-            true => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
-            false => self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]),
+        match &a.tiles {
+            _ if a.talking => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
+            Some(tiles) => {
+                self.start_tiles("attention", a, tiles, [a.rows * a.heads, a.queries.longest], a.widths[1], &[y.arg()]);
+            }
+            None => self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]),
         }
         self.put(c, 0, y);
     }
@@ -281,15 +310,25 @@ impl<T: Element> Executor<T> {
             let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
             let more = [&of_queries[..], &matrices.each_ref().map(Array::arg)].concat();
             self.start_warps("attention_queries", a, [a.rows, a.queries.longest], 1, &more);
-            self.start_warps("attention_keys", a, [a.rows, a.keys.longest], 1, &of_keys);
+            self.start_warps(KEYS, a, [a.rows, a.keys.longest], 1, &of_keys);
             for (n, of_queries) in matrices.iter().enumerate() {
                 let (y, add) = self.target(c, c.node.results.len() - 2 + n);
                 self.sum_rows(of_queries, &y, count, numbers, add);
             }
         } else {
-            self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries);
+            match &a.tiles {
+                Some(tiles) => {
+                    let count = [a.rows * a.heads, a.queries.longest];
+                    self.start_tiles("attention_queries", a, tiles, count, e, &of_queries);
+                }
+                None => self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries),
+            }
             let keys = |more: &[Arg]| {
-                self.start_warps("attention_keys", a, [a.rows * a.key_heads, a.keys.longest], e.max(ev), more);
+                let count = [a.rows * a.key_heads, a.keys.longest];
+                match &a.tiles {
+                    Some(tiles) => self.start_tiles(KEYS, a, tiles, count, e.max(ev), more),
+                    None => self.start_warps(KEYS, a, count, e.max(ev), more),
+                }
             };
             match a.rule.as_ref().is_some_and(|rule| rule.stops) {
                 true => {

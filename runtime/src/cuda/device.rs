@@ -8,6 +8,8 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use crate::kernel::Precision;
+
 /// An argument of a kernel. Arguments are equal if their bits are: 0 is not -0.
 #[derive(Clone, Copy, Debug)]
 pub enum Arg {
@@ -131,12 +133,23 @@ pub struct Generated {
     pub source: String,
 }
 
+/// What kernels are made for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Target {
+    /// What products are made of.
+    pub precision: Precision,
+    /// Whether kernels are made for the sizes of a plan, which are known to their compiler then.
+    pub fixed_sizes: bool,
+}
+
 /// A device with memory of its own. Addresses are its own, too.
 pub trait Device: Debug {
     /// What it is, for people.
     fn name(&self) -> String;
     /// Threads of a block; a power of two, and whole warps.
     fn threads(&self) -> u32;
+    /// What its kernels are made for.
+    fn target(&self) -> Target;
     /// Makes the kernels of a plan ready, besides those that every plan has.
     fn prepare(&self, kernels: &[Generated]);
     /// Takes memory, aligned to 256 bytes.

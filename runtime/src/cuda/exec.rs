@@ -40,8 +40,8 @@ pub struct Executor<T: Element> {
     parts: Vec<Vec<Vec<Part>>>,
     /// What the names of the kernels of expressions end with, by node.
     pub(super) rules: BTreeMap<NodeId, String>,
-    /// The distances that masks show.
-    pub(super) lists: BTreeMap<Seen, Array>,
+    /// The distances that masks show, and whether there are others between them.
+    pub(super) lists: BTreeMap<Seen, (Array, bool)>,
     pub(super) tables: PositionTables<T>,
     /// Cosines and sines on the device, and how many positions they have.
     pub(super) rotations: BTreeMap<Rotation, (usize, (Array, Array))>,
@@ -82,7 +82,8 @@ impl<T: Element> Executor<T> {
     /// An executor with these parameters.
     pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
         let by_index = parameter_ranges(&plan);
-        pool.device().prepare(&super::generated(&plan).into_iter().collect::<Vec<_>>());
+        let target = pool.device().target();
+        pool.device().prepare(&super::generated(&plan, target).into_iter().collect::<Vec<_>>());
         Self {
             values: vec![None; plan.graph.value_count()],
             gradients: pool.zeros::<T>(parameters.len()),
@@ -90,7 +91,7 @@ impl<T: Element> Executor<T> {
             ranges: ranges_by_value(&plan),
             by_index,
             parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
-            rules: offset_lists::names(&plan),
+            rules: offset_lists::names(&plan, target),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
             rotations: BTreeMap::new(),

@@ -4,16 +4,16 @@
 //! only the numbers of the bias need a kernel. Elsewhere the expressions become part of the attention itself, which asks them
 //! for every query and key: nothing as large as all pairs is kept, but for the gradients of learned numbers.
 
-use rtc_compiler::ir::attribute;
 use std::fmt::Write as _;
 
 use rtc_compiler::expr::{BinaryOp, Expr, Func, Var, distances};
-use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
+use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
 
-use super::device::Generated;
+use super::attention_kernels::{Form, KEYS, Kernel, is_attention};
+use super::device::{Generated, Target};
 use crate::exec::mask::{self, Bias, Rule};
 
 /// The kernels of one node's mask and bias.
@@ -36,58 +36,8 @@ struct Needs {
     stops: bool,
 }
 
-/// What an attention is besides its mask and its bias.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Form {
-    /// Whether it goes through a list of distances.
-    pub(super) listed: bool,
-    /// Whether it has codes of distances.
-    pub(super) relative: bool,
-    /// How many heads talk.
-    pub(super) talking: Option<usize>,
-    /// Whether every position has the keys of several steps.
-    pub(super) steps: bool,
-}
-
-impl Form {
-    /// That of a node.
-    pub(super) fn of(graph: &Graph, node: &Node, listed: bool) -> Self {
-        let talking = node.get(attribute::TALKING).then(|| node.get(attribute::HEADS));
-        let steps = graph.ty(node.operands[1]).dims().len() > 3;
-        Self { listed, relative: node.has(attribute::POSITION), talking, steps }
-    }
-
-    /// Whether it is one of the kernels that are always there.
-    fn is_plain(self) -> bool {
-        self == Self::default()
-    }
-
-    /// What the names of its kernels end with.
-    pub(super) fn ending(self) -> String {
-        let word = |holds, word: &'static str| if holds { word } else { "" };
-        let talking = self.talking.map_or_else(String::new, |heads| format!("_talking_{heads}"));
-        let steps = word(self.steps, "_steps");
-        format!("{}{}{talking}{steps}", word(self.listed, "_listed"), word(self.relative, "_relative"))
-    }
-
-    /// Parameters of its kernels behind those of every attention.
-    fn parameters(self) -> String {
-        let talking = if self.talking.is_some() { ", const real *of_scores, const real *of_probabilities" } else { "" };
-        format!("{talking}{}", if self.steps { ", whole steps" } else { "" })
-    }
-
-    /// The call of a kernel's function with a rule, after its object for heads that talk.
-    fn call(self, Shared { function, passed, by_score, .. }: &Shared, rule: &str) -> String {
-        let relative = self.relative;
-        let rule = if self.steps { format!("of_steps({rule}, steps)") } else { rule.to_owned() };
-        let Some(heads) = self.talking else { return format!("{function}<{relative}>(a, {rule}, {passed});") };
-        let rule = if *by_score { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };
-        format!("Talk<{heads}> talk = {{of_scores, of_probabilities}}; {function}<{relative}>(a, {rule}, {passed});")
-    }
-}
-
 /// The kernels of the masks and biases of a plan that are expressions, by node.
-pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
+pub(super) fn written(plan: &Plan, target: Target) -> Vec<(NodeId, Written)> {
     let exprs = mask::exprs(&plan.graph);
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
@@ -95,7 +45,7 @@ pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
         let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
         let needs = Needs {
             backward: node.op == Op::AttentionGrad,
-            form: Form::of(&plan.graph, node, rule.by_distance),
+            form: Form::of(&plan.graph, node, rule.by_distance, target),
             learned,
             stops: rule.stop.is_some(),
         };
@@ -104,94 +54,12 @@ pub(super) fn written(plan: &Plan) -> Vec<(NodeId, Written)> {
     plan.graph.walk(MAIN).into_iter().filter_map(of).collect()
 }
 
-/// The kernels for lists of distances, for codes of distances and for heads that talk which a plan needs: few models have such attentions.
-pub(super) fn forms(plan: &Plan) -> Vec<Generated> {
-    let exprs = mask::exprs(&plan.graph);
-    let of = |id: NodeId| {
-        let node = Some(plan.graph.node(id)).filter(|node| is_attention(node.op))?;
-        let listed = exprs.get(&id).is_some_and(|rule| rule.as_ref().is_ok_and(|rule| rule.by_distance));
-        let by_pair = exprs.contains_key(&id) && !listed;
-        let form = Form::of(&plan.graph, node, listed);
-        (!by_pair && !form.is_plain()).then(|| of_form(form, node.op == Op::AttentionGrad))
-    };
-    plan.graph.walk(MAIN).into_iter().filter_map(of).flatten().collect()
-}
-
-fn is_attention(op: Op) -> bool {
-    matches!(op, Op::Attention | Op::AttentionGrad)
-}
-
-/// A kernel of an attention.
-struct Shared {
-    name: &'static str,
-    parameters: &'static str,
-    /// The function that it calls, and what that is given.
-    function: &'static str,
-    passed: &'static str,
-    /// Whether the function asks for the gradients of one score after the other; else it has a form of its own for heads that talk.
-    by_score: bool,
-}
-
-impl Shared {
-    const fn new([name, parameters, function, passed]: [&'static str; 4], by_score: bool) -> Self {
-        Self { name, parameters, function, passed, by_score }
-    }
-}
-
-/// The kernel of the gradients of keys and values.
-const KEYS: &str = "attention_keys";
-
-/// The kernels that every attention has.
-fn shared(backward: bool, form: Form) -> Vec<Shared> {
-    let own = |of_all, of_talking| Shared::new(if form.talking.is_some() { of_talking } else { of_all }, false);
-    if !backward {
-        let of = |function| ["attention", "real *y", function, "y"];
-        return vec![own(of("attend"), of("attend_talking"))];
-    }
-    let mut out = vec![
-        own(
-            ["attention_queries", "OF_QUERIES", "attend_queries", "dy, dq, stats, by_keys, by_codes"],
-            [
-                "attention_queries",
-                "OF_QUERIES, real *d_scores, real *d_probabilities",
-                "talking_queries",
-                "dy, dq, stats, by_keys, by_codes, d_scores, d_probabilities",
-            ],
-        ),
-        own(
-            [KEYS, "OF_KEYS", "attend_keys", "dy, stats, dk, dv"],
-            [KEYS, "OF_KEYS", "talking_keys", "dy, stats, dk, dv"],
-        ),
-    ];
-    if form.relative {
-        let codes = ["attention_codes", "OF_CODES", "attend_codes", "dy, stats, d_codes, distances, rows"];
-        out.push(Shared::new(codes, true));
-    }
-    if form.listed {
-        let values = ["attention_values", "OF_VALUES", "attend_values", "dy, stats, d_values, rows"];
-        out.push(Shared::new(values, true));
-    }
-    out
-}
-
-/// The kernels of one form.
-fn of_form(form: Form, backward: bool) -> Vec<Generated> {
-    let rule = if form.listed { "Listed()" } else { "Plain()" };
-    let kernel = |shared: Shared| {
-        let name = format!("{}{}", shared.name, form.ending());
-        let (more, parameters, call) = (form.parameters(), shared.parameters, form.call(&shared, rule));
-        let source = format!("TEAM({name})(ATTEND{more}, {parameters}) {{ GIVEN {call} }}\n");
-        Generated { name, source }
-    };
-    shared(backward, form).into_iter().map(kernel).collect()
-}
-
 /// The kernels of a rule; none where the fixed ones do.
 fn write(rule: &Rule, needs: Needs) -> Option<Written> {
     let fields = fields(rule);
     let body = expressions(rule);
     // The same expressions with and without codes of distances are other kernels.
-    let more = Form { listed: false, relative: false, ..needs.form }.ending();
+    let more = needs.form.of_any_rule().ending();
     let text = format!("{fields} {body} {} {}{more}", needs.form.relative, rule.by_distance);
     let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     // Attentions of one model may share expressions: the first kernel of a program brings them.
@@ -239,24 +107,24 @@ fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(St
 /// Attention with the expressions in it.
 fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, tables, if needs.stops { ", 0" } else { "" });
-    let kernel = |shared: Shared| {
-        let (own, call) = (needs.form.parameters(), needs.form.call(&shared, "rule"));
+    let kernel = |kernel: Kernel| {
+        let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
         // The gradients of keys are made in two parts.
-        let (object, part) = match needs.stops && shared.name == KEYS {
+        let (object, part) = match needs.stops && kernel.name == KEYS {
             true => (given(hash, tables, ", part").1, ", int part"),
             false => (object.clone(), ""),
         };
         let body = format!(
             "(ATTEND{own}, {parameters}, {}{part}) {{\n    GIVEN\n    {object}\n    Evaluated<Rule_{hash}> rule = {{own}};\n    \
              {call}\n}}",
-            shared.parameters
+            kernel.parameters
         );
-        (format!("{}_{hash}", shared.name), body)
+        (format!("{}_{hash}{}", kernel.name, needs.form.tiles_ending(&kernel)), body)
     };
-    let mut out: Vec<_> = shared(needs.backward, needs.form).into_iter().map(kernel).collect();
+    let mut out: Vec<_> = needs.form.kernels(needs.backward).into_iter().map(kernel).collect();
     if needs.backward && needs.learned {
         let more = "const real *dy, const real *stats, real *slopes, const u64 *starts";
-        out.push(kernel(Shared::new(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"], true)));
+        out.push(kernel(Kernel::by_score(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"])));
         let body = format!(
             "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
              int heads, real *y, int table, int add) {{\n    {object}\n    \

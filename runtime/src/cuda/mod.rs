@@ -15,6 +15,7 @@
 
 mod active_rows;
 mod attend;
+mod attention_kernels;
 mod backend;
 mod crvnn_om_ops;
 pub mod device;
@@ -41,7 +42,7 @@ use rtc_compiler::plan::Plan;
 
 use crate::optimiser;
 pub use backend::Model;
-use device::Generated;
+use device::{Generated, Target};
 pub use exec::Executor;
 
 /// What the kernels share: in front of any text of kernels.
@@ -49,14 +50,16 @@ pub use exec::Executor;
 const BASE: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
+    include_str!("kernels/fragments.cu"),
     include_str!("kernels/attend.cu"),
+    include_str!("kernels/tile.cu"),
     include_str!("kernels/talking.cu"),
 );
 
-/// All kernels that a plan needs made.
-pub fn generated(plan: &Plan) -> BTreeSet<Generated> {
-    let rules = mask_codegen::written(plan).into_iter().flat_map(|(_, written)| written.kernels);
-    fusion::generated(plan).into_iter().chain(rules).chain(mask_codegen::forms(plan)).collect()
+/// All kernels that a plan needs made for a device.
+pub fn generated(plan: &Plan, target: Target) -> BTreeSet<Generated> {
+    let rules = mask_codegen::written(plan, target).into_iter().flat_map(|(_, written)| written.kernels);
+    fusion::generated(plan).into_iter().chain(rules).chain(attention_kernels::generated(plan, target)).collect()
 }
 
 /// How work is started. The numbers are the same.
@@ -77,7 +80,9 @@ pub fn kernels() -> String {
 const KERNELS: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
+    include_str!("kernels/fragments.cu"),
     include_str!("kernels/attend.cu"),
+    include_str!("kernels/tile.cu"),
     include_str!("kernels/talking.cu"),
     include_str!("kernels/rows.cu"),
     include_str!("kernels/pool.cu"),

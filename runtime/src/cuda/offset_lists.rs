@@ -1,12 +1,15 @@
 //! Masks and biases that are expressions, as an attention on a device takes them: the distances that are seen, listed by the host,
 //! and a number for each, which the device works out.
 
+use std::collections::BTreeMap;
+
 use rtc_compiler::expr::{Value as Number, Var, eval};
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::NodeId;
+use rtc_compiler::plan::Plan;
 
 use super::attend::Ruled;
-use super::device::Arg;
+use super::device::{Arg, Target};
 use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, int, whole};
@@ -20,6 +23,8 @@ use crate::exec::storage::Element;
 pub(super) struct List {
     /// Rising, as 32-bit integers.
     pub(super) distances: Array,
+    /// Whether there are others between them.
+    pub(super) gaps: bool,
     /// A number for each head and distance, where there is a bias.
     pub(super) values: Option<Array>,
 }
@@ -45,7 +50,7 @@ impl<T: Element> Executor<T> {
         let mut given = vec![Arg::Whole(step)];
         given.extend(tables.iter().map(|v| self.real(*v).arg()));
         let list = rule.by_distance.then(|| {
-            let distances = self.distances(c, rule, step, longest);
+            let (distances, gaps) = self.distances(c, rule, step, longest);
             let values = name.as_ref().filter(|_| rule.bias.is_some()).map(|name| {
                 let (heads, count) = (c.get(attribute::HEADS), distances.len());
                 let values = self.pool.take::<T>(heads * count);
@@ -53,13 +58,13 @@ impl<T: Element> Executor<T> {
                 self.pool.each(&format!("values_{name}"), count, &[&given[..], &args].concat());
                 values
             });
-            List { distances, values }
+            List { distances, gaps, values }
         });
         Ok(Some(Ruled { name, given, tables, list, stops: rule.stop.is_some() }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.
-    fn distances(&mut self, c: &NodeContext<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> Array {
+    fn distances(&mut self, c: &NodeContext<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> (Array, bool) {
         let reads_step = rule.expr.as_ref().is_some_and(|expr| expr.uses(Var::Step));
         let sizes = longest.map(usize::next_power_of_two);
         let seen = (c.step.node, if reads_step { step } else { 0 }, sizes);
@@ -74,13 +79,14 @@ impl<T: Element> Executor<T> {
         let [queries, keys] = sizes.map(|size| size as isize);
         // The device reads them as signed numbers.
         let list: Vec<u32> = (1 - keys..queries).filter(sees).map(|distance| distance as i32 as u32).collect();
-        let list = self.pool.keep(&list);
+        let gaps = list.windows(2).any(|pair| pair[1] != pair[0].wrapping_add(1));
+        let list = (self.pool.keep(&list), gaps);
         self.lists.insert(seen, list.clone());
         list
     }
 }
 
 /// What the names of the kernels of expressions end with, by node.
-pub(super) fn names(plan: &rtc_compiler::plan::Plan) -> std::collections::BTreeMap<NodeId, String> {
-    super::mask_codegen::written(plan).into_iter().map(|(id, written)| (id, written.name)).collect()
+pub(super) fn names(plan: &Plan, target: Target) -> BTreeMap<NodeId, String> {
+    super::mask_codegen::written(plan, target).into_iter().map(|(id, written)| (id, written.name)).collect()
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape};
+use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape, Target};
 
 /// Commands of a series at most: few enough that the device works on one while the host makes the next.
 pub const LONGEST: usize = 128;
@@ -110,6 +110,11 @@ impl Queue {
     /// Threads of a block; a power of two, and whole warps.
     pub fn threads(&self) -> u32 {
         self.device.threads()
+    }
+
+    /// What kernels are made for.
+    pub fn target(&self) -> Target {
+        self.device.target()
     }
 
     /// Makes the kernels of a plan ready.
@@ -338,6 +343,9 @@ mod tests {
         }
         fn threads(&self) -> u32 {
             32
+        }
+        fn target(&self) -> Target {
+            Target::default()
         }
         fn prepare(&self, _: &[Generated]) {}
         fn allocate(&self, _: usize) -> u64 {

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use libloading::Library;
-use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape};
+use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape, Target};
 
 /// Threads of a block: two warps, so that warps differ.
 const THREADS: u32 = 64;
@@ -35,6 +35,7 @@ pub struct Kernels {
 pub struct Emulated {
     kernels: Arc<Kernels>,
     records: bool,
+    target: Target,
     /// What was recorded: the commands as they were then.
     graphs: RefCell<BTreeMap<Graph, Vec<Command>>>,
     counts: Cell<Counts>,
@@ -101,12 +102,17 @@ impl Kernels {
 impl Emulated {
     /// A device with these kernels, which records series that come again.
     pub fn new(kernels: Arc<Kernels>) -> Self {
-        Self { kernels, records: true, graphs: RefCell::default(), counts: Cell::default() }
+        Self { kernels, records: true, target: Target::default(), graphs: RefCell::default(), counts: Cell::default() }
     }
 
     /// A device with these kernels to which every command comes by itself.
     pub fn direct(kernels: Arc<Kernels>) -> Self {
         Self { records: false, ..Self::new(kernels) }
+    }
+
+    /// A device whose kernels were made for this.
+    pub fn made_for(kernels: Arc<Kernels>, target: Target) -> Self {
+        Self { target, ..Self::new(kernels) }
     }
 
     /// How commands came since this was last asked; what is kept is counted as it is.
@@ -167,6 +173,10 @@ impl Device for Emulated {
 
     fn threads(&self) -> u32 {
         THREADS
+    }
+
+    fn target(&self) -> Target {
+        self.target
     }
 
     fn prepare(&self, kernels: &[Generated]) {

@@ -175,6 +175,88 @@ static inline int __any_sync(unsigned, int value) {
     return found != 0;
 }
 
+static inline int __syncthreads_or(int value) {
+    unsigned long long found = value != 0;
+    memcpy(&emulated::slots[emulated::running], &found, sizeof found);
+    __syncthreads();
+    for (unsigned n = 0; n < emulated::block_size.x; n++) found |= emulated::slots[n];
+    __syncthreads();
+    return found != 0;
+}
+
+// The units for matrices: the lanes of a warp lay down what they bring, meet, and work out what they get.
+#define EMULATED
+namespace emulated {
+// Of every lane: four numbers of the left matrix and two of the right one, or the place of a row.
+static thread_local unsigned brought[1024][6];
+static thread_local const unsigned char *rows[1024];
+static inline unsigned *bring(const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    unsigned *mine = brought[running];
+    for (int n = 0; n < 4; n++) mine[n] = a[n];
+    mine[4] = b0, mine[5] = b1;
+    __syncwarp();
+    return brought[running / 32 * 32];
+}
+static inline float as_float(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+// y += a b with `depth` terms; `left` and `right` say what a lane's numbers are.
+template <class Left, class Right, class Real>
+static inline void multiply(Real *const (&y)[4], int depth, const Left &left, const Right &right) {
+    int lane = running % 32;
+    for (int n = 0; n < 4; n++) {
+        float sum = 0;
+        for (int k = 0; k < depth; k++) sum += left(lane / 4 + n / 2 * 8, k) * right(k, lane % 4 * 2 + n % 2);
+        *y[n] += sum;
+    }
+    __syncwarp();
+}
+} // namespace emulated
+
+static inline unsigned bits_of_bf16(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x) return 0x7FFF;
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+static inline float power_of_two(float x) { return exp2f(x); }
+static inline unsigned pair_of_bf16(float low, float high) { return bits_of_bf16(low) | bits_of_bf16(high) << 16; }
+static inline unsigned bits_of_tf32(float x) {
+    unsigned bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x - x == 0 ? (bits + 0x1000) & ~0x1FFFu : bits;
+}
+static inline void load_matrices(unsigned (&to)[4], const void *row, bool turned = false) {
+    unsigned lane = emulated::running % 32, first = emulated::running - lane;
+    emulated::rows[emulated::running] = (const unsigned char *)row;
+    __syncwarp();
+    for (int n = 0; n < 4; n++) {
+        const unsigned char **rows = emulated::rows + first + n * 8;
+        if (!turned) {
+            memcpy(&to[n], rows[lane / 4] + lane % 4 * 4, 4);
+            continue;
+        }
+        for (int half = 0; half < 2; half++) memcpy((unsigned char *)&to[n] + half * 2, rows[lane % 4 * 2 + half] + lane / 4 * 2, 2);
+    }
+    __syncwarp();
+}
+static inline void load_turned_matrices(unsigned (&to)[4], const void *row) { load_matrices(to, row, true); }
+template <class Real> static inline void multiply_bf16(Real &y0, Real &y1, Real &y2, Real &y3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    unsigned(*all)[6] = (unsigned(*)[6])emulated::bring(a, b0, b1);
+    auto half = [](unsigned pair, int which) { return emulated::as_float(which ? pair & 0xFFFF0000 : pair << 16); };
+    emulated::multiply<>({&y0, &y1, &y2, &y3}, 16,
+        [&](int i, int k) { return half(all[i % 8 * 4 + k % 8 / 2][i / 8 + k / 8 * 2], k % 2); },
+        [&](int k, int j) { return half(all[j * 4 + k % 8 / 2][4 + k / 8], k % 2); });
+}
+template <class Real> static inline void multiply_tf32(Real &y0, Real &y1, Real &y2, Real &y3, const unsigned (&a)[4], unsigned b0, unsigned b1) {
+    unsigned(*all)[6] = (unsigned(*)[6])emulated::bring(a, b0, b1);
+    emulated::multiply<>({&y0, &y1, &y2, &y3}, 8,
+        [&](int i, int k) { return emulated::as_float(all[i % 8 * 4 + k % 4][i / 8 + k / 4 * 2]); },
+        [&](int k, int j) { return emulated::as_float(all[j * 4 + k % 4][4 + k / 4]); });
+}
+
 // How many arguments a kernel takes; a driver would not notice that there are fewer.
 extern "C" unsigned rtc_emulated_parameters(const char *name) {
     auto found = emulated::kernels().find(name);

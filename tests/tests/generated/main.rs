@@ -13,6 +13,7 @@ use std::rc::Rc;
 
 use properties::{Seen, examine, training};
 use rtc_compiler::plan::plan;
+use rtc_runtime::cuda::device::Target;
 use rtc_runtime::cuda::generated;
 use rtc_runtime::exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
@@ -51,7 +52,8 @@ fn all(numbers: &[u64]) -> (Vec<String>, BTreeMap<Seen, usize>) {
 #[test]
 fn an_emulated_gpu_gives_the_numbers_of_the_processor() {
     let cases: Vec<_> = numbers(12, 8).into_iter().filter_map(|n| Some((n, training(n, &specs::model(n))?))).collect();
-    let made: BTreeSet<_> = cases.iter().flat_map(|(_, case)| generated(&plan(case.graph.clone()))).collect();
+    let made: BTreeSet<_> =
+        cases.iter().flat_map(|(_, case)| generated(&plan(case.graph.clone()), Target::default())).collect();
     let Some(kernels) = Kernels::compile("double", &made) else {
         return eprintln!("skipped: there is no C++ compiler to run the kernels with");
     };

@@ -11,11 +11,12 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda::device::Device;
+use rtc_runtime::cuda::device::{Device, Generated, Target};
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, StateTrace};
+use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
@@ -64,7 +65,11 @@ pub(super) fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run 
 
 /// The kernels for some graphs on the host; nothing where there is no compiler.
 pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Arc<Kernels>> {
-    let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()))).collect();
+    kernels_for(real, graphs, Target::default())
+}
+
+fn kernels_for<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>, target: Target) -> Option<Arc<Kernels>> {
+    let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
     let kernels = Kernels::compile(real, &made);
     if kernels.is_none() {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
@@ -440,13 +445,22 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
         models.map(|model| training(&model, objective)).collect::<Vec<_>>()
     });
     let masks = all_masks().into_iter().chain(all_masks_with_shared_keys()).map(|case| case.graph);
-    let made: BTreeSet<_> =
-        graphs.into_iter().flatten().chain(masks).flat_map(|graph| generated(&plan(graph))).collect();
+    let plans: Vec<_> = graphs.into_iter().flatten().chain(masks).map(plan).collect();
+    let made: BTreeSet<_> = plans.iter().flat_map(|plan| generated(plan, Target::default())).collect();
     assert!(made.len() > 20, "specs have chains");
-    let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-    for capability in [80, 89, 90] {
+    let compiles = |made: &BTreeSet<Generated>, capability| {
+        let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
         let code = compile::compile(&format!("{}{source}", cuda::kernels()), capability);
         assert!(code.unwrap_or_else(|e| panic!("{e}")).starts_with(b"\x7fELF"), "sm_{capability}");
+    };
+    for capability in [80, 89, 90, 100] {
+        compiles(&made, capability);
+    }
+    // The sizes of a model, and what multiplies, change attention alone.
+    for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
+        let target = Target { precision, fixed_sizes: true };
+        let made = plans.iter().step_by(10).flat_map(|plan| generated(plan, target)).collect();
+        compiles(&made, 90);
     }
 }
 
@@ -456,7 +470,6 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
 fn a_gpu_agrees_with_the_cpu() {
     use rtc_runtime::cuda::Launching;
     use rtc_runtime::cuda::driver::Gpu;
-    use rtc_runtime::kernel::Precision;
     let device = match Gpu::open(Precision::F32, Launching::Graph) {
         Ok(device) => device,
         Err(reason) => {

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape};
+use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape, Target};
 use super::saved::Saved;
 use super::{Launching, kernels};
 use crate::kernel::Precision;
@@ -33,6 +33,7 @@ pub struct Gpu {
     capability: compile::Capability,
     stream: sys::CUstream,
     blas: Blas,
+    precision: Precision,
     launching: Launching,
     functions: RefCell<BTreeMap<String, sys::CUfunction>>,
     graphs: RefCell<BTreeMap<Graph, sys::CUgraphExec>>,
@@ -80,6 +81,7 @@ impl Gpu {
                 capability: 10 * major + minor,
                 stream,
                 blas: Blas::new(stream, precision)?,
+                precision,
                 launching,
                 functions: RefCell::default(),
                 graphs: RefCell::default(),
@@ -221,6 +223,10 @@ impl Device for Gpu {
 
     fn threads(&self) -> u32 {
         THREADS
+    }
+
+    fn target(&self) -> Target {
+        Target { precision: self.precision, fixed_sizes: true }
     }
 
     fn prepare(&self, kernels: &[Generated]) {

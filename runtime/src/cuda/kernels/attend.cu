@@ -67,13 +67,13 @@ __device__ inline Head head_at(const Attend &a, whole row, whole head) {
     h.queries = a.q_offsets[h.row + 1] - h.q_start;
     h.keys = a.k_offsets[h.row + 1] - h.k_start;
     h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
-    whole key_head = h.head / (a.heads / a.key_heads);
+    whole key_head = (u32)head / (u32)(a.heads / a.key_heads);
     h.k = a.k + (h.k_start * a.key_heads + key_head) * a.e;
     h.v = a.v + (h.k_start * a.key_heads + key_head) * a.ev;
     h.key = a.threshold ? key_at(key_at(*a.key, a.ids[h.row]), h.head) : 0;
     return h;
 }
-__device__ inline Head head_of(const Attend &a, whole n) { return head_at(a, n / a.heads, n % a.heads); }
+__device__ inline Head head_of(const Attend &a, u32 n) { return head_at(a, n / (u32)a.heads, n % (u32)a.heads); }
 
 // Numbers from `first` up to `end`.
 struct Span {
@@ -105,6 +105,17 @@ struct Plain {
         if (!a.bias) return (real)0;
         whole distance = j - i, farthest = a.reach - 1;
         return a.bias[farthest + (distance > farthest ? farthest : distance < -farthest ? -farthest : distance)];
+    }
+    __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return span(0, a.causal && !a.places && last + 1 < h.keys ? last + 1 : h.keys);
+    }
+    __device__ Span queries_of(const Attend &a, const Head &h, whole first, whole last) const { return queries(a, h, first); }
+    __device__ real at(const Attend &a, const Head &h, int i, int j) const {
+        if (a.causal && j > (a.places ? (int)a.places[h.q_start + i] : i)) return minus_infinity();
+        return a.bias ? added(a, h, i, j, 0) : (real)0;
+    }
+    __device__ bool open(const Attend &a, const Head &h, int i, int j, int queries, int keys) const {
+        return !a.bias && !(a.causal && (a.places || j + keys - 1 > i));
     }
 };
 
@@ -142,6 +153,25 @@ __device__ inline Span within(const Span &all, whole first, whole last) {
     return part;
 }
 
+// The same where the distances follow one another.
+struct Window {
+    __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return cut(first - a.list[a.listed - 1], last - a.list[0] + 1, h.keys);
+    }
+    __device__ Span queries_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return cut(first + a.list[0], last + a.list[a.listed - 1] + 1, h.queries);
+    }
+    __device__ real at(const Attend &a, const Head &h, int i, int j) const {
+        int n = i - j - a.list[0];
+        if (n < 0 || n >= a.listed) return minus_infinity();
+        return a.values ? a.values[h.head * a.listed + n] : (real)0;
+    }
+    __device__ bool open(const Attend &a, const Head &h, int i, int j, int queries, int keys) const {
+        return !a.values && i - j - (keys - 1) >= a.list[0] && i - j + queries - 1 <= a.list[a.listed - 1];
+    }
+    __device__ Span cut(whole first, whole end, whole count) const { return span(first < 0 ? 0 : first, end < count ? end : count); }
+};
+
 // Keys that an expression shows, at distances from `nearest` to `farthest`, with what one adds: E is made for the model.
 template <class E> struct Evaluated {
     E e;
@@ -158,6 +188,14 @@ template <class E> struct Evaluated {
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
         return a.causal && j > i ? minus_infinity() : e.added(i, j, h.queries, h.head);
     }
+    __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return within(Plain().keys_of(a, h, first, last), first - E::farthest, last - E::nearest);
+    }
+    __device__ Span queries_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return within(Plain().queries_of(a, h, first, last), first + E::nearest, last + E::farthest);
+    }
+    __device__ real at(const Attend &a, const Head &h, int i, int j) const { return added(a, h, i, j, 0); }
+    __device__ bool open(const Attend &a, const Head &h, int i, int j, int queries, int keys) const { return false; }
 };
 
 // A rule over positions whose keys are those of several steps, side by side.
@@ -179,6 +217,15 @@ template <class Rule> struct Steps {
     __device__ real added(const Attend &a, const Head &h, whole i, whole j, whole n) const {
         return rule.added(a, positions(h), i, j / steps, rule.number(a, i - j / steps));
     }
+    __device__ Span keys_of(const Attend &a, const Head &h, whole first, whole last) const {
+        Span own = rule.keys_of(a, positions(h), first, last);
+        return span(own.first * steps, own.end * steps);
+    }
+    __device__ Span queries_of(const Attend &a, const Head &h, whole first, whole last) const {
+        return rule.queries_of(a, positions(h), first / steps, last / steps);
+    }
+    __device__ real at(const Attend &a, const Head &h, int i, int j) const { return rule.at(a, positions(h), i, j / (int)steps); }
+    __device__ bool open(const Attend &a, const Head &h, int i, int j, int queries, int keys) const { return false; }
 };
 template <class Rule> __device__ inline Steps<Rule> of_steps(const Rule &rule, whole steps) {
     Steps<Rule> own = {rule, steps};
@@ -200,6 +247,15 @@ __device__ inline real shifted_dot(const real *a, const real *shift, const real 
 __device__ inline const real *code_at(const Attend &a, const Head &h, whole distance) {
     return a.codes + ((a.last - distance) * a.heads + h.head) * a.e;
 }
+// The score that a product becomes, and its slope.
+__device__ inline real capped(const Attend &a, real product, real more, real *slope) {
+    *slope = 1;
+    if (more == minus_infinity()) return more;
+    if (a.softcap == (real)0) return product * a.scale + more;
+    real t = (real)2 * sigmoid((real)2 * (product * a.scale / a.softcap)) - (real)1;
+    *slope = (real)1 - t * t;
+    return a.softcap * t + more;
+}
 // The score of query i and key j, which the rule numbers n. `slope` is its derivative by the scaled product: below 1 where it is capped.
 template <bool RELATIVE, class Rule>
 __device__ inline real score(const Attend &a, const Rule &rule, const Head &h, whole i, whole j, whole n, real *slope) {
@@ -209,10 +265,7 @@ __device__ inline real score(const Attend &a, const Rule &rule, const Head &h, w
     const real *own = h.q + i * a.heads * a.e, *other = h.k + j * a.key_heads * a.e;
     real products = RELATIVE ? shifted_dot(own, a.shift_k + h.head * a.e, other, a.e) : dot(own, other, a.e);
     if (RELATIVE) products += shifted_dot(own, a.shift_r + h.head * a.e, code_at(a, h, i - j), a.e);
-    if (a.softcap == (real)0) return products * a.scale + more;
-    real t = (real)2 * sigmoid((real)2 * (products * a.scale / a.softcap)) - (real)1;
-    *slope = (real)1 - t * t;
-    return a.softcap * t + more;
+    return capped(a, products, more, slope);
 }
 __device__ inline real kept_factor(const Attend &a, const Head &h, whole i, whole j) {
     if (!a.threshold) return (real)1;
@@ -387,6 +440,7 @@ __device__ inline void attend_keys(const Attend &a, const Rule &rule, const real
             whole count = all.end - tile < WARP ? all.end - tile : WARP;
             for (int m = 0; m < EACH_LANE; m++) {
                 int c = first + m * WARP + lane;
+                if (c >= a.e && c >= a.ev) break;
                 real shift = RELATIVE && c < a.e ? a.shift_k[h.head * a.e + c] : (real)0;
                 for (whole t = 0; t < count; t++) {
                     whole at = (h.q_start + rule.query(a, j, tile + t)) * a.heads + h.head;

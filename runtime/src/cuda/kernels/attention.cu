@@ -1,10 +1,4 @@
-// Softmax attention to all keys or to the past: see attend.cu. Other rules are compiled for the models that need them (rule.rs).
-
-TEAM(attention)(ATTEND, real *y) { GIVEN attend<false>(a, Plain(), y); }
-
-TEAM(attention_queries)(ATTEND, OF_QUERIES) { GIVEN attend_queries<false>(a, Plain(), dy, dq, stats, by_keys, by_codes); }
-
-TEAM(attention_keys)(ATTEND, OF_KEYS) { GIVEN attend_keys<false>(a, Plain(), dy, stats, dk, dv); }
+// What goes with an attention; its own kernels are made for the models that need them (attention_kernels.rs).
 
 // The first `steps` of the slots of every position, of `d` numbers each, and the other way round.
 KERNEL(pack_slots)(const real *x, real *y, int slots, int steps, whole d, whole n) {

@@ -8,6 +8,7 @@ typedef REAL real;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef unsigned char u8;
+typedef unsigned short u16;
 typedef long long whole;
 
 #ifndef KERNEL
@@ -42,10 +43,19 @@ __device__ inline double absolute(double x) { return fabs(x); }
 __device__ inline float error_function(float x) { return erff(x); }
 __device__ inline double error_function(double x) { return erf(x); }
 
+__device__ inline float of_both(float a, float b) { return fmaxf(a, b); }
+__device__ inline double of_both(double a, double b) { return fmax(a, b); }
+
 __device__ inline bool is_nan(real x) { return x != x; }
 __device__ inline real larger(real a, real b) { return a > b ? a : b; }
-__device__ inline real minus_infinity() { return -(real)1 / (real)0; }
-__device__ inline real not_a_number() { return (real)0 * minus_infinity(); }
+// As bits: a division by zero would be done each time.
+#ifdef EMULATED
+__device__ inline real minus_infinity() { return -(real)HUGE_VAL; }
+__device__ inline real not_a_number() { return (real)NAN; }
+#else
+__device__ inline real minus_infinity() { return __int_as_float(0xff800000); }
+__device__ inline real not_a_number() { return __int_as_float(0x7fffffff); }
+#endif
 __device__ inline bool is_finite(real x) { return x - x == 0; }
 
 // Truth values: a condition that was asked of a number that is not finite is neither true nor false.
@@ -119,10 +129,20 @@ __device__ inline u64 mix(u64 z) {
 __device__ inline u64 key_at(u64 key, u64 index) {
     return mix(((key << 17) | (key >> 47)) ^ mix(index + 0x9E3779B97F4A7C15ull));
 }
-// Whether dropout keeps number n of a row: 16 bits of a draw belong to each.
-__device__ inline bool kept(u64 key, u64 n, u32 threshold) {
-    u64 bits = mix(key + (n / 4) * 0x9E3779B97F4A7C15ull);
-    return (u32)(bits >> (16 * (n % 4)) & 0xFFFF) >= threshold;
+// Whether dropout keeps number n of a row: 16 bits of a draw belong to each, and four numbers share one.
+__device__ inline u64 draw_of(u64 key, u64 n) { return mix(key + (n / 4) * 0x9E3779B97F4A7C15ull); }
+__device__ inline bool is_kept(u64 draw, u64 n, u32 threshold) {
+    u32 pair = n / 2 % 2 ? (u32)(draw >> 32) : (u32)draw;
+    // As upper halves, what lies below does not count.
+    return (n % 2 ? pair : pair << 16) >= threshold << 16;
+}
+__device__ inline bool kept(u64 key, u64 n, u32 threshold) { return is_kept(draw_of(key, n), n, threshold); }
+// The four that share the draw of number n, a bit each.
+__device__ inline u32 four_kept(u64 key, u64 n, u32 threshold) {
+    u64 draw = draw_of(key, n);
+    u32 bits = 0;
+    for (int m = 0; m < 4; m++) bits |= (u32)is_kept(draw, m, threshold) << m;
+    return bits;
 }
 
 // Which row a unit belongs to, and its number there. A ragged axis has a table; elsewhere a row has `per` units.
