@@ -134,7 +134,7 @@ impl Form {
                 Precision::Tf32 => "Tf32",
                 Precision::Bf16 => "Bf16",
             };
-            return format!("{}{function}<{engine}, {relative}>(a, {rule}, {passed});", self.fixed());
+            return format!("{}{function}<{engine}, real, {relative}>(a, {rule}, {passed});", self.fixed());
         }
         let Some(heads) = self.talking else { return format!("{function}<{relative}>(a, {rule}, {passed});") };
         let rule = if *way == Way::ByScore { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };

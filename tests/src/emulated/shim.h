@@ -221,6 +221,11 @@ static inline unsigned bits_of_bf16(float x) {
     if (x != x) return 0x7FFF;
     return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
 }
+static inline float __uint_as_float(unsigned bits) {
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
 static inline float power_of_two(float x) { return exp2f(x); }
 static inline unsigned pair_of_bf16(float low, float high) { return bits_of_bf16(low) | bits_of_bf16(high) << 16; }
 static inline unsigned bits_of_tf32(float x) {

@@ -39,7 +39,7 @@ pub(super) struct Case {
     pub(super) graph: Graph,
     pub(super) weights: Arrays,
     pub(super) batch: Batch,
-    halting: Halting,
+    pub(super) halting: Halting,
 }
 
 impl Case {
@@ -68,7 +68,12 @@ pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph
     kernels_for(real, graphs, Target::default())
 }
 
-fn kernels_for<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>, target: Target) -> Option<Arc<Kernels>> {
+/// The same for a device that they are made for.
+pub(super) fn kernels_for<'g>(
+    real: &str,
+    graphs: impl IntoIterator<Item = &'g Graph>,
+    target: Target,
+) -> Option<Arc<Kernels>> {
     let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
     let kernels = Kernels::compile(real, &made);
     if kernels.is_none() {

@@ -6,6 +6,7 @@ mod atomic;
 mod causality;
 mod compositions;
 mod device;
+mod device_attention;
 mod device_launches;
 mod draws;
 mod each_step;

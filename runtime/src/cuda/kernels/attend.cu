@@ -54,7 +54,7 @@ struct Attend {
 
 // Where one head of one row lies.
 struct Head {
-    whole row, head, q_start, k_start, queries, keys;
+    whole row, head, key_head, q_start, k_start, queries, keys;
     const real *q, *k, *v;
     u64 key;
 };
@@ -67,9 +67,9 @@ __device__ inline Head head_at(const Attend &a, whole row, whole head) {
     h.queries = a.q_offsets[h.row + 1] - h.q_start;
     h.keys = a.k_offsets[h.row + 1] - h.k_start;
     h.q = a.q + (h.q_start * a.heads + h.head) * a.e;
-    whole key_head = (u32)head / (u32)(a.heads / a.key_heads);
-    h.k = a.k + (h.k_start * a.key_heads + key_head) * a.e;
-    h.v = a.v + (h.k_start * a.key_heads + key_head) * a.ev;
+    h.key_head = (u32)head / (u32)(a.heads / a.key_heads);
+    h.k = a.k + (h.k_start * a.key_heads + h.key_head) * a.e;
+    h.v = a.v + (h.k_start * a.key_heads + h.key_head) * a.ev;
     h.key = a.threshold ? key_at(key_at(*a.key, a.ids[h.row]), h.head) : 0;
     return h;
 }

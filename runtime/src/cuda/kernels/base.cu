@@ -16,6 +16,11 @@ typedef long long whole;
 #define TEAM(name) extern "C" __global__ void rtc_##name
 #endif
 
+// A number in 16 bits: the upper half of a float. Values may be kept so; what is computed from them is computed in `real`.
+struct bf16 {
+    u16 bits;
+};
+
 #define WARP 32
 #define EVERYONE 0xFFFFFFFFu
 

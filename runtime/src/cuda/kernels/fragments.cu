@@ -50,3 +50,8 @@ __device__ inline void multiply_tf32(float &y0, float &y1, float &y2, float &y3,
 }
 
 #endif
+
+__device__ inline real real_of(real x) { return x; }
+__device__ inline real real_of(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
+__device__ inline void put_number(real *to, real x) { *to = x; }
+__device__ inline void put_number(bf16 *to, real x) { to->bits = (u16)pair_of_bf16((float)x, 0); }

@@ -26,37 +26,62 @@ struct alignas(4 * sizeof(real)) Four {
 
 __device__ inline int no_more(whole n, int most) { return n < most ? (int)n : most; }
 
+// Four numbers as they are kept.
+template <class V> struct Kept : Four {
+    __device__ Four numbers() const { return *this; }
+    __device__ void set(int n, V number) { this->x[n] = number; }
+};
+template <> struct alignas(8) Kept<bf16> {
+    u32 pairs[2];
+    __device__ Four numbers() const {
+        Four four = {{upper(pairs[0] << 16), upper(pairs[0]), upper(pairs[1] << 16), upper(pairs[1])}};
+        return four;
+    }
+    __device__ void set(int n, bf16 number) {
+        u32 own = (u32)number.bits << n % 2 * 16, other = n % 2 ? 0xFFFFu : 0xFFFF0000u;
+        pairs[n / 2] = (pairs[n / 2] & other) | own;
+    }
+    __device__ static real upper(u32 bits) {
+        bf16 number = {(u16)(bits >> 16)};
+        return real_of(number);
+    }
+};
+
 // Rows of numbers in the device's memory, `step` apart, of which those from `first` up to `end` are there; others are zeros. A shift is
 // added to each, if there is one.
-struct Rows {
-    const real *at;
+template <class V> struct Rows {
+    const V *at;
     int step, first, end;
     const real *shift;
 };
-// At most `most` rows from the n-th one of `count` on.
-__device__ inline Rows rows_from(const real *at, int step, whole n, whole count, int most, const real *shift) {
-    Rows rows = {at + n * step, step, 0, no_more(count - n, most), shift};
+// At most `most` rows from the n-th one on. Of one head among `heads`, with rows of `width` numbers each, of which `count` begin at `start`.
+template <class V>
+__device__ inline Rows<V> rows_of(const void *base, whole start, int heads, whole head, int width, int n, whole count, int most, const real *shift) {
+    const V *at = (const V *)base + ((start + n) * heads + head) * width;
+    Rows<V> rows = {at, heads * width, 0, no_more(count - n, most), shift};
     return rows;
 }
 
 // Four channels of a row from c on, which lie at a place; zeros outside. Rows of a multiple of four begin at one, as arrays do.
-__device__ inline Four four_of(const Rows &from, const real *at, int row, int c, int width) {
-    Four four = {{0, 0, 0, 0}};
+template <class V> __device__ inline Kept<V> kept_of(const Rows<V> &from, const V *at, int row, int c, int width) {
+    Kept<V> four = {};
     if (row < from.first || row >= from.end || c >= width) return four;
     int count = width - c < 4 ? width - c : 4;
     if (width % 4 == 0) {
-        four = *(const Four *)at;
+        four = *(const Kept<V> *)at;
         count = 4;
     } else {
         UNROLLED
         for (int x = 0; x < 4; x++) {
-            if (x < count) four.x[x] = at[x];
+            if (x < count) four.set(x, at[x]);
         }
     }
     if (from.shift) {
         UNROLLED
         for (int x = 0; x < 4; x++) {
-            if (x < count) four.x[x] += from.shift[c + x];
+            V sum;
+            put_number(&sum, four.numbers().x[x] + (x < count ? from.shift[c + x] : (real)0));
+            four.set(x, sum);
         }
     }
     return four;
@@ -64,16 +89,16 @@ __device__ inline Four four_of(const Rows &from, const real *at, int row, int c,
 
 // Calls `put(row, channel, four)` for COUNT rows of CHANNELS channels from `first` on, the threads of a block side by side. A thread
 // reads a few of its numbers before it puts the first one.
-template <int COUNT, int CHANNELS, class Put>
-__device__ inline void stage(const Rows &from, int first, int width, const Put &put) {
+template <int COUNT, int CHANNELS, class V, class Put>
+__device__ inline void stage(const Rows<V> &from, int first, int width, const Put &put) {
     const int FOURS = CHANNELS / 4, AT_ONCE = TILE_WARPS * WARP / FOURS, TIMES = COUNT / AT_ONCE, FEW = TIMES % 4 ? 3 : 4;
     int row = threadIdx.x / FOURS, c = threadIdx.x % FOURS * 4;
-    const real *at = from.at + row * from.step + first + c;
+    const V *at = from.at + row * from.step + first + c;
     UNROLLED
     for (int few = 0; few < TIMES; few += FEW) {
-        Four fours[FEW];
+        Kept<V> fours[FEW];
         UNROLLED
-        for (int n = 0; n < FEW; n++) fours[n] = four_of(from, at + (few + n) * AT_ONCE * from.step, (few + n) * AT_ONCE + row, first + c, width);
+        for (int n = 0; n < FEW; n++) fours[n] = kept_of(from, at + (few + n) * AT_ONCE * from.step, (few + n) * AT_ONCE + row, first + c, width);
         UNROLLED
         for (int n = 0; n < FEW; n++) put((few + n) * AT_ONCE + row, c, fours[n]);
     }
@@ -141,14 +166,15 @@ struct Single {
     }
 
     // x[row][column] += left right^T.
-    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int, bool, const Rows &left, const Rows &right, int width) {
+    template <class V>
+    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int, bool, const Rows<V> &left, const Rows<V> &right, int width) {
         for (int first = 0; first < width; first += TILE_CHANNELS) {
             __syncthreads();
-            stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Four &x) {
-                *(Four *)(s.left + row_place(n) * CHANNEL_STEP + c) = x;
+            stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Kept<V> &x) {
+                *(Four *)(s.left + row_place(n) * CHANNEL_STEP + c) = x.numbers();
             });
-            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) {
-                *(Four *)(s.right() + column_place(n) * CHANNEL_STEP + c) = x;
+            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) {
+                *(Four *)(s.right() + column_place(n) * CHANNEL_STEP + c) = x.numbers();
             });
             __syncthreads();
             if (tile_warp() >= left.end) continue;
@@ -184,11 +210,12 @@ struct Single {
     }
 
     // out[row][channel] += weights right, for 64 channels from `first` on.
-    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows &right, int first, int width, bool idle) {
+    template <class V>
+    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows<V> &right, int first, int width, bool idle) {
         keep(s, x);
         __syncthreads();
-        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) {
-            *(Four *)(s.right() + n * CHANNEL_STEP + c) = x;
+        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) {
+            *(Four *)(s.right() + n * CHANNEL_STEP + c) = x.numbers();
         });
         __syncthreads();
         if (idle) return;
@@ -214,32 +241,32 @@ struct Single {
     }
 
     // Codes of the distances of a tile from `lowest` on. There are none for distances at which no query sees a key.
-    __device__ static Rows distances(const Attend &a, const Head &h, int lowest) {
+    __device__ static Rows<real> distances(const Attend &a, const Head &h, int lowest) {
         int least = a.causal ? 0 : 1 - (int)h.keys;
-        Rows codes = {a.codes + ((whole)(a.last - lowest) * a.heads + h.head) * a.e, -a.heads * a.e, 0, no_more(h.queries - lowest, DISTANCES), 0};
+        Rows<real> codes = {a.codes + ((whole)(a.last - lowest) * a.heads + h.head) * a.e, -a.heads * a.e, 0, no_more(h.queries - lowest, DISTANCES), 0};
         if (least > lowest) codes.first = no_more(least - lowest, DISTANCES);
         return codes;
     }
-    __device__ static void stage_codes(real *to, const Rows &codes, int first, int width) {
-        stage<DISTANCES, HALF>(codes, first, width, [&](int n, int c, const Four &x) {
-            *(Four *)(to + distance_place(n) * HALF_STEP + c) = x;
+    __device__ static void stage_codes(real *to, const Rows<real> &codes, int first, int width) {
+        stage<DISTANCES, HALF>(codes, first, width, [&](int n, int c, const Kept<real> &x) {
+            *(Four *)(to + distance_place(n) * HALF_STEP + c) = x.numbers();
         });
     }
 
     // x[row][column] += query code, with queries as rows or as columns.
-    template <bool BY_ROW>
-    __device__ static void score_codes(real (&x)[ROWS][COLUMNS], Shared &s, const Rows &queries, const Rows &d, int width, bool idle) {
+    template <bool BY_ROW, class V>
+    __device__ static void score_codes(real (&x)[ROWS][COLUMNS], Shared &s, const Rows<V> &queries, const Rows<real> &d, int width, bool idle) {
         // Codes take more room than columns do: weights are made later.
         real *codes = BY_ROW ? s.rest : s.left, *own = BY_ROW ? s.left : s.rest;
         for (int first = 0; first < width; first += HALF) {
             __syncthreads();
             if (BY_ROW) {
-                stage<TILE_ROWS, HALF>(queries, first, width, [&](int n, int c, const Four &x) {
-                    *(Four *)(own + row_place(n) * HALF_STEP + c) = x;
+                stage<TILE_ROWS, HALF>(queries, first, width, [&](int n, int c, const Kept<V> &x) {
+                    *(Four *)(own + row_place(n) * HALF_STEP + c) = x.numbers();
                 });
             } else {
-                stage<TILE_COLUMNS, HALF>(queries, first, width, [&](int n, int c, const Four &x) {
-                    *(Four *)(own + column_place(n) * HALF_STEP + c) = x;
+                stage<TILE_COLUMNS, HALF>(queries, first, width, [&](int n, int c, const Kept<V> &x) {
+                    *(Four *)(own + column_place(n) * HALF_STEP + c) = x.numbers();
                 });
             }
             stage_codes(codes, d, first, width);
@@ -270,7 +297,7 @@ struct Single {
     }
 
     // out[row][channel] += weights codes, of weights that were kept.
-    __device__ static void weigh_codes(real (&out)[ROWS][CHANNELS], Shared &s, const Rows &d, int first, int width, bool idle) {
+    __device__ static void weigh_codes(real (&out)[ROWS][CHANNELS], Shared &s, const Rows<real> &d, int first, int width, bool idle) {
         const real *weights = s.weights() + own_row(0) * COLUMN_STEP;
         UNROLLED
         for (int m = 0; m < CHANNELS / 4; m++) {
@@ -347,21 +374,26 @@ struct Bf16 : Fragments {
     struct alignas(16) Shared {
         u16 left[2][TILE_ROWS * STEP], right[TILE_COLUMNS * STEP];
     };
-    __device__ static void put(u16 *to, const Four &x) {
-        u32 *pairs = (u32 *)to;
-        pairs[0] = pair_of_bf16(x.x[0], x.x[1]);
-        pairs[1] = pair_of_bf16(x.x[2], x.x[3]);
+    // Four numbers as pairs.
+    struct alignas(8) Pairs {
+        u32 x[2];
+    };
+    __device__ static void put(u16 *to, const Kept<real> &x) {
+        Pairs pairs = {{pair_of_bf16(x.x[0], x.x[1]), pair_of_bf16(x.x[2], x.x[3])}};
+        *(Pairs *)to = pairs;
     }
+    __device__ static void put(u16 *to, const Kept<bf16> &x) { *(Kept<bf16> *)to = x; }
 
-    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int side, bool again, const Rows &left, const Rows &right, int width) {
+    template <class V>
+    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int side, bool again, const Rows<V> &left, const Rows<V> &right, int width) {
         u16 *rows = s.left[side];
         int lane = tile_lane();
         for (int first = 0; first < width; first += TILE_CHANNELS) {
             __syncthreads();
             if (!again || width > TILE_CHANNELS) {
-                stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Four &x) { put(rows + n * STEP + c, x); });
+                stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Kept<V> &x) { put(rows + n * STEP + c, x); });
             }
-            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) { put(s.right + n * STEP + c, x); });
+            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) { put(s.right + n * STEP + c, x); });
             __syncthreads();
             if (tile_warp() >= left.end) continue;
             int end = no_more(width - first, TILE_CHANNELS);
@@ -381,10 +413,11 @@ struct Bf16 : Fragments {
         }
     }
 
-    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows &right, int first, int width, bool idle) {
+    template <class V>
+    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows<V> &right, int first, int width, bool idle) {
         int lane = tile_lane();
         __syncthreads();
-        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) { put(s.right + n * STEP + c, x); });
+        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) { put(s.right + n * STEP + c, x); });
         __syncthreads();
         if (idle) return;
         for (int k = 0; k < TILE_COLUMNS / 16; k++) {
@@ -412,20 +445,25 @@ struct Tf32 : Fragments {
     struct alignas(16) Shared {
         u32 left[2][TILE_ROWS * STEP], right[TILE_COLUMNS * STEP];
     };
-    __device__ static void put(u32 *to, const Four &x) {
-        UNROLLED
-        for (int n = 0; n < 4; n++) to[n] = bits_of_tf32(x.x[n]);
+    struct alignas(16) Fours {
+        u32 x[4];
+    };
+    template <class V> __device__ static void put(u32 *to, const Kept<V> &kept) {
+        Four x = kept.numbers();
+        Fours fours = {{bits_of_tf32(x.x[0]), bits_of_tf32(x.x[1]), bits_of_tf32(x.x[2]), bits_of_tf32(x.x[3])}};
+        *(Fours *)to = fours;
     }
 
-    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int side, bool again, const Rows &left, const Rows &right, int width) {
+    template <class V>
+    __device__ static void score(real (&x)[ROWS][COLUMNS], Shared &s, int side, bool again, const Rows<V> &left, const Rows<V> &right, int width) {
         u32 *rows = s.left[side];
         int lane = tile_lane();
         for (int first = 0; first < width; first += TILE_CHANNELS) {
             __syncthreads();
             if (!again || width > TILE_CHANNELS) {
-                stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Four &x) { put(rows + n * STEP + c, x); });
+                stage<TILE_ROWS, TILE_CHANNELS>(left, first, width, [&](int n, int c, const Kept<V> &x) { put(rows + n * STEP + c, x); });
             }
-            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) { put(s.right + n * STEP + c, x); });
+            stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) { put(s.right + n * STEP + c, x); });
             __syncthreads();
             if (tile_warp() >= left.end) continue;
             int end = no_more(width - first, TILE_CHANNELS);
@@ -445,10 +483,11 @@ struct Tf32 : Fragments {
         }
     }
 
-    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows &right, int first, int width, bool idle) {
+    template <class V>
+    __device__ static void weigh(real (&out)[ROWS][CHANNELS], Shared &s, const real (&x)[ROWS][COLUMNS], const Rows<V> &right, int first, int width, bool idle) {
         int lane = tile_lane();
         __syncthreads();
-        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Four &x) { put(s.right + n * STEP + c, x); });
+        stage<TILE_COLUMNS, TILE_CHANNELS>(right, first, width, [&](int n, int c, const Kept<V> &x) { put(s.right + n * STEP + c, x); });
         __syncthreads();
         if (idle) return;
         for (int k = 0; k < TILE_COLUMNS / 8; k++) {
@@ -504,8 +543,8 @@ __device__ inline void draw_keys(const Attend &a, const Head &h, int i, int coun
 }
 
 // The products of the queries and keys of a tile. Queries are given as they meet keys, shifted where there are codes of distances.
-template <class E, bool RELATIVE, bool BY_ROW>
-__device__ inline void tile_products(const Attend &a, const Head &h, const Tile &t, typename E::Shared &s, bool again, Rows queries, const Rows &keys, bool idle, real (&x)[E::ROWS][E::COLUMNS]) {
+template <class E, bool RELATIVE, bool BY_ROW, class V>
+__device__ inline void tile_products(const Attend &a, const Head &h, const Tile &t, typename E::Shared &s, bool again, Rows<V> queries, const Rows<V> &keys, bool idle, real (&x)[E::ROWS][E::COLUMNS]) {
     E::score(x, s, 0, again, BY_ROW ? queries : keys, BY_ROW ? keys : queries, a.e);
     if constexpr (RELATIVE) {
         queries.shift = a.shift_r + h.head * a.e;
@@ -514,7 +553,8 @@ __device__ inline void tile_products(const Attend &a, const Head &h, const Tile 
     }
 }
 
-template <class E, bool RELATIVE, class Rule> __device__ inline void tile_attend(const Attend &a, const Rule &rule, real *y) {
+// Queries, keys, values and results, and their gradients, are kept as V.
+template <class E, class V, bool RELATIVE, class Rule> __device__ inline void tile_attend(const Attend &a, const Rule &rule, real *y) {
     __shared__ typename E::Shared s;
     __shared__ u64 draws[TILE_ROWS];
     Head h = head_of(a, blockIdx.x);
@@ -524,7 +564,7 @@ template <class E, bool RELATIVE, class Rule> __device__ inline void tile_attend
     int begin = slice_of(a.ev);
     Tile t = {first, 0, no_more(h.queries - first, TILE_ROWS), 0};
     bool idle = tile_warp() >= t.rows;
-    Rows queries = rows_from(h.q, a.heads * a.e, first, h.queries, TILE_ROWS, RELATIVE ? a.shift_k + h.head * a.e : 0);
+    Rows<V> queries = rows_of<V>(a.q, h.q_start, a.heads, h.head, a.e, first, h.queries, TILE_ROWS, RELATIVE ? a.shift_k + h.head * a.e : 0);
     draw_keys(a, h, first, TILE_ROWS, draws);
     real out[E::ROWS][E::CHANNELS] = {}, most[E::ROWS], sum[E::ROWS];
     UNROLLED
@@ -539,7 +579,7 @@ template <class E, bool RELATIVE, class Rule> __device__ inline void tile_attend
         t.columns = no_more(h.keys - t.column, TILE_COLUMNS);
         real x[E::ROWS][E::COLUMNS] = {}, more[E::ROWS][E::COLUMNS];
         if (!__syncthreads_or(look<E, true>(a, rule, h, t, more))) continue;
-        tile_products<E, RELATIVE, true>(a, h, t, s, again, queries, rows_from(h.k, a.key_heads * a.e, t.column, h.keys, TILE_COLUMNS, 0), idle, x);
+        tile_products<E, RELATIVE, true>(a, h, t, s, again, queries, rows_of<V>(a.k, h.k_start, a.key_heads, h.key_head, a.e, t.column, h.keys, TILE_COLUMNS, 0), idle, x);
         UNROLLED
         for (int r = 0; r < E::ROWS; r++) {
             real top = most[r];
@@ -564,23 +604,23 @@ template <class E, bool RELATIVE, class Rule> __device__ inline void tile_attend
         }
         again = E::KEEPS_ROWS;
         if (a.threshold) drop<E, true>(a, t, draws, x);
-        E::weigh(out, s, x, rows_from(h.v, a.key_heads * a.ev, t.column, h.keys, TILE_COLUMNS, 0), begin, a.ev, idle);
+        E::weigh(out, s, x, rows_of<V>(a.v, h.k_start, a.key_heads, h.key_head, a.ev, t.column, h.keys, TILE_COLUMNS, 0), begin, a.ev, idle);
     }
     UNROLLED
     for (int r = 0; r < E::ROWS; r++) {
         real total = row_sum<E>(sum[r]), inverse = total == (real)0 ? (real)0 : (real)1 / total;
         if (E::row(r) >= t.rows) continue;
-        real *to = y + ((h.q_start + first + E::row(r)) * a.heads + h.head) * a.ev;
+        V *to = (V *)y + ((h.q_start + first + E::row(r)) * a.heads + h.head) * a.ev;
         UNROLLED
         for (int c = 0; c < E::CHANNELS; c++) {
             int channel = begin + E::channel(c);
-            if (channel < a.ev) to[channel] = out[r][c] * inverse;
+            if (channel < a.ev) put_number(to + channel, out[r][c] * inverse);
         }
     }
 }
 
 // dq = scale dS S k, as in attend.cu, and what the gradients of keys need: for every query and head the maximum, 1 / sum and sum P D.
-template <class E, bool RELATIVE, class Rule>
+template <class E, class V, bool RELATIVE, class Rule>
 __device__ inline void tile_queries(const Attend &a, const Rule &rule, const real *dy, real *dq, real *stats, real *by_keys, real *by_codes) {
     __shared__ typename E::Shared s;
     __shared__ u64 draws[TILE_ROWS];
@@ -590,8 +630,8 @@ __device__ inline void tile_queries(const Attend &a, const Rule &rule, const rea
     int begin = slice_of(a.e);
     Tile t = {first, 0, no_more(h.queries - first, TILE_ROWS), 0};
     bool idle = tile_warp() >= t.rows;
-    Rows queries = rows_from(h.q, a.heads * a.e, first, h.queries, TILE_ROWS, RELATIVE ? a.shift_k + h.head * a.e : 0);
-    Rows slopes = rows_from(dy + (h.q_start * a.heads + h.head) * a.ev, a.heads * a.ev, first, h.queries, TILE_ROWS, 0);
+    Rows<V> queries = rows_of<V>(a.q, h.q_start, a.heads, h.head, a.e, first, h.queries, TILE_ROWS, RELATIVE ? a.shift_k + h.head * a.e : 0);
+    Rows<V> slopes = rows_of<V>(dy, h.q_start, a.heads, h.head, a.ev, first, h.queries, TILE_ROWS, 0);
     draw_keys(a, h, first, TILE_ROWS, draws);
     real own[E::ROWS][E::CHANNELS] = {}, by_code[E::ROWS][E::CHANNELS] = {}, most[E::ROWS], inverse[E::ROWS], mean[E::ROWS];
     UNROLLED
@@ -608,14 +648,14 @@ __device__ inline void tile_queries(const Attend &a, const Rule &rule, const rea
             t.columns = no_more(h.keys - t.column, TILE_COLUMNS);
             real p[E::ROWS][E::COLUMNS] = {}, d[E::ROWS][E::COLUMNS] = {}, more[E::ROWS][E::COLUMNS];
             if (!__syncthreads_or(look<E, true>(a, rule, h, t, more))) continue;
-            Rows keys = rows_from(h.k, a.key_heads * a.e, t.column, h.keys, TILE_COLUMNS, 0);
+            Rows<V> keys = rows_of<V>(a.k, h.k_start, a.key_heads, h.key_head, a.e, t.column, h.keys, TILE_COLUMNS, 0);
             tile_products<E, RELATIVE, true>(a, h, t, s, again, queries, keys, idle, p);
             UNROLLED
             for (int r = 0; r < E::ROWS; r++) {
                 UNROLLED
                 for (int c = 0; c < E::COLUMNS; c++) p[r][c] = capped(a, p[r][c], more[r][c], &more[r][c]);
             }
-            E::score(d, s, 1, again, slopes, rows_from(h.v, a.key_heads * a.ev, t.column, h.keys, TILE_COLUMNS, 0), a.ev);
+            E::score(d, s, 1, again, slopes, rows_of<V>(a.v, h.k_start, a.key_heads, h.key_head, a.ev, t.column, h.keys, TILE_COLUMNS, 0), a.ev);
             again = E::KEEPS_ROWS;
             if (a.threshold) drop<E, true>(a, t, draws, d);
             if (pass == 0) {
@@ -669,7 +709,7 @@ __device__ inline void tile_queries(const Attend &a, const Rule &rule, const rea
                 by_codes[place * a.e + channel] = more;
                 sum += more;
             }
-            dq[place * a.e + channel] = sum;
+            put_number((V *)dq + place * a.e + channel, sum);
         }
         if (begin == 0 && E::column(0) == 0) {
             stats[3 * place] = most[r];
@@ -680,7 +720,7 @@ __device__ inline void tile_queries(const Attend &a, const Rule &rule, const rea
 }
 
 // dk = scale (dS S)^T q and dv = (P F)^T dy: keys are the rows. A block goes through the heads that read a key head in order.
-template <class E, bool RELATIVE, class Rule>
+template <class E, class V, bool RELATIVE, class Rule>
 __device__ inline void tile_keys(const Attend &a, const Rule &rule, const real *dy, const real *stats, real *dk, real *dv) {
     __shared__ typename E::Shared s;
     __shared__ u64 draws[TILE_COLUMNS];
@@ -697,8 +737,8 @@ __device__ inline void tile_keys(const Attend &a, const Rule &rule, const real *
     bool again = false;
     for (whole head = key_head * sharing; head < (key_head + 1) * sharing; head++) {
         Head h = head_at(a, row, head);
-        Rows keys = rows_from(h.k, a.key_heads * a.e, first, h.keys, TILE_ROWS, 0);
-        Rows values = rows_from(h.v, a.key_heads * a.ev, first, h.keys, TILE_ROWS, 0);
+        Rows<V> keys = rows_of<V>(a.k, h.k_start, a.key_heads, h.key_head, a.e, first, h.keys, TILE_ROWS, 0);
+        Rows<V> values = rows_of<V>(a.v, h.k_start, a.key_heads, h.key_head, a.ev, first, h.keys, TILE_ROWS, 0);
         Span all = rule.queries_of(a, h, first, first + t.rows - 1);
         for (t.column = (int)all.first / TILE_COLUMNS * TILE_COLUMNS; t.column < all.end; t.column += TILE_COLUMNS) {
             t.columns = no_more(h.queries - t.column, TILE_COLUMNS);
@@ -708,8 +748,8 @@ __device__ inline void tile_keys(const Attend &a, const Rule &rule, const real *
             for (int n = threadIdx.x; n < 3 * t.columns; n += TILE_WARPS * WARP) {
                 known[n] = stats[3 * ((h.q_start + t.column + n / 3) * a.heads + h.head) + n % 3];
             }
-            Rows queries = rows_from(h.q, a.heads * a.e, t.column, h.queries, TILE_COLUMNS, RELATIVE ? a.shift_k + h.head * a.e : 0);
-            Rows slopes = rows_from(dy + (h.q_start * a.heads + h.head) * a.ev, a.heads * a.ev, t.column, h.queries, TILE_COLUMNS, 0);
+            Rows<V> queries = rows_of<V>(a.q, h.q_start, a.heads, h.head, a.e, t.column, h.queries, TILE_COLUMNS, RELATIVE ? a.shift_k + h.head * a.e : 0);
+            Rows<V> slopes = rows_of<V>(dy, h.q_start, a.heads, h.head, a.ev, t.column, h.queries, TILE_COLUMNS, 0);
             tile_products<E, RELATIVE, false>(a, h, t, s, again, queries, keys, idle, p);
             UNROLLED
             for (int c = 0; c < E::COLUMNS; c++) {
@@ -751,8 +791,8 @@ __device__ inline void tile_keys(const Attend &a, const Rule &rule, const real *
         UNROLLED
         for (int c = 0; c < E::CHANNELS; c++) {
             int channel = begin + E::channel(c);
-            if (channel < a.e) dk[place * a.e + channel] = a.scale * of_keys[r][c];
-            if (channel < a.ev) dv[place * a.ev + channel] = of_values[r][c];
+            if (channel < a.e) put_number((V *)dk + place * a.e + channel, a.scale * of_keys[r][c]);
+            if (channel < a.ev) put_number((V *)dv + place * a.ev + channel, of_values[r][c]);
         }
     }
 }
