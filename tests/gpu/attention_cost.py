@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""What the tiles of attention cost, counted from machine code: no GPU is needed, NVRTC and cuobjdump are.
+"""What the tiles of attention cost on an H100, counted from machine code: no GPU is needed, NVRTC and cuobjdump are.
 
-    tests/gpu/attention_cost.py FOLDER [CAPABILITY]     FOLDER has lib/libnvrtc.so.13 and bin/cuobjdump, as the wheels lay them
+    tests/gpu/attention_cost.py FOLDER     FOLDER has lib/libnvrtc.so.13 and bin/cuobjdump, as the wheels lay them
 
 Each kernel is compiled for heads of 64 channels, with and without dropout, and its loop over tiles is counted: instructions by kind, times
 the turns of inner loops. A block has four warps, one on each of the four schedulers of a processor. Cycles of a tile are the largest of:
@@ -149,9 +149,9 @@ def cost(engine, all_):
 
 
 def main():
-    folder, capability = pathlib.Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else "90"
+    folder, capability = pathlib.Path(sys.argv[1]), "90"
     library, tool = ctypes.CDLL(str(folder / "lib" / "libnvrtc.so.13")), str(folder / "bin" / "cuobjdump")
-    print(f"sm_{capability}, heads of 64 channels; cycles of a tile of 64 x 32 by what they are spent on\n")
+    print("Capability 9.0, heads of 64 channels; cycles of a tile of 64 x 32 by what they are spent on\n")
     print("| engine | values | dropout | kernel | registers | instructions | shared memory | matrices | special | share of the peak |")
     print("|---|---|---|---|---|---|---|---|---|---|")
     for engine, kept in (("Single", "real"), ("Tf32", "real"), ("Bf16", "real"), ("Bf16", "bf16")):
