@@ -11,14 +11,11 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
-#[cfg(feature = "cuda")]
-use rtc_runtime::cuda::device::Generated;
-use rtc_runtime::cuda::device::{Device, Target};
+use rtc_runtime::cuda::device::{Device, Generated, Target};
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, StateTrace};
-#[cfg(feature = "cuda")]
 use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;
