@@ -3,7 +3,7 @@
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
 // are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
 //
-// Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublas.so.13, with SHIM and CXX as texts.
+// Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13, with SHIM and CXX as texts.
 
 #include <cstddef>
 #include <cstdio>
@@ -19,6 +19,8 @@ typedef std::vector<Work> Graph;
 // The graph that is captured, if one is.
 static Graph *capturing = nullptr;
 static size_t graphs = 0, launches = 0;
+// Products that were started; ways to do one that were asked for; operands that lie so that a fast kernel would not take them.
+static size_t products = 0, calls = 0, asked_ways = 0, slow = 0;
 // Does it now, or puts it down.
 static int asked(Work work) {
     if (!capturing) return work();
@@ -160,26 +162,131 @@ int nvrtcGetCUBIN(Program *program, char *code) { return strcpy(code, program->l
 int nvrtcGetProgramLogSize(Program *program, size_t *size) { return *size = program->log.size() + 1, 0; }
 int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program->log.c_str()), 0; }
 
-// The products: columns first, single precision.
+// The products: columns first, single precision. A description holds what it was told, and says no to what it was not made for.
 
-int cublasCreate_v2(void **handle) { return *handle = (void *)1, 0; }
-int cublasDestroy_v2(void *) { return 0; }
-int cublasSetStream_v2(void *, void *) { return 0; }
-int cublasSetWorkspace_v2(void *, void *, size_t) { return 0; }
-int cublasGemmEx(void *, int turn_a, int turn_b, int m, int n, int k, const float *alpha, const float *a, int, int lda,
-                 const float *b, int, int ldb, const float *beta, float *c, int, int ldc, int, int) {
-    if (lda < (turn_a ? k : m) || ldb < (turn_b ? n : k) || ldc < m) return 7;
+struct MatmulDesc {
+    int transposed[2] = {0, 0}, epilogue = 1;
+    const float *bias = nullptr;
+    long long bias_apart = 0;
+};
+struct Layout {
+    size_t rows, columns, step;
+    int count = 1;
+    long long apart = 0;
+};
+struct Preference {
+    size_t workspace = 0;
+    unsigned aligned[4] = {256, 256, 256, 256};
+};
+// The answer of the heuristic: for which product it was given, and what was promised of its pointers.
+struct Algorithm {
+    unsigned long long known, form;
+    unsigned aligned[4];
+    unsigned long long rest[4];
+};
+struct Answer {
+    Algorithm way;
+    size_t workspace;
+    int state;
+    float waves;
+    int reserved[4];
+};
+const int EPILOGUE_DEFAULT = 1, EPILOGUE_BIAS = 4, INVALID = 7, UNSUPPORTED = 15;
+const unsigned long long KNOWN = 0x6B6E6F776Eull;
+
+int cublasLtCreate(void **handle) { return *handle = (void *)1, 0; }
+int cublasLtDestroy(void *) { return 0; }
+int cublasLtMatmulDescCreate(MatmulDesc **made, int, int scale) {
+    return scale ? UNSUPPORTED : (*made = new MatmulDesc, 0);
+}
+int cublasLtMatmulDescDestroy(MatmulDesc *desc) { return delete desc, 0; }
+int cublasLtMatmulDescSetAttribute(MatmulDesc *desc, int attribute, const void *value, size_t size) {
+    switch (attribute) {
+        case 3:
+        case 4: return size != 4 ? INVALID : (memcpy(&desc->transposed[attribute - 3], value, 4), 0);
+        case 7: return size != 4 ? INVALID : (memcpy(&desc->epilogue, value, 4), 0);
+        case 8: return size != 8 ? INVALID : (memcpy(&desc->bias, value, 8), 0);
+        case 10: return size != 8 ? INVALID : (memcpy(&desc->bias_apart, value, 8), 0);
+    }
+    return INVALID;
+}
+int cublasLtMatrixLayoutCreate(Layout **made, int type, size_t rows, size_t columns, long long step) {
+    if (type || !rows || !columns || step < (long long)rows) return INVALID;
+    return *made = new Layout{rows, columns, (size_t)step}, 0;
+}
+int cublasLtMatrixLayoutSetAttribute(Layout *layout, int attribute, const void *value, size_t size) {
+    if (attribute == 5) return size != 4 ? INVALID : (memcpy(&layout->count, value, 4), 0);
+    if (attribute == 6) return size != 8 ? INVALID : (memcpy(&layout->apart, value, 8), 0);
+    return INVALID;
+}
+int cublasLtMatrixLayoutDestroy(Layout *layout) { return delete layout, 0; }
+int cublasLtMatmulPreferenceCreate(Preference **made) { return *made = new Preference, 0; }
+int cublasLtMatmulPreferenceDestroy(Preference *preference) { return delete preference, 0; }
+int cublasLtMatmulPreferenceSetAttribute(Preference *preference, int attribute, const void *value, size_t size) {
+    if (attribute == 1) return size != 8 ? INVALID : (memcpy(&preference->workspace, value, 8), 0);
+    if (attribute < 5 || attribute > 8 || size != 4) return INVALID;
+    return memcpy(&preference->aligned[attribute - 5], value, 4), 0;
+}
+// A number for a product, by all that its descriptions say besides addresses.
+static unsigned long long form_of(const MatmulDesc *desc, const Layout *a, const Layout *b, const Layout *c, const Layout *d) {
+    unsigned long long hash = desc->transposed[0] + 2 * desc->transposed[1] + 4 * desc->epilogue + 4096 * desc->bias_apart;
+    for (const Layout *layout : {a, b, c, d})
+        for (size_t n : {layout->rows, layout->columns, layout->step, (size_t)layout->count, (size_t)layout->apart}) hash = (hash ^ n) * 0x9E3779B97F4A7C15ull;
+    return hash;
+}
+int cublasLtMatmulAlgoGetHeuristic(void *, MatmulDesc *desc, Layout *a, Layout *b, Layout *c, Layout *d, Preference *preference,
+                                   int most, Answer *answers, int *count) {
+    *count = 0;
+    size_t m = desc->transposed[0] ? a->columns : a->rows, k = desc->transposed[0] ? a->rows : a->columns;
+    size_t n = desc->transposed[1] ? b->rows : b->columns, terms = desc->transposed[1] ? b->columns : b->rows;
+    for (Layout *out : {c, d})
+        if (out->rows != m || out->columns != n) return INVALID;
+    if (k != terms || most < 1) return INVALID;
+    for (Layout *layout : {a, b, c, d})
+        if (layout->count != d->count || layout->apart < 0) return INVALID;
+    // Results may not lie upon one another.
+    if (d->count > 1 && (size_t)d->apart < d->step * (d->columns - 1) + d->rows) return INVALID;
+    if (desc->epilogue != EPILOGUE_DEFAULT && desc->epilogue != EPILOGUE_BIAS) return UNSUPPORTED;
+    asked_ways++;
+    Algorithm way = {KNOWN, form_of(desc, a, b, c, d)};
+    memcpy(way.aligned, preference->aligned, sizeof way.aligned);
+    answers[0] = {way, preference->workspace, 0, 1, {}};
+    return *count = 1, 0;
+}
+int cublasLtMatmul(void *, MatmulDesc *desc, const float *alpha, const float *a, Layout *of_a, const float *b, Layout *of_b,
+                   const float *beta, const float *c, Layout *of_c, float *d, Layout *of_d, const Algorithm *way,
+                   float *workspace, size_t room, void *) {
+    if (!way || way->known != KNOWN || way->form != form_of(desc, of_a, of_b, of_c, of_d) || !workspace) return INVALID;
+    const void *places[4] = {a, b, c, d};
+    for (int n = 0; n < 4; n++)
+        if ((size_t)places[n] % way->aligned[n]) return INVALID;
+    const float *bias = desc->epilogue == EPILOGUE_BIAS ? desc->bias : nullptr;
+    if (desc->epilogue == EPILOGUE_BIAS && (!bias || (size_t)bias % way->aligned[3])) return INVALID;
+    int count = of_d->count;
+    long long apart[5] = {of_a->apart, of_b->apart, of_c->apart, of_d->apart, bias ? desc->bias_apart : 0};
+    for (int n = 0; count > 1 && n < 5; n++)
+        if (4 * apart[n] % way->aligned[n < 4 ? n : 3]) return INVALID;
+    for (unsigned aligned : way->aligned) slow += aligned < 16;
+    products += count, calls++;
+    bool turn_a = desc->transposed[0], turn_b = desc->transposed[1];
+    size_t m = of_d->rows, n = of_d->columns, k = turn_a ? of_a->rows : of_a->columns;
+    size_t lda = of_a->step, ldb = of_b->step, ldc = of_c->step, ldd = of_d->step;
     float times = *alpha, plus = *beta;
     return asked([=] {
-        for (int j = 0; j < n; j++)
-            for (int i = 0; i < m; i++) {
-                float sum = 0;
-                for (int p = 0; p < k; p++)
-                    sum += (turn_a ? a[p + (size_t)i * lda] : a[i + (size_t)p * lda]) *
-                           (turn_b ? b[j + (size_t)p * ldb] : b[p + (size_t)j * ldb]);
-                float *place = c + i + (size_t)j * ldc;
-                *place = times * sum + (plus == 0 ? 0 : plus * *place);
-            }
+        memset(workspace, 0xFF, room < 4096 ? room : 4096);
+        for (int one = 0; one < count; one++) {
+            const float *left = a + one * apart[0], *right = b + one * apart[1], *before = c + one * apart[2];
+            float *out = d + one * apart[3];
+            for (size_t j = 0; j < n; j++)
+                for (size_t i = 0; i < m; i++) {
+                    float sum = 0;
+                    for (size_t p = 0; p < k; p++)
+                        sum += left[turn_a ? p + i * lda : i + p * lda] * right[turn_b ? j + p * ldb : p + j * ldb];
+                    // With a factor of 0, what is there is not read: it may be no number.
+                    float more = (plus == 0 ? 0 : plus * before[i + j * ldc]) + (bias ? bias[one * apart[4] + i] : 0);
+                    out[i + j * ldd] = times * sum + more;
+                }
+        }
         return 0;
     });
 }
@@ -188,6 +295,9 @@ int cublasGemmEx(void *, int turn_a, int turn_b, int m, int n, int k, const floa
 // What was asked for, at the end.
 struct Said {
     ~Said() {
-        if (getenv("PRETEND_COUNTS")) fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs, launches);
+        if (!getenv("PRETEND_COUNTS")) return;
+        fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs, launches);
+        fprintf(stderr, "pretended: %zu products in %zu calls and %zu ways, %zu operands aligned to less than 16 bytes\n",
+                products, calls, asked_ways, slow);
     }
 } said;

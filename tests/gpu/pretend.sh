@@ -13,7 +13,7 @@ trap 'rm -rf "$folder" /tmp/rtc-pretended-*' EXIT
 "$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM="\"$here/../src/emulated/shim.h\"" -DCXX="\"$compiler\"" \
     -o "$folder/libcuda.so.1" "$here/pretend.cpp" -ldl
 ln -s libcuda.so.1 "$folder/libnvrtc.so.13"
-ln -s libcuda.so.1 "$folder/libcublas.so.13"
+ln -s libcuda.so.1 "$folder/libcublasLt.so.13"
 # Their "machine code" is a path, which is worth nothing afterwards.
 export XDG_CACHE_HOME="$folder/cache"
 LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@"

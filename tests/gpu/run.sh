@@ -70,7 +70,7 @@ libraries() {
     local found
     found="$("$python" -c 'import nvidia; print("\n".join(nvidia.__path__))' 2> /dev/null || true)"
     for folder in /usr/local/cuda/lib64 /usr/local/cuda*/targets/*/lib $(for n in $found; do echo "$n"/cu13/lib "$n"/*/lib; done); do
-        if compgen -G "$folder/libnvrtc.so.1[23]" > /dev/null || compgen -G "$folder/libcublas.so.1[23]" > /dev/null; then
+        if compgen -G "$folder/libnvrtc.so.1[23]" > /dev/null || compgen -G "$folder/libcublasLt.so.1[23]" > /dev/null; then
             echo "$folder"
         fi
     done

@@ -388,16 +388,15 @@ impl<T: Element> Executor<T> {
     fn table_grad(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
         let Some(name) = &rule.name else { return };
         let (y, add) = self.target(c, 3 + table);
-        let numbers = slopes.numbers.arg();
-        let more = match (&rule.list, &slopes.starts) {
-            (Some(list), _) => vec![list.distances.arg(), int(list.distances.len()), int(a.heads), numbers],
-            (None, starts) => {
-                let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows), int(a.heads)];
-                [&[numbers, address(starts.as_ref())][..], &offsets].concat()
-            }
+        let kernel = format!("tables_{name}");
+        let Some(list) = &rule.list else {
+            let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows)];
+            let given = [&rule.given[..], &[slopes.numbers.arg(), address(slopes.starts.as_ref())], &offsets].concat();
+            return self.table_of_pairs(&kernel, given, slopes.numbers.len(), (&y, add), table);
         };
+        let more = [list.distances.arg(), int(list.distances.len()), int(a.heads), slopes.numbers.arg()];
         let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
-        self.pool.launch(&format!("tables_{name}"), [y.len() as u32, 1, 1], &args);
+        self.pool.launch(&kernel, [y.len() as u32, 1, 1], &args);
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.

@@ -98,11 +98,10 @@ fn orthogonal<T: Element>(pool: &Pool, x: Array, rows: usize, columns: usize) ->
     pool.each("shorten", x.len(), &[x.arg(), squares.arg(), Arg::Real(muon::EPSILON), whole(x.len())]);
     let (s, p) = (pool.take::<T>(side * side), pool.take::<T>(side * side));
     let (mut x, mut y) = (x, pool.take::<T>(rows * columns));
-    let straight = |array: &Array, columns: usize| Matrix { at: array.at(), rows: columns, columns: 1 };
-    let turned = |array: &Array, columns: usize| Matrix { at: array.at(), rows: 1, columns };
-    let multiply = |a: Matrix, b: Matrix, y: &Array, [m, n, k]: [usize; 3]| {
-        pool.multiply::<T>(Product { a, b, y: y.at(), m, n, k, add: false });
-    };
+    let straight = |array: &Array, columns: usize| Matrix::straight(array.at(), columns);
+    let turned = |array: &Array, columns: usize| Matrix::turned(array.at(), columns);
+    let multiply =
+        |a: Matrix, b: Matrix, y: &Array, sizes: [usize; 3]| pool.multiply::<T>(Product::new(a, b, y.at(), sizes));
     for _ in 0..muon::STEPS {
         let here = straight(&x, columns);
         let tall = rows > columns;

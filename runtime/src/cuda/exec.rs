@@ -10,6 +10,7 @@ use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::plan::Plan;
 
 use super::active_rows::ActiveRows;
+use super::bundles::Bundles;
 use super::device::Device;
 use super::fusion::{self, Part};
 use super::memory::{Array, Pool};
@@ -38,6 +39,7 @@ pub struct Executor<T: Element> {
     pub(super) by_index: Vec<Range<usize>>,
     /// The parts of the groups, by region and group.
     parts: Vec<Vec<Vec<Part>>>,
+    pub(super) bundles: Bundles,
     /// What the names of the kernels of expressions end with, by node.
     pub(super) rules: BTreeMap<NodeId, String>,
     /// The distances that masks show, and whether there are others between them.
@@ -81,7 +83,7 @@ impl<T: Element> Executor<T> {
 
     /// An executor with these parameters.
     pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
-        let by_index = parameter_ranges(&plan);
+        let (by_index, bundles) = (parameter_ranges(&plan), Bundles::of(&plan));
         let target = pool.device().target();
         pool.device().prepare(&super::generated(&plan, target).into_iter().collect::<Vec<_>>());
         Self {
@@ -90,7 +92,8 @@ impl<T: Element> Executor<T> {
             parameters,
             ranges: ranges_by_value(&plan),
             by_index,
-            parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
+            parts: fusion::parts(&plan, &bundles),
+            bundles,
             rules: offset_lists::names(&plan, target),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
@@ -206,7 +209,7 @@ impl<T: Element> Executor<T> {
         for part in &parts {
             match part {
                 Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
-                Part::Unbiased(step) => self.linear(plan, &own.steps[*step], group, place, false),
+                Part::Bundle(steps) => self.bundle(plan, &own.steps, steps, group, place),
                 Part::Chain(chain) => self.run_chain(plan, chain, group, place),
             }
         }

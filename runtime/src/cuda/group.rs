@@ -12,14 +12,41 @@ use super::dispatch::NodeContext;
 use super::embed::grown;
 use super::exec::Executor;
 use super::fusion::Chain;
-use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::memory::{Array, WARP, address, blocks, flag, int, whole};
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::draw::Distribution;
 use crate::kernel::position::Rotation;
 
-/// Rows of one block of a sum over rows.
-const SUM_ROWS: usize = 128;
+/// How a sum over rows is cut into blocks.
+struct Cut {
+    /// Columns of a block.
+    across: usize,
+    grid: [u32; 3],
+    threads: u32,
+}
+
+impl Cut {
+    /// Blocks that are enough for a device. More columns of a block read longer pieces of a row, and leave fewer blocks.
+    const BLOCKS: usize = 128;
+    /// Numbers of a sector, the least that a device reads.
+    const SECTOR: usize = 8;
+    /// Threads of a block at most, as the kernels have room for.
+    const THREADS: usize = 1024;
+
+    fn of(rows: usize, d: usize) -> Self {
+        let mut across = d.next_power_of_two().min(WARP as usize);
+        while across > Self::SECTOR && d.div_ceil(across) < Self::BLOCKS {
+            across /= 2;
+        }
+        let threads = (across * rows.next_power_of_two()).clamp(WARP as usize, Self::THREADS);
+        Self { across, grid: [blocks(d, across), 1, 1], threads: threads as u32 }
+    }
+
+    fn sizes(&self, rows: usize, d: usize) -> [Arg; 3] {
+        [int(d), whole(rows), int(self.across)]
+    }
+}
 
 impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
@@ -28,7 +55,7 @@ impl<T: Element> Executor<T> {
         let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
-            let y = self.pool.take::<T>(count);
+            let y = self.bundles.room::<T>(*output, count, &self.pool);
             args.push(y.arg());
             self.set(*output, Val::Real(y));
         }
@@ -49,14 +76,9 @@ impl<T: Element> Executor<T> {
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
         match c.node.op {
-            Op::Linear => self.linear(plan, step, group, place, true),
-            Op::LinearGradInput => {
-                let (n, k) = (channels(x), channels(result));
-                let y = self.fresh(&c, 0);
-                let b = Matrix { at: self.real(c.operand(1)).at(), rows: k, columns: 1 };
-                let a = Matrix { at: self.real(x).at(), rows: n, columns: 1 };
-                self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n: k, k: n, add: false });
-                self.put(&c, 0, y);
+            Op::Linear | Op::LinearGradInput => {
+                let product = self.product(&c, rows);
+                self.pool.multiply::<T>(product);
             }
             Op::LayerNorm => {
                 let y = self.fresh(&c, 0);
@@ -133,21 +155,44 @@ impl<T: Element> Executor<T> {
         address(c.node.operands.get(n).map(|v| self.real(*v)).as_ref())
     }
 
-    /// A linear map; `biased` unless the reader of the result adds the bias.
-    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows, biased: bool) {
-        let c = &NodeContext::new(plan, step, place);
+    /// Steps of a group whose products, or sums over rows, are one.
+    pub(super) fn bundle(&mut self, plan: &Plan, steps: &[Step], own: &[usize], group: &Group, place: &ActiveRows) {
         let rows = place.view.units(&group.units);
-        let y = self.fresh(c, 0);
-        let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
-        let bias = c.node.operands.get(2).filter(|_| biased);
-        if let Some(bias) = bias {
-            let args = [self.real(*bias).arg(), y.arg(), whole(n), whole(y.len())];
-            self.pool.each("repeat", y.len(), &args);
+        let steps: Vec<_> = own.iter().map(|step| NodeContext::new(plan, &steps[*step], place)).collect();
+        if steps[0].node.op != Op::ColumnSum {
+            let products: Vec<Product> = steps.iter().map(|c| self.product(c, rows)).collect();
+            return self.pool.multiply_all::<T>(&products);
         }
-        let a = Matrix { at: self.real(c.operand(0)).at(), rows: k, columns: 1 };
-        let b = Matrix { at: self.real(c.operand(1)).at(), rows: 1, columns: k };
-        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
-        self.put(c, 0, y);
+        let d = units(steps[0].ty(steps[0].operand(0))).1;
+        let sum = |c: &NodeContext<'_>| {
+            let (y, add) = self.target(c, 0);
+            (self.real(c.operand(0)).at(), y.at(), add)
+        };
+        let sums: Vec<_> = steps.iter().map(sum).collect();
+        self.sum_all_rows(&sums, rows, d);
+    }
+
+    /// The product of a linear map, or of one of its gradients; its result has a place now.
+    pub(super) fn product(&mut self, c: &NodeContext<'_>, rows: usize) -> Product {
+        let at = |n: usize| self.real(c.operand(n)).at();
+        let width = |v: Value| units(c.ty(v)).1;
+        let [inner, outer] = [width(c.operand(0)), width(c.node.results[0])];
+        let (product, (y, add)) = match c.node.op {
+            Op::Linear => {
+                let bias = c.node.operands.get(2).map(|_| at(2));
+                let (a, b) = (Matrix::straight(at(0), inner), Matrix::turned(at(1), inner));
+                (Product::new(a, b, 0, [rows, outer, inner]).biased(bias), self.target(c, 0))
+            }
+            Op::LinearGradInput => {
+                let (a, b) = (Matrix::straight(at(0), inner), Matrix::straight(at(1), outer));
+                (Product::new(a, b, 0, [rows, outer, inner]), self.target(c, 0))
+            }
+            _ => {
+                let (a, b) = (Matrix::turned(at(0), inner), Matrix::straight(at(1), outer));
+                (Product::new(a, b, 0, [inner, outer, rows]), self.target(c, 0))
+            }
+        };
+        Product { y: y.at(), ..product }.adding(add)
     }
 
     fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
@@ -183,34 +228,34 @@ impl<T: Element> Executor<T> {
         rows: usize,
         d: usize,
     ) {
-        let per = rows_per_block(rows);
-        let count = rows.div_ceil(per);
-        let sums: Vec<Array> = c.node.results[1..].iter().map(|_| self.pool.take::<T>(count * d)).collect();
-        let (gains, biases) = (sums[0].arg(), address(sums.get(1)));
-        let (size, means) = (int(d), address(means));
-        let args = [x.arg(), dy.arg(), means, scales.arg(), gains, biases, size, whole(rows), int(per)];
-        self.pool.launch("norm_columns", [self.pool.thread_blocks(d), count as u32, 1], &args);
-        for (n, sums) in sums.iter().enumerate() {
-            let (y, add) = self.target(c, n + 1);
-            self.sum_rows(sums, &y, count, d, add);
-        }
+        let [gains, biases] = [1, 2].map(|n| (n < c.node.results.len()).then(|| self.target(c, n)));
+        let sum = |of: &Option<(Array, bool)>| {
+            [address(of.as_ref().map(|(y, _)| y)), flag(of.as_ref().is_some_and(|(_, add)| *add))]
+        };
+        let cut = Cut::of(rows, d);
+        let given = [x.arg(), dy.arg(), address(means), scales.arg()];
+        let args = [&given[..], &sum(&gains), &sum(&biases), &cut.sizes(rows, d)].concat();
+        self.pool.start("norm_columns", cut.grid, cut.threads, &args);
     }
 
-    /// `y (+)=` the sum over the rows of `x[rows, d]`: over blocks of rows, then over the blocks.
+    /// `y (+)=` the sum over the rows of `x[rows, d]`.
     pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
-        let across = self.pool.thread_blocks(d);
-        let start = |x: &Array, y: &Array, rows: usize, per: usize, add: bool| {
-            let args = [x.arg(), y.arg(), int(d), whole(rows), int(per), flag(add)];
-            self.pool.launch("columns", [across, blocks(rows, per).max(1), 1], &args);
-        };
-        let per = rows_per_block(rows);
-        if rows <= 2 * per {
-            return start(x, y, rows, rows.max(1), add);
+        self.sum_all_rows(&[(x.at(), y.at(), add)], rows, d);
+    }
+
+    /// The same of several arrays, as one where they are equally far apart.
+    fn sum_all_rows(&self, sums: &[(u64, u64, bool)], rows: usize, d: usize) {
+        let mut rest = sums;
+        while let [(x, y, add), ..] = rest {
+            let apart = rest.get(1).map_or((0, 0), |next| (next.0.wrapping_sub(*x), next.1.wrapping_sub(*y)));
+            let nth = |n: u64| (x.wrapping_add(n * apart.0), y.wrapping_add(n * apart.1), *add);
+            let count = rest.iter().zip(0..).take_while(|(sum, n)| **sum == nth(*n)).count();
+            let [x_apart, y_apart] = [apart.0, apart.1].map(|bytes| Arg::Whole(bytes as i64 / size_of::<T>() as i64));
+            let (cut, given) = (Cut::of(rows, d), [Arg::Address(*x), x_apart, Arg::Address(*y), y_apart, flag(*add)]);
+            let grid = [cut.grid[0], 1, count as u32];
+            self.pool.start("columns", grid, cut.threads, &[&given[..], &cut.sizes(rows, d)].concat());
+            rest = &rest[count..];
         }
-        let count = rows.div_ceil(per);
-        let partial = self.pool.take::<T>(count * d);
-        start(x, &partial, rows, per, false);
-        start(&partial, y, count, count, add);
     }
 
     fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
@@ -263,9 +308,4 @@ impl<T: Element> Executor<T> {
             (self.pool.keep(cosines), self.pool.keep(sines))
         })
     }
-}
-
-/// Rows of one block of a sum over many rows.
-pub(super) fn rows_per_block(rows: usize) -> usize {
-    SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS))
 }

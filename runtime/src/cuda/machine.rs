@@ -284,11 +284,8 @@ impl<T: Element> Executor<T> {
 
     /// Adds `dy[ids, width]` to the rows of a table that the ids name, each in the order of the list.
     fn add_to_nodes(&self, dy: &Array, ids: &Ids, table: &Array, width: usize) {
-        // Searches differ from step to step, so entries without places would make nothing come again.
-        let sorted = ids.sorted(0, &self.pool);
-        let lists = [sorted.order.arg(), sorted.ids.arg(), sorted.ends.arg()];
-        let args = [&lists[..], &[dy.arg(), table.arg(), int(width)]].concat();
-        self.pool.launch("embed_grad", [sorted.ids.len() as u32, 1, 1], &args);
+        // Searches differ from step to step, so tables of one size would make nothing come again.
+        self.add_by_id(ids.sorted(0, &self.pool), dy, table, width);
     }
 
     fn mix(&self, blends: Blends<'_>) -> Mix {

@@ -208,12 +208,15 @@ impl Pool {
     pub(super) fn multiply<T: Plain>(&self, product: Product) {
         /// Rows and columns of the result that a block makes.
         const TILE: usize = 8;
-        let Product { a, b, y, m, n, k, add } = product;
-        if m == 0 || n == 0 || self.device().product(&product) {
+        let Product { a, b, y, m, n, k, add, bias, count, apart } = product;
+        // A product without terms has no matrices that a library would take.
+        if m == 0 || n == 0 || (k > 0 && self.device().product(&product)) {
             return;
         }
         let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
-        let rest = [Arg::Address(y), flag(add), int(m), int(n), int(k)];
+        let sizes = [flag(add), Arg::Address(bias.unwrap_or(0)), int(m), int(n), int(k)];
+        let apart = [apart.a, apart.b, apart.y, apart.bias].map(whole);
+        let rest = [&[Arg::Address(y)][..], &sizes, &apart].concat();
         // A grid is short along its second axis, so tall results go piece by piece.
         let piece = MOST_BLOCKS * TILE;
         for first in (0..m).step_by(piece) {
@@ -222,8 +225,21 @@ impl Pool {
             let rows = piece.min(m - first);
             args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
             args[6] = Arg::Address(y + (first * n) as u64 * size);
-            args[8] = int(rows);
-            self.start("product", [blocks(n, TILE), blocks(rows, TILE), 1], (TILE * TILE) as u32, &args);
+            args[9] = int(rows);
+            let grid = [blocks(n, TILE), blocks(rows, TILE), count as u32];
+            self.start("product", grid, (TILE * TILE) as u32, &args);
+        }
+    }
+
+    /// Products of one form that need not wait for one another: as many as one as are equally far apart.
+    pub(super) fn multiply_all<T: Plain>(&self, products: &[Product]) {
+        let mut rest = products;
+        while let Some(first) = rest.first() {
+            let together = |count: &usize| Product::together(&rest[..*count], size_of::<T>());
+            let most = (2..=rest.len()).rev().find_map(|count| together(&count));
+            let all = most.filter(|all| self.device().multiplies_together(all)).unwrap_or(*first);
+            self.multiply::<T>(all);
+            rest = &rest[all.count..];
         }
     }
 

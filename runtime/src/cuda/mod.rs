@@ -17,6 +17,7 @@ mod active_rows;
 mod attend;
 mod attention_kernels;
 mod backend;
+mod bundles;
 mod crvnn_om_ops;
 pub mod device;
 mod dispatch;
@@ -35,6 +36,7 @@ pub mod queue;
 mod relative;
 pub mod saved;
 mod scan;
+mod tables;
 mod value;
 
 use std::collections::BTreeSet;

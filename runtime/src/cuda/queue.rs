@@ -191,6 +191,11 @@ impl Queue {
         self.device.multiplies()
     }
 
+    /// Whether products of one form may be one.
+    pub(super) fn multiplies_together(&self, products: &Product) -> bool {
+        !self.device.multiplies() || self.device.multiplies_together(products)
+    }
+
     /// Starts all that was asked for.
     pub fn flush(&self) {
         let mut state = self.state.borrow_mut();

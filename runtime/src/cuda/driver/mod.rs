@@ -1,6 +1,6 @@
-//! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLAS.
+//! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLASLt.
 //!
-//! The three libraries (driver, NVRTC, cuBLAS) are opened when a device is asked for, so the program starts without them. All
+//! The three libraries (driver, NVRTC, cuBLASLt) are opened when a device is asked for, so the program starts without them. All
 //! work goes through one stream, in order. Series of commands are recorded as CUDA graphs, by capturing that stream.
 
 mod blas;
@@ -76,7 +76,7 @@ impl Gpu {
             return Err(missing("NVRTC", "libnvrtc.so.13"));
         }
         if !blas::is_there() {
-            return Err(missing("cuBLAS", "libcublas.so.13"));
+            return Err(missing("cuBLASLt", "libcublasLt.so.13"));
         }
         let device = result::device::get(number).map_err(nothing)?;
         // SAFETY: the device is there; the context stays for as long as the process.
@@ -346,6 +346,10 @@ impl Device for Gpu {
 
     fn multiplies(&self) -> bool {
         true
+    }
+
+    fn multiplies_together(&self, products: &Product) -> bool {
+        self.blas.can(products)
     }
 
     fn start(&self, command: &Command) {

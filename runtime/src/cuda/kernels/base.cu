@@ -24,10 +24,11 @@ struct bf16 {
 #define WARP 32
 #define EVERYONE 0xFFFFFFFFu
 
-// The number of this thread among all of the launch, `i`; those at `n` and behind have no work.
-#define EACH(i, n)                                              \
-    whole i = blockIdx.x * (whole)blockDim.x + threadIdx.x;     \
-    if (i >= (n)) return;
+// The number of this thread among all of the launch, `i`; those at `n` and behind have no work. There are fewer than 2^32, which
+// the host sees to: it takes a device many times as long to divide numbers of 64 bits.
+#define EACH(i, n)                                   \
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x;   \
+    if (i >= (u32)(n)) return;
 
 // The warp of this thread among all of the launch, and its lane.
 #define EACH_WARP(i, lane, n)                                             \
@@ -154,7 +155,7 @@ __device__ inline u32 four_kept(u64 key, u64 n, u32 threshold) {
 struct Unit {
     whole row, at;
 };
-__device__ inline Unit unit_of(whole unit, const u32 *row_of, const u32 *offsets, int per) {
+__device__ inline Unit unit_of(u32 unit, const u32 *row_of, const u32 *offsets, int per) {
     Unit u;
     u.row = row_of ? row_of[unit] : unit / per;
     u.at = row_of ? unit - offsets[u.row] : unit % per;
