@@ -167,7 +167,7 @@ impl Job {
 
     /// The model with freshly drawn parameters.
     pub(crate) fn model(&self, fitted: Fitted, halting: Halting, place: Place) -> Result<AnyModel, Failure> {
-        let how = Computing { place, halting, inference: self.experiment.inference, depth: None };
+        let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 

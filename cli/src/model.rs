@@ -163,7 +163,11 @@ impl Compiled {
         let (training, inference) = plans;
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
-            Some(device) => self.set(cuda::Model::new(training, inference, self.binding, seed, device.clone())?, &how),
+            Some(device) => {
+                let mut model = cuda::Model::new(training, inference, self.binding, seed, device.clone())?;
+                model.hold_at_most(how.memory);
+                self.set(model, &how)
+            }
         }
     }
 
@@ -217,6 +221,8 @@ pub(crate) type AnyModel = Box<dyn Examined<Number = f32>>;
 pub(crate) struct Computing {
     /// Where and how exactly.
     pub(crate) place: Place,
+    /// The bytes that it may hold on a device, where there is a limit.
+    pub(crate) memory: Option<u64>,
     /// What rows that have halted cost.
     pub(crate) halting: Halting,
     /// Steps of every row in place of those that come with the examples.

@@ -153,7 +153,7 @@ impl Trained {
         let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
         let depth = options.depth.map(|depth| depth as usize);
-        let how = Computing { place, halting: options.halting.into(), depth, inference };
+        let how = Computing { place, memory: None, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
         let takes = asked(model.forward_graph());

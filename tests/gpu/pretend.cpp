@@ -3,6 +3,10 @@
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
 // are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
 //
+// Variables make it less than perfect: PRETEND_MEMORY (MiB that it has), PRETEND_DRIVER (the release of its driver, 12040 for 12.4;
+// code of a newer compiler is refused), PRETEND_FAULT (the number of the launch that reads where it must not, which shows later),
+// PRETEND_NO_GRAPHS. PRETEND_COUNTS says at the end what was asked for.
+//
 // Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13, with SHIM and CXX as texts.
 
 #include <cstddef>
@@ -11,6 +15,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,9 +23,20 @@ typedef std::function<int()> Work;
 typedef std::vector<Work> Graph;
 // The graph that is captured, if one is.
 static Graph *capturing = nullptr;
-static size_t graphs = 0, launches = 0;
+static size_t graphs = 0, launches = 0, kernels = 0;
 // Products that were started; ways to do one that were asked for; operands that lie so that a fast kernel would not take them.
 static size_t products = 0, calls = 0, asked_ways = 0, slow = 0;
+// The release of the compiler, and a number from a variable.
+static const int COMPILER = 13000;
+static size_t variable(const char *name, size_t otherwise) {
+    const char *text = getenv(name);
+    return text ? strtoull(text, nullptr, 10) : otherwise;
+}
+static int faulty() { return kernels >= variable("PRETEND_FAULT", ~(size_t)0) ? 700 : 0; }
+// What was taken of its memory.
+static std::map<void *, size_t> blocks;
+static size_t taken = 0, most = 0;
+static size_t memory() { return variable("PRETEND_MEMORY", 16384) << 20; }
 // Does it now, or puts it down.
 static int asked(Work work) {
     if (!capturing) return work();
@@ -36,6 +52,7 @@ extern "C" {
 // The driver.
 
 int cuInit(unsigned) { return 0; }
+int cuDriverGetVersion(int *version) { return *version = variable("PRETEND_DRIVER", COMPILER), 0; }
 int cuDeviceGetCount(int *count) { return *count = 1, 0; }
 int cuDeviceGet(int *device, int) { return *device = 0, 0; }
 int cuDeviceGetName(char *name, int len, int) { return snprintf(name, len, "a pretended device"), 0; }
@@ -43,16 +60,30 @@ int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
 int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
-int cuStreamSynchronize(void *) { return capturing ? refused() : 0; }
+int cuStreamSynchronize(void *) { return capturing ? refused() : faulty(); }
 int cuStreamDestroy_v2(void *) { return 0; }
-int cuMemGetInfo_v2(size_t *free, size_t *total) { return *free = *total = (size_t)1 << 30, 0; }
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+    *total = memory();
+    *free = *total - taken;
+    return 0;
+}
 int cuMemAlloc_v2(void **place, size_t bytes) {
     if (capturing) return refused();
+    if (taken + bytes > memory()) return 2;
     *place = aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(*place, 0xFF, bytes);
-    return *place ? 0 : 2;
+    blocks[*place] = bytes;
+    taken += bytes;
+    if (taken > most) most = taken;
+    return 0;
 }
-int cuMemFree_v2(void *place) { return free(place), 0; }
+int cuMemFree_v2(void *place) {
+    auto found = blocks.find(place);
+    if (found == blocks.end()) return 1;
+    taken -= found->second;
+    blocks.erase(found);
+    return free(place), 0;
+}
 int cuMemHostAlloc(void **place, size_t bytes, unsigned) { return *place = malloc(bytes), 0; }
 int cuMemFreeHost(void *place) { return free(place), 0; }
 int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
@@ -77,6 +108,7 @@ struct Function {
     unsigned parameters;
 };
 int cuModuleLoadData(void **module, const void *code) {
+    if (variable("PRETEND_DRIVER", COMPILER) / 1000 < COMPILER / 1000) return 222;
     *module = dlopen((const char *)code, RTLD_NOW | RTLD_LOCAL);
     if (!*module) fprintf(stderr, "%s\n", dlerror());
     return *module ? 0 : 200;
@@ -92,6 +124,7 @@ int cuLaunchKernel(Function *function, unsigned x, unsigned y, unsigned z, unsig
     std::vector<size_t> values;
     for (unsigned n = 0; n < function->parameters; n++) values.push_back(*(size_t *)args[n]);
     return asked([=]() mutable {
+        kernels++;
         std::vector<void *> places;
         for (size_t &value : values) places.push_back(&value);
         unsigned grid[3] = {x, y, z};
@@ -125,7 +158,7 @@ int cuGraphExecDestroy(Graph *graph) { return delete graph, 0; }
 struct Program {
     std::string source, library, log;
 };
-int nvrtcVersion(int *major, int *minor) { return *major = 13, *minor = 0, 0; }
+int nvrtcVersion(int *major, int *minor) { return *major = COMPILER / 1000, *minor = COMPILER % 1000 / 10, 0; }
 int nvrtcGetNumSupportedArchs(int *count) { return *count = 1, 0; }
 int nvrtcGetSupportedArchs(int *known) { return *known = 90, 0; }
 int nvrtcCreateProgram(Program **program, const char *source, const char *, int, const char **, const char **) {
@@ -296,7 +329,7 @@ int cublasLtMatmul(void *, MatmulDesc *desc, const float *alpha, const float *a,
 struct Said {
     ~Said() {
         if (!getenv("PRETEND_COUNTS")) return;
-        fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs, launches);
+        fprintf(stderr, "pretended: %zu graphs, launched %zu times; %zu MiB at most\n", graphs, launches, most >> 20);
         fprintf(stderr, "pretended: %zu products in %zu calls and %zu ways, %zu operands aligned to less than 16 bytes\n",
                 products, calls, asked_ways, slow);
     }

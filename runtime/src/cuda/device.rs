@@ -2,7 +2,7 @@
 //! runs the same kernels on the host.
 //!
 //! Work is asynchronous and in order. A failure sticks: everything after it does nothing, and [`Device::failure`] tells what it
-//! was, so that callers ask once where a run ends.
+//! was, so that callers ask once where a run ends. Only a lack of memory is told at once.
 
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
@@ -21,6 +21,8 @@ pub enum Arg {
     Int(i32),
     /// A number of the type that the kernels compute in.
     Real(f64),
+    /// A size that 32 bits do not hold. No device is given one: the queue refuses it.
+    TooLarge(usize),
 }
 
 impl Arg {
@@ -30,6 +32,7 @@ impl Arg {
             Self::Whole(n) => (1, n as u64),
             Self::Int(n) => (2, n as u64),
             Self::Real(x) => (3, x.to_bits()),
+            Self::TooLarge(n) => (4, n as u64),
         }
     }
 }
@@ -194,6 +197,30 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// Every address that it is given.
+    pub fn addresses(&self) -> Vec<u64> {
+        match self {
+            Self::Launch { args, .. } => {
+                let address = |arg: &Arg| if let Arg::Address(at) = arg { Some(*at) } else { None };
+                args.iter().filter_map(address).collect()
+            }
+            Self::Product(Product { a, b, y, .. }) => vec![a.at, b.at, *y],
+            Self::Copy { from, to, .. } => vec![*from, *to],
+            Self::Clear { at, .. } => vec![*at],
+        }
+    }
+}
+
+/// Some bytes in the device's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// The first.
+    pub at: u64,
+    /// How many.
+    pub bytes: usize,
+}
+
 /// A series of commands that a device has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Graph(pub u64);
@@ -226,9 +253,12 @@ pub trait Device: Debug {
     fn target(&self) -> Target;
     /// Makes the kernels of a plan ready, besides those that every plan has.
     fn prepare(&self, kernels: &[Generated]);
-    /// Takes memory, aligned to 256 bytes.
-    fn allocate(&self, bytes: usize) -> u64;
-    /// Gives memory back.
+    /// Takes memory, aligned to 256 bytes; never at address 0.
+    ///
+    /// # Errors
+    /// Why there is none. That is no failure yet: whoever asks may give memory back, and ask again.
+    fn allocate(&self, bytes: usize) -> Result<u64, String>;
+    /// Waits for all work, and gives memory back.
     fn release(&self, at: u64, bytes: usize);
     /// Copies from the host; the bytes may change after the call.
     fn upload(&self, to: u64, from: &[u8]);

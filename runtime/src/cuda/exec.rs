@@ -13,7 +13,7 @@ use super::active_rows::ActiveRows;
 use super::bundles::Bundles;
 use super::device::Device;
 use super::fusion::{self, Part};
-use super::memory::{Array, Pool};
+use super::memory::{Array, MOST_BLOCKS, Pool};
 use super::offset_lists::{self, Seen};
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::Batch;
@@ -23,9 +23,12 @@ use crate::exec::mask::{self, Exprs};
 use crate::exec::region::{InputName, inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs, Records, Settings, axis_names, output_names, parameter_ranges};
+use crate::exec::{Fault, Outputs, Records, Settings, aligned_ranges, axis_names, output_names};
 use crate::kernel::position::{Codes, PositionTables, Rotation};
 use crate::rng::Key;
+
+/// Where parameters begin in the flat arrays, in numbers: a vector of any width, and what the library for products wants.
+pub(super) const ALIGN: usize = 64;
 
 /// Runs one plan on a device.
 pub struct Executor<T: Element> {
@@ -75,22 +78,20 @@ impl<T: Element> fmt::Debug for Executor<T> {
 impl<T: Element> Executor<T> {
     /// An executor with all parameters zero, in the memory of a device.
     pub fn new(plan: Arc<Plan>, device: Rc<dyn Device>) -> Self {
-        let total = parameter_ranges(&plan).last().map_or(0, |r| r.end);
-        let pool = Pool::new(device);
-        let parameters = pool.zeros::<T>(total);
-        Self::sharing(plan, pool, parameters)
+        Self::sharing(plan, Pool::new(device))
     }
 
-    /// An executor with these parameters.
-    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
-        let (by_index, bundles) = (parameter_ranges(&plan), Bundles::of(&plan));
+    /// The same, in the memory of another one.
+    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool) -> Self {
+        let (by_index, bundles) = (aligned_ranges(&plan, ALIGN), Bundles::of(&plan));
+        let total = by_index.last().map_or(0, |range| range.end);
         let target = pool.device().target();
         pool.device().prepare(&super::generated(&plan, target).into_iter().collect::<Vec<_>>());
         Self {
             values: vec![None; plan.graph.value_count()],
-            gradients: pool.zeros::<T>(parameters.len()),
-            parameters,
-            ranges: ranges_by_value(&plan),
+            parameters: pool.zeros::<T>(total),
+            gradients: pool.zeros::<T>(total),
+            ranges: ranges_by_value(&plan, &by_index),
             by_index,
             parts: fusion::parts(&plan, &bundles),
             bundles,
@@ -117,6 +118,11 @@ impl<T: Element> Executor<T> {
     /// The plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
+    }
+
+    /// Where each parameter lies in the flat arrays. What lies in between is zero, and stays so.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.by_index
     }
 
     /// All parameters, flat, in the order of their names.
@@ -153,9 +159,10 @@ impl<T: Element> Executor<T> {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
         let values = self.run_then(batch, key, None, |executor, results| {
+            let joined = executor.join(results);
             executor.pool.device().flush();
             meanwhile();
-            results.iter().map(|value| executor.on_host(*value)).collect()
+            executor.on_host(&joined)
         })?;
         Ok(Outputs::new(self.outputs.clone(), values, &self.arena))
     }
@@ -194,12 +201,33 @@ impl<T: Element> Executor<T> {
         if let Val::Real(array) = self.handle(*value) { Some(array) } else { None }
     }
 
-    /// The numbers of a real result.
-    fn on_host(&self, value: Value) -> Option<Vec<T>> {
-        match self.handle(value) {
-            Val::Real(x) => Some(self.pool.download(&x)),
-            _ => None,
+    /// The results that are real numbers, end to end, and how many numbers each has. Others have none.
+    fn join(&self, results: &[Value]) -> (Array, Vec<Option<usize>>) {
+        let all = results.iter().map(|value| self.handle(*value));
+        let all: Vec<Option<Array>> = all.map(|val| if let Val::Real(x) = val { Some(x) } else { None }).collect();
+        let (mut table, mut end) = (vec![], 0);
+        for x in all.iter().flatten() {
+            end += x.len();
+            table.extend([x.at(), end as u64]);
         }
+        let (y, count) = (self.pool.take::<T>(end), table.len() / 2);
+        let longest = all.iter().flatten().map(Array::len).max().unwrap_or(0);
+        let across = self.pool.thread_blocks(longest).min(MOST_BLOCKS as u32);
+        let args = [self.pool.upload(&table).arg(), y.arg()];
+        self.pool.launch("join", [across, count as u32, 1], &args);
+        (y, all.iter().map(|x| Some(x.as_ref()?.len())).collect())
+    }
+
+    /// The numbers of each result.
+    fn on_host(&self, (joined, lengths): &(Array, Vec<Option<usize>>)) -> Vec<Option<Vec<T>>> {
+        let numbers: Vec<T> = self.pool.download(joined);
+        let mut rest = &numbers[..];
+        let mut next = |len: usize| {
+            let (own, behind) = rest.split_at(len);
+            rest = behind;
+            own.to_vec()
+        };
+        lengths.iter().map(|len| len.map(&mut next)).collect()
     }
 
     pub(super) fn group(&mut self, plan: &Plan, region: RegionId, n: usize, place: &ActiveRows) {

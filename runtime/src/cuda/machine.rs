@@ -24,7 +24,7 @@ type Pieces<T> = pieces::Pieces<OnDevice<T>>;
 pub(crate) struct Tables {
     gather: OnceCell<Array>,
     scatter: OnceCell<Array>,
-    add: OnceCell<(Array, usize)>,
+    add: OnceCell<Vec<(Array, usize)>>,
 }
 
 /// Sums of nodes.
@@ -139,20 +139,14 @@ impl<T: Element> Machine for Executor<T> {
     fn add(&self, from: &Val<T>, to: &mut Val<T>, pieces: Option<&Pieces<T>>, width: usize) {
         let (from, to) = (from.array(), self.own_real(to));
         let Some(pieces) = pieces else { return self.pool.add(from, to) };
-        // Equal pieces follow one another: one block of threads adds them in order.
-        let (table, count) = pieces.tables.add.get_or_init(|| {
-            let (mut table, mut at): (Vec<[u32; 4]>, _) = (vec![], 0);
-            for (start, len) in &pieces.list {
-                match table.last_mut() {
-                    Some([_, to, length, repeats]) if (*to, *length) == (small(*start), small(*len)) => *repeats += 1,
-                    _ => table.push([small(at), small(*start), small(*len), 1]),
-                }
-                at += len;
-            }
-            (self.pool.upload(table.as_flattened()), table.len())
+        let tables = pieces.tables.add.get_or_init(|| {
+            let upload = |table: Vec<[u32; 4]>| (self.pool.upload(table.as_flattened()), table.len());
+            addends(&pieces.list).into_iter().map(upload).collect()
         });
-        let args = [from.arg(), to.arg(), table.arg(), whole(width)];
-        self.move_pieces("pieces_add", (*count, pieces), width, &args);
+        for (table, count) in tables {
+            let args = [from.arg(), to.arg(), table.arg(), whole(width)];
+            self.move_pieces("pieces_add", (*count, pieces), width, &args);
+        }
     }
 
     fn scale(&self, val: &mut Val<T>, factors: List<T>) {
@@ -216,6 +210,26 @@ impl<T: Element> Machine for Executor<T> {
         self.add_to_nodes(&parts, &mix.nodes, self.own_real(gradients), width);
         self.arena.copy(&self.pool.download::<f64>(&slopes))
     }
+}
+
+/// Pieces that are added, from where they start and how long they are: from, to, length, and how often. What is added to one
+/// place is added in the order of the list: by one block of threads where it follows one another. Blocks run in any order, so
+/// the places of a launch rise, and one that does not begins another launch.
+fn addends(pieces: &[(usize, usize)]) -> Vec<Vec<[u32; 4]>> {
+    let (mut launches, mut at, mut end): (Vec<Vec<[u32; 4]>>, _, _) = (vec![], 0, 0);
+    for (start, len) in pieces {
+        let piece = [small(at), small(*start), small(*len), 1];
+        match launches.last_mut() {
+            Some(table) => match table.last_mut() {
+                Some([_, to, length, repeats]) if [*to, *length] == piece[1..3] => *repeats += 1,
+                _ if *start >= end => table.push(piece),
+                _ => launches.push(vec![piece]),
+            },
+            None => launches.push(vec![piece]),
+        }
+        (at, end) = (at + len, start + len);
+    }
+    launches
 }
 
 /// The ids in the order of the list, those of pairs left, right, left, right, ...
@@ -307,5 +321,46 @@ fn copying<E>() -> &'static str {
         1 => "pieces_1",
         4 => "pieces_4",
         _ => "pieces_8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `pieces_add` does, launch after launch, the blocks of each in falling order: no order of theirs may matter.
+    fn added(pieces: &[(usize, usize)]) -> Vec<Vec<usize>> {
+        let mut to = vec![vec![]; 12];
+        for table in addends(pieces) {
+            for [from, start, len, repeats] in table.into_iter().rev().map(|piece| piece.map(|n| n as usize)) {
+                for i in 0..len {
+                    to[start + i].extend((0..repeats).map(|n| from + n * len + i));
+                }
+            }
+        }
+        to
+    }
+
+    #[test]
+    fn additions_to_one_place_keep_their_order() {
+        let lists: [&[(usize, usize)]; 5] = [
+            &[(0, 2), (2, 2), (4, 3)],
+            &[(0, 2), (0, 2), (0, 2), (5, 1)],
+            &[(6, 2), (0, 2), (6, 2), (6, 2), (0, 2)],
+            &[(3, 4), (5, 4), (3, 4)],
+            &[(9, 1), (8, 1), (7, 2)],
+        ];
+        for pieces in lists {
+            let (mut to, mut at) = (vec![vec![]; 12], 0);
+            for (start, len) in pieces {
+                for i in 0..*len {
+                    to[start + i].push(at + i);
+                }
+                at += len;
+            }
+            assert_eq!(added(pieces), to, "{pieces:?}");
+        }
+        assert_eq!(addends(lists[0]).len(), 1, "rising places are one launch");
+        assert_eq!(addends(lists[1]), [[[0, 0, 2, 3], [6, 5, 1, 1]]], "and so are equal ones side by side");
     }
 }

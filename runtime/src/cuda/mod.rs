@@ -40,6 +40,7 @@ mod tables;
 mod value;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use rtc_compiler::plan::Plan;
 
@@ -76,6 +77,19 @@ pub enum Launching {
     Direct,
 }
 
+/// What the environment says of how NVIDIA's libraries compute, as `NAME=VALUE`, from all variables of a process: they change
+/// numbers behind the back of a program.
+pub fn overrides(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+    let of_products =
+        |name: &str| name.starts_with("CUBLAS") && ["EMULAT", "HEURISTICS"].iter().any(|a| name.contains(a));
+    let changes = |(name, _): &(String, OsString)| name == "NVIDIA_TF32_OVERRIDE" || of_products(name);
+    let found = variables.filter_map(text).filter(changes);
+    let mut found: Vec<String> = found.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect();
+    found.sort();
+    found
+}
+
 /// The kernels that every plan and every optimiser may use, as one text. `REAL` must be defined.
 pub fn kernels() -> String {
     format!("{KERNELS}{}", optimiser::SOURCE)
@@ -99,3 +113,28 @@ const KERNELS: &str = concat!(
     include_str!("kernels/beam.cu"),
     include_str!("kernels/loss.cu"),
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_change_numbers_are_known() {
+        let all = [
+            ("PATH", "/bin"),
+            ("NVIDIA_TF32_OVERRIDE", "0"),
+            ("CUBLAS_WORKSPACE_CONFIG", ":4096:8"),
+            ("CUBLAS_LOGINFO_DBG", "1"),
+            ("CUBLAS_EMULATION_STRATEGY", "eager"),
+            ("CUBLAS_EMULATE_SINGLE_PRECISION", "1"),
+            ("CUBLASLT_HEURISTICS_LUT_FILE", "table"),
+        ];
+        let found = [
+            "CUBLASLT_HEURISTICS_LUT_FILE=table",
+            "CUBLAS_EMULATE_SINGLE_PRECISION=1",
+            "CUBLAS_EMULATION_STRATEGY=eager",
+            "NVIDIA_TF32_OVERRIDE=0",
+        ];
+        assert_eq!(overrides(all.into_iter().map(|(name, value)| (name.into(), value.into()))), found);
+    }
+}

@@ -39,6 +39,9 @@ pub struct Emulated {
     /// What was recorded: the commands as they were then.
     graphs: RefCell<BTreeMap<Graph, Vec<Command>>>,
     counts: Cell<Counts>,
+    /// Bytes of its memory, and how many of them are taken.
+    room: usize,
+    taken: Cell<usize>,
 }
 
 /// How commands came to the device.
@@ -102,7 +105,13 @@ impl Kernels {
 impl Emulated {
     /// A device with these kernels, which records series that come again.
     pub fn new(kernels: Arc<Kernels>) -> Self {
-        Self { kernels, records: true, target: Target::default(), graphs: RefCell::default(), counts: Cell::default() }
+        let (graphs, counts, taken) = (RefCell::default(), Cell::default(), Cell::default());
+        Self { kernels, records: true, target: Target::default(), graphs, counts, room: usize::MAX, taken }
+    }
+
+    /// A device with these kernels and so many bytes of memory.
+    pub fn with_room(kernels: Arc<Kernels>, bytes: usize) -> Self {
+        Self { room: bytes, ..Self::new(kernels) }
     }
 
     /// A device with these kernels to which every command comes by itself.
@@ -119,6 +128,11 @@ impl Emulated {
     pub fn counts(&self) -> Counts {
         let kept = self.graphs.borrow().len() as u64;
         Counts { kept, ..self.counts.take() }
+    }
+
+    /// Bytes that are taken now.
+    pub fn taken(&self) -> usize {
+        self.taken.get()
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -145,6 +159,7 @@ impl Emulated {
             Arg::Int(n) => u64::from(*n as u32),
             Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
             Arg::Real(x) => x.to_bits(),
+            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let values: Vec<u64> = args.iter().map(value).collect();
         let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
@@ -185,17 +200,23 @@ impl Device for Emulated {
         }
     }
 
-    fn allocate(&self, bytes: usize) -> u64 {
+    fn allocate(&self, bytes: usize) -> Result<u64, String> {
+        let taken = self.taken.get() + bytes;
+        if taken > self.room {
+            return Err(format!("the emulated device has no room for {bytes} bytes more"));
+        }
+        self.taken.set(taken);
         // SAFETY: the layout is not empty; the bytes are set before anybody reads them.
         unsafe {
             let place = std::alloc::alloc(layout(bytes));
             assert!(!place.is_null(), "the host has memory");
             place.write_bytes(0xFF, bytes);
-            place as u64
+            Ok(place as u64)
         }
     }
 
     fn release(&self, at: u64, bytes: usize) {
+        self.taken.set(self.taken.get() - bytes);
         // SAFETY: the pool gives back what it took.
         unsafe { std::alloc::dealloc(at as *mut u8, layout(bytes)) }
     }

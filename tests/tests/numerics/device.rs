@@ -469,31 +469,62 @@ fn the_kernels_of_every_spec_compile_for_a_gpu() {
     }
 }
 
-/// Every op and every spec on the GPU of this machine; outputs to 1e-4 and gradients to 1e-3, as single precision allows.
+/// The GPU of this machine, with the kernels of some graphs compiled.
 #[cfg(feature = "cuda")]
-#[test]
-fn a_gpu_agrees_with_the_cpu() {
+fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>> {
     use rtc_runtime::cuda::Launching;
     use rtc_runtime::cuda::driver::Gpu;
-    let device = match Gpu::open(Precision::F32, Launching::Graph) {
-        Ok(device) => device,
+    match Gpu::open(Precision::F32, Launching::Graph) {
+        Ok(device) => {
+            let target = device.target();
+            let made: BTreeSet<_> =
+                graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
+            device.prepare(&made.into_iter().collect::<Vec<_>>());
+            Some(device)
+        }
         Err(reason) => {
             // A machine that was asked to test its GPU must not pass for want of one.
             assert!(std::env::var_os("RTC_GPU").is_none(), "{reason}");
             eprintln!("skipped: {reason}");
-            return;
+            None
         }
-    };
-    let mut far = vec![];
-    for case in all_ops().iter().chain(&all_specs()).chain(&all_masks()).chain(&all_masks_with_shared_keys()) {
-        let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+    }
+}
+
+/// What is further from the CPU than single precision allows: outputs by 1e-4, gradients by 1e-3.
+#[cfg(feature = "cuda")]
+fn far(case: &Case, found: &Run) -> Vec<String> {
+    let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+    let outputs = differences(&found.outputs, &exact.outputs, 1e-4).into_iter();
+    let gradients = differences(&found.gradients, &exact.gradients, 1e-3).into_iter();
+    let gradients = gradients.map(|d| format!("{}: gradient of {d}", case.name));
+    outputs.map(|d| format!("{}: {d}", case.name)).chain(gradients).collect()
+}
+
+/// Every op and every spec on the GPU of this machine, twice, and models at the size of their use.
+#[cfg(feature = "cuda")]
+#[test]
+fn a_gpu_agrees_with_the_cpu() {
+    let cases: Vec<Case> =
+        [all_ops(), all_specs(), all_masks(), all_masks_with_shared_keys()].into_iter().flatten().collect();
+    let sizes = super::device_sizes::graphs();
+    let Some(device) = gpu(cases.iter().map(|case| &case.graph).chain(&sizes)) else { return };
+    let mut all = vec![];
+    for case in &cases {
         let found = on_device::<f32>(case, device.clone());
         assert_eq!(on_device::<f32>(case, device.clone()), found, "{}: twice the same bits", case.name);
-        far.extend(
-            differences(&found.outputs, &exact.outputs, 1e-4).into_iter().map(|d| format!("{}: {d}", case.name)),
-        );
-        let gradients = differences(&found.gradients, &exact.gradients, 1e-3).into_iter();
-        far.extend(gradients.map(|d| format!("{}: gradient of {d}", case.name)));
+        all.extend(far(case, &found));
     }
-    assert!(far.is_empty(), "on {}:\n{}", device.name(), far.join("\n"));
+    all.extend(super::device_sizes::differences_on(&device));
+    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
+}
+
+/// Every op once, at a small size: few launches, for tools under which each takes long.
+#[cfg(feature = "cuda")]
+#[test]
+fn a_gpu_runs_every_op() {
+    let cases = all_ops();
+    let Some(device) = gpu(cases.iter().map(|case| &case.graph)) else { return };
+    let all: Vec<String> = cases.iter().flat_map(|case| far(case, &on_device::<f32>(case, device.clone()))).collect();
+    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
 }

@@ -8,6 +8,8 @@ mod compositions;
 mod device;
 mod device_attention;
 mod device_launches;
+mod device_pool;
+mod device_sizes;
 mod device_wide;
 mod draws;
 mod each_step;

@@ -27,9 +27,21 @@ const THREADS: u32 = 256;
 /// Bytes of the ring through which small copies to the device go.
 const RING: usize = 16 << 20;
 
+/// Bytes that are left free: the driver takes memory of its own for graphs and for kernels when they are first needed.
+const LEFT: usize = 256 << 20;
+
+/// A release of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Release {
+    major: i32,
+    minor: i32,
+}
+
 /// A GPU.
 pub struct Gpu {
     name: String,
+    /// The newest release of CUDA that the driver knows.
+    driver: Release,
     capability: compile::Capability,
     stream: sys::CUstream,
     blas: Blas,
@@ -78,6 +90,7 @@ impl Gpu {
         if !blas::is_there() {
             return Err(missing("cuBLASLt", "libcublasLt.so.13"));
         }
+        let driver = release().map_err(nothing)?;
         let device = result::device::get(number).map_err(nothing)?;
         // SAFETY: the device is there; the context stays for as long as the process.
         unsafe {
@@ -89,6 +102,7 @@ impl Gpu {
             let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(nothing)?;
             let gpu = Self {
                 name: result::device::get_name(device).map_err(nothing)?,
+                driver,
                 capability: 10 * major + minor,
                 stream,
                 blas: Blas::new(stream, precision)?,
@@ -127,9 +141,10 @@ impl Gpu {
             Some(module) => module,
             None => {
                 let code = compile::compile(source, self.capability)?;
-                let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
+                let compiler = compile::release()?;
                 // SAFETY: the compiler made the code.
-                let module = unsafe { module(&code) }.map_err(failed)?;
+                let module =
+                    unsafe { module(&code) }.map_err(|error| not_loaded(&told(error), self.driver, compiler))?;
                 saved.put(&key, &code);
                 module
             }
@@ -153,10 +168,11 @@ impl Gpu {
         Ok(())
     }
 
-    /// Keeps the first failure; tells whether there was none so far.
+    /// Keeps the first failure.
     fn note(&self, what: &str, outcome: Result<(), DriverError>) {
         if let Err(error) = outcome {
-            self.fail(format!("{} failed ({what}): {}", self.name, told(error)));
+            let how = if is_of_kernel(error) { FIND } else { "" };
+            self.fail(format!("{} failed ({what}): {}{how}", self.name, told(error)));
         }
     }
 
@@ -183,6 +199,7 @@ impl Gpu {
             Arg::Whole(n) => *n as u64,
             Arg::Int(n) => u64::from(*n as u32),
             Arg::Real(x) => u64::from((*x as f32).to_bits()),
+            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let mut values: Vec<u64> = args.iter().map(value).collect();
         let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
@@ -248,6 +265,47 @@ unsafe fn module(code: &[u8]) -> Result<sys::CUmodule, DriverError> {
     unsafe { result::module::load_data(code.as_ptr().cast()) }
 }
 
+/// The release of the driver.
+fn release() -> Result<Release, DriverError> {
+    let mut version = 0;
+    // SAFETY: the driver writes a number.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
+    Ok(Release { major: version / 1000, minor: version % 1000 / 10 })
+}
+
+/// What is said where code of this compiler can't be loaded by this driver.
+fn not_loaded(why: &str, driver: Release, compiler: Release) -> String {
+    let newer = if compiler.major > driver.major {
+        ": name the folder of an older NVRTC first in LD_LIBRARY_PATH, or update the driver"
+    } else {
+        ""
+    };
+    format!(
+        "the kernels can't be loaded: {why}; the driver knows CUDA {driver}, and NVRTC is of CUDA {compiler}{newer}"
+    )
+}
+
+/// Whether it is a fault of a kernel. It shows in whatever is asked of the driver next.
+fn is_of_kernel(error: DriverError) -> bool {
+    use sys::CUresult as Code;
+    matches!(
+        error.0,
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Code::CUDA_ERROR_ASSERT
+            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Code::CUDA_ERROR_INVALID_PC
+            | Code::CUDA_ERROR_LAUNCH_FAILED
+    )
+}
+
+/// How the kernel of a fault is found.
+const FIND: &str = "; the fault is of a kernel that was started before: with `--launch direct` and CUDA_LAUNCH_BLOCKING=1 set, the \
+     same command names it, and `compute-sanitizer` in front of it names the line";
+
 /// What the driver says about an error, in its words and by its name.
 fn told(error: DriverError) -> String {
     let text = |found: Result<&std::ffi::CStr, DriverError>| found.map(|text| text.to_string_lossy().into_owned());
@@ -285,31 +343,34 @@ impl Device for Gpu {
         }
     }
 
-    fn allocate(&self, bytes: usize) -> u64 {
-        if self.failed() {
-            return 0;
+    fn allocate(&self, bytes: usize) -> Result<u64, String> {
+        let asked = result::mem_get_info();
+        self.note("asking for memory", asked.map(|_| ()));
+        if let Some(failure) = self.failure() {
+            return Err(failure);
         }
-        // SAFETY: a plain request.
-        unsafe { result::malloc_sync(bytes) }.unwrap_or_else(|error| {
-            let (free, total) = result::mem_get_info().unwrap_or_default();
+        let (free, total) = asked.unwrap_or_default();
+        let no_room = |why: &str| {
             let mib = |bytes: usize| bytes >> 20;
-            self.fail(format!(
-                "{} has no room for {} MiB more ({} of {} MiB are free): take smaller batches, or `--memory`: {}",
+            format!(
+                "{} has no room for {} MiB more ({} of {} MiB are free{why}): take smaller batches, or `--memory`",
                 self.name,
                 mib(bytes),
                 mib(free),
                 mib(total),
-                told(error)
-            ));
-            0
-        })
+            )
+        };
+        if free < bytes.saturating_add(LEFT) {
+            return Err(no_room(&format!(", of which {} MiB are left to the driver", LEFT >> 20)));
+        }
+        // SAFETY: a plain request.
+        unsafe { result::malloc_sync(bytes) }.map_err(|error| no_room(&format!("; {}", told(error))))
     }
 
     fn release(&self, at: u64, _: usize) {
-        if at != 0 {
-            // SAFETY: the pool gives back what it took, once.
-            self.note("giving memory back", unsafe { result::free_sync(at) });
-        }
+        self.synchronize();
+        // SAFETY: the pool gives back what it took, once, and nothing runs that uses it.
+        self.note("giving memory back", unsafe { result::free_sync(at) });
     }
 
     fn upload(&self, to: u64, from: &[u8]) {
@@ -429,8 +490,28 @@ impl Drop for Gpu {
     }
 }
 
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl fmt::Debug for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gpu({}, sm_{})", self.name, self.capability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_are_too_new_for_the_driver_say_so() {
+        let [old, new] = [Release { major: 12, minor: 4 }, Release { major: 13, minor: 0 }];
+        let said = not_loaded("no", old, new);
+        assert!(said.contains("driver knows CUDA 12.4") && said.contains("NVRTC is of CUDA 13.0"), "{said}");
+        assert!(said.contains("an older NVRTC first in LD_LIBRARY_PATH"), "{said}");
+        assert!(!not_loaded("no", new, old).contains("LD_LIBRARY_PATH"), "that is not the cause");
     }
 }

@@ -37,6 +37,14 @@ KERNEL(pieces_1)(const u8 *x, u8 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_4)(const u32 *x, u32 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_8)(const u64 *x, u64 *y, const u32 *pieces, whole width) { PIECES }
 
+// Arrays end to end: array number blockIdx.y lies at from[2 n], and ends in y where from[2 n + 1] says.
+KERNEL(join)(const u64 *from, real *y) {
+    const real *x = (const real *)from[2 * blockIdx.y];
+    whole first = blockIdx.y == 0 ? 0 : (whole)from[2 * blockIdx.y - 1], end = (whole)from[2 * blockIdx.y + 1];
+    for (whole i = first + blockIdx.x * (whole)blockDim.x + threadIdx.x; i < end; i += gridDim.x * (whole)blockDim.x)
+        y[i] = x[i - first];
+}
+
 // Adds pieces: those of a row follow one another, `repeats` of them, and are added in that order.
 KERNEL(pieces_add)(const real *x, real *y, const u32 *pieces, whole width) {
     const u32 *piece = pieces + 4 * (whole)blockIdx.x;
