@@ -3,9 +3,15 @@
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
 // are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
 //
-// Variables make it less than perfect: PRETEND_MEMORY (MiB that it has), PRETEND_DRIVER (the release of its driver, 12040 for 12.4;
-// code of a newer compiler is refused), PRETEND_FAULT (the number of the launch that reads where it must not, which shows later),
-// PRETEND_NO_GRAPHS. PRETEND_COUNTS says at the end what was asked for.
+// Variables make it less than perfect, or as strict as a device may be:
+//
+//   PRETEND_MEMORY     MiB that it has
+//   PRETEND_DRIVER     the release of its driver, 12040 for 12.4; code of a newer compiler is refused
+//   PRETEND_FAULT      the number of the launch that reads where it must not, which shows later
+//   PRETEND_NO_GRAPHS  nothing can be captured
+//   PRETEND_LAZY       what is asked for is done when the host waits; copies from pinned memory read it then
+//   PRETEND_HASTY      with PRETEND_LAZY: waits for nothing but copies to the host, which is wrong
+//   PRETEND_COUNTS     says at the end what was asked for
 //
 // Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13, with SHIM and CXX as texts.
 
@@ -13,6 +19,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <dlfcn.h>
 #include <functional>
 #include <map>
@@ -37,10 +44,26 @@ static int faulty() { return kernels >= variable("PRETEND_FAULT", ~(size_t)0) ? 
 static std::map<void *, size_t> blocks;
 static size_t taken = 0, most = 0;
 static size_t memory() { return variable("PRETEND_MEMORY", 16384) << 20; }
-// Does it now, or puts it down.
+// What was asked for and is not done, and whether a copy to the host is among it.
+static std::deque<Work> pending;
+static bool host_reads = false;
+static int waited() {
+    host_reads = false;
+    for (; !pending.empty(); pending.pop_front())
+        if (int status = pending.front()()) return status;
+    return 0;
+}
+// Does it now or later, or puts it down.
 static int asked(Work work) {
-    if (!capturing) return work();
-    return capturing->push_back(work), 0;
+    if (capturing) return capturing->push_back(work), 0;
+    if (!getenv("PRETEND_LAZY")) return work();
+    return pending.push_back(work), 0;
+}
+// Pinned memory of the host, by its first bytes.
+static std::map<const char *, size_t> pinned;
+static bool is_pinned(const void *at) {
+    auto next = pinned.upper_bound((const char *)at);
+    return next != pinned.begin() && (const char *)at < std::prev(next)->first + std::prev(next)->second;
 }
 static int refused() {
     fprintf(stderr, "this can't be captured\n");
@@ -60,7 +83,11 @@ int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
 int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
-int cuStreamSynchronize(void *) { return capturing ? refused() : faulty(); }
+int cuStreamSynchronize(void *) {
+    if (capturing) return refused();
+    int status = getenv("PRETEND_HASTY") && !host_reads ? 0 : waited();
+    return status ? status : faulty();
+}
 int cuStreamDestroy_v2(void *) { return 0; }
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
     *total = memory();
@@ -78,19 +105,33 @@ int cuMemAlloc_v2(void **place, size_t bytes) {
     return 0;
 }
 int cuMemFree_v2(void *place) {
+    int status = waited();
     auto found = blocks.find(place);
     if (found == blocks.end()) return 1;
     taken -= found->second;
     blocks.erase(found);
+    return free(place), status;
+}
+int cuMemHostAlloc(void **place, size_t bytes, unsigned) {
+    *place = malloc(bytes);
+    pinned[(const char *)*place] = bytes;
+    return 0;
+}
+int cuMemFreeHost(void *place) {
+    pinned.erase((const char *)place);
     return free(place), 0;
 }
-int cuMemHostAlloc(void **place, size_t bytes, unsigned) { return *place = malloc(bytes), 0; }
-int cuMemFreeHost(void *place) { return free(place), 0; }
 int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
-    return capturing ? refused() : (memcpy(to, from, bytes), 0);
+    if (capturing) return refused();
+    if (is_pinned(from)) return asked([=] { return memcpy(to, from, bytes), 0; });
+    // Other memory of the host is read before the call returns.
+    std::string copy((const char *)from, bytes);
+    return asked([=] { return memcpy(to, copy.data(), bytes), 0; });
 }
 int cuMemcpyDtoHAsync_v2(void *to, const void *from, size_t bytes, void *) {
-    return capturing ? refused() : (memcpy(to, from, bytes), 0);
+    if (capturing) return refused();
+    host_reads = true;
+    return asked([=] { return memcpy(to, from, bytes), 0; });
 }
 int cuMemcpyDtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
     return asked([=] { return memcpy(to, from, bytes), 0; });
@@ -146,12 +187,17 @@ int cuGraphInstantiateWithFlags(Graph **made, Graph *graph, unsigned long long) 
 }
 int cuGraphLaunch(Graph *graph, void *) {
     launches++;
-    for (Work &work : *graph)
-        if (int status = work()) return status;
-    return 0;
+    return asked([=] {
+        for (Work &work : *graph)
+            if (int status = work()) return status;
+        return 0;
+    });
 }
 int cuGraphDestroy(Graph *graph) { return delete graph, 0; }
-int cuGraphExecDestroy(Graph *graph) { return delete graph, 0; }
+int cuGraphExecDestroy(Graph *graph) {
+    int status = waited();
+    return delete graph, status;
+}
 
 // The compiler.
 
@@ -180,10 +226,11 @@ static std::string registered(const std::string &source) {
     return out;
 }
 int nvrtcCompileProgram(Program *program, int, const char *const *) {
-    char folder[] = "/tmp/rtc-pretended-XXXXXX";
-    if (!mkdtemp(folder)) return 7;
-    std::string text = std::string(folder) + "/kernels.cpp";
-    program->library = std::string(folder) + "/kernels.so";
+    const char *below = getenv("TMPDIR");
+    std::string folder = std::string(below ? below : "/tmp") + "/rtc-pretended-XXXXXX";
+    if (!mkdtemp(&folder[0])) return 7;
+    std::string text = folder + "/kernels.cpp";
+    program->library = folder + "/kernels.so";
     FILE *file = fopen(text.c_str(), "w");
     fprintf(file, "#include \"" SHIM "\"\n%s\n%s", program->source.c_str(), registered(program->source).c_str());
     fclose(file);

@@ -195,6 +195,14 @@ pub enum Command {
         /// How many.
         bytes: usize,
     },
+    /// A block is handed out again: nobody needs what it holds, and only its first bytes are used. Devices that
+    /// [watch](Device::watches) are told, in order with the commands; it changes nothing that may be relied on.
+    Taken {
+        /// The first.
+        at: u64,
+        /// How many.
+        bytes: usize,
+    },
 }
 
 impl Command {
@@ -205,9 +213,9 @@ impl Command {
                 let address = |arg: &Arg| if let Arg::Address(at) = arg { Some(*at) } else { None };
                 args.iter().filter_map(address).collect()
             }
-            Self::Product(Product { a, b, y, .. }) => vec![a.at, b.at, *y],
+            Self::Product(Product { a, b, y, bias, .. }) => [a.at, b.at, *y].into_iter().chain(*bias).collect(),
             Self::Copy { from, to, .. } => vec![*from, *to],
-            Self::Clear { at, .. } => vec![*at],
+            Self::Clear { at, .. } | Self::Taken { at, .. } => vec![*at],
         }
     }
 }
@@ -269,6 +277,10 @@ pub trait Device: Debug {
     /// Whether its library does these products as one.
     fn multiplies_together(&self, _products: &Product) -> bool {
         true
+    }
+    /// Whether it is told what becomes of its memory. A GPU is not; tests find reads of what nobody wrote so.
+    fn watches(&self) -> bool {
+        false
     }
     /// Starts a command.
     fn start(&self, command: &Command);

@@ -133,6 +133,7 @@ impl Pool {
     pub fn take<E: Plain>(&self, len: usize) -> Array {
         let bytes = rounded(len * size_of::<E>());
         let place = self.place(bytes);
+        self.device().taken(place.1, len * size_of::<E>());
         Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len }
     }
 

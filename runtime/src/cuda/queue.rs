@@ -200,6 +200,13 @@ impl Queue {
         self.push(Command::Clear { at, bytes });
     }
 
+    /// Tells a device that watches that a block is handed out, of which so many bytes are used.
+    pub(super) fn taken(&self, at: u64, bytes: usize) {
+        if self.device.watches() {
+            self.push(Command::Taken { at, bytes });
+        }
+    }
+
     /// A kernel.
     pub fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
         if let Some(Arg::TooLarge(n)) = args.iter().find(|arg| matches!(arg, Arg::TooLarge(_))) {

@@ -11,7 +11,7 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda::device::{Device, Generated, Target};
+use rtc_runtime::cuda::device::{Device, Target};
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
@@ -21,7 +21,7 @@ use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, Optimi
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::Example;
-use rtc_tests::emulated::{Emulated, Kernels};
+use rtc_tests::emulated::{Emulated, Kernels, Options};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, graph, run, run_on, untied,
@@ -49,8 +49,9 @@ impl Case {
     }
 }
 
+/// A device on which memory is NaN whenever it is handed out.
 pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
-    Rc::new(Emulated::new(kernels.clone()))
+    Rc::new(Emulated::with(kernels.clone(), Options { watches: true, ..Options::default() }))
 }
 
 /// An executor on a device with the weights of a case.
@@ -94,12 +95,12 @@ pub(super) fn compare(cases: &[Case]) {
 }
 
 /// A training step with every op and every loop.
-fn all_ops() -> Vec<Case> {
+pub(super) fn all_ops() -> Vec<Case> {
     let graphs = gradients::all().into_iter();
     graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect()
 }
 
-fn training(model: &models::Model, objective: Objective) -> Graph {
+pub(super) fn training(model: &models::Model, objective: Objective) -> Graph {
     pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
@@ -114,7 +115,7 @@ fn drawn(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
 }
 
 /// A training step of the models at a small size, with heads that let rows halt at different steps.
-fn all_specs() -> Vec<Case> {
+pub(super) fn all_specs() -> Vec<Case> {
     let mut cases = vec![];
     for objective in [Objective::Classify, Objective::Each] {
         for model in models::telling(objective, &[]) {
@@ -132,7 +133,7 @@ fn all_specs() -> Vec<Case> {
 }
 
 /// A training step with each mask and bias of the library, and with some that see more than distances.
-fn all_masks() -> Vec<Case> {
+pub(super) fn all_masks() -> Vec<Case> {
     let case = |(n, fields): (usize, &&str)| {
         let graph = pipeline::training(&masked(fields), &binding(Objective::Classify));
         masked_case(n, fields, graph.unwrap_or_else(|e| panic!("{fields}: {e}")))
@@ -141,7 +142,7 @@ fn all_masks() -> Vec<Case> {
 }
 
 /// The same with keys that heads share, capped scores, and rotated halves.
-fn all_masks_with_shared_keys() -> Vec<Case> {
+pub(super) fn all_masks_with_shared_keys() -> Vec<Case> {
     let case = |(n, fields): (usize, &&str)| {
         let bound = binding(Objective::Classify);
         let mut graph = pipeline::forward(&masked(fields), &bound).unwrap_or_else(|e| panic!("{fields}: {e}"));
@@ -434,39 +435,6 @@ fn what_is_recorded_agrees_with_the_cpu() {
         found = [found[0] + halting, found[1] + trees, found[2] + others.len()];
     }
     assert!(found.iter().all(|count| *count > 0), "each is recorded of some model: {found:?}");
-}
-
-/// The kernels made for every spec compile for a real device, too.
-#[cfg(feature = "cuda")]
-#[test]
-fn the_kernels_of_every_spec_compile_for_a_gpu() {
-    use rtc_runtime::cuda::driver::compile;
-    if !compile::is_there() {
-        eprintln!("skipped: there is no NVRTC library");
-        return;
-    }
-    let graphs = [Objective::Classify, Objective::Each].map(|objective| {
-        let models = models::all(objective, &[]).into_iter();
-        models.map(|model| training(&model, objective)).collect::<Vec<_>>()
-    });
-    let masks = all_masks().into_iter().chain(all_masks_with_shared_keys()).map(|case| case.graph);
-    let plans: Vec<_> = graphs.into_iter().flatten().chain(masks).map(plan).collect();
-    let made: BTreeSet<_> = plans.iter().flat_map(|plan| generated(plan, Target::default())).collect();
-    assert!(made.len() > 20, "specs have chains");
-    let compiles = |made: &BTreeSet<Generated>, capability| {
-        let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-        let code = compile::compile(&format!("{}{source}", cuda::kernels()), capability);
-        assert!(code.unwrap_or_else(|e| panic!("{e}")).starts_with(b"\x7fELF"), "sm_{capability}");
-    };
-    for capability in [80, 89, 90, 100] {
-        compiles(&made, capability);
-    }
-    // The sizes of a model, and what multiplies, change attention alone.
-    for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
-        let target = Target { precision, fixed_sizes: true };
-        let made = plans.iter().step_by(10).flat_map(|plan| generated(plan, target)).collect();
-        compiles(&made, 90);
-    }
 }
 
 /// The GPU of this machine, with the kernels of some graphs compiled.

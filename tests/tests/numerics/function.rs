@@ -10,7 +10,7 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::{self, jacobian};
 use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::cuda::device::Device;
+use rtc_runtime::cuda::device::{Device, Target};
 use rtc_runtime::cuda::{self, Span, generated};
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Executor, Inference, Settings};
@@ -198,7 +198,7 @@ struct Foreign(Rc<dyn Device>, Span);
 
 impl Foreign {
     fn new(device: &Rc<dyn Device>, len: usize) -> Self {
-        Self(device.clone(), Span { at: device.allocate(4 * len), len })
+        Self(device.clone(), Span { at: device.allocate(4 * len).expect("it has room"), len })
     }
 
     fn of(device: &Rc<dyn Device>, numbers: &[f32]) -> Self {
@@ -235,7 +235,8 @@ fn a_device_reads_and_writes_memory_of_others() {
         let training = pipeline::training(graph, &bound).map(rtc_compiler::plan::plan);
         made.chain([training]).map(|plan| plan.unwrap_or_else(|e| panic!("{}: {e}", graph.name))).collect::<Vec<_>>()
     };
-    let made: BTreeSet<_> = graphs.iter().flat_map(plans).flat_map(|plan| generated(&plan)).collect();
+    let made: BTreeSet<_> =
+        graphs.iter().flat_map(plans).flat_map(|plan| generated(&plan, Target::default())).collect();
     let Some(kernels) = Kernels::compile("float", &made) else {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
         return;
@@ -248,7 +249,7 @@ fn a_device_reads_and_writes_memory_of_others() {
         let device: Rc<dyn Device> = Rc::new(Emulated::new(kernels.clone()));
         let own = device.clone();
         let there =
-            Function::new(graph.clone(), binding(objective), SEED, |plan| cuda::Executor::new(plan.into(), own));
+            Function::new(graph.clone(), binding(objective), SEED, |plan| cuda::Executor::<f32>::new(plan.into(), own));
         let mut there = there.unwrap_or_else(|e| panic!("{}: {e}", model.name));
         let near = |what: &str, found: &Foreign, expected: &[f64]| {
             let far = distance(&found.read(), expected);

@@ -420,7 +420,7 @@ impl Device for Gpu {
         match command {
             Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
             Command::Product(product) => self.multiply(product),
-            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } => {}
+            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } | Command::Taken { .. } => {}
             // SAFETY: both are as long.
             Command::Copy { from, to, bytes } => {
                 self.note("a copy", unsafe { result::memcpy_dtod_async(*to, *from, *bytes, self.stream) });
