@@ -271,8 +271,8 @@ fn burst(device: &dyn Device) -> Result<f64, String> {
     // Numbers that are not all alike: a product of zeros can be faster.
     let numbers: Vec<u8> = (0..SIZE * SIZE).flat_map(|n| ((n % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
     [a, b].iter().for_each(|at| device.upload(*at, &numbers));
-    let matrix = |at| Matrix { at, rows: SIZE, columns: 1 };
-    let product = Command::Product(Product { a: matrix(a), b: matrix(b), y, m: SIZE, n: SIZE, k: SIZE, add: false });
+    let matrix = |at| Matrix::straight(at, SIZE);
+    let product = Command::Product(Product::new(matrix(a), matrix(b), y, [SIZE; 3]));
     let mut best = 0.0_f64;
     for _ in 0..3 {
         device.start(&product);

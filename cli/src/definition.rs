@@ -63,6 +63,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use rtc_compiler::ir::{hash, text};
+    use rtc_compiler::schema::Catalog;
     use rtc_runtime::task::Objective;
 
     use super::*;

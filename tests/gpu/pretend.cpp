@@ -245,15 +245,34 @@ int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program
 // The products: columns first, single precision. A description holds what it was told, and says no to what it was not made for.
 
 struct MatmulDesc {
-    int transposed[2] = {0, 0}, epilogue = 1;
-    const float *bias = nullptr;
+    int transposed[2] = {0, 0}, epilogue = 1, bias_type = 0;
+    const void *bias = nullptr;
     long long bias_apart = 0;
 };
 struct Layout {
     size_t rows, columns, step;
-    int count = 1;
+    int type, count = 1;
     long long apart = 0;
 };
+// The library's numbers for float and bfloat16.
+const int FLOAT = 0, BF16 = 14;
+static float number_at(const void *x, size_t i, int type) {
+    if (type == FLOAT) return ((const float *)x)[i];
+    unsigned bits = (unsigned)((const unsigned short *)x)[i] << 16;
+    float number;
+    memcpy(&number, &bits, sizeof number);
+    return number;
+}
+static void put_at(void *y, size_t i, float number, int type) {
+    if (type == FLOAT) {
+        ((float *)y)[i] = number;
+        return;
+    }
+    unsigned bits;
+    memcpy(&bits, &number, sizeof bits);
+    bits = number != number ? 0x7FFF0000 : bits + 0x7FFF + (bits >> 16 & 1);
+    ((unsigned short *)y)[i] = bits >> 16;
+}
 struct Preference {
     size_t workspace = 0;
     unsigned aligned[4] = {256, 256, 256, 256};
@@ -287,12 +306,13 @@ int cublasLtMatmulDescSetAttribute(MatmulDesc *desc, int attribute, const void *
         case 7: return size != 4 ? INVALID : (memcpy(&desc->epilogue, value, 4), 0);
         case 8: return size != 8 ? INVALID : (memcpy(&desc->bias, value, 8), 0);
         case 10: return size != 8 ? INVALID : (memcpy(&desc->bias_apart, value, 8), 0);
+        case 26: return size != 4 ? INVALID : (memcpy(&desc->bias_type, value, 4), 0);
     }
     return INVALID;
 }
 int cublasLtMatrixLayoutCreate(Layout **made, int type, size_t rows, size_t columns, long long step) {
-    if (type || !rows || !columns || step < (long long)rows) return INVALID;
-    return *made = new Layout{rows, columns, (size_t)step}, 0;
+    if ((type != FLOAT && type != BF16) || !rows || !columns || step < (long long)rows) return INVALID;
+    return *made = new Layout{rows, columns, (size_t)step, type}, 0;
 }
 int cublasLtMatrixLayoutSetAttribute(Layout *layout, int attribute, const void *value, size_t size) {
     if (attribute == 5) return size != 4 ? INVALID : (memcpy(&layout->count, value, 4), 0);
@@ -311,7 +331,8 @@ int cublasLtMatmulPreferenceSetAttribute(Preference *preference, int attribute, 
 static unsigned long long form_of(const MatmulDesc *desc, const Layout *a, const Layout *b, const Layout *c, const Layout *d) {
     unsigned long long hash = desc->transposed[0] + 2 * desc->transposed[1] + 4 * desc->epilogue + 4096 * desc->bias_apart;
     for (const Layout *layout : {a, b, c, d})
-        for (size_t n : {layout->rows, layout->columns, layout->step, (size_t)layout->count, (size_t)layout->apart}) hash = (hash ^ n) * 0x9E3779B97F4A7C15ull;
+        for (size_t n : {layout->rows, layout->columns, layout->step, (size_t)layout->type, (size_t)layout->count, (size_t)layout->apart})
+            hash = (hash ^ n) * 0x9E3779B97F4A7C15ull;
     return hash;
 }
 int cublasLtMatmulAlgoGetHeuristic(void *, MatmulDesc *desc, Layout *a, Layout *b, Layout *c, Layout *d, Preference *preference,
@@ -326,6 +347,7 @@ int cublasLtMatmulAlgoGetHeuristic(void *, MatmulDesc *desc, Layout *a, Layout *
         if (layout->count != d->count || layout->apart < 0) return INVALID;
     // Results may not lie upon one another.
     if (d->count > 1 && (size_t)d->apart < d->step * (d->columns - 1) + d->rows) return INVALID;
+    if (a->type != b->type || c->type != d->type || (a->type == FLOAT && d->type != FLOAT)) return UNSUPPORTED;
     if (desc->epilogue != EPILOGUE_DEFAULT && desc->epilogue != EPILOGUE_BIAS) return UNSUPPORTED;
     asked_ways++;
     Algorithm way = {KNOWN, form_of(desc, a, b, c, d)};
@@ -333,38 +355,44 @@ int cublasLtMatmulAlgoGetHeuristic(void *, MatmulDesc *desc, Layout *a, Layout *
     answers[0] = {way, preference->workspace, 0, 1, {}};
     return *count = 1, 0;
 }
-int cublasLtMatmul(void *, MatmulDesc *desc, const float *alpha, const float *a, Layout *of_a, const float *b, Layout *of_b,
-                   const float *beta, const float *c, Layout *of_c, float *d, Layout *of_d, const Algorithm *way,
+int cublasLtMatmul(void *, MatmulDesc *desc, const float *alpha, const void *a, Layout *of_a, const void *b, Layout *of_b,
+                   const float *beta, const void *c, Layout *of_c, void *d, Layout *of_d, const Algorithm *way,
                    float *workspace, size_t room, void *) {
     if (!way || way->known != KNOWN || way->form != form_of(desc, of_a, of_b, of_c, of_d) || !workspace) return INVALID;
     const void *places[4] = {a, b, c, d};
     for (int n = 0; n < 4; n++)
         if ((size_t)places[n] % way->aligned[n]) return INVALID;
-    const float *bias = desc->epilogue == EPILOGUE_BIAS ? desc->bias : nullptr;
+    const void *bias = desc->epilogue == EPILOGUE_BIAS ? desc->bias : nullptr;
+    if (bias && desc->bias_type != of_d->type) return UNSUPPORTED;
     if (desc->epilogue == EPILOGUE_BIAS && (!bias || (size_t)bias % way->aligned[3])) return INVALID;
     int count = of_d->count;
     long long apart[5] = {of_a->apart, of_b->apart, of_c->apart, of_d->apart, bias ? desc->bias_apart : 0};
+    const Layout *layouts[5] = {of_a, of_b, of_c, of_d, of_d};
     for (int n = 0; count > 1 && n < 5; n++)
-        if (4 * apart[n] % way->aligned[n < 4 ? n : 3]) return INVALID;
+        if ((layouts[n]->type == FLOAT ? 4 : 2) * apart[n] % way->aligned[n < 4 ? n : 3]) return INVALID;
     for (unsigned aligned : way->aligned) slow += aligned < 16;
     products += count, calls++;
     bool turn_a = desc->transposed[0], turn_b = desc->transposed[1];
     size_t m = of_d->rows, n = of_d->columns, k = turn_a ? of_a->rows : of_a->columns;
     size_t lda = of_a->step, ldb = of_b->step, ldc = of_c->step, ldd = of_d->step;
     float times = *alpha, plus = *beta;
+    int in = of_a->type, out = of_d->type;
     return asked([=] {
         memset(workspace, 0xFF, room < 4096 ? room : 4096);
         for (int one = 0; one < count; one++) {
-            const float *left = a + one * apart[0], *right = b + one * apart[1], *before = c + one * apart[2];
-            float *out = d + one * apart[3];
+            size_t left = one * apart[0], right = one * apart[1], before = one * apart[2], behind = one * apart[3];
+            // What is there is gone before the matrices are read, so one that lies there as well is no matrix any more.
+            size_t size = out == FLOAT ? 4 : 2;
+            for (size_t j = 0; j < n && plus == 0; j++) memset((char *)d + (behind + j * ldd) * size, 0xFF, m * size);
             for (size_t j = 0; j < n; j++)
                 for (size_t i = 0; i < m; i++) {
                     float sum = 0;
                     for (size_t p = 0; p < k; p++)
-                        sum += left[turn_a ? p + i * lda : i + p * lda] * right[turn_b ? j + p * ldb : p + j * ldb];
+                        sum += number_at(a, left + (turn_a ? p + i * lda : i + p * lda), in) * number_at(b, right + (turn_b ? j + p * ldb : p + j * ldb), in);
                     // With a factor of 0, what is there is not read: it may be no number.
-                    float more = (plus == 0 ? 0 : plus * before[i + j * ldc]) + (bias ? bias[one * apart[4] + i] : 0);
-                    out[i + j * ldd] = times * sum + more;
+                    float more = plus == 0 ? 0 : plus * number_at(c, before + i + j * ldc, out);
+                    if (bias) more += number_at(bias, one * apart[4] + i, out);
+                    put_at(d, behind + i + j * ldd, times * sum + more, out);
                 }
         }
         return 0;

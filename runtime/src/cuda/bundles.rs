@@ -104,15 +104,17 @@ impl Bundles {
         }
     }
 
-    /// Room for a value of so many numbers: its seat, or a block of its own.
-    pub(super) fn room<E: Plain>(&self, value: Value, len: usize, pool: &Pool) -> Array {
-        let Some(Seat { row, at }) = self.seats.get(&value).copied() else { return pool.take::<E>(len) };
+    /// Room for a value of so many numbers, in 16 bits if it is narrow: its seat, or a block of its own.
+    pub(super) fn room<E: Plain>(&self, value: Value, len: usize, narrow: bool, pool: &Pool) -> Array {
+        let Some(Seat { row, at }) = self.seats.get(&value).copied() else { return pool.take_kept::<E>(len, narrow) };
         let Row { seats, block } = &mut self.rows.borrow_mut()[row];
         let apart = len.next_multiple_of(ALIGNED);
         // A run that ended early leaves a block behind that is not full.
-        let fits = block.as_ref().is_some_and(|(_, own, taken)| *own == len && !taken.contains(&at));
+        let fits = block
+            .as_ref()
+            .is_some_and(|(array, own, taken)| *own == len && array.is_narrow() == narrow && !taken.contains(&at));
         if !fits {
-            *block = Some((pool.take::<E>(*seats * apart), len, BTreeSet::new()));
+            *block = Some((pool.take_kept::<E>(*seats * apart, narrow), len, BTreeSet::new()));
         }
         let (array, _, taken) = block.as_mut().expect("there is one now");
         let part = array.part::<E>(at * apart, len);

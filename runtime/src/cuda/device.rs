@@ -8,6 +8,7 @@ use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
+use super::memory::kept_size;
 use crate::kernel::Precision;
 
 /// An argument of a kernel. Arguments are equal if their bits are: 0 is not -0.
@@ -84,6 +85,8 @@ pub struct Product {
     pub count: usize,
     /// From one of them to the next, in numbers.
     pub apart: Apart,
+    /// Whether the result, and with it the bias, is kept in 16 bits.
+    pub narrow: bool,
 }
 
 /// How far two products are from one another, in what they read and write.
@@ -102,7 +105,7 @@ pub struct Apart {
 impl Product {
     /// `y[m, n] = a b` with `k` terms.
     pub fn new(a: Matrix, b: Matrix, y: u64, [m, n, k]: [usize; 3]) -> Self {
-        Self { a, b, y, m, n, k, add: false, bias: None, count: 1, apart: Apart::default() }
+        Self { a, b, y, m, n, k, add: false, bias: None, count: 1, apart: Apart::default(), narrow: false }
     }
 
     /// The same, added to what is there if `add`.
@@ -118,23 +121,25 @@ impl Product {
     /// Several products of one form as one, which have to be equally far apart; numbers have so many bytes.
     pub fn together(products: &[Self], size: usize) -> Option<Self> {
         let (first, second) = (products.first()?, products.get(1)?);
-        let apart = |from: u64, to: u64| Some(usize::try_from(to.checked_sub(from)?).ok()? / size);
-        let bias = first.bias.zip(second.bias).map_or(Some(0), |(from, to)| apart(from, to))?;
-        let (a, b) = (apart(first.a.at, second.a.at)?, apart(first.b.at, second.b.at)?);
-        let apart = Apart { a, b, y: apart(first.y, second.y)?, bias };
+        let apart = |narrow: bool, from: u64, to: u64| {
+            Some(usize::try_from(to.checked_sub(from)?).ok()? / kept_size(narrow, size))
+        };
+        let bias = first.bias.zip(second.bias).map_or(Some(0), |(from, to)| apart(first.narrow, from, to))?;
+        let (a, b) = (apart(first.a.narrow, first.a.at, second.a.at)?, apart(first.b.narrow, first.b.at, second.b.at)?);
+        let apart = Apart { a, b, y: apart(first.narrow, first.y, second.y)?, bias };
         let all = Self { count: products.len(), apart, ..*first };
         (0..products.len()).all(|n| all.member(n, size) == products[n]).then_some(all)
     }
 
     /// The n-th of them.
     pub fn member(&self, n: usize, size: usize) -> Self {
-        let moved = |at: u64, apart: usize| at + (n * apart * size) as u64;
+        let moved = |narrow: bool, at: u64, apart: usize| at + (n * apart * kept_size(narrow, size)) as u64;
         let Apart { a, b, y, bias } = self.apart;
         Self {
-            a: Matrix { at: moved(self.a.at, a), ..self.a },
-            b: Matrix { at: moved(self.b.at, b), ..self.b },
-            y: moved(self.y, y),
-            bias: self.bias.map(|at| moved(at, bias)),
+            a: Matrix { at: moved(self.a.narrow, self.a.at, a), ..self.a },
+            b: Matrix { at: moved(self.b.narrow, self.b.at, b), ..self.b },
+            y: moved(self.narrow, self.y, y),
+            bias: self.bias.map(|at| moved(self.narrow, at, bias)),
             count: 1,
             apart: Apart::default(),
             ..*self
@@ -151,17 +156,24 @@ pub struct Matrix {
     pub rows: usize,
     /// From one column to the next.
     pub columns: usize,
+    /// Whether its numbers are kept in 16 bits.
+    pub narrow: bool,
 }
 
 impl Matrix {
     /// A matrix of so many columns, row by row.
     pub fn straight(at: u64, columns: usize) -> Self {
-        Self { at, rows: columns, columns: 1 }
+        Self { at, rows: columns, columns: 1, narrow: false }
     }
 
     /// The transpose of a matrix of so many columns that lies there row by row.
     pub fn turned(at: u64, columns: usize) -> Self {
-        Self { at, rows: 1, columns }
+        Self { at, rows: 1, columns, narrow: false }
+    }
+
+    /// The same, kept in 16 bits if it is `narrow`.
+    pub fn kept(self, narrow: bool) -> Self {
+        Self { narrow, ..self }
     }
 }
 

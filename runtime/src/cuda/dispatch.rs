@@ -12,6 +12,7 @@ use super::active_rows::{ActiveRows, Name};
 use super::device::{Arg, Product};
 use super::exec::Executor;
 use super::memory::{Array, Pool, address, flag, int, whole};
+use super::narrow::named;
 use super::value::Val;
 use crate::exec::choice::{along_rows, counts};
 use crate::exec::machine::Machine;
@@ -45,6 +46,7 @@ impl<T: Element> Executor<T> {
     pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), Fault> {
         let c = NodeContext::new(plan, step, place);
         let node = c.node;
+        self.begin_step();
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
             Op::Input => self.input(&c)?,
@@ -72,8 +74,14 @@ impl<T: Element> Executor<T> {
 
             Op::Embed => {
                 let ids = self.index(c.operand(0)).array(&self.pool).arg();
-                let table = self.real(c.operand(1)).arg();
-                self.produce(&c, "embed", &[ids, table], &[int(c.last(1))]);
+                let (table, narrow) = (self.real(c.operand(1)).arg(), self.narrow[node.results[0].index()]);
+                let y = self.fresh_kept(&c, 0, narrow);
+                self.pool.each(
+                    &named("embed", narrow),
+                    y.len(),
+                    &[ids, table, y.arg(), int(c.last(1)), whole(y.len())],
+                );
+                self.put(&c, 0, y);
             }
             Op::EmbedGrad => self.embed_grad(&c),
             Op::AddPosition => self.add_position(&c)?,
@@ -269,8 +277,7 @@ impl<T: Element> Executor<T> {
 
     /// A new array for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
-        let value = c.node.results[n];
-        self.bundles.room::<T>(value, c.view.extent(c.ty(value)), &self.pool)
+        self.fresh_kept(c, n, false)
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
@@ -284,10 +291,15 @@ impl<T: Element> Executor<T> {
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
     pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
+        self.target_kept(c, n, false)
+    }
+
+    /// The same; an array of its own is in 16 bits if it is narrow.
+    pub(super) fn target_kept(&mut self, c: &NodeContext<'_>, n: usize, narrow: bool) -> (Array, bool) {
         match c.step.accumulates_into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
-                let out = self.fresh(c, n);
+                let out = self.fresh_kept(c, n, narrow);
                 self.put(c, n, out.clone());
                 (out, false)
             }
@@ -446,7 +458,7 @@ impl<T: Element> Executor<T> {
 
     fn ratio(&mut self, c: &NodeContext<'_>, sum: &Array, total: &Array) {
         let y = self.fresh(c, 0);
-        self.pool.start("ratio", [1, 1, 1], 1, &[sum.arg(), total.arg(), y.arg()]);
+        self.pool.each("ratio", 1, &[sum.arg(), total.arg(), y.arg()]);
         self.put(c, 0, y);
     }
 
@@ -542,7 +554,7 @@ impl<T: Element> Executor<T> {
             Some(steps) => steps.iter().map(|(region, n)| &c.plan.regions[*region].steps[*n]).collect(),
             None => vec![c.step],
         };
-        let rows = self.real(c.operand(0)).len() / c.last(0).max(1);
+        let rows = self.stored(c.operand(0)).len() / c.last(0).max(1);
         let product = |step: &Step| self.product(&NodeContext::new(c.plan, step, c.place), rows);
         let products: Vec<Product> = own.into_iter().map(product).collect();
         self.pool.multiply_all::<T>(&products);

@@ -1,5 +1,6 @@
 //! The executor of plans on a device: values by id, regions, steps.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -14,6 +15,7 @@ use super::bundles::Bundles;
 use super::device::Device;
 use super::fusion::{self, Part};
 use super::memory::{Array, MOST_BLOCKS, Pool};
+use super::narrow;
 use super::offset_lists::{self, Seen};
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::Batch;
@@ -37,8 +39,14 @@ pub struct Executor<T: Element> {
     pub(super) values: Vec<Option<Val<T>>>,
     pub(super) parameters: Array,
     pub(super) gradients: Array,
+    /// Whether each value is kept in 16 bits, where the step that makes it can.
+    pub(super) narrow: Vec<bool>,
+    /// The weights in 16 bits, where there are such values.
+    pub(super) narrow_weights: Option<Array>,
+    /// Operands of the present step that were widened.
+    wide: RefCell<BTreeMap<Value, Array>>,
     /// Where the value of a `param` node lies in `parameters`.
-    ranges: Vec<Option<Range<usize>>>,
+    pub(super) ranges: Vec<Option<Range<usize>>>,
     pub(super) by_index: Vec<Range<usize>>,
     /// The parts of the groups, by region and group.
     parts: Vec<Vec<Vec<Part>>>,
@@ -87,14 +95,19 @@ impl<T: Element> Executor<T> {
         let total = by_index.last().map_or(0, |range| range.end);
         let target = pool.device().target();
         pool.device().prepare(&super::generated(&plan, target).into_iter().collect::<Vec<_>>());
+        let narrow = narrow::values(&plan, target);
+        let narrow_weights = narrow.contains(&true).then(|| pool.take_kept::<T>(total, true));
         Self {
             values: vec![None; plan.graph.value_count()],
             parameters: pool.zeros::<T>(total),
             gradients: pool.zeros::<T>(total),
             ranges: ranges_by_value(&plan, &by_index),
             by_index,
-            parts: fusion::parts(&plan, &bundles),
+            parts: fusion::parts(&plan, &bundles, narrow_weights.is_some()),
             bundles,
+            narrow,
+            narrow_weights,
+            wide: RefCell::default(),
             rules: offset_lists::names(&plan, target),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
@@ -181,13 +194,16 @@ impl<T: Element> Executor<T> {
     ) -> Result<R, Fault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         self.pool.begin();
+        self.narrow_weights();
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
         self.inputs.extend(given.map(|(name, array)| (name, Val::Real(array))));
         let outcome = run_region(self, MAIN, &ActiveRows::from(view));
         let plan = self.plan.clone();
+        self.begin_step();
         let found = outcome.map(|()| then(self, &plan.regions[MAIN.index()].yields));
         self.values.fill(None);
+        self.begin_step();
         self.inputs.clear();
         match self.pool.device().failure() {
             Some(failure) => Err(Fault::Device(failure)),
@@ -198,13 +214,13 @@ impl<T: Element> Executor<T> {
     /// The value of a result by its name, among the values of all results.
     pub(super) fn result(&self, name: &str, results: &[Value]) -> Option<Array> {
         let value = results.get(self.outputs.iter().position(|known| known == name)?)?;
-        if let Val::Real(array) = self.handle(*value) { Some(array) } else { None }
+        if let Val::Real(_) = self.handle(*value) { Some(self.real(*value)) } else { None }
     }
 
     /// The results that are real numbers, end to end, and how many numbers each has. Others have none.
     fn join(&self, results: &[Value]) -> (Array, Vec<Option<usize>>) {
-        let all = results.iter().map(|value| self.handle(*value));
-        let all: Vec<Option<Array>> = all.map(|val| if let Val::Real(x) = val { Some(x) } else { None }).collect();
+        let real = |value: &Value| matches!(self.handle(*value), Val::Real(_)).then(|| self.real(*value));
+        let all: Vec<Option<Array>> = results.iter().map(real).collect();
         let (mut table, mut end) = (vec![], 0);
         for x in all.iter().flatten() {
             end += x.len();
@@ -235,6 +251,7 @@ impl<T: Element> Executor<T> {
         let group = &own.groups[n];
         let parts = std::mem::take(&mut self.parts[region.index()][n]);
         for part in &parts {
+            self.begin_step();
             match part {
                 Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
                 Part::Bundle(steps) => self.bundle(plan, &own.steps, steps, group, place),
@@ -256,9 +273,23 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// The numbers of a real value or parameter.
+    /// The numbers of a real value or parameter, as they are computed with. What had to be widened stays until the step ends.
     pub(super) fn real(&self, value: Value) -> Array {
+        let kept = self.stored(value);
+        if !kept.is_narrow() {
+            return kept;
+        }
+        self.wide.borrow_mut().entry(value).or_insert_with(|| self.pool.widened::<T>(&kept)).clone()
+    }
+
+    /// The numbers of a real value or parameter, as they are kept.
+    pub(super) fn stored(&self, value: Value) -> Array {
         self.handle(value).array().clone()
+    }
+
+    /// A step begins.
+    pub(super) fn begin_step(&self) {
+        self.wide.borrow_mut().clear();
     }
 
     pub(super) fn truth(&self, value: Value) -> Array {

@@ -36,19 +36,21 @@ pub(super) struct Chain {
     /// The streams of its dropouts, in the order of the kernel's keys.
     pub(super) streams: Vec<u64>,
     pub(super) kernel: Generated,
+    /// Whether its kernel is told which arrays are kept in 16 bits.
+    pub(super) any_width: bool,
 }
 
-/// The parts of all groups, by region and group.
-pub(super) fn parts(plan: &Plan, bundles: &Bundles) -> Vec<Vec<Vec<Part>>> {
+/// The parts of all groups, by region and group. Kernels take arrays of `any_width` where some are kept in 16 bits.
+pub(super) fn parts(plan: &Plan, bundles: &Bundles, any_width: bool) -> Vec<Vec<Vec<Part>>> {
     let of = |(own, found): (&RegionPlan, &Vec<Bundle>)| {
-        own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group, found)).collect()
+        own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group, found, any_width)).collect()
     };
     plan.regions.iter().zip(&bundles.regions).map(of).collect()
 }
 
 /// The kernels of all chains of a plan.
-pub(super) fn generated(plan: &Plan) -> BTreeSet<Generated> {
-    let parts = parts(plan, &Bundles::of(plan)).into_iter().flatten().flatten();
+pub(super) fn generated(plan: &Plan, any_width: bool) -> BTreeSet<Generated> {
+    let parts = parts(plan, &Bundles::of(plan), any_width).into_iter().flatten().flatten();
     let chains = parts.filter_map(|part| match part {
         Part::Chain(chain) => Some(chain.kernel),
         Part::Single(_) | Part::Bundle(_) => None,
@@ -56,12 +58,12 @@ pub(super) fn generated(plan: &Plan) -> BTreeSet<Generated> {
     chains.collect()
 }
 
-fn cut(graph: &Graph, steps: &[Step], group: &Group, bundles: &[Bundle]) -> Vec<Part> {
+fn cut(graph: &Graph, steps: &[Step], group: &Group, bundles: &[Bundle], any_width: bool) -> Vec<Part> {
     let width = |own: &[usize]| chained_width(graph, &steps[own[0]]).filter(|_| own.len() == 1);
     let together = |a: &Vec<usize>, b: &Vec<usize>| width(a).is_some() && width(a) == width(b);
     let order = bundles::order(group, bundles);
     let part = |own: &[Vec<usize>]| match (width(&own[0]), &own[0][..]) {
-        (Some(_), _) => Part::Chain(Builder { graph, steps, group }.chain(&own.concat())),
+        (Some(_), _) => Part::Chain(Builder { graph, steps, group, any_width }.chain(&own.concat())),
         (None, [step]) => Part::Single(*step),
         (None, bundle) => Part::Bundle(bundle.to_vec()),
     };
@@ -80,6 +82,7 @@ struct Builder<'a> {
     graph: &'a Graph,
     steps: &'a [Step],
     group: &'a Group,
+    any_width: bool,
 }
 
 /// The text of a kernel while it is written.
@@ -117,10 +120,21 @@ impl Builder<'_> {
         }
         for (n, value) in outputs.iter().enumerate() {
             let place = text.made.iter().position(|v| v == value).expect("outputs are made here");
-            text.lines += &format!("    y{n}[i] = t{place};\n");
+            text.lines += &match self.any_width {
+                true => format!("    put_at(y{n}, i, t{place}, widths >> {} & 1);\n", text.inputs.len() + n),
+                false => format!("    y{n}[i] = t{place};\n"),
+            };
         }
-        let kernel = named(&text, outputs.len(), width);
-        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel }
+        let kernel = named(&text, outputs.len(), width, self.any_width);
+        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel, any_width: self.any_width }
+    }
+
+    /// A number of an input.
+    fn read(&self, input: usize, place: &str) -> String {
+        match self.any_width {
+            true => format!("number_at(x{input}, {place}, widths >> {input} & 1)"),
+            false => format!("x{input}[{place}]"),
+        }
     }
 
     /// The lines of one step.
@@ -129,9 +143,9 @@ impl Builder<'_> {
         for (k, &value) in node.operands.iter().enumerate() {
             let per_channel = node.op == Op::Affine && k > 0;
             let operand = match text.made.iter().position(|v| *v == value) {
-                _ if per_channel => format!("x{}[i % {width}]", text.input(value)),
+                _ if per_channel => self.read(text.input(value), &format!("i % {width}")),
                 Some(place) => format!("t{place}"),
-                None => format!("x{}[i]", text.input(value)),
+                None => self.read(text.input(value), "i"),
             };
             operands.push(operand);
         }
@@ -203,9 +217,12 @@ fn filled(expression: &str, operands: &[String]) -> String {
 }
 
 /// The kernel of a text, named after what it does.
-fn named(text: &Text, outputs: usize, width: usize) -> Generated {
-    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const real *x{n}, ")).collect();
-    parameters.extend((0..outputs).map(|n| format!("real *y{n}, ")));
+fn named(text: &Text, outputs: usize, width: usize, any_width: bool) -> Generated {
+    let number = if any_width { "void" } else { "real" };
+    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const {number} *x{n}, ")).collect();
+    parameters.extend((0..outputs).map(|n| format!("{number} *y{n}, ")));
+    // A bit for each array.
+    parameters += if any_width { "whole widths, " } else { "" };
     let mut begin = String::new();
     if !text.streams.is_empty() {
         parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, const u64 *keys, ";

@@ -13,6 +13,7 @@ use super::embed::grown;
 use super::exec::Executor;
 use super::fusion::Chain;
 use super::memory::{Array, WARP, address, blocks, flag, int, whole};
+use super::narrow::named;
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::draw::Distribution;
@@ -52,12 +53,18 @@ impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
     pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
         let count = place.view.extent(plan.graph.ty(chain.like));
-        let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
+        let inputs: Vec<Array> = chain.inputs.iter().map(|v| self.stored(*v)).collect();
+        let mut args: Vec<Arg> = inputs.iter().map(Array::arg).collect();
+        let mut kept: Vec<bool> = inputs.iter().map(Array::is_narrow).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
-            let y = self.bundles.room::<T>(*output, count, &self.pool);
+            let y = self.bundles.room::<T>(*output, count, self.narrow[output.index()], &self.pool);
             args.push(y.arg());
+            kept.push(y.is_narrow());
             self.set(*output, Val::Real(y));
+        }
+        if chain.any_width {
+            args.push(whole(kept.iter().rev().fold(0, |bits, narrow| 2 * bits + usize::from(*narrow))));
         }
         if !chain.streams.is_empty() {
             args.push(place.ids(&self.pool).arg());
@@ -81,9 +88,10 @@ impl<T: Element> Executor<T> {
                 self.pool.multiply::<T>(product);
             }
             Op::LayerNorm => {
-                let y = self.fresh(&c, 0);
+                let ([own], narrow) = self.kept(&c, [0], 0);
+                let y = self.fresh_kept(&c, 0, narrow);
                 let args = [
-                    self.real(x).arg(),
+                    own.arg(),
                     self.real(c.operand(1)).arg(),
                     self.given(&c, 2),
                     y.arg(),
@@ -91,15 +99,16 @@ impl<T: Element> Executor<T> {
                     int(channels(x)),
                     whole(rows),
                 ];
-                self.pool.each_warp("layer_norm", rows, &args);
+                self.pool.each_warp(&named("layer_norm", narrow), rows, &args);
                 self.put(&c, 0, y);
             }
             Op::LayerNormGrad => self.layer_norm_grad(&c, rows, channels(x)),
             Op::RmsNorm => {
-                let (y, parts) = (self.fresh(&c, 0), c.get(attribute::PARTS));
+                let ([own], narrow) = self.kept(&c, [0], 0);
+                let (y, parts) = (self.fresh_kept(&c, 0, narrow), c.get(attribute::PARTS));
                 let (eps, width) = (Arg::Real(c.get(attribute::EPS)), int(channels(x) / parts));
-                let args = [self.real(x).arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
-                self.pool.each_warp("rms_norm", rows * parts, &args);
+                let args = [own.arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
+                self.pool.each_warp(&named("rms_norm", narrow), rows * parts, &args);
                 self.put(&c, 0, y);
             }
             Op::RmsNormGrad => {
@@ -133,7 +142,7 @@ impl<T: Element> Executor<T> {
             }
             Op::ColumnSum => {
                 let (y, add) = self.target(&c, 0);
-                self.sum_rows(&self.real(x), &y, rows, channels(x), add);
+                self.sum_all_rows(&[(self.stored(x), y, add)], rows, channels(x));
             }
             Op::Concat => {
                 let (m, n) = (channels(x), channels(c.operand(1)));
@@ -166,7 +175,7 @@ impl<T: Element> Executor<T> {
         let d = units(steps[0].ty(steps[0].operand(0))).1;
         let sum = |c: &NodeContext<'_>| {
             let (y, add) = self.target(c, 0);
-            (self.real(c.operand(0)).at(), y.at(), add)
+            (self.stored(c.operand(0)), y, add)
         };
         let sums: Vec<_> = steps.iter().map(sum).collect();
         self.sum_all_rows(&sums, rows, d);
@@ -174,44 +183,51 @@ impl<T: Element> Executor<T> {
 
     /// The product of a linear map, or of one of its gradients; its result has a place now.
     pub(super) fn product(&mut self, c: &NodeContext<'_>, rows: usize) -> Product {
-        let at = |n: usize| self.real(c.operand(n)).at();
         let width = |v: Value| units(c.ty(v)).1;
         let [inner, outer] = [width(c.operand(0)), width(c.node.results[0])];
-        let (product, (y, add)) = match c.node.op {
-            Op::Linear => {
-                let bias = c.node.operands.get(2).map(|_| at(2));
-                let (a, b) = (Matrix::straight(at(0), inner), Matrix::turned(at(1), inner));
-                (Product::new(a, b, 0, [rows, outer, inner]).biased(bias), self.target(c, 0))
-            }
-            Op::LinearGradInput => {
-                let (a, b) = (Matrix::straight(at(0), inner), Matrix::straight(at(1), outer));
-                (Product::new(a, b, 0, [rows, outer, inner]), self.target(c, 0))
-            }
-            _ => {
-                let (a, b) = (Matrix::turned(at(0), inner), Matrix::straight(at(1), outer));
-                (Product::new(a, b, 0, [inner, outer, rows]), self.target(c, 0))
-            }
+        let weighted = c.node.op != Op::LinearGradWeight;
+        let kept = match weighted {
+            true => self.narrow_weight(c.operand(1)).filter(|_| self.stored(c.operand(0)).is_narrow()),
+            false => Some(self.stored(c.operand(1))).filter(|x| x.is_narrow() && self.stored(c.operand(0)).is_narrow()),
         };
-        Product { y: y.at(), ..product }.adding(add)
+        let narrow = kept.is_some();
+        let left = if narrow { self.stored(c.operand(0)) } else { self.real(c.operand(0)) };
+        let right = kept.unwrap_or_else(|| self.real(c.operand(1)));
+        // Gradients of weights are sums over all rows, in single precision.
+        let narrow_result = narrow && weighted && self.narrow[c.node.results[0].index()];
+        let (y, add) = self.target_kept(c, 0, narrow_result);
+        let (a, b, sizes) = match c.node.op {
+            Op::Linear => (Matrix::straight(left.at(), inner), Matrix::turned(right.at(), inner), [rows, outer, inner]),
+            Op::LinearGradInput => {
+                (Matrix::straight(left.at(), inner), Matrix::straight(right.at(), outer), [rows, outer, inner])
+            }
+            _ => (Matrix::turned(left.at(), inner), Matrix::straight(right.at(), outer), [inner, outer, rows]),
+        };
+        let bias = c.node.operands.get(2).filter(|_| c.node.op == Op::Linear).map(|bias| {
+            let own = if narrow_result { self.narrow_weight(*bias) } else { None };
+            own.unwrap_or_else(|| self.real(*bias)).at()
+        });
+        let product = Product::new(a.kept(narrow), b.kept(narrow), y.at(), sizes).biased(bias).adding(add);
+        Product { narrow: narrow_result, ..product }
     }
 
     fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
-        let [x, gain, dy] = [0, 1, 2].map(|n| self.real(c.operand(n)));
-        let dx = self.fresh(c, 0);
+        let ([x, dy], narrow) = self.kept(c, [0, 2], 0);
+        let (gain, dx) = (self.real(c.operand(1)), self.fresh_kept(c, 0, narrow));
         let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
         let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
-        self.pool.each_warp("layer_norm_grad", rows, &args);
+        self.pool.each_warp(&named("layer_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
         self.norm_columns(c, [&x, &dy], Some(&means), &scales, rows, d);
     }
 
     fn rms_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
-        let [x, dy] = [0, 1].map(|n| self.real(c.operand(n)));
-        let (dx, scales) = (self.fresh(c, 0), self.pool.take::<T>(rows));
+        let ([x, dy], narrow) = self.kept(c, [0, 1], 0);
+        let (dx, scales) = (self.fresh_kept(c, 0, narrow), self.pool.take::<T>(rows));
         let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), self.given(c, 2), dy.arg(), dx.arg(), scales.arg(), eps, size, whole(rows)];
-        self.pool.each_warp("rms_norm_grad", rows, &args);
+        self.pool.each_warp(&named("rms_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
         if c.node.results.len() > 1 {
             self.norm_columns(c, [&x, &dy], None, &scales, rows, d);
@@ -235,25 +251,30 @@ impl<T: Element> Executor<T> {
         let cut = Cut::of(rows, d);
         let given = [x.arg(), dy.arg(), address(means), scales.arg()];
         let args = [&given[..], &sum(&gains), &sum(&biases), &cut.sizes(rows, d)].concat();
-        self.pool.start("norm_columns", cut.grid, cut.threads, &args);
+        self.pool.start(&named("norm_columns", x.is_narrow()), cut.grid, cut.threads, &args);
     }
 
     /// `y (+)=` the sum over the rows of `x[rows, d]`.
     pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
-        self.sum_all_rows(&[(x.at(), y.at(), add)], rows, d);
+        self.sum_all_rows(&[(x.clone(), y.clone(), add)], rows, d);
     }
 
-    /// The same of several arrays, as one where they are equally far apart.
-    fn sum_all_rows(&self, sums: &[(u64, u64, bool)], rows: usize, d: usize) {
+    /// The same of several arrays, as one where they are kept alike and equally far apart.
+    fn sum_all_rows(&self, sums: &[(Array, Array, bool)], rows: usize, d: usize) {
+        let place = |(x, y, add): &(Array, Array, bool)| (x.is_narrow(), x.at(), y.at(), *add);
         let mut rest = sums;
-        while let [(x, y, add), ..] = rest {
-            let apart = rest.get(1).map_or((0, 0), |next| (next.0.wrapping_sub(*x), next.1.wrapping_sub(*y)));
-            let nth = |n: u64| (x.wrapping_add(n * apart.0), y.wrapping_add(n * apart.1), *add);
-            let count = rest.iter().zip(0..).take_while(|(sum, n)| **sum == nth(*n)).count();
-            let [x_apart, y_apart] = [apart.0, apart.1].map(|bytes| Arg::Whole(bytes as i64 / size_of::<T>() as i64));
-            let (cut, given) = (Cut::of(rows, d), [Arg::Address(*x), x_apart, Arg::Address(*y), y_apart, flag(*add)]);
+        while let [first, ..] = rest {
+            let (narrow, x, y, add) = place(first);
+            let apart =
+                rest.get(1).map_or((0, 0), |(next, to, _)| (next.at().wrapping_sub(x), to.at().wrapping_sub(y)));
+            let nth = |n: u64| (narrow, x.wrapping_add(n * apart.0), y.wrapping_add(n * apart.1), add);
+            let count = rest.iter().zip(0..).take_while(|(sum, n)| place(sum) == nth(*n)).count();
+            let numbers = |bytes: u64, of: &Array| Arg::Whole(bytes as i64 / of.size::<T>() as i64);
+            let apart = [numbers(apart.0, &first.0), numbers(apart.1, &first.1)];
+            let (cut, given) = (Cut::of(rows, d), [Arg::Address(x), apart[0], Arg::Address(y), apart[1], flag(add)]);
             let grid = [cut.grid[0], 1, count as u32];
-            self.pool.start("columns", grid, cut.threads, &[&given[..], &cut.sizes(rows, d)].concat());
+            let args = [&given[..], &cut.sizes(rows, d)].concat();
+            self.pool.start(&named("columns", narrow), grid, cut.threads, &args);
             rest = &rest[count..];
         }
     }
@@ -275,14 +296,15 @@ impl<T: Element> Executor<T> {
         let (cosines, sines) = self.rotation(rotation, longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
         let places = at.axis.as_ref().and_then(|axis| axis.places.as_ref());
-        let y = self.fresh(c, 0);
+        let ([x], narrow) = self.kept(c, [0], 0);
+        let y = self.fresh_kept(c, 0, narrow);
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = address(origin);
-        let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
+        let mut args = vec![x.arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
         args.extend([row_of, offsets, origin, address(places), per, int(width), whole(y.len())]);
-        self.pool.each("rotate", y.len(), &args);
+        self.pool.each(&named("rotate", narrow), y.len(), &args);
         self.put(c, 0, y);
     }
 

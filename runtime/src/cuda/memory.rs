@@ -86,6 +86,8 @@ pub struct Array {
     block: Rc<Block>,
     at: u64,
     len: usize,
+    /// Whether its numbers are kept in 16 bits.
+    narrow: bool,
 }
 
 struct Block {
@@ -134,7 +136,30 @@ impl Pool {
         let bytes = rounded(len * size_of::<E>());
         let place = self.place(bytes);
         self.device().taken(place.1, len * size_of::<E>());
-        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len }
+        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len, narrow: false }
+    }
+
+    /// The same for real numbers, which are kept in 16 bits if they are `narrow`.
+    pub(super) fn take_kept<T: Plain>(&self, len: usize, narrow: bool) -> Array {
+        match narrow {
+            true => Array { narrow, ..self.take::<u16>(len) },
+            false => self.take::<T>(len),
+        }
+    }
+
+    /// Real numbers as they are computed with.
+    pub(super) fn widened<T: Plain>(&self, x: &Array) -> Array {
+        if !x.narrow {
+            return x.clone();
+        }
+        let y = self.take::<T>(x.len);
+        self.each("widen", x.len, &[x.arg(), y.arg(), whole(x.len)]);
+        y
+    }
+
+    /// Writes real numbers in 16 bits.
+    pub(super) fn narrow(&self, x: &Array, y: &Array) {
+        self.each("narrow", x.len, &[x.arg(), y.arg(), whole(x.len)]);
     }
 
     /// A free block of a size that was rounded, or a new one.
@@ -210,7 +235,7 @@ impl Pool {
         let at = uploads.block.place.1 + uploads.used as u64;
         uploads.used = (uploads.used + bytes).next_multiple_of(ALIGNED).min(uploads.block.bytes);
         self.device().upload(at, bytes_of(from));
-        Array { block: uploads.block.clone(), at, len: from.len() }
+        Array { block: uploads.block.clone(), at, len: from.len(), narrow: false }
     }
 
     /// Replaces numbers on the device by numbers of the host.
@@ -224,8 +249,12 @@ impl Pool {
     pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
         let bytes = rounded(size_of_val(from));
         let place = self.new_place(bytes);
-        let out =
-            Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len: from.len() };
+        let out = Array {
+            block: Rc::new(Block { pool: Some(self.clone()), place, bytes }),
+            at: place.1,
+            len: from.len(),
+            narrow: false,
+        };
         self.write(&out, from);
         out
     }
@@ -280,24 +309,25 @@ impl Pool {
     pub(super) fn multiply<T: Plain>(&self, product: Product) {
         /// Rows and columns of the result that a block makes.
         const TILE: usize = 8;
-        let Product { a, b, y, m, n, k, add, bias, count, apart } = product;
+        let Product { a, b, y, m, n, k, add, bias, count, apart, .. } = product;
         // A product without terms has no matrices that a library would take.
         if m == 0 || n == 0 || (k > 0 && self.device().product(&product)) {
             return;
         }
         let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
-        let sizes = [flag(add), Arg::Address(bias.unwrap_or(0)), int(m), int(n), int(k)];
+        let kept = usize::from(a.narrow) + 2 * usize::from(b.narrow) + 4 * usize::from(product.narrow);
+        let sizes = [flag(add), Arg::Address(bias.unwrap_or(0)), int(kept), int(m), int(n), int(k)];
         let apart = [apart.a, apart.b, apart.y, apart.bias].map(whole);
         let rest = [&[Arg::Address(y)][..], &sizes, &apart].concat();
         // A grid is short along its second axis, so tall results go piece by piece.
         let piece = MOST_BLOCKS * TILE;
         for first in (0..m).step_by(piece) {
             let mut args = [&steps(a)[..], &steps(b), &rest].concat();
-            let size = size_of::<T>() as u64;
+            let size = size_of::<T>();
             let rows = piece.min(m - first);
-            args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
-            args[6] = Arg::Address(y + (first * n) as u64 * size);
-            args[9] = int(rows);
+            args[0] = Arg::Address(a.at + (first * a.rows * kept_size(a.narrow, size)) as u64);
+            args[6] = Arg::Address(y + (first * n * kept_size(product.narrow, size)) as u64);
+            args[10] = int(rows);
             let grid = [blocks(n, TILE), blocks(rows, TILE), count as u32];
             self.start("product", grid, (TILE * TILE) as u32, &args);
         }
@@ -330,6 +360,11 @@ impl Pool {
         self.launch("sum_doubles", [1, 1, 1], &[x.arg(), y.arg(), whole(x.len())]);
         y
     }
+}
+
+/// Bytes of a number that may be narrow.
+pub(super) fn kept_size(narrow: bool, size: usize) -> usize {
+    if narrow { size_of::<u16>() } else { size }
 }
 
 /// Threads of a warp.
@@ -381,9 +416,20 @@ impl Array {
         Arg::Address(self.at)
     }
 
+    /// Whether its numbers are kept in 16 bits.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.narrow
+    }
+
+    /// Bytes of a number of type `E`, as it is kept.
+    pub(super) fn size<E: Plain>(&self) -> usize {
+        kept_size(self.narrow, size_of::<E>())
+    }
+
     /// `len` numbers of type `E` from `start` on.
     pub fn part<E: Plain>(&self, start: usize, len: usize) -> Self {
-        Self { block: self.block.clone(), at: self.at + (start * size_of::<E>()) as u64, len }
+        let at = self.at + (start * self.size::<E>()) as u64;
+        Self { block: self.block.clone(), at, len, narrow: self.narrow }
     }
 
     /// Whether this is the only handle to its memory.

@@ -31,6 +31,7 @@ mod group;
 mod machine;
 mod mask_codegen;
 pub mod memory;
+mod narrow;
 mod offset_lists;
 pub mod queue;
 mod relative;
@@ -64,7 +65,12 @@ const BASE: &str = concat!(
 /// All kernels that a plan needs made for a device.
 pub fn generated(plan: &Plan, target: Target) -> BTreeSet<Generated> {
     let rules = mask_codegen::written(plan, target).into_iter().flat_map(|(_, written)| written.kernels);
-    fusion::generated(plan).into_iter().chain(rules).chain(attention_kernels::generated(plan, target)).collect()
+    let any_width = narrow::values(plan, target).contains(&true);
+    fusion::generated(plan, any_width)
+        .into_iter()
+        .chain(rules)
+        .chain(attention_kernels::generated(plan, target))
+        .collect()
 }
 
 /// How work is started. The numbers are the same.

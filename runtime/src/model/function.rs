@@ -50,6 +50,9 @@ pub(crate) enum Question {
     Loss,
 }
 
+/// What refuses results, or passes them on.
+type Check<T> = fn(Outputs<T>) -> Result<Outputs<T>, Fault>;
+
 /// A model that computes with the weights that it is given, on a machine.
 #[derive(Debug)]
 pub struct Function<B: Backend> {
@@ -190,7 +193,7 @@ impl<B: Backend> Function<B> {
         question: Question,
         batch: &Batch,
         draws: Draws,
-        check: fn(Outputs<B::Number>) -> Result<Outputs<B::Number>, Fault>,
+        check: Check<B::Number>,
     ) -> Result<Outputs<B::Number>, LearnError> {
         let key = self.key(draws);
         let executor = self.executor(question)?;

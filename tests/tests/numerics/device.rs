@@ -16,6 +16,7 @@ use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, StateTrace};
+#[cfg(feature = "cuda")]
 use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;

@@ -111,9 +111,7 @@ fn needed() -> usize {
 fn a_training_of_mixed_lengths_fits_where_its_plan_fits() {
     let Some(kernels) = &*COMPILED else { return };
     let mut free = on(emulated(kernels)).expect("it fits");
-    let start = std::time::Instant::now();
     let expected = training(&mut free).expect("it fits");
-    eprintln!("{:?} {} {}", start.elapsed(), taken(&mut free), needed());
     assert!(taken(&mut free) > needed(), "{} and {}: memory is short", taken(&mut free), needed());
     let device = Rc::new(Emulated::with_room(kernels.clone(), needed()));
     let mut full = on(device.clone()).expect("it fits");

@@ -95,3 +95,25 @@ fn operands_that_are_not_aligned_are_counted() {
         assert!(said(&output).contains(&told), "{shift}: {}", said(&output));
     }
 }
+
+/// A library may write a result before it has read all operands, and uses its workspace: neither may be anybody's numbers.
+#[test]
+fn a_result_that_is_an_operand_shows() {
+    const TEST: &str = "a_result_that_is_an_operand_shows";
+    if let Ok(part) = std::env::var(PART) {
+        let pool = Pool::new(gpu());
+        let numbers: Vec<f32> = (0..16).map(|n| n as f32).collect();
+        let (a, y) = (pool.keep(&numbers), pool.zeros::<f32>(16));
+        let matrix = Matrix::straight(a.at(), 4);
+        let to = if part == "in place" { &a } else { &y };
+        assert!(pool.device().product(&Product::new(matrix, matrix, to.at(), [4; 3])));
+        let found = pool.download::<f32>(to);
+        assert!(found[0] == 56.0 && found[15] == 506.0, "the product is {found:?}");
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    let output = again(&libraries, TEST, "beside", &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = again(&libraries, TEST, "in place", &[]);
+    assert!(!output.status.success() && said(&output).contains("the product is [NaN"), "{}", said(&output));
+}

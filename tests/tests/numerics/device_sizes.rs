@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+#[cfg(feature = "cuda")]
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
@@ -13,7 +14,7 @@ use rtc_tests::emulated::Emulated;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, Run, batch, executor_on, run, weights};
 
-use super::device::{Case, compare, kernels};
+use super::device::{Case, kernels};
 
 /// Width, heads, hidden width and depth of a model.
 struct Size {
@@ -47,14 +48,14 @@ fn step(name: String, text: &str, lengths: &[usize], scale: f64) -> Case {
     Case { weights, ..Case::new(name, graph, batch) }
 }
 
-/// On a host, threads of a block are 64: two heads' channels beyond the first 128, three blocks of rows, and sums over parameters in
-/// several blocks.
+/// On a host, threads of a block are 64: channels of a head beyond the first 128, three blocks of rows, channels in three blocks.
 fn on_a_host() -> Vec<Case> {
-    let wide = Size { width: 160, heads: 1, hidden: 96, depth: 2 };
+    let wide = Size { width: 160, heads: 1, hidden: 72, depth: 1 };
     vec![case(wide, &[150, 70, 61]), many(&[1000; 270])]
 }
 
 /// On a GPU they are 256, and a model is as large as in use.
+#[cfg(feature = "cuda")]
 fn on_a_gpu() -> Vec<Case> {
     let [usual, wide] =
         [(512, 8, 1024, 3), (320, 2, 512, 2)].map(|(width, heads, hidden, depth)| Size { width, heads, hidden, depth });
@@ -100,17 +101,16 @@ fn apart(ours: &Arrays, theirs: &Arrays, limit: f64) -> Vec<String> {
 #[test]
 fn sizes_that_cross_blocks_agree_with_the_cpu() {
     let cases = on_a_host();
-    compare(&cases);
-    let Some(kernels) = kernels("float", cases.iter().map(|case| &case.graph)) else { return };
+    let Some(kernels) = kernels("double", cases.iter().map(|case| &case.graph)) else { return };
     for case in &cases {
         let device = Rc::new(Emulated::new(kernels.clone()));
-        let runs = again::<f32>(case, device.clone());
+        let runs = again::<f64>(case, device.clone());
         assert!(runs.iter().all(|run| *run == runs[0]), "{}: the same bits each time", case.name);
         let counts = device.counts();
         assert!(counts.replayed > 0 && counts.replayed.is_multiple_of(2), "{}: {counts:?}", case.name);
         let exact = run::<f64>(&case.graph, &case.weights, &case.batch, Halting::Compact);
-        let mut far = apart(&runs[3].outputs, &exact.outputs, 1e-3);
-        far.extend(apart(&runs[3].gradients, &exact.gradients, 1e-3));
+        let mut far = apart(&runs[3].outputs, &exact.outputs, 1e-9);
+        far.extend(apart(&runs[3].gradients, &exact.gradients, 1e-9));
         assert!(far.is_empty(), "{}:\n{}", case.name, far.join("\n"));
     }
 }

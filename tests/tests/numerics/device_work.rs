@@ -19,7 +19,7 @@ use rtc_tests::models::{self, CLASSES, binding};
 use rtc_tests::numeric::Run;
 
 use super::device::{Case, all_masks, all_ops, all_specs, example, on_device};
-use super::device_attention;
+use super::{device_attention, device_narrow};
 
 /// Something that runs on a device in single precision.
 pub(super) enum Work {
@@ -46,6 +46,8 @@ impl Work {
             let target = Target { precision, ..single };
             all.extend(device_attention::cases().into_iter().map(|case| Self::Step(case, target)));
         }
+        let bf16 = Target { precision: Precision::Bf16, ..single };
+        all.extend(device_narrow::cases().into_iter().map(|case| Self::Step(case, bf16)));
         all.extend(OptimiserKind::ALL.into_iter().map(Self::Training));
         all
     }

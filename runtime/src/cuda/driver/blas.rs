@@ -9,6 +9,7 @@ use cudarc::cublaslt::sys;
 use cudarc::driver;
 
 use super::super::device::{Apart, Matrix, Product};
+use super::super::memory::kept_size;
 use crate::kernel::Precision;
 
 /// Memory for the library, as much as it is said to want on large devices. All work is in one stream, so products take turns with it.
@@ -55,6 +56,8 @@ struct Form {
     apart: Apart,
     /// The alignment of the two factors and of what is written, in bytes.
     aligned: [u32; 3],
+    /// Whether the two factors and what is written, and with it the bias, are kept in 16 bits.
+    narrow: [bool; 3],
 }
 
 /// A factor: how it lies, and whether it is transposed before it is multiplied.
@@ -76,12 +79,12 @@ struct Layout {
 impl Form {
     fn of(p: &Product) -> Self {
         // That of all products, which is a power of two.
-        let aligned = |at: u64, apart: usize| {
-            let all = at | (apart * size_of::<f32>()) as u64 | ALIGNED;
+        let aligned = |at: u64, apart: usize, narrow: bool| {
+            let all = at | (apart * kept_size(narrow, size_of::<f32>())) as u64 | ALIGNED;
             (all & all.wrapping_neg()) as u32
         };
         // The library has no word for the alignment of a bias; it is read as the result is written.
-        let bias = p.bias.map_or(ALIGNED as u32, |at| aligned(at, p.apart.bias));
+        let bias = p.bias.map_or(ALIGNED as u32, |at| aligned(at, p.apart.bias, p.narrow));
         Self {
             left: turned(p.b, p.n, p.k),
             right: turned(p.a, p.k, p.m),
@@ -90,7 +93,12 @@ impl Form {
             bias: p.bias.is_some(),
             count: p.count,
             apart: p.apart,
-            aligned: [aligned(p.b.at, p.apart.b), aligned(p.a.at, p.apart.a), aligned(p.y, p.apart.y).min(bias)],
+            aligned: [
+                aligned(p.b.at, p.apart.b, p.b.narrow),
+                aligned(p.a.at, p.apart.a, p.a.narrow),
+                aligned(p.y, p.apart.y, p.narrow).min(bias),
+            ],
+            narrow: [p.b.narrow, p.a.narrow, p.narrow],
         }
     }
 }
@@ -171,14 +179,18 @@ impl Plan {
     fn new(handle: sys::cublasLtHandle_t, compute: sys::cublasComputeType_t, form: &Form) -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t as Of;
         let float = sys::cudaDataType::CUDA_R_32F;
+        let kept = |narrow| if narrow { sys::cudaDataType::CUDA_R_16BF } else { float };
+        // Factors that are kept in 16 bits need no rounding; sums are single precision in any case.
+        let compute = if form.narrow[0] { sys::cublasComputeType_t::CUBLAS_COMPUTE_32F } else { compute };
         let mut plan = Self {
             product: result::create_matmul_desc(compute, float)?,
             matrices: [std::ptr::null_mut(); 3],
             way: sys::cublasLtMatmulAlgo_t { data: [0; 8] },
         };
-        for (matrix, layout) in plan.matrices.iter_mut().zip([form.left.layout, form.right.layout, form.out]) {
-            *matrix =
-                result::create_matrix_layout(float, layout.rows as u64, layout.columns as u64, layout.step as i64)?;
+        let layouts = [form.left.layout, form.right.layout, form.out].into_iter().zip(form.narrow);
+        for (matrix, (layout, narrow)) in plan.matrices.iter_mut().zip(layouts) {
+            let (rows, columns) = (layout.rows as u64, layout.columns as u64);
+            *matrix = result::create_matrix_layout(kept(narrow), rows, columns, layout.step as i64)?;
         }
         // The library's numbers for "as it is" and "transposed".
         of_product(plan.product, Of::CUBLASLT_MATMUL_DESC_TRANSA, &i32::from(form.left.transposed))?;
@@ -187,6 +199,7 @@ impl Plan {
             // A number for each row of the result as the library sees it.
             let epilogue = sys::cublasLtEpilogue_t::CUBLASLT_EPILOGUE_BIAS;
             of_product(plan.product, Of::CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue)?;
+            of_product(plan.product, Of::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &(kept(form.narrow[2]) as i32))?;
         }
         if form.count > 1 {
             let Apart { a, b, y, bias } = form.apart;

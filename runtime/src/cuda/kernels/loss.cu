@@ -139,7 +139,10 @@ TEAM(sum_doubles)(const double *x, double *y, whole n) {
     if (threadIdx.x == 0) *y = sum;
 }
 // y = sum / total, 0 where the total is 0.
-KERNEL(ratio)(const double *sum, const double *total, real *y) { *y = *total == 0.0 ? (real)0 : (real)(*sum / *total); }
+KERNEL(ratio)(const double *sum, const double *total, real *y) {
+    EACH(i, 1)
+    y[i] = *total == 0.0 ? (real)0 : (real)(*sum / *total);
+}
 
 // Muon: the matrices that are orthogonalised. x divided by its L2 norm.
 KERNEL(shorten)(real *x, const double *squares, real epsilon, whole n) {

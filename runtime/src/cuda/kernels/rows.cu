@@ -12,6 +12,15 @@ KERNEL(repeat)(const real *x, real *y, whole width, whole n) {
     EACH(i, n)
     y[i] = x[i % (u32)width];
 }
+// Numbers as they are computed with, and as they are kept in 16 bits.
+KERNEL(widen)(const bf16 *x, real *y, whole n) {
+    EACH(i, n)
+    y[i] = real_of(x[i]);
+}
+KERNEL(narrow)(const real *x, bf16 *y, whole n) {
+    EACH(i, n)
+    put_number(y + i, x[i]);
+}
 KERNEL(add_to)(const real *x, real *y, whole n) {
     EACH(i, n)
     y[i] += x[i];
@@ -34,6 +43,7 @@ KERNEL(share)(const real *x, const u32 *rows, const real *factor, real *y, whole
         y[to + i] = x[first + i];
 
 KERNEL(pieces_1)(const u8 *x, u8 *y, const u32 *pieces, whole width) { PIECES }
+KERNEL(pieces_2)(const u16 *x, u16 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_4)(const u32 *x, u32 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_8)(const u64 *x, u64 *y, const u32 *pieces, whole width) { PIECES }
 
@@ -60,6 +70,10 @@ KERNEL(pieces_add)(const real *x, real *y, const u32 *pieces, whole width) {
 KERNEL(embed)(const u32 *ids, const real *table, real *y, int d, whole n) {
     EACH(i, n)
     y[i] = table[ids[i / d] * (whole)d + i % d];
+}
+KERNEL(embed_narrow)(const u32 *ids, const real *table, bf16 *y, int d, whole n) {
+    EACH(i, n)
+    put_number(y + i, table[ids[i / d] * (whole)d + i % d]);
 }
 // The tokens of one id follow one another in `order`, cut into pieces: where each ends, and the row of the table that it is added to.
 // The sums of an id with several pieces go to `parts`, at the number that stands in place of the row, with PART. A block has a
