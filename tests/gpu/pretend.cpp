@@ -1,24 +1,45 @@
 // Libraries with the names of NVIDIA's that do on the host what rtc asks of them: so the program can be run from its command
 // line to its results on a machine without a GPU. "Compiling" a kernel makes a library of it with the shim of the tests, a
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
-// are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
+// are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device. Threads may use it at the same
+// time, each with a stream of its own. Its memory is 1 GiB, or as many MiB as PRETEND_MEMORY says; with PRETEND_COUNTS it tells at the
+// end what was asked of it.
 //
-// Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublas.so.13, with SHIM and CXX as texts.
+// Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublas.so.13, with SHIM, CXX and FOLDER, where
+// "machine code" lies, as texts.
 
+#include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
+#include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 typedef std::function<int()> Work;
 typedef std::vector<Work> Graph;
-// The graph that is captured, if one is.
-static Graph *capturing = nullptr;
-static size_t graphs = 0, launches = 0;
+// The graph that this thread captures, if it does.
+static thread_local Graph *capturing = nullptr;
+static std::atomic<size_t> graphs{0}, launches{0};
+
+// A number, and the most that it ever was.
+struct Level {
+    size_t now = 0, most = 0;
+    void add(size_t more) { most = std::max(most, now += more); }
+};
+// Streams, one for every model that is there, and bytes by their places.
+static std::mutex mutex;
+static Level models, bytes_taken;
+static std::map<void *, size_t> taken;
+static size_t memory() {
+    const char *mib = getenv("PRETEND_MEMORY");
+    return (size_t)(mib ? atoi(mib) : 1024) << 20;
+}
 // Does it now, or puts it down.
 static int asked(Work work) {
     if (!capturing) return work();
@@ -40,17 +61,34 @@ int cuDeviceGetName(char *name, int len, int) { return snprintf(name, len, "a pr
 int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 75 ? 9 : 0, 0; }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
-int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
+int cuStreamCreate(void **stream, unsigned) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return models.add(1), *stream = (void *)1, 0;
+}
 int cuStreamSynchronize(void *) { return capturing ? refused() : 0; }
-int cuStreamDestroy_v2(void *) { return 0; }
-int cuMemGetInfo_v2(size_t *free, size_t *total) { return *free = *total = (size_t)1 << 30, 0; }
+int cuStreamDestroy_v2(void *) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return models.now--, 0;
+}
+int cuMemGetInfo_v2(size_t *free, size_t *total) {
+    std::lock_guard<std::mutex> lock(mutex);
+    *total = memory();
+    return *free = *total - bytes_taken.now, 0;
+}
 int cuMemAlloc_v2(void **place, size_t bytes) {
     if (capturing) return refused();
+    std::lock_guard<std::mutex> lock(mutex);
+    if (bytes > memory() - bytes_taken.now) return 2;
     *place = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*place) return 2;
     memset(*place, 0xFF, bytes);
-    return *place ? 0 : 2;
+    return bytes_taken.add(taken[*place] = bytes), 0;
 }
-int cuMemFree_v2(void *place) { return free(place), 0; }
+int cuMemFree_v2(void *place) {
+    std::lock_guard<std::mutex> lock(mutex);
+    bytes_taken.now -= taken[place];
+    return taken.erase(place), free(place), 0;
+}
 int cuMemHostAlloc(void **place, size_t bytes, unsigned) { return *place = malloc(bytes), 0; }
 int cuMemFreeHost(void *place) { return free(place), 0; }
 int cuMemcpyHtoDAsync_v2(void *to, const void *from, size_t bytes, void *) {
@@ -79,6 +117,7 @@ int cuModuleLoadData(void **module, const void *code) {
     if (!*module) fprintf(stderr, "%s\n", dlerror());
     return *module ? 0 : 200;
 }
+int cuModuleUnload(void *module) { return dlclose(module), 0; }
 int cuModuleGetFunction(Function **function, void *module, const char *name) {
     name += strlen("rtc_");
     auto count = (unsigned (*)(const char *))dlsym(module, "rtc_emulated_parameters");
@@ -145,7 +184,7 @@ static std::string registered(const std::string &source) {
     return out;
 }
 int nvrtcCompileProgram(Program *program, int, const char *const *) {
-    char folder[] = "/tmp/rtc-pretended-XXXXXX";
+    char folder[] = FOLDER "/kernels-XXXXXX";
     if (!mkdtemp(folder)) return 7;
     std::string text = std::string(folder) + "/kernels.cpp";
     program->library = std::string(folder) + "/kernels.so";
@@ -188,6 +227,8 @@ int cublasGemmEx(void *, int turn_a, int turn_b, int m, int n, int k, const floa
 // What was asked for, at the end.
 struct Said {
     ~Said() {
-        if (getenv("PRETEND_COUNTS")) fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs, launches);
+        if (!getenv("PRETEND_COUNTS")) return;
+        fprintf(stderr, "pretended: %zu graphs, launched %zu times\n", graphs.load(), launches.load());
+        fprintf(stderr, "pretended: at most %zu models at once, in %zu of %zu MiB\n", models.most, bytes_taken.most >> 20, memory() >> 20);
     }
 } said;

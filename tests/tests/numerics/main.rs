@@ -8,6 +8,7 @@ mod compositions;
 mod device;
 mod device_attention;
 mod device_launches;
+mod device_memory;
 mod draws;
 mod each_step;
 mod examined;

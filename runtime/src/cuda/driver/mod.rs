@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape, Target};
+use super::device::{Arg, Capacity, Command, Device, Generated, Graph, Product, Shape, Target};
 use super::saved::Saved;
 use super::{Launching, kernels};
 use crate::kernel::Precision;
@@ -35,6 +36,8 @@ pub struct Gpu {
     blas: Blas,
     precision: Precision,
     launching: Launching,
+    /// Where the kernels lie, until this is dropped.
+    modules: RefCell<Vec<sys::CUmodule>>,
     functions: RefCell<BTreeMap<String, sys::CUfunction>>,
     graphs: RefCell<BTreeMap<Graph, sys::CUgraphExec>>,
     /// Graphs that were ever recorded.
@@ -83,6 +86,7 @@ impl Gpu {
                 blas: Blas::new(stream, precision)?,
                 precision,
                 launching,
+                modules: RefCell::default(),
                 functions: RefCell::default(),
                 graphs: RefCell::default(),
                 recorded: Cell::default(),
@@ -97,6 +101,9 @@ impl Gpu {
 
     /// Makes the kernels of a text ready, from code that was compiled before where there is any.
     fn load(&self, source: &str) -> Result<(), String> {
+        /// One after the other: of models that are made side by side and need the same kernels one compiles them, and the others find them.
+        static LOADING: Mutex<()> = Mutex::new(());
+        let _turn = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = compile::key(source, self.capability)?;
         let key = [&key[0], &key[1], &key[2]].map(String::as_str);
         let saved = Saved::of_user();
@@ -113,6 +120,7 @@ impl Gpu {
                 module
             }
         };
+        self.modules.borrow_mut().push(module);
         self.find(module, source)
     }
 
@@ -125,7 +133,7 @@ impl Gpu {
             };
             let symbol = CString::new(format!("rtc_{name}")).map_err(|error| error.to_string())?;
             let failed = |error: DriverError| format!("the kernel `{name}` can't be found: {}", told(error));
-            // SAFETY: modules stay loaded.
+            // SAFETY: modules stay loaded as long as this lives.
             let function = unsafe { result::module::get_function(module, symbol) }.map_err(failed)?;
             self.functions.borrow_mut().insert(name.to_owned(), function);
         }
@@ -227,6 +235,11 @@ impl Device for Gpu {
 
     fn target(&self) -> Target {
         Target { precision: self.precision, fixed_sizes: true }
+    }
+
+    fn capacity(&self) -> Option<Capacity> {
+        let (free, total) = result::mem_get_info().ok()?;
+        Some(Capacity { free: free as u64, total: total as u64 })
     }
 
     fn prepare(&self, kernels: &[Generated]) {
@@ -373,6 +386,9 @@ impl Drop for Gpu {
             let _ = result::stream::synchronize(self.stream);
             for graph in self.graphs.get_mut().values() {
                 let _ = result::graph::exec_destroy(*graph);
+            }
+            for module in self.modules.get_mut() {
+                let _ = result::module::unload(*module);
             }
             let _ = result::free_host(self.ring.cast());
             let _ = result::stream::destroy(self.stream);
