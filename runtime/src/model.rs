@@ -4,6 +4,7 @@
 mod answers;
 mod backend;
 mod carried;
+mod function;
 mod initial;
 mod named;
 
@@ -37,6 +38,8 @@ pub(crate) use answers::logits_per_item;
 use answers::{Pass, Predictions, check_labels, count, predict, report};
 pub(crate) use backend::Array;
 pub use backend::{Backend, Memory};
+pub(crate) use function::Question;
+pub use function::{COTANGENT, Draws, Function};
 pub use initial::initial;
 pub use named::matrices;
 use named::{Segments, flat, named, named_ranges};
@@ -91,7 +94,7 @@ impl<B: Backend> ModelOn<B> {
         let numbers = memory.keep(parameters.collect());
         let segments = Segments::new(&training.plan().graph);
         // One array holds the weights of both, so those that losses alone read lie between the others in a forward pass, too.
-        let inference = Plan { parameters: training.plan().parameters.clone(), ..inference };
+        let inference = inference.over(training.plan().parameters.clone());
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
         let carries = carried::carries(training.plan());
         Self {
@@ -136,10 +139,8 @@ impl<B: Backend> ModelOn<B> {
     /// # Errors
     /// [`Inference::Flat`] for a model that has none, or none that it can do without.
     pub fn set_inference(&mut self, inference: Inference) -> Result<(), LearnError> {
-        let graph = &self.inference.plan().graph;
-        let flat = |node| graph.node(node).has(attribute::FLAT);
-        if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
-            return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
+        if inference == Inference::Flat {
+            require_outer_recursion(&self.inference.plan().graph)?;
         }
         self.inference.settings().inference = inference;
         Ok(())
@@ -267,6 +268,13 @@ impl<B: Backend> ModelOn<B> {
         let named = named_ranges(own).into_iter().map(|(name, _, range)| (name, weights[range].to_vec()));
         (self.training.beside(plan), self.training.memory(), named.collect())
     }
+}
+
+/// Refuses a graph without an outer recursion that it can do without.
+fn require_outer_recursion(graph: &Graph) -> Result<(), LearnError> {
+    let flat = |node| graph.node(node).has(attribute::FLAT);
+    let none = || LearnError::Mismatch("it has no outer recursion that can be left out".to_owned());
+    graph.walk(MAIN).into_iter().any(flat).then_some(()).ok_or_else(none)
 }
 
 /// The norm of a gradient whose squares may be too large for single precision: infinite moments would stop the weights for good.

@@ -149,24 +149,46 @@ impl<T: Element> Executor<T> {
         key: Key,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
+        let values = self.run_then(batch, key, None, |executor, results| {
+            executor.pool.device().flush();
+            meanwhile();
+            results.iter().map(|value| executor.on_host(*value)).collect()
+        })?;
+        Ok(Outputs::new(self.outputs.clone(), values, &self.arena))
+    }
+
+    /// Runs the plan on a batch, and does something with the values of its results, which are on the device. `given` is an input that
+    /// is on the device already.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) fn run_then<R>(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        given: Option<(InputName, Array)>,
+        then: impl FnOnce(&Self, &[Value]) -> R,
+    ) -> Result<R, Fault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         self.pool.begin();
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
+        self.inputs.extend(given.map(|(name, array)| (name, Val::Real(array))));
         let outcome = run_region(self, MAIN, &ActiveRows::from(view));
-        if outcome.is_ok() {
-            self.pool.device().flush();
-            meanwhile();
-        }
         let plan = self.plan.clone();
-        let yields = plan.regions[MAIN.index()].yields.iter();
-        let values = outcome.map(|()| yields.map(|v| self.on_host(*v)).collect());
+        let found = outcome.map(|()| then(self, &plan.regions[MAIN.index()].yields));
         self.values.fill(None);
         self.inputs.clear();
         match self.pool.device().failure() {
             Some(failure) => Err(Fault::Device(failure)),
-            None => Ok(Outputs::new(self.outputs.clone(), values?, &self.arena)),
+            None => found,
         }
+    }
+
+    /// The value of a result by its name, among the values of all results.
+    pub(super) fn result(&self, name: &str, results: &[Value]) -> Option<Array> {
+        let value = results.get(self.outputs.iter().position(|known| known == name)?)?;
+        if let Val::Real(array) = self.handle(*value) { Some(array) } else { None }
     }
 
     /// The numbers of a real result.
@@ -224,6 +246,12 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn set(&mut self, value: Value, val: Val<T>) {
         self.values[value.index()] = Some(val);
+    }
+
+    /// The numbers of a parameter, by its index.
+    pub(super) fn parameter(&self, parameter: usize) -> Array {
+        let range = &self.by_index[parameter];
+        self.parameters.part::<T>(range.start, range.len())
     }
 
     /// The gradient of a parameter, by its index.

@@ -24,6 +24,7 @@ mod dispatch;
 pub mod driver;
 mod embed;
 mod exec;
+mod function;
 mod fusion;
 mod group;
 mod machine;
@@ -44,6 +45,7 @@ use crate::optimiser;
 pub use backend::Model;
 use device::{Generated, Target};
 pub use exec::Executor;
+pub use function::Span;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]

@@ -13,6 +13,7 @@ mod each_step;
 mod examined;
 mod finite;
 mod folds;
+mod function;
 mod gradients;
 mod halting;
 mod hand_cases;

@@ -8,9 +8,16 @@ use cudarc::nvrtc::{result, sys};
 pub type Capability = i32;
 
 /// Whether the compiler library is on this machine.
+#[cfg(not(feature = "linked"))]
 pub fn is_there() -> bool {
     // SAFETY: opening the library runs nothing but its own start.
     unsafe { sys::is_culib_present() }
+}
+
+/// A program that is linked with it would not run without it.
+#[cfg(feature = "linked")]
+pub fn is_there() -> bool {
+    true
 }
 
 /// All that the machine code of a text of kernels depends on: the release of the library, what it is told, and the text.

@@ -52,22 +52,33 @@ impl Gpu {
     /// # Errors
     /// One sentence that says what is missing.
     pub fn open(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
-        // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
-        if !unsafe { sys::is_culib_present() } {
+        let gpu = Self::open_number(0, precision, launching)?;
+        Ok(gpu)
+    }
+
+    /// The GPU of this number, from 0, in the context that all libraries of the process share.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub fn open_number(number: usize, precision: Precision, launching: Launching) -> Result<Rc<Self>, String> {
+        if !is_there() {
             return Err("there is no NVIDIA driver on this machine (libcuda.so.1)".to_owned());
         }
         let nothing = |error: DriverError| format!("the NVIDIA driver gives no device: {}", told(error));
         result::init().map_err(nothing)?;
-        if result::device::get_count().map_err(nothing)? == 0 {
-            return Err("the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned());
-        }
+        let count = result::device::get_count().map_err(nothing)?;
+        let number = i32::try_from(number).ok().filter(|number| *number < count);
+        let number = number.ok_or_else(|| match count {
+            0 => "the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned(),
+            count => format!("the NVIDIA driver knows {count} devices, counted from 0: there is no such one"),
+        })?;
         if !compile::is_there() {
             return Err(missing("NVRTC", "libnvrtc.so.13"));
         }
         if !blas::is_there() {
             return Err(missing("cuBLAS", "libcublas.so.13"));
         }
-        let device = result::device::get(0).map_err(nothing)?;
+        let device = result::device::get(number).map_err(nothing)?;
         // SAFETY: the device is there; the context stays for as long as the process.
         unsafe {
             let context = result::primary_ctx::retain(device).map_err(nothing)?;
@@ -93,6 +104,16 @@ impl Gpu {
             gpu.load(&kernels())?;
             Ok(Rc::new(gpu))
         }
+    }
+
+    /// Lets all that is started from now on wait for what `stream`, of any library in the same context, was given so far.
+    pub fn wait_for(&self, stream: sys::CUstream) {
+        self.note("waiting for another stream", in_order(stream, self.stream));
+    }
+
+    /// Lets all that `stream` is given from now on wait for what was started so far.
+    pub fn hold_back(&self, stream: sys::CUstream) {
+        self.note("holding another stream back", in_order(self.stream, stream));
     }
 
     /// Makes the kernels of a text ready, from code that was compiled before where there is any.
@@ -192,6 +213,30 @@ impl Gpu {
             made
         }
     }
+}
+
+/// Lets what `second` is given from now on wait for what `first` was given so far.
+fn in_order(first: sys::CUstream, second: sys::CUstream) -> Result<(), DriverError> {
+    let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+    // SAFETY: both streams live; the driver keeps an event until it was waited for.
+    unsafe {
+        let done = result::event::record(event, first)
+            .and_then(|()| result::stream::wait_event(second, event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT));
+        done.and(result::event::destroy(event))
+    }
+}
+
+/// Whether the driver is on this machine.
+#[cfg(not(feature = "linked"))]
+fn is_there() -> bool {
+    // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
+    unsafe { sys::is_culib_present() }
+}
+
+/// A program that is linked with the driver would not run without it.
+#[cfg(feature = "linked")]
+fn is_there() -> bool {
+    true
 }
 
 /// Loads code, which has an end mark where it is text.
