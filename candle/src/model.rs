@@ -1,8 +1,10 @@
 //! A trained model as a module.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, MutexGuard};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var, bail};
 use candle_nn::{Module, VarMap};
@@ -30,10 +32,9 @@ use crate::worker::Worker;
 /// Rows of different lengths are no matrix, and nothing is padded: [`Self::forward_rows`] takes them one by one. The module itself
 /// predicts, without dropout; [`Self::training`] is the same model with it. Candle's `backward` gives the gradients of the variables in
 /// both.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Model(Arc<Shared>);
 
-#[derive(Debug)]
 struct Shared {
     worker: Arc<Worker>,
     variables: VarMap,
@@ -47,7 +48,6 @@ struct Shared {
 }
 
 /// A parameter that the executor reads.
-#[derive(Debug)]
 struct Parameter {
     name: String,
     shape: Vec<usize>,
@@ -325,14 +325,13 @@ impl Shared {
     }
 }
 
-type Vars = std::collections::HashMap<String, Var>;
-
-fn locked(map: &VarMap) -> Result<std::sync::MutexGuard<'_, Vars>> {
+fn locked(map: &VarMap) -> Result<MutexGuard<'_, HashMap<String, Var>>> {
     map.data().lock().map_err(|_| failed("another thread has panicked while it changed the variables"))
 }
 
-impl std::fmt::Debug for Task {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Task({})", self.handle.name())
+impl fmt::Debug for Model {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shared { task, parameters, device, .. } = &*self.0;
+        write!(f, "Model({}, {} parameters on {:?})", task.handle.name(), parameters.len(), device.location())
     }
 }

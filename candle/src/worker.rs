@@ -47,16 +47,15 @@ impl Worker {
         let ((jobs, asked), (tell, told)) = (channel(), channel());
         // Inside the pool: work that came from outside would be handed over for every kernel.
         pool.spawn(move || {
-            let opened = catch_unwind(AssertUnwindSafe(open));
-            let Ok(Ok((engine, facts))) = opened else {
-                // Without an answer the other side knows of the panic.
-                if let Ok(Err(error)) = opened {
-                    let _ = tell.send(Err(error));
+            // After a panic nothing is told, and the other side knows.
+            match catch_unwind(AssertUnwindSafe(open)) {
+                Ok(Ok((engine, facts))) => {
+                    let _ = tell.send(Ok(facts));
+                    serve(engine, &asked);
                 }
-                return;
-            };
-            let _ = tell.send(Ok(facts));
-            serve(engine, &asked);
+                Ok(Err(error)) => drop(tell.send(Err(error))),
+                Err(_) => {}
+            }
         });
         let facts = told.recv().map_err(|_| fault())??;
         Ok((Self { jobs, _pool: pool }, facts))

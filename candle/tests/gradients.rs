@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{Module, Optimizer, SGD, loss::cross_entropy};
@@ -46,12 +46,12 @@ fn the_gradient_of_any_function_of_logits_is_its_slope() -> Result<()> {
     // Something that rtc has no loss for.
     let value = || model.forward_rows(&rows)?.narrow(1, 2, 5)?.sqr()?.sum(D::Minus1)?.exp()?.mean_all();
     let found = gradients(&model, &value()?)?;
-    let map = model.var_map();
-    for name in ["embed.table", "head.output.bias", "depthwise.self.query.weight", "depthwise.gate.output.bias"] {
-        let (gradient, map) = (&found[name], map.data().lock().expect("nobody panics"));
-        let var = map[name].clone();
-        drop(map);
-        let (old, shape) = (numbers(&var), var.shape().clone());
+    let vars = model.var_map().data().lock().expect("nobody panics").clone();
+    assert_eq!(found.keys().collect::<BTreeSet<_>>(), vars.keys().collect(), "every variable has one");
+    let mut moved_most = 0.0_f64;
+    for (name, gradient) in &found {
+        let var = &vars[name];
+        let (old, shape) = (numbers(var), var.shape().clone());
         let at = gradient.iter().enumerate().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).expect("it has numbers").0;
         let moved = |by: f32| {
             let mut new = old.clone();
@@ -62,8 +62,10 @@ fn the_gradient_of_any_function_of_logits_is_its_slope() -> Result<()> {
         let (delta, slope) = (2e-3, f64::from(gradient[at]));
         let difference = (moved(delta)? - moved(-delta)?) / (2.0 * f64::from(delta));
         moved(0.0)?;
-        assert!(slope != 0.0 && (slope - difference).abs() < 0.02 * slope.abs() + 1e-4, "{name}: {slope} {difference}");
+        moved_most = moved_most.max(slope.abs());
+        assert!((slope - difference).abs() < 0.02 * slope.abs() + 1e-3, "{name}: {slope} {difference}");
     }
+    assert!(moved_most > 0.1, "{moved_most} would be lost in rounding");
     Ok(())
 }
 
@@ -157,7 +159,7 @@ fn an_optimiser_of_candle_trains_the_model() -> Result<()> {
 fn weights_that_are_not_trained_stay() -> Result<()> {
     let place = Place::new();
     let spec = PLAIN
-        .replace("    stack 2", "    shift = learn(width) { trained: false }\n    state = state + shift\n    stack 2");
+        .replace("    stack 2", "    shift = learn[width] { trained: false }\n    state = state + shift\n    stack 2");
     place.train("r", &spec, LISTOPS);
     let model = Model::open(place.path("r"), &CPU)?;
     let labels = Tensor::new(&LABELS, &CPU)?;
