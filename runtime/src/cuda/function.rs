@@ -125,6 +125,8 @@ impl<T: Element> Function<Executor<T>> {
             executor.copy_out(&found, to.at);
             Ok(())
         });
+        // After a refused batch, too: who owns the memory may give it back now.
+        executor.pool.device().flush();
         copied.map_err(|fault| as_learn_error(fault, draws.update()))?
     }
 
