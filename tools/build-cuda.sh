@@ -2,7 +2,7 @@
 # Builds the program with CUDA: one file that starts on any machine of this kind, with a GPU or without.
 #
 #   tools/build-cuda.sh [OUT]             OUT/rtc, and what it needs; target/cuda without OUT
-#   tools/build-cuda.sh --libraries DIR   NVRTC and cuBLAS from Python wheels, for machines without a toolkit
+#   tools/build-cuda.sh --libraries DIR   NVRTC and cuBLASLt from Python wheels, for machines without a toolkit
 #   tools/build-cuda.sh --check DIR       nvcc from Python wheels compiles all kernels for 8.0, 8.9 and 9.0
 #
 # Needs cargo; the last two need python3 with venv and a package index. See docs/cuda.md.
@@ -48,4 +48,4 @@ strip -o "$out/rtc" "${CARGO_TARGET_DIR:-target}/release/rtc"
 echo "$out/rtc: $(du -h "$out/rtc" | cut -f1)"
 echo "linked: $(readelf -d "$out/rtc" | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | paste -sd' ')"
 echo "C library: at least $(objdump -T "$out/rtc" | grep -o 'GLIBC_[0-9.]*' | sort -Vu | tail -n 1)"
-echo "opened for --device cuda: libcuda.so.1, libnvrtc.so.13 or .12, libcublas.so.13 or .12"
+echo "opened for --device cuda: libcuda.so.1, libnvrtc.so.13 or .12, libcublasLt.so.13 or .12"

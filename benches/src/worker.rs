@@ -118,7 +118,10 @@ fn answer(
         Request::Loss => model.losses(),
         Request::Steps { count } => model.steps(count),
         Request::Infer { count, rows } => model.infer(count, rows),
-        Request::Peak => Ok(Answer { gflop: model.device.as_ref().map(|d| burst(&**d)), ..Answer::default() }),
+        Request::Peak => {
+            let gflop = model.device.as_ref().map(|device| burst(&**device)).transpose()?;
+            Ok(Answer { gflop, ..Answer::default() })
+        }
         Request::Memory => Ok(Answer { mib: resident("VmHWM:"), ..Answer::default() }),
         Request::Load(_) | Request::Open(_) | Request::Field(_) | Request::Product(_) | Request::Quit => {
             Ok(Answer::default())
@@ -260,16 +263,16 @@ fn gpu(_: Precision, _: Launching) -> Result<Rc<dyn Device>, String> {
 }
 
 /// What products of large matrices reach on a device, GFLOP/s: the best of some bursts.
-fn burst(device: &dyn Device) -> f64 {
+fn burst(device: &dyn Device) -> Result<f64, String> {
     const SIZE: usize = 4096;
     const PRODUCTS: usize = 20;
     let bytes = SIZE * SIZE * size_of::<f32>();
-    let [a, b, y] = [0, 1, 2].map(|_| device.allocate(bytes));
+    let [a, b, y] = [device.allocate(bytes)?, device.allocate(bytes)?, device.allocate(bytes)?];
     // Numbers that are not all alike: a product of zeros can be faster.
     let numbers: Vec<u8> = (0..SIZE * SIZE).flat_map(|n| ((n % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
     [a, b].iter().for_each(|at| device.upload(*at, &numbers));
-    let matrix = |at| Matrix { at, rows: SIZE, columns: 1 };
-    let product = Command::Product(Product { a: matrix(a), b: matrix(b), y, m: SIZE, n: SIZE, k: SIZE, add: false });
+    let matrix = |at| Matrix::straight(at, SIZE);
+    let product = Command::Product(Product::new(matrix(a), matrix(b), y, [SIZE; 3]));
     let mut best = 0.0_f64;
     for _ in 0..3 {
         device.start(&product);
@@ -280,7 +283,7 @@ fn burst(device: &dyn Device) -> f64 {
         best = best.max(2e-9 * (SIZE as f64).powi(3) * PRODUCTS as f64 / start.elapsed().as_secs_f64());
     }
     [a, b, y].iter().for_each(|at| device.release(*at, bytes));
-    best
+    Ok(best)
 }
 
 /// Adds to the last bias of every halting head.

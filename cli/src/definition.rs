@@ -1,89 +1,20 @@
-//! What defines a model: a spec, or a graph in the place of one.
+//! What the user named: a spec, or a graph in the place of one; and what its forward graph tells.
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Dim, LENGTH, unprefixed};
-use rtc_compiler::ir::{attribute, document, graph};
-use rtc_compiler::lower::Binding;
-use rtc_compiler::pipeline::{self, given::GivenGraph};
-use rtc_compiler::schema::Catalog;
-use rtc_compiler::spec::{self, Spec};
-use rtc_runtime::record::Written;
+use rtc_compiler::ir::{attribute, graph};
+use rtc_compiler::spec::Spec;
+pub(crate) use rtc_runtime::saved::Definition;
 
 use crate::failure::Failure;
 
-/// What the user named: a spec, or a graph.
-#[derive(Clone, Debug)]
-pub(crate) enum Definition {
-    /// A spec without errors.
-    Spec(Spec),
-    /// A valid graph, and the name of its file for reports.
-    Graph(GivenGraph, String),
-}
-
-impl Definition {
-    /// The graph that a text describes.
-    pub(crate) fn graph(text: &str, file: &str) -> Result<Self, Failure> {
-        let graph = GivenGraph::read(text).map_err(|problems| refused(file, &problems))?;
-        Ok(Self::Graph(graph, file.to_owned()))
+/// The spec of a definition for what only a spec has.
+pub(crate) fn need_spec<'d>(definition: &'d Definition, what: &str) -> Result<&'d Spec, Failure> {
+    match definition {
+        Definition::Spec(spec) => Ok(spec),
+        Definition::Graph(_, file) => Err(Failure::Usage(format!("{file} is a graph, and a graph has no {what}"))),
     }
-
-    /// The name of the model.
-    pub(crate) fn name(&self) -> &str {
-        match self {
-            Self::Spec(spec) => &spec.name,
-            Self::Graph(graph, _) => graph.name(),
-        }
-    }
-
-    /// The spec, where it is one.
-    pub(crate) fn spec(&self) -> Option<&Spec> {
-        if let Self::Spec(spec) = self { Some(spec) } else { None }
-    }
-
-    /// The spec for what only a spec has.
-    pub(crate) fn need_spec(&self, what: &str) -> Result<&Spec, Failure> {
-        match self {
-            Self::Spec(spec) => Ok(spec),
-            Self::Graph(_, file) => Err(Failure::Usage(format!("{file} is a graph, and a graph has no {what}"))),
-        }
-    }
-
-    /// Its normal form, as a run keeps it.
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Spec(spec) => spec::text(spec),
-            Self::Graph(graph, _) => graph.text(),
-        }
-    }
-
-    /// What that text is.
-    pub(crate) fn written(&self) -> Written {
-        if let Self::Spec(_) = self { Written::Spec } else { Written::Graph }
-    }
-
-    /// Hash of the normal form, in which names of models do not count.
-    pub(crate) fn hash(&self) -> String {
-        match self {
-            Self::Spec(spec) => spec::hash(spec),
-            Self::Graph(graph, _) => graph.hash().to_owned(),
-        }
-    }
-
-    /// The forward graph for a task. A graph that does not fit the task is refused; a spec was checked for it.
-    pub(crate) fn forward(&self, task: &Catalog) -> Result<Graph, Failure> {
-        match self {
-            Self::Spec(spec) => Ok(pipeline::forward(spec, &Binding::from(task))?),
-            Self::Graph(graph, file) => graph.forward(task).map_err(|problems| refused(file, &problems)),
-        }
-    }
-}
-
-/// The problems of a graph with their places, a line each.
-fn refused(file: &str, problems: &[document::Problem]) -> Failure {
-    let place = |problem: &document::Problem| if problem.at.is_some() { ":" } else { ": " };
-    let line = |problem: &document::Problem| format!("{file}{}{problem}", place(problem));
-    Failure::NoSpec(problems.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// Facts of a model that its forward graph tells, whatever it was made of.
@@ -132,6 +63,7 @@ impl Facts<'_> {
 #[cfg(test)]
 mod tests {
     use rtc_compiler::ir::{hash, text};
+    use rtc_compiler::schema::Catalog;
     use rtc_runtime::task::Objective;
 
     use super::*;

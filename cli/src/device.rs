@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::Launching;
 use rtc_runtime::cuda::device::Device;
+use rtc_runtime::cuda::{Launching, overrides};
 use rtc_runtime::kernel::Precision;
 
 use crate::choice::choice;
@@ -87,12 +87,12 @@ pub(crate) struct Place {
 impl Place {
     /// What runs record of it; nothing for the processor in single precision.
     pub(crate) fn record(&self) -> Option<String> {
-        let name = match &self.device {
-            Some(device) => device.name(),
+        let (name, overrides) = match &self.device {
+            Some(device) => (device.name(), overrides(std::env::vars_os())),
             None if self.precision == Precision::F32 => return None,
-            None => "cpu".to_owned(),
+            None => ("cpu".to_owned(), vec![]),
         };
-        Some(format!("{name}, {}", self.precision.name()))
+        Some([vec![name, self.precision.name().to_owned()], overrides].concat().join(", "))
     }
 }
 

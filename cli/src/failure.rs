@@ -10,6 +10,7 @@ use rtc_compiler::ir::graph::InvalidNode;
 use rtc_compiler::source::Sources;
 use rtc_runtime::error::{CheckpointError, DataError, Error, ExperimentError, IoError, STOPPED};
 use rtc_runtime::learner::LearnError;
+use rtc_runtime::saved::NoModel;
 
 /// Exit code of a spec with errors.
 pub(crate) const BAD_SPEC: u8 = 3;
@@ -121,7 +122,13 @@ impl fmt::Display for Failure {
 
 impl From<InvalidNode> for Failure {
     fn from(invalid: InvalidNode) -> Self {
-        Self::NoSpec(format!("a rule of the compiler is wrong, which is a fault of rtc and not of the spec: {invalid}"))
+        NoModel::from(invalid).into()
+    }
+}
+
+impl From<NoModel> for Failure {
+    fn from(NoModel(why): NoModel) -> Self {
+        Self::NoSpec(why)
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,7 @@ use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
 use rtc_runtime::model::matrices;
 use rtc_runtime::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
+use rtc_runtime::saved;
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 
@@ -37,17 +38,18 @@ const BYTES_PER_CARRIED: u64 = 32;
 /// What the batch of an update keeps of a number that comes with a row, and that of the next one.
 const BYTES_PER_GIVEN: u64 = 16;
 
-/// A hash of what of this program decides numbers.
-pub(crate) const CODE: &str = env!("RTC_CODE");
-
 /// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
 pub(crate) fn program() -> String {
-    record::program(&versions())
+    record::program(versions())
 }
 
-fn versions() -> BTreeMap<String, String> {
-    let parts = [("rtc", env!("CARGO_PKG_VERSION")), ("code", CODE)];
-    BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
+/// The versions of the parts of this program.
+pub(crate) fn versions() -> &'static BTreeMap<String, String> {
+    static VERSIONS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
+        let parts = [("rtc", env!("CARGO_PKG_VERSION")), (saved::CODE, env!("RTC_CODE"))];
+        BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
+    });
+    &VERSIONS
 }
 
 /// A run before it is trained: everything that decides its numbers.
@@ -106,7 +108,7 @@ impl Job {
             threads: threads::count(),
             memory,
             folders: experiment.task.folders(),
-            versions: versions(),
+            versions: versions().clone(),
             ..RunInfo::default()
         };
         Self { compiled, experiment, info, named: named.to_owned(), start: None }
@@ -165,7 +167,7 @@ impl Job {
 
     /// The model with freshly drawn parameters.
     pub(crate) fn model(&self, fitted: Fitted, halting: Halting, place: Place) -> Result<AnyModel, Failure> {
-        let how = Computing { place, halting, inference: self.experiment.inference, depth: None };
+        let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 

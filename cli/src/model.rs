@@ -1,4 +1,4 @@
-//! The catalogue entry of a task for the compiler, and a compiled model with its identity.
+//! A compiled model with its identity, and what the compiler is told about a task.
 
 use std::collections::BTreeMap;
 
@@ -21,24 +21,13 @@ use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, Supervision};
 use rtc_runtime::model::{Backend, Model, ModelOn};
-use rtc_runtime::task::{OWN_TASKS, Options, Task, open_task, resolve_options, task_named};
+use rtc_runtime::task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 
 use crate::definition::Definition;
 use crate::device::Place;
 use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
-
-/// What a task with these options is.
-pub(crate) fn catalog(task: &dyn Task, options: &Options) -> Catalog {
-    Catalog {
-        task: Some(task.name().to_owned()),
-        vocabulary: Some(task.vocabulary(options).len()),
-        classes: Some(task.classes(options).len()),
-        objective: Some(task.objective()),
-        next_token: task.next_token(options),
-    }
-}
 
 /// The task of this name with its default options; nothing is known without a name.
 pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
@@ -174,7 +163,11 @@ impl Compiled {
         let (training, inference) = plans;
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
-            Some(device) => self.set(cuda::Model::new(training, inference, self.binding, seed, device.clone())?, &how),
+            Some(device) => {
+                let mut model = cuda::Model::new(training, inference, self.binding, seed, device.clone())?;
+                model.hold_at_most(how.memory);
+                self.set(model, &how)
+            }
         }
     }
 
@@ -228,6 +221,8 @@ pub(crate) type AnyModel = Box<dyn Examined<Number = f32>>;
 pub(crate) struct Computing {
     /// Where and how exactly.
     pub(crate) place: Place,
+    /// The bytes that it may hold on a device, where there is a limit.
+    pub(crate) memory: Option<u64>,
     /// What rows that have halted cost.
     pub(crate) halting: Halting,
     /// Steps of every row in place of those that come with the examples.

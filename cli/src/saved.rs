@@ -1,23 +1,21 @@
 //! A trained model, from the folder of its run.
 
-use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rtc_compiler::check::check;
-use rtc_compiler::diag::{Problems, Severity};
+use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
-use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::checkpoint::{self, Checkpoint, CheckpointState, Slot};
+use rtc_runtime::checkpoint::{Checkpoint, CheckpointState};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun, Written, program};
+use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
+use rtc_runtime::saved;
 use rtc_runtime::task::sequence;
-use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, open_task};
+use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, catalog, open_task};
 use rtc_runtime::train::Measurement;
 
 use crate::choice::choice;
@@ -26,9 +24,9 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, check_program};
 use crate::failure::Failure;
 use crate::folders::find;
-use crate::job::CODE;
-use crate::model::{AnyModel, Compiled, Computing, catalog, provided};
-use crate::spec_file::{Folder, SpecArg};
+use crate::job::versions;
+use crate::model::{AnyModel, Compiled, Computing, provided};
+use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
 use crate::threads;
 use crate::weights::WeightsOptions;
@@ -155,7 +153,7 @@ impl Trained {
         let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
         let depth = options.depth.map(|depth| depth as usize);
-        let how = Computing { place, halting: options.halting.into(), depth, inference };
+        let how = Computing { place, memory: None, halting: options.halting.into(), depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
         let takes = asked(model.forward_graph());
@@ -289,7 +287,7 @@ impl SavedModel {
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
         let checkpoint = match others(options, &compiled)? {
             Some(checkpoint) => checkpoint,
-            None => saved(&path, &run, &options.checkpoint)?,
+            None => opened(&path, &run).checkpoint(&options.checkpoint)?,
         };
         Ok(Self { path, experiment: run.experiment, seed: run.info.seed, info: run.info, compiled, checkpoint })
     }
@@ -320,17 +318,6 @@ fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoi
     Ok(weights.map(|weights| Checkpoint { learner: weights.state(), ..Checkpoint::default() }))
 }
 
-/// A checkpoint of a run.
-fn saved(path: &Path, run: &SavedRun, which: &str) -> Result<Checkpoint, Failure> {
-    let same = |slot: Slot| fs::canonicalize(which).ok() == fs::canonicalize(SavedRun::checkpoint(path, slot)).ok();
-    let known = |slot: &Slot| slot.name() == which || Path::new(which).exists() && same(*slot);
-    let slot = [Slot::Best, Slot::Last].into_iter().find(known);
-    let folder = slot.map_or_else(|| PathBuf::from(which), |slot| SavedRun::checkpoint(path, slot));
-    let found = checkpoint::find(&folder)?;
-    run.check_checkpoint(&found, slot)?;
-    Ok(found.checkpoint)
-}
-
 /// What to say where files were named and some splits have none.
 pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
     let some = settings.data.is_some() && !data.generated.is_empty();
@@ -352,55 +339,15 @@ pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, Failure> {
     Ok(catalog(&*task, &options))
 }
 
+/// The run in a folder, as this program opens it.
+pub(crate) fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::Opened<'a> {
+    saved::Opened { path, run, versions: versions() }
+}
+
 /// The model of a run. The spec and the compiler must give the graph that was trained.
 pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, Failure> {
-    let file = run.info.written.file();
-    let compiled = Compiled::new(definition(path, run, task)?, task).map_err(|failure| match failure {
-        Failure::NoSpec(why) => refused(path, &format!("{why}: {}", cure(run))),
-        failure => failure,
-    })?;
-    if compiled.spec_hash() != run.info.spec_hash {
-        return Err(refused(path, &format!("its {file} was changed after the training: {}", cure(run))));
-    }
-    if compiled.graph_hash() != run.info.graph_hash {
-        return Err(refused(path, &format!("this version of rtc builds another graph from its {file}: {}", cure(run))));
-    }
-    Ok(compiled)
-}
-
-/// What a run was made of.
-pub(crate) fn definition(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Definition, Failure> {
-    let file = path.join(run.info.written.file());
-    match run.info.written {
-        Written::Spec => {
-            let source = Source::new(file.display().to_string(), run.spec.as_str());
-            let (spec, problems, sources) = check(&Folder::of(&file), source, None, &[], task);
-            spec.map(Definition::Spec).ok_or_else(|| refused(path, &no_spec(run, &problems, &sources)))
-        }
-        Written::Graph => Definition::graph(&run.spec, run.info.written.file())
-            .map_err(|failure| refused(path, &format!("{failure}: {}", cure(run)))),
-    }
-}
-
-/// Why the spec of a run is none any more: the first error in it.
-fn no_spec(run: &SavedRun, problems: &Problems, sources: &Sources) -> String {
-    let first = problems.iter().find(|found| found.kind.severity() == Severity::Error);
-    let what = first.map_or_else(String::new, |found| {
-        let place = found.span.and_then(|span| Some(sources.get(span.source)?.position(span.start).line));
-        let line = place.map_or_else(String::new, |line| format!("line {line}, "));
-        format!(" ({line}{}: {})", found.kind.code(), found.message)
-    });
-    format!("this version of rtc finds an error in its {}{what}: {}", run.info.written.file(), cure(run))
-}
-
-/// How a run can be read again whose spec does not give its model.
-fn cure(run: &SavedRun) -> String {
-    let versions = &run.info.versions;
-    if versions.get("code").map(String::as_str) == Some(CODE) {
-        return format!("put back the {} of the training, or train again", run.info.written.file());
-    }
-    let (trained, own) = (program(versions), crate::job::program());
-    format!("it was trained by {trained}, and this is {own}; use that one, or train again")
+    let (definition, graph) = opened(path, run).model(task)?;
+    Ok(Compiled { definition, binding: Binding::from(task), graph })
 }
 
 fn refused(path: &Path, reason: &str) -> Failure {

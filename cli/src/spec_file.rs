@@ -161,7 +161,7 @@ impl SpecArg {
         let file = self.name();
         match &self.target {
             Some(target) => Err(Failure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
-            None => Definition::graph(&read_spec(&self.file)?, &file),
+            None => Ok(Definition::graph(&read_spec(&self.file)?, &file)?),
         }
     }
 

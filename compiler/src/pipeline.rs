@@ -4,6 +4,7 @@ pub mod asked;
 pub mod cost;
 pub mod each_step;
 pub mod given;
+pub mod jacobian;
 pub mod memory;
 
 use crate::ir::attribute;

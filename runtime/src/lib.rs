@@ -21,6 +21,7 @@ pub mod model;
 pub mod optimiser;
 pub mod record;
 pub mod rng;
+pub mod saved;
 pub mod schedule;
 pub mod statistics;
 pub mod stopping;

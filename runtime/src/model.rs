@@ -4,6 +4,7 @@
 mod answers;
 mod backend;
 mod carried;
+mod function;
 mod initial;
 mod named;
 
@@ -21,6 +22,7 @@ use crate::examine::{Examination, Examined};
 use crate::exec::storage::Element;
 use crate::exec::{
     Executor, Fault, Halting, HaltingRecorder, Inference, Outputs, Records, Settings, StateRecorder, StateTrace,
+    aligned_ranges, parameter_ranges,
 };
 use crate::generate::Generator;
 use crate::kernel::optimiser::clip_factor;
@@ -37,6 +39,8 @@ pub(crate) use answers::logits_per_item;
 use answers::{Pass, Predictions, check_labels, count, predict, report};
 pub(crate) use backend::Array;
 pub use backend::{Backend, Memory};
+pub(crate) use function::Question;
+pub use function::{COTANGENT, Draws, Function};
 pub use initial::initial;
 pub use named::matrices;
 use named::{Segments, flat, named, named_ranges};
@@ -87,11 +91,14 @@ impl<B: Backend> ModelOn<B> {
     /// A model with freshly drawn parameters: an executor of its training step, and the plan of its forward pass.
     pub(crate) fn with(mut training: B, inference: Plan, binding: Binding, seed: u64) -> Self {
         let (memory, seed) = (training.memory(), Key::new(seed));
-        let parameters = training.plan().parameters.iter().flat_map(|parameter| initial(parameter, seed));
-        let numbers = memory.keep(parameters.collect());
-        let segments = Segments::new(&training.plan().graph);
+        let segments = Segments::new(&training.plan().graph, B::ALIGN);
+        let mut numbers = vec![B::Number::ZERO; segments.len()];
+        for (parameter, range) in training.plan().parameters.iter().zip(aligned_ranges(training.plan(), B::ALIGN)) {
+            numbers[range].copy_from_slice(&initial(parameter, seed));
+        }
+        let numbers = memory.keep(numbers);
         // One array holds the weights of both, so those that losses alone read lie between the others in a forward pass, too.
-        let inference = Plan { parameters: training.plan().parameters.clone(), ..inference };
+        let inference = inference.over(training.plan().parameters.clone());
         memory.each(&Assign {}, [training.arrays().0], [&numbers], &(0..segments.len()));
         let carries = carried::carries(training.plan());
         Self {
@@ -136,10 +143,8 @@ impl<B: Backend> ModelOn<B> {
     /// # Errors
     /// [`Inference::Flat`] for a model that has none, or none that it can do without.
     pub fn set_inference(&mut self, inference: Inference) -> Result<(), LearnError> {
-        let graph = &self.inference.plan().graph;
-        let flat = |node| graph.node(node).has(attribute::FLAT);
-        if inference == Inference::Flat && !graph.walk(MAIN).into_iter().any(flat) {
-            return Err(LearnError::Mismatch("it has no outer recursion that can be left out".to_owned()));
+        if inference == Inference::Flat {
+            require_outer_recursion(&self.inference.plan().graph)?;
         }
         self.inference.settings().inference = inference;
         Ok(())
@@ -205,7 +210,7 @@ impl<B: Backend> ModelOn<B> {
 
     /// The first weight that is not finite.
     fn broken_weight(&self) -> Option<String> {
-        let ranges = named_ranges(self.training.plan());
+        let ranges = named_ranges::<B>(self.training.plan());
         self.weights_and_average().find_map(|(of, array)| {
             let numbers = self.memory.numbers(array);
             let at = numbers.iter().position(|x| !Real::is_finite(*x))?;
@@ -222,7 +227,7 @@ impl<B: Backend> ModelOn<B> {
     /// A parameter whose gradient is not finite.
     fn not_finite(&mut self) -> String {
         let gradients = self.memory.numbers(self.training.arrays().1);
-        let mut ranges = named_ranges(self.training.plan()).into_iter();
+        let mut ranges = named_ranges::<B>(self.training.plan()).into_iter();
         let found = ranges.find(|(_, _, range)| gradients[range.clone()].iter().any(|g| !g.to_f64().is_finite()));
         found.map_or("the gradient norm".to_owned(), |(name, ..)| format!("the gradient of `{name}`"))
     }
@@ -264,9 +269,16 @@ impl<B: Backend> ModelOn<B> {
     /// An executor of another plan of this model, its memory, and the weights that are evaluated, by name.
     pub(crate) fn probe(&self, plan: Plan) -> (B, B::Memory, NamedArrays<B::Number>) {
         let (weights, own) = (self.memory.numbers(self.measured()), self.training.plan());
-        let named = named_ranges(own).into_iter().map(|(name, _, range)| (name, weights[range].to_vec()));
+        let named = named_ranges::<B>(own).into_iter().map(|(name, _, range)| (name, weights[range].to_vec()));
         (self.training.beside(plan), self.training.memory(), named.collect())
     }
+}
+
+/// Refuses a graph without an outer recursion that it can do without.
+fn require_outer_recursion(graph: &Graph) -> Result<(), LearnError> {
+    let flat = |node| graph.node(node).has(attribute::FLAT);
+    let none = || LearnError::Mismatch("it has no outer recursion that can be left out".to_owned());
+    graph.walk(MAIN).into_iter().any(flat).then_some(()).ok_or_else(none)
 }
 
 /// The norm of a gradient whose squares may be too large for single precision: infinite moments would stop the weights for good.
@@ -415,7 +427,7 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn state(&self) -> LearnerState {
-        let arrays = |array: &Array<B>| named(self.training.plan(), &self.memory.numbers(array));
+        let arrays = |array: &Array<B>| named::<B>(self.training.plan(), &self.memory.numbers(array));
         let kept = STATE.iter().zip(&self.state);
         LearnerState {
             parameters: arrays(self.training.weights()),
@@ -431,9 +443,9 @@ impl<B: Backend> Learner for ModelOn<B> {
             return Err(LearnError::Mismatch(format!("no optimiser keeps a `{name}`")));
         }
         let plan = self.training.plan();
-        let parameters = flat(plan, &state.parameters)?;
+        let parameters = flat::<B>(plan, &state.parameters)?;
         let some = |arrays: Option<&Arrays>| {
-            arrays.filter(|arrays| !arrays.items.is_empty()).map(|arrays| flat(plan, arrays)).transpose()
+            arrays.filter(|arrays| !arrays.items.is_empty()).map(|arrays| flat::<B>(plan, arrays)).transpose()
         };
         let kept = STATE.iter().map(|name| some(state.optimiser.get(*name))).collect::<Result<Vec<_>, _>>()?;
         let average = some(Some(&state.average))?;
@@ -450,7 +462,7 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn parameter_count(&self) -> usize {
-        self.segments.len()
+        self.segments.count()
     }
 }
 
@@ -485,12 +497,15 @@ impl<B: Backend> Examined for ModelOn<B> {
     }
 
     fn weights(&self) -> Arrays {
-        named(self.training.plan(), &self.memory.numbers(self.measured()))
+        named::<B>(self.training.plan(), &self.memory.numbers(self.measured()))
     }
 
     fn generator(&mut self) -> Generator<B::Number> {
-        let mut executor = Executor::new(self.inference.plan().clone());
-        executor.parameters_mut().copy_from_slice(&self.memory.numbers(self.measured()));
+        let (plan, weights) = (self.inference.plan(), self.memory.numbers(self.measured()));
+        let mut executor = Executor::new(plan.clone());
+        for (to, from) in parameter_ranges(plan).into_iter().zip(aligned_ranges(plan, B::ALIGN)) {
+            executor.parameters_mut()[to].copy_from_slice(&weights[from]);
+        }
         let Settings { halting, depth, precision, .. } = *self.inference.settings();
         executor.settings = Settings { halting, depth, precision, ..Settings::default() };
         Generator::new(executor, &self.binding, self.seed, self.updates)

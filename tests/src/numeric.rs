@@ -214,9 +214,11 @@ pub fn executor_on<T: Element>(
     let plan = Arc::new(plan(graph.clone()));
     let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
     executor.settings.halting = halting;
-    let mut flat = vec![];
-    for parameter in &plan.parameters {
-        flat.extend(weights[&parameter.name].iter().map(|w| T::from_f64(*w)));
+    let mut flat = vec![T::ZERO; executor.parameters().len()];
+    for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {
+        for (to, from) in flat[range.clone()].iter_mut().zip(&weights[&parameter.name]) {
+            *to = T::from_f64(*from);
+        }
     }
     executor.pool().write(executor.parameters(), &flat);
     executor
@@ -241,8 +243,8 @@ pub fn run_on<T: Element>(
     let outputs = results(graph).iter().filter_map(named).collect();
     let all: Vec<T> = executor.pool().download(executor.gradients());
     let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        gradients.insert(parameter.name.clone(), doubles(&all[range]));
+    for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {
+        gradients.insert(parameter.name.clone(), doubles(&all[range.clone()]));
     }
     Run { outputs, gradients }
 }

@@ -31,8 +31,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 /// The places that may name a library; everything else goes through them.
 const DOORS: &[(&str, &[&str])] = &[
     ("allocator_api2", &["runtime/src/exec/"]),
-    ("candle_core", &["runtime/", "tests/", "benches/benches/"]),
-    ("candle_nn", &["runtime/", "tests/", "benches/benches/"]),
+    ("candle_core", &["runtime/", "candle/", "cli/tests/candle.rs", "tests/", "benches/benches/"]),
+    ("candle_nn", &["runtime/", "candle/", "cli/tests/candle.rs", "tests/", "benches/benches/"]),
     ("cudarc", &["runtime/src/cuda/driver/"]),
     ("divan", &["benches/benches/"]),
     ("clap", &["cli/", "benches/src/main.rs", "benches/src/device.rs"]),

@@ -9,6 +9,7 @@ use rtc_compiler::plan::memory::BatchShape;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
 
+use crate::definition::need_spec;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::memory;
 use crate::model::{Compiled, catalog_of};
@@ -188,7 +189,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         false => lowered,
     };
     Ok(match options.emit {
-        Stage::Spec => spec::text(definition.need_spec("spec to print")?),
+        Stage::Spec => spec::text(need_spec(&definition, "spec to print")?),
         Stage::Graph => text::print(graph),
         Stage::Grad => text::print(&pipeline::differentiated(lowered, binding)?),
         Stage::Optimised => text::print(&optimised()?),
@@ -196,7 +197,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         Stage::Plan => plan::text(&plan::plan(optimised()?)),
         Stage::Yaml => export::yaml(graph),
         Stage::Json => export::json(graph),
-        Stage::Dot if options.level == Level::Slots => rtc_report::dot(definition.need_spec("statements to draw")?),
+        Stage::Dot if options.level == Level::Slots => rtc_report::dot(need_spec(&definition, "statements to draw")?),
         Stage::Dot => export::dot(graph),
         Stage::Mermaid => export::mermaid(graph),
     })

@@ -11,11 +11,11 @@ use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::disk::write_file;
 use rtc_runtime::exec::Inference;
+use rtc_runtime::task::catalog;
 use serde_json::{Value, json};
 
 use crate::definition::{Definition, Facts};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::model::catalog;
 use crate::onnx;
 use crate::saved::{ModelOptions, Trained};
 use crate::terminal::Terminal;

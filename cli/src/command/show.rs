@@ -11,6 +11,7 @@ use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_
 use rtc_runtime::experiment::Setting as Given;
 use serde_json::{Map, Value, json};
 
+use crate::definition::need_spec;
 use crate::experiment_file::{ForModel, Opened};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::{Compiled, catalog_of};
@@ -74,7 +75,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if arg.is_graph() && !options.expand {
         return graph(options, &Compiled::new(definition, &facts)?, terminal);
     }
-    let spec = definition.need_spec("words to expand")?;
+    let spec = need_spec(&definition, "words to expand")?;
     if options.json {
         let model = tree(&spec.root, &sources);
         let mut shown = json!({ "name": spec.name, "doc": spec.doc, "hash": hash(spec), "model": model });

@@ -12,10 +12,9 @@ use rtc_runtime::examine::states::{State, States, states};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::formal::automaton::Automaton;
 use rtc_runtime::task::formal::{Draw, Formal};
-use rtc_runtime::task::{Example, Objective};
+use rtc_runtime::task::{Example, Objective, catalog};
 
 use crate::failure::Failure;
-use crate::model::catalog;
 use crate::saved::Trained;
 
 /// How many rows are analysed.

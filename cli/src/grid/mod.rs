@@ -16,13 +16,13 @@ use rtc_runtime::experiment::{Entry, Experiment, Halving};
 use rtc_runtime::grid::{
     Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
 };
-use rtc_runtime::task::Objective;
+use rtc_runtime::task::{Objective, catalog};
 use rtc_runtime::train::{Feed, NUMBERS};
 
 use crate::experiment_file::{ForModel, Opened};
 use crate::failure::Failure;
 use crate::job::{Data, Job, make_data};
-use crate::model::{Compiled, catalog};
+use crate::model::Compiled;
 use crate::saved::task_of;
 use crate::terminal::Terminal;
 

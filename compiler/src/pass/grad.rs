@@ -1,5 +1,5 @@
 //! Reverse-mode differentiation as a pass: adds to a graph with a result `loss` the nodes that compute the gradient of
-//! every parameter and hand it over through `accumulate`.
+//! every parameter and hand it over through `accumulate`. Any other result can stand in its place, with a cotangent that is given.
 //!
 //! A region is differentiated by walking its nodes backwards with the gradient rules of the op table. A loop becomes a
 //! forward loop that saves, step by step, the values of its body that the backward body reads, and an `unwind` that
@@ -24,15 +24,41 @@ type Cotangents = BTreeMap<Value, Value>;
 /// # Errors
 /// A graph without a scalar result `loss`.
 pub fn run(graph: &mut Graph) -> Result<(), InvalidNode> {
-    let loss = graph.output("loss").ok_or_else(|| InvalidNode("the graph has no result `loss`".to_owned()))?;
+    differentiate(graph, "loss", |d, at, loss| {
+        let one = Attrs::of(attribute::VALUE, 1.0).with(attribute::RANK, 0);
+        Ok(d.emit(at, "loss", Op::Full, &[loss], one)[0])
+    })
+}
+
+/// Multiplies a cotangent of a result, which the input of this name gives, with the Jacobian of the result with respect to all
+/// parameters: the gradient of any function of the result, whose own gradient the cotangent is.
+///
+/// # Errors
+/// A graph without a result of this name.
+pub fn pull_back(graph: &mut Graph, result: &str, input: &str) -> Result<(), InvalidNode> {
+    differentiate(graph, result, |d, _, value| {
+        let (attrs, types) = (Attrs::of(attribute::NAME, input), vec![d.graph.ty(value).clone()]);
+        let new = NewNode { op: Op::Input, operands: vec![], attrs, types, body: None, label: result.to_owned() };
+        let node = d.graph.insert_at(MAIN, 0, new)?;
+        Ok(d.graph.node(node).results[0])
+    })
+}
+
+/// Differentiates a result, whose cotangent `seed` makes.
+fn differentiate(
+    graph: &mut Graph,
+    result: &str,
+    seed: impl FnOnce(&mut Differentiator<'_>, InsertPoint, Value) -> Result<Value, InvalidNode>,
+) -> Result<(), InvalidNode> {
+    let value = graph.output(result).ok_or_else(|| InvalidNode(format!("the graph has no result `{result}`")))?;
     let end = graph.terminator(MAIN).ok_or_else(|| InvalidNode("the graph returns nothing".to_owned()))?;
     let active = active(graph);
     let mut d = Differentiator { graph, active, fault: None };
     let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
     let at = InsertPoint { region: MAIN, before: Some(end) };
-    let seed = d.emit(at, "loss", Op::Full, &[loss], Attrs::of(attribute::VALUE, 1.0).with(attribute::RANK, 0));
+    let seed = seed(&mut d, at, value)?;
     let mut cotangents = Cotangents::new();
-    d.add(loss, Some(seed[0]), at, "loss", &mut cotangents);
+    d.add(value, Some(seed), at, result, &mut cotangents);
     d.backward(&forward, at, &mut cotangents);
     d.fault.map_or(Ok(()), Err)?;
     stops::run(graph);

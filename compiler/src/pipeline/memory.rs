@@ -56,6 +56,8 @@ pub struct Fitted {
     pub training: Plan,
     /// One forward pass.
     pub inference: Plan,
+    /// The limit that was asked for.
+    pub limit: Option<u64>,
     /// What the plans need.
     pub need: Need,
     /// What they would need with every value kept that the backward run reads.
@@ -104,7 +106,7 @@ pub fn plans_within<M: Forward>(
         }
     }
     let (kept, again) = choice.lists();
-    Ok(Fitted { training, inference, need, all_kept, without_limit, kept, again, fits: fits(&need) })
+    Ok(Fitted { training, inference, limit, need, all_kept, without_limit, kept, again, fits: fits(&need) })
 }
 
 /// The next choice whose peak is lower, with its plan.

@@ -60,6 +60,18 @@ pub struct Step {
     pub accumulates_into: Vec<Option<usize>>,
 }
 
+impl Plan {
+    /// The same plan over other parameters, its own among them: plans over equal parameters share one flat array.
+    #[must_use]
+    pub fn over(mut self, parameters: Vec<Parameter>) -> Self {
+        let place = |own: usize| parameters.iter().position(|other| other.name == self.parameters[own].name);
+        for into in self.regions.iter_mut().flat_map(|region| &mut region.steps).flat_map(|s| &mut s.accumulates_into) {
+            *into = into.and_then(place);
+        }
+        Self { parameters, ..self }
+    }
+}
+
 /// Plans a graph.
 pub fn plan(graph: Graph) -> Plan {
     let mut parameters = graph.parameters();

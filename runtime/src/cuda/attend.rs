@@ -44,6 +44,8 @@ pub(super) struct Attention {
     kernels: String,
     /// The same for those in tiles, where it is computed so.
     tiles: Option<String>,
+    /// Whether queries, keys, values and results are kept in 16 bits.
+    narrow: bool,
     /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
     given: Vec<Arg>,
     /// Whether heads talk: then a warp has all of them.
@@ -111,8 +113,17 @@ impl<T: Element> Executor<T> {
             bias: None,
             dropout: (threshold, factor, key.value()),
         };
+        // Gradients of biases, of codes and of some pairs alone read what is computed with; so does a recurrence's history.
+        let narrow = match fixed {
+            3 => self.narrow[c.node.results[0].index()],
+            _ => {
+                let plain = rule.as_ref().is_none_or(|rule| rule.tables.is_empty() && !rule.stops);
+                codes.is_none() && plain && self.stored(c.operand(3)).is_narrow()
+            }
+        };
+        let narrow = narrow && (0..3).all(|n| self.stored(c.operand(n)).is_narrow());
         let history = history::sizes(history::slots(c), step as usize, c.last(1)).map(|sizes| self.history(c, sizes));
-        Ok(self.attend(c, axes, scored, rule, (codes, history)))
+        Ok(self.attend(c, axes, scored, rule, (codes, history), narrow))
     }
 
     fn history(&self, c: &NodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> History {
@@ -140,6 +151,7 @@ impl<T: Element> Executor<T> {
         Scored { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
         rule: Option<Ruled>,
         (codes, history): (Option<Codes>, Option<History>),
+        narrow: bool,
     ) -> Attention {
         let keys = match &history {
             Some(own) => self.stretched(c, keys, own.sizes.1),
@@ -147,9 +159,13 @@ impl<T: Element> Executor<T> {
         };
         let widths = [c.last(0) / heads, c.last(2) / key_heads];
         let ids = c.place.ids(&self.pool);
-        let [q, own_k, own_v] = [0, 1, 2].map(|n| self.real(c.operand(n)).arg());
-        let [k, v] = history.as_ref().map_or([own_k, own_v], |own| [own.keys.arg(), own.values.arg()]);
         let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
+        let form = Form::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
+        let in_tiles = form.in_tiles() && !list.is_some_and(|list| list.gaps);
+        let narrow = narrow && in_tiles && history.is_none();
+        let [q, own_k, own_v] =
+            [0, 1, 2].map(|n| if narrow { self.stored(c.operand(n)) } else { self.real(c.operand(n)) }.arg());
+        let [k, v] = history.as_ref().map_or([own_k, own_v], |own| [own.keys.arg(), own.values.arg()]);
         let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
         let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
         let places = whole_keys(c).map(|(_, of)| {
@@ -184,7 +200,6 @@ impl<T: Element> Executor<T> {
             self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
-        let form = Form::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
         let own = c.node.behind().talking;
         let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
         let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
@@ -196,8 +211,7 @@ impl<T: Element> Executor<T> {
             }
             _ => form.ending(),
         };
-        let tiles = (form.in_tiles() && !list.is_some_and(|list| list.gaps))
-            .then(|| format!("{kernels}{}", form.in_tiles_ending()));
+        let tiles = in_tiles.then(|| format!("{kernels}{}", form.in_tiles_ending(narrow)));
         let (talking, _kept) =
             (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).chain(places).collect());
         let rows = c.view.rows();
@@ -211,6 +225,7 @@ impl<T: Element> Executor<T> {
             rows,
             kernels,
             tiles,
+            narrow,
             given,
             talking,
             rule,
@@ -259,7 +274,7 @@ impl<T: Element> Executor<T> {
     }
 
     fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
-        let y = self.fresh(c, 0);
+        let y = self.fresh_kept(c, 0, a.narrow);
         match &a.tiles {
             _ if a.talking => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
             Some(tiles) => {
@@ -272,7 +287,7 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
         let a = self.describe(c, 4)?;
-        let dy = self.real(c.operand(3));
+        let dy = if a.narrow { self.stored(c.operand(3)) } else { self.real(c.operand(3)) };
         let stats = self.backward(c, &a, &dy);
         let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
         if let Some(rule) = a.rule.as_ref().filter(|_| tables > 0) {
@@ -293,10 +308,10 @@ impl<T: Element> Executor<T> {
 
     /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
     fn backward(&mut self, c: &NodeContext<'_>, a: &Attention, dy: &Array) -> Array {
-        let dq = self.fresh(c, 0);
+        let dq = self.fresh_kept(c, 0, a.narrow);
         let [dk, dv] = [1, 2].map(|n| match &a.history {
             Some(own) => self.pool.take::<T>(own.keys.len()),
-            None => self.fresh(c, n),
+            None => self.fresh_kept(c, n, a.narrow),
         });
         let [e, ev] = a.widths;
         let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
@@ -388,22 +403,21 @@ impl<T: Element> Executor<T> {
     fn table_grad(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
         let Some(name) = &rule.name else { return };
         let (y, add) = self.target(c, 3 + table);
-        let numbers = slopes.numbers.arg();
-        let more = match (&rule.list, &slopes.starts) {
-            (Some(list), _) => vec![list.distances.arg(), int(list.distances.len()), int(a.heads), numbers],
-            (None, starts) => {
-                let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows), int(a.heads)];
-                [&[numbers, address(starts.as_ref())][..], &offsets].concat()
-            }
+        let kernel = format!("tables_{name}");
+        let Some(list) = &rule.list else {
+            let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows)];
+            let given = [&rule.given[..], &[slopes.numbers.arg(), address(slopes.starts.as_ref())], &offsets].concat();
+            return self.table_of_pairs(&kernel, given, slopes.numbers.len(), (&y, add), table);
         };
+        let more = [list.distances.arg(), int(list.distances.len()), int(a.heads), slopes.numbers.arg()];
         let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
-        self.pool.launch(&format!("tables_{name}"), [y.len() as u32, 1, 1], &args);
+        self.pool.launch(&kernel, [y.len() as u32, 1, 1], &args);
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
     pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, grad: Array) {
         match c.step.accumulates_into[n] {
-            Some(parameter) => self.pool.add(&grad, &self.gradient(parameter)),
+            Some(parameter) => self.pool.add(&self.pool.widened::<T>(&grad), &self.gradient(parameter)),
             None => self.put(c, n, grad),
         }
     }
@@ -420,7 +434,7 @@ impl<T: Element> Executor<T> {
             bias: Some(&bias),
             dropout: (0, 1.0, 0),
         };
-        self.attend(c, [axis.clone(), axis], scored, None, (None, None))
+        self.attend(c, [axis.clone(), axis], scored, None, (None, None), false)
     }
 
     pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {

@@ -28,6 +28,8 @@ pub(super) struct Form {
     pub(super) steps: bool,
     /// What multiplies in tiles.
     precision: Precision,
+    /// Whether queries, keys and values may be kept in 16 bits.
+    may_be_narrow: bool,
     /// Heads, heads of keys, and channels of a head of keys and of values, where kernels are made for them.
     sizes: Option<[usize; 4]>,
     /// Whether scores stay below a bound.
@@ -42,6 +44,8 @@ pub(super) struct Kernel {
     function: &'static str,
     passed: &'static str,
     way: Way,
+    /// Whether queries, keys and values are kept in 16 bits.
+    narrow: bool,
 }
 
 /// How a kernel goes through queries and keys.
@@ -55,7 +59,7 @@ enum Way {
 
 impl Kernel {
     const fn new([name, parameters, function, passed]: [&'static str; 4], way: Way) -> Self {
-        Self { name, parameters, function, passed, way }
+        Self { name, parameters, function, passed, way, narrow: false }
     }
 
     /// A kernel that asks for the gradients of one score after the other.
@@ -78,6 +82,7 @@ impl Form {
             steps: graph.ty(node.operands[1]).dims().len() > 3,
             // Codes of distances have products of their own, in single precision.
             precision: if relative { Precision::F32 } else { target.precision },
+            may_be_narrow: target.precision == Precision::Bf16,
             sizes: target.fixed_sizes.then(|| [heads, key_heads, last(0) / heads, last(2) / key_heads]),
             capped: node.has(attribute::SOFTCAP),
         }
@@ -102,19 +107,19 @@ impl Form {
     }
 
     /// What the names of its kernels in tiles end with besides.
-    pub(super) fn in_tiles_ending(self) -> String {
+    pub(super) fn in_tiles_ending(self, narrow: bool) -> String {
         let engine =
             if self.precision == Precision::F32 { String::new() } else { format!("_{}", self.precision.name()) };
         let sizes = self.sizes.map_or_else(String::new, |sizes| {
             let capped = if self.capped { "_capped" } else { "" };
             format!("_{}{capped}", sizes.map(|n| n.to_string()).join("x"))
         });
-        format!("_tiles{engine}{sizes}")
+        format!("_tiles{engine}{}{sizes}", if narrow { "_narrow" } else { "" })
     }
 
     /// What the name of one of its kernels ends with besides.
     pub(super) fn tiles_ending(self, kernel: &Kernel) -> String {
-        if kernel.way == Way::Tiles { self.in_tiles_ending() } else { String::new() }
+        if kernel.way == Way::Tiles { self.in_tiles_ending(kernel.narrow) } else { String::new() }
     }
 
     /// Parameters of its kernels behind those of every attention.
@@ -125,7 +130,7 @@ impl Form {
 
     /// The call of a kernel's function with a rule, after what it needs.
     pub(super) fn call(self, kernel: &Kernel, rule: &str) -> String {
-        let Kernel { function, passed, way, .. } = kernel;
+        let Kernel { function, passed, way, narrow, .. } = kernel;
         let relative = self.relative;
         let rule = if self.steps { format!("of_steps({rule}, steps)") } else { rule.to_owned() };
         if *way == Way::Tiles {
@@ -134,7 +139,8 @@ impl Form {
                 Precision::Tf32 => "Tf32",
                 Precision::Bf16 => "Bf16",
             };
-            return format!("{}{function}<{engine}, real, {relative}>(a, {rule}, {passed});", self.fixed());
+            let kept = if *narrow { "bf16" } else { "real" };
+            return format!("{}{function}<{engine}, {kept}, {relative}>(a, {rule}, {passed});", self.fixed());
         }
         let Some(heads) = self.talking else { return format!("{function}<{relative}>(a, {rule}, {passed});") };
         let rule = if *way == Way::ByScore { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };
@@ -154,6 +160,8 @@ impl Form {
         let mut out = vec![];
         let mut add = |tiles, warps, talking| {
             out.extend(by_tiles.then(|| Kernel::new(tiles, Way::Tiles)));
+            let narrow = by_tiles && self.may_be_narrow;
+            out.extend(narrow.then(|| Kernel { narrow, ..Kernel::new(tiles, Way::Tiles) }));
             let warps = if self.talking.is_some() { talking } else { warps };
             out.extend(by_warps.then(|| Kernel::new(warps, Way::Warps)));
         };

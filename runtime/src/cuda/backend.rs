@@ -8,11 +8,11 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
 use super::device::{Arg, Device, Matrix, Product};
-use super::exec::Executor;
+use super::exec::{ALIGN, Executor};
 use super::memory::{Array, Pool, address, int, whole};
 use crate::batch::Batch;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs, Settings, parameter_ranges};
+use crate::exec::{Fault, Outputs, Settings};
 use crate::kernel::array_update::ArrayUpdate;
 use crate::kernel::muon;
 use crate::learner::{LearnError, UpdateRule};
@@ -38,6 +38,11 @@ impl<T: Element> Model<T> {
         let model = Self::with(Executor::new(Arc::new(training), device), inference, binding, seed);
         model.healthy()?;
         Ok(model)
+    }
+
+    /// From now on it gives free memory back before it would hold more than so many bytes on the device.
+    pub fn hold_at_most(&mut self, bytes: Option<u64>) {
+        self.executor().pool().hold_at_most(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)));
     }
 }
 
@@ -98,11 +103,10 @@ fn orthogonal<T: Element>(pool: &Pool, x: Array, rows: usize, columns: usize) ->
     pool.each("shorten", x.len(), &[x.arg(), squares.arg(), Arg::Real(muon::EPSILON), whole(x.len())]);
     let (s, p) = (pool.take::<T>(side * side), pool.take::<T>(side * side));
     let (mut x, mut y) = (x, pool.take::<T>(rows * columns));
-    let straight = |array: &Array, columns: usize| Matrix { at: array.at(), rows: columns, columns: 1 };
-    let turned = |array: &Array, columns: usize| Matrix { at: array.at(), rows: 1, columns };
-    let multiply = |a: Matrix, b: Matrix, y: &Array, [m, n, k]: [usize; 3]| {
-        pool.multiply::<T>(Product { a, b, y: y.at(), m, n, k, add: false });
-    };
+    let straight = |array: &Array, columns: usize| Matrix::straight(array.at(), columns);
+    let turned = |array: &Array, columns: usize| Matrix::turned(array.at(), columns);
+    let multiply =
+        |a: Matrix, b: Matrix, y: &Array, sizes: [usize; 3]| pool.multiply::<T>(Product::new(a, b, y.at(), sizes));
     for _ in 0..muon::STEPS {
         let here = straight(&x, columns);
         let tall = rows > columns;
@@ -122,13 +126,14 @@ impl<T: Element> Backend for Executor<T> {
     type Number = T;
     type Memory = Pool;
 
+    const ALIGN: usize = ALIGN;
+
     fn memory(&self) -> Pool {
         self.pool.clone()
     }
 
     fn beside(&self, plan: Plan) -> Self {
-        let total = parameter_ranges(&plan).last().map_or(0, |range| range.end);
-        Self::sharing(Arc::new(plan), self.pool.clone(), self.pool.zeros::<T>(total))
+        Self::sharing(Arc::new(plan), self.pool.clone())
     }
 
     fn settings(&mut self) -> &mut Settings {

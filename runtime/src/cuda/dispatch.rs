@@ -9,9 +9,10 @@ use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::active_rows::{ActiveRows, Name};
-use super::device::Arg;
+use super::device::{Arg, Product};
 use super::exec::Executor;
-use super::memory::{Array, address, flag, int, whole};
+use super::memory::{Array, Pool, address, flag, int, whole};
+use super::narrow::named;
 use super::value::Val;
 use crate::exec::choice::{along_rows, counts};
 use crate::exec::machine::Machine;
@@ -45,6 +46,7 @@ impl<T: Element> Executor<T> {
     pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), Fault> {
         let c = NodeContext::new(plan, step, place);
         let node = c.node;
+        self.begin_step();
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
             Op::Input => self.input(&c)?,
@@ -72,8 +74,14 @@ impl<T: Element> Executor<T> {
 
             Op::Embed => {
                 let ids = self.index(c.operand(0)).array(&self.pool).arg();
-                let table = self.real(c.operand(1)).arg();
-                self.produce(&c, "embed", &[ids, table], &[int(c.last(1))]);
+                let (table, narrow) = (self.real(c.operand(1)).arg(), self.narrow[node.results[0].index()]);
+                let y = self.fresh_kept(&c, 0, narrow);
+                self.pool.each(
+                    &named("embed", narrow),
+                    y.len(),
+                    &[ids, table, y.arg(), int(c.last(1)), whole(y.len())],
+                );
+                self.put(&c, 0, y);
             }
             Op::EmbedGrad => self.embed_grad(&c),
             Op::AddPosition => self.add_position(&c)?,
@@ -221,17 +229,19 @@ impl<T: Element> Executor<T> {
             Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
             Op::CrossEntropyEach => {
                 let kind = self.classes(&c, 0)?;
-                self.of_labels(&c, "cross_entropy_each", &kind);
+                self.of_labels(&c, "cross_entropy_each", Pool::each_warp, &kind);
             }
             Op::CrossEntropyEachGrad => {
                 let kind = self.classes(&c, 1)?;
-                self.of_labels_grad(&c, "cross_entropy_each_grad", &kind);
+                self.of_labels_grad(&c, "cross_entropy_each_grad", Pool::each_warp, &kind);
             }
-            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", &[]),
-            Op::BinaryCrossEntropyEachGrad => self.of_labels_grad(&c, "binary_cross_entropy_each_grad", &[]),
+            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", Pool::each, &[]),
+            Op::BinaryCrossEntropyEachGrad => {
+                self.of_labels_grad(&c, "binary_cross_entropy_each_grad", Pool::each, &[]);
+            }
             Op::Right => {
                 let classes = self.real(c.operand(0)).len() / numbers(&c).max(1);
-                self.of_labels(&c, "right", &[int(classes)]);
+                self.of_labels(&c, "right", Pool::each_warp, &[int(classes)]);
             }
             Op::Average => self.average(&c),
             Op::AverageGrad => match c.node.operands.get(2).map(|weights| self.real(*weights)) {
@@ -267,7 +277,7 @@ impl<T: Element> Executor<T> {
 
     /// A new array for the n-th result.
     pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
-        self.pool.take::<T>(c.view.extent(c.ty(c.node.results[n])))
+        self.fresh_kept(c, n, false)
     }
 
     pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
@@ -281,10 +291,15 @@ impl<T: Element> Executor<T> {
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
     pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
+        self.target_kept(c, n, false)
+    }
+
+    /// The same; an array of its own is in 16 bits if it is narrow.
+    pub(super) fn target_kept(&mut self, c: &NodeContext<'_>, n: usize, narrow: bool) -> (Array, bool) {
         match c.step.accumulates_into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
-                let out = self.fresh(c, n);
+                let out = self.fresh_kept(c, n, narrow);
                 self.put(c, n, out.clone());
                 (out, false)
             }
@@ -443,7 +458,7 @@ impl<T: Element> Executor<T> {
 
     fn ratio(&mut self, c: &NodeContext<'_>, sum: &Array, total: &Array) {
         let y = self.fresh(c, 0);
-        self.pool.start("ratio", [1, 1, 1], 1, &[sum.arg(), total.arg(), y.arg()]);
+        self.pool.each("ratio", 1, &[sum.arg(), total.arg(), y.arg()]);
         self.put(c, 0, y);
     }
 
@@ -462,7 +477,10 @@ impl<T: Element> Executor<T> {
         let binary = c.node.op == Op::BinaryCrossEntropy;
         args.extend((!binary).then(|| int(logits.len() / items.max(1))));
         args.push(whole(items));
-        self.pool.each(if binary { "binary_cross_entropy" } else { "cross_entropy" }, items, &args);
+        match binary {
+            true => self.pool.each("binary_cross_entropy", items, &args),
+            false => self.pool.each_warp("cross_entropy", items, &args),
+        }
         let (sum, total) = (self.pool.sum_doubles(&losses), self.total(weights.as_ref(), items));
         self.ratio(c, &sum, &total);
     }
@@ -477,7 +495,10 @@ impl<T: Element> Executor<T> {
         let binary = c.node.op == Op::BinaryCrossEntropyGrad;
         args.extend((!binary).then(|| int(logits.len() / items.max(1))));
         args.push(whole(items));
-        self.pool.each(if binary { "binary_cross_entropy_grad" } else { "cross_entropy_grad" }, items, &args);
+        match binary {
+            true => self.pool.each("binary_cross_entropy_grad", items, &args),
+            false => self.pool.each_warp("cross_entropy_grad", items, &args),
+        }
         self.put(c, 0, d);
     }
 
@@ -501,18 +522,22 @@ impl<T: Element> Executor<T> {
         Ok([flag(c.get(attribute::PROBABILITIES) == Probabilities::Stablemax), int(c.last(n))])
     }
 
-    /// A number for every label.
-    fn of_labels(&mut self, c: &NodeContext<'_>, kernel: &str, sizes: &[Arg]) {
-        let labels = self.index(c.operand(1)).array(&self.pool).arg();
-        self.produce(c, kernel, &[self.real(c.operand(0)).arg(), labels], sizes);
+    /// A number for every label, by a kernel with a thread or a warp for each.
+    fn of_labels(&mut self, c: &NodeContext<'_>, kernel: &str, start: Start, sizes: &[Arg]) {
+        let (count, labels) = (numbers(c), self.index(c.operand(1)).array(&self.pool).arg());
+        let y = self.fresh(c, 0);
+        let given = [self.real(c.operand(0)).arg(), labels, y.arg()];
+        start(&self.pool, kernel, count, &[&given[..], sizes, &[whole(count)]].concat());
+        self.put(c, 0, y);
     }
 
-    /// The gradient of such an op, with operands `dy`, logits and labels: a thread per label.
-    fn of_labels_grad(&mut self, c: &NodeContext<'_>, kernel: &str, sizes: &[Arg]) {
+    /// The gradient of such an op, with operands `dy`, logits and labels.
+    fn of_labels_grad(&mut self, c: &NodeContext<'_>, kernel: &str, start: Start, sizes: &[Arg]) {
         let labels = self.index(c.operand(2));
         let (count, labels) = (labels.host.len(), labels.array(&self.pool).arg());
-        let [dy, logits] = self.first(c);
-        self.produce_by(c, kernel, count, &[dy, logits, labels], &[sizes, &[whole(count)]].concat());
+        let ([dy, logits], d) = (self.first(c), self.fresh(c, 0));
+        start(&self.pool, kernel, count, &[&[dy, logits, labels, d.arg()][..], sizes, &[whole(count)]].concat());
+        self.put(c, 0, d);
     }
 
     fn step_slice_grad(&mut self, c: &NodeContext<'_>) {
@@ -525,15 +550,19 @@ impl<T: Element> Executor<T> {
     }
 
     fn weight_grad(&mut self, c: &NodeContext<'_>) {
-        use super::device::{Matrix, Product};
-        let (dy, x) = (self.real(c.operand(0)), self.real(c.operand(1)));
-        let (n, k) = (c.last(0), c.last(1));
-        let (y, add) = self.target(c, 0);
-        let a = Matrix { at: dy.at(), rows: 1, columns: n };
-        let b = Matrix { at: x.at(), rows: k, columns: 1 };
-        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: n, n: k, k: dy.len() / n.max(1), add });
+        let own = match self.bundles.outside.get(&c.step.node) {
+            Some(steps) => steps.iter().map(|(region, n)| &c.plan.regions[*region].steps[*n]).collect(),
+            None => vec![c.step],
+        };
+        let rows = self.stored(c.operand(0)).len() / c.last(0).max(1);
+        let product = |step: &Step| self.product(&NodeContext::new(c.plan, step, c.place), rows);
+        let products: Vec<Product> = own.into_iter().map(product).collect();
+        self.pool.multiply_all::<T>(&products);
     }
 }
+
+/// How a kernel is started: with a thread for each of some things, or with a warp.
+type Start = fn(&Pool, &str, usize, &[Arg]);
 
 /// The numbers of the first result.
 fn numbers(c: &NodeContext<'_>) -> usize {

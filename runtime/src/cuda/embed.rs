@@ -7,10 +7,13 @@ use super::active_rows::{Name, Ragged};
 use super::device::Arg;
 use super::dispatch::NodeContext;
 use super::exec::Executor;
-use super::group::rows_per_block;
-use super::memory::{Array, flag, int, whole};
+use super::memory::{Array, MOST_BLOCKS, flag, int, whole};
+use super::value::Sorted;
 use crate::exec::storage::Element;
 use crate::exec::{Fault, equally_long, too_few_positions};
+
+/// Rows of one block of the sum that is the gradient of a pad.
+const PAD_ROWS: usize = 128;
 
 impl<T: Element> Executor<T> {
     pub(super) fn embed_grad(&mut self, c: &NodeContext<'_>) {
@@ -18,17 +21,20 @@ impl<T: Element> Executor<T> {
         if !add {
             self.pool.device().clear(table.at(), table.len() * size_of::<T>());
         }
-        let ids = self.index(c.operand(0));
-        let sorted = ids.sorted(table.len() / c.last(1).max(1), &self.pool);
-        let args = [
-            sorted.order.arg(),
-            sorted.ids.arg(),
-            sorted.ends.arg(),
-            self.real(c.operand(1)).arg(),
-            table.arg(),
-            int(c.last(1)),
-        ];
-        self.pool.launch("embed_grad", [sorted.ids.len() as u32, 1, 1], &args);
+        let (ids, width) = (self.index(c.operand(0)), c.last(1));
+        let sorted = ids.sorted(table.len() / width.max(1), &self.pool);
+        self.add_by_id(sorted, &self.real(c.operand(1)), &table, width);
+    }
+
+    /// Adds `dy[ids, width]` to the rows of a table that the ids name.
+    pub(super) fn add_by_id(&self, sorted: &Sorted, dy: &Array, table: &Array, width: usize) {
+        let (pieces, joins) = (sorted.pieces.len() / 2, sorted.joins.len() / 3);
+        let (parts, across) = (self.pool.take::<T>(sorted.parts * width), self.pool.thread_blocks(width));
+        let places = [sorted.order.arg(), sorted.pieces.arg()];
+        let args = [&places[..], &[dy.arg(), table.arg(), parts.arg(), int(width)]].concat();
+        self.pool.launch("embed_grad", [pieces as u32, across, 1], &args);
+        let args = [sorted.joins.arg(), parts.arg(), table.arg(), int(width)];
+        self.pool.launch("embed_join", [joins as u32, across, 1], &args);
     }
 
     pub(super) fn frame(&mut self, c: &NodeContext<'_>) {
@@ -133,7 +139,7 @@ impl<T: Element> Executor<T> {
         let args = [&[dy.arg(), dx.arg(), from.row_of.arg()][..], &tables, &[whole(dx.len())]].concat();
         self.pool.each("pad_ragged_grad", dx.len(), &args);
         self.put_or_add(c, 0, dx);
-        let per = rows_per_block(rows);
+        let per = PAD_ROWS.max(rows.div_ceil(MOST_BLOCKS));
         let count = rows.div_ceil(per).max(1);
         let sums = self.pool.take::<T>(count * d);
         let args: Vec<Arg> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();

@@ -1,5 +1,6 @@
 //! The executor of plans on a device: values by id, regions, steps.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
@@ -10,9 +11,11 @@ use rtc_compiler::ir::graph::{MAIN, NodeId, RegionId, Value};
 use rtc_compiler::plan::Plan;
 
 use super::active_rows::ActiveRows;
+use super::bundles::Bundles;
 use super::device::Device;
 use super::fusion::{self, Part};
-use super::memory::{Array, Pool};
+use super::memory::{Array, MOST_BLOCKS, Pool};
+use super::narrow;
 use super::offset_lists::{self, Seen};
 use super::value::{Ids, OnDevice, Val};
 use crate::batch::Batch;
@@ -22,9 +25,12 @@ use crate::exec::mask::{self, Exprs};
 use crate::exec::region::{InputName, inputs, ranges_by_value, run_region, whole_batch};
 use crate::exec::resume::Resume;
 use crate::exec::storage::Element;
-use crate::exec::{Fault, Outputs, Records, Settings, axis_names, output_names, parameter_ranges};
+use crate::exec::{Fault, Outputs, Records, Settings, aligned_ranges, axis_names, output_names};
 use crate::kernel::position::{Codes, PositionTables, Rotation};
 use crate::rng::Key;
+
+/// Where parameters begin in the flat arrays, in numbers: a vector of any width, and what the library for products wants.
+pub(super) const ALIGN: usize = 64;
 
 /// Runs one plan on a device.
 pub struct Executor<T: Element> {
@@ -33,11 +39,18 @@ pub struct Executor<T: Element> {
     pub(super) values: Vec<Option<Val<T>>>,
     pub(super) parameters: Array,
     pub(super) gradients: Array,
+    /// Whether each value is kept in 16 bits, where the step that makes it can.
+    pub(super) narrow: Vec<bool>,
+    /// The weights in 16 bits, where there are such values.
+    pub(super) narrow_weights: Option<Array>,
+    /// Operands of the present step that were widened.
+    wide: RefCell<BTreeMap<Value, Array>>,
     /// Where the value of a `param` node lies in `parameters`.
-    ranges: Vec<Option<Range<usize>>>,
+    pub(super) ranges: Vec<Option<Range<usize>>>,
     pub(super) by_index: Vec<Range<usize>>,
     /// The parts of the groups, by region and group.
     parts: Vec<Vec<Vec<Part>>>,
+    pub(super) bundles: Bundles,
     /// What the names of the kernels of expressions end with, by node.
     pub(super) rules: BTreeMap<NodeId, String>,
     /// The distances that masks show, and whether there are others between them.
@@ -73,24 +86,28 @@ impl<T: Element> fmt::Debug for Executor<T> {
 impl<T: Element> Executor<T> {
     /// An executor with all parameters zero, in the memory of a device.
     pub fn new(plan: Arc<Plan>, device: Rc<dyn Device>) -> Self {
-        let total = parameter_ranges(&plan).last().map_or(0, |r| r.end);
-        let pool = Pool::new(device);
-        let parameters = pool.zeros::<T>(total);
-        Self::sharing(plan, pool, parameters)
+        Self::sharing(plan, Pool::new(device))
     }
 
-    /// An executor with these parameters.
-    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool, parameters: Array) -> Self {
-        let by_index = parameter_ranges(&plan);
+    /// The same, in the memory of another one.
+    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool) -> Self {
+        let (by_index, bundles) = (aligned_ranges(&plan, ALIGN), Bundles::of(&plan));
+        let total = by_index.last().map_or(0, |range| range.end);
         let target = pool.device().target();
         pool.device().prepare(&super::generated(&plan, target).into_iter().collect::<Vec<_>>());
+        let narrow = narrow::values(&plan, target);
+        let narrow_weights = narrow.contains(&true).then(|| pool.take_kept::<T>(total, true));
         Self {
             values: vec![None; plan.graph.value_count()],
-            gradients: pool.zeros::<T>(parameters.len()),
-            parameters,
-            ranges: ranges_by_value(&plan),
+            parameters: pool.zeros::<T>(total),
+            gradients: pool.zeros::<T>(total),
+            ranges: ranges_by_value(&plan, &by_index),
             by_index,
-            parts: plan.regions.iter().map(|own| fusion::parts(&plan, own)).collect(),
+            parts: fusion::parts(&plan, &bundles, narrow_weights.is_some()),
+            bundles,
+            narrow,
+            narrow_weights,
+            wide: RefCell::default(),
             rules: offset_lists::names(&plan, target),
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
@@ -114,6 +131,11 @@ impl<T: Element> Executor<T> {
     /// The plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
+    }
+
+    /// Where each parameter lies in the flat arrays. What lies in between is zero, and stays so.
+    pub fn ranges(&self) -> &[Range<usize>] {
+        &self.by_index
     }
 
     /// All parameters, flat, in the order of their names.
@@ -149,32 +171,79 @@ impl<T: Element> Executor<T> {
         key: Key,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Outputs<T>, Fault> {
+        let values = self.run_then(batch, key, None, |executor, results| {
+            let joined = executor.join(results);
+            executor.pool.device().flush();
+            meanwhile();
+            executor.on_host(&joined)
+        })?;
+        Ok(Outputs::new(self.outputs.clone(), values, &self.arena))
+    }
+
+    /// Runs the plan on a batch, and does something with the values of its results, which are on the device. `given` is an input that
+    /// is on the device already.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub(super) fn run_then<R>(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        given: Option<(InputName, Array)>,
+        then: impl FnOnce(&Self, &[Value]) -> R,
+    ) -> Result<R, Fault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         self.pool.begin();
+        self.narrow_weights();
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
+        self.inputs.extend(given.map(|(name, array)| (name, Val::Real(array))));
         let outcome = run_region(self, MAIN, &ActiveRows::from(view));
-        if outcome.is_ok() {
-            self.pool.device().flush();
-            meanwhile();
-        }
         let plan = self.plan.clone();
-        let yields = plan.regions[MAIN.index()].yields.iter();
-        let values = outcome.map(|()| yields.map(|v| self.on_host(*v)).collect());
+        self.begin_step();
+        let found = outcome.map(|()| then(self, &plan.regions[MAIN.index()].yields));
         self.values.fill(None);
+        self.begin_step();
         self.inputs.clear();
         match self.pool.device().failure() {
             Some(failure) => Err(Fault::Device(failure)),
-            None => Ok(Outputs::new(self.outputs.clone(), values?, &self.arena)),
+            None => found,
         }
     }
 
-    /// The numbers of a real result.
-    fn on_host(&self, value: Value) -> Option<Vec<T>> {
-        match self.handle(value) {
-            Val::Real(x) => Some(self.pool.download(&x)),
-            _ => None,
+    /// The value of a result by its name, among the values of all results.
+    pub(super) fn result(&self, name: &str, results: &[Value]) -> Option<Array> {
+        let value = results.get(self.outputs.iter().position(|known| known == name)?)?;
+        if let Val::Real(_) = self.handle(*value) { Some(self.real(*value)) } else { None }
+    }
+
+    /// The results that are real numbers, end to end, and how many numbers each has. Others have none.
+    fn join(&self, results: &[Value]) -> (Array, Vec<Option<usize>>) {
+        let real = |value: &Value| matches!(self.handle(*value), Val::Real(_)).then(|| self.real(*value));
+        let all: Vec<Option<Array>> = results.iter().map(real).collect();
+        let (mut table, mut end) = (vec![], 0);
+        for x in all.iter().flatten() {
+            end += x.len();
+            table.extend([x.at(), end as u64]);
         }
+        let (y, count) = (self.pool.take::<T>(end), table.len() / 2);
+        let longest = all.iter().flatten().map(Array::len).max().unwrap_or(0);
+        let across = self.pool.thread_blocks(longest).min(MOST_BLOCKS as u32);
+        let args = [self.pool.upload(&table).arg(), y.arg()];
+        self.pool.launch("join", [across, count as u32, 1], &args);
+        (y, all.iter().map(|x| Some(x.as_ref()?.len())).collect())
+    }
+
+    /// The numbers of each result.
+    fn on_host(&self, (joined, lengths): &(Array, Vec<Option<usize>>)) -> Vec<Option<Vec<T>>> {
+        let numbers: Vec<T> = self.pool.download(joined);
+        let mut rest = &numbers[..];
+        let mut next = |len: usize| {
+            let (own, behind) = rest.split_at(len);
+            rest = behind;
+            own.to_vec()
+        };
+        lengths.iter().map(|len| len.map(&mut next)).collect()
     }
 
     pub(super) fn group(&mut self, plan: &Plan, region: RegionId, n: usize, place: &ActiveRows) {
@@ -182,9 +251,10 @@ impl<T: Element> Executor<T> {
         let group = &own.groups[n];
         let parts = std::mem::take(&mut self.parts[region.index()][n]);
         for part in &parts {
+            self.begin_step();
             match part {
                 Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
-                Part::Unbiased(step) => self.linear(plan, &own.steps[*step], group, place, false),
+                Part::Bundle(steps) => self.bundle(plan, &own.steps, steps, group, place),
                 Part::Chain(chain) => self.run_chain(plan, chain, group, place),
             }
         }
@@ -203,9 +273,23 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    /// The numbers of a real value or parameter.
+    /// The numbers of a real value or parameter, as they are computed with. What had to be widened stays until the step ends.
     pub(super) fn real(&self, value: Value) -> Array {
+        let kept = self.stored(value);
+        if !kept.is_narrow() {
+            return kept;
+        }
+        self.wide.borrow_mut().entry(value).or_insert_with(|| self.pool.widened::<T>(&kept)).clone()
+    }
+
+    /// The numbers of a real value or parameter, as they are kept.
+    pub(super) fn stored(&self, value: Value) -> Array {
         self.handle(value).array().clone()
+    }
+
+    /// A step begins.
+    pub(super) fn begin_step(&self) {
+        self.wide.borrow_mut().clear();
     }
 
     pub(super) fn truth(&self, value: Value) -> Array {
@@ -224,6 +308,12 @@ impl<T: Element> Executor<T> {
 
     pub(super) fn set(&mut self, value: Value, val: Val<T>) {
         self.values[value.index()] = Some(val);
+    }
+
+    /// The numbers of a parameter, by its index.
+    pub(super) fn parameter(&self, parameter: usize) -> Array {
+        let range = &self.by_index[parameter];
+        self.parameters.part::<T>(range.start, range.len())
     }
 
     /// The gradient of a parameter, by its index.

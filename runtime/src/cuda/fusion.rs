@@ -1,10 +1,8 @@
 //! Chains: neighbouring steps of arithmetic on single numbers, and dropouts, become one kernel, which reads every operand once and
-//! writes only what somebody else reads. It also adds the bias of a linear map that it alone reads. Launches are the cost of
-//! small models, and such steps are most of them.
+//! writes only what somebody else reads. Launches are the cost of small models, and such steps are most of them.
 
 use rtc_compiler::ir::attribute;
-use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::collections::BTreeSet;
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
@@ -13,6 +11,7 @@ use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
+use super::bundles::{self, Bundle, Bundles};
 use super::device::Generated;
 use crate::kernel::dropout::Keep;
 
@@ -21,8 +20,8 @@ use crate::kernel::dropout::Keep;
 pub(super) enum Part {
     /// One step by itself.
     Single(usize),
-    /// A linear map without its bias, which the chain that reads the result adds.
-    Unbiased(usize),
+    /// Steps whose products are one.
+    Bundle(Vec<usize>),
     /// Some steps in one kernel.
     Chain(Chain),
 }
@@ -37,43 +36,38 @@ pub(super) struct Chain {
     /// The streams of its dropouts, in the order of the kernel's keys.
     pub(super) streams: Vec<u64>,
     pub(super) kernel: Generated,
+    /// Whether its kernel is told which arrays are kept in 16 bits.
+    pub(super) any_width: bool,
 }
 
-/// The parts of every group of a region, by group.
-pub(super) fn parts(plan: &Plan, own: &RegionPlan) -> Vec<Vec<Part>> {
-    own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group)).collect()
+/// The parts of all groups, by region and group. Kernels take arrays of `any_width` where some are kept in 16 bits.
+pub(super) fn parts(plan: &Plan, bundles: &Bundles, any_width: bool) -> Vec<Vec<Vec<Part>>> {
+    let of = |(own, found): (&RegionPlan, &Vec<Bundle>)| {
+        own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group, found, any_width)).collect()
+    };
+    plan.regions.iter().zip(&bundles.regions).map(of).collect()
 }
 
 /// The kernels of all chains of a plan.
-pub(super) fn generated(plan: &Plan) -> BTreeSet<Generated> {
-    let regions = plan.regions.iter().flat_map(|own| parts(plan, own)).flatten();
-    let chains = regions.filter_map(|part| match part {
+pub(super) fn generated(plan: &Plan, any_width: bool) -> BTreeSet<Generated> {
+    let parts = parts(plan, &Bundles::of(plan), any_width).into_iter().flatten().flatten();
+    let chains = parts.filter_map(|part| match part {
         Part::Chain(chain) => Some(chain.kernel),
-        Part::Single(_) | Part::Unbiased(_) => None,
+        Part::Single(_) | Part::Bundle(_) => None,
     });
     chains.collect()
 }
 
-fn cut(graph: &Graph, steps: &[Step], group: &Group) -> Vec<Part> {
-    let width = |n: usize| chained_width(graph, &steps[n]);
-    let mut ranges = vec![];
-    let mut next = group.steps.start;
-    while next < group.steps.end {
-        let end = match width(next) {
-            Some(own) => (next..group.steps.end).find(|n| width(*n) != Some(own)).unwrap_or(group.steps.end),
-            None => next + 1,
-        };
-        ranges.push(next..end);
-        next = end;
-    }
-    let chains: Vec<&Range<usize>> = ranges.iter().filter(|range| width(range.start).is_some()).collect();
-    let biases = deferred_biases(graph, steps, group, &chains);
-    let part = |range: &Range<usize>| match width(range.start) {
-        Some(_) => Part::Chain(Builder { graph, steps, group, biases: &biases }.chain(range.clone())),
-        None if biases.contains_key(&graph.node(steps[range.start].node).results[0]) => Part::Unbiased(range.start),
-        None => Part::Single(range.start),
+fn cut(graph: &Graph, steps: &[Step], group: &Group, bundles: &[Bundle], any_width: bool) -> Vec<Part> {
+    let width = |own: &[usize]| chained_width(graph, &steps[own[0]]).filter(|_| own.len() == 1);
+    let together = |a: &Vec<usize>, b: &Vec<usize>| width(a).is_some() && width(a) == width(b);
+    let order = bundles::order(group, bundles);
+    let part = |own: &[Vec<usize>]| match (width(&own[0]), &own[0][..]) {
+        (Some(_), _) => Part::Chain(Builder { graph, steps, group, any_width }.chain(&own.concat())),
+        (None, [step]) => Part::Single(*step),
+        (None, bundle) => Part::Bundle(bundle.to_vec()),
     };
-    ranges.iter().map(part).collect()
+    order.chunk_by(together).map(part).collect()
 }
 
 /// Channels of a step that can be part of a chain.
@@ -83,29 +77,12 @@ fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
     able.then(|| units(graph.ty(node.results[0])).1)
 }
 
-/// The results of linear maps that one chain alone reads, with their biases: the chain adds those as it reads.
-fn deferred_biases(graph: &Graph, steps: &[Step], group: &Group, chains: &[&Range<usize>]) -> BTreeMap<Value, Value> {
-    let reads = |n: usize, v: Value| graph.node(steps[n].node).operands.contains(&v);
-    let biased = group.steps.clone().filter_map(|n| {
-        let node = graph.node(steps[n].node);
-        let result = node.results[0];
-        let bias = *node.operands.get(2).filter(|_| node.op == Op::Linear)?;
-        let inner = group.inner.iter().any(|inner| inner.value == result);
-        let mut readers = group.steps.clone().filter(|n| reads(*n, result)).peekable();
-        let first = *readers.peek()?;
-        let chain = chains.iter().find(|chain| chain.contains(&first))?;
-        // Per channel an affine map reads its factors; no result of a linear map is one.
-        (inner && readers.all(|n| chain.contains(&n))).then_some((result, bias))
-    });
-    biased.collect()
-}
-
 /// What a chain is made from.
 struct Builder<'a> {
     graph: &'a Graph,
     steps: &'a [Step],
     group: &'a Group,
-    biases: &'a BTreeMap<Value, Value>,
+    any_width: bool,
 }
 
 /// The text of a kernel while it is written.
@@ -128,10 +105,10 @@ impl Text {
 }
 
 impl Builder<'_> {
-    fn chain(&self, own: Range<usize>) -> Chain {
+    fn chain(&self, own: &[usize]) -> Chain {
         let results = |n: usize| self.graph.node(self.steps[n].node).results.iter().copied();
         let operands = |n: usize| self.graph.node(self.steps[n].node).operands.iter().copied();
-        let made: Vec<Value> = own.clone().flat_map(results).collect();
+        let made: Vec<Value> = own.iter().flat_map(|n| results(*n)).collect();
         let read: BTreeSet<Value> = self.group.steps.clone().filter(|n| !own.contains(n)).flat_map(operands).collect();
         let stays = |v: &Value| self.group.inner.iter().all(|inner| inner.value != *v) || read.contains(v);
         let outputs: Vec<Value> = made.iter().copied().filter(stays).collect();
@@ -139,14 +116,25 @@ impl Builder<'_> {
         let width = units(self.graph.ty(like)).1;
         let mut text = Text { made, ..Text::default() };
         for n in own {
-            self.step(self.graph.node(self.steps[n].node), width, &mut text);
+            self.step(self.graph.node(self.steps[*n].node), width, &mut text);
         }
         for (n, value) in outputs.iter().enumerate() {
             let place = text.made.iter().position(|v| v == value).expect("outputs are made here");
-            text.lines += &format!("    y{n}[i] = t{place};\n");
+            text.lines += &match self.any_width {
+                true => format!("    put_at(y{n}, i, t{place}, widths >> {} & 1);\n", text.inputs.len() + n),
+                false => format!("    y{n}[i] = t{place};\n"),
+            };
         }
-        let kernel = named(&text, outputs.len(), width);
-        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel }
+        let kernel = named(&text, outputs.len(), width, self.any_width);
+        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel, any_width: self.any_width }
+    }
+
+    /// A number of an input.
+    fn read(&self, input: usize, place: &str) -> String {
+        match self.any_width {
+            true => format!("number_at(x{input}, {place}, widths >> {input} & 1)"),
+            false => format!("x{input}[{place}]"),
+        }
     }
 
     /// The lines of one step.
@@ -155,15 +143,9 @@ impl Builder<'_> {
         for (k, &value) in node.operands.iter().enumerate() {
             let per_channel = node.op == Op::Affine && k > 0;
             let operand = match text.made.iter().position(|v| *v == value) {
-                _ if per_channel => format!("x{}[i % {width}]", text.input(value)),
+                _ if per_channel => self.read(text.input(value), &format!("i % {width}")),
                 Some(place) => format!("t{place}"),
-                None => match self.biases.get(&value) {
-                    Some(bias) => {
-                        let (x, bias) = (text.input(value), text.input(*bias));
-                        format!("(x{x}[i] + x{bias}[i % {width}])")
-                    }
-                    None => format!("x{}[i]", text.input(value)),
-                },
+                None => self.read(text.input(value), "i"),
             };
             operands.push(operand);
         }
@@ -235,9 +217,12 @@ fn filled(expression: &str, operands: &[String]) -> String {
 }
 
 /// The kernel of a text, named after what it does.
-fn named(text: &Text, outputs: usize, width: usize) -> Generated {
-    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const real *x{n}, ")).collect();
-    parameters.extend((0..outputs).map(|n| format!("real *y{n}, ")));
+fn named(text: &Text, outputs: usize, width: usize, any_width: bool) -> Generated {
+    let number = if any_width { "void" } else { "real" };
+    let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const {number} *x{n}, ")).collect();
+    parameters.extend((0..outputs).map(|n| format!("{number} *y{n}, ")));
+    // A bit for each array.
+    parameters += if any_width { "whole widths, " } else { "" };
     let mut begin = String::new();
     if !text.streams.is_empty() {
         parameters += "const u64 *ids, const u32 *row_of, const u32 *offsets, int per, const u64 *keys, ";

@@ -12,25 +12,59 @@ use super::dispatch::NodeContext;
 use super::embed::grown;
 use super::exec::Executor;
 use super::fusion::Chain;
-use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::memory::{Array, WARP, address, blocks, flag, int, whole};
+use super::narrow::named;
 use super::value::Val;
 use crate::exec::storage::Element;
 use crate::kernel::draw::Distribution;
 use crate::kernel::position::Rotation;
 
-/// Rows of one block of a sum over rows.
-const SUM_ROWS: usize = 128;
+/// How a sum over rows is cut into blocks.
+struct Cut {
+    /// Columns of a block.
+    across: usize,
+    grid: [u32; 3],
+    threads: u32,
+}
+
+impl Cut {
+    /// Blocks that are enough for a device. More columns of a block read longer pieces of a row, and leave fewer blocks.
+    const BLOCKS: usize = 128;
+    /// Numbers of a sector, the least that a device reads.
+    const SECTOR: usize = 8;
+    /// Threads of a block at most, as the kernels have room for.
+    const THREADS: usize = 1024;
+
+    fn of(rows: usize, d: usize) -> Self {
+        let mut across = d.next_power_of_two().min(WARP as usize);
+        while across > Self::SECTOR && d.div_ceil(across) < Self::BLOCKS {
+            across /= 2;
+        }
+        let threads = (across * rows.next_power_of_two()).clamp(WARP as usize, Self::THREADS);
+        Self { across, grid: [blocks(d, across), 1, 1], threads: threads as u32 }
+    }
+
+    fn sizes(&self, rows: usize, d: usize) -> [Arg; 3] {
+        [int(d), whole(rows), int(self.across)]
+    }
+}
 
 impl<T: Element> Executor<T> {
     /// Some steps in one kernel.
     pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
         let count = place.view.extent(plan.graph.ty(chain.like));
-        let mut args: Vec<Arg> = chain.inputs.iter().map(|v| self.real(*v).arg()).collect();
+        let inputs: Vec<Array> = chain.inputs.iter().map(|v| self.stored(*v)).collect();
+        let mut args: Vec<Arg> = inputs.iter().map(Array::arg).collect();
+        let mut kept: Vec<bool> = inputs.iter().map(Array::is_narrow).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
-            let y = self.pool.take::<T>(count);
+            let y = self.bundles.room::<T>(*output, count, self.narrow[output.index()], &self.pool);
             args.push(y.arg());
+            kept.push(y.is_narrow());
             self.set(*output, Val::Real(y));
+        }
+        if chain.any_width {
+            args.push(whole(kept.iter().rev().fold(0, |bits, narrow| 2 * bits + usize::from(*narrow))));
         }
         if !chain.streams.is_empty() {
             args.push(place.ids(&self.pool).arg());
@@ -49,19 +83,15 @@ impl<T: Element> Executor<T> {
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
         match c.node.op {
-            Op::Linear => self.linear(plan, step, group, place, true),
-            Op::LinearGradInput => {
-                let (n, k) = (channels(x), channels(result));
-                let y = self.fresh(&c, 0);
-                let b = Matrix { at: self.real(c.operand(1)).at(), rows: k, columns: 1 };
-                let a = Matrix { at: self.real(x).at(), rows: n, columns: 1 };
-                self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n: k, k: n, add: false });
-                self.put(&c, 0, y);
+            Op::Linear | Op::LinearGradInput => {
+                let product = self.product(&c, rows);
+                self.pool.multiply::<T>(product);
             }
             Op::LayerNorm => {
-                let y = self.fresh(&c, 0);
+                let ([own], narrow) = self.kept(&c, [0], 0);
+                let y = self.fresh_kept(&c, 0, narrow);
                 let args = [
-                    self.real(x).arg(),
+                    own.arg(),
                     self.real(c.operand(1)).arg(),
                     self.given(&c, 2),
                     y.arg(),
@@ -69,15 +99,16 @@ impl<T: Element> Executor<T> {
                     int(channels(x)),
                     whole(rows),
                 ];
-                self.pool.each_warp("layer_norm", rows, &args);
+                self.pool.each_warp(&named("layer_norm", narrow), rows, &args);
                 self.put(&c, 0, y);
             }
             Op::LayerNormGrad => self.layer_norm_grad(&c, rows, channels(x)),
             Op::RmsNorm => {
-                let (y, parts) = (self.fresh(&c, 0), c.get(attribute::PARTS));
+                let ([own], narrow) = self.kept(&c, [0], 0);
+                let (y, parts) = (self.fresh_kept(&c, 0, narrow), c.get(attribute::PARTS));
                 let (eps, width) = (Arg::Real(c.get(attribute::EPS)), int(channels(x) / parts));
-                let args = [self.real(x).arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
-                self.pool.each_warp("rms_norm", rows * parts, &args);
+                let args = [own.arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
+                self.pool.each_warp(&named("rms_norm", narrow), rows * parts, &args);
                 self.put(&c, 0, y);
             }
             Op::RmsNormGrad => {
@@ -111,7 +142,7 @@ impl<T: Element> Executor<T> {
             }
             Op::ColumnSum => {
                 let (y, add) = self.target(&c, 0);
-                self.sum_rows(&self.real(x), &y, rows, channels(x), add);
+                self.sum_all_rows(&[(self.stored(x), y, add)], rows, channels(x));
             }
             Op::Concat => {
                 let (m, n) = (channels(x), channels(c.operand(1)));
@@ -133,40 +164,70 @@ impl<T: Element> Executor<T> {
         address(c.node.operands.get(n).map(|v| self.real(*v)).as_ref())
     }
 
-    /// A linear map; `biased` unless the reader of the result adds the bias.
-    pub(super) fn linear(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows, biased: bool) {
-        let c = &NodeContext::new(plan, step, place);
+    /// Steps of a group whose products, or sums over rows, are one.
+    pub(super) fn bundle(&mut self, plan: &Plan, steps: &[Step], own: &[usize], group: &Group, place: &ActiveRows) {
         let rows = place.view.units(&group.units);
-        let y = self.fresh(c, 0);
-        let (k, n) = (units(c.ty(c.operand(0))).1, units(c.ty(c.node.results[0])).1);
-        let bias = c.node.operands.get(2).filter(|_| biased);
-        if let Some(bias) = bias {
-            let args = [self.real(*bias).arg(), y.arg(), whole(n), whole(y.len())];
-            self.pool.each("repeat", y.len(), &args);
+        let steps: Vec<_> = own.iter().map(|step| NodeContext::new(plan, &steps[*step], place)).collect();
+        if steps[0].node.op != Op::ColumnSum {
+            let products: Vec<Product> = steps.iter().map(|c| self.product(c, rows)).collect();
+            return self.pool.multiply_all::<T>(&products);
         }
-        let a = Matrix { at: self.real(c.operand(0)).at(), rows: k, columns: 1 };
-        let b = Matrix { at: self.real(c.operand(1)).at(), rows: 1, columns: k };
-        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: rows, n, k, add: bias.is_some() });
-        self.put(c, 0, y);
+        let d = units(steps[0].ty(steps[0].operand(0))).1;
+        let sum = |c: &NodeContext<'_>| {
+            let (y, add) = self.target(c, 0);
+            (self.stored(c.operand(0)), y, add)
+        };
+        let sums: Vec<_> = steps.iter().map(sum).collect();
+        self.sum_all_rows(&sums, rows, d);
+    }
+
+    /// The product of a linear map, or of one of its gradients; its result has a place now.
+    pub(super) fn product(&mut self, c: &NodeContext<'_>, rows: usize) -> Product {
+        let width = |v: Value| units(c.ty(v)).1;
+        let [inner, outer] = [width(c.operand(0)), width(c.node.results[0])];
+        let weighted = c.node.op != Op::LinearGradWeight;
+        let kept = match weighted {
+            true => self.narrow_weight(c.operand(1)).filter(|_| self.stored(c.operand(0)).is_narrow()),
+            false => Some(self.stored(c.operand(1))).filter(|x| x.is_narrow() && self.stored(c.operand(0)).is_narrow()),
+        };
+        let narrow = kept.is_some();
+        let left = if narrow { self.stored(c.operand(0)) } else { self.real(c.operand(0)) };
+        let right = kept.unwrap_or_else(|| self.real(c.operand(1)));
+        // Gradients of weights are sums over all rows, in single precision.
+        let narrow_result = narrow && weighted && self.narrow[c.node.results[0].index()];
+        let (y, add) = self.target_kept(c, 0, narrow_result);
+        let (a, b, sizes) = match c.node.op {
+            Op::Linear => (Matrix::straight(left.at(), inner), Matrix::turned(right.at(), inner), [rows, outer, inner]),
+            Op::LinearGradInput => {
+                (Matrix::straight(left.at(), inner), Matrix::straight(right.at(), outer), [rows, outer, inner])
+            }
+            _ => (Matrix::turned(left.at(), inner), Matrix::straight(right.at(), outer), [inner, outer, rows]),
+        };
+        let bias = c.node.operands.get(2).filter(|_| c.node.op == Op::Linear).map(|bias| {
+            let own = if narrow_result { self.narrow_weight(*bias) } else { None };
+            own.unwrap_or_else(|| self.real(*bias)).at()
+        });
+        let product = Product::new(a.kept(narrow), b.kept(narrow), y.at(), sizes).biased(bias).adding(add);
+        Product { narrow: narrow_result, ..product }
     }
 
     fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
-        let [x, gain, dy] = [0, 1, 2].map(|n| self.real(c.operand(n)));
-        let dx = self.fresh(c, 0);
+        let ([x, dy], narrow) = self.kept(c, [0, 2], 0);
+        let (gain, dx) = (self.real(c.operand(1)), self.fresh_kept(c, 0, narrow));
         let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
         let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
-        self.pool.each_warp("layer_norm_grad", rows, &args);
+        self.pool.each_warp(&named("layer_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
         self.norm_columns(c, [&x, &dy], Some(&means), &scales, rows, d);
     }
 
     fn rms_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
-        let [x, dy] = [0, 1].map(|n| self.real(c.operand(n)));
-        let (dx, scales) = (self.fresh(c, 0), self.pool.take::<T>(rows));
+        let ([x, dy], narrow) = self.kept(c, [0, 1], 0);
+        let (dx, scales) = (self.fresh_kept(c, 0, narrow), self.pool.take::<T>(rows));
         let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), self.given(c, 2), dy.arg(), dx.arg(), scales.arg(), eps, size, whole(rows)];
-        self.pool.each_warp("rms_norm_grad", rows, &args);
+        self.pool.each_warp(&named("rms_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
         if c.node.results.len() > 1 {
             self.norm_columns(c, [&x, &dy], None, &scales, rows, d);
@@ -183,34 +244,39 @@ impl<T: Element> Executor<T> {
         rows: usize,
         d: usize,
     ) {
-        let per = rows_per_block(rows);
-        let count = rows.div_ceil(per);
-        let sums: Vec<Array> = c.node.results[1..].iter().map(|_| self.pool.take::<T>(count * d)).collect();
-        let (gains, biases) = (sums[0].arg(), address(sums.get(1)));
-        let (size, means) = (int(d), address(means));
-        let args = [x.arg(), dy.arg(), means, scales.arg(), gains, biases, size, whole(rows), int(per)];
-        self.pool.launch("norm_columns", [self.pool.thread_blocks(d), count as u32, 1], &args);
-        for (n, sums) in sums.iter().enumerate() {
-            let (y, add) = self.target(c, n + 1);
-            self.sum_rows(sums, &y, count, d, add);
-        }
+        let [gains, biases] = [1, 2].map(|n| (n < c.node.results.len()).then(|| self.target(c, n)));
+        let sum = |of: &Option<(Array, bool)>| {
+            [address(of.as_ref().map(|(y, _)| y)), flag(of.as_ref().is_some_and(|(_, add)| *add))]
+        };
+        let cut = Cut::of(rows, d);
+        let given = [x.arg(), dy.arg(), address(means), scales.arg()];
+        let args = [&given[..], &sum(&gains), &sum(&biases), &cut.sizes(rows, d)].concat();
+        self.pool.start(&named("norm_columns", x.is_narrow()), cut.grid, cut.threads, &args);
     }
 
-    /// `y (+)=` the sum over the rows of `x[rows, d]`: over blocks of rows, then over the blocks.
+    /// `y (+)=` the sum over the rows of `x[rows, d]`.
     pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
-        let across = self.pool.thread_blocks(d);
-        let start = |x: &Array, y: &Array, rows: usize, per: usize, add: bool| {
-            let args = [x.arg(), y.arg(), int(d), whole(rows), int(per), flag(add)];
-            self.pool.launch("columns", [across, blocks(rows, per).max(1), 1], &args);
-        };
-        let per = rows_per_block(rows);
-        if rows <= 2 * per {
-            return start(x, y, rows, rows.max(1), add);
+        self.sum_all_rows(&[(x.clone(), y.clone(), add)], rows, d);
+    }
+
+    /// The same of several arrays, as one where they are kept alike and equally far apart.
+    fn sum_all_rows(&self, sums: &[(Array, Array, bool)], rows: usize, d: usize) {
+        let place = |(x, y, add): &(Array, Array, bool)| (x.is_narrow(), x.at(), y.at(), *add);
+        let mut rest = sums;
+        while let [first, ..] = rest {
+            let (narrow, x, y, add) = place(first);
+            let apart =
+                rest.get(1).map_or((0, 0), |(next, to, _)| (next.at().wrapping_sub(x), to.at().wrapping_sub(y)));
+            let nth = |n: u64| (narrow, x.wrapping_add(n * apart.0), y.wrapping_add(n * apart.1), add);
+            let count = rest.iter().zip(0..).take_while(|(sum, n)| place(sum) == nth(*n)).count();
+            let numbers = |bytes: u64, of: &Array| Arg::Whole(bytes as i64 / of.size::<T>() as i64);
+            let apart = [numbers(apart.0, &first.0), numbers(apart.1, &first.1)];
+            let (cut, given) = (Cut::of(rows, d), [Arg::Address(x), apart[0], Arg::Address(y), apart[1], flag(add)]);
+            let grid = [cut.grid[0], 1, count as u32];
+            let args = [&given[..], &cut.sizes(rows, d)].concat();
+            self.pool.start(&named("columns", narrow), grid, cut.threads, &args);
+            rest = &rest[count..];
         }
-        let count = rows.div_ceil(per);
-        let partial = self.pool.take::<T>(count * d);
-        start(x, &partial, rows, per, false);
-        start(&partial, y, count, count, add);
     }
 
     fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
@@ -230,14 +296,15 @@ impl<T: Element> Executor<T> {
         let (cosines, sines) = self.rotation(rotation, longest);
         let origin = at.axis.as_ref().filter(|_| from_row).map(|axis| &axis.origin);
         let places = at.axis.as_ref().and_then(|axis| axis.places.as_ref());
-        let y = self.fresh(c, 0);
+        let ([x], narrow) = self.kept(c, [0], 0);
+        let y = self.fresh_kept(c, 0, narrow);
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = address(origin);
-        let mut args = vec![self.real(c.operand(0)).arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
+        let mut args = vec![x.arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
         args.extend([row_of, offsets, origin, address(places), per, int(width), whole(y.len())]);
-        self.pool.each("rotate", y.len(), &args);
+        self.pool.each(&named("rotate", narrow), y.len(), &args);
         self.put(c, 0, y);
     }
 
@@ -263,9 +330,4 @@ impl<T: Element> Executor<T> {
             (self.pool.keep(cosines), self.pool.keep(sines))
         })
     }
-}
-
-/// Rows of one block of a sum over many rows.
-pub(super) fn rows_per_block(rows: usize) -> usize {
-    SUM_ROWS.max(rows.div_ceil(MOST_BLOCKS))
 }

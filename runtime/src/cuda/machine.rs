@@ -24,7 +24,7 @@ type Pieces<T> = pieces::Pieces<OnDevice<T>>;
 pub(crate) struct Tables {
     gather: OnceCell<Array>,
     scatter: OnceCell<Array>,
-    add: OnceCell<(Array, usize)>,
+    add: OnceCell<Vec<(Array, usize)>>,
 }
 
 /// Sums of nodes.
@@ -98,7 +98,7 @@ impl<T: Element> Machine for Executor<T> {
     }
 
     fn numbers(&self, val: &Val<T>) -> List<T> {
-        self.arena.copy(&self.pool.download::<T>(val.array()))
+        self.arena.copy(&self.pool.download::<T>(&self.wide_array(val)))
     }
 
     fn truths(&self, val: &Val<T>) -> List<u8> {
@@ -110,8 +110,14 @@ impl<T: Element> Machine for Executor<T> {
 
     fn gather(&self, from: &Val<T>, pieces: &Pieces<T>, width: usize) -> Val<T> {
         match from {
-            Val::Real(x) => Val::Real(self.gathered::<T>(x, pieces, width)),
-            Val::Truth(x) => Val::Truth(self.gathered::<u8>(x, pieces, width)),
+            Val::Real(x) => {
+                let out = self.pool.take_kept::<T>(pieces.total * width, x.is_narrow());
+                Val::Real(self.gathered(x, out, x.size::<T>(), pieces, width))
+            }
+            Val::Truth(x) => {
+                let out = self.pool.take::<u8>(pieces.total * width);
+                Val::Truth(self.gathered(x, out, size_of::<u8>(), pieces, width))
+            }
             Val::Index(ids) => {
                 let pieces = pieces.list.iter().map(|(start, len)| start * width..(start + len) * width);
                 Val::Index(Ids::new(pieces.flat_map(|range| ids.host[range].iter().copied()).collect()))
@@ -122,8 +128,19 @@ impl<T: Element> Machine for Executor<T> {
 
     fn scatter(&self, from: &Val<T>, to: &mut Val<T>, pieces: &Pieces<T>, width: usize) {
         match (from, to) {
-            (Val::Real(from), Val::Real(to)) => self.scattered::<T>(from, to, pieces, width),
-            (Val::Truth(from), Val::Truth(to)) => self.scattered::<u8>(from, to, pieces, width),
+            (Val::Real(from), Val::Real(to)) => {
+                // What is kept in 16 bits in one of both is widened.
+                let from = if to.is_narrow() { from.clone() } else { self.pool.widened::<T>(from) };
+                if !from.is_narrow() && to.is_narrow() {
+                    *to = self.pool.widened::<T>(to);
+                }
+                let to = self.own::<T>(to);
+                self.scattered(&from, to, from.size::<T>(), pieces, width);
+            }
+            (Val::Truth(from), Val::Truth(to)) => {
+                let to = self.own::<u8>(to);
+                self.scattered(from, to, size_of::<u8>(), pieces, width);
+            }
             (Val::Index(from), Val::Index(to)) => {
                 let (mut ids, mut at) = (to.host.clone(), 0);
                 for (start, len) in &pieces.list {
@@ -137,22 +154,16 @@ impl<T: Element> Machine for Executor<T> {
     }
 
     fn add(&self, from: &Val<T>, to: &mut Val<T>, pieces: Option<&Pieces<T>>, width: usize) {
-        let (from, to) = (from.array(), self.own_real(to));
+        let (from, to) = (&self.wide_array(from), self.own_real(to));
         let Some(pieces) = pieces else { return self.pool.add(from, to) };
-        // Equal pieces follow one another: one block of threads adds them in order.
-        let (table, count) = pieces.tables.add.get_or_init(|| {
-            let (mut table, mut at): (Vec<[u32; 4]>, _) = (vec![], 0);
-            for (start, len) in &pieces.list {
-                match table.last_mut() {
-                    Some([_, to, length, repeats]) if (*to, *length) == (small(*start), small(*len)) => *repeats += 1,
-                    _ => table.push([small(at), small(*start), small(*len), 1]),
-                }
-                at += len;
-            }
-            (self.pool.upload(table.as_flattened()), table.len())
+        let tables = pieces.tables.add.get_or_init(|| {
+            let upload = |table: Vec<[u32; 4]>| (self.pool.upload(table.as_flattened()), table.len());
+            addends(&pieces.list).into_iter().map(upload).collect()
         });
-        let args = [from.arg(), to.arg(), table.arg(), whole(width)];
-        self.move_pieces("pieces_add", (*count, pieces), width, &args);
+        for (table, count) in tables {
+            let args = [from.arg(), to.arg(), table.arg(), whole(width)];
+            self.move_pieces("pieces_add", (*count, pieces), width, &args);
+        }
     }
 
     fn scale(&self, val: &mut Val<T>, factors: List<T>) {
@@ -161,14 +172,14 @@ impl<T: Element> Machine for Executor<T> {
     }
 
     fn table(&self, first: &Val<T>, more: usize) -> Val<T> {
-        let first = first.array();
+        let first = self.wide_array(first);
         let table = self.pool.take::<T>(first.len() + more);
         self.pool.device().copy(first.at(), table.at(), first.len() * size_of::<T>());
         Val::Real(table)
     }
 
     fn append(&self, table: &mut Val<T>, used: usize, more: &Val<T>) {
-        let (more, size) = (more.array(), size_of::<T>());
+        let (more, size) = (self.wide_array(more), size_of::<T>());
         if used + more.len() > table.array().len() {
             let larger = self.pool.take::<T>(2 * (used + more.len()));
             self.pool.device().copy(table.array().at(), larger.at(), used * size);
@@ -186,7 +197,7 @@ impl<T: Element> Machine for Executor<T> {
     }
 
     fn add_nodes(&self, from: &Val<T>, nodes: Nodes<'_>, table: &mut Val<T>, width: usize) {
-        self.add_to_nodes(from.array(), &Ids::new(listed(nodes)), self.own_real(table), width);
+        self.add_to_nodes(&self.wide_array(from), &Ids::new(listed(nodes)), self.own_real(table), width);
     }
 
     fn blend(&self, blends: Blends<'_>, table: &Val<T>, width: usize) -> Val<T> {
@@ -205,7 +216,7 @@ impl<T: Element> Machine for Executor<T> {
         gradients: &mut Val<T>,
         width: usize,
     ) -> List<f64> {
-        let (mix, terms, dy) = (self.mix(blends), blends.terms().len(), dy.array());
+        let (mix, terms, dy) = (self.mix(blends), blends.terms().len(), &self.wide_array(dy));
         let slopes = self.pool.take::<f64>(terms);
         let ids = mix.nodes.array(&self.pool).arg();
         let args = [table.array().arg(), mix.of.arg(), ids, dy.arg(), slopes.arg(), int(width), whole(terms)];
@@ -218,6 +229,26 @@ impl<T: Element> Machine for Executor<T> {
     }
 }
 
+/// Pieces that are added, from where they start and how long they are: from, to, length, and how often. What is added to one
+/// place is added in the order of the list: by one block of threads where it follows one another. Blocks run in any order, so
+/// the places of a launch rise, and one that does not begins another launch.
+fn addends(pieces: &[(usize, usize)]) -> Vec<Vec<[u32; 4]>> {
+    let (mut launches, mut at, mut end): (Vec<Vec<[u32; 4]>>, _, _) = (vec![], 0, 0);
+    for (start, len) in pieces {
+        let piece = [small(at), small(*start), small(*len), 1];
+        match launches.last_mut() {
+            Some(table) => match table.last_mut() {
+                Some([_, to, length, repeats]) if [*to, *length] == piece[1..3] => *repeats += 1,
+                _ if *start >= end => table.push(piece),
+                _ => launches.push(vec![piece]),
+            },
+            None => launches.push(vec![piece]),
+        }
+        (at, end) = (at + len, start + len);
+    }
+    launches
+}
+
 /// The ids in the order of the list, those of pairs left, right, left, right, ...
 fn listed(nodes: Nodes<'_>) -> Vec<u32> {
     match nodes {
@@ -227,19 +258,17 @@ fn listed(nodes: Nodes<'_>) -> Vec<u32> {
 }
 
 impl<T: Element> Executor<T> {
-    fn gathered<E: Plain>(&self, from: &Array, pieces: &Pieces<T>, width: usize) -> Array {
-        let out = self.pool.take::<E>(pieces.total * width);
+    fn gathered(&self, from: &Array, out: Array, size: usize, pieces: &Pieces<T>, width: usize) -> Array {
         let table = pieces.tables.gather.get_or_init(|| self.piece_table(pieces, |start, at| [start, at]));
         let args = [from.arg(), out.arg(), table.arg(), whole(width)];
-        self.move_pieces(copying::<E>(), (pieces.list.len(), pieces), width, &args);
+        self.move_pieces(copying(size), (pieces.list.len(), pieces), width, &args);
         out
     }
 
-    fn scattered<E: Plain>(&self, from: &Array, to: &mut Array, pieces: &Pieces<T>, width: usize) {
-        let to = self.own::<E>(to);
+    fn scattered(&self, from: &Array, to: &Array, size: usize, pieces: &Pieces<T>, width: usize) {
         let table = pieces.tables.scatter.get_or_init(|| self.piece_table(pieces, |start, at| [at, start]));
         let args = [from.arg(), to.arg(), table.arg(), whole(width)];
-        self.move_pieces(copying::<E>(), (pieces.list.len(), pieces), width, &args);
+        self.move_pieces(copying(size), (pieces.list.len(), pieces), width, &args);
     }
 
     /// From, to and length of every piece, from where it starts and where it lies among all pieces.
@@ -268,27 +297,35 @@ impl<T: Element> Executor<T> {
     /// An array to write, copied first if it has other handles.
     fn own<'a, E: Plain>(&self, array: &'a mut Array) -> &'a Array {
         if !array.is_alone() {
-            let own = self.pool.take::<E>(array.len());
-            self.pool.device().copy(array.at(), own.at(), array.len() * size_of::<E>());
+            let own = self.pool.take_kept::<E>(array.len(), array.is_narrow());
+            self.pool.device().copy(array.at(), own.at(), array.len() * array.size::<E>());
             *array = own;
         }
         array
     }
 
+    /// The numbers of a real value as they are computed with.
+    fn wide_array(&self, val: &Val<T>) -> Array {
+        self.pool.widened::<T>(val.array())
+    }
+
     fn own_real<'a>(&self, val: &'a mut Val<T>) -> &'a Array {
         match val {
-            Val::Real(x) => self.own::<T>(x),
+            Val::Real(x) => {
+                // Sums are made in full.
+                if x.is_narrow() {
+                    *x = self.pool.widened::<T>(x);
+                }
+                self.own::<T>(x)
+            }
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
     /// Adds `dy[ids, width]` to the rows of a table that the ids name, each in the order of the list.
     fn add_to_nodes(&self, dy: &Array, ids: &Ids, table: &Array, width: usize) {
-        // Searches differ from step to step, so entries without places would make nothing come again.
-        let sorted = ids.sorted(0, &self.pool);
-        let lists = [sorted.order.arg(), sorted.ids.arg(), sorted.ends.arg()];
-        let args = [&lists[..], &[dy.arg(), table.arg(), int(width)]].concat();
-        self.pool.launch("embed_grad", [sorted.ids.len() as u32, 1, 1], &args);
+        // Searches differ from step to step, so tables of one size would make nothing come again.
+        self.add_by_id(ids.sorted(0, &self.pool), dy, table, width);
     }
 
     fn mix(&self, blends: Blends<'_>) -> Mix {
@@ -305,10 +342,52 @@ impl<T: Element> Executor<T> {
 }
 
 /// The kernel that copies pieces of numbers of this size.
-fn copying<E>() -> &'static str {
-    match size_of::<E>() {
+fn copying(size: usize) -> &'static str {
+    match size {
         1 => "pieces_1",
+        2 => "pieces_2",
         4 => "pieces_4",
         _ => "pieces_8",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `pieces_add` does, launch after launch, the blocks of each in falling order: no order of theirs may matter.
+    fn added(pieces: &[(usize, usize)]) -> Vec<Vec<usize>> {
+        let mut to = vec![vec![]; 12];
+        for table in addends(pieces) {
+            for [from, start, len, repeats] in table.into_iter().rev().map(|piece| piece.map(|n| n as usize)) {
+                for i in 0..len {
+                    to[start + i].extend((0..repeats).map(|n| from + n * len + i));
+                }
+            }
+        }
+        to
+    }
+
+    #[test]
+    fn additions_to_one_place_keep_their_order() {
+        let lists: [&[(usize, usize)]; 5] = [
+            &[(0, 2), (2, 2), (4, 3)],
+            &[(0, 2), (0, 2), (0, 2), (5, 1)],
+            &[(6, 2), (0, 2), (6, 2), (6, 2), (0, 2)],
+            &[(3, 4), (5, 4), (3, 4)],
+            &[(9, 1), (8, 1), (7, 2)],
+        ];
+        for pieces in lists {
+            let (mut to, mut at) = (vec![vec![]; 12], 0);
+            for (start, len) in pieces {
+                for i in 0..*len {
+                    to[start + i].push(at + i);
+                }
+                at += len;
+            }
+            assert_eq!(added(pieces), to, "{pieces:?}");
+        }
+        assert_eq!(addends(lists[0]).len(), 1, "rising places are one launch");
+        assert_eq!(addends(lists[1]), [[[0, 0, 2, 3], [6, 5, 1, 1]]], "and so are equal ones side by side");
     }
 }

@@ -127,8 +127,8 @@ fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
         out.push(kernel(Kernel::by_score(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"])));
         let body = format!(
             "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
-             int heads, real *y, int table, int add) {{\n    {object}\n    \
-             pair_gradient(own, slopes, starts, q_offsets, k_offsets, rows, heads, y, table, add);\n}}"
+             whole total, whole per, whole count, real *parts, int size, int table) {{\n    {object}\n    \
+             pair_gradient(own, slopes, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
         );
         out.push((format!("tables_{hash}"), body));
     }

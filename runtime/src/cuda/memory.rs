@@ -4,6 +4,9 @@
 //! eighth of a power of two: batches of other lengths find what earlier ones left. Of the free blocks of a size the one that was
 //! taken from the device first is used first, so equal runs get equal addresses, whatever ran in between.
 //!
+//! Batches of many lengths leave free blocks of many sizes. These go back to the device before the pool would hold more than it
+//! may, and all of them where the device has no room: a run needs what it uses at one time, whatever ran before.
+//!
 //! What the host uploads during a run lies in blocks of its own, end to end, which begin anew with the next run.
 
 use std::cell::RefCell;
@@ -11,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-use super::device::{Arg, Device, Matrix, Product, Shape};
+use super::device::{Arg, Device, Matrix, Product, Range, Shape};
 use super::queue::Queue;
 use crate::exec::storage::Plain;
 
@@ -27,6 +30,9 @@ pub(super) const MOST_BLOCKS: usize = 60_000;
 /// Numbers of one block of a sum.
 const SUM_NUMBERS: usize = 1 << 14;
 
+/// The place of a block that the device has no room for: nothing is done with it.
+const NOWHERE: Place = (0, 0);
+
 /// Where uploads begin within their block.
 const ALIGNED: usize = 64;
 
@@ -38,11 +44,31 @@ pub struct Pool {
 
 struct Shared {
     queue: Queue,
-    /// The free blocks of every size.
-    free: RefCell<BTreeMap<usize, BTreeSet<Place>>>,
-    /// Blocks and bytes that were ever taken from the device.
-    taken: RefCell<(u64, usize)>,
+    stock: RefCell<Stock>,
     uploads: RefCell<Vec<Uploads>>,
+}
+
+/// What was taken from the device.
+#[derive(Debug, Default)]
+struct Stock {
+    /// The free blocks of every size.
+    free: BTreeMap<usize, Free>,
+    /// Blocks that were ever taken.
+    count: u64,
+    /// Bytes of all blocks, whether they are free or not.
+    held: usize,
+    /// How many they may be before free ones go back; without a bound as many as the device has.
+    most: Option<usize>,
+    /// The number of the run.
+    run: u64,
+}
+
+/// The free blocks of a size.
+#[derive(Debug, Default)]
+struct Free {
+    places: BTreeSet<Place>,
+    /// The last run that asked for one.
+    asked: u64,
 }
 
 /// A block by its turn: how many were taken before it, and its address.
@@ -60,6 +86,8 @@ pub struct Array {
     block: Rc<Block>,
     at: u64,
     len: usize,
+    /// Whether its numbers are kept in 16 bits.
+    narrow: bool,
 }
 
 struct Block {
@@ -73,7 +101,7 @@ impl Pool {
     /// Memory of this device.
     pub fn new(device: Rc<dyn Device>) -> Self {
         let queue = Queue::new(device);
-        let shared = Shared { queue, free: RefCell::default(), taken: RefCell::default(), uploads: RefCell::default() };
+        let shared = Shared { queue, stock: RefCell::default(), uploads: RefCell::default() };
         Self { shared: Rc::new(shared) }
     }
 
@@ -82,14 +110,20 @@ impl Pool {
         &self.shared.queue
     }
 
-    /// Bytes that were ever taken from the device.
+    /// Bytes that are taken from the device, in use or free for the next one who asks.
     pub fn taken(&self) -> usize {
-        self.shared.taken.borrow().1
+        self.shared.stock.borrow().held
+    }
+
+    /// From now on gives free blocks back before it would hold more than so many bytes.
+    pub fn hold_at_most(&self, bytes: Option<usize>) {
+        self.shared.stock.borrow_mut().most = bytes;
     }
 
     /// A run begins: what was uploaded before and has no handle any more is not needed.
     pub fn begin(&self) {
         self.device().flush();
+        self.shared.stock.borrow_mut().run += 1;
         for uploads in self.shared.uploads.borrow_mut().iter_mut() {
             if Rc::strong_count(&uploads.block) == 1 {
                 uploads.used = 0;
@@ -101,20 +135,81 @@ impl Pool {
     pub fn take<E: Plain>(&self, len: usize) -> Array {
         let bytes = rounded(len * size_of::<E>());
         let place = self.place(bytes);
-        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len }
+        self.device().taken(place.1, len * size_of::<E>());
+        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len, narrow: false }
     }
 
-    /// A free block of a size that was rounded.
+    /// The same for real numbers, which are kept in 16 bits if they are `narrow`.
+    pub(super) fn take_kept<T: Plain>(&self, len: usize, narrow: bool) -> Array {
+        match narrow {
+            true => Array { narrow, ..self.take::<u16>(len) },
+            false => self.take::<T>(len),
+        }
+    }
+
+    /// Real numbers as they are computed with.
+    pub(super) fn widened<T: Plain>(&self, x: &Array) -> Array {
+        if !x.narrow {
+            return x.clone();
+        }
+        let y = self.take::<T>(x.len);
+        self.each("widen", x.len, &[x.arg(), y.arg(), whole(x.len)]);
+        y
+    }
+
+    /// Writes real numbers in 16 bits.
+    pub(super) fn narrow(&self, x: &Array, y: &Array) {
+        self.each("narrow", x.len, &[x.arg(), y.arg(), whole(x.len)]);
+    }
+
+    /// A free block of a size that was rounded, or a new one.
     fn place(&self, bytes: usize) -> Place {
-        let found = self.shared.free.borrow_mut().get_mut(&bytes).and_then(BTreeSet::pop_first);
+        let found = self.shared.stock.borrow_mut().find(bytes);
         found.unwrap_or_else(|| self.new_place(bytes))
     }
 
+    /// A block from the device. Where there is no room, even without all that is free here, everything fails from now on.
     fn new_place(&self, bytes: usize) -> Place {
-        let mut taken = self.shared.taken.borrow_mut();
-        taken.0 += 1;
-        taken.1 += bytes;
-        (taken.0, self.device().allocate(bytes))
+        let queue = self.device();
+        if queue.has_failed() {
+            return NOWHERE;
+        }
+        self.stay_within(bytes);
+        let found = queue.allocate(bytes).or_else(|_| {
+            self.release_free();
+            queue.allocate(bytes)
+        });
+        match found {
+            Ok(at) => self.shared.stock.borrow_mut().added(at, bytes),
+            Err(reason) => {
+                queue.fail(reason);
+                NOWHERE
+            }
+        }
+    }
+
+    /// Gives free blocks back until so many bytes more are no more than may be held: those of the sizes first that were asked for
+    /// longest ago.
+    fn stay_within(&self, more: usize) {
+        loop {
+            let oldest = self.shared.stock.borrow_mut().beyond(more);
+            match oldest {
+                Some(oldest) => self.device().release(&oldest),
+                None => return,
+            }
+        }
+    }
+
+    /// Gives all blocks back that nobody uses.
+    fn release_free(&self) {
+        let idle = |uploads: &mut Uploads| uploads.used == 0 && Rc::strong_count(&uploads.block) == 1;
+        let idle: Vec<Uploads> = self.shared.uploads.borrow_mut().extract_if(.., idle).collect();
+        let mut gone = self.shared.stock.borrow_mut().remove(|_| true);
+        for Uploads { block, .. } in idle {
+            self.shared.stock.borrow_mut().held -= block.bytes;
+            gone.push(block.range());
+        }
+        self.device().release(&gone);
     }
 
     /// `len` zeros.
@@ -128,17 +223,19 @@ impl Pool {
     /// lies beside it.
     pub fn upload<E: Plain>(&self, from: &[E]) -> Array {
         let bytes = size_of_val(from);
-        let mut all = self.shared.uploads.borrow_mut();
-        let n = all.iter().position(|uploads| uploads.block.bytes - uploads.used >= bytes).unwrap_or_else(|| {
+        let has_room = |uploads: &Uploads| uploads.block.bytes - uploads.used >= bytes;
+        if !self.shared.uploads.borrow().iter().any(has_room) {
             let size = rounded(bytes.max(UPLOADS));
-            all.push(Uploads { block: Rc::new(Block { pool: None, place: self.place(size), bytes: size }), used: 0 });
-            all.len() - 1
-        });
-        let uploads = &mut all[n];
+            // Commands that are held back may still use a block that was let go of, and uploads go ahead of them.
+            let block = Rc::new(Block { pool: None, place: self.new_place(size), bytes: size });
+            self.shared.uploads.borrow_mut().push(Uploads { block, used: 0 });
+        }
+        let mut all = self.shared.uploads.borrow_mut();
+        let uploads = all.iter_mut().find(|uploads| has_room(uploads)).expect("there is one now");
         let at = uploads.block.place.1 + uploads.used as u64;
         uploads.used = (uploads.used + bytes).next_multiple_of(ALIGNED).min(uploads.block.bytes);
         self.device().upload(at, bytes_of(from));
-        Array { block: uploads.block.clone(), at, len: from.len() }
+        Array { block: uploads.block.clone(), at, len: from.len(), narrow: false }
     }
 
     /// Replaces numbers on the device by numbers of the host.
@@ -152,8 +249,12 @@ impl Pool {
     pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
         let bytes = rounded(size_of_val(from));
         let place = self.new_place(bytes);
-        let out =
-            Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len: from.len() };
+        let out = Array {
+            block: Rc::new(Block { pool: Some(self.clone()), place, bytes }),
+            at: place.1,
+            len: from.len(),
+            narrow: false,
+        };
         self.write(&out, from);
         out
     }
@@ -208,22 +309,39 @@ impl Pool {
     pub(super) fn multiply<T: Plain>(&self, product: Product) {
         /// Rows and columns of the result that a block makes.
         const TILE: usize = 8;
-        let Product { a, b, y, m, n, k, add } = product;
-        if m == 0 || n == 0 || self.device().product(&product) {
+        let Product { a, b, y, m, n, k, add, bias, count, apart, .. } = product;
+        // A product without terms has no matrices that a library would take.
+        if m == 0 || n == 0 || (k > 0 && self.device().product(&product)) {
             return;
         }
         let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
-        let rest = [Arg::Address(y), flag(add), int(m), int(n), int(k)];
+        let kept = usize::from(a.narrow) + 2 * usize::from(b.narrow) + 4 * usize::from(product.narrow);
+        let sizes = [flag(add), Arg::Address(bias.unwrap_or(0)), int(kept), int(m), int(n), int(k)];
+        let apart = [apart.a, apart.b, apart.y, apart.bias].map(whole);
+        let rest = [&[Arg::Address(y)][..], &sizes, &apart].concat();
         // A grid is short along its second axis, so tall results go piece by piece.
         let piece = MOST_BLOCKS * TILE;
         for first in (0..m).step_by(piece) {
             let mut args = [&steps(a)[..], &steps(b), &rest].concat();
-            let size = size_of::<T>() as u64;
+            let size = size_of::<T>();
             let rows = piece.min(m - first);
-            args[0] = Arg::Address(a.at + (first * a.rows) as u64 * size);
-            args[6] = Arg::Address(y + (first * n) as u64 * size);
-            args[8] = int(rows);
-            self.start("product", [blocks(n, TILE), blocks(rows, TILE), 1], (TILE * TILE) as u32, &args);
+            args[0] = Arg::Address(a.at + (first * a.rows * kept_size(a.narrow, size)) as u64);
+            args[6] = Arg::Address(y + (first * n * kept_size(product.narrow, size)) as u64);
+            args[10] = int(rows);
+            let grid = [blocks(n, TILE), blocks(rows, TILE), count as u32];
+            self.start("product", grid, (TILE * TILE) as u32, &args);
+        }
+    }
+
+    /// Products of one form that need not wait for one another: as many as one as are equally far apart.
+    pub(super) fn multiply_all<T: Plain>(&self, products: &[Product]) {
+        let mut rest = products;
+        while let Some(first) = rest.first() {
+            let together = |count: &usize| Product::together(&rest[..*count], size_of::<T>());
+            let most = (2..=rest.len()).rev().find_map(|count| together(&count));
+            let all = most.filter(|all| self.device().multiplies_together(all)).unwrap_or(*first);
+            self.multiply::<T>(all);
+            rest = &rest[all.count..];
         }
     }
 
@@ -244,6 +362,11 @@ impl Pool {
     }
 }
 
+/// Bytes of a number that may be narrow.
+pub(super) fn kept_size(narrow: bool, size: usize) -> usize {
+    if narrow { size_of::<u16>() } else { size }
+}
+
 /// Threads of a warp.
 pub const WARP: u32 = 32;
 
@@ -259,7 +382,7 @@ pub fn whole(n: usize) -> Arg {
 
 /// A small size as an argument.
 pub fn int(n: usize) -> Arg {
-    Arg::Int(i32::try_from(n).unwrap_or(i32::MAX))
+    i32::try_from(n).map_or(Arg::TooLarge(n), Arg::Int)
 }
 
 /// A flag as an argument.
@@ -293,9 +416,20 @@ impl Array {
         Arg::Address(self.at)
     }
 
+    /// Whether its numbers are kept in 16 bits.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.narrow
+    }
+
+    /// Bytes of a number of type `E`, as it is kept.
+    pub(super) fn size<E: Plain>(&self) -> usize {
+        kept_size(self.narrow, size_of::<E>())
+    }
+
     /// `len` numbers of type `E` from `start` on.
     pub fn part<E: Plain>(&self, start: usize, len: usize) -> Self {
-        Self { block: self.block.clone(), at: self.at + (start * size_of::<E>()) as u64, len }
+        let at = self.at + (start * self.size::<E>()) as u64;
+        Self { block: self.block.clone(), at, len, narrow: self.narrow }
     }
 
     /// Whether this is the only handle to its memory.
@@ -304,22 +438,59 @@ impl Array {
     }
 }
 
+impl Block {
+    fn range(&self) -> Range {
+        Range { at: self.place.1, bytes: self.bytes }
+    }
+}
+
+impl Stock {
+    /// The first free block of this size.
+    fn find(&mut self, bytes: usize) -> Option<Place> {
+        let free = self.free.entry(bytes).or_default();
+        free.asked = self.run;
+        free.places.pop_first()
+    }
+
+    fn added(&mut self, at: u64, bytes: usize) -> Place {
+        self.count += 1;
+        self.held += bytes;
+        (self.count, at)
+    }
+
+    /// Takes the free blocks of the sizes out that were asked for longest ago, if so many bytes more were more than it may hold.
+    fn beyond(&mut self, bytes: usize) -> Option<Vec<Range>> {
+        self.most.filter(|most| self.held + bytes > *most)?;
+        let oldest = self.free.values().filter(|free| !free.places.is_empty()).map(|free| free.asked).min()?;
+        Some(self.remove(|free| free.asked == oldest))
+    }
+
+    /// Takes free blocks out.
+    fn remove(&mut self, which: impl Fn(&Free) -> bool) -> Vec<Range> {
+        let mut gone = vec![];
+        for (bytes, free) in self.free.iter_mut().filter(|(_, free)| which(free)) {
+            let places = std::mem::take(&mut free.places);
+            self.held -= bytes * places.len();
+            gone.extend(places.into_iter().map(|(_, at)| Range { at, bytes: *bytes }));
+        }
+        gone
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
-        if let Some(pool) = &self.pool {
-            pool.shared.free.borrow_mut().entry(self.bytes).or_default().insert(self.place);
+        if let Some(pool) = self.pool.as_ref().filter(|_| self.place != NOWHERE) {
+            pool.shared.stock.borrow_mut().free.entry(self.bytes).or_default().places.insert(self.place);
         }
     }
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        for (bytes, places) in self.free.get_mut() {
-            places.iter().for_each(|(_, at)| self.queue.release(*at, *bytes));
-        }
-        for Uploads { block, .. } in self.uploads.get_mut() {
-            self.queue.release(block.place.1, block.bytes);
-        }
+        let mut all = self.stock.get_mut().remove(|_| true);
+        let uploads = self.uploads.get_mut().iter().filter(|uploads| uploads.block.place != NOWHERE);
+        all.extend(uploads.map(|uploads| uploads.block.range()));
+        self.queue.release(&all);
     }
 }
 

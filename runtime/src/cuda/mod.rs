@@ -17,6 +17,7 @@ mod active_rows;
 mod attend;
 mod attention_kernels;
 mod backend;
+mod bundles;
 mod crvnn_om_ops;
 pub mod device;
 mod dispatch;
@@ -24,19 +25,23 @@ mod dispatch;
 pub mod driver;
 mod embed;
 mod exec;
+mod function;
 mod fusion;
 mod group;
 mod machine;
 mod mask_codegen;
 pub mod memory;
+mod narrow;
 mod offset_lists;
 pub mod queue;
 mod relative;
 pub mod saved;
 mod scan;
+mod tables;
 mod value;
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 
 use rtc_compiler::plan::Plan;
 
@@ -44,6 +49,7 @@ use crate::optimiser;
 pub use backend::Model;
 use device::{Generated, Target};
 pub use exec::Executor;
+pub use function::Span;
 
 /// What the kernels share: in front of any text of kernels.
 #[cfg(feature = "cuda")]
@@ -59,7 +65,12 @@ const BASE: &str = concat!(
 /// All kernels that a plan needs made for a device.
 pub fn generated(plan: &Plan, target: Target) -> BTreeSet<Generated> {
     let rules = mask_codegen::written(plan, target).into_iter().flat_map(|(_, written)| written.kernels);
-    fusion::generated(plan).into_iter().chain(rules).chain(attention_kernels::generated(plan, target)).collect()
+    let any_width = narrow::values(plan, target).contains(&true);
+    fusion::generated(plan, any_width)
+        .into_iter()
+        .chain(rules)
+        .chain(attention_kernels::generated(plan, target))
+        .collect()
 }
 
 /// How work is started. The numbers are the same.
@@ -70,6 +81,19 @@ pub enum Launching {
     Graph,
     /// Every launch by itself.
     Direct,
+}
+
+/// What the environment says of how NVIDIA's libraries compute, as `NAME=VALUE`, from all variables of a process: they change
+/// numbers behind the back of a program.
+pub fn overrides(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<String> {
+    let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value));
+    let of_products =
+        |name: &str| name.starts_with("CUBLAS") && ["EMULAT", "HEURISTICS"].iter().any(|a| name.contains(a));
+    let changes = |(name, _): &(String, OsString)| name == "NVIDIA_TF32_OVERRIDE" || of_products(name);
+    let found = variables.filter_map(text).filter(changes);
+    let mut found: Vec<String> = found.map(|(name, value)| format!("{name}={}", value.to_string_lossy())).collect();
+    found.sort();
+    found
 }
 
 /// The kernels that every plan and every optimiser may use, as one text. `REAL` must be defined.
@@ -95,3 +119,28 @@ const KERNELS: &str = concat!(
     include_str!("kernels/beam.cu"),
     include_str!("kernels/loss.cu"),
 );
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_that_change_numbers_are_known() {
+        let all = [
+            ("PATH", "/bin"),
+            ("NVIDIA_TF32_OVERRIDE", "0"),
+            ("CUBLAS_WORKSPACE_CONFIG", ":4096:8"),
+            ("CUBLAS_LOGINFO_DBG", "1"),
+            ("CUBLAS_EMULATION_STRATEGY", "eager"),
+            ("CUBLAS_EMULATE_SINGLE_PRECISION", "1"),
+            ("CUBLASLT_HEURISTICS_LUT_FILE", "table"),
+        ];
+        let found = [
+            "CUBLASLT_HEURISTICS_LUT_FILE=table",
+            "CUBLAS_EMULATE_SINGLE_PRECISION=1",
+            "CUBLAS_EMULATION_STRATEGY=eager",
+            "NVIDIA_TF32_OVERRIDE=0",
+        ];
+        assert_eq!(overrides(all.into_iter().map(|(name, value)| (name.into(), value.into()))), found);
+    }
+}

@@ -6,6 +6,8 @@
 //! direct launches would do, to the bit: what differs is another series. Two habits elsewhere make series come again. Memory
 //! is handed out in one order, so equal runs get equal addresses; and numbers that change from step to step (random keys, learning
 //! rates, denominators) are uploaded and read from there, and are no arguments.
+//!
+//! What can't be asked of the device is a failure, too. It sticks: everything after it does nothing.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,7 +15,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape, Target};
+use super::device::{Arg, Command, Device, Generated, Graph, Product, Range, Shape, Target};
 
 /// Commands of a series at most: few enough that the device works on one while the host makes the next.
 pub const LONGEST: usize = 128;
@@ -35,6 +37,8 @@ pub struct Queue {
     device: Rc<dyn Device>,
     records: bool,
     state: RefCell<State>,
+    /// What could not be asked of the device.
+    failure: RefCell<Option<String>>,
 }
 
 #[derive(Default)]
@@ -99,7 +103,7 @@ impl Hasher for Mix {
 
 impl Queue {
     pub(super) fn new(device: Rc<dyn Device>) -> Self {
-        Self { records: device.records(), device, state: RefCell::default() }
+        Self { records: device.records(), device, state: RefCell::default(), failure: RefCell::default() }
     }
 
     /// What the device is, for people.
@@ -122,22 +126,40 @@ impl Queue {
         self.device.prepare(kernels);
     }
 
-    /// The first failure of the device, if there was one so far.
+    /// The first failure, here or of the device, if there was one so far.
     pub fn failure(&self) -> Option<String> {
         self.flush();
-        self.device.failure()
+        self.failure.borrow().clone().or_else(|| self.device.failure())
     }
 
-    pub(super) fn allocate(&self, bytes: usize) -> u64 {
+    /// From now on nothing more is done.
+    pub(super) fn fail(&self, reason: String) {
+        self.failure.borrow_mut().get_or_insert(reason);
+        let mut state = self.state.borrow_mut();
+        state.pending.1.clear();
+        state.series = Series::default();
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.borrow().is_some()
+    }
+
+    pub(super) fn allocate(&self, bytes: usize) -> Result<u64, String> {
         self.device.allocate(bytes)
     }
 
-    pub(super) fn release(&self, at: u64, bytes: usize) {
-        self.device.release(at, bytes);
+    /// Gives memory back when all that was asked for is done. No recorded series knows it afterwards.
+    pub(super) fn release(&self, blocks: &[Range]) {
+        self.flush();
+        self.forget_all_with(blocks);
+        blocks.iter().for_each(|range| self.device.release(range.at, range.bytes));
     }
 
     /// Copies from the host to a place that no command since the last wait or flush has to do with: it may happen before them.
     pub(super) fn upload(&self, to: u64, from: &[u8]) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = self.state.borrow_mut();
         let (at, bytes) = &state.pending;
         let end = at + bytes.len() as u64;
@@ -152,12 +174,18 @@ impl Queue {
 
     /// Copies from the host in the order of the commands.
     pub(super) fn write(&self, to: u64, from: &[u8]) {
+        if self.has_failed() {
+            return;
+        }
         self.flush();
         self.device.upload(to, from);
     }
 
-    /// Waits for all work, and copies to the host.
+    /// Waits for all work, and copies to the host; zeros after a failure.
     pub(super) fn download(&self, from: u64, to: &mut [u8]) {
+        if self.has_failed() {
+            return to.fill(0);
+        }
         self.flush();
         self.device.download(from, to);
     }
@@ -172,8 +200,19 @@ impl Queue {
         self.push(Command::Clear { at, bytes });
     }
 
+    /// Tells a device that watches that a block is handed out, of which so many bytes are used.
+    pub(super) fn taken(&self, at: u64, bytes: usize) {
+        if self.device.watches() {
+            self.push(Command::Taken { at, bytes });
+        }
+    }
+
     /// A kernel.
     pub fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+        if let Some(Arg::TooLarge(n)) = args.iter().find(|arg| matches!(arg, Arg::TooLarge(_))) {
+            return self
+                .fail(format!("`{kernel}` counts to {} at most, and is given {n}: take smaller batches", i32::MAX));
+        }
         let known = self.state.borrow().names.get(kernel).cloned();
         let kernel = known.unwrap_or_else(|| {
             let name: Rc<str> = Rc::from(kernel);
@@ -191,6 +230,11 @@ impl Queue {
         self.device.multiplies()
     }
 
+    /// Whether products of one form may be one.
+    pub(super) fn multiplies_together(&self, products: &Product) -> bool {
+        !self.device.multiplies() || self.device.multiplies_together(products)
+    }
+
     /// Starts all that was asked for.
     pub fn flush(&self) {
         let mut state = self.state.borrow_mut();
@@ -199,6 +243,9 @@ impl Queue {
     }
 
     fn push(&self, command: Command) {
+        if self.has_failed() {
+            return;
+        }
         let mut state = self.state.borrow_mut();
         if !self.records {
             self.send(&mut state);
@@ -282,6 +329,21 @@ impl Queue {
         state.recorded.insert(hash, Recorded { commands, graph, used: state.clock });
     }
 
+    /// Forgets every recorded series that has to do with some blocks.
+    fn forget_all_with(&self, blocks: &[Range]) {
+        let mut ends: Vec<(u64, u64)> = blocks.iter().map(|range| (range.at, range.at + range.bytes as u64)).collect();
+        ends.sort_unstable();
+        let inside = |at: u64| {
+            let before = ends.partition_point(|(start, _)| *start <= at);
+            before > 0 && at < ends[before - 1].1
+        };
+        let has = |command: &Command| command.addresses().into_iter().any(inside);
+        let mut state = self.state.borrow_mut();
+        let old = state.recorded.iter().filter(|(_, recorded)| recorded.commands.iter().any(has));
+        let old: Vec<u64> = old.map(|(hash, _)| *hash).collect();
+        old.into_iter().for_each(|hash| self.forget(&mut state, hash));
+    }
+
     fn forget(&self, state: &mut State, hash: u64) {
         let Some(old) = state.recorded.remove(&hash) else { return };
         self.device.forget(old.graph);
@@ -318,6 +380,7 @@ impl fmt::Debug for Queue {
 
 #[cfg(test)]
 mod tests {
+    use super::super::memory::int;
     use super::*;
 
     /// A device that puts down what it is told.
@@ -348,10 +411,12 @@ mod tests {
             Target::default()
         }
         fn prepare(&self, _: &[Generated]) {}
-        fn allocate(&self, _: usize) -> u64 {
-            0
+        fn allocate(&self, _: usize) -> Result<u64, String> {
+            Err("a diary has no memory".to_owned())
         }
-        fn release(&self, _: u64, _: usize) {}
+        fn release(&self, at: u64, bytes: usize) {
+            self.note(format!("release{at}+{bytes}"));
+        }
         fn upload(&self, to: u64, from: &[u8]) {
             self.note(format!("up{to}+{}", from.len()));
         }
@@ -379,6 +444,7 @@ mod tests {
         }
         fn forget(&self, graph: Graph) {
             self.kept.borrow_mut().remove(&graph);
+            self.note(format!("forget{}", graph.0));
         }
         fn failure(&self) -> Option<String> {
             None
@@ -444,6 +510,36 @@ mod tests {
         launch(&queue, "a", arg);
         queue.write(7, &[1]);
         assert_eq!(diary.read(), "up1000+10 up0+8 a up7+1", "a write comes after what was asked for before");
+    }
+
+    #[test]
+    fn memory_goes_when_all_is_done_and_with_the_series_that_know_it() {
+        let (diary, queue) = queue();
+        let [old, new] = [100, 356].map(Arg::Address);
+        for arg in [old, old, new, new] {
+            five(&diary, &queue, arg);
+        }
+        ["a", "b"].iter().for_each(|kernel| launch(&queue, kernel, Arg::Int(1)));
+        queue.upload(1000, &[1; 10]);
+        queue.release(&[Range { at: 512, bytes: 256 }, Range { at: 0, bytes: 256 }]);
+        assert_eq!(diary.read(), "up1000+10 a b forget0 release512+256 release0+256");
+        assert_eq!(five(&diary, &queue, new), "replay1");
+        assert_eq!(five(&diary, &queue, old), "a b c d e", "it is forgotten");
+    }
+
+    #[test]
+    fn a_size_that_kernels_do_not_hold_is_a_failure() {
+        let (diary, queue) = queue();
+        launch(&queue, "a", int(i32::MAX as usize));
+        assert_eq!((queue.failure(), diary.read()), (None, "a".to_owned()));
+        launch(&queue, "b", Arg::Int(1));
+        launch(&queue, "c", int(i32::MAX as usize + 1));
+        launch(&queue, "d", Arg::Int(1));
+        queue.upload(1000, &[1; 10]);
+        let mut found = [1; 2];
+        queue.download(7, &mut found);
+        assert_eq!((found, diary.read()), ([0; 2], String::new()), "nothing is done any more");
+        assert!(queue.failure().is_some_and(|reason| reason.contains("`c`") && reason.contains("2147483648")));
     }
 
     #[test]

@@ -38,9 +38,9 @@ impl<T: Element> Executor<T> {
         let args = [codes.arg(), waves.arg(), int(last), int(channels), whole(waves.len())];
         self.pool.each("distance_waves", waves.len(), &args);
         let mapped = self.pool.take::<T>(count * width);
-        let a = Matrix { at: waves.at(), rows: channels, columns: 1 };
-        let b = Matrix { at: self.real(map).at(), rows: 1, columns: channels };
-        self.pool.multiply::<T>(Product { a, b, y: mapped.at(), m: count, n: width, k: channels, add: false });
+        let a = Matrix::straight(waves.at(), channels);
+        let b = Matrix::turned(self.real(map).at(), channels);
+        self.pool.multiply::<T>(Product::new(a, b, mapped.at(), [count, width, channels]));
         Some(Codes { shifts: [u, v], waves, channels, mapped, count, last })
     }
 
@@ -48,8 +48,8 @@ impl<T: Element> Executor<T> {
     pub(super) fn map_grad(&mut self, c: &NodeContext<'_>, codes: &Codes, d_codes: &Array, n: usize) {
         let width = d_codes.len() / codes.count.max(1);
         let (y, add) = self.target(c, n);
-        let a = Matrix { at: d_codes.at(), rows: 1, columns: width };
-        let b = Matrix { at: codes.waves.at(), rows: codes.channels, columns: 1 };
-        self.pool.multiply::<T>(Product { a, b, y: y.at(), m: width, n: codes.channels, k: codes.count, add });
+        let a = Matrix::turned(d_codes.at(), width);
+        let b = Matrix::straight(codes.waves.at(), codes.channels);
+        self.pool.multiply::<T>(Product::new(a, b, y.at(), [width, codes.channels, codes.count]).adding(add));
     }
 }

@@ -35,14 +35,22 @@ pub(crate) struct Ids {
     sorted: OnceCell<Sorted>,
 }
 
-/// The places of equal ids side by side.
+/// Places of an id that are added up at once at most.
+const PIECE: usize = 256;
+
+/// What the row of a piece is marked with where it is the number of a part; see `embed_grad`.
+const PART: u32 = 1 << 31;
+
+/// The places of equal ids side by side, cut into pieces.
 #[derive(Clone, Debug)]
 pub(super) struct Sorted {
     pub(super) order: Array,
-    /// The ids that occur, and then any.
-    pub(super) ids: Array,
-    /// For each of those: where its places end.
-    pub(super) ends: Array,
+    /// For each piece: where its places end, and to which row it belongs, or which part of a row it is.
+    pub(super) pieces: Array,
+    /// For each row that has several pieces: its id, its first part, and the one behind its last.
+    pub(super) joins: Array,
+    /// Parts of all of these.
+    pub(super) parts: usize,
 }
 
 impl Ids {
@@ -55,28 +63,48 @@ impl Ids {
     }
 
     /// The order keeps the places of an id as they come, so that sums over them have one order. There are `kinds` ids at most;
-    /// entries for those that do not occur have no places, so that the size of the tables does not depend on the ids.
+    /// tables are filled up to what so many ids can need, so that their sizes do not depend on the ids.
     pub(super) fn sorted(&self, kinds: usize, pool: &Pool) -> &Sorted {
         self.sorted.get_or_init(|| {
             let mut order: Vec<u32> = (0..self.host.len() as u32).collect();
             order.sort_by_key(|place| self.host[*place as usize]);
-            let (mut ids, mut ends) = (vec![], vec![]);
-            for (n, place) in order.iter().enumerate() {
-                let id = self.host[*place as usize];
-                if ids.last() != Some(&id) {
-                    ids.push(id);
-                    ends.push(0);
-                }
-                if let Some(end) = ends.last_mut() {
-                    *end = n as u32 + 1;
-                }
+            let Pieces { mut pieces, mut joins, mut parts } = cut(&order, |place| self.host[place as usize]);
+            if kinds > 0 {
+                let count = order.len();
+                pieces.resize(pieces.len().max(kinds.min(count) + count / PIECE), [count as u32, 0]);
+                joins.resize(count / (PIECE + 1), [0; 3]);
+                parts = 2 * joins.len();
             }
-            let entries = kinds.min(order.len()).max(ids.len());
-            ids.resize(entries, 0);
-            ends.resize(entries, order.len() as u32);
-            Sorted { order: pool.upload(&order), ids: pool.upload(&ids), ends: pool.upload(&ends) }
+            let (pieces, joins) = (pool.upload(pieces.as_flattened()), pool.upload(joins.as_flattened()));
+            Sorted { order: pool.upload(&order), pieces, joins, parts }
         })
     }
+}
+
+/// How places are cut, as [`Sorted`] has it.
+#[derive(Debug, Default, PartialEq)]
+struct Pieces {
+    pieces: Vec<[u32; 2]>,
+    joins: Vec<[u32; 3]>,
+    parts: usize,
+}
+
+/// Cuts places of which those with equal ids follow one another.
+fn cut(order: &[u32], id: impl Fn(u32) -> u32) -> Pieces {
+    let (mut out, mut end) = (Pieces::default(), 0);
+    for places in order.chunk_by(|a, b| id(*a) == id(*b)) {
+        let (row, count) = (id(places[0]), places.len().div_ceil(PIECE));
+        let part = |n: usize| if count == 1 { row } else { PART | (out.parts + n) as u32 };
+        for (n, piece) in places.chunks(PIECE).enumerate() {
+            end += piece.len() as u32;
+            out.pieces.push([end, part(n)]);
+        }
+        if count > 1 {
+            out.joins.push([row, out.parts as u32, (out.parts + count) as u32]);
+            out.parts += count;
+        }
+    }
+    out
 }
 
 impl<T: Element> Val<T> {
@@ -85,6 +113,40 @@ impl<T: Element> Val<T> {
         match self {
             Self::Real(x) => x,
             _ => unreachable!("the verifier checks element kinds"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_have_the_places_of_one_id_in_order() {
+        let ids: Vec<u32> = [(5, 3), (7, PIECE), (8, 2 * PIECE + 1), (9, PIECE + 1)]
+            .into_iter()
+            .flat_map(|(id, count)| std::iter::repeat_n(id, count))
+            .collect();
+        let order: Vec<u32> = (0..ids.len() as u32).collect();
+        let Pieces { pieces, joins, parts } = cut(&order, |place| ids[place as usize]);
+        assert_eq!(
+            pieces,
+            [[3, 5], [259, 7], [515, PART], [771, PART | 1], [772, PART | 2], [1028, PART | 3], [1029, PART | 4]]
+        );
+        assert_eq!((joins, parts), (vec![[8, 0, 3], [9, 3, 5]], 5));
+    }
+
+    /// What tables are filled up to is enough for whatever ids there are.
+    #[test]
+    fn there_is_room_for_the_pieces_of_all_ids() {
+        for counts in [&[1, 1, 1][..], &[257], &[257, 257, 257], &[513, 256, 258, 1], &[1024, 1025, 1023], &[256, 256]]
+        {
+            let ids: Vec<u32> = counts.iter().zip(0..).flat_map(|(n, id)| std::iter::repeat_n(id, *n)).collect();
+            let order: Vec<u32> = (0..ids.len() as u32).collect();
+            let Pieces { pieces, joins, parts } = cut(&order, |place| ids[place as usize]);
+            assert!(pieces.len() <= counts.len() + ids.len() / PIECE, "{counts:?}");
+            let most = ids.len() / (PIECE + 1);
+            assert!(joins.len() <= most && parts <= 2 * most, "{counts:?}: {joins:?} {parts}");
         }
     }
 }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use rtc_compiler::plan::Plan;
 
 use crate::batching::pack;
-use crate::exec::parameter_ranges;
+use crate::exec::aligned_ranges;
 use crate::kernel::Real;
 use crate::learner::LearnError;
 use crate::model::{Backend, Memory, ModelOn, as_learn_error};
@@ -42,7 +42,7 @@ impl<B: Backend> Saliency<B> {
     /// A plan that is not of this model.
     pub fn new(model: &ModelOn<B>, plan: Plan, length: usize, classes: usize) -> Result<Self, LearnError> {
         let misfit = |name: &str| LearnError::Mismatch(format!("the plan of its slopes has another `{name}`"));
-        let ranges = parameter_ranges(&plan);
+        let ranges = aligned_ranges(&plan, B::ALIGN);
         let (executor, memory, own) = model.probe(plan);
         let plan = executor.plan().clone();
         let find = |name: &str| plan.parameters.iter().position(|p| p.name == name).map(|n| ranges[n].clone());

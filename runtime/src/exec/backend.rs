@@ -55,6 +55,8 @@ impl<T: Element> Backend for Executor<T> {
     type Number = T;
     type Memory = Host<T>;
 
+    const ALIGN: usize = 1;
+
     fn memory(&self) -> Host<T> {
         Host::default()
     }

@@ -191,12 +191,18 @@ pub struct Executor<T: Element> {
 
 /// Ranges of the parameters in the flat array, in order.
 pub fn parameter_ranges(plan: &Plan) -> Vec<Range<usize>> {
-    let mut at = 0;
+    aligned_ranges(plan, 1)
+}
+
+/// The same in an array in which each parameter begins at a multiple of `align` numbers.
+pub(crate) fn aligned_ranges(plan: &Plan, align: usize) -> Vec<Range<usize>> {
+    let mut end = 0_usize;
     let sizes = plan.parameters.iter().map(|p| p.ty.dims().iter().filter_map(Dim::fixed).product::<usize>());
     sizes
         .map(|size| {
-            at += size;
-            at - size..at
+            let start = end.next_multiple_of(align);
+            end = start + size;
+            start..end
         })
         .collect()
 }
@@ -213,7 +219,7 @@ impl<T: Element> Executor<T> {
         let total = by_index.last().map_or(0, |r| r.end);
         let values = vec![None; plan.graph.value_count()];
         Self {
-            memory: Memory { values, parameters: vec![T::ZERO; total], ranges: ranges_by_value(&plan) },
+            memory: Memory { values, parameters: vec![T::ZERO; total], ranges: ranges_by_value(&plan, &by_index) },
             gradients: vec![T::ZERO; total],
             by_index,
             arena,

@@ -13,7 +13,7 @@ use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
 use super::rows::{Axis, BatchView, GIVEN, row_of};
 use super::storage::List;
 use super::value::Val;
-use super::{Fault, check_batch, given_depths, parameter_ranges, set_axis};
+use super::{Fault, check_batch, given_depths, set_axis};
 use crate::batch::{Batch, Labels};
 use crate::kernel::Real;
 use crate::rng::Key;
@@ -153,9 +153,8 @@ pub(super) fn given_node<'p>(plan: &'p Plan, name: &str) -> Option<&'p Node> {
     inputs.find(|node| node.get(attribute::NAME) == name)
 }
 
-/// Where the parameters lie in the flat array, by the values of their nodes.
-pub(crate) fn ranges_by_value(plan: &Plan) -> Vec<Option<Range<usize>>> {
-    let by_index = parameter_ranges(plan);
+/// Where the parameters lie in the flat array, by the values of their nodes, from where they lie by their index.
+pub(crate) fn ranges_by_value(plan: &Plan, by_index: &[Range<usize>]) -> Vec<Option<Range<usize>>> {
     let mut ranges = vec![None; plan.graph.value_count()];
     for node in plan.graph.nodes(MAIN).iter().map(|id| plan.graph.node(*id)).filter(|node| node.op == Op::Param) {
         let index = plan.parameters.iter().position(|p| node.find(attribute::NAME) == Some(p.name.as_str()));

@@ -35,7 +35,7 @@ macro_rules! plain {
         )*
     };
 }
-plain!(u8, u32, u64, usize, f32, f64);
+plain!(u8, u16, u32, u64, usize, f32, f64);
 
 /// A number type that the executor computes in: `f32`, or `f64` for parity.
 pub trait Element: Real + Plain {}

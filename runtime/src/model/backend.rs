@@ -65,6 +65,9 @@ pub trait Backend: Machine + Debug {
     /// Where its arrays lie.
     type Memory: Memory<Self::Number>;
 
+    /// In its flat arrays each parameter begins at a multiple of so many numbers. What lies in between is zero, and stays so.
+    const ALIGN: usize;
+
     /// Its memory.
     fn memory(&self) -> Self::Memory;
     /// An executor of another plan, with memory for weights of its own.
@@ -78,7 +81,7 @@ pub trait Backend: Machine + Debug {
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the machine.
     fn execute(&mut self, batch: &Batch, key: Key, meanwhile: &mut dyn FnMut())
     -> Result<Outputs<Self::Number>, Fault>;
-    /// All weights, flat, in the order of their names.
+    /// All weights, flat, in the order of their names, each where [`Self::ALIGN`] says.
     fn weights(&self) -> &Array<Self>;
     /// The weights, to change, and the gradients in the same order.
     fn arrays(&mut self) -> (&mut Array<Self>, &mut Array<Self>);

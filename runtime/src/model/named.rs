@@ -9,10 +9,11 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
-use crate::exec::parameter_ranges;
+use crate::exec::aligned_ranges;
 use crate::kernel::Real;
 use crate::kernel::muon::Matrix;
 use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
+use crate::model::Backend;
 use crate::optimiser::Targets;
 
 /// The weight of the last linear map, whose outputs are the classes.
@@ -27,33 +28,43 @@ pub(super) struct Segments {
     all: Vec<Segment>,
     others: Vec<Segment>,
     matrices: Vec<Matrix>,
-    /// All numbers, those that are not trained among them.
+    /// Numbers of all parameters, those that are not trained among them.
+    count: usize,
+    /// Numbers of the flat array.
     len: usize,
 }
 
 impl Segments {
-    /// The segments of the flat array of a model, whose parameters lie in the order of their names.
-    pub(super) fn new(graph: &Graph) -> Self {
+    /// The segments of the flat array of a model, whose parameters lie in the order of their names, each at a multiple of `align`
+    /// numbers.
+    pub(super) fn new(graph: &Graph, align: usize) -> Self {
         let (hidden, mut parameters) = (hidden(graph), graph.parameters());
         parameters.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut segments = Self { all: vec![], others: vec![], matrices: vec![], len: 0 };
+        let mut segments = Self { all: vec![], others: vec![], matrices: vec![], count: 0, len: 0 };
         for parameter in &parameters {
-            let range = segments.len..segments.len + dims(parameter).iter().product::<usize>();
+            let (start, count) = (segments.len.next_multiple_of(align), dims(parameter).iter().product::<usize>());
+            let range = start..start + count;
+            segments.count += count;
             segments.len = range.end;
             if parameter.group.as_deref() == Some(FIXED) {
                 continue;
             }
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
-            extend(&mut segments.all, &range, group);
+            extend(&mut segments.all, &range, group, align);
             match columns(parameter, &hidden) {
                 Some(columns) => segments.matrices.push(Matrix { range, columns }),
-                None => extend(&mut segments.others, &range, group),
+                None => extend(&mut segments.others, &range, group, align),
             }
         }
         segments
     }
 
-    /// The numbers of the flat array.
+    /// Numbers of all parameters.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Numbers of the flat array.
     pub(super) fn len(&self) -> usize {
         self.len
     }
@@ -86,13 +97,16 @@ fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
 
 /// The matrices that Muon updates in the model of a graph.
 pub fn matrices(graph: &Graph) -> Vec<Matrix> {
-    Segments::new(graph).matrices
+    Segments::new(graph, 1).matrices
 }
 
-/// Adds a range to the last segment, if it belongs there, or begins one.
-fn extend(segments: &mut Vec<Segment>, range: &Range<usize>, group: Option<usize>) {
+/// Adds a range to the last segment, if it belongs there, or begins one. The zeros between two parameters are updated with them, and
+/// stay zeros.
+fn extend(segments: &mut Vec<Segment>, range: &Range<usize>, group: Option<usize>, align: usize) {
     match segments.last_mut() {
-        Some((before, same)) if *same == group && before.end == range.start => before.end = range.end,
+        Some((before, same)) if *same == group && before.end.next_multiple_of(align) == range.start => {
+            before.end = range.end;
+        }
         _ => segments.push((range.clone(), group)),
     }
 }
@@ -101,28 +115,28 @@ fn dims(parameter: &Parameter) -> Vec<usize> {
     parameter.ty.dims().iter().filter_map(Dim::fixed).collect()
 }
 
-/// Name, shape and place of every parameter in the flat array.
-pub(super) fn named_ranges(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
-    let named = plan.parameters.iter().zip(parameter_ranges(plan));
+/// Name, shape and place of every parameter in the flat array of a backend.
+pub(super) fn named_ranges<B: Backend>(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
+    let named = plan.parameters.iter().zip(aligned_ranges(plan, B::ALIGN));
     named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
 }
 
 /// A flat array under the names of the parameters.
-pub(super) fn named<T: Real>(plan: &Plan, flat: &[T]) -> Arrays {
-    let single = |x: &T| x.to_f64() as f32;
-    let items = named_ranges(plan)
+pub(super) fn named<B: Backend>(plan: &Plan, flat: &[B::Number]) -> Arrays {
+    let single = |x: &B::Number| x.to_f64() as f32;
+    let items = named_ranges::<B>(plan)
         .into_iter()
         .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
     Arrays { items: items.collect() }
 }
 
 /// A flat array from named ones.
-pub(super) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, LearnError> {
-    let ranges = named_ranges(plan);
+pub(super) fn flat<B: Backend>(plan: &Plan, arrays: &Arrays) -> Result<Vec<B::Number>, LearnError> {
+    let ranges = named_ranges::<B>(plan);
     if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
         return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
     }
-    let mut flat = vec![T::ZERO; ranges.last().map_or(0, |(_, _, range)| range.end)];
+    let mut flat = vec![B::Number::ZERO; ranges.last().map_or(0, |(_, _, range)| range.end)];
     for (name, dims, range) in ranges {
         let (shape, values) =
             arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
@@ -130,7 +144,7 @@ pub(super) fn flat<T: Real>(plan: &Plan, arrays: &Arrays) -> Result<Vec<T>, Lear
             return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
         }
         for (to, from) in flat[range].iter_mut().zip(values) {
-            *to = T::from_f64(f64::from(*from));
+            *to = B::Number::from_f64(f64::from(*from));
         }
     }
     Ok(flat)

@@ -56,6 +56,7 @@ pub use scale::Scale;
 pub use stream::{Rows, Stream};
 pub use summary::{Description, GivenLook, SIDES, SampleRow, describe, majority_share, sample, set_text};
 
+use rtc_compiler::schema::Catalog;
 pub use rtc_compiler::schema::Objective;
 
 /// The most examples of a split: all are held in memory.
@@ -393,6 +394,17 @@ pub fn open_task(settings: &TaskSettings) -> Result<(TaskHandle, Options), DataE
     let task = task_named(&settings.name).map_err(plain)?;
     let options = resolve_options(task.about().options, &settings.options).map_err(plain)?;
     Ok((TaskHandle::BuiltIn(task), options))
+}
+
+/// What the compiler is told about a task with these options.
+pub fn catalog(task: &dyn Task, options: &Options) -> Catalog {
+    Catalog {
+        task: Some(task.name().to_owned()),
+        vocabulary: Some(task.vocabulary(options).len()),
+        classes: Some(task.classes(options).len()),
+        objective: Some(task.objective()),
+        next_token: task.next_token(options),
+    }
 }
 
 /// The task of this name, or a sentence that lists the tasks.

@@ -1,44 +1,70 @@
 //! A device that is none: the kernels of the GPU, compiled for the host by its C++ compiler and run there, thread by thread.
 //!
 //! What a kernel computes is tested so, and what the executor asks of it; not whether a GPU does what CUDA promises, nor how
-//! fast. Memory begins as NaN, so what a kernel forgets to write shows.
+//! fast. What a GPU forbids ends a test: an access outside of memory, a launch beyond the limits, threads that do not meet.
+//! Memory begins as NaN, so what a kernel forgets to write shows; with [`Options::watches`] it does so whenever it is handed out again.
+//!
+//! - `shim.h`: the threads of a block on the host, in rising order or another one.
+//! - `races.cpp`: finds accesses that a device does not order, in kernels that were compiled by [`Kernels::checked`].
+//! - [`lazy`]: a device that does later what it is told.
+//! - [`failing`]: a device on which something fails.
 #![allow(unsafe_code, reason = "the emulated device has addresses, as a device has")]
 
-use std::alloc::Layout;
+pub mod failing;
+pub mod lazy;
+mod library;
+pub mod limits;
+mod memory;
+pub mod pretended;
+mod text;
+
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CString, c_void};
 use std::fmt;
-use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
-use libloading::Library;
+pub use library::{Kernels, source};
+use memory::Memory;
 use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape, Target};
-
-/// Threads of a block: two warps, so that warps differ.
-const THREADS: u32 = 64;
-
-const ALIGN: usize = 256;
-
-type Launch = unsafe extern "C" fn(*const c_char, *const c_uint, c_uint, *const *const c_void) -> c_int;
-type Parameters = unsafe extern "C" fn(*const c_char) -> c_uint;
-
-/// The kernels as a library of the host.
-pub struct Kernels {
-    library: Library,
-    names: BTreeSet<String>,
-    /// Bytes of a number.
-    size: usize,
-}
 
 /// The device; clones of the library may serve several.
 pub struct Emulated {
     kernels: Arc<Kernels>,
-    records: bool,
-    target: Target,
+    options: Options,
+    memory: Memory,
     /// What was recorded: the commands as they were then.
     graphs: RefCell<BTreeMap<Graph, Vec<Command>>>,
     counts: Cell<Counts>,
+    /// Bytes of its memory that are taken.
+    taken: Cell<usize>,
+    launches: Cell<u64>,
+    launched: RefCell<BTreeSet<Rc<str>>>,
+}
+
+/// How a device is.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Threads of a block.
+    pub threads: u32,
+    /// Whether series that come again are recorded.
+    pub records: bool,
+    /// The seed of the order in which blocks, warps and threads run; 0 for rising.
+    pub order: u64,
+    /// Whether it is told when memory is handed out again, which becomes NaN then.
+    pub watches: bool,
+    /// What its kernels are made for.
+    pub target: Target,
+    /// Bytes of its memory.
+    pub room: usize,
+}
+
+impl Default for Options {
+    /// Two warps, so that warps differ.
+    fn default() -> Self {
+        Self { threads: 64, records: true, order: 0, watches: false, target: Target::default(), room: usize::MAX }
+    }
 }
 
 /// How commands came to the device.
@@ -54,71 +80,55 @@ pub struct Counts {
     pub kept: u64,
 }
 
-/// The names of the kernels of a text, and whether the threads of each meet.
-fn kernels(source: &str) -> Vec<(&str, bool)> {
-    let kernel = |line| {
-        let (word, rest): (&str, &str) = str::split_once(line, '(')?;
-        let (name, _) = rest.split_once(')')?;
-        ["KERNEL", "TEAM"].contains(&word).then_some((name, word == "TEAM"))
-    };
-    source.lines().filter_map(kernel).collect()
-}
-
-impl Kernels {
-    /// Compiles all kernels that plans may use, those made for some plans among them, for numbers of the C++ type `real`.
-    /// `None` where there is no compiler.
-    ///
-    /// # Panics
-    /// When the kernels do not compile.
-    pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
-        let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-        let source = format!("{}{made}", rtc_runtime::cuda::kernels());
-        let all = kernels(&source);
-        let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
-        let folder = tempfile::tempdir().expect("a folder for the kernels");
-        let (text, library) = (folder.path().join("kernels.cpp"), folder.path().join("kernels.so"));
-        std::fs::write(&text, format!("{}{source}{register}", include_str!("shim.h"))).expect("the folder is ours");
-        let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".to_owned());
-        let flags = ["-std=c++17", "-O1", "-w", "-shared", "-fPIC", "-ffp-contract=off", "-o"];
-        let real_type = format!("-DREAL={real}");
-        let built =
-            std::process::Command::new(&compiler).args(flags).args([&library, Path::new(&real_type), &text]).output();
-        let built = match built {
-            Ok(built) => built,
-            Err(error) => {
-                assert_eq!(error.kind(), std::io::ErrorKind::NotFound, "{compiler}: {error}");
-                return None;
-            }
-        };
-        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-        // SAFETY: the library is the text above; loading it only fills a table.
-        let library = unsafe { Library::new(&library) }.expect("it was just made");
-        let names = all.iter().map(|(name, _)| (*name).to_owned()).collect();
-        let size = if real == "double" { 8 } else { 4 };
-        Some(Arc::new(Self { library, names, size }))
-    }
-}
-
 impl Emulated {
     /// A device with these kernels, which records series that come again.
     pub fn new(kernels: Arc<Kernels>) -> Self {
-        Self { kernels, records: true, target: Target::default(), graphs: RefCell::default(), counts: Cell::default() }
+        Self::with(kernels, Options::default())
+    }
+
+    /// A device with these kernels and so many bytes of memory.
+    pub fn with_room(kernels: Arc<Kernels>, bytes: usize) -> Self {
+        Self::with(kernels, Options { room: bytes, ..Options::default() })
     }
 
     /// A device with these kernels to which every command comes by itself.
     pub fn direct(kernels: Arc<Kernels>) -> Self {
-        Self { records: false, ..Self::new(kernels) }
+        Self::with(kernels, Options { records: false, ..Options::default() })
+    }
+
+    /// A device with these kernels.
+    pub fn with(kernels: Arc<Kernels>, options: Options) -> Self {
+        Self {
+            kernels,
+            options,
+            memory: Memory::default(),
+            graphs: RefCell::default(),
+            counts: Cell::default(),
+            taken: Cell::default(),
+            launches: Cell::default(),
+            launched: RefCell::default(),
+        }
     }
 
     /// A device whose kernels were made for this.
     pub fn made_for(kernels: Arc<Kernels>, target: Target) -> Self {
-        Self { target, ..Self::new(kernels) }
+        Self::with(kernels, Options { target, ..Options::default() })
     }
 
     /// How commands came since this was last asked; what is kept is counted as it is.
     pub fn counts(&self) -> Counts {
         let kept = self.graphs.borrow().len() as u64;
         Counts { kept, ..self.counts.take() }
+    }
+
+    /// Bytes that are taken now.
+    pub fn taken(&self) -> usize {
+        self.taken.get()
+    }
+
+    /// The kernels that ran so far.
+    pub fn launched(&self) -> BTreeSet<String> {
+        self.launched.borrow().iter().map(ToString::to_string).collect()
     }
 
     fn count(&self, change: impl FnOnce(&mut Counts)) {
@@ -131,39 +141,57 @@ impl Emulated {
         match command {
             Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
             Command::Product(_) => unreachable!("there is no library for products"),
-            // SAFETY: the pool's blocks are as long as what is copied.
-            Command::Copy { from, to, bytes } => unsafe { (*from as *const u8).copy_to(*to as *mut u8, *bytes) },
-            // SAFETY: as above.
-            Command::Clear { at, bytes } => unsafe { (*at as *mut u8).write_bytes(0, *bytes) },
+            Command::Copy { from, to, bytes } => {
+                self.memory.check("a copy", *from, *bytes);
+                self.memory.check("a copy", *to, *bytes);
+                // SAFETY: both are memory of this device.
+                unsafe { (*from as *const u8).copy_to(*to as *mut u8, *bytes) }
+            }
+            Command::Clear { at, bytes } => self.fill("clearing", *at, *bytes, 0),
+            Command::Taken { at, bytes } => {
+                let block = self.memory.check("taking", *at, *bytes);
+                self.fill("taking", *at, block, 0xFF);
+                self.kernels.checker().inspect(|checker| checker.used(*at, *bytes));
+            }
         }
     }
 
-    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+    fn fill(&self, what: &str, at: u64, bytes: usize, value: u8) {
+        self.memory.check(what, at, bytes);
+        // SAFETY: it is memory of this device.
+        unsafe { (at as *mut u8).write_bytes(value, bytes) }
+    }
+
+    fn launch(&self, kernel: &Rc<str>, shape: Shape, args: &[Arg]) {
+        limits::launch(shape).unwrap_or_else(|problem| panic!("`{kernel}`: {problem}"));
         let value = |arg: &Arg| match arg {
-            Arg::Address(at) => *at,
+            Arg::Address(at) => {
+                if *at != 0 {
+                    self.memory.check(kernel, *at, 0);
+                }
+                *at
+            }
             Arg::Whole(n) => *n as u64,
             Arg::Int(n) => u64::from(*n as u32),
-            Arg::Real(x) if self.kernels.size == 4 => u64::from((*x as f32).to_bits()),
+            Arg::Real(x) if self.kernels.is_single() => u64::from((*x as f32).to_bits()),
             Arg::Real(x) => x.to_bits(),
+            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let values: Vec<u64> = args.iter().map(value).collect();
         let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
-        let name = CString::new(kernel).expect("names have no zeros");
-        // SAFETY: the library has this function; the kernel reads as many arguments as it has, each of up to 8 bytes.
-        let status = unsafe {
-            let parameters =
-                self.kernels.library.get::<Parameters>(b"rtc_emulated_parameters").expect("the shim has it");
-            let expected = parameters(name.as_ptr());
-            assert_eq!(args.len(), expected as usize, "`{kernel}` takes another number of arguments");
-            let launch = self.kernels.library.get::<Launch>(b"rtc_emulated_launch").expect("the shim has it");
-            launch(name.as_ptr(), shape.grid.as_ptr(), shape.threads, places.as_ptr())
-        };
-        assert_eq!(status, 0, "there is no kernel `{kernel}`");
+        let name = CString::new(&**kernel).expect("names have no zeros");
+        // Another order for every launch.
+        self.launches.set(self.launches.get() + 1);
+        let order = if self.options.order == 0 { 0 } else { self.options.order << 40 | self.launches.get() };
+        let shared = self.kernels.launch(&name, shape, order, &places);
+        let shared = shared.unwrap_or_else(|problem| panic!("`{kernel}`: {problem}"));
+        if self.kernels.is_single() {
+            limits::shared(shared).unwrap_or_else(|problem| panic!("`{kernel}`: {problem}"));
+        }
+        if !self.launched.borrow().contains(kernel) {
+            self.launched.borrow_mut().insert(kernel.clone());
+        }
     }
-}
-
-fn layout(bytes: usize) -> Layout {
-    Layout::from_size_align(bytes.max(1), ALIGN).expect("sizes are small")
 }
 
 impl Device for Emulated {
@@ -172,41 +200,45 @@ impl Device for Emulated {
     }
 
     fn threads(&self) -> u32 {
-        THREADS
+        self.options.threads
     }
 
     fn target(&self) -> Target {
-        self.target
+        self.options.target
     }
 
     fn prepare(&self, kernels: &[Generated]) {
         for kernel in kernels {
-            assert!(self.kernels.names.contains(&kernel.name), "{} was not compiled", kernel.name);
+            assert!(self.kernels.has(&kernel.name), "{} was not compiled", kernel.name);
         }
     }
 
-    fn allocate(&self, bytes: usize) -> u64 {
-        // SAFETY: the layout is not empty; the bytes are set before anybody reads them.
-        unsafe {
-            let place = std::alloc::alloc(layout(bytes));
-            assert!(!place.is_null(), "the host has memory");
-            place.write_bytes(0xFF, bytes);
-            place as u64
+    fn allocate(&self, bytes: usize) -> Result<u64, String> {
+        let taken = self.taken.get() + bytes;
+        if taken > self.options.room {
+            return Err(format!("the emulated device has no room for {bytes} bytes more"));
         }
+        self.taken.set(taken);
+        let at = self.memory.allocate(bytes);
+        self.kernels.checker().inspect(|checker| checker.taken(at, bytes));
+        Ok(at)
     }
 
     fn release(&self, at: u64, bytes: usize) {
-        // SAFETY: the pool gives back what it took.
-        unsafe { std::alloc::dealloc(at as *mut u8, layout(bytes)) }
+        self.taken.set(self.taken.get() - bytes);
+        self.kernels.checker().inspect(|checker| checker.released(at));
+        self.memory.release(at, bytes);
     }
 
     fn upload(&self, to: u64, from: &[u8]) {
-        // SAFETY: the pool's blocks are as long as what is copied to them.
+        self.memory.check("an upload", to, from.len());
+        // SAFETY: it is memory of this device.
         unsafe { (to as *mut u8).copy_from(from.as_ptr(), from.len()) }
     }
 
     fn download(&self, from: u64, to: &mut [u8]) {
-        // SAFETY: as above.
+        self.memory.check("a download", from, to.len());
+        // SAFETY: it is memory of this device.
         unsafe { (from as *const u8).copy_to(to.as_mut_ptr(), to.len()) }
     }
 
@@ -214,13 +246,19 @@ impl Device for Emulated {
         false
     }
 
+    fn watches(&self) -> bool {
+        self.options.watches
+    }
+
     fn start(&self, command: &Command) {
-        self.count(|counts| counts.started += 1);
+        if !matches!(command, Command::Taken { .. }) {
+            self.count(|counts| counts.started += 1);
+        }
         self.run(command);
     }
 
     fn records(&self) -> bool {
-        self.records
+        self.options.records
     }
 
     fn record(&self, commands: &[Command]) -> Graph {
@@ -250,11 +288,5 @@ impl Device for Emulated {
 impl fmt::Debug for Emulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Emulated")
-    }
-}
-
-impl fmt::Debug for Kernels {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Kernels({})", self.names.len())
     }
 }

@@ -11,8 +11,6 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
-#[cfg(feature = "cuda")]
-use rtc_runtime::cuda::device::Generated;
 use rtc_runtime::cuda::device::{Device, Target};
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
@@ -24,7 +22,7 @@ use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, Optimi
 use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::Example;
-use rtc_tests::emulated::{Emulated, Kernels};
+use rtc_tests::emulated::{Emulated, Kernels, Options};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, graph, run, run_on, untied,
@@ -52,8 +50,9 @@ impl Case {
     }
 }
 
+/// A device on which memory is NaN whenever it is handed out.
 pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
-    Rc::new(Emulated::new(kernels.clone()))
+    Rc::new(Emulated::with(kernels.clone(), Options { watches: true, ..Options::default() }))
 }
 
 /// An executor on a device with the weights of a case.
@@ -97,12 +96,12 @@ pub(super) fn compare(cases: &[Case]) {
 }
 
 /// A training step with every op and every loop.
-fn all_ops() -> Vec<Case> {
+pub(super) fn all_ops() -> Vec<Case> {
     let graphs = gradients::all().into_iter();
     graphs.map(|(name, graph, batch, _)| Case::new(name, differentiated(&graph), batch)).collect()
 }
 
-fn training(model: &models::Model, objective: Objective) -> Graph {
+pub(super) fn training(model: &models::Model, objective: Objective) -> Graph {
     pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
@@ -117,7 +116,7 @@ fn drawn(lengths: &[usize], objective: Objective, seed: u64) -> Batch {
 }
 
 /// A training step of the models at a small size, with heads that let rows halt at different steps.
-fn all_specs() -> Vec<Case> {
+pub(super) fn all_specs() -> Vec<Case> {
     let mut cases = vec![];
     for objective in [Objective::Classify, Objective::Each] {
         for model in models::telling(objective, &[]) {
@@ -135,7 +134,7 @@ fn all_specs() -> Vec<Case> {
 }
 
 /// A training step with each mask and bias of the library, and with some that see more than distances.
-fn all_masks() -> Vec<Case> {
+pub(super) fn all_masks() -> Vec<Case> {
     let case = |(n, fields): (usize, &&str)| {
         let graph = pipeline::training(&masked(fields), &binding(Objective::Classify));
         masked_case(n, fields, graph.unwrap_or_else(|e| panic!("{fields}: {e}")))
@@ -144,7 +143,7 @@ fn all_masks() -> Vec<Case> {
 }
 
 /// The same with keys that heads share, capped scores, and rotated halves.
-fn all_masks_with_shared_keys() -> Vec<Case> {
+pub(super) fn all_masks_with_shared_keys() -> Vec<Case> {
     let case = |(n, fields): (usize, &&str)| {
         let bound = binding(Objective::Classify);
         let mut graph = pipeline::forward(&masked(fields), &bound).unwrap_or_else(|e| panic!("{fields}: {e}"));
@@ -439,64 +438,62 @@ fn what_is_recorded_agrees_with_the_cpu() {
     assert!(found.iter().all(|count| *count > 0), "each is recorded of some model: {found:?}");
 }
 
-/// The kernels made for every spec compile for a real device, too.
+/// The GPU of this machine, with the kernels of some graphs compiled.
 #[cfg(feature = "cuda")]
-#[test]
-fn the_kernels_of_every_spec_compile_for_a_gpu() {
-    use rtc_runtime::cuda::driver::compile;
-    if !compile::is_there() {
-        eprintln!("skipped: there is no NVRTC library");
-        return;
-    }
-    let graphs = [Objective::Classify, Objective::Each].map(|objective| {
-        let models = models::all(objective, &[]).into_iter();
-        models.map(|model| training(&model, objective)).collect::<Vec<_>>()
-    });
-    let masks = all_masks().into_iter().chain(all_masks_with_shared_keys()).map(|case| case.graph);
-    let plans: Vec<_> = graphs.into_iter().flatten().chain(masks).map(plan).collect();
-    let made: BTreeSet<_> = plans.iter().flat_map(|plan| generated(plan, Target::default())).collect();
-    assert!(made.len() > 20, "specs have chains");
-    let compiles = |made: &BTreeSet<Generated>, capability| {
-        let source: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-        let code = compile::compile(&format!("{}{source}", cuda::kernels()), capability);
-        assert!(code.unwrap_or_else(|e| panic!("{e}")).starts_with(b"\x7fELF"), "sm_{capability}");
-    };
-    for capability in [80, 89, 90, 100] {
-        compiles(&made, capability);
-    }
-    // The sizes of a model, and what multiplies, change attention alone.
-    for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
-        let target = Target { precision, fixed_sizes: true };
-        let made = plans.iter().step_by(10).flat_map(|plan| generated(plan, target)).collect();
-        compiles(&made, 90);
-    }
-}
-
-/// Every op and every spec on the GPU of this machine; outputs to 1e-4 and gradients to 1e-3, as single precision allows.
-#[cfg(feature = "cuda")]
-#[test]
-fn a_gpu_agrees_with_the_cpu() {
+fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>> {
     use rtc_runtime::cuda::Launching;
     use rtc_runtime::cuda::driver::Gpu;
-    let device = match Gpu::open(Precision::F32, Launching::Graph) {
-        Ok(device) => device,
+    match Gpu::open(Precision::F32, Launching::Graph) {
+        Ok(device) => {
+            let target = device.target();
+            let made: BTreeSet<_> =
+                graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
+            device.prepare(&made.into_iter().collect::<Vec<_>>());
+            Some(device)
+        }
         Err(reason) => {
             // A machine that was asked to test its GPU must not pass for want of one.
             assert!(std::env::var_os("RTC_GPU").is_none(), "{reason}");
             eprintln!("skipped: {reason}");
-            return;
+            None
         }
-    };
-    let mut far = vec![];
-    for case in all_ops().iter().chain(&all_specs()).chain(&all_masks()).chain(&all_masks_with_shared_keys()) {
-        let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+    }
+}
+
+/// What is further from the CPU than single precision allows: outputs by 1e-4, gradients by 1e-3.
+#[cfg(feature = "cuda")]
+fn far(case: &Case, found: &Run) -> Vec<String> {
+    let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+    let outputs = differences(&found.outputs, &exact.outputs, 1e-4).into_iter();
+    let gradients = differences(&found.gradients, &exact.gradients, 1e-3).into_iter();
+    let gradients = gradients.map(|d| format!("{}: gradient of {d}", case.name));
+    outputs.map(|d| format!("{}: {d}", case.name)).chain(gradients).collect()
+}
+
+/// Every op and every spec on the GPU of this machine, twice, and models at the size of their use.
+#[cfg(feature = "cuda")]
+#[test]
+fn a_gpu_agrees_with_the_cpu() {
+    let cases: Vec<Case> =
+        [all_ops(), all_specs(), all_masks(), all_masks_with_shared_keys()].into_iter().flatten().collect();
+    let sizes = super::device_sizes::graphs();
+    let Some(device) = gpu(cases.iter().map(|case| &case.graph).chain(&sizes)) else { return };
+    let mut all = vec![];
+    for case in &cases {
         let found = on_device::<f32>(case, device.clone());
         assert_eq!(on_device::<f32>(case, device.clone()), found, "{}: twice the same bits", case.name);
-        far.extend(
-            differences(&found.outputs, &exact.outputs, 1e-4).into_iter().map(|d| format!("{}: {d}", case.name)),
-        );
-        let gradients = differences(&found.gradients, &exact.gradients, 1e-3).into_iter();
-        far.extend(gradients.map(|d| format!("{}: gradient of {d}", case.name)));
+        all.extend(far(case, &found));
     }
-    assert!(far.is_empty(), "on {}:\n{}", device.name(), far.join("\n"));
+    all.extend(super::device_sizes::differences_on(&device));
+    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
+}
+
+/// Every op once, at a small size: few launches, for tools under which each takes long.
+#[cfg(feature = "cuda")]
+#[test]
+fn a_gpu_runs_every_op() {
+    let cases = all_ops();
+    let Some(device) = gpu(cases.iter().map(|case| &case.graph)) else { return };
+    let all: Vec<String> = cases.iter().flat_map(|case| far(case, &on_device::<f32>(case, device.clone()))).collect();
+    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
 }

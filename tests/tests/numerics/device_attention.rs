@@ -28,7 +28,7 @@ fn case(width: usize, heads: usize, lengths: &[usize], fields: &str) -> Case {
 /// Rows that end in a tile, at its end, behind it, and that are shorter than a warp's part of one.
 const LENGTHS: &[usize] = &[70, 1, 64, 33, 20];
 
-fn cases() -> Vec<Case> {
+pub(super) fn cases() -> Vec<Case> {
     vec![
         case(40, 2, LENGTHS, "mask: causal, dropout: 0.2"),
         case(24, 2, LENGTHS, "mask: window(40), bias: alibi(2)"),

@@ -7,6 +7,7 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::cuda;
+use rtc_runtime::cuda::device::Device;
 use rtc_runtime::exec::Halting;
 use rtc_runtime::learner::{Learner, LearnerState, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::{Counts, Emulated, Kernels};
@@ -25,22 +26,22 @@ const MODELS: [(&str, &str); 6] = [
     ("rir_grc.rt", "rir_grc"),
 ];
 
-fn model(file: &str, name: &str) -> Model {
+pub(super) fn model(file: &str, name: &str) -> Model {
     models::one(file, name, Objective::Classify, &[])
 }
 
 /// The kernels of all models, compiled once; nothing where there is no compiler.
-static COMPILED: LazyLock<Option<Arc<Kernels>>> = LazyLock::new(|| {
+pub(super) static COMPILED: LazyLock<Option<Arc<Kernels>>> = LazyLock::new(|| {
     let plans = MODELS.iter().flat_map(|(file, name)| <[_; 2]>::from(plans(&model(file, name))));
     let graphs: Vec<_> = plans.map(|plan| plan.graph).collect();
     kernels("double", graphs.iter().map(|graph| &**graph))
 });
 
-fn plans(model: &Model) -> (rtc_compiler::plan::Plan, rtc_compiler::plan::Plan) {
+pub(super) fn plans(model: &Model) -> (rtc_compiler::plan::Plan, rtc_compiler::plan::Plan) {
     pipeline::plans(&model.spec, &binding(Objective::Classify)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
-fn on(model: &Model, device: Rc<Emulated>) -> cuda::Model<f64> {
+pub(super) fn on(model: &Model, device: Rc<dyn Device>) -> cuda::Model<f64> {
     let (training, inference) = plans(model);
     cuda::Model::new(training, inference, binding(Objective::Classify), 5, device).expect("it fits the device")
 }
@@ -52,14 +53,14 @@ fn rows(lengths: &[usize], seed: u64) -> Batch {
 
 /// What a training gave, to the bit.
 #[derive(Debug, PartialEq)]
-struct History {
+pub(super) struct History {
     numbers: Vec<u64>,
     state: LearnerState,
 }
 
 /// A training in which everything changes that can: tokens, shapes, shares of micro-batches, learning rates, clipping; with
 /// evaluations in between, averaged weights that begin later, and a state that is put back.
-fn history(model: &mut cuda::Model<f64>, kind: OptimiserKind) -> History {
+pub(super) fn history(model: &mut cuda::Model<f64>, kind: OptimiserKind) -> History {
     let shapes: [&[usize]; 3] = [&[5, 3, 5], &[4, 9], &[5, 5, 3]];
     let mut numbers = vec![];
     let mut saved = None;

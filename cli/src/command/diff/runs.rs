@@ -13,7 +13,7 @@ use super::{Comparison, Options, body, compare, to_json};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::folders::{LAST, find};
 use crate::model::{Compiled, short};
-use crate::saved::{catalog_in, definition};
+use crate::saved::{catalog_in, opened};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
@@ -85,7 +85,7 @@ pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -
 /// The model of a run as this program makes it, which may be another one than was trained.
 fn model(path: &Path, run: &SavedRun, terminal: &Terminal) -> Result<Compiled, Failure> {
     let catalog = catalog_in(&run.experiment)?;
-    let compiled = Compiled::new(definition(path, run, &catalog)?, &catalog)?;
+    let compiled = Compiled::new(opened(path, run).definition(&catalog)?, &catalog)?;
     if compiled.graph_hash() != run.info.graph_hash {
         let file = run.info.written.file();
         terminal.message(&format!(

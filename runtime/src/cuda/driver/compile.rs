@@ -4,13 +4,34 @@ use std::ffi::{CString, c_char};
 
 use cudarc::nvrtc::{result, sys};
 
+use super::Release;
+
 /// Compute capability of a device, as 90 for 9.0.
 pub type Capability = i32;
 
 /// Whether the compiler library is on this machine.
+#[cfg(not(feature = "linked"))]
 pub fn is_there() -> bool {
     // SAFETY: opening the library runs nothing but its own start.
     unsafe { sys::is_culib_present() }
+}
+
+/// A program that is linked with it would not run without it.
+#[cfg(feature = "linked")]
+pub fn is_there() -> bool {
+    true
+}
+
+/// The release of CUDA that the library is of.
+///
+/// # Errors
+/// What the library says.
+pub(super) fn release() -> Result<Release, String> {
+    let (mut major, mut minor) = (0, 0);
+    // SAFETY: the library writes two numbers.
+    let status = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
+    status.result().map_err(|status| format!("NVRTC: {status}"))?;
+    Ok(Release { major, minor })
 }
 
 /// All that the machine code of a text of kernels depends on: the release of the library, what it is told, and the text.
@@ -18,11 +39,7 @@ pub fn is_there() -> bool {
 /// # Errors
 /// What the library says.
 pub(super) fn key(source: &str, capability: Capability) -> Result<[String; 3], String> {
-    let (mut major, mut minor) = (0, 0);
-    // SAFETY: the library writes two numbers.
-    let status = unsafe { sys::nvrtcVersion(&raw mut major, &raw mut minor) };
-    status.result().map_err(|status| format!("NVRTC: {status}"))?;
-    Ok([format!("NVRTC {major}.{minor}"), options(&target(capability)?).join(" "), source.to_owned()])
+    Ok([format!("NVRTC {}", release()?), options(&target(capability)?).join(" "), source.to_owned()])
 }
 
 /// What the library compiles for.
@@ -106,6 +123,19 @@ mod tests {
             let code = compile(&kernels(), capability).unwrap_or_else(|e| panic!("{e}"));
             assert!(code.starts_with(b"\x7fELF"), "sm_{capability}");
         }
+    }
+
+    #[test]
+    fn nothing_is_divided_by_the_constant_zero() {
+        if !is_there() {
+            eprintln!("skipped: there is no NVRTC library");
+            return;
+        }
+        let code = compile(&kernels(), 999).unwrap_or_else(|e| panic!("{e}"));
+        let text = String::from_utf8_lossy(&code);
+        let divisions: Vec<&str> = text.lines().filter(|line| line.trim_start().starts_with("div.")).collect();
+        let by_zero = divisions.iter().filter(|line| line.contains(", 0f00000000"));
+        assert_eq!((by_zero.count(), divisions.is_empty()), (0, false), "infinity is a number, not a division");
     }
 
     #[test]

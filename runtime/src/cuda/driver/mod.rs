@@ -1,6 +1,6 @@
-//! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLAS.
+//! A GPU through NVIDIA's driver: memory, launches, and the matrix products of cuBLASLt.
 //!
-//! The three libraries (driver, NVRTC, cuBLAS) are opened when a device is asked for, so the program starts without them. All
+//! The three libraries (driver, NVRTC, cuBLASLt) are opened when a device is asked for, so the program starts without them. All
 //! work goes through one stream, in order. Series of commands are recorded as CUDA graphs, by capturing that stream.
 
 mod blas;
@@ -27,9 +27,21 @@ const THREADS: u32 = 256;
 /// Bytes of the ring through which small copies to the device go.
 const RING: usize = 16 << 20;
 
+/// Bytes that are left free: the driver takes memory of its own for graphs and for kernels when they are first needed.
+const LEFT: usize = 256 << 20;
+
+/// A release of CUDA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Release {
+    major: i32,
+    minor: i32,
+}
+
 /// A GPU.
 pub struct Gpu {
     name: String,
+    /// The newest release of CUDA that the driver knows.
+    driver: Release,
     capability: compile::Capability,
     stream: sys::CUstream,
     blas: Blas,
@@ -52,22 +64,34 @@ impl Gpu {
     /// # Errors
     /// One sentence that says what is missing.
     pub fn open(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
-        // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
-        if !unsafe { sys::is_culib_present() } {
+        let gpu = Self::open_number(0, precision, launching)?;
+        Ok(gpu)
+    }
+
+    /// The GPU of this number, from 0, in the context that all libraries of the process share.
+    ///
+    /// # Errors
+    /// One sentence that says what is missing.
+    pub fn open_number(number: usize, precision: Precision, launching: Launching) -> Result<Rc<Self>, String> {
+        if !is_there() {
             return Err("there is no NVIDIA driver on this machine (libcuda.so.1)".to_owned());
         }
         let nothing = |error: DriverError| format!("the NVIDIA driver gives no device: {}", told(error));
         result::init().map_err(nothing)?;
-        if result::device::get_count().map_err(nothing)? == 0 {
-            return Err("the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned());
-        }
+        let count = result::device::get_count().map_err(nothing)?;
+        let number = i32::try_from(number).ok().filter(|number| *number < count);
+        let number = number.ok_or_else(|| match count {
+            0 => "the NVIDIA driver knows no device; CUDA_VISIBLE_DEVICES may hide it".to_owned(),
+            count => format!("the NVIDIA driver knows {count} devices, counted from 0: there is no such one"),
+        })?;
         if !compile::is_there() {
             return Err(missing("NVRTC", "libnvrtc.so.13"));
         }
         if !blas::is_there() {
-            return Err(missing("cuBLAS", "libcublas.so.13"));
+            return Err(missing("cuBLASLt", "libcublasLt.so.13"));
         }
-        let device = result::device::get(0).map_err(nothing)?;
+        let driver = release().map_err(nothing)?;
+        let device = result::device::get(number).map_err(nothing)?;
         // SAFETY: the device is there; the context stays for as long as the process.
         unsafe {
             let context = result::primary_ctx::retain(device).map_err(nothing)?;
@@ -78,6 +102,7 @@ impl Gpu {
             let stream = result::stream::create(result::stream::StreamKind::NonBlocking).map_err(nothing)?;
             let gpu = Self {
                 name: result::device::get_name(device).map_err(nothing)?,
+                driver,
                 capability: 10 * major + minor,
                 stream,
                 blas: Blas::new(stream, precision)?,
@@ -95,6 +120,16 @@ impl Gpu {
         }
     }
 
+    /// Lets all that is started from now on wait for what `stream`, of any library in the same context, was given so far.
+    pub fn wait_for(&self, stream: sys::CUstream) {
+        self.note("waiting for another stream", in_order(stream, self.stream));
+    }
+
+    /// Lets all that `stream` is given from now on wait for what was started so far.
+    pub fn hold_back(&self, stream: sys::CUstream) {
+        self.note("holding another stream back", in_order(self.stream, stream));
+    }
+
     /// Makes the kernels of a text ready, from code that was compiled before where there is any.
     fn load(&self, source: &str) -> Result<(), String> {
         let key = compile::key(source, self.capability)?;
@@ -106,9 +141,10 @@ impl Gpu {
             Some(module) => module,
             None => {
                 let code = compile::compile(source, self.capability)?;
-                let failed = |error: DriverError| format!("the kernels can't be loaded: {}", told(error));
+                let compiler = compile::release()?;
                 // SAFETY: the compiler made the code.
-                let module = unsafe { module(&code) }.map_err(failed)?;
+                let module =
+                    unsafe { module(&code) }.map_err(|error| not_loaded(&told(error), self.driver, compiler))?;
                 saved.put(&key, &code);
                 module
             }
@@ -132,10 +168,11 @@ impl Gpu {
         Ok(())
     }
 
-    /// Keeps the first failure; tells whether there was none so far.
+    /// Keeps the first failure.
     fn note(&self, what: &str, outcome: Result<(), DriverError>) {
         if let Err(error) = outcome {
-            self.fail(format!("{} failed ({what}): {}", self.name, told(error)));
+            let how = if is_of_kernel(error) { FIND } else { "" };
+            self.fail(format!("{} failed ({what}): {}{how}", self.name, told(error)));
         }
     }
 
@@ -162,6 +199,7 @@ impl Gpu {
             Arg::Whole(n) => *n as u64,
             Arg::Int(n) => u64::from(*n as u32),
             Arg::Real(x) => u64::from((*x as f32).to_bits()),
+            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let mut values: Vec<u64> = args.iter().map(value).collect();
         let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
@@ -194,6 +232,30 @@ impl Gpu {
     }
 }
 
+/// Lets what `second` is given from now on wait for what `first` was given so far.
+fn in_order(first: sys::CUstream, second: sys::CUstream) -> Result<(), DriverError> {
+    let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)?;
+    // SAFETY: both streams live; the driver keeps an event until it was waited for.
+    unsafe {
+        let done = result::event::record(event, first)
+            .and_then(|()| result::stream::wait_event(second, event, sys::CUevent_wait_flags::CU_EVENT_WAIT_DEFAULT));
+        done.and(result::event::destroy(event))
+    }
+}
+
+/// Whether the driver is on this machine.
+#[cfg(not(feature = "linked"))]
+fn is_there() -> bool {
+    // SAFETY: opening the library runs nothing but its own start. Without it, every call would panic.
+    unsafe { sys::is_culib_present() }
+}
+
+/// A program that is linked with the driver would not run without it.
+#[cfg(feature = "linked")]
+fn is_there() -> bool {
+    true
+}
+
 /// Loads code, which has an end mark where it is text.
 ///
 /// # Safety
@@ -202,6 +264,47 @@ unsafe fn module(code: &[u8]) -> Result<sys::CUmodule, DriverError> {
     // SAFETY: as the caller says.
     unsafe { result::module::load_data(code.as_ptr().cast()) }
 }
+
+/// The release of the driver.
+fn release() -> Result<Release, DriverError> {
+    let mut version = 0;
+    // SAFETY: the driver writes a number.
+    unsafe { sys::cuDriverGetVersion(&raw mut version) }.result()?;
+    Ok(Release { major: version / 1000, minor: version % 1000 / 10 })
+}
+
+/// What is said where code of this compiler can't be loaded by this driver.
+fn not_loaded(why: &str, driver: Release, compiler: Release) -> String {
+    let newer = if compiler.major > driver.major {
+        ": name the folder of an older NVRTC first in LD_LIBRARY_PATH, or update the driver"
+    } else {
+        ""
+    };
+    format!(
+        "the kernels can't be loaded: {why}; the driver knows CUDA {driver}, and NVRTC is of CUDA {compiler}{newer}"
+    )
+}
+
+/// Whether it is a fault of a kernel. It shows in whatever is asked of the driver next.
+fn is_of_kernel(error: DriverError) -> bool {
+    use sys::CUresult as Code;
+    matches!(
+        error.0,
+        Code::CUDA_ERROR_ILLEGAL_ADDRESS
+            | Code::CUDA_ERROR_LAUNCH_TIMEOUT
+            | Code::CUDA_ERROR_ASSERT
+            | Code::CUDA_ERROR_HARDWARE_STACK_ERROR
+            | Code::CUDA_ERROR_ILLEGAL_INSTRUCTION
+            | Code::CUDA_ERROR_MISALIGNED_ADDRESS
+            | Code::CUDA_ERROR_INVALID_ADDRESS_SPACE
+            | Code::CUDA_ERROR_INVALID_PC
+            | Code::CUDA_ERROR_LAUNCH_FAILED
+    )
+}
+
+/// How the kernel of a fault is found.
+const FIND: &str = "; the fault is of a kernel that was started before: with `--launch direct` and CUDA_LAUNCH_BLOCKING=1 set, the \
+     same command names it, and `compute-sanitizer` in front of it names the line";
 
 /// What the driver says about an error, in its words and by its name.
 fn told(error: DriverError) -> String {
@@ -240,31 +343,34 @@ impl Device for Gpu {
         }
     }
 
-    fn allocate(&self, bytes: usize) -> u64 {
-        if self.failed() {
-            return 0;
+    fn allocate(&self, bytes: usize) -> Result<u64, String> {
+        let asked = result::mem_get_info();
+        self.note("asking for memory", asked.map(|_| ()));
+        if let Some(failure) = self.failure() {
+            return Err(failure);
         }
-        // SAFETY: a plain request.
-        unsafe { result::malloc_sync(bytes) }.unwrap_or_else(|error| {
-            let (free, total) = result::mem_get_info().unwrap_or_default();
+        let (free, total) = asked.unwrap_or_default();
+        let no_room = |why: &str| {
             let mib = |bytes: usize| bytes >> 20;
-            self.fail(format!(
-                "{} has no room for {} MiB more ({} of {} MiB are free): take smaller batches, or `--memory`: {}",
+            format!(
+                "{} has no room for {} MiB more ({} of {} MiB are free{why}): take smaller batches, or `--memory`",
                 self.name,
                 mib(bytes),
                 mib(free),
                 mib(total),
-                told(error)
-            ));
-            0
-        })
+            )
+        };
+        if free < bytes.saturating_add(LEFT) {
+            return Err(no_room(&format!(", of which {} MiB are left to the driver", LEFT >> 20)));
+        }
+        // SAFETY: a plain request.
+        unsafe { result::malloc_sync(bytes) }.map_err(|error| no_room(&format!("; {}", told(error))))
     }
 
     fn release(&self, at: u64, _: usize) {
-        if at != 0 {
-            // SAFETY: the pool gives back what it took, once.
-            self.note("giving memory back", unsafe { result::free_sync(at) });
-        }
+        self.synchronize();
+        // SAFETY: the pool gives back what it took, once, and nothing runs that uses it.
+        self.note("giving memory back", unsafe { result::free_sync(at) });
     }
 
     fn upload(&self, to: u64, from: &[u8]) {
@@ -303,6 +409,10 @@ impl Device for Gpu {
         true
     }
 
+    fn multiplies_together(&self, products: &Product) -> bool {
+        self.blas.can(products)
+    }
+
     fn start(&self, command: &Command) {
         if self.failed() {
             return;
@@ -310,7 +420,7 @@ impl Device for Gpu {
         match command {
             Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
             Command::Product(product) => self.multiply(product),
-            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } => {}
+            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } | Command::Taken { .. } => {}
             // SAFETY: both are as long.
             Command::Copy { from, to, bytes } => {
                 self.note("a copy", unsafe { result::memcpy_dtod_async(*to, *from, *bytes, self.stream) });
@@ -380,8 +490,28 @@ impl Drop for Gpu {
     }
 }
 
+impl fmt::Display for Release {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
 impl fmt::Debug for Gpu {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Gpu({}, sm_{})", self.name, self.capability)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernels_that_are_too_new_for_the_driver_say_so() {
+        let [old, new] = [Release { major: 12, minor: 4 }, Release { major: 13, minor: 0 }];
+        let said = not_loaded("no", old, new);
+        assert!(said.contains("driver knows CUDA 12.4") && said.contains("NVRTC is of CUDA 13.0"), "{said}");
+        assert!(said.contains("an older NVRTC first in LD_LIBRARY_PATH"), "{said}");
+        assert!(!not_loaded("no", new, old).contains("LD_LIBRARY_PATH"), "that is not the cause");
     }
 }

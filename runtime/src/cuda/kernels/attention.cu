@@ -14,7 +14,7 @@ KERNEL(unpack_slots)(const real *x, real *y, int slots, int steps, whole d, whol
 // Sines and cosines of distances from `last` down, from those of positions: sines of distances ahead are negative.
 KERNEL(distance_waves)(const real *codes, real *y, int last, int channels, whole n) {
     EACH(i, n)
-    whole distance = last - i / channels, c = i % channels;
+    whole distance = last - (whole)(i / channels), c = i % channels;
     real wave = codes[(distance < 0 ? -distance : distance) * channels + c];
     y[i] = distance < 0 && c < (channels + 1) / 2 ? -wave : wave;
 }

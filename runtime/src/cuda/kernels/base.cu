@@ -11,9 +11,15 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef long long whole;
 
+// Numbers by their bits: a compiler for devices leaves a division by zero to the device.
 #ifndef KERNEL
 #define KERNEL(name) extern "C" __global__ void rtc_##name
 #define TEAM(name) extern "C" __global__ void rtc_##name
+#define MINUS_INFINITY __int_as_float(0xff800000)
+#define NOT_A_NUMBER __int_as_float(0x7fffffff)
+#else
+#define MINUS_INFINITY (-HUGE_VAL)
+#define NOT_A_NUMBER NAN
 #endif
 
 // A number in 16 bits: the upper half of a float. Values may be kept so; what is computed from them is computed in `real`.
@@ -24,10 +30,11 @@ struct bf16 {
 #define WARP 32
 #define EVERYONE 0xFFFFFFFFu
 
-// The number of this thread among all of the launch, `i`; those at `n` and behind have no work.
-#define EACH(i, n)                                              \
-    whole i = blockIdx.x * (whole)blockDim.x + threadIdx.x;     \
-    if (i >= (n)) return;
+// The number of this thread among all of the launch, `i`; those at `n` and behind have no work. There are fewer than 2^32, which
+// the host sees to: it takes a device many times as long to divide numbers of 64 bits.
+#define EACH(i, n)                                   \
+    u32 i = blockIdx.x * blockDim.x + threadIdx.x;   \
+    if (i >= (u32)(n)) return;
 
 // The warp of this thread among all of the launch, and its lane.
 #define EACH_WARP(i, lane, n)                                             \
@@ -53,14 +60,8 @@ __device__ inline double of_both(double a, double b) { return fmax(a, b); }
 
 __device__ inline bool is_nan(real x) { return x != x; }
 __device__ inline real larger(real a, real b) { return a > b ? a : b; }
-// As bits: a division by zero would be done each time.
-#ifdef EMULATED
-__device__ inline real minus_infinity() { return -(real)HUGE_VAL; }
-__device__ inline real not_a_number() { return (real)NAN; }
-#else
-__device__ inline real minus_infinity() { return __int_as_float(0xff800000); }
-__device__ inline real not_a_number() { return __int_as_float(0x7fffffff); }
-#endif
+__device__ inline real minus_infinity() { return (real)MINUS_INFINITY; }
+__device__ inline real not_a_number() { return (real)NOT_A_NUMBER; }
 __device__ inline bool is_finite(real x) { return x - x == 0; }
 
 // Truth values: a condition that was asked of a number that is not finite is neither true nor false.
@@ -154,7 +155,7 @@ __device__ inline u32 four_kept(u64 key, u64 n, u32 threshold) {
 struct Unit {
     whole row, at;
 };
-__device__ inline Unit unit_of(whole unit, const u32 *row_of, const u32 *offsets, int per) {
+__device__ inline Unit unit_of(u32 unit, const u32 *row_of, const u32 *offsets, int per) {
     Unit u;
     u.row = row_of ? row_of[unit] : unit / per;
     u.at = row_of ? unit - offsets[u.row] : unit % per;

@@ -216,7 +216,8 @@ __device__ inline real slot_probabilities(const real *beta, const real *before, 
 }
 KERNEL(slot_softmax)(const real *beta, const real *before, real *p, real *below, real *above, int slots, whole rows) {
     EACH(row, rows)
-    beta += row * slots, before += row * slots, p += row * slots, below += row * slots, above += row * slots;
+    whole start = (whole)row * slots;
+    beta += start, before += start, p += start, below += start, above += start;
     bool first = before[0] < (real)0;
     real largest, sum = 0;
     if (!first) slot_probabilities(beta, before, slots, p, &largest);
@@ -234,7 +235,7 @@ KERNEL(slot_softmax)(const real *beta, const real *before, real *p, real *below,
 // `p` and `open` are memory of the rows.
 KERNEL(slot_softmax_grad)(const real *beta, const real *before, const real *dp, const real *dbelow, const real *dabove, real *dbeta, real *dbefore, real *p, real *open, int slots, whole rows) {
     EACH(row, rows)
-    whole start = row * slots;
+    whole start = (whole)row * slots;
     beta += start, before += start, dp += start, dbelow += start, dabove += start, dbeta += start, dbefore += start, p += start, open += start;
     if (before[0] < (real)0) {
         for (int i = 0; i < slots; i++) dbeta[i] = dbefore[i] = 0;
@@ -270,15 +271,15 @@ KERNEL(slot_softmax_grad)(const real *beta, const real *before, const real *dp, 
 // Every row `count` times, as slots of its own.
 KERNEL(repeat_slots)(const real *x, real *y, int count, whole d, whole n) {
     EACH(i, n)
-    y[i] = x[i / (count * d) * d + i % d];
+    y[i] = x[i / (count * (u32)d) * d + i % (u32)d];
 }
 // One slot of every row; 0 where there is none.
 KERNEL(pick_slot)(const real *x, real *y, whole slot, int slots, whole d, whole n) {
     EACH(i, n)
-    y[i] = slot < slots ? x[(i / d * slots + slot) * d + i % d] : (real)0;
+    y[i] = slot < slots ? x[(i / (u32)d * slots + slot) * d + i % (u32)d] : (real)0;
 }
 // The rows of x with one slot replaced.
 KERNEL(put_slot)(const real *x, const real *new_slot, real *y, whole slot, int slots, whole d, whole n) {
     EACH(i, n)
-    y[i] = i / d % slots == slot ? new_slot[i / (slots * d) * d + i % d] : x[i];
+    y[i] = i / (u32)d % slots == slot ? new_slot[i / (slots * (u32)d) * d + i % (u32)d] : x[i];
 }

@@ -33,7 +33,8 @@ __device__ inline double normal_quantile(double p) {
     double r = sqrt(-series_logarithm(q < 0 ? p : 1.0 - p));
     bool near = r <= 5.0;
     r -= near ? 1.6 : 5.0;
-    double size = horner(r, near ? tail_above : far_above) / horner(r, near ? tail_below : far_below);
+    // A choice between arrays would keep them in memory.
+    double size = near ? horner(r, tail_above) / horner(r, tail_below) : horner(r, far_above) / horner(r, far_below);
     return q < 0 ? -size : size;
 }
 // `form` is: where the points of the distribution begin, how wide they lie, what normal numbers are cut at, and what they are multiplied

@@ -190,17 +190,45 @@ __device__ inline void list_gradient(const E &e, const int *list, int listed, in
     sum = team_sum(sum);
     if (threadIdx.x == 0) y[blockIdx.x] = (add ? y[blockIdx.x] : (real)0) + (real)sum;
 }
+// The same where every query and key has a slope of its own: the numbers from blockIdx.y * TABLE_SHARE on, as sums over parts of all
+// pairs, which `columns` adds up. A warp has a part, `per` pairs; each is asked once, and lanes add what they found in turn.
+#define TABLE_SHARE 512
+#define TABLE_WARPS 4
 template <class E>
-__device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, int heads, real *y, int table, int add) {
-    double sum = 0;
-    for (int row = 0; row < rows; row++) {
-        whole queries = q_offsets[row + 1] - q_offsets[row], keys = k_offsets[row + 1] - k_offsets[row], pairs = queries * keys;
-        const real *own = slopes + starts[row];
-        for (whole at = threadIdx.x; at < heads * pairs; at += blockDim.x) {
-            if (own[at] == (real)0) continue;
-            sum += own[at] * slope_by(e, table, blockIdx.x, at % pairs / keys, at % keys, queries, at / pairs);
+__device__ inline void pair_gradient(const E &e, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, whole total, whole per, whole count, real *parts, int size, int table) {
+    __shared__ double shared_sums[TABLE_WARPS][TABLE_SHARE];
+    int warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, row = 0;
+    whole part = blockIdx.x * (whole)TABLE_WARPS + warp, lowest = blockIdx.y * (whole)TABLE_SHARE;
+    if (part >= count) return;
+    double *sums = shared_sums[warp];
+    for (int n = lane; n < TABLE_SHARE; n += WARP) sums[n] = 0;
+    __syncwarp();
+    whole end = (part + 1) * per < total ? (part + 1) * per : total;
+    for (whole tile = part * per; tile < end; tile += WARP) {
+        whole at = tile + lane;
+        real slope = at < end ? slopes[at] : (real)0;
+        if (!__any_sync(EVERYONE, slope != (real)0)) continue;
+        while (row + 1 < rows && at >= (whole)starts[row + 1]) row++;
+        // Within a row numbers of 32 bits do.
+        u32 queries = q_offsets[row + 1] - q_offsets[row], keys = k_offsets[row + 1] - k_offsets[row];
+        u32 pairs = queries * keys, rest = (u32)(at - (whole)starts[row]);
+        u32 head = pairs ? rest / pairs : 0, pair = rest - head * pairs, i = keys ? pair / keys : 0, j = pair - i * keys;
+        for (int use = 0; use < e.uses(); use++) {
+            if (e.table_of(use) != table) continue;
+            bool ok = slope != (real)0;
+            whole place = -1;
+            double own = 0;
+            if (ok) {
+                Dual found = e.bias(i, j, queries, head, use, place, ok);
+                own = (double)slope * finite(found.slope, ok);
+            }
+            bool here = ok && place >= lowest && place < lowest + TABLE_SHARE;
+            if (!__any_sync(EVERYONE, here)) continue;
+            for (int turn = 0; turn < WARP; turn++) {
+                if (here && lane == turn) sums[place - lowest] += own;
+                __syncwarp();
+            }
         }
     }
-    sum = team_sum(sum);
-    if (threadIdx.x == 0) y[blockIdx.x] = (add ? y[blockIdx.x] : (real)0) + (real)sum;
+    for (int n = lane; n < TABLE_SHARE && lowest + n < size; n += WARP) parts[part * size + lowest + n] = (real)sums[n];
 }

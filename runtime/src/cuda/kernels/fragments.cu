@@ -55,3 +55,10 @@ __device__ inline real real_of(real x) { return x; }
 __device__ inline real real_of(bf16 x) { return __uint_as_float((u32)x.bits << 16); }
 __device__ inline void put_number(real *to, real x) { *to = x; }
 __device__ inline void put_number(bf16 *to, real x) { to->bits = (u16)pair_of_bf16((float)x, 0); }
+
+// A number of an array that is of 16 bits if it is narrow.
+__device__ inline real number_at(const void *x, whole i, bool narrow) { return narrow ? real_of(((const bf16 *)x)[i]) : ((const real *)x)[i]; }
+__device__ inline void put_at(void *y, whole i, real number, bool narrow) {
+    if (narrow) put_number((bf16 *)y + i, number);
+    else ((real *)y)[i] = number;
+}

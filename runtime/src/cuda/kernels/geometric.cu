@@ -26,7 +26,7 @@ KERNEL(geometric_attention)(const real *q, const real *k, const real *v, const r
             whole key = front ? t + away : t - away;
             if (key < first || key >= end) continue;
             whole at = key * d + head * e;
-            Match match = match_of(q + t * d + head * e, k + at, e, scale, sides ? sides + 2 * i : 0, front);
+            Match match = match_of(q + t * d + head * e, k + at, e, scale, sides ? sides + 2 * (whole)i : 0, front);
             real weight = match.p * left;
             total += weight;
             left *= match.open;

@@ -5,14 +5,6 @@ __device__ inline double weighed(real loss, const real *weights, whole item) {
     if (!weights) return loss;
     return weights[item] == (real)0 ? 0.0 : (double)weights[item] * (double)loss;
 }
-KERNEL(cross_entropy)(const real *logits, const u32 *labels, const real *weights, double *losses, int c, whole n) {
-    EACH(item, n)
-    const real *row = logits + item * c;
-    real most = minus_infinity(), sum = 0;
-    for (int j = 0; j < c; j++) most = larger(row[j], most);
-    for (int j = 0; j < c; j++) sum += exponential(row[j] - most);
-    losses[item] = weighed(logarithm(sum) + (most - row[labels[item]]), weights, item);
-}
 KERNEL(binary_cross_entropy)(const real *logits, const u32 *labels, const real *weights, double *losses, whole n) {
     EACH(item, n)
     real z = labels[item] == 0 ? logits[item] : -logits[item];
@@ -29,28 +21,44 @@ __device__ inline real stable_log(real a) {
 __device__ inline real class_share(real a, real most, int stable) {
     return stable ? stable_grown(a) / stable_grown(most) : exponential(a - most);
 }
-KERNEL(cross_entropy_each)(const real *logits, const u32 *labels, real *losses, int stable, int c, whole n) {
-    EACH(item, n)
-    const real *row = logits + item * c;
-    real most = minus_infinity(), sum = 0, label = row[labels[item]];
-    for (int j = 0; j < c; j++) most = larger(row[j], most);
-    for (int j = 0; j < c; j++) sum += class_share(row[j], most, stable);
-    real share = class_share(label, most, stable);
-    // A quotient is exact where it is no tiny number; else the difference of the logarithms is so large that it is exact enough.
-    if (stable && share > (real)1e-30) losses[item] = logarithm(sum / share);
-    else losses[item] = logarithm(sum) + (stable ? stable_log(most) - stable_log(label) : most - label);
-}
-KERNEL(cross_entropy_each_grad)(const real *dy, const real *logits, const u32 *labels, real *d, int stable, int c, whole n) {
-    EACH(item, n)
-    const real *row = logits + item * c;
-    real most = minus_infinity(), sum = 0;
-    for (int j = 0; j < c; j++) most = larger(row[j], most);
-    for (int j = 0; j < c; j++) sum += class_share(row[j], most, stable);
-    real part = dy[item], factor = part / sum;
-    for (int j = 0; j < c; j++) {
-        real slope = class_share(row[j], most, stable) * factor - ((u32)j == labels[item] ? part : (real)0);
-        d[item * c + j] = stable ? slope / ((real)1 + absolute(row[j])) : slope;
+// The logits of an item, by a warp: the largest of them, and the sum of the shares of all.
+struct Logits {
+    const real *row;
+    int stable;
+    real most, sum;
+    __device__ inline Logits(const real *row, int c, int stable, int lane) : row(row), stable(stable), most(minus_infinity()), sum(0) {
+        for (int j = lane; j < c; j += WARP) most = larger(row[j], most);
+        most = warp_max(most);
+        for (int j = lane; j < c; j += WARP) sum += share(j);
+        sum = warp_sum(sum);
     }
+    __device__ inline real share(int j) const { return class_share(row[j], most, stable); }
+};
+TEAM(cross_entropy)(const real *logits, const u32 *labels, const real *weights, double *losses, int c, whole n) {
+    EACH_WARP(item, lane, n)
+    Logits all(logits + item * c, c, 0, lane);
+    if (lane == 0) losses[item] = weighed(logarithm(all.sum) + (all.most - all.row[labels[item]]), weights, item);
+}
+TEAM(cross_entropy_each)(const real *logits, const u32 *labels, real *losses, int stable, int c, whole n) {
+    EACH_WARP(item, lane, n)
+    Logits all(logits + item * c, c, stable, lane);
+    if (lane > 0) return;
+    real label = all.row[labels[item]], share = all.share(labels[item]);
+    // A quotient is exact where it is no tiny number; else the difference of the logarithms is so large that it is exact enough.
+    if (stable && share > (real)1e-30) losses[item] = logarithm(all.sum / share);
+    else losses[item] = logarithm(all.sum) + (stable ? stable_log(all.most) - stable_log(label) : all.most - label);
+}
+// The gradient of an item whose loss counts `part`.
+__device__ inline void class_slopes(const Logits &all, u32 label, real part, real *d, int c, int lane) {
+    real factor = part / all.sum;
+    for (int j = lane; j < c; j += WARP) {
+        real slope = all.share(j) * factor - ((u32)j == label ? part : (real)0);
+        d[j] = all.stable ? slope / ((real)1 + absolute(all.row[j])) : slope;
+    }
+}
+TEAM(cross_entropy_each_grad)(const real *dy, const real *logits, const u32 *labels, real *d, int stable, int c, whole n) {
+    EACH_WARP(item, lane, n)
+    class_slopes(Logits(logits + item * c, c, stable, lane), labels[item], dy[item], d + item * c, c, lane);
 }
 KERNEL(binary_cross_entropy_each)(const real *logits, const u32 *labels, real *losses, whole n) {
     EACH(item, n)
@@ -62,17 +70,25 @@ KERNEL(binary_cross_entropy_each_grad)(const real *dy, const real *logits, const
     d[item] = (sigmoid(logits[item]) - (labels[item] == 0 ? (real)0 : (real)1)) * dy[item];
 }
 // 1 where the first of the largest logits is that of the label, or where a single logit is positive for a label that is not 0; NaN where a logit is.
-KERNEL(right)(const real *logits, const u32 *labels, real *y, int c, whole n) {
-    EACH(item, n)
+TEAM(right)(const real *logits, const u32 *labels, real *y, int c, whole n) {
+    EACH_WARP(item, lane, n)
     const real *row = logits + item * c;
-    int best = 0;
-    bool known = true;
-    for (int j = 0; j < c; j++) {
-        best = row[j] > row[best] ? j : best;
-        known = known && !is_nan(row[j]);
+    real most = minus_infinity();
+    int best = lane < c ? lane : c, unknown = 0;
+    for (int j = lane; j < c; j += WARP) {
+        best = row[j] > most ? j : best;
+        most = larger(row[j], most);
+        unknown |= is_nan(row[j]);
     }
+    for (int step = WARP / 2; step > 0; step /= 2) {
+        real other = __shfl_xor_sync(EVERYONE, most, step);
+        int place = __shfl_xor_sync(EVERYONE, best, step);
+        best = other > most || (other == most && place < best) ? place : best;
+        most = larger(other, most);
+    }
+    unknown = __any_sync(EVERYONE, unknown);
     bool is_right = c == 1 ? (row[0] > 0) == (labels[item] != 0) : (u32)best == labels[item];
-    y[item] = !known ? not_a_number() : is_right ? (real)1 : (real)0;
+    if (lane == 0) y[item] = unknown ? not_a_number() : is_right ? (real)1 : (real)0;
 }
 KERNEL(weigh)(const real *x, const real *weights, double *y, whole n) {
     EACH(item, n)
@@ -83,15 +99,10 @@ __device__ inline real weight_share(const real *weights, const real *upstream, d
     double weight = weights ? (double)weights[item] : 1.0;
     return total == 0.0 ? (real)0 : (real)((double)*upstream * weight / total);
 }
-KERNEL(cross_entropy_grad)(const real *upstream, const real *logits, const u32 *labels, const real *weights, const double *total, real *d, int c, whole n) {
-    EACH(item, n)
-    const real *row = logits + item * c;
-    real most = minus_infinity(), sum = 0;
-    for (int j = 0; j < c; j++) most = larger(row[j], most);
-    for (int j = 0; j < c; j++) sum += exponential(row[j] - most);
-    real part = weight_share(weights, upstream, *total, item), factor = part / sum;
-    for (int j = 0; j < c; j++)
-        d[item * c + j] = exponential(row[j] - most) * factor - ((u32)j == labels[item] ? part : (real)0);
+TEAM(cross_entropy_grad)(const real *upstream, const real *logits, const u32 *labels, const real *weights, const double *total, real *d, int c, whole n) {
+    EACH_WARP(item, lane, n)
+    Logits all(logits + item * c, c, 0, lane);
+    class_slopes(all, labels[item], weight_share(weights, upstream, *total, item), d + item * c, c, lane);
 }
 KERNEL(binary_cross_entropy_grad)(const real *upstream, const real *logits, const u32 *labels, const real *weights, const double *total, real *d, whole n) {
     EACH(item, n)
@@ -128,7 +139,10 @@ TEAM(sum_doubles)(const double *x, double *y, whole n) {
     if (threadIdx.x == 0) *y = sum;
 }
 // y = sum / total, 0 where the total is 0.
-KERNEL(ratio)(const double *sum, const double *total, real *y) { *y = *total == 0.0 ? (real)0 : (real)(*sum / *total); }
+KERNEL(ratio)(const double *sum, const double *total, real *y) {
+    EACH(i, 1)
+    y[i] = *total == 0.0 ? (real)0 : (real)(*sum / *total);
+}
 
 // Muon: the matrices that are orthogonalised. x divided by its L2 norm.
 KERNEL(shorten)(real *x, const double *squares, real epsilon, whole n) {

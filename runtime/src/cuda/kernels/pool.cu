@@ -80,12 +80,12 @@ KERNEL(shift)(const real *x, real *y, const u32 *row_of, const u32 *offsets, int
 // Over the channels of a unit: the largest number, as over positions that have one channel, and the sum or the mean.
 KERNEL(largest_channel)(const real *x, real *y, int d, whole units) {
     EACH(u, units)
-    y[u] = x[largest(x, u * d, (u + 1) * d, 1, 0)];
+    y[u] = x[largest(x, (whole)u * d, ((whole)u + 1) * d, 1, 0)];
 }
 KERNEL(largest_channel_grad)(const real *dy, const real *x, real *dx, int d, whole units) {
     EACH(u, units)
-    whole place = largest(x, u * d, (u + 1) * d, 1, 0);
-    for (whole i = u * d; i < (u + 1) * d; i++) dx[i] = i == place ? dy[u] : (real)0;
+    whole place = largest(x, (whole)u * d, ((whole)u + 1) * d, 1, 0);
+    for (whole i = (whole)u * d; i < ((whole)u + 1) * d; i++) dx[i] = i == place ? dy[u] : (real)0;
 }
 TEAM(channel_sum)(const real *x, real *y, int d, int mean, whole units) {
     EACH_WARP(u, lane, units)
@@ -128,7 +128,7 @@ TEAM(softmax_grad)(const real *y, const real *dy, real *dx, const u32 *offsets, 
 // that counts is NaN, or it is not known whether it counts. There is one count for all, or one for every row.
 KERNEL(top)(const real *x, const real *among, real *y, const u32 *row_of, const u32 *offsets, whole width, const u32 *counts, int by_row, whole n) {
     EACH(i, n)
-    whole u = row_of ? (whole)row_of[i] : i / width;
+    whole u = row_of ? row_of[i] : i / (u32)width;
     whole first = offsets ? (whole)offsets[u] : u * width;
     whole end = offsets ? (whole)offsets[u + 1] : first + width;
     whole before = 0;
@@ -142,7 +142,7 @@ KERNEL(top)(const real *x, const real *among, real *y, const u32 *row_of, const 
 }
 
 // The unit of number i: units are rows, whose positions `row_of` tells, or even pieces of `width` numbers.
-#define UNIT (row_of ? (whole)row_of[i / width] : i / width)
+#define UNIT (row_of ? row_of[i / (u32)width] : i / (u32)width)
 
 KERNEL(mul_unit)(const real *x, const real *s, real *y, const u32 *row_of, whole width, whole n) {
     EACH(i, n)
@@ -180,7 +180,7 @@ TEAM(dot_unit)(const real *a, const real *b, real *y, const u32 *offsets, whole 
 // A unit with survival t goes on while 1 - t < threshold, and `step` is at most the row's length on the axis of `cap`.
 KERNEL(halt_test)(const real *t, u8 *go, const u32 *row_of, int per, const u32 *cap, whole step, real threshold, whole n) {
     EACH(i, n)
-    whole row = row_of ? (whole)row_of[i] : i / per;
+    whole row = row_of ? row_of[i] : i / per;
     bool open = !cap || step <= (whole)(cap[row + 1] - cap[row]);
     go[i] = !open ? 0 : !is_finite(t[i]) ? UNKNOWN : (real)1 - t[i] < threshold;
 }
@@ -190,7 +190,7 @@ KERNEL(both)(const u8 *a, const u8 *b, u8 *y, whole n) {
 }
 KERNEL(any)(const u8 *x, u8 *y, const u32 *offsets, int per, whole rows) {
     EACH(row, rows)
-    whole first = offsets ? offsets[row] : row * per, end = offsets ? offsets[row + 1] : first + per;
+    whole first = offsets ? offsets[row] : (whole)row * per, end = offsets ? offsets[row + 1] : first + per;
     u8 found = 0;
     for (whole i = first; i < end; i++) found = x[i] > found ? x[i] : found;
     y[row] = found;

@@ -10,7 +10,16 @@ KERNEL(fill_truth)(u8 *y, int value, whole n) {
 }
 KERNEL(repeat)(const real *x, real *y, whole width, whole n) {
     EACH(i, n)
-    y[i] = x[i % width];
+    y[i] = x[i % (u32)width];
+}
+// Numbers as they are computed with, and as they are kept in 16 bits.
+KERNEL(widen)(const bf16 *x, real *y, whole n) {
+    EACH(i, n)
+    y[i] = real_of(x[i]);
+}
+KERNEL(narrow)(const real *x, bf16 *y, whole n) {
+    EACH(i, n)
+    put_number(y + i, x[i]);
 }
 KERNEL(add_to)(const real *x, real *y, whole n) {
     EACH(i, n)
@@ -34,8 +43,17 @@ KERNEL(share)(const real *x, const u32 *rows, const real *factor, real *y, whole
         y[to + i] = x[first + i];
 
 KERNEL(pieces_1)(const u8 *x, u8 *y, const u32 *pieces, whole width) { PIECES }
+KERNEL(pieces_2)(const u16 *x, u16 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_4)(const u32 *x, u32 *y, const u32 *pieces, whole width) { PIECES }
 KERNEL(pieces_8)(const u64 *x, u64 *y, const u32 *pieces, whole width) { PIECES }
+
+// Arrays end to end: array number blockIdx.y lies at from[2 n], and ends in y where from[2 n + 1] says.
+KERNEL(join)(const u64 *from, real *y) {
+    const real *x = (const real *)from[2 * blockIdx.y];
+    whole first = blockIdx.y == 0 ? 0 : (whole)from[2 * blockIdx.y - 1], end = (whole)from[2 * blockIdx.y + 1];
+    for (whole i = first + blockIdx.x * (whole)blockDim.x + threadIdx.x; i < end; i += gridDim.x * (whole)blockDim.x)
+        y[i] = x[i - first];
+}
 
 // Adds pieces: those of a row follow one another, `repeats` of them, and are added in that order.
 KERNEL(pieces_add)(const real *x, real *y, const u32 *pieces, whole width) {
@@ -53,17 +71,34 @@ KERNEL(embed)(const u32 *ids, const real *table, real *y, int d, whole n) {
     EACH(i, n)
     y[i] = table[ids[i / d] * (whole)d + i % d];
 }
-// The tokens of one id follow one another in `order`; each id that occurs has an entry in `ids` and ends at `ends`, and the entries
-// after those have no tokens.
-KERNEL(embed_grad)(const u32 *order, const u32 *ids, const u32 *ends, const real *dy, real *table, int d) {
-    u32 first = blockIdx.x == 0 ? 0 : ends[blockIdx.x - 1], end = ends[blockIdx.x];
-    if (first == end) return;
-    for (int c = threadIdx.x; c < d; c += blockDim.x) {
-        real *place = table + ids[blockIdx.x] * (whole)d + c;
-        real sum = *place;
-        for (u32 t = first; t < end; t++) sum += dy[order[t] * (whole)d + c];
-        *place = sum;
-    }
+KERNEL(embed_narrow)(const u32 *ids, const real *table, bf16 *y, int d, whole n) {
+    EACH(i, n)
+    put_number(y + i, table[ids[i / d] * (whole)d + i % d]);
+}
+// The tokens of one id follow one another in `order`, cut into pieces: where each ends, and the row of the table that it is added to.
+// The sums of an id with several pieces go to `parts`, at the number that stands in place of the row, with PART. A block has a
+// piece, and the channels from blockIdx.y on. Pieces that only fill the table have no tokens.
+#define PART 0x80000000u
+KERNEL(embed_grad)(const u32 *order, const u32 *pieces, const real *dy, real *table, real *parts, int d) {
+    const u32 *piece = pieces + 2 * (whole)blockIdx.x;
+    u32 first = blockIdx.x == 0 ? 0 : piece[-2], end = piece[0], c = blockIdx.y * blockDim.x + threadIdx.x;
+    if (first == end || c >= d) return;
+    bool part = piece[1] & PART;
+    real *place = (part ? parts : table) + (whole)(piece[1] & ~PART) * d + c;
+    real sum = part ? (real)0 : *place;
+#pragma unroll 8
+    for (u32 t = first; t < end; t++) sum += dy[order[t] * (whole)d + c];
+    *place = sum;
+}
+// Adds the parts of an id from `joins[1]` to `joins[2]` to row `joins[0]`, one id a block.
+KERNEL(embed_join)(const u32 *joins, const real *parts, real *table, int d) {
+    const u32 *join = joins + 3 * (whole)blockIdx.x;
+    u32 c = blockIdx.y * blockDim.x + threadIdx.x;
+    if (join[1] == join[2] || c >= d) return;
+    real *place = table + (whole)join[0] * d + c;
+    real sum = *place;
+    for (u32 part = join[1]; part < join[2]; part++) sum += parts[(whole)part * d + c];
+    *place = sum;
 }
 
 // START before and END after every row; `row_of` and `offsets` are those of the framed axis.
@@ -106,8 +141,8 @@ KERNEL(prefix_grad)(const real *dy, real *dv, const u32 *offsets, int d, int mor
 // Matrices the other way round, one behind the other: x[rows, columns] to y[columns, rows].
 KERNEL(transpose)(const real *x, real *y, int rows, int columns, whole n) {
     EACH(i, n)
-    whole size = (whole)rows * columns, first = i - i % size, place = i % size;
-    y[i] = x[first + place % rows * columns + place / rows];
+    u32 place = i % (rows * columns);
+    y[i] = x[i - place + place % rows * columns + place / rows];
 }
 
 // Every position plus the code of its place in the row.
@@ -141,7 +176,7 @@ KERNEL(sinusoid_grad)(const real *dy, const real *x, real *dx, int half, real ba
     for (int c = 0; c < width; c++) {
         bool cosine;
         double w = frequency(c, half, base, width, &cosine), angle = (double)x[i] * w;
-        sum += (real)(w * (cosine ? -sin(angle) : cos(angle))) * dy[i * width + c];
+        sum += (real)(w * (cosine ? -sin(angle) : cos(angle))) * dy[(whole)i * width + c];
     }
     dx[i] = sum;
 }

@@ -41,7 +41,7 @@ struct Mode {
 };
 __device__ inline Mode s4d_mode(const real *log_dt, const real *log_decay, const real *frequency, const real *b, const real *c, int hold, int modes, whole at) {
     Mode m;
-    m.dt = exp((double)log_dt[at / modes]);
+    m.dt = exp((double)log_dt[(u32)at / modes]);
     m.z = by(pair_of(-exp((double)log_decay[at]), -(double)frequency[at]), m.dt / 2);
     m.b = pair_of(b[2 * at], b[2 * at + 1]);
     m.c = pair_of(c[2 * at], c[2 * at + 1]);

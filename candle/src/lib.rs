@@ -1,0 +1,27 @@
+//! Models that rtc has trained, as modules of Candle.
+//!
+//! [`Model`] opens the folder of a run. It takes tensors of token ids, and gives logits as a tensor on the same device; rtc's own
+//! executor computes them, with the bits of `rtc predict` on the CPU. Its parameters are the variables of a [`candle_nn::VarMap`] under
+//! their names in the checkpoint, and Candle's `backward` reaches them, so that a Candle program can use, change and train a model.
+//!
+//! The executor runs in a thread of its own, which belongs to the model: [`Model`] is `Send` and `Sync`, and clones share it.
+
+#[cfg(feature = "cuda")]
+mod cuda;
+mod labels;
+mod model;
+mod op;
+mod open;
+mod rows;
+mod worker;
+
+pub use model::{Model, Training};
+pub use open::Options;
+pub use rtc_runtime::exec::{Halting, Inference};
+pub use rtc_runtime::kernel::Precision;
+pub use rtc_runtime::task::{Objective, Scale};
+
+/// A failure of rtc as one of Candle.
+fn failed(error: impl std::fmt::Display) -> candle_core::Error {
+    candle_core::Error::Msg(error.to_string())
+}

@@ -1,0 +1,154 @@
+//! An emulated device on which something fails, as a GPU does: from then on it does nothing, and says what it was.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::sync::Arc;
+
+use rtc_runtime::cuda::device::{Command, Device, Generated, Graph, Target};
+
+use super::{Emulated, Kernels, Options};
+
+/// What fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Memory that is asked for.
+    Allocation,
+    /// A command, or a series that is replayed.
+    Launch,
+    /// A series that is recorded.
+    Capture,
+    /// Bytes of the host that are sent.
+    Upload,
+    /// Waiting, where a device tells of what failed before.
+    Wait,
+}
+
+/// The device.
+pub struct Failing {
+    device: Emulated,
+    call: Call,
+    /// How many of these calls go well from now on.
+    left: Cell<usize>,
+    failure: RefCell<Option<String>>,
+}
+
+impl Failing {
+    /// A device whose calls of this kind fail when so many went well.
+    pub fn new(kernels: Arc<Kernels>, options: Options, call: Call, after: usize) -> Self {
+        Self { device: Emulated::with(kernels, options), call, left: Cell::new(after), failure: RefCell::default() }
+    }
+
+    /// Whether there is memory: where there is none nothing else fails, and whoever asked may give some back.
+    fn has_room(&self) -> bool {
+        if self.call != Call::Allocation {
+            return true;
+        }
+        let left = self.left.get().checked_sub(1);
+        self.left.set(left.unwrap_or(0));
+        left.is_some()
+    }
+
+    /// Whether a call may be done.
+    fn goes(&self, call: Call) -> bool {
+        if self.failure.borrow().is_some() {
+            return false;
+        }
+        if call != self.call {
+            return true;
+        }
+        match self.left.get().checked_sub(1) {
+            Some(left) => self.left.set(left),
+            None => *self.failure.borrow_mut() = Some(Self::message(call)),
+        }
+        self.failure.borrow().is_none()
+    }
+
+    /// What it says when a call has failed.
+    pub fn message(call: Call) -> String {
+        format!("a failing device failed: {call:?}")
+    }
+}
+
+impl Device for Failing {
+    fn name(&self) -> String {
+        "a failing device".to_owned()
+    }
+
+    fn threads(&self) -> u32 {
+        self.device.threads()
+    }
+
+    fn target(&self) -> Target {
+        self.device.target()
+    }
+
+    fn prepare(&self, kernels: &[Generated]) {
+        self.device.prepare(kernels);
+    }
+
+    fn allocate(&self, bytes: usize) -> Result<u64, String> {
+        if self.has_room() { self.device.allocate(bytes) } else { Err(Self::message(Call::Allocation)) }
+    }
+
+    fn release(&self, at: u64, bytes: usize) {
+        self.device.release(at, bytes);
+    }
+
+    fn upload(&self, to: u64, from: &[u8]) {
+        if self.goes(Call::Upload) {
+            self.device.upload(to, from);
+        }
+    }
+
+    fn download(&self, from: u64, to: &mut [u8]) {
+        if self.goes(Call::Wait) {
+            self.device.download(from, to);
+        } else {
+            to.fill(0);
+        }
+    }
+
+    fn multiplies(&self) -> bool {
+        false
+    }
+
+    fn watches(&self) -> bool {
+        self.device.watches()
+    }
+
+    fn start(&self, command: &Command) {
+        if self.goes(Call::Launch) {
+            self.device.start(command);
+        }
+    }
+
+    fn records(&self) -> bool {
+        self.device.records()
+    }
+
+    fn record(&self, commands: &[Command]) -> Graph {
+        // A series that could not be recorded has a number, too.
+        self.goes(Call::Capture);
+        self.device.record(commands)
+    }
+
+    fn replay(&self, graph: Graph) {
+        if self.goes(Call::Launch) {
+            self.device.replay(graph);
+        }
+    }
+
+    fn forget(&self, graph: Graph) {
+        self.device.forget(graph);
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.failure.borrow().clone()
+    }
+}
+
+impl fmt::Debug for Failing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Failing({:?})", self.call)
+    }
+}

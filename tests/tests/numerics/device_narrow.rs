@@ -1,0 +1,132 @@
+//! Values in 16 bits on the emulated device: what they change, what they save, and a training beside one in single precision.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use rtc_compiler::lower::Objective;
+use rtc_compiler::pipeline;
+use rtc_compiler::plan::Plan;
+use rtc_runtime::cuda;
+use rtc_runtime::cuda::device::Target;
+use rtc_runtime::exec::Halting;
+use rtc_runtime::kernel::Precision;
+use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_runtime::rng::Key;
+use rtc_tests::emulated::{Emulated, Kernels};
+use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_tests::numeric::{KEY, batch, differences, executor_on, run, run_on, weights};
+
+use super::device::{Case, example, kernels_for};
+
+const F32: Target = Target { precision: Precision::F32, fixed_sizes: false };
+const BF16: Target = Target { precision: Precision::Bf16, fixed_sizes: false };
+
+/// Models of every kind of loop, wide enough for values in 16 bits.
+const MODELS: [(&str, &str); 4] =
+    [("transformer.rt", "transformer"), ("tlb.rt", "tlb"), ("gut.rt", "gut"), ("gutlb.rt", "gutlb")];
+
+fn model(file: &str, name: &str) -> Model {
+    let objective = if name == "huginn" { Objective::Each } else { Objective::Classify };
+    models::one(file, name, objective, &["embed.width: 32"])
+}
+
+/// Training steps in which every kernel for 16 bits runs.
+pub(super) fn cases() -> Vec<Case> {
+    let models = [("gut.rt", "gut"), ("huginn.rt", "huginn")].map(|(file, name)| model(file, name));
+    let case = |model: &Model| {
+        let objective = if model.name == "gut" { Objective::Classify } else { Objective::Each };
+        let graph =
+            pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
+        Case::new(format!("{} in 16 bits", model.name), graph, example(&[7, 1, 20, 12], objective))
+    };
+    models.iter().map(case).collect()
+}
+
+fn plans(model: &Model) -> (Plan, Plan) {
+    pipeline::plans(&model.spec, &binding(Objective::Classify)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
+}
+
+/// Kernels for the plans of the models in both precisions; nothing where there is no compiler.
+fn compiled(models: &[Model]) -> Option<[Arc<Kernels>; 2]> {
+    let graphs: Vec<_> = models.iter().flat_map(|model| <[_; 2]>::from(plans(model))).map(|plan| plan.graph).collect();
+    let [Some(f32), Some(bf16)] =
+        [F32, BF16].map(|target| kernels_for("float", graphs.iter().map(|graph| &**graph), target))
+    else {
+        return None;
+    };
+    Some([f32, bf16])
+}
+
+fn all() -> Vec<Model> {
+    MODELS.iter().map(|(file, name)| model(file, name)).collect()
+}
+
+#[test]
+fn values_of_16_bits_stay_near() {
+    let models = all();
+    let Some([f32, bf16]) = compiled(&models) else { return };
+    for model in &models {
+        let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
+        let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[7, 1, 40, 12], VOCAB as u64, CLASSES as u64, 3));
+        // Rows that halt a step earlier are no matter of rounding.
+        let exact = run::<f64>(&graph, &weights, &rows, Halting::Never);
+        let on = |kernels: &Arc<Kernels>, target| {
+            let device = Rc::new(Emulated::made_for(kernels.clone(), target));
+            run_on::<f32>(&graph, &weights, &rows, Halting::Never, device)
+        };
+        let (single, narrow) = (on(&f32, F32), on(&bf16, BF16));
+        assert_eq!(on(&bf16, BF16), narrow, "{}: twice the same bits", model.name);
+        let far = |limit| {
+            [
+                differences(&narrow.outputs, &exact.outputs, limit),
+                differences(&narrow.gradients, &exact.gradients, limit),
+            ]
+        };
+        assert_eq!(far(0.1), [const { Vec::<String>::new() }; 2], "{}", model.name);
+        assert_ne!(single.outputs, narrow.outputs, "{}: something was rounded", model.name);
+    }
+}
+
+#[test]
+fn values_of_16_bits_take_half_the_memory() {
+    let model = model("gut.rt", "gut");
+    let Some(kernels) = compiled(std::slice::from_ref(&model)) else { return };
+    let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
+    let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[60; 8], VOCAB as u64, CLASSES as u64, 3));
+    let [single, narrow] = [F32, BF16].map(|target| {
+        let kernels = kernels[usize::from(target == BF16)].clone();
+        let device = Rc::new(Emulated::made_for(kernels, target));
+        let mut executor = executor_on::<f32>(&graph, &weights, Halting::Never, device);
+        let before = executor.pool().taken();
+        executor.run(&rows, Key::new(KEY)).expect("it fits");
+        executor.pool().taken() - before
+    });
+    assert!(10 * narrow < 6 * single, "{narrow} of {single} bytes");
+}
+
+/// Losses of some updates on batches that come again.
+fn losses(model: &Model, kernels: &Arc<Kernels>, target: Target) -> Vec<f64> {
+    let (training, inference) = plans(model);
+    let device = Rc::new(Emulated::made_for(kernels.clone(), target));
+    let mut learner =
+        cuda::Model::<f32>::new(training, inference, binding(Objective::Classify), 5, device).expect("it fits");
+    let rule = UpdateRule { learning_rate: 0.01, ..UpdateRule::ADAMW };
+    let one = |update: u64| {
+        let report = learner.accumulate(&batch(&[9, 12, 7, 12], VOCAB as u64, CLASSES as u64, update % 3), 1.0);
+        learner.update(&rule).expect("finite");
+        report.expect("it fits").loss
+    };
+    (0..40).map(one).collect()
+}
+
+#[test]
+fn trainings_in_16_bits_follow_those_in_single_precision() {
+    let models = [model("gut.rt", "gut"), model("transformer.rt", "transformer")];
+    let Some([f32, bf16]) = compiled(&models) else { return };
+    for model in &models {
+        let (single, narrow) = (losses(model, &f32, F32), losses(model, &bf16, BF16));
+        let far = single.iter().zip(&narrow).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
+        assert!(single[39] < 0.7 * single[0], "{}: {single:?}", model.name);
+        assert!(far > 0.0 && far < 0.1, "{}: {far}\n{single:?}\n{narrow:?}", model.name);
+    }
+}

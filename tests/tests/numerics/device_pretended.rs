@@ -1,0 +1,119 @@
+//! The driver of rtc on libraries that pretend to be NVIDIA's: one that works when the host waits, and products that are as strict as
+//! they may be.
+#![cfg(feature = "cuda")]
+
+use std::process::Output;
+
+use rtc_runtime::cuda::Launching;
+use rtc_runtime::cuda::device::{Device, Matrix, Product};
+use rtc_runtime::cuda::driver::Gpu;
+use rtc_runtime::cuda::memory::{Array, Pool};
+use rtc_runtime::kernel::Precision;
+use rtc_tests::emulated::pretended::Pretended;
+
+/// The variable by which a test below asks itself to run on the libraries, in a process of its own.
+const PART: &str = "RTC_TEST_PRETENDED";
+
+fn pretended() -> Option<Pretended> {
+    let built = Pretended::build();
+    if built.is_none() {
+        eprintln!("skipped: there is no C++ compiler to build the libraries with");
+    }
+    built
+}
+
+/// Runs a test of this file again, on the libraries and with these variables.
+fn again(libraries: &Pretended, test: &str, part: &str, variables: &[&str]) -> Output {
+    let mut command = libraries.command(&std::env::current_exe().expect("it runs"));
+    command.args(["--exact", &format!("device_pretended::{test}"), "--nocapture"]).env(PART, part);
+    command.envs(variables.iter().map(|variable| (variable, "1")));
+    let output = command.output().expect("it starts");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("running 1 test"), "{output:?}");
+    output
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn gpu() -> std::rc::Rc<dyn Device> {
+    let gpu = Gpu::open(Precision::F32, Launching::Graph).expect("the libraries are there");
+    assert_eq!(gpu.name(), "a pretended device");
+    gpu
+}
+
+/// More bytes go through pinned memory than it has, and the host waits in the end.
+#[test]
+fn pinned_memory_is_read_before_it_is_used_again() {
+    const TEST: &str = "pinned_memory_is_read_before_it_is_used_again";
+    if std::env::var_os(PART).is_some() {
+        let pool = Pool::new(gpu());
+        let count = 3 << 16;
+        let number = |n: usize, at: usize| (n * 1000 + at % 1000) as f32;
+        let upload = |n: usize| {
+            let numbers: Vec<f32> = (0..count).map(|at| number(n, at)).collect();
+            pool.upload(&numbers)
+        };
+        let arrays: Vec<Array> = (0..60).map(upload).collect();
+        assert!(arrays.len() * count * size_of::<f32>() > 2 * (16 << 20), "the ring begins anew twice");
+        for (n, array) in arrays.iter().enumerate() {
+            let found = pool.download::<f32>(array);
+            assert!(found.iter().enumerate().all(|(at, x)| *x == number(n, at)), "upload {n} is another one");
+        }
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    let output = again(&libraries, TEST, "ring", &["PRETEND_LAZY"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = again(&libraries, TEST, "ring", &["PRETEND_LAZY", "PRETEND_HASTY"]);
+    assert!(!output.status.success() && said(&output).contains("is another one"), "{}", said(&output));
+}
+
+/// Operands that begin at this part of a vector's 16 bytes: a library has no fast way for most.
+#[test]
+fn operands_that_are_not_aligned_are_counted() {
+    const TEST: &str = "operands_that_are_not_aligned_are_counted";
+    if let Ok(part) = std::env::var(PART) {
+        let shift: u64 = part.parse().expect("bytes");
+        let pool = Pool::new(gpu());
+        let numbers: Vec<f32> = (0..20).map(|n| n as f32).collect();
+        let (a, y) = (pool.keep(&numbers), pool.zeros::<f32>(16));
+        let (a, b) = (Matrix::straight(a.at(), 4), Matrix::straight(a.at() + shift, 4));
+        assert!(pool.device().product(&Product::new(a, b, y.at(), [4; 3])));
+        let found = pool.download::<f32>(&y);
+        assert_eq!(pool.device().failure(), None);
+        let first = (shift / 4) as f32;
+        let expected: f32 = (0..4).map(|p| p as f32 * (4.0 * p as f32 + first)).sum();
+        assert_eq!(found[0], expected);
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    for (shift, count) in [("0", 0), ("16", 0), ("4", 1), ("8", 1)] {
+        let output = again(&libraries, TEST, shift, &["PRETEND_COUNTS"]);
+        assert!(output.status.success(), "{shift}: {}", said(&output));
+        let told = format!("{count} operands aligned to less than 16 bytes");
+        assert!(said(&output).contains(&told), "{shift}: {}", said(&output));
+    }
+}
+
+/// A library may write a result before it has read all operands, and uses its workspace: neither may be anybody's numbers.
+#[test]
+fn a_result_that_is_an_operand_shows() {
+    const TEST: &str = "a_result_that_is_an_operand_shows";
+    if let Ok(part) = std::env::var(PART) {
+        let pool = Pool::new(gpu());
+        let numbers: Vec<f32> = (0..16).map(|n| n as f32).collect();
+        let (a, y) = (pool.keep(&numbers), pool.zeros::<f32>(16));
+        let matrix = Matrix::straight(a.at(), 4);
+        let to = if part == "in place" { &a } else { &y };
+        assert!(pool.device().product(&Product::new(matrix, matrix, to.at(), [4; 3])));
+        let found = pool.download::<f32>(to);
+        assert!(found[0] == 56.0 && found[15] == 506.0, "the product is {found:?}");
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    let output = again(&libraries, TEST, "beside", &[]);
+    assert!(output.status.success(), "{}", said(&output));
+    let output = again(&libraries, TEST, "in place", &[]);
+    assert!(!output.status.success() && said(&output).contains("the product is [NaN"), "{}", said(&output));
+}
