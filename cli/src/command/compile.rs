@@ -189,7 +189,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         false => lowered,
     };
     Ok(match options.emit {
-        Stage::Spec => spec::text(need_spec(&definition, "spec to print")?),
+        Stage::Spec => spec::text(need_spec(definition, "spec to print")?),
         Stage::Graph => text::print(graph),
         Stage::Grad => text::print(&pipeline::differentiated(lowered, binding)?),
         Stage::Optimised => text::print(&optimised()?),
@@ -197,7 +197,7 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         Stage::Plan => plan::text(&plan::plan(optimised()?)),
         Stage::Yaml => export::yaml(graph),
         Stage::Json => export::json(graph),
-        Stage::Dot if options.level == Level::Slots => rtc_report::dot(need_spec(&definition, "statements to draw")?),
+        Stage::Dot if options.level == Level::Slots => rtc_report::dot(need_spec(definition, "statements to draw")?),
         Stage::Dot => export::dot(graph),
         Stage::Mermaid => export::mermaid(graph),
     })
