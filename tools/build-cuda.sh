@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the program with CUDA: one file that starts on any machine of this kind, with a GPU or without.
+# Builds the program for a machine with a GPU: one file, which starts on any machine of this kind.
 #
 #   tools/build-cuda.sh [OUT]             OUT/rtc, and what it needs; target/cuda without OUT
 #   tools/build-cuda.sh --libraries DIR   NVRTC and cuBLASLt from Python wheels, for machines without a toolkit
@@ -42,7 +42,7 @@ esac
 
 out="${1:-$root/target/cuda}"
 cd "$root"
-cargo build --release --locked -p rtc --features cuda
+cargo build --release --locked -p rtc
 mkdir -p "$out"
 strip -o "$out/rtc" "${CARGO_TARGET_DIR:-target}/release/rtc"
 echo "$out/rtc: $(du -h "$out/rtc" | cut -f1)"

@@ -13,7 +13,7 @@ use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::cuda::device::{Command, Device, Matrix, Product};
-use rtc_runtime::cuda::{self, Launching};
+use rtc_runtime::cuda;
 use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Model;
@@ -248,18 +248,8 @@ impl Loaded {
 fn open(place: Place) -> Result<Option<Rc<dyn Device>>, String> {
     match place.device {
         Kind::Cpu => Ok(None),
-        Kind::Cuda => gpu(place.precision.into(), place.launch.into()).map(Some),
+        Kind::Cuda => Ok(Some(cuda::driver::Gpu::open(place.precision.into(), place.launch.into())?)),
     }
-}
-
-#[cfg(feature = "cuda")]
-fn gpu(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
-    cuda::driver::Gpu::open(precision, launching)
-}
-
-#[cfg(not(feature = "cuda"))]
-fn gpu(_: Precision, _: Launching) -> Result<Rc<dyn Device>, String> {
-    Err("this rtc-bench was built without CUDA; build it with `--features cuda`".to_owned())
 }
 
 /// What products of large matrices reach on a device, GFLOP/s: the best of some bursts.

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::device::Device;
+use rtc_runtime::cuda::device::{Capacity, Device};
 use rtc_runtime::cuda::{Launching, overrides};
 use rtc_runtime::kernel::Precision;
 
@@ -84,7 +84,28 @@ pub(crate) struct Place {
     pub(crate) precision: Precision,
 }
 
+/// A device and its memory when a command began.
+#[derive(Clone, Debug)]
+pub(crate) struct Card {
+    /// What it is, for people.
+    pub(crate) name: String,
+    /// Its memory.
+    pub(crate) capacity: Capacity,
+    /// How exact products are on it.
+    pub(crate) precision: Precision,
+}
+
 impl Place {
+    /// The device with its memory; nothing for the processor.
+    pub(crate) fn card(&self) -> Result<Option<Card>, Failure> {
+        let Some(device) = &self.device else { return Ok(None) };
+        let name = device.name();
+        match device.capacity() {
+            Some(capacity) => Ok(Some(Card { name, capacity, precision: self.precision })),
+            None => Err(Failure::Usage(format!("{name} does not say how much memory it has"))),
+        }
+    }
+
     /// What runs record of it; nothing for the processor in single precision.
     pub(crate) fn record(&self) -> Option<String> {
         let (name, overrides) = match &self.device {

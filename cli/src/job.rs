@@ -10,8 +10,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rtc_compiler::pipeline::asked::{Asked, asked};
-use rtc_compiler::pipeline::memory::Fitted;
-use rtc_compiler::plan::memory::BatchShape;
+use rtc_compiler::pipeline::memory::{Fitted, Work};
+use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
@@ -21,7 +21,7 @@ use rtc_runtime::saved;
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
 use rtc_runtime::train::{Observer, Outcome as Ended, Table, train};
 
-use crate::device::{DeviceOptions, Place};
+use crate::device::{Card, DeviceOptions, Place};
 use crate::failure::Failure;
 use crate::labels::Labels;
 use crate::memory;
@@ -138,16 +138,44 @@ impl Job {
         Ok(saved.results)
     }
 
-    /// The plans of the model for the largest batches of the data, within a limit: that of the run in the folder, if
-    /// none is given.
-    pub(crate) fn fit(&self, path: &Path, data: &Data, pace: Pace) -> Result<Fitted, Failure> {
-        let saved = || if RunFolder::exists(path) { SavedRun::read(path).map(|run| run.info.memory) } else { Ok(None) };
-        let limit = if pace.memory.is_some() { pace.memory } else { saved()? };
-        let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
-        if self.experiment.optimiser.kind == OptimiserKind::Muon {
-            let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
-            work.fixed_bytes = work.fixed_bytes.saturating_add(4 * beside as u64);
+    /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
+    /// in the folder, if none is given.
+    pub(crate) fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, Failure> {
+        let mut work = self.work(data)?;
+        if let Some(card) = card {
+            work.target = Target::Device;
+            let beside = memory::beside_on_device(&self.experiment, card.precision, self.info.parameters);
+            work.fixed_bytes = beside.saturating_add(self.beside_matrices());
         }
+        self.compiled.fit(&work, self.limit(path, pace)?, self.experiment.supervision, card)
+    }
+
+    /// The most bytes that the run may take: as asked, or else as it was begun.
+    pub(crate) fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, Failure> {
+        if pace.memory.is_some() || !RunFolder::exists(path) {
+            return Ok(pace.memory);
+        }
+        Ok(SavedRun::read(path)?.info.memory)
+    }
+
+    /// What a run on a device holds on the host.
+    pub(crate) fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, Failure> {
+        Ok(self.work(data)?.fixed_bytes.saturating_add(fitted.need.lists()).saturating_add(memory::STAGED))
+    }
+
+    /// Bytes beside the matrices of Muon.
+    fn beside_matrices(&self) -> u64 {
+        if self.experiment.optimiser.kind != OptimiserKind::Muon {
+            return 0;
+        }
+        let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
+        4 * beside as u64
+    }
+
+    /// The largest batches of the data, on the processor.
+    fn work(&self, data: &Data) -> Result<Work, Failure> {
+        let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
+        work.fixed_bytes = work.fixed_bytes.saturating_add(self.beside_matrices());
         let numbers = |shape: &BatchShape| {
             let of =
                 |asked: &Asked| shape.lengths.iter().map(|length| asked.values(*length) * asked.width()).sum::<usize>();
@@ -156,13 +184,12 @@ impl Job {
         let given = numbers(&work.training).saturating_mul(self.experiment.batch.accumulate as u64);
         let given = given.saturating_add(work.evaluation.as_ref().map_or(0, numbers));
         work.fixed_bytes = work.fixed_bytes.saturating_add(given.saturating_mul(BYTES_PER_GIVEN));
-        let supervision = self.experiment.supervision;
-        if supervision == Supervision::EachStep {
+        if self.experiment.supervision == Supervision::EachStep {
             let parts = self.experiment.batch.accumulate as u64;
             let numbers = self.compiled.each_step()?.numbers(&work.training.lengths) as u64;
             work.fixed_bytes = work.fixed_bytes.saturating_add(numbers.saturating_mul(parts * BYTES_PER_CARRIED));
         }
-        self.compiled.fit(&work, limit, supervision)
+        Ok(work)
     }
 
     /// The model with freshly drawn parameters.

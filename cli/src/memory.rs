@@ -4,12 +4,14 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
-use rtc_compiler::plan::memory::BatchShape;
-use rtc_runtime::experiment::Experiment;
+use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_runtime::experiment::{Experiment, OptimiserKind};
+use rtc_runtime::kernel::Precision;
 use rtc_runtime::memory::machine;
 use rtc_runtime::task::{Dataset, Example, Objective, Rows, Stream};
 use rtc_runtime::train::longest;
 
+use crate::device::Card;
 use crate::failure::Failure;
 
 /// The program itself with its libraries and the stacks of its threads.
@@ -18,6 +20,11 @@ const PROGRAM: u64 = 24 << 20;
 const CHECKPOINT_BYTES_PER_PARAMETER: u64 = 24;
 /// The averaged weights, where there are any, and their two copies then.
 const AVERAGE_BYTES_PER_PARAMETER: u64 = 12;
+/// Memory of a device that a model takes beside its arrays: 32 MiB in which cuBLAS works and as much that it takes by itself; machine
+/// code, recorded graphs, and blocks of uploads.
+const LIBRARIES: u64 = 128 << 20;
+/// Memory of the host through which a model's batches go to its device.
+pub(crate) const STAGED: u64 = 16 << 20;
 /// Units of `--memory` in bytes.
 const UNITS: &[(&str, u64)] = &[
     ("", 1),
@@ -84,7 +91,22 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
         fixed_bytes: shared(data)
             .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
+        target: Target::Processor,
     }
+}
+
+/// What a training takes of a device beside the arrays that every one has: of every parameter its average, its slow weight and the sum of
+/// its gradients over parts of a batch, where there are such, and its two copies in 16 bits; and the libraries.
+pub(crate) fn beside_on_device(experiment: &Experiment, precision: Precision, parameters: usize) -> u64 {
+    let slow = experiment.optimiser.kind == OptimiserKind::Ranger;
+    let narrow = precision == Precision::Bf16;
+    let arrays = [experiment.ema.is_some(), slow, experiment.batch.accumulate > 1, narrow].map(u64::from);
+    LIBRARIES.saturating_add((parameters as u64).saturating_mul(4 * arrays.iter().sum::<u64>()))
+}
+
+/// What a limit of a device leaves to arrays.
+pub(crate) fn for_arrays(limit: u64) -> u64 {
+    limit.saturating_sub(LIBRARIES)
 }
 
 /// The longest rows of a file that is read while it is needed. Both sides of a pair count as its longer one.
@@ -121,8 +143,8 @@ fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> BatchShape {
     BatchShape { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
 }
 
-/// Refuses a training that needs more than the limit, or without one more than the machine has.
-pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>) -> Result<(), Failure> {
+/// Refuses a training that needs more than the limit, or more than there is: of the card, or without a limit of this machine.
+pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), Failure> {
     let need = fitted.need;
     if let Some(limit) = limit.filter(|_| !fitted.fits) {
         return Err(Failure::Memory(format!(
@@ -133,9 +155,13 @@ pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>) -> Result<(), Failure> {
         )));
     }
     let without = "`--memory` sets a limit, for which more is computed again, or";
-    match machine() {
-        Some(total) if limit.is_none() && need.total() > total => Err(Failure::Memory(format!(
-            "training takes up to {} ({}), and this machine has {}; {without} {CURE}",
+    let (place, has) = match card {
+        Some(card) => (card.name.as_str(), Some(card.capacity.total)),
+        None => ("this machine", machine().filter(|_| limit.is_none())),
+    };
+    match has {
+        Some(total) if need.total() > total => Err(Failure::Memory(format!(
+            "training takes up to {} ({}), and {place} has {}; {without} {CURE}",
             bytes(need.total()),
             parts(&need),
             bytes(total),
@@ -149,17 +175,21 @@ const CURE: &str = "take smaller batches (`--with batch.size=N`, or `--with batc
 
 /// What makes up a need.
 pub(crate) fn parts(need: &Need) -> String {
+    let (weights, fixed) = match need.target {
+        Target::Processor => ("packed weights", "data, checkpoints and the program"),
+        Target::Device => ("weights of the forward pass", "libraries, kernels and graphs"),
+    };
     let lists = match need.lists() {
-        0 => String::new(),
-        some => format!("lists of its searches {}, ", bytes(some)),
+        some if some > 0 && need.target == Target::Processor => format!("lists of its searches {}, ", bytes(some)),
+        _ => String::new(),
     };
     format!(
-        "values of a training step {} or of an evaluation {}, parameters with gradients and moments {}, packed weights {}, {lists}data, \
-         checkpoints and the program {}",
+        "values of a training step {} {} of an evaluation {}, parameters with gradients and moments {}, {weights} {}, {lists}{fixed} {}",
         bytes(need.training.activations),
+        if need.target == Target::Processor { "or" } else { "and" },
         bytes(need.evaluation.activations),
         bytes(need.training.parameters),
-        bytes(need.training.packed.saturating_add(need.evaluation.packed)),
+        bytes(need.weights()),
         bytes(need.fixed_bytes),
     )
 }

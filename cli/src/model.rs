@@ -24,7 +24,7 @@ use rtc_runtime::model::{Backend, Model, ModelOn};
 use rtc_runtime::task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 
 use crate::definition::Definition;
-use crate::device::Place;
+use crate::device::{Card, Place};
 use crate::failure::Failure;
 use crate::memory;
 use crate::text::number;
@@ -133,14 +133,20 @@ impl Compiled {
         )
     }
 
-    /// The plans of training and inference for the batches of `work` within `limit` bytes.
-    pub(crate) fn fit(&self, work: &Work, limit: Option<u64>, supervision: Supervision) -> Result<Fitted, Failure> {
+    /// The plans of training and inference for the batches of `work` within `limit` bytes, and within the memory of the card.
+    pub(crate) fn fit(
+        &self,
+        work: &Work,
+        limit: Option<u64>,
+        supervision: Supervision,
+        card: Option<&Card>,
+    ) -> Result<Fitted, Failure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         let fitted = match supervision {
             Supervision::AllSteps => plans_within(&self.graph, &self.binding, work, limit)?,
             Supervision::EachStep => plans_within(&self.each_step()?, &self.binding, work, limit)?,
         };
-        memory::fits(&fitted, limit)?;
+        memory::fits(&fitted, limit, card)?;
         Ok(fitted)
     }
 
@@ -165,7 +171,7 @@ impl Compiled {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
             Some(device) => {
                 let mut model = cuda::Model::new(training, inference, self.binding, seed, device.clone())?;
-                model.hold_at_most(how.memory);
+                model.hold_at_most(how.memory.map(memory::for_arrays));
                 self.set(model, &how)
             }
         }

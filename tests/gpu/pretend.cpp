@@ -1,7 +1,8 @@
 // Libraries with the names of NVIDIA's that do on the host what rtc asks of them: so the program can be run from its command
 // line to its results on a machine without a GPU. "Compiling" a kernel makes a library of it with the shim of the tests, a
 // "module" is such a library, and a launch calls into it. While a stream is captured work is put down, with its arguments as they
-// are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device.
+// are, and done when the graph is launched. Nothing here is fast, and nothing is known of a real device. Threads may use it at the same
+// time, each with a stream of its own.
 //
 // Variables make it less than perfect, or as strict as a device may be:
 //
@@ -15,6 +16,7 @@
 //
 // Built by pretend.sh as one library with the names libcuda.so.1, libnvrtc.so.13 and libcublasLt.so.13, with SHIM and CXX as texts.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -23,16 +25,17 @@
 #include <dlfcn.h>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
 typedef std::function<int()> Work;
 typedef std::vector<Work> Graph;
-// The graph that is captured, if one is.
-static Graph *capturing = nullptr;
-static size_t graphs = 0, launches = 0, kernels = 0;
+// The graph that this thread captures, if it does.
+static thread_local Graph *capturing = nullptr;
+static std::atomic<size_t> graphs{0}, launches{0}, kernels{0};
 // Products that were started; ways to do one that were asked for; operands that lie so that a fast kernel would not take them.
-static size_t products = 0, calls = 0, asked_ways = 0, slow = 0;
+static std::atomic<size_t> products{0}, calls{0}, asked_ways{0}, slow{0};
 // The release of the compiler, and a number from a variable.
 static const int COMPILER = 13000;
 static size_t variable(const char *name, size_t otherwise) {
@@ -40,13 +43,15 @@ static size_t variable(const char *name, size_t otherwise) {
     return text ? strtoull(text, nullptr, 10) : otherwise;
 }
 static int faulty() { return kernels >= variable("PRETEND_FAULT", ~(size_t)0) ? 700 : 0; }
-// What was taken of its memory.
+// What was taken of its memory, and the streams, one for each model that is there.
 static std::map<void *, size_t> blocks;
-static size_t taken = 0, most = 0;
+static size_t taken = 0, most = 0, models = 0, most_models = 0;
+static std::mutex mutex;
+typedef std::lock_guard<std::mutex> Locked;
 static size_t memory() { return variable("PRETEND_MEMORY", 16384) << 20; }
-// What was asked for and is not done, and whether a copy to the host is among it.
-static std::deque<Work> pending;
-static bool host_reads = false;
+// What this thread asked for and is not done, and whether a copy to the host is among it.
+static thread_local std::deque<Work> pending;
+static thread_local bool host_reads = false;
 static int waited() {
     host_reads = false;
     for (; !pending.empty(); pending.pop_front())
@@ -62,6 +67,7 @@ static int asked(Work work) {
 // Pinned memory of the host, by its first bytes.
 static std::map<const char *, size_t> pinned;
 static bool is_pinned(const void *at) {
+    Locked locked(mutex);
     auto next = pinned.upper_bound((const char *)at);
     return next != pinned.begin() && (const char *)at < std::prev(next)->first + std::prev(next)->second;
 }
@@ -82,20 +88,29 @@ int cuDeviceGetName(char *name, int len, int) { return snprintf(name, len, "a pr
 int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 75 ? 9 : 0, 0; }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
-int cuStreamCreate(void **stream, unsigned) { return *stream = (void *)1, 0; }
+int cuStreamCreate(void **stream, unsigned) {
+    Locked locked(mutex);
+    if (++models > most_models) most_models = models;
+    return *stream = (void *)1, 0;
+}
 int cuStreamSynchronize(void *) {
     if (capturing) return refused();
     int status = getenv("PRETEND_HASTY") && !host_reads ? 0 : waited();
     return status ? status : faulty();
 }
-int cuStreamDestroy_v2(void *) { return 0; }
+int cuStreamDestroy_v2(void *) {
+    Locked locked(mutex);
+    return models--, 0;
+}
 int cuMemGetInfo_v2(size_t *free, size_t *total) {
+    Locked locked(mutex);
     *total = memory();
     *free = *total - taken;
     return 0;
 }
 int cuMemAlloc_v2(void **place, size_t bytes) {
     if (capturing) return refused();
+    Locked locked(mutex);
     if (taken + bytes > memory()) return 2;
     *place = aligned_alloc(256, (bytes + 255) / 256 * 256);
     memset(*place, 0xFF, bytes);
@@ -106,6 +121,7 @@ int cuMemAlloc_v2(void **place, size_t bytes) {
 }
 int cuMemFree_v2(void *place) {
     int status = waited();
+    Locked locked(mutex);
     auto found = blocks.find(place);
     if (found == blocks.end()) return 1;
     taken -= found->second;
@@ -113,11 +129,13 @@ int cuMemFree_v2(void *place) {
     return free(place), status;
 }
 int cuMemHostAlloc(void **place, size_t bytes, unsigned) {
+    Locked locked(mutex);
     *place = malloc(bytes);
     pinned[(const char *)*place] = bytes;
     return 0;
 }
 int cuMemFreeHost(void *place) {
+    Locked locked(mutex);
     pinned.erase((const char *)place);
     return free(place), 0;
 }
@@ -154,6 +172,7 @@ int cuModuleLoadData(void **module, const void *code) {
     if (!*module) fprintf(stderr, "%s\n", dlerror());
     return *module ? 0 : 200;
 }
+int cuModuleUnload(void *module) { return dlclose(module), 0; }
 int cuModuleGetFunction(Function **function, void *module, const char *name) {
     name += strlen("rtc_");
     auto count = (unsigned (*)(const char *))dlsym(module, "rtc_emulated_parameters");
@@ -404,8 +423,9 @@ int cublasLtMatmul(void *, MatmulDesc *desc, const float *alpha, const void *a, 
 struct Said {
     ~Said() {
         if (!getenv("PRETEND_COUNTS")) return;
-        fprintf(stderr, "pretended: %zu graphs, launched %zu times; %zu MiB at most\n", graphs, launches, most >> 20);
+        fprintf(stderr, "pretended: %zu graphs, launched %zu times; %zu models and %zu MiB at most\n", graphs.load(), launches.load(),
+                most_models, most >> 20);
         fprintf(stderr, "pretended: %zu products in %zu calls and %zu ways, %zu operands aligned to less than 16 bytes\n",
-                products, calls, asked_ways, slow);
+                products.load(), calls.load(), asked_ways.load(), slow.load());
     }
 } said;

@@ -30,9 +30,9 @@ done
 
 # The programs: rtc, rtc-bench, and the tests of numbers.
 build() {
-    cargo build --release --locked --features rtc/cuda,rtc-bench/cuda -p rtc -p rtc-bench
+    cargo build --release --locked -p rtc -p rtc-bench
     local tests
-    tests="$(cargo test --release --locked -p rtc-tests --features cuda --test numerics --no-run --message-format=json \
+    tests="$(cargo test --release --locked -p rtc-tests --test numerics --no-run --message-format=json \
         | sed -n 's/.*"executable":"\([^"]*numerics[^"]*\)".*/\1/p' | tail -n 1)"
     mkdir -p "$1"
     strip -o "$1/rtc" "${CARGO_TARGET_DIR:-target}/release/rtc"

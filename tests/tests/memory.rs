@@ -5,7 +5,7 @@ use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, estimate};
+use rtc_compiler::plan::memory::{BatchShape, Target, estimate};
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::exec::Halting;
@@ -78,7 +78,7 @@ fn far(name: &str, spec: &Spec, bias: f64, tolerance: f64) -> Vec<String> {
     let mut wrong = vec![];
     for lengths in [vec![60; 16], (0..16).map(|n| 20 + 5 * n).collect()] {
         let load = BatchShape { lengths: lengths.clone(), depth: None };
-        let work = Work { training: load.clone(), evaluation: None, fixed_bytes: 0 };
+        let work = Work { training: load.clone(), evaluation: None, fixed_bytes: 0, target: Target::Processor };
         // A limit that nothing can keep gives the plan that takes least.
         for limit in [None, Some(0)] {
             let fitted = plans_within(spec, &binding(Objective::Classify), &work, limit);

@@ -13,7 +13,7 @@ use rtc_runtime::record::history::Progress;
 
 use super::train::is_name;
 use crate::choice::choice;
-use crate::device::DeviceOptions;
+use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
@@ -61,7 +61,7 @@ pub(crate) struct Options {
     /// Print the table of what is finished, and train nothing
     #[arg(long)]
     table: bool,
-    /// How many cells at a time, each on one thread; as many as the machine runs at once without it
+    /// How many cells at a time, each on one thread; as many as the machine runs at once without it, and as the memory of a device allows
     #[arg(long, short, value_name = "N", value_parser = threads::parse)]
     jobs: Option<NonZeroUsize>,
     /// How the table is written
@@ -146,7 +146,7 @@ choice! {
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     // Every cell opens the device anew; one that can't be opened is no cell's fault.
-    options.device.open()?;
+    let card = options.device.open()?.card()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     if !is_name(name) {
@@ -175,7 +175,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         grid.changes().iter().for_each(|change| terminal.message(change));
     }
     if options.dry_run {
-        dry_run(&grid, &grid.rows()?, (jobs, pace), options.json, terminal)?;
+        dry_run(&grid, &grid.rows()?, (jobs, pace, card.as_ref()), options.json, terminal)?;
         return Ok(Exit::Done);
     }
     if options.table {
@@ -184,10 +184,15 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         table(options, &grid, &rows, terminal)?;
         return Ok(Exit::Done);
     }
-    train(options, &mut grid, (jobs, pace), terminal)
+    train(options, &mut grid, (jobs, pace, card.as_ref()), terminal)
 }
 
-fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), terminal: &Terminal) -> Outcome {
+fn train(
+    options: &Options,
+    grid: &mut Grid,
+    (jobs, pace, card): (usize, Pace, Option<&Card>),
+    terminal: &Terminal,
+) -> Outcome {
     let _lock = lock(&grid.folder)?;
     let wanted = [unfinished(grid)?, grid.read_from_files()].concat();
     let data = grid.data(&wanted, terminal)?;
@@ -197,6 +202,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     let all = grid.places();
     let places = unfinished(grid)?;
     grid.changes().iter().for_each(|change| terminal.message(change));
+    let jobs = grid.jobs(jobs, card, (&grid.distinct(&places), &data), pace, terminal)?;
     let elsewhere = match grid.elsewhere() {
         0 => String::new(),
         some => format!(", {} of them in other folders", number(some as f64)),
@@ -217,7 +223,7 @@ fn train(options: &Options, grid: &mut Grid, (jobs, pace): (usize, Pace), termin
     }
     let stop = signals::on_stop()?;
     let board = Board::new(terminal, &rows, &grid.updates(&grid.distinct(&places), &data)?, jobs);
-    let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, stop: &stop, board: &board })?;
+    let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, card, stop: &stop, board: &board })?;
     drop(board);
     let rows = grid.rows()?;
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::{export, text};
 use rtc_compiler::pipeline::memory::{Need, Work, plans_within};
-use rtc_compiler::plan::memory::BatchShape;
+use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
 
@@ -149,7 +149,12 @@ const BATCH: (u32, u32) = (32, 100);
 /// The plan of a training step for a batch, after what it takes, keeps and computes again.
 fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
     let (rows, length) = (options.batch.unwrap_or(BATCH.0), options.length.unwrap_or(BATCH.1));
-    let work = Work { training: BatchShape::even(rows as usize, length as usize), evaluation: None, fixed_bytes: 0 };
+    let work = Work {
+        training: BatchShape::even(rows as usize, length as usize),
+        evaluation: None,
+        fixed_bytes: 0,
+        target: Target::Processor,
+    };
     let fitted = plans_within(&compiled.graph, &compiled.binding, &work, options.memory)?;
     if let Some(limit) = options.memory.filter(|_| !fitted.fits) {
         return Err(Failure::Memory(format!(

@@ -122,7 +122,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let data = named.map_or_else(|| make_data(&job.experiment, terminal), Ok)?;
     let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
-    let fitted = job.fit(&path, &data, pace)?;
+    let fitted = job.fit(&path, &data, pace, place.card()?.as_ref())?;
     terminal.message(&format!("run: {}", path.display()));
     let stop = signals::on_stop()?;
     let mut progress = Progress::new(terminal, &stop);

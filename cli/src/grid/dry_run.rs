@@ -12,7 +12,10 @@ use rtc_runtime::grid::{Row, State};
 use rtc_runtime::train::{Forecast, forecast};
 use serde_json::{Value, json};
 
+use super::room::Rooms;
+use super::run::shared;
 use super::{CellIndex, Grid};
+use crate::device::Card;
 use crate::failure::Failure;
 use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
@@ -46,14 +49,15 @@ struct Left {
 pub(crate) fn dry_run(
     grid: &Grid,
     rows: &[Row],
-    (jobs, pace): (usize, Pace),
+    (jobs, pace, card): (usize, Pace, Option<&Card>),
     as_json: bool,
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let places = grid.places();
     let data = grid.data(&places, terminal)?;
-    let costs = tried(grid, &data, (jobs, pace))?;
     let own = grid.distinct(&places);
+    let jobs = grid.jobs(jobs, card, (&own, &data), pace, terminal)?;
+    let costs = tried(grid, &data, (jobs, pace, card))?;
     let left = |place: &CellIndex| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
     let left: Vec<Left> = places.iter().map(left).collect();
     let total = |of: fn(&Left) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
@@ -106,11 +110,15 @@ fn makespan(cells: &[f64], jobs: usize) -> f64 {
 }
 
 /// Tries every model that has data, as many at a time as cells will be trained, so that they share the machine alike.
-fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -> Result<Vec<Cost>, Failure> {
-    let next = AtomicUsize::new(0);
+fn tried(
+    grid: &Grid,
+    data: &[Option<Arc<Data>>],
+    (jobs, pace, card): (usize, Pace, Option<&Card>),
+) -> Result<Vec<Cost>, Failure> {
+    let (next, rooms) = (AtomicUsize::new(0), Rooms::new(shared(data), card));
     let costs: Vec<OnceLock<Result<Cost, Failure>>> = data.iter().map(|_| OnceLock::new()).collect();
     let one = |model: usize| match &data[model] {
-        Some(data) => cost(grid, CellIndex { model, seed: 0 }, data, pace),
+        Some(data) => cost(grid, CellIndex { model, seed: 0 }, data, (pace, card, &rooms)),
         None => Ok(Cost::default()),
     };
     std::thread::scope(|scope| {
@@ -127,11 +135,17 @@ fn tried(grid: &Grid, data: &[Option<Arc<Data>>], (jobs, pace): (usize, Pace)) -
 }
 
 /// Trains the model of a cell for a moment, on one thread.
-fn cost(grid: &Grid, place: CellIndex, data: &Arc<Data>, pace: Pace) -> Result<Cost, Failure> {
+fn cost(
+    grid: &Grid,
+    place: CellIndex,
+    data: &Arc<Data>,
+    (pace, card, rooms): (Pace, Option<&Card>, &Rooms),
+) -> Result<Cost, Failure> {
     let job = grid.job(place, None);
     let halts = job.compiled.halts();
     let run = || -> Result<Forecast, Failure> {
-        let fitted = job.fit(grid.path(place), data, pace)?;
+        let fitted = job.fit(grid.path(place), data, pace, card)?;
+        let _shares = rooms.take(&job, data, &fitted)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;
         let patience = if halts { LONGER } else { PATIENCE };
         Ok(forecast(&mut *model, &data.set, &job.experiment, job.info.seed, patience)?)

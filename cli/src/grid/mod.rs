@@ -3,6 +3,7 @@
 mod board;
 mod cells;
 mod dry_run;
+mod packing;
 mod room;
 mod run;
 

@@ -1,6 +1,44 @@
-//! Memory for cells that are trained at the same time: a cell waits until what it needs is free.
+//! Memory for cells that are trained at the same time: a cell waits until what it needs is free, on the host and on its device.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use rtc_compiler::pipeline::memory::Fitted;
+use rtc_runtime::memory::machine;
+
+use crate::device::Card;
+use crate::failure::Failure;
+use crate::job::{Data, Job};
+use crate::memory;
+
+/// The memory of this machine, and of the device where cells compute on one.
+#[derive(Debug)]
+pub(super) struct Rooms {
+    host: Room,
+    device: Option<Room>,
+}
+
+/// A part of the rooms, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Shares<'a> {
+    _host: Share<'a>,
+    _device: Option<Share<'a>>,
+}
+
+impl Rooms {
+    /// What is left beside so many bytes that all cells share, and what is free on the card.
+    pub(super) fn new(shared: u64, card: Option<&Card>) -> Self {
+        let host = Room::new(machine().map(|total| total.saturating_sub(shared)));
+        Self { host, device: card.map(|card| Room::new(Some(card.capacity.free))) }
+    }
+
+    /// Waits for what a cell takes. All take of the host first, so that none waits for another that waits for it.
+    pub(super) fn take(&self, job: &Job, data: &Data, fitted: &Fitted) -> Result<Shares<'_>, Failure> {
+        let need = fitted.need.total();
+        let on_host = if self.device.is_some() { job.on_host(data, fitted)? } else { need };
+        let host = self.host.take(on_host.saturating_sub(memory::shared(&data.set)));
+        Ok(Shares { _host: host, _device: self.device.as_ref().map(|device| device.take(need)) })
+    }
+}
 
 /// The memory that cells share.
 #[derive(Debug)]

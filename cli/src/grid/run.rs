@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rtc_runtime::grid::{Fault, Stop};
-use rtc_runtime::memory::machine;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
-use super::room::Room;
+use super::room::Rooms;
 use super::{CellIndex, Grid, Round};
+use crate::device::Card;
 use crate::failure::Failure;
 use crate::job::{Data, Pace, lock};
 use crate::live::State;
@@ -32,6 +32,8 @@ pub(crate) struct Work<'a> {
     pub(crate) jobs: usize,
     /// What changes the speed alone.
     pub(crate) pace: Pace,
+    /// The device that all share, if they compute on one.
+    pub(crate) card: Option<&'a Card>,
     /// Asks all cells to stop.
     pub(crate) stop: &'a AtomicBool,
     /// Where progress is shown.
@@ -70,20 +72,13 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
 fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Failed {
     let queue: Mutex<VecDeque<usize>> = Mutex::new((0..places.len()).collect());
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
-    let mut shared: Vec<&Arc<Data>> = vec![];
-    for data in work.data.iter().flatten() {
-        if !shared.iter().any(|other| Arc::ptr_eq(other, data)) {
-            shared.push(data);
-        }
-    }
-    let shared = shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add);
-    let room = Room::new(machine().map(|total| total.saturating_sub(shared)));
+    let rooms = Rooms::new(shared(work.data), work.card);
     let next = || if stopped(work) { None } else { locked(&queue).pop_front() };
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {
             scope.spawn(|| {
                 while let Some(index) = next() {
-                    let end = cell(work, places[index], until, &room);
+                    let end = cell(work, places[index], until, &rooms);
                     locked(&failed).extend(end.err().map(|code| (index, code)));
                 }
             });
@@ -92,6 +87,17 @@ fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Faile
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_unstable();
     failed.into_iter().map(|(index, code)| (places[index], code)).collect()
+}
+
+/// Bytes of the data, each counted once, and of the program.
+pub(super) fn shared(data: &[Option<Arc<Data>>]) -> u64 {
+    let mut shared: Vec<&Arc<Data>> = vec![];
+    for data in data.iter().flatten() {
+        if !shared.iter().any(|other| Arc::ptr_eq(other, data)) {
+            shared.push(data);
+        }
+    }
+    shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add)
 }
 
 fn stopped(work: &Work<'_>) -> bool {
@@ -104,14 +110,14 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// Trains one cell, up to an update if there is one, and says how it went. The error is its exit code.
-fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> Result<(), u8> {
+fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, rooms: &Rooms) -> Result<(), u8> {
     let pause = AtomicBool::new(false);
     let mut observer = CellObserver::new(work, place, until, &pause);
     let path = work.grid.path(place);
     // Where the folder is another's, nothing may be written into it.
     let _lock = lock(path).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
     let start = Instant::now();
-    let ended = threads::alone(|| train(work, place, room, &mut observer)).flatten();
+    let ended = threads::alone(|| train(work, place, rooms, &mut observer)).flatten();
     let observer = CellObserver::new(work, place, until, &pause);
     let state = match ended {
         Ok(Some(Outcome::Finished(_))) => State::Finished,
@@ -147,20 +153,23 @@ fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> R
 fn train(
     work: &Work<'_>,
     place: CellIndex,
-    room: &Room,
+    rooms: &Rooms,
     observer: &mut CellObserver<'_>,
 ) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
     Fault::clear(path)?;
-    let on = work.pace.device.open()?;
     let mut job = work.grid.job(place, work.pace.memory);
-    job.computes_on(&on);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
-    let fitted = job.fit(path, data, work.pace)?;
-    let _share = room.take(fitted.need.total().saturating_sub(memory::shared(&data.set)));
+    let mut fitted = job.fit(path, data, work.pace, work.card)?;
+    // What it was promised is what others don't have.
+    fitted.limit = work.card.map(|_| fitted.need.total()).or(fitted.limit);
+    let _shares = rooms.take(&job, data, &fitted)?;
     if stopped(work) {
         return Ok(None);
     }
+    // Its libraries take of the memory that was waited for.
+    let on = work.pace.device.open()?;
+    job.computes_on(&on);
     let pause = observer.pause;
     Ok(Some(job.train(path, data, (fitted, work.pace.halting, on), pause, observer)?))
 }

@@ -5,7 +5,7 @@ use crate::ir::cost::Sizes;
 use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::Binding;
 use crate::pass::recompute::Choice;
-use crate::plan::memory::{BatchShape, Estimate, estimate};
+use crate::plan::memory::{BatchShape, Estimate, Target, estimate_on};
 use crate::plan::{Plan, plan};
 
 /// The largest batches that a run meets.
@@ -15,8 +15,10 @@ pub struct Work {
     pub training: BatchShape,
     /// Of the evaluations in between; nothing where there are none.
     pub evaluation: Option<BatchShape>,
-    /// Bytes that are held all the time: data, checkpoints, the program itself.
+    /// Bytes that are held all the time: data, checkpoints, the program itself; of a device what its libraries take.
     pub fixed_bytes: u64,
+    /// Where it runs.
+    pub target: Target,
 }
 
 /// An upper bound on the bytes of a run.
@@ -24,27 +26,43 @@ pub struct Work {
 pub struct Need {
     /// The training step.
     pub training: Estimate,
-    /// A forward pass of an evaluation: its values lie where those of the training do, its weights are packed beside.
+    /// A forward pass of an evaluation.
     pub evaluation: Estimate,
     /// See [`Work::fixed_bytes`].
     pub fixed_bytes: u64,
+    /// See [`Work::target`].
+    pub target: Target,
 }
 
 impl Need {
-    /// The values of the larger of the two: both run in one arena, in turn.
+    /// The values of both, which run in turn: in one arena those of the larger. A device has blocks of a few sizes, of which one finds
+    /// few of the other's.
     pub fn values(&self) -> u64 {
-        self.training.activations.max(self.evaluation.activations)
+        let [training, evaluation] = [self.training.activations, self.evaluation.activations];
+        match self.target {
+            Target::Processor => training.max(evaluation),
+            Target::Device => training.saturating_add(evaluation),
+        }
     }
 
-    /// The lists of searches: each of the two executors keeps its own.
+    /// The lists of searches, on the host: each of the two executors keeps its own.
     pub fn lists(&self) -> u64 {
         self.training.lists.saturating_add(self.evaluation.lists)
     }
 
+    /// The weights that are held again: packed for their products; on a device those of the forward pass, with an array for gradients,
+    /// and the block in which they came.
+    pub fn weights(&self) -> u64 {
+        match self.target {
+            Target::Processor => self.training.packed.saturating_add(self.evaluation.packed),
+            Target::Device => (self.training.parameters / 4).saturating_mul(3),
+        }
+    }
+
     /// All of it.
     pub fn total(&self) -> u64 {
-        let Self { training, evaluation, fixed_bytes } = *self;
-        let parts = [training.parameters, training.packed, evaluation.packed, self.values(), self.lists(), fixed_bytes];
+        let lists = if self.target == Target::Processor { self.lists() } else { 0 };
+        let parts = [self.training.parameters, self.weights(), self.values(), lists, self.fixed_bytes];
         parts.into_iter().fold(0, u64::saturating_add)
     }
 }
@@ -85,10 +103,12 @@ pub fn plans_within<M: Forward>(
     work: &Work,
     limit: Option<u64>,
 ) -> Result<Fitted, InvalidNode> {
+    let &Work { target, fixed_bytes, .. } = work;
+    let estimate = |plan: &Plan, load: &BatchShape| estimate_on(plan, load, target);
     let inference = plan(inference(model, binding)?);
     let graph = optimised(model, binding)?;
     let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));
-    let needs = |training: Estimate| Need { training, evaluation, fixed_bytes: work.fixed_bytes };
+    let needs = |training: Estimate| Need { training, evaluation, fixed_bytes, target };
     let all_kept = needs(estimate(&plan(graph.clone()), &work.training));
     let mut choice = Choice::of_pass(&graph);
     let mut training = plan(choice.rewritten().unwrap_or_else(|| graph.clone()));
@@ -98,9 +118,7 @@ pub fn plans_within<M: Forward>(
     if !fits(&need) {
         choice.weigh(sizes(&work.training));
         while !fits(&need) {
-            let Some((better, planned)) = step(&graph, &choice, need.training.activations, &work.training) else {
-                break;
-            };
+            let Some((better, planned)) = step(&graph, &choice, need.training.activations, work) else { break };
             need.training = estimate(&planned, &work.training);
             (choice, training) = (better, planned);
         }
@@ -110,13 +128,13 @@ pub fn plans_within<M: Forward>(
 }
 
 /// The next choice whose peak is lower, with its plan.
-fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, load: &BatchShape) -> Option<(Choice<'g>, Plan)> {
+fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, work: &Work) -> Option<(Choice<'g>, Plan)> {
     let mut from = choice.clone();
     while let Some(next) = from.next() {
         let mut tried = from.clone();
         tried.take(&next);
         let planned = plan(tried.rewritten().unwrap_or_else(|| graph.clone()));
-        if estimate(&planned, load).activations < peak {
+        if estimate_on(&planned, &work.training, work.target).activations < peak {
             return Some((tried, planned));
         }
         from.refuse(&next);

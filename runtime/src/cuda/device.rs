@@ -263,6 +263,15 @@ pub struct Target {
     pub fixed_sizes: bool,
 }
 
+/// The memory of a device for arrays and libraries, in bytes: what its driver is left with does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capacity {
+    /// What nobody has taken, of this process or of another one.
+    pub free: u64,
+    /// All of it.
+    pub total: u64,
+}
+
 /// A device with memory of its own. Addresses are its own, too.
 pub trait Device: Debug {
     /// What it is, for people.
@@ -271,6 +280,10 @@ pub trait Device: Debug {
     fn threads(&self) -> u32;
     /// What its kernels are made for.
     fn target(&self) -> Target;
+    /// How much memory there is; nothing where the device does not say.
+    fn capacity(&self) -> Option<Capacity> {
+        None
+    }
     /// Makes the kernels of a plan ready, besides those that every plan has.
     fn prepare(&self, kernels: &[Generated]);
     /// Takes memory, aligned to 256 bytes; never at address 0.

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use sha2::{Digest, Sha256};
@@ -41,9 +42,12 @@ impl Saved {
 
     /// Saves code, if that is possible. Readers see all of it or nothing.
     pub fn put(&self, key: &[&str], code: &[u8]) {
+        static DRAFTS: AtomicU64 = AtomicU64::new(0);
         let Some(folder) = &self.folder else { return };
         let name = name(key);
-        let draft = folder.join(format!("{name}.{}", std::process::id()));
+        // Of this call alone: models are made side by side, by threads and by processes.
+        let own = (std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed));
+        let draft = folder.join(format!("{name}.{}.{}", own.0, own.1));
         let bytes = [&Sha256::digest(code)[..], code].concat();
         let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, bytes));
         if written.and_then(|()| fs::rename(&draft, folder.join(name))).is_err() {
@@ -106,6 +110,23 @@ mod tests {
         let no_folder = Saved::at(&file);
         no_folder.put(&["key"], b"code");
         assert_eq!(no_folder.get(&["key"]), None);
+    }
+
+    #[test]
+    fn code_that_is_saved_by_several_at_once_is_whole_at_every_moment() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let saved = Saved::at(folder.path());
+        let code = vec![7; 1 << 20];
+        saved.put(&["key"], &code);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..50).for_each(|_| saved.put(&["key"], &code)));
+            }
+            for _ in 0..200 {
+                assert!(saved.get(&["key"]).is_some_and(|found| found == code));
+            }
+        });
+        assert_eq!(fs::read_dir(folder.path()).expect("it is there").count(), 1, "no draft is left behind");
     }
 
     #[test]

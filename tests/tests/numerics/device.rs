@@ -16,7 +16,6 @@ use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::storage::Element;
 use rtc_runtime::exec::{Halting, StateTrace};
-#[cfg(feature = "cuda")]
 use rtc_runtime::kernel::Precision;
 use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_runtime::model::Backend;
@@ -29,7 +28,6 @@ use rtc_tests::numeric::{
     weights,
 };
 
-#[cfg(feature = "cuda")]
 use rtc_tests::numeric::differences;
 
 use super::{draws, gradients};
@@ -439,7 +437,6 @@ fn what_is_recorded_agrees_with_the_cpu() {
 }
 
 /// The GPU of this machine, with the kernels of some graphs compiled.
-#[cfg(feature = "cuda")]
 fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>> {
     use rtc_runtime::cuda::Launching;
     use rtc_runtime::cuda::driver::Gpu;
@@ -461,7 +458,6 @@ fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>
 }
 
 /// What is further from the CPU than single precision allows: outputs by 1e-4, gradients by 1e-3.
-#[cfg(feature = "cuda")]
 fn far(case: &Case, found: &Run) -> Vec<String> {
     let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
     let outputs = differences(&found.outputs, &exact.outputs, 1e-4).into_iter();
@@ -471,7 +467,6 @@ fn far(case: &Case, found: &Run) -> Vec<String> {
 }
 
 /// Every op and every spec on the GPU of this machine, twice, and models at the size of their use.
-#[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_agrees_with_the_cpu() {
     let cases: Vec<Case> =
@@ -489,7 +484,6 @@ fn a_gpu_agrees_with_the_cpu() {
 }
 
 /// Every op once, at a small size: few launches, for tools under which each takes long.
-#[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_runs_every_op() {
     let cases = all_ops();

@@ -1,5 +1,4 @@
 //! What the kernels take of a GPU, read from the machine code that NVRTC makes of them: registers, stack, shared memory, calls.
-#![cfg(feature = "cuda")]
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, LazyLock};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::BatchShape;
+use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::Batch;
 use rtc_runtime::cuda;
@@ -97,13 +97,12 @@ fn taken(model: &mut cuda::Model<f32>) -> usize {
     model.executor().pool().taken()
 }
 
-/// What the plan of the longest batch needs, rounded up to the sizes of blocks, and a block of uploads: the slack that docs/cuda.md
-/// states.
+/// What the plan of the longest batch needs, and a block of uploads.
 fn needed() -> usize {
-    let work =
-        Work { training: BatchShape { lengths: LONGEST.to_vec(), depth: None }, evaluation: None, fixed_bytes: 0 };
+    let training = BatchShape { lengths: LONGEST.to_vec(), depth: None };
+    let work = Work { training, evaluation: None, fixed_bytes: UPLOADS as u64, target: Target::Device };
     let fitted = plans_within(&spec(), &binding(Objective::Classify), &work, None).expect("it lowers");
-    fitted.need.total() as usize * 9 / 8 + UPLOADS
+    fitted.need.total() as usize
 }
 
 /// A device that has no more than the plan needs, and one on which no more may be held, give the numbers of one that keeps all blocks.

@@ -1,6 +1,5 @@
 //! The driver of rtc on libraries that pretend to be NVIDIA's: one that works when the host waits, and products that are as strict as
 //! they may be.
-#![cfg(feature = "cuda")]
 
 use std::process::Output;
 

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-#[cfg(feature = "cuda")]
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
@@ -55,7 +54,6 @@ fn on_a_host() -> Vec<Case> {
 }
 
 /// On a GPU they are 256, and a model is as large as in use.
-#[cfg(feature = "cuda")]
 fn on_a_gpu() -> Vec<Case> {
     let [usual, wide] =
         [(512, 8, 1024, 3), (320, 2, 512, 2)].map(|(width, heads, hidden, depth)| Size { width, heads, hidden, depth });
@@ -116,13 +114,11 @@ fn sizes_that_cross_blocks_agree_with_the_cpu() {
 }
 
 /// The graphs of the cases of a GPU.
-#[cfg(feature = "cuda")]
 pub(super) fn graphs() -> Vec<Graph> {
     on_a_gpu().into_iter().map(|case| case.graph).collect()
 }
 
 /// What differs on a GPU from the CPU in the same precision, or from one time to the next.
-#[cfg(feature = "cuda")]
 pub(super) fn differences_on(device: &Rc<dyn Device>) -> Vec<String> {
     let mut far = vec![];
     for case in on_a_gpu() {

@@ -10,7 +10,7 @@ use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::each_step::{CARRIED, EachStep, OVER, TAKEN, size};
 use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::pipeline::{self, each_step};
-use rtc_compiler::plan::memory::BatchShape;
+use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::spec::Spec;
 use rtc_runtime::batch::{Batch, Given};
 use rtc_runtime::exec::Halting;
@@ -242,8 +242,12 @@ fn memory_changes_no_bit() {
     for (text, objective) in CASES {
         let (spec, binding) = (spec(text, objective), binding(objective));
         let each = EachStep::new(&spec, &binding).expect("it fits");
-        let work =
-            Work { training: BatchShape { lengths: vec![7, 4, 3, 1], depth: None }, evaluation: None, fixed_bytes: 0 };
+        let work = Work {
+            training: BatchShape { lengths: vec![7, 4, 3, 1], depth: None },
+            evaluation: None,
+            fixed_bytes: 0,
+            target: Target::Processor,
+        };
         let graph =
             |limit| plans_within(&each, &binding, &work, limit).expect("it lowers").training.graph.as_ref().clone();
         let (free, least) = (graph(None), graph(Some(0)));

@@ -11,6 +11,7 @@ mod device_budget;
 mod device_launches;
 mod device_lazy;
 mod device_limits;
+mod device_memory;
 mod device_narrow;
 mod device_orders;
 mod device_poison;

@@ -27,7 +27,18 @@ use crate::ir::graph::MAIN;
 use crate::ir::ops::Op;
 use crate::ir::types::Dim;
 use distances::map_of_codes;
+use pool::class;
 use walk::Walk;
+
+/// Where a plan runs, which decides what is held beside the values that the plan keeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Target {
+    /// The executor of the processor: one arena, groups of steps block by block, weights packed for their products.
+    #[default]
+    Processor,
+    /// The executor of a device: blocks of a few sizes, and every value of a group whole.
+    Device,
+}
 
 /// The batch for which memory is asked.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +61,9 @@ pub struct Estimate {
     /// The lists of beam searches, which lie outside of the arena; at most.
     pub lists: u64,
 }
+
+/// Numbers between whose multiples a device lays parameters, as in `runtime/src/cuda/exec.rs`.
+const DEVICE_ALIGN: u64 = 64;
 
 /// Value, gradient and the two moments of AdamW, in `f32`.
 pub const BYTES_PER_PARAMETER: u64 = 16;
@@ -76,11 +90,21 @@ impl Estimate {
 
 /// What a plan takes for a batch. Axes that only a task gives count as 1.
 pub fn estimate(plan: &Plan, load: &BatchShape) -> Estimate {
+    estimate_on(plan, load, Target::Processor)
+}
+
+/// What a plan takes there for a batch.
+pub fn estimate_on(plan: &Plan, load: &BatchShape, target: Target) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
-    let parameters = plan.parameters.iter().map(|p| size(p.ty.dims())).fold(0, u64::saturating_add);
-    let most = Walk::new(plan, load, false).most();
+    let align = if target == Target::Device { DEVICE_ALIGN } else { 1 };
+    let room = |numbers: u64| numbers.checked_next_multiple_of(align).unwrap_or(numbers);
+    let parameters = plan.parameters.iter().map(|p| room(size(p.ty.dims()))).fold(0, u64::saturating_add);
+    let most = Walk::new(plan, load, target, false).most();
     Estimate {
-        parameters: parameters.saturating_mul(BYTES_PER_PARAMETER),
+        parameters: match target {
+            Target::Processor => parameters.saturating_mul(BYTES_PER_PARAMETER),
+            Target::Device => class(parameters.saturating_mul(BYTES_PER_PARAMETER / 4)).saturating_mul(4),
+        },
         packed: packed(plan),
         activations: most.values.number,
         lists: most.lists.number,
@@ -90,7 +114,7 @@ pub fn estimate(plan: &Plan, load: &BatchShape) -> Estimate {
 /// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
 /// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
 pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
-    Walk::new(plan, &BatchShape::even(rows, length), true).most().values.formula.unwrap_or_default()
+    Walk::new(plan, &BatchShape::even(rows, length), Target::Processor, true).most().values.formula.unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.

@@ -1,11 +1,14 @@
 //! The executor's arena with sizes in place of memory: free ranges are joined and serve any other size, so what a plan
-//! takes is the most that was ever held at one time.
+//! takes is the most that was ever held at one time. A device has blocks of a few sizes, and a free one serves its own size alone, so
+//! a plan takes the most that was ever held of every size.
 //!
 //! An amount of bytes can carry the formula that it is the value of; then the most that was held has a formula, too.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use super::Target;
 use super::rows::HANDLE;
 use crate::ir::formula::Formula;
 use crate::ir::number::Number;
@@ -15,6 +18,9 @@ const BYTES: u64 = 4;
 
 /// Blocks are multiples of this many bytes, as in the executor.
 const ALIGN: u64 = 64;
+
+/// The smallest block of a device.
+const SMALLEST: u64 = 256;
 
 /// A number of bytes, and the formula that gives it where formulas are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -28,12 +34,26 @@ pub(super) struct Amount {
 pub(super) struct Pool {
     held: RefCell<Amount>,
     most: RefCell<Amount>,
+    /// The blocks of a device by their size.
+    sizes: Option<RefCell<Sizes>>,
 }
+
+/// Bytes that are held, and the most that were.
+#[derive(Clone, Copy, Debug, Default)]
+struct Level {
+    held: u64,
+    most: u64,
+}
+
+/// Bytes of every size of blocks, and under 0 of what comes as a sum over several.
+type Sizes = BTreeMap<u64, Level>;
 
 /// A block, or several; they return when dropped.
 #[derive(Debug)]
 pub(super) struct Block {
     bytes: Amount,
+    /// Its size on a device; 0 for several.
+    size: u64,
     pool: Rc<Pool>,
 }
 
@@ -62,6 +82,12 @@ impl Amount {
     }
 }
 
+/// The bytes of a block of a device that holds this many: the sizes of `runtime/src/cuda/memory.rs`.
+pub(super) fn class(bytes: u64) -> u64 {
+    let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 8).max(SMALLEST);
+    bytes.checked_next_multiple_of(step).unwrap_or(bytes)
+}
+
 /// The bytes of a block that holds this many.
 pub(super) fn filled(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes)
@@ -69,9 +95,10 @@ pub(super) fn filled(bytes: u64) -> u64 {
 
 impl Pool {
     /// An empty pool, which keeps formulas or does not.
-    pub(super) fn new(formulas: bool) -> Rc<Self> {
+    pub(super) fn new(target: Target, formulas: bool) -> Rc<Self> {
         let nothing = Amount { number: 0, formula: formulas.then(Formula::default) };
-        Rc::new(Self { held: RefCell::new(nothing.clone()), most: RefCell::new(nothing) })
+        let sizes = (target == Target::Device).then(RefCell::default);
+        Rc::new(Self { held: RefCell::new(nothing.clone()), most: RefCell::new(nothing), sizes })
     }
 
     /// A buffer of `len` numbers. Formulas leave out what fills blocks up.
@@ -85,24 +112,42 @@ impl Pool {
     }
 
     fn take_with(self: &Rc<Self>, len: Amount, more: u64) -> Block {
-        let number = filled(len.number.max(1).saturating_mul(BYTES)).saturating_add(more);
+        let bytes = len.number.max(1).saturating_mul(BYTES);
+        let size = if self.sizes.is_some() { class(bytes) } else { 0 };
+        let number = if size > 0 { size } else { filled(bytes).saturating_add(more) };
         let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)).plus(&Formula::of(more as f64)));
-        self.take_bytes(Amount { number, formula })
+        self.block(Amount { number, formula }, size)
     }
 
     /// This many bytes.
     pub(super) fn take_bytes(self: &Rc<Self>, bytes: Amount) -> Block {
+        self.block(bytes, 0)
+    }
+
+    fn block(self: &Rc<Self>, bytes: Amount, size: u64) -> Block {
         let held = self.held.take().plus(&bytes);
         if held.number > self.most.borrow().number {
             self.most.replace(held.clone());
         }
         self.held.replace(held);
-        Block { bytes, pool: Rc::clone(self) }
+        if let Some(sizes) = &self.sizes {
+            let mut sizes = sizes.borrow_mut();
+            let level = sizes.entry(size).or_default();
+            level.held = level.held.saturating_add(bytes.number);
+            level.most = level.most.max(level.held);
+        }
+        Block { bytes, size, pool: Rc::clone(self) }
     }
 
-    /// The most bytes that were ever held at one time.
+    /// The most bytes that were ever held at one time; of a device of every size.
     pub(super) fn most(&self) -> Amount {
-        self.most.borrow().clone()
+        match &self.sizes {
+            Some(sizes) => {
+                let number = sizes.borrow().values().map(|level| level.most).fold(0, u64::saturating_add);
+                Amount { number, formula: None }
+            }
+            None => self.most.borrow().clone(),
+        }
     }
 
     /// The bytes that are held now.
@@ -115,6 +160,11 @@ impl Drop for Block {
     fn drop(&mut self) {
         let held = self.pool.held.take().minus(&self.bytes);
         self.pool.held.replace(held);
+        if let Some(sizes) = &self.pool.sizes
+            && let Some(level) = sizes.borrow_mut().get_mut(&self.size)
+        {
+            level.held = level.held.saturating_sub(self.bytes.number);
+        }
     }
 }
 
@@ -128,7 +178,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_serves_any_size() {
-        let pool = Pool::new(false);
+        let pool = Pool::new(Target::Processor, false);
         let first = pool.take(numbers(1000));
         assert_eq!(pool.most(), numbers(4032));
         drop(first);
@@ -141,15 +191,34 @@ mod tests {
     }
 
     #[test]
+    fn a_block_of_a_device_serves_its_own_size_alone() {
+        let pool = Pool::new(Target::Device, false);
+        drop(pool.take(numbers(1000)));
+        let (large, small) = (pool.take(numbers(990)), pool.take(numbers(500)));
+        assert_eq!(pool.most(), numbers(4096 + 2048));
+        drop((large, small));
+        let sum = pool.take_bytes(numbers(100));
+        assert_eq!((pool.most(), pool.held()), (numbers(4096 + 2048 + 100), numbers(100)));
+        drop(sum);
+        assert_eq!(pool.held(), numbers(0));
+    }
+
+    #[test]
+    fn blocks_of_a_device_grow_by_eighths() {
+        let sizes = [1, 256, 257, 5000, 1 << 20, (1 << 20) + 1].map(class);
+        assert_eq!(sizes, [256, 256, 512, 5120, 1 << 20, (1 << 20) + (1 << 18)]);
+    }
+
+    #[test]
     fn sizes_beyond_any_machine_are_no_overflow() {
-        let pool = Pool::new(false);
+        let pool = Pool::new(Target::Processor, false);
         drop((pool.take(numbers(u64::MAX)), pool.take(numbers(u64::MAX - 5))));
         assert_eq!(pool.most(), numbers(u64::MAX));
     }
 
     #[test]
     fn the_most_has_the_formula_of_its_moment() {
-        let pool = Pool::new(true);
+        let pool = Pool::new(Target::Processor, true);
         let rows = |number, factor| {
             let formula = Formula::symbol("B").times(&Formula::of(factor));
             pool.take(Amount { number, formula: Some(formula) })

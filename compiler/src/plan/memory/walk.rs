@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::pool::{Amount, Block, Pool};
-use super::{BatchShape, product};
+use super::{BatchShape, Target, product};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
@@ -124,6 +124,7 @@ pub(super) struct Walk<'p> {
     formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
+    target: Target,
     /// Names of axes with STARTs and ENDs around them.
     pub(super) framed: BTreeSet<&'p str>,
 }
@@ -143,18 +144,19 @@ pub(super) struct BodyResult {
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, formulas: bool) -> Self {
+    pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, target: Target, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
         let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
         let axes = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
         Self {
             plan,
             values,
-            pool: Pool::new(formulas),
-            lists: Pool::new(false),
+            pool: Pool::new(target, formulas),
+            lists: Pool::new(Target::Processor, false),
             load,
             formulas,
             inner: BTreeSet::new(),
+            target,
             framed: axes.filter(|axis| unframed(axis).1 > 0).collect(),
         }
     }
@@ -231,7 +233,9 @@ impl<'p> Walk<'p> {
         for value in &own.unused {
             self.values[value.index()] = None;
         }
-        self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
+        if self.target == Target::Processor {
+            self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
+        }
         let mut next = 0;
         while next < count {
             let group = own.groups.binary_search_by_key(&next, |group| group.steps.start).ok().map(|n| &own.groups[n]);
@@ -241,7 +245,8 @@ impl<'p> Walk<'p> {
             let sums = group.map(|group| self.sums(group, steps, env));
             steps.iter().for_each(|step| self.step(step, env));
             drop(sums);
-            for value in steps.iter().flat_map(|step| &step.frees) {
+            let inner = group.iter().flat_map(|group| group.inner.iter().map(|inner| &inner.value));
+            for value in steps.iter().flat_map(|step| &step.frees).chain(inner) {
                 self.values[value.index()] = None;
             }
         }
@@ -286,7 +291,9 @@ impl<'p> Walk<'p> {
     /// New buffers for the results, except for one that takes the place of a dying operand, and for those that are added
     /// to gradients.
     fn results(&mut self, node: &Node, step: &Step, env: &BatchSizes) {
-        let dying = step.in_place.and_then(|n| self.take_unique(node.operands[n]));
+        // A kernel of a device writes to memory of its own.
+        let in_place = step.in_place.filter(|_| self.target == Target::Processor);
+        let dying = in_place.and_then(|n| self.take_unique(node.operands[n]));
         if let Some(buffer) = dying {
             self.set(node.results[0], buffer);
             return;

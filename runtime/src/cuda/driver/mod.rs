@@ -11,11 +11,12 @@ use std::collections::BTreeMap;
 use std::ffi::{CString, c_void};
 use std::fmt;
 use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Shape, Target};
+use super::device::{Arg, Capacity, Command, Device, Generated, Graph, Product, Shape, Target};
 use super::saved::Saved;
 use super::{Launching, kernels};
 use crate::kernel::Precision;
@@ -47,6 +48,8 @@ pub struct Gpu {
     blas: Blas,
     precision: Precision,
     launching: Launching,
+    /// Where the kernels lie, until this is dropped.
+    modules: RefCell<Vec<sys::CUmodule>>,
     functions: RefCell<BTreeMap<String, sys::CUfunction>>,
     graphs: RefCell<BTreeMap<Graph, sys::CUgraphExec>>,
     /// Graphs that were ever recorded.
@@ -108,6 +111,7 @@ impl Gpu {
                 blas: Blas::new(stream, precision)?,
                 precision,
                 launching,
+                modules: RefCell::default(),
                 functions: RefCell::default(),
                 graphs: RefCell::default(),
                 recorded: Cell::default(),
@@ -132,6 +136,9 @@ impl Gpu {
 
     /// Makes the kernels of a text ready, from code that was compiled before where there is any.
     fn load(&self, source: &str) -> Result<(), String> {
+        /// One after the other: of models that are made side by side and need the same kernels one compiles them, and the others find them.
+        static LOADING: Mutex<()> = Mutex::new(());
+        let _turn = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
         let key = compile::key(source, self.capability)?;
         let key = [&key[0], &key[1], &key[2]].map(String::as_str);
         let saved = Saved::of_user();
@@ -149,6 +156,7 @@ impl Gpu {
                 module
             }
         };
+        self.modules.borrow_mut().push(module);
         self.find(module, source)
     }
 
@@ -161,7 +169,7 @@ impl Gpu {
             };
             let symbol = CString::new(format!("rtc_{name}")).map_err(|error| error.to_string())?;
             let failed = |error: DriverError| format!("the kernel `{name}` can't be found: {}", told(error));
-            // SAFETY: modules stay loaded.
+            // SAFETY: modules stay loaded as long as this lives.
             let function = unsafe { result::module::get_function(module, symbol) }.map_err(failed)?;
             self.functions.borrow_mut().insert(name.to_owned(), function);
         }
@@ -332,6 +340,11 @@ impl Device for Gpu {
         Target { precision: self.precision, fixed_sizes: true }
     }
 
+    fn capacity(&self) -> Option<Capacity> {
+        let (free, total) = result::mem_get_info().ok()?;
+        Some(Capacity { free: free.saturating_sub(LEFT) as u64, total: total.saturating_sub(LEFT) as u64 })
+    }
+
     fn prepare(&self, kernels: &[Generated]) {
         let known = |kernel: &&Generated| !self.functions.borrow().contains_key(&kernel.name);
         let new: String = kernels.iter().filter(known).map(|kernel| kernel.source.as_str()).collect();
@@ -483,6 +496,9 @@ impl Drop for Gpu {
             let _ = result::stream::synchronize(self.stream);
             for graph in self.graphs.get_mut().values() {
                 let _ = result::graph::exec_destroy(*graph);
+            }
+            for module in self.modules.get_mut() {
+                let _ = result::module::unload(*module);
             }
             let _ = result::free_host(self.ring.cast());
             let _ = result::stream::destroy(self.stream);
