@@ -43,6 +43,12 @@ pub(crate) fn program() -> String {
     record::program(versions())
 }
 
+/// The same for runs on a device.
+pub(crate) fn program_on(place: &Place) -> String {
+    let device = place.record().map(|record| (DEVICE.to_owned(), record));
+    record::program(&versions().clone().into_iter().chain(device).collect())
+}
+
 /// The versions of the parts of this program.
 pub(crate) fn versions() -> &'static BTreeMap<String, String> {
     static VERSIONS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {

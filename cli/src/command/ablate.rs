@@ -17,7 +17,7 @@ use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
-use crate::job::{Pace, lock, program};
+use crate::job::{Pace, lock};
 use crate::memory;
 use crate::saved::HaltingArg;
 use crate::signals;
@@ -146,13 +146,14 @@ choice! {
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     // Every cell opens the device anew; one that can't be opened is no cell's fault.
-    let card = options.device.open()?.card()?;
+    let place = options.device.open()?;
+    let card = place.card()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     if !is_name(name) {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
-    let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, terminal)?;
+    let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
     if RunFolder::exists(&grid.folder) {
         let folder = grid.folder.display();
         return Err(Failure::Usage(format!(
@@ -214,7 +215,7 @@ fn train(
         count(all.len(), "cell"),
     ));
     if !options.mixed && !places.is_empty() {
-        strangers(&rows)?;
+        strangers(&rows, &grid.program)?;
     }
     grid.manifest().write(&grid.folder)?;
     if places.is_empty() {
@@ -313,8 +314,7 @@ fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> R
 
 /// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program
 /// began.
-fn strangers(rows: &[Row]) -> Result<(), Failure> {
-    let program = program();
+fn strangers(rows: &[Row], program: &str) -> Result<(), Failure> {
     let mut found = vec![];
     for row in rows {
         for cell in &row.cells {

@@ -11,7 +11,7 @@ use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 
 use super::{CellIndex, Grid};
 use crate::failure::Failure;
-use crate::job::{Data, Job, program};
+use crate::job::{Data, Job};
 
 /// How deep below the folder of all runs others are looked for.
 const DEEPEST: usize = 6;
@@ -101,7 +101,7 @@ impl<'a> Finder<'a> {
         };
         let candidates = others.iter().filter(|(_, info)| alike(info));
         candidates.map(|(path, _)| path).find_map(|path| match look(path, job)? {
-            State::Finished(measured) if measured.program.versions == program() => {
+            State::Finished(measured) if measured.program.versions == self.grid.program => {
                 Some((State::Finished(measured), path.clone()))
             }
             _ => None,

@@ -20,9 +20,10 @@ use rtc_runtime::grid::{
 use rtc_runtime::task::{Objective, catalog};
 use rtc_runtime::train::{Feed, NUMBERS};
 
+use crate::device::Place;
 use crate::experiment_file::{ForModel, Opened};
 use crate::failure::Failure;
-use crate::job::{Data, Job, make_data};
+use crate::job::{Data, Job, make_data, program_on};
 use crate::model::Compiled;
 use crate::saved::task_of;
 use crate::terminal::Terminal;
@@ -49,6 +50,8 @@ pub(crate) struct Grid {
     cells: Vec<Vec<Located>>,
     /// Whether the worst rows are stopped, and when.
     halving: Option<Halving>,
+    /// What trains its cells, and on which device, as their results say it.
+    pub(crate) program: String,
 }
 
 /// The cells that are trained next.
@@ -90,6 +93,7 @@ impl Grid {
         (runs, name): (&Path, &str),
         with: &[String],
         sets: &[String],
+        place: &Place,
         terminal: &Terminal,
     ) -> Result<Self, Failure> {
         if opened.file.compare().is_empty() {
@@ -126,6 +130,7 @@ impl Grid {
             baseline,
             cells: vec![],
             halving,
+            program: program_on(place),
         };
         grid.locate(&[])?;
         grid.check_halving()?;

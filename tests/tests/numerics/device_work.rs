@@ -21,6 +21,9 @@ use rtc_tests::numeric::Run;
 use super::device::{Case, all_masks, all_ops, all_specs, example, on_device};
 use super::{device_attention, device_narrow};
 
+/// Of so many specs one is part of all work.
+const SPECS: usize = 6;
+
 /// Something that runs on a device in single precision.
 pub(super) enum Work {
     /// A training step of a graph, with kernels made for this.
@@ -37,10 +40,13 @@ pub(super) enum Outcome {
 }
 
 impl Work {
-    /// Every op, every loop, every spec, every mask, every engine of attention, every optimiser.
+    /// Every op, every loop, every mask, every engine of attention, every optimiser, and some specs. Where `RTC_WORK` is set, those with all
+    /// specs whose name has this in it.
     pub(super) fn all() -> Vec<Self> {
         let single = Target::default();
-        let cases = all_ops().into_iter().chain(all_specs()).chain(all_masks());
+        let wanted = std::env::var("RTC_WORK").ok();
+        let every = if wanted.is_some() { 1 } else { SPECS };
+        let cases = all_ops().into_iter().chain(all_specs().into_iter().step_by(every)).chain(all_masks());
         let mut all: Vec<Self> = cases.map(|case| Self::Step(case.into(), single)).collect();
         for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
             let target = Target { precision, ..single };
@@ -49,6 +55,9 @@ impl Work {
         let bf16 = Target { precision: Precision::Bf16, ..single };
         all.extend(device_narrow::cases().into_iter().map(|case| Self::Step(case.into(), bf16)));
         all.extend(OptimiserKind::ALL.into_iter().map(Self::Training));
+        if let Some(part) = wanted {
+            all.retain(|work| work.name().contains(&part));
+        }
         all
     }
 

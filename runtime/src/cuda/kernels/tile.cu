@@ -91,7 +91,9 @@ template <class V> __device__ inline Kept<V> kept_of(const Rows<V> &from, const 
 // reads a few of its numbers before it puts the first one.
 template <int COUNT, int CHANNELS, class V, class Put>
 __device__ inline void stage(const Rows<V> &from, int first, int width, const Put &put) {
-    const int FOURS = CHANNELS / 4, AT_ONCE = TILE_WARPS * WARP / FOURS, TIMES = COUNT / AT_ONCE, FEW = TIMES % 4 ? 3 : 4;
+    const int FOURS = CHANNELS / 4, AT_ONCE = TILE_WARPS * WARP / FOURS, TIMES = COUNT / AT_ONCE;
+    const int FEW = TIMES % 4 == 0 ? 4 : TIMES % 3 == 0 ? 3 : 2;
+    static_assert(TIMES % FEW == 0, "no row behind the last one is put");
     int row = threadIdx.x / FOURS, c = threadIdx.x % FOURS * 4;
     const V *at = from.at + row * from.step + first + c;
     UNROLLED
