@@ -191,14 +191,7 @@ pub fn executor<T: Element>(graph: &Graph, weights: &Arrays, halting: Halting) -
 /// # Panics
 /// When the batch does not fit.
 pub fn run<T: Element>(graph: &Graph, weights: &Arrays, batch: &Batch, halting: Halting) -> Run {
-    run_in(executor::<T>(graph, weights, halting), graph, weights, batch)
-}
-
-/// Runs a graph once in its executor, which has these weights.
-///
-/// # Panics
-/// When the batch does not fit.
-pub fn run_in<T: Element>(mut executor: Executor<T>, graph: &Graph, weights: &Arrays, batch: &Batch) -> Run {
+    let mut executor = executor::<T>(graph, weights, halting);
     let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
     let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
     let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));

@@ -56,13 +56,14 @@ impl Memory {
     /// How many bytes the block has from here to its end.
     ///
     /// # Panics
-    /// When they are fewer than these, or none.
+    /// When they are fewer than these, or it lies in no block.
     pub(super) fn check(&self, what: &str, at: u64, bytes: usize) -> usize {
         let blocks = self.blocks.borrow();
         let left = |(start, block): (&u64, &Block)| (start + block.bytes as u64).checked_sub(at);
-        let left = blocks.range(..=at).next_back().and_then(left).unwrap_or(0) as usize;
-        assert!(left >= bytes, "{what}: {bytes} bytes from {at:#x} on are not in one block of the device");
-        left
+        // The end of a block is where an array without numbers may lie.
+        let left = blocks.range(..=at).next_back().and_then(left).filter(|left| *left >= bytes as u64);
+        left.unwrap_or_else(|| panic!("{what}: {bytes} bytes from {at:#x} on are not in one block of the device"))
+            as usize
     }
 }
 

@@ -47,10 +47,12 @@ fn names(declared: &str) -> Vec<&str> {
     parts.map(|part| part[..name(part)].split_whitespace().next_back().unwrap_or_default()).collect()
 }
 
-/// Gives every meeting of a block or a warp a number, from 1 on, by which it can be left out. Returns their lines, too.
+/// Gives every meeting of a block or a warp a number, from 1 on, by which it can be left out. Returns their lines, too, each with its number
+/// and the line before it.
 pub(super) fn with_numbered_meetings(source: &str) -> (String, Vec<String>) {
     let (mut out, mut lines) = (String::with_capacity(source.len()), vec![]);
-    for line in source.lines() {
+    let mut before = "";
+    for (n, line) in source.lines().enumerate() {
         let mut rest = line;
         while let Some(at) = rest.find("__sync") {
             let end = rest[at..].find("();").map(|end| at + end + "();".len());
@@ -59,13 +61,14 @@ pub(super) fn with_numbered_meetings(source: &str) -> (String, Vec<String>) {
                 rest = &rest[at + 1..];
                 continue;
             };
-            lines.push(line.trim().to_owned());
+            lines.push(format!("{}: {before} {}", n + 1, line.trim()));
             let meeting = &rest[at..end - 1];
             let _ = write!(out, "{}(void)(emulated::meets({}) && ({meeting}, true));", &rest[..at], lines.len());
             rest = &rest[end..];
         }
         out += rest;
         out.push('\n');
+        before = line.trim();
     }
     (out, lines)
 }
@@ -91,6 +94,6 @@ mod tests {
             "a(); (void)(emulated::meets(1) && (__syncwarp(), true));\n\
              (void)(emulated::meets(2) && (__syncthreads(), true)); b __sync(); // __syncwarp\n"
         );
-        assert_eq!(lines, ["a(); __syncwarp();", "__syncthreads(); b __sync(); // __syncwarp"]);
+        assert_eq!(lines, ["1:  a(); __syncwarp();", "2: a(); __syncwarp(); __syncthreads(); b __sync(); // __syncwarp"]);
     }
 }

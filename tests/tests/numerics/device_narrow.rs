@@ -14,12 +14,18 @@ use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::rng::Key;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
-use rtc_tests::numeric::{KEY, batch, differences, executor_on, run, run_on, weights};
+use rtc_tests::numeric::{KEY, assert_same, batch, executor_on, run, weights};
 
-use super::device::{Case, example, kernels_for};
+use super::device::{Case, example, kernels_for, on_device};
 
 const F32: Target = Target { precision: Precision::F32, fixed_sizes: false };
 const BF16: Target = Target { precision: Precision::Bf16, fixed_sizes: false };
+
+/// So that values are in 16 bits at all.
+const WIDTH: &str = "embed.width: 32";
+
+/// The block of uploads, which is no value.
+const UPLOADS: usize = 1 << 20;
 
 /// Models of every kind of loop, wide enough for values in 16 bits.
 const MODELS: [(&str, &str); 4] =
@@ -27,7 +33,7 @@ const MODELS: [(&str, &str); 4] =
 
 fn model(file: &str, name: &str) -> Model {
     let objective = if name == "huginn" { Objective::Each } else { Objective::Classify };
-    models::one(file, name, objective, &["embed.width: 32"])
+    models::one(file, name, objective, &[WIDTH])
 }
 
 /// Training steps in which every kernel for 16 bits runs.
@@ -67,41 +73,45 @@ fn values_of_16_bits_stay_near() {
     let Some([f32, bf16]) = compiled(&models) else { return };
     for model in &models {
         let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
-        let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[7, 1, 40, 12], VOCAB as u64, CLASSES as u64, 3));
         // Rows that halt a step earlier are no matter of rounding.
-        let exact = run::<f64>(&graph, &weights, &rows, Halting::Never);
+        let case = Case {
+            weights: weights(&graph, 3, 0.2),
+            halting: Halting::Never,
+            ..Case::new(model.name.as_str(), graph, batch(&[7, 1, 40, 12], VOCAB as u64, CLASSES as u64, 3))
+        };
         let on = |kernels: &Arc<Kernels>, target| {
-            let device = Rc::new(Emulated::made_for(kernels.clone(), target));
-            run_on::<f32>(&graph, &weights, &rows, Halting::Never, device)
+            on_device::<f32>(&case, Rc::new(Emulated::made_for(kernels.clone(), target)))
         };
         let (single, narrow) = (on(&f32, F32), on(&bf16, BF16));
         assert_eq!(on(&bf16, BF16), narrow, "{}: twice the same bits", model.name);
-        let far = |limit| {
-            [
-                differences(&narrow.outputs, &exact.outputs, limit),
-                differences(&narrow.gradients, &exact.gradients, limit),
-            ]
-        };
-        assert_eq!(far(0.1), [const { Vec::<String>::new() }; 2], "{}", model.name);
+        let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+        assert_same(&model.name, &narrow, &exact, 5e-2);
         assert_ne!(single.outputs, narrow.outputs, "{}: something was rounded", model.name);
     }
 }
 
+/// What stays in 32 bits: masks, sums, what is decided, and operands that a kernel wants widened. Here heads have 8 channels and gates are
+/// as wide as states, so these are much.
 #[test]
-fn values_of_16_bits_take_half_the_memory() {
-    let model = model("gut.rt", "gut");
-    let Some(kernels) = compiled(std::slice::from_ref(&model)) else { return };
-    let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
-    let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[60; 8], VOCAB as u64, CLASSES as u64, 3));
-    let [single, narrow] = [F32, BF16].map(|target| {
-        let kernels = kernels[usize::from(target == BF16)].clone();
-        let device = Rc::new(Emulated::made_for(kernels, target));
-        let mut executor = executor_on::<f32>(&graph, &weights, Halting::Never, device);
-        let before = executor.pool().taken();
-        executor.run(&rows, Key::new(KEY)).expect("it fits");
-        executor.pool().taken() - before
-    });
-    assert!(10 * narrow < 6 * single, "{narrow} of {single} bytes");
+fn values_of_16_bits_take_less_memory() {
+    for ((file, name), most) in MODELS.into_iter().zip([0.85, 0.6, 0.8, 0.65]) {
+        let wide =
+            [WIDTH, "feedforward.hidden: 64", "stack.feedforward.hidden: 64", "depthwise.feedforward.hidden: 64"];
+        let model = models::one(file, name, Objective::Classify, &wide);
+        let Some(kernels) = compiled(std::slice::from_ref(&model)) else { return };
+        let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
+        let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[60; 4], VOCAB as u64, CLASSES as u64, 3));
+        let [single, narrow] = [F32, BF16].map(|target| {
+            let kernels = kernels[usize::from(target == BF16)].clone();
+            let device = Rc::new(Emulated::made_for(kernels, target));
+            let mut executor = executor_on::<f32>(&graph, &weights, Halting::Never, device);
+            let before = executor.pool().taken() + UPLOADS;
+            executor.run(&rows, Key::new(KEY)).expect("it fits");
+            executor.pool().taken() - before
+        });
+        println!("{name}: {narrow} of {single} bytes, {:.3}", narrow as f64 / single as f64);
+        assert!(narrow as f64 <= most * single as f64, "{name}: {narrow} of {single} bytes");
+    }
 }
 
 /// Losses of some updates on batches that come again.
@@ -110,7 +120,7 @@ fn losses(model: &Model, kernels: &Arc<Kernels>, target: Target) -> Vec<f64> {
     let device = Rc::new(Emulated::made_for(kernels.clone(), target));
     let mut learner =
         cuda::Model::<f32>::new(training, inference, binding(Objective::Classify), 5, device).expect("it fits");
-    let rule = UpdateRule { learning_rate: 0.01, ..UpdateRule::ADAMW };
+    let rule = UpdateRule { learning_rate: 0.002, ..UpdateRule::ADAMW };
     let one = |update: u64| {
         let report = learner.accumulate(&batch(&[9, 12, 7, 12], VOCAB as u64, CLASSES as u64, update % 3), 1.0);
         learner.update(&rule).expect("finite");

@@ -10,13 +10,10 @@ use rtc_tests::emulated::{Emulated, Kernels, Options, source};
 
 use super::device_limits::faulty;
 use super::device_races::run_faulty;
-use super::device_work::{Work, in_parallel};
+use super::device_work::{THREADS, Work, in_parallel, with_threads};
 
 /// Seeds of orders; that of the rising order is 0.
 const SEEDS: [u64; 3] = [1, 2, 3];
-
-/// Threads of a block.
-const THREADS: [u32; 2] = [64, 256];
 
 fn device(kernels: &Arc<Kernels>, threads: u32, order: u64, target: Target) -> Rc<Emulated> {
     let options = Options { threads, order, watches: true, target, ..Options::default() };
@@ -31,8 +28,9 @@ fn no_order_of_threads_changes_a_bit() {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
         return;
     };
-    let differing = in_parallel(2 * all.len(), |n| {
-        let (work, threads) = (&all[n / 2], THREADS[n % 2]);
+    let runs = with_threads(&all);
+    let differing = in_parallel(runs.len(), |n| {
+        let (work, threads) = (&all[runs[n].0], runs[n].1);
         let run = |seed| work.run(device(&kernels, threads, seed, work.target()));
         // Seeds take turns: what depends on an order shows in most of them.
         (run(SEEDS[n % SEEDS.len()]) != run(0)).then(|| format!("{} with {threads} threads", work.name()))

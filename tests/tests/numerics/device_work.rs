@@ -125,6 +125,17 @@ fn training(kind: OptimiserKind, device: Rc<dyn Device>) -> Outcome {
     Outcome::Training(numbers.into_iter().map(f64::to_bits).collect(), model.state())
 }
 
+/// Threads of a block.
+pub(super) const THREADS: [u32; 2] = [64, 256];
+
+/// Every work with the threads of its blocks: both numbers where `RTC_WORK` is set, else they take turns.
+pub(super) fn with_threads(all: &[Work]) -> Vec<(usize, u32)> {
+    let both = std::env::var_os("RTC_WORK").is_some();
+    let of =
+        |n: usize| THREADS.into_iter().enumerate().filter(move |(m, _)| both || n % 2 == *m).map(move |(_, t)| (n, t));
+    (0..all.len()).flat_map(of).collect()
+}
+
 /// Does everything from 0 up to `count`, on as many threads as the machine has: a device belongs to one.
 pub(super) fn in_parallel<T: Send>(count: usize, run: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);

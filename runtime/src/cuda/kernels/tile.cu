@@ -746,7 +746,8 @@ __device__ inline void tile_keys(const Attend &a, const Rule &rule, const real *
             t.columns = no_more(h.queries - t.column, TILE_COLUMNS);
             real p[E::ROWS][E::COLUMNS] = {}, d[E::ROWS][E::COLUMNS] = {}, more[E::ROWS][E::COLUMNS];
             if (!__syncthreads_or(look<E, false>(a, rule, h, t, more))) continue;
-            draw_keys(a, h, t.column, t.columns, draws);
+            // Those behind the last query, too: they are read, for weights that are 0.
+            draw_keys(a, h, t.column, TILE_COLUMNS, draws);
             for (int n = threadIdx.x; n < 3 * t.columns; n += TILE_WARPS * WARP) {
                 known[n] = stats[3 * ((h.q_start + t.column + n / 3) * a.heads + h.head) + n % 3];
             }
