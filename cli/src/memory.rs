@@ -11,6 +11,7 @@ use rtc_runtime::task::{Dataset, Example, Objective, Rows, Stream};
 use rtc_runtime::train::longest;
 
 use crate::failure::Failure;
+use crate::ranks::on_this_machine;
 
 /// The program itself with its libraries and the stacks of its threads.
 const PROGRAM: u64 = 24 << 20;
@@ -121,6 +122,11 @@ fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> BatchShape {
     BatchShape { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
 }
 
+/// What one of the processes that train together may take of this machine, where the system says.
+fn available() -> Option<u64> {
+    machine().map(|total| total / on_this_machine() as u64)
+}
+
 /// Refuses a training that needs more than the limit, or without one more than the machine has.
 pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>) -> Result<(), Failure> {
     let need = fitted.need;
@@ -133,12 +139,13 @@ pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>) -> Result<(), Failure> {
         )));
     }
     let without = "`--memory` sets a limit, for which more is computed again, or";
-    match machine() {
+    match available() {
         Some(total) if limit.is_none() && need.total() > total => Err(Failure::Memory(format!(
-            "training takes up to {} ({}), and this machine has {}; {without} {CURE}",
+            "training takes up to {} ({}), and this machine has {}{}; {without} {CURE}",
             bytes(need.total()),
             parts(&need),
             bytes(total),
+            if on_this_machine() > 1 { " for each rank" } else { "" },
         ))),
         _ => Ok(()),
     }

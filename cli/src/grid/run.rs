@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use rtc_runtime::grid::{Fault, Stop};
 use rtc_runtime::memory::machine;
+use rtc_runtime::ranks::Alone;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
@@ -162,7 +163,8 @@ fn train(
         return Ok(None);
     }
     let pause = observer.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, on), pause, observer)?))
+    let (ended, _) = job.train(path, data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
+    Ok(Some(ended))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.

@@ -39,6 +39,7 @@ mod parity;
 mod peer;
 mod properties;
 mod random;
+mod ranks;
 mod recompute;
 mod rows;
 mod scans;
