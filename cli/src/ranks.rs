@@ -57,7 +57,7 @@ pub(crate) fn join() -> Result<Box<dyn Ranks>, Failure> {
 
 #[cfg(feature = "mpi")]
 fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
-    let ranks = rtc_runtime::ranks::mpi::MpiRanks::join().map_err(|error| error.to_string())?;
+    let ranks = rtc_runtime::ranks::MpiRanks::join().map_err(|error| error.to_string())?;
     let (Launch { size, variable, .. }, found) = (launch, ranks.size());
     if found != size {
         return Err(format!(

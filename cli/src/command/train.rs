@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_runtime::error::Error;
+use rtc_runtime::learner::LearnError;
 use rtc_runtime::ranks::{Ranks, end};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::train::{Outcome as Ended, Table};
@@ -102,9 +103,19 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let ranks = join()?;
     if ranks.rank() > 0 {
-        return follow(&*ranks, options.halting.into(), options.device);
+        return follow(&*ranks, options.halting.into(), options.device).inspect_err(|failure| {
+            terminal.report(failure);
+            ranks.abort(failure.code());
+        });
     }
     let outcome = lead(options, &*ranks, terminal);
+    if let Err(failure @ Failure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
+        && ranks.size() > 1
+    {
+        // Some ranks may wait for others, and would not hear that they are to end.
+        terminal.report(failure);
+        ranks.abort(failure.code());
+    }
     end(&*ranks, outcome.as_ref().map_or_else(Failure::code, |exit| exit.code()));
     outcome
 }

@@ -7,7 +7,7 @@
 pub mod launch;
 mod message;
 #[cfg(feature = "mpi")]
-pub mod mpi;
+mod mpi;
 mod serve;
 mod shared;
 mod sum;
@@ -17,6 +17,8 @@ mod wire;
 
 use std::fmt::Debug;
 
+#[cfg(feature = "mpi")]
+pub use mpi::MpiRanks;
 pub use serve::{Beginning, await_beginning, joined, serve};
 pub use shared::{Balance, Shared, begin, end};
 
@@ -67,6 +69,8 @@ pub trait Ranks: Debug {
     /// # Errors
     /// One of the other ranks has ended.
     fn swap(&self, to: usize, message: &[u8], from: usize) -> Result<Vec<u8>, RankError>;
+    /// Ends the processes of all ranks at once, where they are processes: after a failure in which some may wait for others for ever.
+    fn abort(&self, _code: u8) {}
 }
 
 /// The one rank of a training without others.

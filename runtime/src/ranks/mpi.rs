@@ -4,7 +4,7 @@
 //! the library. A failed operation of MPI ends all ranks, which is the default of the standard.
 
 use std::fmt;
-use std::panic;
+use std::thread;
 
 use ::mpi::Threading;
 use ::mpi::environment::{Universe, initialize_with_threading};
@@ -19,9 +19,10 @@ use super::{RankError, Ranks};
 const PIECE: usize = 1 << 30;
 
 /// The exit code of all ranks where one panics.
-const PANIC: i32 = 101;
+const PANIC: u8 = 101;
 
-/// The world of MPI. Dropping it waits for all ranks to do so.
+/// The world of MPI. Dropping it waits for all ranks to do so, except in a panic, which ends all of them: the others wait for what this one
+/// does not say any more.
 pub struct MpiRanks {
     world: SimpleCommunicator,
     /// Ends MPI where it is dropped, after the world.
@@ -35,7 +36,7 @@ impl fmt::Debug for MpiRanks {
 }
 
 impl MpiRanks {
-    /// Joins the ranks that were started together. From then on this thread alone may speak to them, and a panic ends all of them.
+    /// Joins the ranks that were started together. From then on this thread alone may speak to them.
     ///
     /// # Errors
     /// MPI was begun before, or allows no further threads.
@@ -45,16 +46,19 @@ impl MpiRanks {
         if threading < Threading::Funneled {
             return Err(RankError("this MPI library allows no threads; take one that does".to_owned()));
         }
-        let before = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            before(info);
-            SimpleCommunicator::world().abort(PANIC);
-        }));
         Ok(Self { world: universe.world(), _universe: universe })
     }
 
     fn process(&self, rank: usize) -> ::mpi::topology::Process<'_> {
         self.world.process_at_rank(rank as i32)
+    }
+}
+
+impl Drop for MpiRanks {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.abort(PANIC);
+        }
     }
 }
 
@@ -92,6 +96,10 @@ impl Ranks for MpiRanks {
                 return Ok(message);
             }
         }
+    }
+
+    fn abort(&self, code: u8) {
+        self.world.abort(code.into());
     }
 
     fn swap(&self, to: usize, message: &[u8], from: usize) -> Result<Vec<u8>, RankError> {

@@ -5,7 +5,7 @@
 //! | `spec.rt` | the complete spec; in its place `graph.rtir` where a graph was trained |
 //! | `experiment.yaml` | the complete experiment |
 //! | `task.json` | vocabulary and classes of a task on files of the user's own |
-//! | `run.json` | format, seed, hashes, versions, threads, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
+//! | `run.json` | format, seed, hashes, versions, threads, ranks, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
