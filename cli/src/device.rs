@@ -9,6 +9,8 @@ use rtc_runtime::kernel::Precision;
 
 use crate::choice::choice;
 use crate::failure::Failure;
+#[cfg(feature = "cuda")]
+use crate::ranks::local_rank;
 
 /// Where a command computes.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -119,7 +121,8 @@ impl Place {
 
 #[cfg(feature = "cuda")]
 fn cuda(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
-    rtc_runtime::cuda::driver::Gpu::open(precision, launching).map_err(|reason| format!("`--device cuda`: {reason}"))
+    let gpu = rtc_runtime::cuda::driver::Gpu::open_for(local_rank(), precision, launching);
+    gpu.map_err(|reason| format!("`--device cuda`: {reason}"))
 }
 
 #[cfg(not(feature = "cuda"))]

@@ -15,7 +15,9 @@ use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
+use rtc_runtime::learner::{LearnError, Learner};
 use rtc_runtime::model::matrices;
+use rtc_runtime::ranks::{Balance, Ranks, Shared, begin, joined};
 use rtc_runtime::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
 use rtc_runtime::saved;
 use rtc_runtime::task::{Audit, Dataset, audit, load, open_task};
@@ -26,6 +28,7 @@ use crate::failure::Failure;
 use crate::labels::Labels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
+use crate::ranks::Description;
 use crate::saved::generated;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
@@ -37,6 +40,9 @@ const BYTES_PER_CARRIED: u64 = 32;
 
 /// What the batch of an update keeps of a number that comes with a row, and that of the next one.
 const BYTES_PER_GIVEN: u64 = 16;
+
+/// What a rank that is one of several keeps of a number of a gradient: its own sums, a slice of those of others, a message, and the whole.
+const BYTES_PER_SHARED: u64 = 20;
 
 /// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
 pub(crate) fn program() -> String {
@@ -144,16 +150,26 @@ impl Job {
         Ok(saved.results)
     }
 
+    /// Is trained by so many ranks.
+    pub(crate) fn is_shared_by(&mut self, ranks: usize) {
+        self.info.ranks = ranks;
+    }
+
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
     pub(crate) fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, Failure> {
+        self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, self.experiment.supervision, card)
+    }
+
+    /// The largest batches of the data there.
+    fn work_on(&self, card: Option<&Card>, data: &Data) -> Result<Work, Failure> {
         let mut work = self.work(data)?;
         if let Some(card) = card {
             work.target = Target::Device;
             let beside = memory::beside_on_device(&self.experiment, card.precision, self.info.parameters);
             work.fixed_bytes = beside.saturating_add(self.beside_matrices());
         }
-        self.compiled.fit(&work, self.limit(path, pace)?, self.experiment.supervision, card)
+        Ok(work)
     }
 
     /// The most bytes that the run may take: as asked, or else as it was begun.
@@ -190,8 +206,11 @@ impl Job {
         let given = numbers(&work.training).saturating_mul(self.experiment.batch.accumulate as u64);
         let given = given.saturating_add(work.evaluation.as_ref().map_or(0, numbers));
         work.fixed_bytes = work.fixed_bytes.saturating_add(given.saturating_mul(BYTES_PER_GIVEN));
+        let parts = self.experiment.batch.accumulate as u64;
+        // Sums of micro-batches are put aside, one for every power of two.
+        let sums = u64::from(parts.max(1).ilog2()) * 4 + if self.info.ranks > 1 { BYTES_PER_SHARED } else { 0 };
+        work.fixed_bytes = work.fixed_bytes.saturating_add(sums.saturating_mul(self.info.parameters as u64));
         if self.experiment.supervision == Supervision::EachStep {
-            let parts = self.experiment.batch.accumulate as u64;
             let numbers = self.compiled.each_step()?.numbers(&work.training.lengths) as u64;
             work.fixed_bytes = work.fixed_bytes.saturating_add(numbers.saturating_mul(parts * BYTES_PER_CARRIED));
         }
@@ -204,18 +223,45 @@ impl Job {
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 
-    /// Trains to the end, from the last checkpoint in the folder if there is one.
+    /// The model on every rank; this is that of rank 0. The others have no data, which takes none of their memory.
+    fn model_of_all(
+        &self,
+        data: &Data,
+        (fitted, halting, place): (Fitted, Halting, Place),
+        ranks: &dyn Ranks,
+    ) -> Result<AnyModel, Failure> {
+        if ranks.size() == 1 {
+            return self.model(fitted, halting, place);
+        }
+        let mut work = self.work_on(place.card()?.as_ref(), data)?;
+        if work.target == Target::Processor {
+            work.fixed_bytes = work.fixed_bytes.saturating_sub(memory::shared(&data.set));
+        }
+        let allowed = (work, fitted.limit);
+        let described = Description::new(&self.compiled, &self.experiment, self.info.seed, allowed, &place);
+        begin(ranks, &described.to_text()).map_err(LearnError::from)?;
+        let model = self.model(fitted, halting, place);
+        // The others answer in any case, and must be heard before they are told anything else.
+        let all = joined(ranks);
+        let model = model?;
+        all?;
+        Ok(model)
+    }
+
+    /// Trains to the end, from the last checkpoint in the folder if there is one, and says how evenly the ranks have worked.
     pub(crate) fn train(
         &self,
         path: &Path,
         data: &Data,
-        (fitted, halting, place): (Fitted, Halting, Place),
+        how: (Fitted, Halting, Place),
+        ranks: &dyn Ranks,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<Ended, Failure> {
-        let mut model = self.model(fitted, halting, place)?;
+    ) -> Result<(Ended, Balance), Failure> {
+        let mut model = self.model_of_all(data, how, ranks)?;
+        let mut shared = Shared::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {
-            model.restore(&weights.state())?;
+            shared.restore(&weights.state())?;
         }
         let (hash, splits) = (Some(data.hash.clone()), data.splits.clone());
         let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
@@ -227,7 +273,8 @@ impl Job {
             Labels::of(run.info(), &self.named).write(path)?;
             run
         };
-        Ok(train(&mut *model, &data.set, &self.experiment, &mut run, stop, observer)?)
+        let ended = train(&mut shared, &data.set, &self.experiment, &mut run, stop, observer)?;
+        Ok((ended, shared.balance()))
     }
 }
 

@@ -20,6 +20,7 @@ mod memory;
 mod model;
 mod onnx;
 mod progress;
+mod ranks;
 mod saved;
 mod signals;
 mod spec_file;
@@ -64,7 +65,7 @@ Exit codes:
   3   a mistake in the spec
   4   broken data
   5   a number that is not finite
-  6   input or output failed, the disk is full, a device failed
+  6   input or output failed, the disk is full, a device or a rank failed
   7   a checkpoint was refused
   8   more memory is needed than there is, or than `--memory` allows
   9   not done within `--time-limit`

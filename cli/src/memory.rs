@@ -13,6 +13,7 @@ use rtc_runtime::train::longest;
 
 use crate::device::Card;
 use crate::failure::Failure;
+use crate::ranks::on_this_machine;
 
 /// The program itself with its libraries and the stacks of its threads.
 const PROGRAM: u64 = 24 << 20;
@@ -95,13 +96,14 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     }
 }
 
-/// What a training takes of a device beside the arrays that every one has: of every parameter its average, its slow weight and the sum of
-/// its gradients over parts of a batch, where there are such, and its two copies in 16 bits; and the libraries.
+/// What a training takes of a device beside the arrays that every one has: of every parameter its average, its slow weight and sums
+/// of its gradients over parts of a batch, where there are such, and its two copies in 16 bits; and the libraries.
 pub(crate) fn beside_on_device(experiment: &Experiment, precision: Precision, parameters: usize) -> u64 {
     let slow = experiment.optimiser.kind == OptimiserKind::Ranger;
     let narrow = precision == Precision::Bf16;
-    let arrays = [experiment.ema.is_some(), slow, experiment.batch.accumulate > 1, narrow].map(u64::from);
-    LIBRARIES.saturating_add((parameters as u64).saturating_mul(4 * arrays.iter().sum::<u64>()))
+    let sums = u64::from((experiment.batch.accumulate as u64).max(1).ilog2());
+    let arrays = [experiment.ema.is_some(), slow, narrow].map(u64::from).iter().sum::<u64>() + sums;
+    LIBRARIES.saturating_add((parameters as u64).saturating_mul(4 * arrays))
 }
 
 /// What a limit of a device leaves to arrays.
@@ -143,6 +145,11 @@ fn load<'e>(examples: impl Iterator<Item = &'e Example> + Clone) -> BatchShape {
     BatchShape { lengths: first.chain(examples.filter_map(|e| Some(e.second.as_ref()?.len()))).collect(), depth: None }
 }
 
+/// What one of the processes that train together may take of this machine, where the system says.
+fn available() -> Option<u64> {
+    machine().map(|total| total / on_this_machine() as u64)
+}
+
 /// Refuses a training that needs more than the limit, or more than there is: of the card, or without a limit of this machine.
 pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), Failure> {
     let need = fitted.need;
@@ -157,14 +164,15 @@ pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> 
     let without = "`--memory` sets a limit, for which more is computed again, or";
     let (place, has) = match card {
         Some(card) => (card.name.as_str(), Some(card.capacity.total)),
-        None => ("this machine", machine().filter(|_| limit.is_none())),
+        None => ("this machine", available().filter(|_| limit.is_none())),
     };
     match has {
         Some(total) if need.total() > total => Err(Failure::Memory(format!(
-            "training takes up to {} ({}), and {place} has {}; {without} {CURE}",
+            "training takes up to {} ({}), and {place} has {}{}; {without} {CURE}",
             bytes(need.total()),
             parts(&need),
             bytes(total),
+            if on_this_machine() > 1 { " for each rank" } else { "" },
         ))),
         _ => Ok(()),
     }

@@ -21,6 +21,7 @@ use rtc_runtime::examine::Examined;
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, Supervision};
 use rtc_runtime::model::{Backend, Model, ModelOn};
+use rtc_runtime::ranks::Distributed;
 use rtc_runtime::task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 
 use crate::definition::Definition;
@@ -219,8 +220,13 @@ pub(crate) fn numbers(arrays: &[Vec<Dim>]) -> String {
     terms.iter().map(term).collect::<Vec<_>>().join(" + ")
 }
 
+/// What the program does with a model: analyses, trainings, and trainings on several ranks.
+pub(crate) trait Capable: Examined<Number = f32> + Distributed {}
+
+impl<M: Examined<Number = f32> + Distributed> Capable for M {}
+
 /// A model on any machine.
-pub(crate) type AnyModel = Box<dyn Examined<Number = f32>>;
+pub(crate) type AnyModel = Box<dyn Capable>;
 
 /// How a model computes.
 #[derive(Clone, Debug, Default)]

@@ -2,11 +2,13 @@
 //!
 //! The number of threads changes no result: blocks of work are cut by shapes alone.
 
+use std::fs;
 use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use crate::failure::Failure;
+use crate::ranks::on_this_machine;
 use rtc_runtime::{limits, memory};
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
@@ -25,12 +27,16 @@ pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
     count.ok_or_else(|| format!("a whole number from 1 to {} is wanted", limits::THREADS))
 }
 
-/// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once.
+/// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once, shared by the
+/// processes that were started together on it.
 ///
 /// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
 pub(crate) fn set_up(wanted: Option<usize>) -> usize {
     let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| (1..=limits::THREADS).contains(n));
-    let available = || thread::available_parallelism().map_or(1, usize::from);
+    let available = || {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        if is_bound() { cores } else { (cores / on_this_machine()).max(1) }
+    };
     let count = wanted.or_else(given).unwrap_or_else(available);
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
         #[allow(unsafe_code, reason = "no other thread exists yet")]
@@ -40,6 +46,25 @@ pub(crate) fn set_up(wanted: Option<usize>) -> usize {
         };
     }
     count
+}
+
+/// Whether what started this process has given it some of its own cores, so that they are not shared already.
+fn is_bound() -> bool {
+    let status = |process: &str| fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let own = status("self");
+    let parent = field(&own, "PPid:").map(status).unwrap_or_default();
+    cores(&own).zip(cores(&parent)).is_some_and(|(own, parents)| own < parents)
+}
+
+/// How many cores a process may run on, by its `/proc/PID/status`.
+fn cores(status: &str) -> Option<u32> {
+    let digits = field(status, "Cpus_allowed:")?.chars().filter(|c| *c != ',');
+    digits.map(|digit| Some(digit.to_digit(16)?.count_ones())).sum()
+}
+
+/// A field of a `/proc/PID/status`.
+fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
+    status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
 /// Number of threads that compute.
@@ -84,7 +109,13 @@ pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Syn
 
 #[cfg(test)]
 mod tests {
-    use super::alone;
+    use super::{alone, cores};
+
+    #[test]
+    fn cores_of_a_process_are_counted() {
+        assert_eq!(cores("Name:\trtc\nCpus_allowed:\tff,0000000f\nCpus_allowed_list:\t0-3\n"), Some(12));
+        assert_eq!(cores("Name:\trtc\n"), None);
+    }
 
     #[test]
     fn work_that_panics_ends_alone() {

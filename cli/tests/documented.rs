@@ -27,6 +27,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("tests/", "a script of the tests"),
     (".ci/run", "runs this test"),
     ("RTC_", "a test with reference data"),
+    ("mpirun", "needs an MPI library; tests/mpi.sh runs it"),
+    ("srun", "needs a cluster"),
 ];
 
 /// Pages whose commands are not run, and why.

@@ -34,13 +34,13 @@ pub enum Error {
 }
 
 impl Error {
-    /// The exit code of the command: 2 usage, 4 data, 5 non-finite, 6 input, output and devices, 7 checkpoint refused.
+    /// The exit code of the command: 2 usage, 4 data, 5 non-finite, 6 input, output, devices and ranks, 7 checkpoint refused.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Experiment(_) => 2,
             Self::Data(_) | Self::Learn(LearnError::Batch(_)) => 4,
             Self::Learn(LearnError::NonFinite { .. }) => 5,
-            Self::Io(_) | Self::Learn(LearnError::Device(_)) => 6,
+            Self::Io(_) | Self::Learn(LearnError::Device(_) | LearnError::Ranks(_)) => 6,
             Self::Checkpoint(_) | Self::Weights(_) | Self::Learn(LearnError::Mismatch(_)) => 7,
         }
     }

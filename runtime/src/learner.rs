@@ -158,7 +158,7 @@ pub struct LearnerState {
 }
 
 /// A failure of the model itself.
-#[derive(Debug, thiserror::Error, PartialEq)]
+#[derive(Clone, Debug, thiserror::Error, PartialEq)]
 pub enum LearnError {
     /// A value became NaN or infinite.
     #[error("update {step}: the first non-finite value is in {node}")]
@@ -177,6 +177,9 @@ pub enum LearnError {
     /// The device that computes failed.
     #[error("{0}")]
     Device(String),
+    /// A rank of a training on several failed, or has other numbers than the others.
+    #[error("{0}")]
+    Ranks(String),
 }
 
 impl LearnerState {
@@ -229,6 +232,29 @@ pub trait Learner {
         share: f64,
         meanwhile: &mut dyn FnMut(),
     ) -> Result<StepReport, LearnError>;
+    /// Adds the gradients of several micro-batches of an update, one after the other, each weighted by its share of the whole batch; for
+    /// each its report, and what its rows have left. A learner that waits for a device calls `meanwhile` while that works on the last of
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Self::accumulate`], of the first micro-batch that fails.
+    fn accumulate_all(
+        &mut self,
+        batches: &[(Batch, f64)],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<(StepReport, Left)>, LearnError> {
+        let mut all = vec![];
+        for (n, (batch, share)) in batches.iter().enumerate() {
+            let last = n + 1 == batches.len();
+            let report = self.accumulate_while(batch, *share, &mut || {
+                if last {
+                    meanwhile()
+                }
+            })?;
+            all.push((report, self.left()));
+        }
+        Ok(all)
+    }
     /// What rows carry from one update to the next; nothing where an update takes all steps.
     fn carries(&self) -> &[Carry] {
         &[]
@@ -244,11 +270,29 @@ pub trait Learner {
     fn average(&mut self, decay: f64);
     /// A forward pass without dropout, with the averaged weights if there are any.
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError>;
-    /// The same, with the logits of all classes and the steps of every row.
+    /// The same of several batches.
+    ///
+    /// # Errors
+    /// As [`Self::evaluate`], of the first batch that fails.
+    fn evaluate_all(&mut self, batches: &[Batch]) -> Result<Vec<Evaluation>, LearnError> {
+        batches.iter().map(|batch| self.evaluate(batch)).collect()
+    }
+    /// How many batches [`Self::evaluate_all`] can compute at the same time.
+    fn at_once(&self) -> usize {
+        1
+    }
+    /// A forward pass as in [`Self::evaluate`], with the logits of all classes and the steps of every row.
     ///
     /// # Errors
     /// As [`Self::evaluate`].
     fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError>;
+    /// Refuses to go on where the state is not the same everywhere, for a learner that is in several places.
+    ///
+    /// # Errors
+    /// The first place that differs.
+    fn require_agreement(&mut self) -> Result<(), LearnError> {
+        Ok(())
+    }
     /// A copy of the state.
     fn state(&self) -> LearnerState;
     /// Replaces the state; arrays of the optimiser that it lacks begin anew. After an error nothing has changed.

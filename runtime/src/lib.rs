@@ -19,6 +19,7 @@ pub mod limits;
 pub mod memory;
 pub mod model;
 pub mod optimiser;
+pub mod ranks;
 pub mod record;
 pub mod rng;
 pub mod saved;

@@ -7,6 +7,7 @@ mod carried;
 mod function;
 mod initial;
 mod named;
+mod sums;
 
 use rtc_compiler::ir::attribute;
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::kernel::{Precision, Real};
 use crate::learner::{
     Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
-use crate::optimiser::{self, Accumulate, Assign, Average, STATE, Set, Share, State};
+use crate::optimiser::{self, Assign, Average, STATE, Set, Share, State};
 use crate::rng::Key;
 use crate::stopping::BySteps;
 use crate::task::Example;
@@ -44,6 +45,7 @@ pub use function::{COTANGENT, Draws, Function};
 pub use initial::initial;
 pub use named::matrices;
 use named::{Segments, flat, named, named_ranges};
+use sums::Sums;
 
 /// A model with its state on a machine.
 #[derive(Debug)]
@@ -59,8 +61,8 @@ pub struct ModelOn<B: Backend> {
     state: State<Array<B>>,
     /// Averaged weights, if there are any.
     averaged: Option<Array<B>>,
-    /// Gradients of the micro-batches before the last one, where there are several.
-    accumulated: Option<Array<B>>,
+    /// Sums of the gradients of micro-batches, where there are several.
+    sums: Sums<Array<B>>,
     segments: Segments,
     /// What the last training step predicted.
     predicted: Predictions,
@@ -110,7 +112,7 @@ impl<B: Backend> ModelOn<B> {
             micro: 0,
             state: State::<Array<B>>::default(),
             averaged: None,
-            accumulated: None,
+            sums: Sums::default(),
             segments,
             predicted: Predictions::default(),
             sound: None,
@@ -350,19 +352,14 @@ impl<B: Backend> Learner for ModelOn<B> {
     ) -> Result<StepReport, LearnError> {
         check_labels(&self.binding, batch)?;
         let (gradients, all) = (self.training.arrays().1, 0..self.segments.len());
-        if self.micro > 0 {
-            self.memory.copy(gradients, &mut self.accumulated, all.len());
-        }
+        self.sums.put_aside(&self.memory, gradients, all.len());
         self.memory.each(&Set { value: 0.0 }, [gradients], [], &all);
         let outputs = self.step(batch, meanwhile)?;
         let gradients = self.training.arrays().1;
-        match &self.accumulated {
-            Some(before) if self.micro > 0 => {
-                self.memory.each(&Accumulate { share }, [gradients], [before], &all);
-            }
-            _ if share != 1.0 => self.memory.each(&Share { share }, [gradients], [], &all),
-            _ => {}
+        if share != 1.0 {
+            self.memory.each(&Share { share }, [gradients], [], &all);
         }
+        self.sums.add_leaf(&self.memory, gradients, self.micro, &all);
         self.micro += 1;
         predict(&self.binding, &outputs, &mut self.predicted);
         if !self.carries.is_empty() {
@@ -381,6 +378,7 @@ impl<B: Backend> Learner for ModelOn<B> {
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
+        self.sum_gradients();
         let norm = self.memory.squared_norm(self.training.arrays().1).sqrt();
         self.healthy()?;
         if !norm.is_finite() {
@@ -391,6 +389,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         let scale = clip_factor(norm, rule.clip);
         self.updates += 1;
         self.micro = 0;
+        self.sums.clear();
         let (weights, gradients) = self.training.arrays();
         let targets = self.segments.of(rule.kind);
         let now = (scale, self.updates);
@@ -457,6 +456,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
         self.updates = state.updates;
         self.micro = 0;
+        self.sums.clear();
         self.sound = None;
         self.healthy()
     }

@@ -214,9 +214,10 @@ array_updates! {
         g = share * g;
     }
 
-    /// The same, and those of the micro-batches before are added.
-    Accumulate = "accumulate" [g] [before] (share) {
-        g = share * g + before;
+    /// The gradients of micro-batches before are added to those of later ones. It is a kernel apart from [`Share`], so that no machine
+    /// rounds both at once: a sum must be the same wherever its parts were made.
+    Accumulate = "accumulate" [g] [before] () {
+        g = g + before;
     }
 }
 

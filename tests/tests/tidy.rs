@@ -39,6 +39,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("clap_complete", &["cli/"]),
     ("ratatui", &["cli/src/live.rs"]),
     ("libloading", &["tests/src/emulated/"]),
+    ("mpi", &["runtime/src/ranks/"]),
     ("lsp_server", &["lsp/src/"]),
     ("lsp_types", &["lsp/src/"]),
     ("gemm", &["benches/src/peak.rs"]),

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_runtime::error::Error;
+use rtc_runtime::learner::LearnError;
+use rtc_runtime::ranks::{Ranks, end};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 use rtc_runtime::train::{Outcome as Ended, Table};
 use serde_json::{Value, json};
@@ -19,6 +21,7 @@ use crate::labels::renamed;
 use crate::memory;
 use crate::model::Compiled;
 use crate::progress::Progress;
+use crate::ranks::{balance, follow, join, uneven};
 use crate::saved::{HaltingArg, catalog_in};
 use crate::signals;
 use crate::spec_file::SpecArg;
@@ -96,8 +99,28 @@ pub(crate) struct Options {
     json: bool,
 }
 
-/// Trains, and prints the table.
+/// Trains, and prints the table; of several ranks that were started together rank 0 does, and the others serve it.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    let ranks = join()?;
+    if ranks.rank() > 0 {
+        return follow(&*ranks, options.halting.into(), options.device).inspect_err(|failure| {
+            terminal.report(failure);
+            ranks.abort(failure.code());
+        });
+    }
+    let outcome = lead(options, &*ranks, terminal);
+    if let Err(failure @ Failure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
+        && ranks.size() > 1
+    {
+        // Some ranks may wait for others, and would not hear that they are to end.
+        terminal.report(failure);
+        ranks.abort(failure.code());
+    }
+    end(&*ranks, outcome.as_ref().map_or_else(Failure::code, |exit| exit.code()));
+    outcome
+}
+
+fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
     let place = options.device.open()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
@@ -105,6 +128,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         job.begins_with(weights);
     }
     job.computes_on(&place);
+    job.is_shared_by(ranks.size());
     terminal.message(&job.compiled.summary());
     let path = folder(options, &opened.name, &job, terminal)?;
     let _lock = lock(&path)?;
@@ -124,11 +148,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
     let fitted = job.fit(&path, &data, pace, place.card()?.as_ref())?;
     terminal.message(&format!("run: {}", path.display()));
+    uneven(ranks.size(), &job.experiment).iter().for_each(|warning| terminal.message(warning));
     let stop = signals::on_stop()?;
     let mut progress = Progress::new(terminal, &stop);
-    let ended = job.train(&path, &data, (fitted, pace.halting, place), &stop, &mut progress);
+    let ended = job.train(&path, &data, (fitted, pace.halting, place), ranks, &stop, &mut progress);
     drop(progress);
-    match ended? {
+    let (ended, worked) = ended?;
+    balance(ranks.size(), worked).iter().for_each(|line| terminal.message(line));
+    match ended {
         Ended::Finished(table) => {
             report(options, &path, &job, &table, terminal)?;
             terminal.next(&format!("rtc report {}", quoted(&path)));

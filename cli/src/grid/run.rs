@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rtc_runtime::grid::{Fault, Stop};
+use rtc_runtime::ranks::Alone;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
@@ -171,7 +172,8 @@ fn train(
     let on = work.pace.device.open()?;
     job.computes_on(&on);
     let pause = observer.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, on), pause, observer)?))
+    let (ended, _) = job.train(path, data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
+    Ok(Some(ended))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.

@@ -5,7 +5,7 @@
 //! | `spec.rt` | the complete spec; in its place `graph.rtir` where a graph was trained |
 //! | `experiment.yaml` | the complete experiment |
 //! | `task.json` | vocabulary and classes of a task on files of the user's own |
-//! | `run.json` | format, seed, hashes, versions, threads, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
+//! | `run.json` | format, seed, hashes, versions, threads, ranks, memory limit, SHA-256 of the files above; written after them, so it says that they are complete |
 //! | `metrics.jsonl` | a line per logged update and per evaluation; holds no time, so that equal runs have equal files |
 //! | `timing.jsonl` | the wall-clock times |
 //! | `events.out.tfevents.0.rtc` | the same numbers for TensorBoard |
@@ -121,6 +121,9 @@ pub struct RunInfo {
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
     pub threads: usize,
+    /// Processes that shared its updates at the start, where there were several; they change no result.
+    #[serde(default, skip_serializing_if = "is_alone")]
+    pub ranks: usize,
     /// The memory limit in bytes, if one was asked for; it changes no result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<u64>,
@@ -131,6 +134,11 @@ pub struct RunInfo {
     pub versions: BTreeMap<String, String>,
     /// SHA-256 of the files of the run that never change.
     pub files: BTreeMap<String, String>,
+}
+
+/// Whether so many processes are one.
+fn is_alone(ranks: &usize) -> bool {
+    *ranks < 2
 }
 
 /// Weights with which a run began.

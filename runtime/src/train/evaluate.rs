@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::errors::Errors;
 use super::{Event, LengthRow, Observer, Row};
+use crate::batch::Batch;
 use crate::batching::pack;
 use crate::error::Error;
 use crate::learner::{Depths, Evaluation, Learner};
@@ -66,16 +67,19 @@ pub(super) fn evaluate_each(
     let Measurement { split, examples, batch: size, .. } = measurement;
     let (mut sum, mut each) = (Sum::new(measurement.metrics), Each::default());
     let mut done = 0;
-    for chunk in examples.chunks(size.max(1)) {
+    let chunks: Vec<Vec<&Example>> = examples.chunks(size.max(1)).map(|chunk| chunk.iter().collect()).collect();
+    for chunks in chunks.chunks(learner.at_once().max(1)) {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
-        let chunk: Vec<&Example> = chunk.iter().collect();
-        let result = learner.evaluate(&pack(&chunk)).map_err(|error| error.at(split))?;
-        sum.add(&chunk, &result);
-        each.add(measurement.metrics, &chunk, &result.predictions);
-        done += chunk.len();
-        observer.event(&Event::Evaluating { split, done, total: examples.len() });
+        let batches: Vec<Batch> = chunks.iter().map(|chunk| pack(chunk)).collect();
+        let results = learner.evaluate_all(&batches).map_err(|error| error.at(split))?;
+        for (chunk, result) in chunks.iter().zip(&results) {
+            sum.add(chunk, result);
+            each.add(measurement.metrics, chunk, &result.predictions);
+            done += chunk.len();
+            observer.event(&Event::Evaluating { split, done, total: examples.len() });
+        }
     }
     Ok(Some((sum.row(measurement), each)))
 }

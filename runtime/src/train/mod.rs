@@ -313,24 +313,24 @@ impl<'a> Trainer<'a> {
             None => ready.map_or_else(|| Ready::new(&mut self.feed, cursor, done, parts), Ok),
         };
         let Ready { batches, .. } = ready?;
+        // Which examples come next is known only when this update has said which rows are through.
+        let ahead = self.slots.is_none();
+        let (feed, ready) = (&mut self.feed, &mut self.ready);
+        let mut meanwhile = || {
+            if ahead {
+                // A failure comes again, and is told, where the next update begins.
+                *ready = Ready::new(feed, feed.next(cursor), done + 1, parts).ok();
+            }
+        };
+        let all = self.learner.accumulate_all(&batches, &mut meanwhile);
+        let all = all.map_err(|error| error.at(format_args!("update {}", done + 1)))?;
         let mut report = StepReport::default();
         let (mut tokens, mut first) = (0, 0);
-        for (n, (batch, share)) in batches.iter().enumerate() {
-            // Which examples come next is known only when this update has said which rows are through.
-            let last = n + 1 == batches.len() && self.slots.is_none();
-            let (feed, ready) = (&mut self.feed, &mut self.ready);
-            let mut meanwhile = || {
-                if last {
-                    // A failure comes again, and is told, where the next update begins.
-                    *ready = Ready::new(feed, feed.next(cursor), done + 1, parts).ok();
-                }
-            };
-            let part = self.learner.accumulate_while(batch, *share, &mut meanwhile);
-            add(&mut report, &part.map_err(|error| error.at(format_args!("update {}", done + 1)))?, *share);
+        for ((batch, share), (part, left)) in batches.iter().zip(&all) {
+            add(&mut report, part, *share);
             tokens += batch.tokens.len();
             if let Some(slots) = &mut self.slots {
-                let left = self.learner.left();
-                slots.keep(&mut self.feed, self.learner.carries(), first, (batch, &left))?;
+                slots.keep(&mut self.feed, self.learner.carries(), first, (batch, left))?;
                 first += batch.rows();
             }
         }
@@ -420,6 +420,7 @@ impl<'a> Trainer<'a> {
     }
 
     fn save(&mut self, slot: Slot) -> Result<(), Error> {
+        self.learner.require_agreement()?;
         (self.progress.metrics, self.progress.events) = self.run.positions()?;
         let info = self.run.info();
         let slots = self.slots.as_ref().map(|slots| slots.saved(self.learner.carries()));

@@ -15,6 +15,7 @@ mod mock;
 mod own;
 mod power;
 mod published;
+mod ranks;
 mod records;
 mod sudoku;
 mod training;

@@ -8,6 +8,8 @@ use rtc_runtime::experiment::{Experiment, ExperimentFile, Supervision};
 use rtc_runtime::learner::{
     Answers, Arrays, Carry, Depths, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
+use rtc_runtime::ranks::Distributed;
+use rtc_runtime::ranks::tree::{self, Block};
 use rtc_runtime::record::{RunFolder, RunInfo};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::{Dataset, load};
@@ -20,7 +22,9 @@ pub(crate) struct Mock {
     weights: Vec<f32>,
     moments: [Vec<f32>; 2],
     average: Option<Vec<f32>>,
-    gradient: Vec<f64>,
+    /// The gradients of the micro-batches of this update, or their sum.
+    gradients: Vec<(Block, Vec<f32>)>,
+    leaf: u64,
     updates: u64,
     /// Chance that a token is left out in training, redrawn for every update from its index.
     pub(crate) dropout: f64,
@@ -44,7 +48,8 @@ impl Mock {
             weights: (0..size as u64).map(|i| 0.1 * key.normal(i) as f32).collect(),
             moments: [vec![0.0; size], vec![0.0; size]],
             average: None,
-            gradient: vec![0.0; size],
+            gradients: vec![],
+            leaf: 0,
             updates: 0,
             dropout: 0.2,
             broken_at: None,
@@ -87,6 +92,11 @@ impl Mock {
         (0..rows).map(|row| 1.0 + 0.1 * mean(row)).collect()
     }
 
+    /// The sum of all gradients that are there, which are none then.
+    fn sum(&mut self) -> Option<Vec<f32>> {
+        tree::sum(std::mem::take(&mut self.gradients), add)
+    }
+
     fn features(&self, row: &[u32], index: usize, training: bool) -> [f64; TOKENS] {
         let mut features = [0.0; TOKENS];
         let key = Key::new(self.seed).stream("dropout").at(self.updates).at(index as u64);
@@ -107,6 +117,10 @@ impl Mock {
         let total: f64 = exponentials.iter().sum();
         exponentials.into_iter().map(|x| x / total).collect()
     }
+}
+
+fn add(left: &Vec<f32>, right: &mut Vec<f32>) {
+    right.iter_mut().zip(left).for_each(|(right, left)| *right += left);
 }
 
 fn classes(batch: &Batch) -> &[u32] {
@@ -138,6 +152,7 @@ impl Learner for Mock {
 
     fn accumulate(&mut self, batch: &Batch, share: f64) -> Result<StepReport, LearnError> {
         let (rows, weights) = (batch.rows(), self.step(batch));
+        let mut gradient = vec![0.0; self.weights.len()];
         let mut report = StepReport { scored: rows as u64, mean_depth: Some(2.0), ..StepReport::default() };
         for (index, label) in classes(batch).iter().enumerate() {
             let features = self.features(batch.row(index), index, true);
@@ -147,10 +162,12 @@ impl Learner for Mock {
             for (class, probability) in probabilities.iter().enumerate() {
                 let slope = probability - f64::from(class == *label as usize);
                 for (token, x) in features.iter().enumerate() {
-                    self.gradient[class * TOKENS + token] += share * weights[index] * slope * x / rows as f64;
+                    gradient[class * TOKENS + token] += share * weights[index] * slope * x / rows as f64;
                 }
             }
         }
+        self.gradients.push((Block::leaf(self.leaf), gradient.iter().map(|x| *x as f32).collect()));
+        self.leaf += 1;
         report.loss = if self.broken_at == Some(self.updates + 1) { f64::NAN } else { report.task_loss };
         Ok(report)
     }
@@ -164,13 +181,15 @@ impl Learner for Mock {
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
-        let norm = self.gradient.iter().map(|g| g * g).sum::<f64>().sqrt();
+        let gradient = self.sum().unwrap_or_else(|| vec![0.0; self.weights.len()]);
+        self.leaf = 0;
+        let norm = gradient.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
         let scale = rule.clip.map_or(1.0, |clip| (clip / norm).min(1.0));
         self.updates += 1;
         let correction = |beta: f64| 1.0 - beta.powi(self.updates as i32);
         let (first_correction, second_correction) = (correction(rule.beta1), correction(rule.beta2));
         for index in 0..self.weights.len() {
-            let g = self.gradient[index] * scale;
+            let g = f64::from(gradient[index]) * scale;
             let first = rule.beta1 * f64::from(self.moments[0][index]) + (1.0 - rule.beta1) * g;
             let second = rule.beta2 * f64::from(self.moments[1][index]) + (1.0 - rule.beta2) * g * g;
             self.moments[0][index] = first as f32;
@@ -179,7 +198,6 @@ impl Learner for Mock {
             let old = f64::from(self.weights[index]);
             self.weights[index] = (old - rule.learning_rate * (direction + rule.weight_decay * old)) as f32;
         }
-        self.gradient.fill(0.0);
         Ok(norm)
     }
 
@@ -238,13 +256,38 @@ impl Learner for Mock {
         let [first, second] = MOMENTS.map(|name| values(&state.optimiser[name]));
         self.moments = [first?, second?];
         self.average = if state.average.items.is_empty() { None } else { Some(values(&state.average)?) };
-        self.gradient.fill(0.0);
+        (self.gradients, self.leaf) = (vec![], 0);
         self.updates = state.updates;
         Ok(())
     }
 
     fn parameter_count(&self) -> usize {
         self.weights.len()
+    }
+}
+
+impl Distributed for Mock {
+    fn at_leaf(&mut self, leaf: u64) {
+        self.leaf = leaf;
+    }
+
+    fn gradient_len(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)> {
+        let mut leaves = std::mem::take(&mut self.gradients);
+        let blocks = tree::blocks(leaves.iter().map(|(leaf, _)| leaf.start..leaf.start + 1));
+        let of = |block: Block| {
+            let own = leaves.drain(..block.leaves as usize).collect();
+            (block, tree::sum(own, add).expect("a block has a leaf"))
+        };
+        blocks.into_iter().map(of).collect()
+    }
+
+    fn set_sum(&mut self, sum: Vec<f32>) -> Result<(), LearnError> {
+        self.gradients = vec![(Block::leaf(0), sum)];
+        Ok(())
     }
 }
 

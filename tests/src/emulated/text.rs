@@ -94,6 +94,9 @@ mod tests {
             "a(); (void)(emulated::meets(1) && (__syncwarp(), true));\n\
              (void)(emulated::meets(2) && (__syncthreads(), true)); b __sync(); // __syncwarp\n"
         );
-        assert_eq!(lines, ["1:  a(); __syncwarp();", "2: a(); __syncwarp(); __syncthreads(); b __sync(); // __syncwarp"]);
+        assert_eq!(
+            lines,
+            ["1:  a(); __syncwarp();", "2: a(); __syncwarp(); __syncthreads(); b __sync(); // __syncwarp"]
+        );
     }
 }

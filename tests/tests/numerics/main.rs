@@ -40,6 +40,7 @@ mod parity;
 mod peer;
 mod properties;
 mod random;
+mod ranks;
 mod recompute;
 mod rows;
 mod scans;

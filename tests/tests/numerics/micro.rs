@@ -57,6 +57,7 @@ fn accumulated(trained: &mut Trained<f64>, examples: &[&Example], parts: usize) 
         share * report.loss
     });
     let loss = losses.sum();
+    trained.sum_gradients();
     (trained.executor().gradients().to_vec(), loss)
 }
 

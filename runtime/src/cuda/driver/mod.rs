@@ -71,6 +71,19 @@ impl Gpu {
         Ok(gpu)
     }
 
+    /// The GPU of a process that is one of several on this machine, by its number among them: one after the other, and from the first one
+    /// again where there are fewer GPUs.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_for(process: usize, precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
+        let known = is_there() && result::init().is_ok();
+        let count = if known { result::device::get_count().unwrap_or(0) } else { 0 };
+        let number = usize::try_from(count).ok().filter(|count| *count > 0).map_or(0, |count| process % count);
+        let gpu = Self::open_number(number, precision, launching)?;
+        Ok(gpu)
+    }
+
     /// The GPU of this number, from 0, in the context that all libraries of the process share.
     ///
     /// # Errors
