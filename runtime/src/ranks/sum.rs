@@ -43,7 +43,7 @@ pub(super) fn exchange(
         let of = |n: usize| theirs[n * mine.len()..(n + 1) * mine.len()].to_vec();
         parts.extend(blocks.into_iter().enumerate().map(|(n, block)| (block, of(n))));
     }
-    let sum = tree::sum(parts, add).unwrap_or_else(|| vec![0.0; mine.len()]);
+    let sum = tree::sum(parts, |left, right| add(left, right)).unwrap_or_else(|| vec![0.0; mine.len()]);
     let mut whole = vec![0.0; len];
     whole[mine].copy_from_slice(&sum);
     let message = bytes(&sum);
@@ -63,7 +63,7 @@ fn turns(rank: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..size).map(move |turn| ((rank + turn) % size, (rank + size - turn) % size))
 }
 
-fn add(left: &Vec<f32>, right: &mut Vec<f32>) {
+fn add(left: &[f32], right: &mut [f32]) {
     right.iter_mut().zip(left).for_each(|(right, left)| *right += left);
 }
 
@@ -77,6 +77,8 @@ fn numbers(bytes: &[u8]) -> Vec<f32> {
 
 #[cfg(test)]
 mod tests {
+    use std::iter::once;
+
     use super::super::threads::on_threads;
     use super::*;
     use crate::rng::Key;
@@ -91,7 +93,7 @@ mod tests {
         let of = |block: Block| {
             let all = block.start..block.start + block.leaves;
             let parts = all.map(|leaf| (Block::leaf(leaf), gradient(leaf, len))).collect();
-            (block, tree::sum(parts, add).expect("a block has a leaf"))
+            (block, tree::sum(parts, |left, right| add(left, right)).expect("a block has a leaf"))
         };
         blocks(leaves).into_iter().map(of).collect()
     }
@@ -100,7 +102,8 @@ mod tests {
     fn the_sum_has_the_same_bits_on_any_number_of_ranks() {
         for (calls, len) in [(&[1][..], 5), (&[4], 64), (&[7], 33), (&[8], 1), (&[3, 5], 12), (&[16], 0)] {
             let total = calls.iter().sum();
-            let whole = tree::sum(summed([0..total], len), add).expect("there are leaves");
+            let whole =
+                tree::sum(summed(once(0..total), len), |left, right| add(left, right)).expect("there are leaves");
             for size in [1, 2, 3, 4, 8] {
                 let found = on_threads(size, |ranks| {
                     let own = summed(leaves(calls, ranks.rank(), size), len);

@@ -1,4 +1,5 @@
 //! What the kernels take of a GPU, read from the machine code that NVRTC makes of them: registers, stack, shared memory, calls.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "a skipped check says why, and figures are worth seeing")]
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,5 @@
 //! Values in 16 bits on the emulated device: what they change, what they save, and a training beside one in single precision.
+#![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
 
 use std::rc::Rc;
 use std::sync::Arc;

@@ -447,12 +447,12 @@ impl Device for Gpu {
             Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
             Command::Product(product) => self.multiply(product),
             Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } | Command::Taken { .. } => {}
-            // SAFETY: both are as long.
             Command::Copy { from, to, bytes } => {
+                // SAFETY: both are as long.
                 self.note("a copy", unsafe { result::memcpy_dtod_async(*to, *from, *bytes, self.stream) });
             }
-            // SAFETY: it is as long.
             Command::Clear { at, bytes } => {
+                // SAFETY: it is as long.
                 self.note("clearing", unsafe { result::memset_d8_async(*at, 0, *bytes, self.stream) });
             }
         }
