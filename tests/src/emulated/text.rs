@@ -81,7 +81,7 @@ mod tests {
     fn variables_are_told_of_where_they_are_declared() {
         let text = "    __shared__ real left[TILE][TILE + 1], right[sizeof(Pair<int, 2>)]; // a, b\n    __shared__ alignas(16) u8 all[9]; int n;\n// __shared__ x\n";
         let expected = "    __shared__ real left[TILE][TILE + 1], right[sizeof(Pair<int, 2>)]; emulated::shared(&left, sizeof left); \
-                        emulated::shared(&right, sizeof right);\n    __shared__ alignas(16) u8 all[9]; \
+                        emulated::shared(&right, sizeof right); \n    __shared__ alignas(16) u8 all[9]; \
                         emulated::shared(&all, sizeof all); int n;\n// __shared__ x\n";
         assert_eq!(with_declared(text), expected);
     }

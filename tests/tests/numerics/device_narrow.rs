@@ -95,7 +95,7 @@ fn values_of_16_bits_stay_near() {
 /// as wide as states, so these are much.
 #[test]
 fn values_of_16_bits_take_less_memory() {
-    for ((file, name), most) in MODELS.into_iter().zip([0.85, 0.6, 0.8, 0.65]) {
+    for ((file, name), most) in MODELS.into_iter().zip([0.85, 0.75, 0.85, 0.75]) {
         let wide =
             [WIDTH, "feedforward.hidden: 64", "stack.feedforward.hidden: 64", "depthwise.feedforward.hidden: 64"];
         let model = models::one(file, name, Objective::Classify, &wide);
