@@ -50,7 +50,6 @@ fn numbers(place: &Place, runs: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-#[ignore = "fails where the machine is busy"]
 fn cells_are_trained_side_by_side_where_they_have_room_with_the_same_bits() {
     let place = place();
     let Some(one) = pretended(&place, "PRETEND_MEMORY=4560 grid --runs one --jobs 1") else { return };

@@ -154,6 +154,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
     }
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
+    // Every cell opens its own.
+    drop(place);
     if RunFolder::exists(&grid.folder) {
         let folder = grid.folder.display();
         return Err(Failure::Usage(format!(
