@@ -1,23 +1,25 @@
 //! Trains the cells of a grid, several at a time.
 //!
 //! A cell is trained on one thread, so its numbers are those of `rtc train --threads 1`, and threads never wait for one
-//! another. All cells are threads of one process: the data is in memory once, and a kill leaves nothing behind. A panic
-//! ends its cell alone.
+//! another. The cells that this process trains are its threads: the data is in memory once, and a kill leaves nothing behind. A panic
+//! ends its cell alone. Which cells are left for it, [`super::share`] says.
 
-use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use rtc_runtime::grid::claim::Fenced;
 use rtc_runtime::grid::{Fault, Stop};
 use rtc_runtime::memory::machine;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
 use super::room::Room;
+use super::share::{Queue, Sharing, Taken, Turn};
 use super::{CellIndex, Grid, Round};
 use crate::failure::Failure;
-use crate::job::{Data, Pace, lock};
+use crate::job::{Data, Pace, lock_claimed};
 use crate::live::State;
 use crate::memory;
 use crate::text::{duration, number};
@@ -36,6 +38,8 @@ pub(crate) struct Work<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Where progress is shown.
     pub(crate) board: &'a Board<'a>,
+    /// The claims of this process and of others.
+    pub(crate) sharing: &'a Sharing,
 }
 
 /// Cells that failed, in order, with their exit codes.
@@ -47,7 +51,7 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
     let mut failed: Failed = vec![];
     let mut known: Vec<Option<Stop>> = vec![];
     loop {
-        let Round { until, mut places, stopped: rows } = work.grid.round()?;
+        let Round { until, mut places, stopped: rows } = work.grid.shared_round()?;
         places.retain(|place| !failed.iter().any(|(other, _)| other == place));
         for (model, stop) in rows.iter().enumerate().filter(|(model, stop)| known.get(*model) != Some(*stop)) {
             let Some(Stop { update, rank, of }) = stop else { continue };
@@ -59,17 +63,18 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
         if places.is_empty() || stopped(work) {
             return Ok(failed);
         }
-        failed.extend(train_all(work, &places, until));
+        failed.extend(train_all(work, &places, until)?);
         if until.is_none() {
             return Ok(failed);
         }
     }
 }
 
-/// Trains some cells, up to an update if there is one.
-fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Failed {
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..places.len()).collect());
+/// Trains some cells, up to an update if there is one, and waits for those that other processes train.
+fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, Failure> {
+    let queue = Queue::new(work, places, until);
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
+    let broken: Mutex<Option<Failure>> = Mutex::default();
     let mut shared: Vec<&Arc<Data>> = vec![];
     for data in work.data.iter().flatten() {
         if !shared.iter().any(|other| Arc::ptr_eq(other, data)) {
@@ -78,45 +83,75 @@ fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Faile
     }
     let shared = shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add);
     let room = Room::new(machine().map(|total| total.saturating_sub(shared)));
-    let next = || if stopped(work) { None } else { locked(&queue).pop_front() };
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {
             scope.spawn(|| {
-                while let Some(index) = next() {
-                    let end = cell(work, places[index], until, &room);
-                    locked(&failed).extend(end.err().map(|code| (index, code)));
+                loop {
+                    match queue.next() {
+                        Ok(Turn::Train(index, taken)) => match cell(work, places[index], until, (&room, &taken)) {
+                            Ok(End::Ended) => {}
+                            Ok(End::Lost) => queue.put_back(index),
+                            Err(code) => locked(&failed).push((index, code)),
+                        },
+                        Ok(Turn::Failed(index, code)) => locked(&failed).push((index, code)),
+                        Ok(Turn::Wait) => work.sharing.pause(work.stop),
+                        Ok(Turn::Done) => break,
+                        Err(failure) => {
+                            locked(&broken).get_or_insert(failure);
+                            break;
+                        }
+                    }
                 }
             });
         }
     });
+    if let Some(failure) = broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(failure);
+    }
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_unstable();
-    failed.into_iter().map(|(index, code)| (places[index], code)).collect()
+    Ok(failed.into_iter().map(|(index, code)| (places[index], code)).collect())
 }
 
-fn stopped(work: &Work<'_>) -> bool {
+pub(super) fn stopped(work: &Work<'_>) -> bool {
     work.stop.load(Ordering::Relaxed)
 }
 
-/// A panic between lock and unlock is impossible: both lists are only pushed to and popped from.
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// A panic between lock and unlock is impossible: what is locked is only pushed to, popped from and set.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Trains one cell, up to an update if there is one, and says how it went. The error is its exit code.
-fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> Result<(), u8> {
+/// How the training of a cell ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is finished, stopped, or waits for other rows.
+    Ended,
+    /// Another process has taken it over.
+    Lost,
+}
+
+/// Trains one cell that this process has claimed, up to an update if there is one, and says how it went. The error is its exit code.
+pub(super) fn cell(
+    work: &Work<'_>,
+    place: CellIndex,
+    until: Option<u64>,
+    (room, taken): (&Room, &Taken),
+) -> Result<End, u8> {
     let pause = AtomicBool::new(false);
-    let mut observer = CellObserver::new(work, place, until, &pause);
+    let mut observer = CellObserver::new(work, place, until, (&pause, taken));
     let path = work.grid.path(place);
     // Where the folder is another's, nothing may be written into it.
-    let _lock = lock(path).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
+    let _lock =
+        lock_claimed(path, taken.over).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
     let start = Instant::now();
     let ended = threads::alone(|| train(work, place, room, &mut observer)).flatten();
-    let observer = CellObserver::new(work, place, until, &pause);
+    let observer = CellObserver::new(work, place, until, (&pause, taken));
     let state = match ended {
         Ok(Some(Outcome::Finished(_))) => State::Finished,
         Ok(Some(Outcome::Stopped { .. })) => State::Paused,
         Ok(None) => State::Waiting,
+        Err(_) if taken.claim.is_lost() => State::Paused,
         Err(_) => State::Failed,
     };
     work.board.ended(place, path, state);
@@ -126,17 +161,22 @@ fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, room: &Room) -> R
             let (score, update) = (table.best(), number(table.best_update as f64));
             observer
                 .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
-            return Ok(());
+            return Ok(End::Ended);
         }
         Ok(Some(Outcome::Stopped { updates })) => {
             let waits = until == Some(updates);
             let how = if waits { "waits for the other rows" } else { "stopped" };
             observer.says(&format!("{how} after update {}", number(updates as f64)));
-            return Ok(());
+            return Ok(End::Ended);
         }
-        Ok(None) => return Ok(()),
+        Ok(None) => return Ok(End::Ended),
         Err(failure) => (failure.code(), failure.to_string()),
     };
+    // Asked anew: a failure may come of what the other process does in the folder.
+    if taken.claim.check().is_err() && taken.claim.is_lost() {
+        observer.says(&format!("goes on elsewhere: {message}"));
+        return Ok(End::Lost);
+    }
     if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
         observer.alerts(code, &error.to_string());
     }
@@ -151,6 +191,8 @@ fn train(
     observer: &mut CellObserver<'_>,
 ) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
+    let claim = &observer.taken.claim;
+    claim.check()?;
     Fault::clear(path)?;
     let on = work.pace.device.open()?;
     let mut job = work.grid.job(place, work.pace.memory);
@@ -162,7 +204,8 @@ fn train(
         return Ok(None);
     }
     let pause = observer.pause;
-    Ok(Some(job.train(path, data, (fitted, work.pace.halting, on), pause, observer)?))
+    let disk = Rc::new(Fenced::by(claim));
+    Ok(Some(job.train_on(disk, path, data, (fitted, work.pace.halting, on), pause, observer)?))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.
@@ -175,14 +218,21 @@ struct CellObserver<'a> {
     until: Option<u64>,
     /// Asks the cell to stop.
     pause: &'a AtomicBool,
+    /// The claim on it.
+    taken: &'a Taken,
 }
 
 impl<'a> CellObserver<'a> {
-    fn new(work: &'a Work<'a>, place: CellIndex, until: Option<u64>, pause: &'a AtomicBool) -> Self {
+    fn new(
+        work: &'a Work<'a>,
+        place: CellIndex,
+        until: Option<u64>,
+        (pause, taken): (&'a AtomicBool, &'a Taken),
+    ) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
         let label = format!("[{number}/{}] {}", all.len(), work.grid.label(place));
-        Self { work, place, label, until, pause }
+        Self { work, place, label, until, pause, taken }
     }
 
     fn says(&self, text: &str) {
@@ -199,6 +249,7 @@ impl<'a> CellObserver<'a> {
 impl Observer for CellObserver<'_> {
     fn event(&mut self, event: &Event<'_>) {
         let Work { board, grid, .. } = *self.work;
+        let claim = &self.taken.claim;
         match event {
             Event::Started { done, total } => {
                 let (at, of) = (number(*done as f64), number(*total as f64));
@@ -206,9 +257,13 @@ impl Observer for CellObserver<'_> {
                     0 => self.says(&format!("begins, {of} updates")),
                     _ => self.says(&format!("goes on after update {at} of {of}")),
                 }
+                claim.tell(*done, *total);
                 board.started(self.place, &self.label, *done, *total);
             }
-            Event::Step { update, report, tokens, .. } => board.step(self.place, *update, report, *tokens),
+            Event::Step { update, report, tokens, .. } => {
+                claim.goes_on(*update);
+                board.step(self.place, *update, report, *tokens);
+            }
             Event::Evaluated { update, row, .. } => {
                 board.paused(self.place);
                 if self.until == Some(*update) && row.split == grid.experiment(self.place).dev {
@@ -218,7 +273,7 @@ impl Observer for CellObserver<'_> {
             Event::Saved { .. } => board.paused(self.place),
             Event::Evaluating { .. } => {}
         }
-        if stopped(self.work) {
+        if stopped(self.work) || claim.is_lost() {
             self.pause.store(true, Ordering::Relaxed);
         }
     }

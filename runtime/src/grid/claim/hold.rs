@@ -83,6 +83,12 @@ impl Claim {
         state.record.progress = Some(Far { update, total, rate });
     }
 
+    /// Says how many updates of as many as were told are done.
+    pub fn goes_on(&self, update: u64) {
+        let total = self.held.state().record.progress.map_or(update, |far| far.total);
+        self.tell(update, total);
+    }
+
     /// What is asked before a write.
     pub(super) fn holding(&self) -> Arc<Holding> {
         Arc::clone(&self.held)

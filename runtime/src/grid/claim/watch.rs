@@ -42,6 +42,8 @@ pub enum Standing {
 /// A claim that a process holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Held {
+    /// Which claim on the cell it is.
+    pub generation: u64,
     /// What it says; nothing while its content is being written.
     pub record: Option<Record>,
     /// How long it did not change under the eyes of the watcher.
@@ -85,7 +87,7 @@ impl Watch {
         if silent >= self.claims.lease {
             return Ok(Standing::Free { highest: generation, left: true });
         }
-        Ok(Standing::Held(Held { record, silent, renewed }))
+        Ok(Standing::Held(Held { generation, record, silent, renewed }))
     }
 
     /// Notes what was seen of a claim.
