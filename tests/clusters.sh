@@ -52,7 +52,7 @@ task:
 optimiser: { learning_rate: 0.003, clip: 1 }
 schedule: { kind: constant, warmup: 5 }
 batch: { size: 16 }
-epochs: ${EPOCHS:-12}
+epochs: ${EPOCHS:-20}
 log_every: 1
 evaluate: [test]
 seeds: [1, 2, 3]
@@ -97,7 +97,7 @@ processes() {
     until ls shared/grid/*/seed*/metrics.jsonl > /dev/null 2>&1; do sleep 0.05; done
     # The processes that have a cell, at random moments of their trainings.
     for ((n = 0; n < 2000 && killed < kills; n++)); do
-        sleep "0.$((RANDOM % 5))$((RANDOM % 10))"
+        sleep "0.$((RANDOM % 3))$((RANDOM % 10))"
         pid=$(grep -l '"released":false' shared/grid/claims/*/*.json 2> /dev/null | shuf -n 1 --random-source=<(yes "$RANDOM") |
             xargs -r sed -n 's/.*"pid":\([0-9]*\).*/\1/p')
         if [ -n "$pid" ] && [[ " ${pids[*]} " == *" $pid "* ]] && kill -KILL "$pid" 2> /dev/null; then killed=$((killed + 1)); fi
@@ -195,20 +195,25 @@ CONF
     "$rtc" ablate grid.yaml --runs slurmed --lease 10 --launcher slurm --time 30 --mem 300M > slurmed.txt 2> slurmed.log &
     local launcher=$! requeued=0
     until [ "$(ls slurmed/grid/*/seed*/metrics.jsonl 2> /dev/null | wc -l)" -ge 2 ]; do sleep 0.1; done
-    node=$(squeue -h -t R -o %N | head -n 1)
+    # A task is queued again by hand on one node, and the other node is the one that dies.
+    read -r job other < <(squeue -h -t R -o '%A %N' | head -n 1) || true
+    if [ -n "${job:-}" ] && scontrol requeue "$job"; then requeued=1; fi
+    node=n1
+    [ "${other:-}" != n1 ] || node=n2
     # A node dies with all that runs on it.
     local dead=node_$node
     kill -KILL "${!dead}"
-    for pid in $(grep -h '"released":false' slurmed/grid/claims/*/*.json | sed -n 's/.*"pid":\([0-9]*\).*/\1/p'); do
-        if tr '\0' '\n' < "/proc/$pid/environ" 2> /dev/null | grep -qx "SLURMD_NODENAME=$node"; then kill -KILL "$pid" || true; fi
+    # Its steps first, which would tell the controller of the end of a job.
+    local inside pid
+    inside=$(grep -lzx "SLURMD_NODENAME=$node" /proc/[0-9]*/environ 2> /dev/null | cut -d / -f 3 || true)
+    for pid in $inside; do
+        parent=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status" 2> /dev/null || true)
+        if [ "$(cat "/proc/${parent:-0}/comm" 2> /dev/null)" = slurmstepd ]; then kill -KILL "$parent" 2> /dev/null || true; fi
     done
+    for pid in $inside; do kill -KILL "$pid" 2> /dev/null || true; done
     echo "slurm: node $node killed with its cells"
-    until job=$(squeue -h -t R -w "$([ "$node" = n1 ] && echo n2 || echo n1)" -o %A | head -n 1) && [ -n "$job" ]; do
-        [ -d "/proc/$launcher" ] || break
-        sleep 0.2
-    done
-    if [ -n "$job" ] && scontrol requeue "$job"; then requeued=1; fi
-    sleep 3
+    # Longer than the controller waits for a node.
+    sleep 15
     start_node "$node"
     # Jobs that are queued again wait two minutes unless they are asked not to.
     while [ -d "/proc/$launcher" ]; do

@@ -36,6 +36,8 @@ struct Seen {
     held: Option<Held>,
     /// Whether somebody has tried it since the command began.
     tried: bool,
+    /// Whether its last holder ended without giving it up, and nobody has taken it over yet.
+    left: bool,
 }
 
 impl Seen {
@@ -131,11 +133,11 @@ fn look(grid: &Grid, sharing: &Sharing) -> Result<Vec<Seen>, Failure> {
     let rows = grid.rows_now()?;
     let seen = |place: CellIndex| {
         let state = rows[place.model].cells[place.seed].state.clone();
-        let (held, tried) = match sharing.look(grid.key(place))? {
-            Standing::Held(held) => (Some(held), true),
-            Standing::Free { highest, .. } => (None, sharing.was_tried(grid.key(place), highest)),
+        let (held, tried, left) = match sharing.look(grid.key(place))? {
+            Standing::Held(held) => (Some(held), true, false),
+            Standing::Free { highest, left } => (None, sharing.was_tried(grid.key(place), highest), left),
         };
-        Ok(Seen { place, state, held, tried })
+        Ok(Seen { place, state, held, tried, left })
     };
     grid.places().into_iter().map(seen).collect()
 }
@@ -147,8 +149,10 @@ fn summary(seen: &[Seen]) -> String {
     let (ended, held) = (ended.count(), held.count());
     let left = seen.iter().filter_map(|cell| cell.far()?.seconds_left());
     let left = left.max_by(f64::total_cmp).map(|seconds| format!(", these for about {}", duration(seconds)));
+    let dead = seen.iter().filter(|cell| cell.left && !cell.is_over(Ending::Over)).count();
+    let dead = if dead == 0 { String::new() } else { format!(", {} left by a process that ended", number(dead as f64)) };
     let (ended, all) = (number(ended as f64), count(seen.len(), "cell"));
-    format!("{ended} of {all} ended, {} being trained{}", number(held as f64), left.unwrap_or_default())
+    format!("{ended} of {all} ended, {} being trained{}{dead}", number(held as f64), left.unwrap_or_default())
 }
 
 fn report(grid: &Grid, seen: &[Seen]) -> Vec<String> {
