@@ -217,7 +217,7 @@ array_updates! {
     /// The gradients of micro-batches before are added to those of later ones. It is a kernel apart from [`Share`], so that no machine
     /// rounds both at once: a sum must be the same wherever its parts were made.
     Accumulate = "accumulate" [g] [before] () {
-        g = g + before;
+        g += before;
     }
 }
 

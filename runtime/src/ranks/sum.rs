@@ -4,21 +4,18 @@
 //! and gives the result to all. Where the sums of a rank are one block, as with powers of two, that is the traffic of an ordinary
 //! all-reduce: each number is sent twice. The exchange sums nothing itself, so its bits are those of one rank.
 
-use std::ops::Range;
-
 use super::tree::{self, Block, blocks, dealt};
 use super::{RankError, Ranks};
 
 /// The leaves of a rank, where micro-batches were handed out in calls of so many.
-pub(super) fn leaves(calls: &[u64], rank: usize, ranks: usize) -> Vec<Range<u64>> {
+fn leaves(calls: &[u64], rank: usize, ranks: usize) -> impl Iterator<Item = u64> {
     let mut first = 0;
-    let of = |count: &u64| {
+    calls.iter().flat_map(move |count| {
         let own = dealt(*count, rank, ranks);
         let range = first + own.start..first + own.end;
         first += count;
         range
-    };
-    calls.iter().map(of).collect()
+    })
 }
 
 /// The sum over all leaves on every rank, of the sums that each has over its own.
@@ -43,7 +40,7 @@ pub(super) fn exchange(
         let of = |n: usize| theirs[n * mine.len()..(n + 1) * mine.len()].to_vec();
         parts.extend(blocks.into_iter().enumerate().map(|(n, block)| (block, of(n))));
     }
-    let sum = tree::sum(parts, add).unwrap_or_else(|| vec![0.0; mine.len()]);
+    let sum = tree::sum(parts, |left, right| add(left, right)).unwrap_or_else(|| vec![0.0; mine.len()]);
     let mut whole = vec![0.0; len];
     whole[mine].copy_from_slice(&sum);
     let message = bytes(&sum);
@@ -63,7 +60,7 @@ fn turns(rank: usize, size: usize) -> impl Iterator<Item = (usize, usize)> {
     (1..size).map(move |turn| ((rank + turn) % size, (rank + size - turn) % size))
 }
 
-fn add(left: &Vec<f32>, right: &mut Vec<f32>) {
+fn add(left: &[f32], right: &mut [f32]) {
     right.iter_mut().zip(left).for_each(|(right, left)| *right += left);
 }
 
@@ -87,11 +84,11 @@ mod tests {
         (0..len as u64).map(|n| (key.normal(2 * n) * (8.0 * key.normal(2 * n + 1)).exp()) as f32).collect()
     }
 
-    fn summed(leaves: impl IntoIterator<Item = Range<u64>>, len: usize) -> Vec<(Block, Vec<f32>)> {
+    fn summed(leaves: impl IntoIterator<Item = u64>, len: usize) -> Vec<(Block, Vec<f32>)> {
         let of = |block: Block| {
             let all = block.start..block.start + block.leaves;
             let parts = all.map(|leaf| (Block::leaf(leaf), gradient(leaf, len))).collect();
-            (block, tree::sum(parts, add).expect("a block has a leaf"))
+            (block, tree::sum(parts, |left, right| add(left, right)).expect("a block has a leaf"))
         };
         blocks(leaves).into_iter().map(of).collect()
     }
@@ -100,7 +97,7 @@ mod tests {
     fn the_sum_has_the_same_bits_on_any_number_of_ranks() {
         for (calls, len) in [(&[1][..], 5), (&[4], 64), (&[7], 33), (&[8], 1), (&[3, 5], 12), (&[16], 0)] {
             let total = calls.iter().sum();
-            let whole = tree::sum(summed([0..total], len), add).expect("there are leaves");
+            let whole = tree::sum(summed(0..total, len), |left, right| add(left, right)).expect("there are leaves");
             for size in [1, 2, 3, 4, 8] {
                 let found = on_threads(size, |ranks| {
                     let own = summed(leaves(calls, ranks.rank(), size), len);

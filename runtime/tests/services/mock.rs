@@ -94,7 +94,7 @@ impl Mock {
 
     /// The sum of all gradients that are there, which are none then.
     fn sum(&mut self) -> Option<Vec<f32>> {
-        tree::sum(std::mem::take(&mut self.gradients), add)
+        tree::sum(std::mem::take(&mut self.gradients), |left, right| add(left, right))
     }
 
     fn features(&self, row: &[u32], index: usize, training: bool) -> [f64; TOKENS] {
@@ -119,7 +119,7 @@ impl Mock {
     }
 }
 
-fn add(left: &Vec<f32>, right: &mut Vec<f32>) {
+fn add(left: &[f32], right: &mut [f32]) {
     right.iter_mut().zip(left).for_each(|(right, left)| *right += left);
 }
 
@@ -188,8 +188,8 @@ impl Learner for Mock {
         self.updates += 1;
         let correction = |beta: f64| 1.0 - beta.powi(self.updates as i32);
         let (first_correction, second_correction) = (correction(rule.beta1), correction(rule.beta2));
-        for index in 0..self.weights.len() {
-            let g = f64::from(gradient[index]) * scale;
+        for (index, g) in gradient.into_iter().enumerate() {
+            let g = f64::from(g) * scale;
             let first = rule.beta1 * f64::from(self.moments[0][index]) + (1.0 - rule.beta1) * g;
             let second = rule.beta2 * f64::from(self.moments[1][index]) + (1.0 - rule.beta2) * g * g;
             self.moments[0][index] = first as f32;
@@ -277,10 +277,10 @@ impl Distributed for Mock {
 
     fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)> {
         let mut leaves = std::mem::take(&mut self.gradients);
-        let blocks = tree::blocks(leaves.iter().map(|(leaf, _)| leaf.start..leaf.start + 1));
+        let blocks = tree::blocks(leaves.iter().map(|(leaf, _)| leaf.start));
         let of = |block: Block| {
             let own = leaves.drain(..block.leaves as usize).collect();
-            (block, tree::sum(own, add).expect("a block has a leaf"))
+            (block, tree::sum(own, |left, right| add(left, right)).expect("a block has a leaf"))
         };
         blocks.into_iter().map(of).collect()
     }
