@@ -32,11 +32,11 @@ same() { # RUN RUN
 # A model with the experiment that suits it, few updates, and the micro-batches of four ranks.
 edits=(--with "max_steps=$updates" --with "evaluate_every=$((updates / 2))" --with log_every=1 --with batch.accumulate=4)
 families=(
-    "gut --experiment listops_smoke --with task.sizes={train:800,dev:64,test:64} --with evaluate=[test]"
-    "gutlb --experiment listops_smoke --with task.sizes={train:800,dev:64,test:64} --with evaluate=[test]"
-    "ebt_grc --experiment listops_trees_smoke --with task.sizes={train:800,dev:64,test:64} --with evaluate=[test]"
-    "regular_gpt --experiment regular_parity_smoke"
-    "looped:deep_head --experiment looped_parity_smoke"
+    "gut --experiment listops_smoke --with task.sizes.train=800 --with task.sizes.dev=64 --with task.sizes.test=64 --with evaluate=[test]"
+    "gutlb --experiment listops_smoke --with task.sizes.train=800 --with task.sizes.dev=64 --with task.sizes.test=64 --with evaluate=[test]"
+    "ebt_grc --experiment listops_trees_smoke --with task.sizes.train=800 --with task.sizes.dev=64 --with task.sizes.test=64 --with evaluate=[test]"
+    "regular_gpt --experiment regular_parity_smoke --with task.sizes.dev=64 --with task.sizes.test=64 --with evaluate=[test]"
+    "looped:deep_head --experiment looped_parity_smoke --with task.sizes.dev=64 --with task.sizes.test=64 --with evaluate=[test]"
 )
 
 if wanted families; then
@@ -56,7 +56,8 @@ fi
 
 # Longer than it takes to look for a process.
 read -ra gut <<< "${families[0]}"
-long=("$rtc" train "${gut[@]}" "${edits[@]}" --with "max_steps=$((updates * 20))" --with epochs=1000 --with "evaluate_every=$updates")
+long=("$rtc" train "${gut[@]}" "${edits[@]}" --with "max_steps=$((updates * 2))" --with epochs=1000
+    --with "evaluate_every=$((updates / 5))")
 saved() { # RUN: waits for its first checkpoint
     for ((n = 0; n < 600; n++)); do
         [ -e "runs/$1/checkpoints/last/manifest.json" ] && return
@@ -120,7 +121,7 @@ if wanted speed; then
         shift
         start=$(milliseconds)
         "$@" > "$name.txt" 2>&1
-        echo "$name: $(($(milliseconds) - start)) ms for $((updates * 20)) updates; $(grep -h 'ranks: ' "$name.txt" || true)"
+        echo "$name: $(($(milliseconds) - start)) ms for $((updates * 2)) updates; $(grep -h 'ranks: ' "$name.txt" || true)"
     }
     timed one_thread "${long[@]}" --threads 1 --run speed1
     timed two_threads "${long[@]}" --threads 2 --run speed2

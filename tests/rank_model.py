@@ -8,13 +8,15 @@ message of n bytes takes alpha + n / beta seconds. Prints the tables of docs/lab
 import argparse
 import random
 
-# Seconds of a training step on one core of an AMD EPYC (Zen 5): docs/lab/performance.md, one thread; rows of the batch, parameters.
-# The last one is scaled from gut at 512 by its operations and parameters, which both grow with the square of the width.
+# Seconds of a training step on one core of an AMD EPYC (Zen 5), from docs/lab/performance.md; rows of its batch; parameters by `rtc cost`.
+# Those at 2,048 are scaled from 512: 16 times the operations.
 MODELS = {
-    "gut, 128": (0.512, 32, 1.04e6),
-    "gutlb, 128": (0.301, 32, 1.21e6),
-    "gut, 512": (0.802, 8, 7.7e6),
-    "gut, 2,048 (scaled)": (0.802 * 16, 8, 7.7e6 * 16),
+    "gut, 128": (0.512, 32, 0.38e6),
+    "gutlb, 128": (0.301, 32, 0.65e6),
+    "gut, 512": (0.802, 8, 3.94e6),
+    "gutlb, 512": (0.680, 8, 7.10e6),
+    "gut, 2,048 (scaled)": (0.802 * 16, 8, 62.9e6),
+    "gutlb, 2,048 (scaled)": (0.680 * 16, 8, 113e6),
 }
 RANKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
@@ -29,8 +31,8 @@ def exchange(ranks, parameters, alpha, beta):
 
 
 def scaling(alpha, beta):
-    print("Updates per second where every rank has one micro-batch of its own, so that the batch grows with the ranks; beside it the")
-    print("share of the time that is not the exchange.\n")
+    print("Updates per second where every rank has a micro-batch of the size that was measured, so that the batch grows with the ranks, and the")
+    print("share of the time that is not the exchange:\n")
     print("| ranks | " + " | ".join(MODELS) + " |")
     print("|---|" + "---|" * len(MODELS))
     for ranks in RANKS:
@@ -39,7 +41,8 @@ def scaling(alpha, beta):
             whole = step + exchange(ranks, parameters, alpha, beta)
             cells.append(f"{1 / whole:.3g} ({100 * step / whole:.1f} %)")
         print(f"| {ranks:,} | " + " | ".join(cells) + " |")
-    print("\nThe same for one batch that is shared: times as fast as one rank, the rows of the batch being the most ranks that have work.\n")
+    print("\nOne batch of the size that was measured, shared by the ranks down to a row for each: times as fast as one rank. Smaller batches are taken to")
+    print("cost no more per row, which is not so for few rows:\n")
     print("| ranks | " + " | ".join(MODELS) + " |")
     print("|---|" + "---|" * len(MODELS))
     for ranks in RANKS[:6]:

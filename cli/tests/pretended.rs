@@ -1,6 +1,7 @@
 //! Grids on a GPU that is pretended (`tests/gpu/pretend.cpp`): how many cells are trained at a time, and what that changes. An rtc
 //! without the feature `cuda` has nothing to run there.
 #![cfg(all(unix, feature = "cuda"))]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod support;
 

@@ -81,8 +81,9 @@ fn no_kernel_has_a_race() {
     }
     let launched: BTreeSet<String> = runs.iter().flat_map(|run| run.launched.clone()).collect();
     let missing: Vec<&String> = kernels.names().difference(&launched).collect();
-    // Some of the specs are not enough for every kernel.
-    assert!(std::env::var_os("RTC_WORK").is_none() || missing.is_empty(), "these kernels never ran: {missing:?}");
+    // A part of the work has a part of the kernels.
+    let is_all = std::env::var_os("RTC_WORK").is_some_and(|part| part.is_empty());
+    assert!(!is_all || missing.is_empty(), "these kernels never ran: {missing:?}");
 }
 
 /// A meeting that could be left out would be one too many, or one whose reason no test shows. Takes minutes: where `RTC_WORK` is set.

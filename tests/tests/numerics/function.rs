@@ -7,6 +7,7 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{FIXED, Graph, MAIN, Parameter};
+use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::{self, jacobian};
@@ -63,10 +64,10 @@ fn bits(numbers: &[f32]) -> Vec<u32> {
     numbers.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Whether the gradient of a model is that of its logits: `stop` and `backward: frozen` leave a part of it out.
-fn has_whole_gradient(model: &models::Model, graph: &Graph) -> bool {
-    let stops = graph.walk(MAIN).into_iter().any(|node| graph.node(node).has(attribute::STOP));
-    !stops && !model.name.ends_with("frozen")
+/// Whether the gradient of a model is that of its logits: where a value is detached, and where an attention has a `stop`, a part is left out.
+fn has_whole_gradient(graph: &Graph) -> bool {
+    let mut nodes = graph.walk(MAIN).into_iter().map(|node| graph.node(node));
+    !nodes.any(|node| node.op == Op::Detach || node.has(attribute::STOP))
 }
 
 /// How fast the product of the logits with a cotangent changes along a direction is the product of the gradient with the direction.
@@ -97,16 +98,19 @@ fn check_product(what: &str, function: &mut Function<Executor<f64>>, batch: &Bat
 
 #[test]
 fn products_are_the_slopes_of_logits() {
-    for objective in [Objective::Classify] {
+    for objective in [Objective::Classify, Objective::Each, Objective::Pair] {
+        let mut count = 0;
         for model in models::telling(objective, &["dropout: 0.2"]) {
             let graph = graph(&model, objective);
-            if !has_whole_gradient(&model, &graph) {
+            if !has_whole_gradient(&graph) {
                 continue;
             }
+            count += 1;
             let (mut function, batch) = (function::<f64>(&graph, objective), rows(&graph, objective));
             check_product(&format!("{}, {objective:?}", model.name), &mut function, &batch, Draws::Evaluation);
             check_product(&format!("{}, {objective:?}, drawn", model.name), &mut function, &batch, Draws::Training(4));
         }
+        assert!(count > 0, "{objective:?}: no model has a whole gradient");
     }
 }
 
@@ -119,7 +123,7 @@ fn products_of_flat_folds_are_the_slopes_of_their_logits() {
         let (mut function, batch) = (function::<f64>(&graph, Objective::Classify), rows(&graph, Objective::Classify));
         let is_flat = graph.walk(MAIN).into_iter().any(|node| graph.node(node).has(attribute::FLAT));
         assert_eq!(function.set(settings).is_ok(), is_flat, "{}", model.name);
-        if is_flat && has_whole_gradient(&model, &graph) {
+        if is_flat && has_whole_gradient(&graph) {
             check_product(&model.name, &mut function, &batch, Draws::Evaluation);
             count += 1;
         }
