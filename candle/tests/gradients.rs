@@ -189,7 +189,7 @@ fn tokens_have_labels_that_may_not_count() -> Result<()> {
     let expected = cross_entropy(&logits, &next.to_dtype(DType::U32)?.flatten_all()?)?.to_scalar::<f32>()?;
     assert!((loss - expected).abs() < 1e-5, "{loss} {expected}");
     let refused = |labels: Tensor, part: &str| {
-        let message = model.loss(&tokens, &labels).err().expect("it is refused").to_string();
+        let message = model.loss(&tokens, &labels).expect_err("it is refused").to_string();
         assert!(message.contains(part), "{message}");
     };
     refused(Tensor::zeros((2, 4), DType::U32, &CPU)?, "there are 8 labels, and one per token makes 10");

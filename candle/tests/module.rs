@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use candle_core::{DType, Device, Result, Tensor};
@@ -49,6 +50,9 @@ fn logits_have_the_bits_of_predictions() -> Result<()> {
 }
 
 /// The names of what models answer, their tasks, and texts to ask about.
+/// A task: its name, spec and experiment, two texts, and the axes of their logits.
+type Case = (&'static str, &'static str, String, [&'static str; 2], Vec<usize>);
+
 #[test]
 fn every_kind_of_answer_has_its_shape_and_bits() -> Result<()> {
     let place = Place::new();
@@ -69,7 +73,7 @@ fn every_kind_of_answer_has_its_shape_and_bits() -> Result<()> {
     place.write("text.txt", &"to be, or not to be: that is the question\n".repeat(40));
     let own = |task: &str| format!("task: {{ {task} }}\n");
     let texts = ["the film 3", "the film 5 was good"];
-    let cases: [(&str, &str, String, [&str; 2], Vec<usize>); 5] = [
+    let cases: [Case; 5] = [
         ("two", HALTING, own("name: table, data: { train: two.csv, dev: 20% }"), texts, vec![2, 2]),
         ("number", PLAIN, own("name: table, data: { train: number.csv, dev: 20% }, answer: number"), texts, vec![2, 1]),
         (
@@ -178,7 +182,7 @@ fn parameters_are_variables_and_variables_are_parameters() -> Result<()> {
 
     // Under the names of the checkpoint, with its shapes and bits.
     let weights = |slot| SavedRun::checkpoint(&run.path, slot).join("weights.safetensors");
-    let saved = candle_core::safetensors::load(weights(Slot::Best), &CPU)?;
+    let saved: BTreeMap<_, _> = candle_core::safetensors::load(weights(Slot::Best), &CPU)?.into_iter().collect();
     let map = model.var_map();
     let vars = map.data().lock().expect("nobody panics").clone();
     assert_eq!(vars.len(), saved.len());

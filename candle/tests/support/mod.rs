@@ -169,7 +169,7 @@ impl Run {
     /// The model with freshly drawn parameters.
     pub(crate) fn model(&self) -> Model<f32> {
         let plans = pipeline::plans(&self.graph, &self.binding).unwrap_or_else(|error| panic!("{error}"));
-        Model::new(plans.0, plans.1, self.binding.clone(), SEED)
+        Model::new(plans.0, plans.1, self.binding, SEED)
     }
 
     /// The model with the weights of a checkpoint.
