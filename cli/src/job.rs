@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use rtc_compiler::pipeline::asked::{Asked, asked};
 use rtc_compiler::pipeline::memory::{Fitted, Work};
 use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_runtime::disk::{Disk, FileSystem};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runtime::kernel::muon::Matrix;
@@ -258,6 +260,19 @@ impl Job {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<(Ended, Balance), Failure> {
+        self.train_on((Rc::new(FileSystem), path), data, how, ranks, stop, observer)
+    }
+
+    /// The same with a folder on any disk.
+    pub(crate) fn train_on(
+        &self,
+        (disk, path): (Rc<dyn Disk>, &Path),
+        data: &Data,
+        how: (Fitted, Halting, Place),
+        ranks: &dyn Ranks,
+        stop: &AtomicBool,
+        observer: &mut dyn Observer,
+    ) -> Result<(Ended, Balance), Failure> {
         let mut model = self.model_of_all(data, how, ranks)?;
         let mut shared = Shared::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {
@@ -267,9 +282,9 @@ impl Job {
         let info = RunInfo { data_hash: hash, splits, ..self.info.clone() };
         let text = self.compiled.definition.text();
         let mut run = if RunFolder::exists(path) {
-            RunFolder::resume(path, &text, &self.experiment, info)?
+            RunFolder::resume_on(disk, path, &text, &self.experiment, info)?
         } else {
-            let run = RunFolder::create(path, &text, &self.experiment, info)?;
+            let run = RunFolder::create_on(disk, path, &text, &self.experiment, info)?;
             Labels::of(run.info(), &self.named).write(path)?;
             run
         };
@@ -303,6 +318,30 @@ pub(crate) fn is_locked(folder: &Path) -> bool {
 
 /// Makes a folder, and keeps a second process out of it.
 pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
+    lock_by(folder, File::try_lock)
+}
+
+/// Makes a folder, and keeps those out of it that want it for themselves alone: several processes train the cells of a grid. Where the
+/// file system has no locks nobody is kept out.
+pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, Failure> {
+    match lock_by(folder, File::try_lock_shared) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(failure) if is_locked(folder) => Err(failure),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Locks the folder of a cell whose claim this process holds. A process that the cell was taken over from may be suspended and still
+/// have the lock: it writes no more. Where the file system has no locks the claim is enough.
+pub(crate) fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, Failure> {
+    match lock(folder) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(failure) if is_locked(folder) && !taken_over => Err(failure),
+        Err(_) => Ok(None),
+    }
+}
+
+fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, Failure> {
     let mut tries = 1;
     let mut made: Vec<PathBuf> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
     made.reverse();
@@ -315,7 +354,7 @@ pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
             Err(error) if error.kind() == ErrorKind::NotFound && !folder.exists() => continue,
             Err(error) => return Err(Failure::io("create", &path, error)),
         };
-        match file.try_lock() {
+        match how(&file) {
             Ok(()) if is_at(&file, &path) => return Ok(Lock { _file: file, folder: folder.to_owned(), made }),
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if tries < TRIES => {

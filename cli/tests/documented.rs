@@ -37,6 +37,10 @@ const UNRUN: &[(&str, &str)] = &[
     ("docs/papers_recursion.md", "the same"),
     ("docs/performance.md", "measurements"),
     ("docs/cuda.md", "needs a GPU"),
+    (
+        "docs/clusters.md",
+        "needs queues; `clusters` runs the launchers with stand-ins, and `tests/clusters.sh` with real ones",
+    ),
 ];
 
 /// The page with a spec, a change of it, and an experiment in two parts.

@@ -7,6 +7,9 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
+use std::process;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::IoError;
 
@@ -97,6 +100,21 @@ pub fn write_on(disk: &dyn Disk, path: &Path, text: &str) -> Result<(), IoError>
     disk.rename(&fresh, path).map_err(IoError::at("rename", &fresh))?;
     let folder = folder_of(path);
     disk.sync_folder(folder).map_err(IoError::at("sync", folder))
+}
+
+/// Writes a file that other processes may write, too: it is that of one of them as a whole.
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_shared(path: &Path, text: &str) -> Result<(), IoError> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    let own = format!("{now:x}-{:x}-{:x}.new", process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let fresh = path.with_extension(own);
+    FileSystem.write(&fresh, text.as_bytes()).map_err(IoError::at("write", &fresh))?;
+    FileSystem.rename(&fresh, path).map_err(IoError::at("rename", &fresh))?;
+    let folder = folder_of(path);
+    FileSystem.sync_folder(folder).map_err(IoError::at("sync", folder))
 }
 
 /// The folder in which a file or a folder lies.

@@ -1,13 +1,19 @@
 //! `rtc ablate`: trains every model of a comparison with every seed, and prints the table.
 
+mod cluster;
+
+use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
+use std::time::Duration;
 
 use clap::Args;
 use rtc_runtime::experiment::Halving;
+use rtc_runtime::grid::claim::LEASE;
 use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runtime::limits;
 use rtc_runtime::record::RunFolder;
 use rtc_runtime::record::history::Progress;
 
@@ -16,8 +22,9 @@ use crate::choice::choice;
 use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::grid::{Board, CellIndex, Failed, Grid, Work, dry_run, run as train_cells};
-use crate::job::{Pace, lock};
+use crate::grid::launch::{LaunchOptions, Launcher};
+use crate::grid::{Board, CellIndex, Failed, Grid, Sharing, Work, dry_run, run as train_cells};
+use crate::job::{Pace, share};
 use crate::memory;
 use crate::saved::HaltingArg;
 use crate::signals;
@@ -34,6 +41,8 @@ Examples:
   rtc ablate my.yaml --halving 1/3@500,1500         a third of the rows goes on after update 500, and of these after 1,500
   rtc ablate my.yaml --table --parameters --depth --metric loss
   rtc ablate my.yaml --table --baseline my          how far every row is from the one named `my`
+  rtc ablate my.yaml --launcher commands            a line of shell per cell, for any queue
+  rtc ablate my.yaml --watch --json                 what runs where
 ";
 
 const RESUMING: &str = "\
@@ -45,6 +54,8 @@ A grid that was stopped or killed goes on with the same command, and trains noth
 again. A cell is found by what it is: where the model, the experiment or the data were changed, the rows that they change are \
 trained in folders of their own (seedN-HASH), what is finished below RUNS is taken from there, and older runs are kept. \
 A table of runs whose data or program differ is refused.
+
+Several processes with the same command, on one machine or on many that share the folder of the runs, train one grid: each takes cells that no other holds, and takes over those of one that ended or fell silent. --launcher submits a job per cell to a cluster.
 ";
 
 /// Arguments of `rtc ablate`.
@@ -111,9 +122,27 @@ pub(crate) struct Options {
     halting: HaltingArg,
     #[command(flatten)]
     device: DeviceOptions,
+    #[command(flatten)]
+    launch: LaunchOptions,
+    /// Train one cell alone, by its name in `--launcher commands`; of a list, or of the lines of `@FILE`, that of this job of an array
+    #[arg(long, value_name = "CELL", conflicts_with_all = ["dry_run", "table", "launcher", "watch", "json"])]
+    cell: Option<String>,
+    /// Show what runs where, until nothing is left to train, and train nothing; with `--json` as it is now
+    #[arg(long, conflicts_with_all = ["dry_run", "table", "launcher"])]
+    watch: bool,
+    /// How long a cell is kept for a process that gives no sign of life
+    #[arg(long, value_name = "SECONDS", value_parser = lease)]
+    lease: Option<Duration>,
     /// Print cells, results and the table as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `--lease`.
+fn lease(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=limits::SECONDS as f64).contains(seconds));
+    let wanted = || format!("seconds are wanted, from 0.1 to {}", limits::SECONDS);
+    seconds.map(Duration::from_secs_f64).ok_or_else(wanted)
 }
 
 /// `--halving`.
@@ -187,16 +216,24 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         table(options, &grid, &rows, terminal)?;
         return Ok(Exit::Done);
     }
-    train(options, &mut grid, (jobs, pace, card.as_ref()), terminal)
+    if options.watch {
+        return cluster::watch(options, &mut grid, terminal);
+    }
+    let how = (pace, card.as_ref());
+    match &options.cell {
+        Some(cell) => cluster::cell(options, &mut grid, cell, how, terminal),
+        None => train(options, &mut grid, jobs, how, terminal),
+    }
 }
 
 fn train(
     options: &Options,
     grid: &mut Grid,
-    (jobs, pace, card): (usize, Pace, Option<&Card>),
+    jobs: usize,
+    (pace, card): (Pace, Option<&Card>),
     terminal: &Terminal,
 ) -> Outcome {
-    let _lock = lock(&grid.folder)?;
+    let _lock = share(&grid.folder)?;
     let wanted = [unfinished(grid)?, grid.read_from_files()].concat();
     let data = grid.data(&wanted, terminal)?;
     grid.locate(&data)?;
@@ -210,8 +247,10 @@ fn train(
         0 => String::new(),
         some => format!(", {} of them in other folders", number(some as f64)),
     };
+    let local = options.launch.launcher == Launcher::Local;
+    let how = if local { format!(", {jobs} at a time") } else { String::new() };
     terminal.message(&format!(
-        "{}: {} of {} are finished{elsewhere}, {jobs} at a time",
+        "{}: {} of {} are finished{elsewhere}{how}",
         grid.folder.display(),
         number(finished(&rows) as f64),
         count(all.len(), "cell"),
@@ -219,33 +258,53 @@ fn train(
     if !options.mixed && !places.is_empty() {
         strangers(&rows, &grid.program)?;
     }
-    grid.manifest().write(&grid.folder)?;
+    write_manifest(grid)?;
+    if places.is_empty() && options.launch.launcher.prints() {
+        return Ok(Exit::Done);
+    }
     if places.is_empty() {
         table(options, grid, &rows, terminal)?;
         return Ok(next(grid, terminal));
     }
+    let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
+    if !local {
+        return cluster::launch(options, grid, (&places, &data, &sharing), (pace, card), terminal);
+    }
     let stop = signals::on_stop()?;
     let board = Board::new(terminal, &rows, &grid.updates(&grid.distinct(&places), &data)?, jobs);
-    let failed: Failed = train_cells(&Work { grid, data: &data, jobs, pace, card, stop: &stop, board: &board })?;
+    let work = Work { grid, data: &data, jobs, pace, card, stop: &stop, board: &board, sharing: &sharing };
+    let failed: Failed = train_cells(&work)?;
     drop(board);
-    let rows = grid.rows()?;
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
     if stop.load(Ordering::Relaxed) && left > 0 {
-        terminal.message(&format!(
-            "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
-            number(finished(&rows) as f64),
-            count(all.len(), "cell")
-        ));
-        if options.json {
-            table(options, grid, &rows, terminal)?;
-        }
-        return Ok(Exit::Stopped);
+        return stopped(options, grid, terminal);
     }
-    table(options, grid, &rows, terminal)?;
+    table(options, grid, &grid.rows()?, terminal)?;
     match failed.first() {
         Some((_, code)) => Ok(Exit::Reported(*code)),
         None => Ok(next(grid, terminal)),
     }
+}
+
+/// Says how far a grid is that was stopped.
+fn stopped(options: &Options, grid: &Grid, terminal: &Terminal) -> Outcome {
+    let rows = grid.rows()?;
+    terminal.message(&format!(
+        "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
+        number(finished(&rows) as f64),
+        count(grid.places().len(), "cell")
+    ));
+    if options.json {
+        table(options, grid, &rows, terminal)?;
+    }
+    Ok(Exit::Stopped)
+}
+
+/// Writes the list of rows into the folder of the grid. Another process that fails at its start may have removed the folder, which was
+/// empty for it.
+fn write_manifest(grid: &Grid) -> Result<(), Failure> {
+    fs::create_dir_all(&grid.folder).map_err(|error| Failure::io("create", &grid.folder, error))?;
+    Ok(grid.manifest().write(&grid.folder)?)
 }
 
 /// Finds the runs that belong to the data as their files are now. Where these can't be read any more, that is said, and the runs are

@@ -151,9 +151,25 @@ impl<'a> Board<'a> {
         let mut cells = self.cells();
         cells.ended += usize::from(state == State::Finished);
         cells.running.remove(&place);
-        for (_, row) in &mut cells.rows {
-            row.iter_mut().filter(|(run, _)| run == path).for_each(|(_, known)| *known = state);
+        cells.mark(path, state);
+    }
+
+    /// Another process trains a cell, and has made so many updates of so many.
+    pub(super) fn elsewhere(&self, place: CellIndex, path: &Path, (done, total): (u64, u64)) {
+        let mut cells = self.cells();
+        cells.updates.insert(place, (total, done));
+        cells.mark(path, State::Running(done as f64 / total.max(1) as f64));
+        drop(cells);
+        self.draw();
+    }
+
+    /// Another process has brought a cell to its end.
+    pub(super) fn ended_elsewhere(&self, place: CellIndex, path: &Path, state: State) {
+        if let Some((total, done)) = self.cells().updates.get_mut(&place) {
+            *done = *total;
         }
+        self.ended(place, path, state);
+        self.draw();
     }
 
     fn cells(&self) -> MutexGuard<'_, Cells> {
@@ -186,6 +202,13 @@ impl Cells {
         self.updates.entry(place).or_default().1 = update;
         let speed = self.speeds.entry(place.model).or_default();
         *speed = (speed.0 + seconds, speed.1 + 1);
+    }
+
+    /// Notes what became of the cells whose run is in this folder.
+    fn mark(&mut self, path: &Path, state: State) {
+        for (_, row) in &mut self.rows {
+            row.iter_mut().filter(|(run, _)| run == path).for_each(|(_, known)| *known = state);
+        }
     }
 
     /// How many updates a cell has, how many it made, and what is known of those.

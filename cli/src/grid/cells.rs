@@ -16,9 +16,14 @@ use crate::job::{Data, Job};
 /// How deep below the folder of all runs others are looked for.
 const DEEPEST: usize = 6;
 
+/// How many digits of what a cell is name it.
+const DIGITS: usize = 16;
+
 /// The run of a cell.
 #[derive(Clone, Debug)]
 pub(super) struct Located {
+    /// What it is in few digits, the same in every process, whatever was read or made of its data.
+    pub(super) key: String,
     /// Its folder, in which there may be nothing yet.
     pub(super) path: PathBuf,
     /// How far it is.
@@ -60,9 +65,10 @@ impl<'a> Finder<'a> {
         let mut job = self.grid.job(place, None);
         job.info.data_hash = data.map(|data| data.hash.clone());
         let content = job.info.content(&job.experiment);
+        let key = key(&job);
         if let Some(path) = self.known.get(&content) {
             let state = look(path, &job).unwrap_or(State::Absent);
-            return Ok(Located { path: path.clone(), state, before: None });
+            return Ok(Located { key, path: path.clone(), state, before: None });
         }
         let own = self.grid.folder.join(&self.grid.models[place.model].folder);
         let named = own.join(format!("seed{}", job.info.seed));
@@ -78,7 +84,7 @@ impl<'a> Finder<'a> {
         });
         self.known.insert(content, path.clone());
         let before = self.before([listed, Some(named)], &path, &job, place);
-        Ok(Located { path, state, before })
+        Ok(Located { key, path, state, before })
     }
 
     /// The folder that the last command has listed for a cell.
@@ -133,6 +139,13 @@ impl<'a> Finder<'a> {
             Err(error) => vec![format!("it can't be read any more ({error})")],
         }
     }
+}
+
+/// The digits of a cell: of data that are generated, its experiment says all.
+fn key(job: &Job) -> String {
+    let data_hash = job.info.data_hash.clone().filter(|_| job.experiment.task.data.is_some());
+    let content = RunInfo { data_hash, ..job.info.clone() }.content(&job.experiment);
+    content.get(..DIGITS).unwrap_or(&content).to_owned()
 }
 
 /// How far the cell is in a folder; nothing if that holds another run, or one that can't be read.

@@ -85,6 +85,16 @@ pub(crate) fn dry_run(
     ))
 }
 
+/// The seconds that a whole cell of every model that has data takes at most, one at a time.
+pub(super) fn at_most(
+    grid: &Grid,
+    data: &[Option<Arc<Data>>],
+    (pace, card): (Pace, Option<&Card>),
+) -> Result<Vec<f64>, Failure> {
+    let most = |cost: &Cost| cost.forecast.seconds() * cost.longer;
+    Ok(tried(grid, data, (1, pace, card))?.iter().map(most).collect())
+}
+
 fn state(rows: &[Row], place: CellIndex) -> &State {
     &rows[place.model].cells[place.seed].state
 }

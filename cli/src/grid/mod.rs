@@ -3,9 +3,13 @@
 mod board;
 mod cells;
 mod dry_run;
+pub(crate) mod launch;
+mod one;
 mod packing;
 mod room;
 mod run;
+mod share;
+mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -32,7 +36,10 @@ pub(crate) use board::Board;
 pub(crate) use cells::resolved;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
+pub(crate) use one::{Chosen, train_one};
 pub(crate) use run::{Failed, Work, run};
+pub(crate) use share::Sharing;
+pub(crate) use watching::{Ending, snapshot, watch};
 
 /// A grid: what is trained, and where.
 pub(crate) struct Grid {
@@ -242,6 +249,11 @@ impl Grid {
     /// The folder of a cell's run.
     pub(crate) fn path(&self, place: CellIndex) -> &Path {
         &self.cell(place).path
+    }
+
+    /// The name of a cell for programs, and for its claims: digits of the hash of what it is.
+    pub(crate) fn key(&self, place: CellIndex) -> &str {
+        &self.cell(place).key
     }
 
     /// How many cells have their run in another grid, or in none.

@@ -1,24 +1,26 @@
 //! Trains the cells of a grid, several at a time.
 //!
 //! A cell is trained on one thread, so its numbers are those of `rtc train --threads 1`, and threads never wait for one
-//! another. All cells are threads of one process: the data is in memory once, and a kill leaves nothing behind. A panic
-//! ends its cell alone.
+//! another. The cells that this process trains are its threads: the data is in memory once, and a kill leaves nothing behind. A panic
+//! ends its cell alone. Which cells are left for it, [`super::share`] says.
 
-use std::collections::VecDeque;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use rtc_runtime::grid::claim::Fenced;
 use rtc_runtime::grid::{Fault, Stop};
 use rtc_runtime::ranks::Alone;
 use rtc_runtime::train::{Event, Observer, Outcome};
 
 use super::board::Board;
 use super::room::Rooms;
+use super::share::{Queue, Sharing, Taken, Turn};
 use super::{CellIndex, Grid, Round};
 use crate::device::Card;
 use crate::failure::Failure;
-use crate::job::{Data, Pace, lock};
+use crate::job::{Data, Pace, lock_claimed};
 use crate::live::State;
 use crate::memory;
 use crate::text::{duration, number};
@@ -39,6 +41,8 @@ pub(crate) struct Work<'a> {
     pub(crate) stop: &'a AtomicBool,
     /// Where progress is shown.
     pub(crate) board: &'a Board<'a>,
+    /// The claims of this process and of others.
+    pub(crate) sharing: &'a Sharing,
 }
 
 /// Cells that failed, in order, with their exit codes.
@@ -50,7 +54,7 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
     let mut failed: Failed = vec![];
     let mut known: Vec<Option<Stop>> = vec![];
     loop {
-        let Round { until, mut places, stopped: rows } = work.grid.round()?;
+        let Round { until, mut places, stopped: rows } = work.grid.shared_round()?;
         places.retain(|place| !failed.iter().any(|(other, _)| other == place));
         for (model, stop) in rows.iter().enumerate().filter(|(model, stop)| known.get(*model) != Some(*stop)) {
             let Some(Stop { update, rank, of }) = stop else { continue };
@@ -62,32 +66,47 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
         if places.is_empty() || stopped(work) {
             return Ok(failed);
         }
-        failed.extend(train_all(work, &places, until));
+        failed.extend(train_all(work, &places, until)?);
         if until.is_none() {
             return Ok(failed);
         }
     }
 }
 
-/// Trains some cells, up to an update if there is one.
-fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Failed {
-    let queue: Mutex<VecDeque<usize>> = Mutex::new((0..places.len()).collect());
+/// Trains some cells, up to an update if there is one, and waits for those that other processes train.
+fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, Failure> {
+    let queue = Queue::new(work, places, until);
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
+    let broken: Mutex<Option<Failure>> = Mutex::default();
     let rooms = Rooms::new(shared(work.data), work.card);
-    let next = || if stopped(work) { None } else { locked(&queue).pop_front() };
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {
             scope.spawn(|| {
-                while let Some(index) = next() {
-                    let end = cell(work, places[index], until, &rooms);
-                    locked(&failed).extend(end.err().map(|code| (index, code)));
+                loop {
+                    match queue.next() {
+                        Ok(Turn::Train(index, taken)) => match cell(work, places[index], until, (&rooms, &taken)) {
+                            Ok(End::Ended) => {}
+                            Ok(End::Lost) => queue.put_back(index),
+                            Err(code) => locked(&failed).push((index, code)),
+                        },
+                        Ok(Turn::Failed(index, code)) => locked(&failed).push((index, code)),
+                        Ok(Turn::Wait) => work.sharing.pause(work.stop),
+                        Ok(Turn::Done) => break,
+                        Err(failure) => {
+                            locked(&broken).get_or_insert(failure);
+                            break;
+                        }
+                    }
                 }
             });
         }
     });
+    if let Some(failure) = broken.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(failure);
+    }
     let mut failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.sort_unstable();
-    failed.into_iter().map(|(index, code)| (places[index], code)).collect()
+    Ok(failed.into_iter().map(|(index, code)| (places[index], code)).collect())
 }
 
 /// Bytes of the data, each counted once, and of the program.
@@ -101,29 +120,45 @@ pub(super) fn shared(data: &[Option<Arc<Data>>]) -> u64 {
     shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add)
 }
 
-fn stopped(work: &Work<'_>) -> bool {
+pub(super) fn stopped(work: &Work<'_>) -> bool {
     work.stop.load(Ordering::Relaxed)
 }
 
-/// A panic between lock and unlock is impossible: both lists are only pushed to and popped from.
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+/// A panic between lock and unlock is impossible: what is locked is only pushed to, popped from and set.
+pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Trains one cell, up to an update if there is one, and says how it went. The error is its exit code.
-fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, rooms: &Rooms) -> Result<(), u8> {
+/// How the training of a cell ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// It is finished, stopped, or waits for other rows.
+    Ended,
+    /// Another process has taken it over.
+    Lost,
+}
+
+/// Trains one cell that this process has claimed, up to an update if there is one, and says how it went. The error is its exit code.
+pub(super) fn cell(
+    work: &Work<'_>,
+    place: CellIndex,
+    until: Option<u64>,
+    (rooms, taken): (&Rooms, &Taken),
+) -> Result<End, u8> {
     let pause = AtomicBool::new(false);
-    let mut observer = CellObserver::new(work, place, until, &pause);
+    let mut observer = CellObserver::new(work, place, until, (&pause, taken));
     let path = work.grid.path(place);
     // Where the folder is another's, nothing may be written into it.
-    let _lock = lock(path).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
+    let _lock =
+        lock_claimed(path, taken.over).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
     let start = Instant::now();
     let ended = threads::alone(|| train(work, place, rooms, &mut observer)).flatten();
-    let observer = CellObserver::new(work, place, until, &pause);
+    let observer = CellObserver::new(work, place, until, (&pause, taken));
     let state = match ended {
         Ok(Some(Outcome::Finished(_))) => State::Finished,
         Ok(Some(Outcome::Stopped { .. })) => State::Paused,
         Ok(None) => State::Waiting,
+        Err(_) if taken.claim.is_lost() => State::Paused,
         Err(_) => State::Failed,
     };
     work.board.ended(place, path, state);
@@ -133,17 +168,22 @@ fn cell(work: &Work<'_>, place: CellIndex, until: Option<u64>, rooms: &Rooms) ->
             let (score, update) = (table.best(), number(table.best_update as f64));
             observer
                 .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
-            return Ok(());
+            return Ok(End::Ended);
         }
         Ok(Some(Outcome::Stopped { updates })) => {
             let waits = until == Some(updates);
             let how = if waits { "waits for the other rows" } else { "stopped" };
             observer.says(&format!("{how} after update {}", number(updates as f64)));
-            return Ok(());
+            return Ok(End::Ended);
         }
-        Ok(None) => return Ok(()),
+        Ok(None) => return Ok(End::Ended),
         Err(failure) => (failure.code(), failure.to_string()),
     };
+    // Asked anew: a failure may come of what the other process does in the folder.
+    if taken.claim.check().is_err() && taken.claim.is_lost() {
+        observer.says(&format!("goes on elsewhere: {message}"));
+        return Ok(End::Lost);
+    }
     if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
         observer.alerts(code, &error.to_string());
     }
@@ -158,6 +198,8 @@ fn train(
     observer: &mut CellObserver<'_>,
 ) -> Result<Option<Outcome>, Failure> {
     let path = work.grid.path(place);
+    let claim = &observer.taken.claim;
+    claim.check()?;
     Fault::clear(path)?;
     let mut job = work.grid.job(place, work.pace.memory);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
@@ -172,7 +214,8 @@ fn train(
     let on = work.pace.device.open()?;
     job.computes_on(&on);
     let pause = observer.pause;
-    let (ended, _) = job.train(path, data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
+    let disk = Rc::new(Fenced::by(claim));
+    let (ended, _) = job.train_on((disk, path), data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
     Ok(Some(ended))
 }
 
@@ -186,14 +229,21 @@ struct CellObserver<'a> {
     until: Option<u64>,
     /// Asks the cell to stop.
     pause: &'a AtomicBool,
+    /// The claim on it.
+    taken: &'a Taken,
 }
 
 impl<'a> CellObserver<'a> {
-    fn new(work: &'a Work<'a>, place: CellIndex, until: Option<u64>, pause: &'a AtomicBool) -> Self {
+    fn new(
+        work: &'a Work<'a>,
+        place: CellIndex,
+        until: Option<u64>,
+        (pause, taken): (&'a AtomicBool, &'a Taken),
+    ) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
         let label = format!("[{number}/{}] {}", all.len(), work.grid.label(place));
-        Self { work, place, label, until, pause }
+        Self { work, place, label, until, pause, taken }
     }
 
     fn says(&self, text: &str) {
@@ -210,6 +260,7 @@ impl<'a> CellObserver<'a> {
 impl Observer for CellObserver<'_> {
     fn event(&mut self, event: &Event<'_>) {
         let Work { board, grid, .. } = *self.work;
+        let claim = &self.taken.claim;
         match event {
             Event::Started { done, total } => {
                 let (at, of) = (number(*done as f64), number(*total as f64));
@@ -217,9 +268,13 @@ impl Observer for CellObserver<'_> {
                     0 => self.says(&format!("begins, {of} updates")),
                     _ => self.says(&format!("goes on after update {at} of {of}")),
                 }
+                claim.tell(*done, *total);
                 board.started(self.place, &self.label, *done, *total);
             }
-            Event::Step { update, report, tokens, .. } => board.step(self.place, *update, report, *tokens),
+            Event::Step { update, report, tokens, .. } => {
+                claim.goes_on(*update);
+                board.step(self.place, *update, report, *tokens);
+            }
             Event::Evaluated { update, row, .. } => {
                 board.paused(self.place);
                 if self.until == Some(*update) && row.split == grid.experiment(self.place).dev {
@@ -229,7 +284,7 @@ impl Observer for CellObserver<'_> {
             Event::Saved { .. } => board.paused(self.place),
             Event::Evaluating { .. } => {}
         }
-        if stopped(self.work) {
+        if stopped(self.work) || claim.is_lost() {
             self.pause.store(true, Ordering::Relaxed);
         }
     }

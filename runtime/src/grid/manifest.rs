@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::write_file;
+use crate::disk::write_shared;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::record::{sealed, unsealed};
 
@@ -89,12 +89,17 @@ impl Manifest {
         }
     }
 
-    /// Writes the rows into the folder of the grid, which must exist.
+    /// Writes the rows into the folder of the grid, which must exist. Several processes may do so at a time, and the list is that of
+    /// one of them.
     ///
     /// # Errors
     /// What the system says.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
-        write_file(&folder.join(FILE), &sealed(self))
+        let (path, text) = (folder.join(FILE), sealed(self));
+        if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
+            return Ok(());
+        }
+        write_shared(&path, &text)
     }
 }
 

@@ -1,7 +1,9 @@
 //! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
 //!
-//! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it.
+//! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it. [`claim`] says
+//! who trains which cell.
 
+pub mod claim;
 mod halving;
 mod latex;
 mod manifest;

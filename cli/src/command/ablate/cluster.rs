@@ -1,0 +1,103 @@
+//! Grids that several processes train: one cell alone, launchers, `--watch`.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rtc_runtime::grid::State;
+use rtc_runtime::grid::claim::LEASE;
+
+use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
+use crate::device::Card;
+use crate::failure::{Exit, Failure, Outcome};
+use crate::grid::launch::{Submission, launch as submit, line_of_variables};
+use crate::grid::{Board, CellIndex, Chosen, Ending, Grid, Sharing, Work, snapshot, train_one, watch as show};
+use crate::job::{Data, Pace, share};
+use crate::signals;
+use crate::terminal::Terminal;
+
+/// `--cell`.
+pub(super) fn cell(
+    options: &Options,
+    grid: &mut Grid,
+    text: &str,
+    (pace, card): (Pace, Option<&Card>),
+    terminal: &Terminal,
+) -> Outcome {
+    let key = line_of_variables(text)?;
+    let _lock = share(&grid.folder)?;
+    let files = grid.read_from_files();
+    let mut data = grid.data(&files, terminal)?;
+    grid.locate(&data)?;
+    let place = found(grid, &key)?;
+    if data[place.model].is_none() {
+        data = grid.data(&[place], terminal)?;
+        grid.locate(&data)?;
+    }
+    let rows = grid.rows()?;
+    sheet(options, grid, &rows)?;
+    if !options.mixed {
+        strangers(&rows, &grid.program)?;
+    }
+    write_manifest(grid)?;
+    let stop = signals::on_stop()?;
+    let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
+    let board = Board::new(terminal, &rows, &grid.updates(&[place], &data)?, 1);
+    let work = Work { grid, data: &data, jobs: 1, pace, card, stop: &stop, board: &board, sharing: &sharing };
+    match train_one(&work, place)? {
+        Chosen::Ended | Chosen::Elsewhere => Ok(Exit::Done),
+        Chosen::Stopped => Ok(Exit::Stopped),
+        Chosen::Failed(code) => Ok(Exit::Reported(code)),
+    }
+}
+
+/// The cell of a name.
+fn found(grid: &Grid, key: &str) -> Result<CellIndex, Failure> {
+    let unknown = || {
+        Failure::Usage(format!(
+            "no cell is called `{key}`: the experiment, the data or the program are others than when it was; \
+             `--launcher commands` prints the cells"
+        ))
+    };
+    grid.places().into_iter().find(|place| !key.is_empty() && grid.key(*place) == key).ok_or_else(unknown)
+}
+
+/// `--watch`.
+pub(super) fn watch(options: &Options, grid: &mut Grid, terminal: &Terminal) -> Outcome {
+    look_at_files(grid, terminal)?;
+    let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
+    if options.json {
+        terminal.json(&snapshot(grid, &sharing)?)?;
+        return Ok(Exit::Done);
+    }
+    let stop = signals::on_stop()?;
+    if show(grid, &sharing, Ending::Over, &stop, terminal)? {
+        table(options, grid, &grid.rows()?, terminal)?;
+    }
+    Ok(Exit::Done)
+}
+
+/// `--launcher`, but for the local one: the cells that are left are submitted and, where there is a queue, watched.
+pub(super) fn launch(
+    options: &Options,
+    grid: &Grid,
+    (places, data, sharing): (&[CellIndex], &[Option<Arc<Data>>], &Sharing),
+    (pace, card): (Pace, Option<&Card>),
+    terminal: &Terminal,
+) -> Outcome {
+    let places = grid.distinct(places);
+    if !submit(&Submission { grid, places: &places, data, pace, card, options: &options.launch }, terminal)? {
+        return Ok(Exit::Done);
+    }
+    let stop: Arc<AtomicBool> = signals::on_stop()?;
+    if !show(grid, sharing, Ending::Tried, &stop, terminal)? {
+        terminal.message("the jobs stay in the queue; `--watch` shows them");
+        return stopped(options, grid, terminal);
+    }
+    let rows = grid.rows()?;
+    table(options, grid, &rows, terminal)?;
+    let failed = rows.iter().flat_map(|row| &row.cells).find_map(|cell| match &cell.state {
+        State::Failed(fault, _) => Some(fault.code),
+        _ => None,
+    });
+    Ok(failed.map_or_else(|| next(grid, terminal), Exit::Reported))
+}

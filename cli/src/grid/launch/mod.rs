@@ -1,0 +1,156 @@
+//! Launchers: the cells of a grid as jobs of somebody else's queue. Each job is one command with `--cell`, and claims keep two of them
+//! from training one cell.
+
+mod estimate;
+mod kubernetes;
+mod queue;
+mod script;
+mod words;
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+
+use super::{CellIndex, Grid};
+use crate::device::Card;
+use crate::failure::Failure;
+use crate::job::{Data, Pace};
+use crate::terminal::Terminal;
+
+use estimate::Request;
+pub(crate) use words::line_of_variables;
+
+/// How the cells of a grid are started.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LaunchOptions {
+    /// Who starts the cells
+    #[arg(long, value_enum, default_value_t = Launcher::Local)]
+    pub(crate) launcher: Launcher,
+    /// An option for the launcher, as in `--launcher-option=--partition=gpu`; may be given again
+    #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
+    pub(crate) launcher_option: Vec<String>,
+    /// The time that every cell asks for, as the launcher takes it; three times the forecast without it
+    #[arg(long, value_name = "TIME")]
+    pub(crate) time: Option<String>,
+    /// The memory that every cell asks for, as the launcher takes it; that of the estimate and a quarter without it
+    #[arg(long, value_name = "SIZE")]
+    pub(crate) mem: Option<String>,
+    /// Submit the cells, and do not watch them
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// The container image of `--launcher kubernetes`
+    #[arg(long, value_name = "IMAGE", default_value = "REGISTRY/rtc:VERSION")]
+    pub(crate) image: String,
+    /// The volume claim of `--launcher kubernetes` that holds experiment and runs
+    #[arg(long, value_name = "NAME", default_value = "CLAIM")]
+    pub(crate) volume: String,
+}
+
+/// `--launcher`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Launcher {
+    /// This process, and any other with the same command
+    Local,
+    /// Job arrays of Slurm
+    Slurm,
+    /// Task arrays of HyperQueue
+    Hyperqueue,
+    /// Print the manifest of an indexed Job of Kubernetes
+    Kubernetes,
+    /// Print a line of shell per cell
+    Commands,
+}
+
+impl Launcher {
+    /// Whether its result is what starts the cells, for another program, and no table.
+    pub(crate) fn prints(self) -> bool {
+        matches!(self, Self::Kubernetes | Self::Commands)
+    }
+}
+
+/// Cells that ask for the same.
+pub(crate) struct Group {
+    request: Request,
+    /// Their names.
+    cells: Vec<String>,
+}
+
+/// What is launched.
+pub(crate) struct Submission<'a> {
+    pub(crate) grid: &'a Grid,
+    pub(crate) places: &'a [CellIndex],
+    /// The data of every model that has one of the cells.
+    pub(crate) data: &'a [Option<Arc<Data>>],
+    pub(crate) pace: Pace,
+    /// The device, if cells compute on one.
+    pub(crate) card: Option<&'a Card>,
+    pub(crate) options: &'a LaunchOptions,
+}
+
+/// Submits cells, or prints what submits them; whether there is something to watch now.
+pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, Failure> {
+    let words = words::for_cell(std::env::args().skip(1));
+    let keys = submission.keys();
+    match submission.options.launcher {
+        Launcher::Local => Ok(true),
+        Launcher::Commands => {
+            let start = words::start()?;
+            for key in keys {
+                terminal.result(&format!("{start} {}\n", words::shell(&[words.as_slice(), &cell(&key)].concat())))?;
+            }
+            Ok(false)
+        }
+        Launcher::Kubernetes => {
+            let groups = estimate::groups(submission, terminal)?;
+            terminal.result(&kubernetes::manifests(submission, &groups, &words)?)?;
+            Ok(false)
+        }
+        Launcher::Slurm | Launcher::Hyperqueue => {
+            let folder = submission.grid.folder.join("launch");
+            fs::create_dir_all(&folder).map_err(|error| Failure::io("create", &folder, error))?;
+            let folder = fs::canonicalize(&folder).map_err(|error| Failure::io("find", &folder, error))?;
+            for group in estimate::groups(submission, terminal)? {
+                queue::submit(submission, &group, (&folder, &words), terminal)?;
+            }
+            Ok(!submission.options.detach)
+        }
+    }
+}
+
+impl Submission<'_> {
+    /// The names of the cells.
+    fn keys(&self) -> Vec<String> {
+        self.places.iter().map(|place| self.grid.key(*place).to_owned()).collect()
+    }
+
+    /// What the queue calls the jobs.
+    fn name(&self) -> String {
+        let name = self.grid.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        format!("rtc-{name}")
+    }
+}
+
+/// The words that name a cell.
+fn cell(key: &str) -> [String; 2] {
+    ["--cell".to_owned(), key.to_owned()]
+}
+
+/// Writes a file under the first number that no submission has yet: an array that is still queued keeps its own.
+fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(PathBuf, u64), Failure> {
+    for n in 1.. {
+        let path = folder.join(name(n));
+        match OpenOptions::new().write(true).create_new(true).open(&path) {
+            Ok(mut file) => {
+                let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
+                written.map_err(|error| Failure::io("write", &path, error))?;
+                return Ok((path, n));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failure::io("create", &path, error)),
+        }
+    }
+    unreachable!("there are more numbers than files")
+}

@@ -1,0 +1,107 @@
+//! Slurm and HyperQueue: a script, a list of cells, and the program that puts both into the queue.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::Command;
+
+use super::script::Script;
+use super::{Group, Launcher, Submission, numbered};
+use crate::failure::Failure;
+use crate::terminal::Terminal;
+use crate::text::count;
+
+/// Seconds before the end of its time in which a job is told, so that it saves.
+const NOTICE: u32 = 120;
+
+/// Puts a group of cells into the queue.
+pub(super) fn submit(
+    submission: &Submission<'_>,
+    group: &Group,
+    (folder, words): (&Path, &[String]),
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    let list: String = group.cells.iter().map(|key| format!("{key}\n")).collect();
+    let (list, n) = numbered(folder, |n| format!("cells-{n}"), &list)?;
+    let slurm = submission.options.launcher == Launcher::Slurm;
+    let script = if slurm { array(submission, group, (folder, n)) } else { Script { directives: vec![], again: None } };
+    let kind = if slurm { "slurm" } else { "hyperqueue" };
+    let path = folder.join(format!("{kind}-{n}.sh"));
+    fs::write(&path, script.text(&list, words)?).map_err(|error| Failure::io("write", &path, error))?;
+    let mut command = if slurm { sbatch(submission) } else { hq(submission, group, (folder, n)) };
+    command.args(&submission.options.launcher_option);
+    if slurm {
+        command.arg(&path);
+    } else {
+        command.args(["--", "sh"]).arg(&path);
+    }
+    let answer = run(&mut command, &path)?;
+    terminal.message(&format!("{} in the queue by {}: {answer}", count(group.cells.len(), "cell"), path.display()));
+    Ok(())
+}
+
+/// A job array of Slurm. What the user says on the command line of `sbatch` is stronger than the lines of the script.
+fn array(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> Script<'static> {
+    let output = folder.join(format!("slurm-{n}-%a.out"));
+    let options = submission.options;
+    let memory = options.mem.clone().unwrap_or_else(|| format!("{}M", group.request.memory));
+    let minutes = group.request.minutes.map(|minutes| minutes.to_string());
+    let mut asked = vec![
+        format!("--array=1-{}", group.cells.len()),
+        format!("--job-name={}", submission.name()),
+        format!("--mem={memory}"),
+        "--cpus-per-task=1".to_owned(),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        format!("--signal=B:TERM@{NOTICE}"),
+        format!("--output=\"{}\"", output.display()),
+    ];
+    asked.extend(options.time.clone().or(minutes).map(|time| format!("--time={time}")));
+    let directives = asked.into_iter().map(|option| format!("#SBATCH {option}")).collect();
+    Script { directives, again: Some("scontrol requeue \"$SLURM_JOB_ID\"") }
+}
+
+fn sbatch(submission: &Submission<'_>) -> Command {
+    let mut command = Command::new("sbatch");
+    command.arg("--parsable");
+    // An option of their own, so that `--launcher-option` behind them is stronger.
+    command.arg(format!("--comment=rtc ablate {}", submission.grid.folder.display()));
+    command
+}
+
+/// A task array of HyperQueue, which takes memory in MiB as the resource `mem`.
+fn hq(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> Command {
+    let options = submission.options;
+    let mut command = Command::new("hq");
+    command.args(["submit", "--array", &format!("1-{}", group.cells.len()), "--name", &submission.name()]);
+    command.args(["--cpus", "1", "--resource"]);
+    command.arg(format!("mem={}", options.mem.clone().unwrap_or_else(|| group.request.memory.to_string())));
+    let minutes = group.request.minutes.map(|minutes| format!("{minutes}m"));
+    if let Some(time) = options.time.clone().or(minutes) {
+        command.args(["--time-request", &time]);
+    }
+    let log = |end: &str| folder.join(format!("hyperqueue-{n}-%{{TASK_ID}}.{end}"));
+    command.arg("--stdout").arg(log("out")).arg("--stderr").arg(log("err"));
+    command
+}
+
+/// What a program of a queue answers.
+fn run(command: &mut Command, script: &Path) -> Result<String, Failure> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let answer = match command.output() {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Err(Failure::Usage(format!(
+                "there is no `{program}` here: give this command on a machine that submits jobs, where it must be in PATH; \
+                 {} is the script, and `--launcher commands` prints the commands for any other queue",
+                script.display()
+            )));
+        }
+        answer => answer.map_err(|error| Failure::io("start", Path::new(&program), error))?,
+    };
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if answer.status.success() {
+        return Ok(format!("{program} {}", text(&answer.stdout)));
+    }
+    let why = std::io::Error::other(format!("{}: {}", answer.status, text(&answer.stderr)));
+    Err(Failure::io("submit with", Path::new(&program), why))
+}

@@ -1,0 +1,30 @@
+//! The script of a job array: one element trains the cell on its line of a list.
+
+use std::path::Path;
+
+use super::words;
+use crate::failure::Failure;
+
+/// Directives above the command, and what follows it.
+pub(super) struct Script<'a> {
+    /// Lines for the queue.
+    pub(super) directives: Vec<String>,
+    /// What queues the job again, in shell.
+    pub(super) again: Option<&'a str>,
+}
+
+impl Script<'_> {
+    /// The whole script: it passes the signal that the time is over on to the training, which then saves and ends with 75.
+    pub(super) fn text(&self, list: &Path, command: &[String]) -> Result<String, Failure> {
+        let directives: String = self.directives.iter().map(|line| format!("{line}\n")).collect();
+        let cell = ["--cell".to_owned(), format!("@{}", list.display())];
+        let (start, words) = (words::start()?, words::shell(&[command, &cell].concat()));
+        let (folder, program) = start.split_once(" && ").unwrap_or(("true", &start));
+        let again = self.again.map(|again| format!("if [ \"$code\" -eq 75 ]; then {again}; fi\n")).unwrap_or_default();
+        Ok(format!(
+            "#!/bin/sh\n{directives}{folder} || exit 6\n{program} {words} &\nchild=$!\nasked=\n\
+             trap 'asked=1; kill -TERM \"$child\"' TERM\ncode=0\nwait \"$child\" || code=$?\n\
+             if [ -n \"$asked\" ]; then code=0; wait \"$child\" || code=$?; fi\n{again}exit \"$code\"\n"
+        ))
+    }
+}
