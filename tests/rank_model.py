@@ -68,6 +68,19 @@ def contiguous(order, parts):
     return [order[at : at + rows] for at in range(0, len(order), rows)]
 
 
+def small(order, parts, lengths):
+    """Micro-batches of 4 rows, dealt to neighbouring ranks by their tokens, as runtime/src/ranks/tree.rs does."""
+    batches = [order[at : at + 4] for at in range(0, len(order), 4)]
+    costs = [sum(lengths[row] for row in batch) for batch in batches]
+    whole, at, spent, dealt = sum(costs), 0, 0, []
+    for part in range(parts):
+        start, share = at, whole * (part + 1)
+        while at < len(costs) and (part + 1 == parts or abs((spent + costs[at]) * parts - share) <= abs(spent * parts - share)):
+            spent, at = spent + costs[at], at + 1
+        dealt.append([row for batch in batches[start:at] for row in batch])
+    return dealt
+
+
 def snake(order, parts):
     dealt = [[] for _ in range(parts)]
     for place, row in enumerate(order):
@@ -84,10 +97,10 @@ def imbalance(parts, cost):
 def halting(seed):
     rows, updates = 256, 200
     print(f"\nThe slowest rank over the mean, for {rows} rows an update, mean of {updates} updates (the cost of a row is its length times its steps):\n")
-    print("| ranks | as they come | buckets of lengths | dealt by length | dealt by length and steps |")
-    print("|---|---|---|---|---|")
+    print("| ranks | one micro-batch a rank | micro-batches of 4 rows | buckets of lengths | rows dealt by length | by length and steps |")
+    print("|---|---|---|---|---|---|")
     for ranks in [2, 4, 8, 16, 32, 64]:
-        draw, sums = random.Random(seed), [0.0] * 4
+        draw, sums = random.Random(seed), [0.0] * 5
         for _ in range(updates):
             lengths, steps = rows_of(draw, rows)
             cost = [length * step for length, step in zip(lengths, steps)]
@@ -97,6 +110,7 @@ def halting(seed):
             like = [50 * draw.uniform(0.95, 1.05) * step for step in steps]
             found = [
                 imbalance(contiguous(list(range(rows)), ranks), cost),
+                imbalance(small(list(range(rows)), ranks, lengths), cost),
                 imbalance(contiguous(list(range(rows)), ranks), like),
                 imbalance(snake(by_length, ranks), cost),
                 imbalance(snake(by_cost, ranks), cost),

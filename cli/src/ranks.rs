@@ -99,7 +99,7 @@ pub(crate) fn uneven(ranks: usize, experiment: &Experiment) -> Option<String> {
     match parts {
         _ if ranks < 2 || parts.is_multiple_of(ranks) => None,
         parts if parts < ranks => Some(format!("{said}, and {} of them do nothing: {cure}", ranks - parts)),
-        _ => Some(format!("{said}, and some get one more than others: {cure}")),
+        _ => Some(format!("{said}, and some get more than others: {cure}")),
     }
 }
 
@@ -210,7 +210,7 @@ mod tests {
         };
         let four = with(&["batch.size=32", "batch.accumulate=4"]);
         assert_eq!([1, 2, 4].map(|ranks| uneven(ranks, &four)), [None, None, None]);
-        assert!(uneven(3, &four).is_some_and(|text| text.contains("some get one more")));
+        assert!(uneven(3, &four).is_some_and(|text| text.contains("some get more")));
         assert!(uneven(6, &four).is_some_and(|text| text.contains("2 of them do nothing")));
         // Six rows in at most four parts are three parts of two.
         let six = with(&["batch.size=6", "batch.accumulate=4"]);

@@ -17,8 +17,8 @@ pub(super) enum Command {
     Begin(String),
     /// Compute the gradients of these micro-batches, of which the first has this number in its update.
     Accumulate(u64, Vec<(Batch, f64)>),
-    /// Sum what was handed out in calls of so many micro-batches, and make the update.
-    Update(Vec<u64>, UpdateRule),
+    /// Sum what was handed out in calls that gave so many micro-batches to each rank, and make the update.
+    Update(Vec<Vec<u64>>, UpdateRule),
     /// Move the averaged weights, with this decay.
     Average(f64),
     /// Evaluate these batches.
@@ -220,7 +220,7 @@ mod tests {
             Command::Evaluate(vec![]),
         ];
         commands.extend(labels.map(|labels| Command::Accumulate(3, vec![(batch(labels), 0.25)])));
-        commands.extend(rules.map(|rule| Command::Update(vec![4, 1], rule)));
+        commands.extend(rules.map(|rule| Command::Update(vec![vec![4, 1], vec![0, 2]], rule)));
         for command in commands {
             let bytes = command.to_bytes();
             let read = Command::from_bytes(&bytes).expect("its own bytes");

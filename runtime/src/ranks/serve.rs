@@ -111,7 +111,7 @@ impl Server<'_> {
 pub(super) fn apply<L: Distributed + ?Sized>(
     learner: &mut L,
     ranks: &dyn Ranks,
-    calls: &[u64],
+    calls: &[Vec<u64>],
     rule: &UpdateRule,
 ) -> Result<Result<f64, LearnError>, RankError> {
     if ranks.size() > 1 {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::message::{Answer, Command, Reports, fingerprint, receive};
 use super::serve::apply;
-use super::tree::dealt;
+use super::tree::{deal, dealt};
 use super::wire::Wire;
 use super::{Distributed, RankError, Ranks, broadcast};
 use crate::batch::Batch;
@@ -40,8 +40,8 @@ pub struct Shared<'a, L: Distributed + ?Sized> {
     ranks: &'a dyn Ranks,
     /// Is set where any rank was asked to stop.
     stop: &'a AtomicBool,
-    /// How many micro-batches every call since the last update has handed out.
-    calls: Vec<u64>,
+    /// How many micro-batches every call since the last update has given to each rank.
+    calls: Vec<Vec<u64>>,
     balance: Balance,
     /// A failure that could not be told where it came up.
     failed: Option<RankError>,
@@ -111,6 +111,11 @@ impl<'a, L: Distributed + ?Sized> Shared<'a, L> {
     }
 }
 
+/// What a batch is expected to cost, by which it is dealt: its tokens. How long its rows go on before they halt is known afterwards.
+fn cost(batch: &Batch) -> u64 {
+    batch.tokens.len().max(1) as u64
+}
+
 /// Does something, and says how many seconds it took.
 pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let start = Instant::now();
@@ -130,20 +135,20 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
     }
 
     fn accumulate_all(&mut self, batches: &[(Batch, f64)], meanwhile: &mut dyn FnMut()) -> Result<Reports, LearnError> {
-        let (size, count) = (self.ranks.size(), batches.len() as u64);
-        let first: u64 = self.calls.iter().sum();
+        let counts = deal(&batches.iter().map(|(batch, _)| cost(batch)).collect::<Vec<_>>(), self.ranks.size());
+        let first: u64 = self.calls.iter().flatten().sum();
         let part = |rank| {
-            let own = dealt(count, rank, size);
+            let own = dealt(&counts, rank);
             (first + own.start, &batches[own.start as usize..own.end as usize])
         };
         self.tell(|rank| {
             let (start, part) = part(rank);
             Command::Accumulate(start, part.to_vec())
         })?;
-        self.calls.push(count);
         let (start, own) = part(0);
         self.learner.at_leaf(start);
         let mine = timed(|| self.learner.accumulate_all(own, meanwhile));
+        self.calls.push(counts);
         let (all, times) = self.gather(mine)?;
         self.balance.add(&times);
         Ok(all.into_iter().flatten().collect())
@@ -177,9 +182,9 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
     }
 
     fn evaluate_all(&mut self, batches: &[Batch]) -> Result<Vec<Evaluation>, LearnError> {
-        let size = self.ranks.size();
+        let counts = deal(&batches.iter().map(cost).collect::<Vec<_>>(), self.ranks.size());
         let part = |rank| {
-            let own = dealt(batches.len() as u64, rank, size);
+            let own = dealt(&counts, rank);
             &batches[own.start as usize..own.end as usize]
         };
         self.tell(|rank| Command::Evaluate(part(rank).to_vec()))?;

@@ -9,13 +9,13 @@ use std::ops::Range;
 use super::tree::{self, Block, blocks, dealt};
 use super::{RankError, Ranks};
 
-/// The leaves of a rank, where micro-batches were handed out in calls of so many.
-pub(super) fn leaves(calls: &[u64], rank: usize, ranks: usize) -> Vec<Range<u64>> {
+/// The leaves of a rank, where micro-batches were handed out in calls that gave so many to each rank.
+pub(super) fn leaves(calls: &[Vec<u64>], rank: usize) -> Vec<Range<u64>> {
     let mut first = 0;
-    let of = |count: &u64| {
-        let own = dealt(*count, rank, ranks);
+    let of = |counts: &Vec<u64>| {
+        let own = dealt(counts, rank);
         let range = first + own.start..first + own.end;
-        first += count;
+        first += counts.iter().sum::<u64>();
         range
     };
     calls.iter().map(of).collect()
@@ -26,7 +26,7 @@ pub(super) fn exchange(
     ranks: &dyn Ranks,
     own: &[(Block, Vec<f32>)],
     len: usize,
-    calls: &[u64],
+    calls: &[Vec<u64>],
 ) -> Result<Vec<f32>, RankError> {
     let (rank, size) = (ranks.rank(), ranks.size());
     let slice = |rank: usize| len * rank / size..len * (rank + 1) / size;
@@ -36,7 +36,7 @@ pub(super) fn exchange(
     for (to, from) in turns(rank, size) {
         let message: Vec<u8> = own.iter().flat_map(|(_, numbers)| bytes(&numbers[slice(to)])).collect();
         let theirs = numbers(&ranks.swap(to, &message, from)?);
-        let blocks = blocks(leaves(calls, from, size));
+        let blocks = blocks(leaves(calls, from));
         if theirs.len() != blocks.len() * mine.len() {
             return Err(RankError::garbled(from));
         }
@@ -80,6 +80,7 @@ mod tests {
     use std::iter::once;
 
     use super::super::threads::on_threads;
+    use super::super::tree::deal;
     use super::*;
     use crate::rng::Key;
 
@@ -100,14 +101,17 @@ mod tests {
 
     #[test]
     fn the_sum_has_the_same_bits_on_any_number_of_ranks() {
-        for (calls, len) in [(&[1][..], 5), (&[4], 64), (&[7], 33), (&[8], 1), (&[3, 5], 12), (&[16], 0)] {
-            let total = calls.iter().sum();
+        for (counts, len) in [(&[1][..], 5), (&[4], 64), (&[7], 33), (&[8], 1), (&[3, 5], 12), (&[16], 0)] {
+            let total = counts.iter().sum();
             let whole =
                 tree::sum(summed(once(0..total), len), |left, right| add(left, right)).expect("there are leaves");
             for size in [1, 2, 3, 4, 8] {
+                // Leaves of many costs, so that ranks have more and less than their number.
+                let costs = |count: &u64| (0..*count).map(|leaf| 1 + leaf * leaf % 5).collect::<Vec<_>>();
+                let calls: Vec<Vec<u64>> = counts.iter().map(|count| deal(&costs(count), size)).collect();
                 let found = on_threads(size, |ranks| {
-                    let own = summed(leaves(calls, ranks.rank(), size), len);
-                    exchange(ranks, &own, len, calls).expect("all ranks are there")
+                    let own = summed(leaves(&calls, ranks.rank()), len);
+                    exchange(ranks, &own, len, &calls).expect("all ranks are there")
                 });
                 for found in found {
                     let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect::<Vec<_>>();

@@ -68,12 +68,29 @@ pub fn sum<T>(mut parts: Vec<(Block, T)>, add: impl Fn(&T, &mut T)) -> Option<T>
     Some(whole)
 }
 
-/// The leaves of one of some ranks: neighbours, as many for each as possible, one more for the first ranks where they do not divide.
-pub fn dealt(leaves: u64, rank: usize, ranks: usize) -> Range<u64> {
-    let (rank, ranks) = (rank as u64, ranks.max(1) as u64);
-    let (each, more) = (leaves / ranks, leaves % ranks);
-    let start = rank * each + rank.min(more);
-    start..start + each + u64::from(rank < more)
+/// How many leaves each rank gets: neighbours, whose part ends where the costs so far are nearest to an equal share for every rank. Leaves
+/// of one cost are so dealt as evenly as they can be.
+pub fn deal(costs: &[u64], ranks: usize) -> Vec<u64> {
+    let whole: u128 = costs.iter().map(|cost| u128::from(*cost)).sum();
+    let (mut at, mut spent) = (0, 0);
+    let part = |rank: usize| {
+        let (share, start) = (whole * (rank as u128 + 1), at);
+        let far = |spent: u128| (spent * ranks as u128).abs_diff(share);
+        while let Some(cost) = costs.get(at)
+            && (rank + 1 == ranks || far(spent + u128::from(*cost)) <= far(spent))
+        {
+            spent += u128::from(*cost);
+            at += 1;
+        }
+        (at - start) as u64
+    };
+    (0..ranks).map(part).collect()
+}
+
+/// The leaves of a rank, where each got so many.
+pub fn dealt(counts: &[u64], rank: usize) -> Range<u64> {
+    let start = counts.iter().take(rank).sum();
+    start..start + counts.get(rank).copied().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -105,10 +122,14 @@ mod tests {
     fn every_dealing_gives_the_tree_of_its_definition() {
         for leaves in 1..=33 {
             for ranks in 1..=9 {
-                let of = |rank| blocks([dealt(leaves, rank, ranks)]).into_iter().map(named);
-                let mut parts: Vec<_> = (0..ranks).flat_map(of).collect();
-                parts.reverse();
-                assert_eq!(whole(parts), Some(defined(0..leaves)), "{leaves} leaves on {ranks} ranks");
+                let uneven: Vec<u64> = (0..leaves).map(|leaf| 1 + leaf * leaf % 7).collect();
+                for costs in [vec![1; leaves as usize], uneven] {
+                    let counts = deal(&costs, ranks);
+                    let of = |rank| blocks([dealt(&counts, rank)]).into_iter().map(named);
+                    let mut parts: Vec<_> = (0..ranks).flat_map(of).collect();
+                    parts.reverse();
+                    assert_eq!(whole(parts), Some(defined(0..leaves)), "{leaves} leaves on {ranks} ranks");
+                }
             }
         }
         assert_eq!(whole(vec![]), None);
@@ -116,10 +137,33 @@ mod tests {
 
     #[test]
     fn leaves_are_dealt_as_evenly_as_they_can_be() {
-        let of = |leaves, ranks| (0..ranks).map(|rank| dealt(leaves, rank, ranks)).collect::<Vec<_>>();
-        assert_eq!(of(8, 2), [0..4, 4..8]);
-        assert_eq!(of(5, 3), [0..2, 2..4, 4..5]);
-        assert_eq!(of(2, 4), [0..1, 1..2, 2..2, 2..2]);
+        for leaves in 0..40 {
+            for ranks in 1..9 {
+                let counts = deal(&vec![3; leaves], ranks);
+                let each = (leaves / ranks) as u64..=leaves.div_ceil(ranks) as u64;
+                assert!(counts.iter().all(|count| each.contains(count)), "{leaves} on {ranks}: {counts:?}");
+                assert_eq!(counts.iter().sum::<u64>(), leaves as u64);
+            }
+        }
+        assert_eq!(deal(&[1; 5], 3), [2, 1, 2]);
+        let ranges: Vec<_> = (0..3).map(|rank| dealt(&[2, 1, 2], rank)).collect();
+        assert_eq!(ranges, [0..2, 2..3, 3..5]);
+    }
+
+    #[test]
+    fn leaves_that_cost_more_are_dealt_in_smaller_parts() {
+        assert_eq!(deal(&[6, 2, 2, 2], 2), [1, 3]);
+        assert_eq!(deal(&[1, 1, 1, 1, 4, 4], 3), [4, 1, 1]);
+        assert_eq!(deal(&[0, 0], 2).iter().sum::<u64>(), 2, "rows without a token are dealt, too");
+        assert_eq!(deal(&[u64::MAX; 4], 2), [2, 2]);
+        // No part is longer than an equal share and half a leaf at either end.
+        for ranks in 2..9 {
+            let costs: Vec<u64> = (0..64).map(|leaf| 5 + leaf * 37 % 23).collect();
+            let (whole, most) = (costs.iter().sum::<u64>(), *costs.iter().max().expect("there are some"));
+            let counts = deal(&costs, ranks);
+            let of = |rank| dealt(&counts, rank).map(|leaf| costs[leaf as usize]).sum::<u64>();
+            assert!((0..ranks).all(|rank| of(rank) <= whole / ranks as u64 + most + 1), "{counts:?}");
+        }
     }
 
     #[test]
