@@ -52,7 +52,7 @@ task:
 optimiser: { learning_rate: 0.003, clip: 1 }
 schedule: { kind: constant, warmup: 5 }
 batch: { size: 16 }
-epochs: ${EPOCHS:-20}
+epochs: ${EPOCHS:-400}
 log_every: 1
 evaluate: [test]
 seeds: [1, 2, 3]
@@ -113,6 +113,7 @@ processes() {
         ended=$((ended + 1))
     done
     [ "$failed" = 0 ]
+    [ "$killed" = "$kills" ] || { echo "only $killed were killed: the grid is too short, set EPOCHS" >&2; exit 1; }
     same shared/grid <("$rtc" ablate grid.yaml --quiet --runs shared --table)
     finished=$(cat log.* | grep -c ': finished in' || true)
     [ "$(grep -ho '\] .*: finished in' log.* | sort | uniq -d | wc -l)" = 0 ] || { echo "a cell was finished twice" >&2; exit 1; }

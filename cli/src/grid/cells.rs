@@ -78,9 +78,13 @@ impl<'a> Finder<'a> {
         if found.as_ref().is_none_or(|(state, _)| !matches!(state, State::Finished(_))) {
             found = self.elsewhere(&job).or(found);
         }
-        let (state, path) = found.unwrap_or_else(|| {
-            let path = if RunFolder::exists(&named) { with_hash(&named, &content) } else { named.clone() };
-            (look(&path, &job).unwrap_or(State::Absent), path)
+        let (state, path) = found.unwrap_or_else(|| match look(&named, &job) {
+            // Nothing is there, or another process has begun this very run since it was looked for.
+            Some(state) => (state, named.clone()),
+            None => {
+                let path = with_hash(&named, &content);
+                (look(&path, &job).unwrap_or(State::Absent), path)
+            }
         });
         self.known.insert(content, path.clone());
         let before = self.before([listed, Some(named)], &path, &job, place);

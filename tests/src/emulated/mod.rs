@@ -39,6 +39,7 @@ pub struct Emulated {
     counts: Cell<Counts>,
     /// Bytes of its memory that are taken.
     taken: Cell<usize>,
+    most: Cell<usize>,
     launches: Cell<u64>,
     launched: RefCell<BTreeSet<Rc<str>>>,
 }
@@ -105,6 +106,7 @@ impl Emulated {
             graphs: RefCell::default(),
             counts: Cell::default(),
             taken: Cell::default(),
+            most: Cell::default(),
             launches: Cell::default(),
             launched: RefCell::default(),
         }
@@ -124,6 +126,11 @@ impl Emulated {
     /// Bytes that are taken now.
     pub fn taken(&self) -> usize {
         self.taken.get()
+    }
+
+    /// The most bytes that were ever taken.
+    pub fn most_taken(&self) -> usize {
+        self.most.get()
     }
 
     /// The kernels that ran so far.
@@ -219,6 +226,7 @@ impl Device for Emulated {
             return Err(format!("the emulated device has no room for {bytes} bytes more"));
         }
         self.taken.set(taken);
+        self.most.set(self.most.get().max(taken));
         let at = self.memory.allocate(bytes);
         self.kernels.checker().inspect(|checker| checker.taken(at, bytes));
         Ok(at)
