@@ -94,13 +94,13 @@ fn values_of_16_bits_stay_near() {
 /// What stays in 32 bits: sums, what is decided, and operands that a kernel wants widened.
 #[test]
 fn values_of_16_bits_take_less_memory() {
-    for ((file, name), most) in MODELS.into_iter().zip([0.7, 0.56, 0.76, 0.67]) {
+    for ((file, name), most) in MODELS.into_iter().zip([0.62, 0.55, 0.76, 0.66]) {
         let wide =
             [WIDTH, "feedforward.hidden: 64", "stack.feedforward.hidden: 64", "depthwise.feedforward.hidden: 64"];
         let model = models::one(file, name, Objective::Classify, &wide);
         let Some(kernels) = compiled(std::slice::from_ref(&model)) else { return };
         let graph = pipeline::training(&model.spec, &binding(Objective::Classify)).expect("it lowers");
-        let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[60; 16], VOCAB as u64, CLASSES as u64, 3));
+        let (weights, rows) = (weights(&graph, 3, 0.4), batch(&[60; 4], VOCAB as u64, CLASSES as u64, 3));
         let [single, narrow] = [F32, BF16].map(|target| {
             let kernels = kernels[usize::from(target == BF16)].clone();
             let device = Rc::new(Emulated::made_for(kernels, target));
