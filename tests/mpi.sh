@@ -4,7 +4,8 @@
 #
 #   RTC=target/mpi/rtc tests/mpi.sh
 #
-# MPIRUN is the launcher (default: that of Open MPI, with more ranks than cores and as root), UPDATES the length of a run (50), PARTS what
+# MPIRUN is the launcher (default: that of Open MPI, with more ranks than cores and as root; MPIRUN='srun --mpi=pmi2 --overcommit' with
+# PARTS=families is that of Slurm), UPDATES the length of a run (50), PARTS what
 # is done (families kill term speed).
 set -euo pipefail
 
