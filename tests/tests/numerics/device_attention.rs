@@ -18,6 +18,7 @@ fn case(width: usize, heads: usize, lengths: &[usize], fields: &str) -> Case {
     let spec = models::parse(&format!(
         "use \"lib/masks.rt\"\nmask late(w) = i % w <= j and (j <= i or length - j < 2)\n\
          bias corner = learn_c[head, min(j, 2)] / (1 + i)\n\
+         mask every(w) = j <= i and (i - j) % w == 0\n\
          model m {{ embed {{ width: {width} }}\n recur depthwise {{ depth: 1\n\
          attend self {{ heads: {heads}, {fields} }}\n feedforward {{ hidden: 4, activation: gelu }} }}\n readout mean }}"
     ));
@@ -37,9 +38,18 @@ pub(super) fn cases() -> Vec<Case> {
     ]
 }
 
+/// Codes of distances: lists with gaps that are longer than a warp, and heads wider than a slice of channels.
+pub(super) fn cases_of_codes() -> Vec<Case> {
+    vec![
+        case(24, 2, &[80, 1, 9], "position: relative_xl, mask: every(2)"),
+        case(140, 2, &[40, 5], "position: relative_xl, mask: causal"),
+    ]
+}
+
 #[test]
 fn tiles_of_every_size_agree_with_the_cpu() {
     let mut all = cases();
+    all.extend(cases_of_codes());
     // Heads wider than a slice of channels, and codes of distances across tiles and slices.
     all.push(case(160, 1, &[66, 5], "mask: causal"));
     all.push(case(140, 2, &[66, 5], "position: relative_xl, mask: causal, dropout: 0.2"));

@@ -39,9 +39,10 @@ fn model(file: &str, name: &str) -> Model {
 
 /// Training steps in which every kernel for 16 bits runs.
 pub(super) fn cases() -> Vec<Case> {
-    let models = [("gut.rt", "gut"), ("huginn.rt", "huginn")].map(|(file, name)| model(file, name));
+    let models =
+        [("gut.rt", "gut"), ("huginn.rt", "huginn"), ("gutlb.rt", "gutlb")].map(|(file, name)| model(file, name));
     let case = |model: &Model| {
-        let objective = if model.name == "gut" { Objective::Classify } else { Objective::Each };
+        let objective = if model.name == "huginn" { Objective::Each } else { Objective::Classify };
         let graph =
             pipeline::training(&model.spec, &binding(objective)).unwrap_or_else(|e| panic!("{}: {e}", model.name));
         Case::new(format!("{} in 16 bits", model.name), graph, example(&[7, 1, 20, 12], objective))

@@ -13,7 +13,7 @@ use rtc_runtime::cuda::device::{Device, Generated, Target};
 use rtc_runtime::cuda::{self, generated};
 use rtc_runtime::examine::Examined;
 use rtc_runtime::kernel::Precision;
-use rtc_runtime::learner::{Learner, LearnerState, OptimiserKind, UpdateRule};
+use rtc_runtime::learner::{Learner, LearnerState, Lookahead, OptimiserKind, UpdateRule};
 use rtc_runtime::task::Example;
 use rtc_tests::models::{self, CLASSES, binding};
 use rtc_tests::numeric::Run;
@@ -47,6 +47,7 @@ impl Work {
         let wanted = std::env::var("RTC_WORK").ok();
         let every = if wanted.is_some() { 1 } else { SPECS };
         let cases = all_ops().into_iter().chain(all_specs().into_iter().step_by(every)).chain(all_masks());
+        let cases = cases.chain(device_attention::cases_of_codes()).chain([one_id()]);
         let mut all: Vec<Self> = cases.map(|case| Self::Step(case.into(), single)).collect();
         for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
             let target = Target { precision, ..single };
@@ -93,6 +94,17 @@ impl Work {
     }
 }
 
+/// A row of one token that comes more often than a piece of the gradient of a table holds.
+fn one_id() -> Case {
+    let spec = models::parse(
+        "model m { embed { width: 8 }\n recur depthwise { depth: 1\n feedforward { hidden: 4 } }\n readout mean }",
+    );
+    let graph = pipeline::training(&spec, &binding(Objective::Classify)).expect("it lowers");
+    let mut batch = example(&[300, 2], Objective::Classify);
+    batch.tokens.fill(1);
+    Case::new("one id", graph, batch)
+}
+
 fn model() -> models::Model {
     models::one("rir_grc.rt", "rir_grc", Objective::Classify, &[])
 }
@@ -111,11 +123,16 @@ fn training(kind: OptimiserKind, device: Rc<dyn Device>) -> Outcome {
     let mut model = cuda::Model::<f32>::new(first, second, binding(Objective::Classify), 5, device).expect("it fits");
     let batch = example(&[5, 1, 9], Objective::Classify);
     let mut numbers = vec![];
+    let lookahead = Lookahead { every: 2, follow: 0.6 };
     for clip in [None, Some(0.1)] {
         for _ in 0..2 {
             numbers.push(model.accumulate(&batch, 0.5).expect("it fits").loss);
         }
-        numbers.push(model.update(&UpdateRule { kind, clip, weight_decay: 0.1, ..UpdateRule::ADAMW }).expect("finite"));
+        numbers.push(
+            model
+                .update(&UpdateRule { kind, clip, weight_decay: 0.1, lookahead, ..UpdateRule::ADAMW })
+                .expect("finite"),
+        );
         model.average(0.9);
     }
     numbers.push(model.examine(&batch).expect("it fits").evaluation.loss_sum);

@@ -29,11 +29,6 @@ KERNEL(multiply_by)(real *y, const real *by, whole n) {
     EACH(i, n)
     y[i] *= by[i];
 }
-// y[n] = x[rows[n]] factor[n]: the share of a chunk in what its row got.
-KERNEL(share)(const real *x, const u32 *rows, const real *factor, real *y, whole n) {
-    EACH(i, n)
-    y[i] = x[rows[i]] * factor[i];
-}
 
 // Copies pieces. Piece p begins at unit from[3p] of x and unit from[3p + 1] of y, and has from[3p + 2] units of `width` words.
 #define PIECES                                                                       \
