@@ -82,7 +82,7 @@ same() {
     [ "$cells" = 12 ] || { echo "$cells cells instead of 12" >&2; exit 1; }
 }
 
-# How many claims were made on the cells of a grid, and the most on one cell.
+# How many claims were made on the cells of a grid.
 claims() { find "$1/claims" -name '*.json' | wc -l; }
 
 "${ablate[@]}" --runs whole --jobs 1 > whole.txt
@@ -103,7 +103,7 @@ processes() {
         if [ -n "$pid" ] && [[ " ${pids[*]} " == *" $pid "* ]] && kill -KILL "$pid" 2> /dev/null; then killed=$((killed + 1)); fi
         [ "$(ls shared/grid/*/seed*/results.json 2> /dev/null | wc -l)" -lt 12 ] || break
     done
-    local failed=0 ended=0
+    local failed=0 ended=0 finished
     for ((n = 0; n < count; n++)); do
         local code=0
         wait "${pids[n]}" || code=$?

@@ -305,6 +305,20 @@ fn a_queue_that_is_not_there_is_told_with_the_way_out() {
 }
 
 #[test]
+fn options_that_the_launcher_has_no_use_for_are_refused() {
+    let place = place(2);
+    let refused = |args: &[&str], what: &str| {
+        ablate(&place, args).code(2).says(what);
+    };
+    refused(&["--mem", "1G"], "`--mem` is for `--launcher slurm|hyperqueue|kubernetes`; `--memory` sets a limit");
+    refused(&["--detach"], "`--detach` is for `--launcher slurm|hyperqueue`");
+    refused(&["--launcher", "commands", "--time", "10"], "`--time` is for `--launcher slurm|hyperqueue|kubernetes`");
+    refused(&["--launcher", "slurm", "--image", "rtc:1"], "`--image` is for `--launcher kubernetes`");
+    refused(&["--launcher", "kubernetes", "--launcher-option=-n"], "`--launcher-option` is for");
+    assert!(!place.path("runs").exists());
+}
+
+#[test]
 fn a_manifest_of_kubernetes_has_the_cells_in_its_command() {
     let place = place(2);
     let args = ["--launcher", "kubernetes", "--time", "10", "--image", "rtc:1", "--volume", "shared"];

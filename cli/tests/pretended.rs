@@ -79,6 +79,20 @@ fn cells_that_no_device_can_hold_are_refused_before_any_is_trained() {
     assert!(!place.path("runs").exists());
 }
 
+/// With a stand-in for `sbatch`, which is told of the job and starts nothing.
+#[test]
+fn cells_on_a_device_are_jobs_of_a_cluster() {
+    let place = place();
+    let line = "mkdir bin; printf '#!/bin/sh\necho \"$@\" > submitted; echo 7\n' > bin/sbatch; chmod +x bin/sbatch; export PATH=$PWD/bin:$PATH; \
+                grid --launcher slurm --launcher-option=--gres=gpu:1 --detach && \
+                export SLURM_ARRAY_TASK_ID=1 && grid --cell @runs/grid/launch/cells-1";
+    let Some(trained) = pretended(&place, line) else { return };
+    trained.code(0).says("4 cells in the queue").says("tiny seed 1: finished in");
+    assert!(place.read("submitted").contains("--gres=gpu:1"));
+    let script = place.read("runs/grid/launch/slurm-1.sh");
+    assert!(script.contains(" --device cuda ") && script.contains("#SBATCH --mem="), "{script}");
+}
+
 #[test]
 fn a_grid_on_a_device_that_was_stopped_or_killed_goes_on_to_the_same_bits() {
     let place = place();

@@ -174,6 +174,7 @@ choice! {
 
 /// Trains what is not finished, and prints the table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+    options.launch.check()?;
     // Every cell opens the device anew; one that can't be opened is no cell's fault.
     let place = options.device.open()?;
     let card = place.card()?;

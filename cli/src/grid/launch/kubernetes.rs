@@ -11,6 +11,10 @@ use crate::failure::Failure;
 /// How often a cell is tried again whose node fails or that ends with an error.
 const TRIES: u32 = 6;
 
+/// What stands for an image and for the claim of a volume until somebody fills them in.
+const IMAGE: &str = "REGISTRY/rtc:VERSION";
+const VOLUME: &str = "CLAIM";
+
 /// The manifests, in YAML.
 pub(super) fn manifests(submission: &Submission<'_>, groups: &[Group], words: &[String]) -> Result<String, Failure> {
     let folder = env::current_dir().map_err(|error| Failure::io("find", Path::new("."), error))?;
@@ -40,11 +44,11 @@ fn job(submission: &Submission<'_>, group: &Group, n: usize, (words, folder): (&
             "template": { "spec": {
                 "restartPolicy": "Never", "terminationGracePeriodSeconds": 120,
                 "containers": [{
-                    "name": "rtc", "image": options.image, "command": ["rtc"], "args": args, "workingDir": folder,
+                    "name": "rtc", "image": options.image.as_deref().unwrap_or(IMAGE), "command": ["rtc"], "args": args, "workingDir": folder,
                     "resources": { "requests": { "cpu": "1", "memory": memory }, "limits": { "memory": memory } },
                     "volumeMounts": [{ "name": "shared", "mountPath": folder }],
                 }],
-                "volumes": [{ "name": "shared", "persistentVolumeClaim": { "claimName": options.volume } }],
+                "volumes": [{ "name": "shared", "persistentVolumeClaim": { "claimName": options.volume.as_deref().unwrap_or(VOLUME) } }],
             } },
         },
     })

@@ -41,12 +41,12 @@ pub(crate) struct LaunchOptions {
     /// Submit the cells, and do not watch them
     #[arg(long)]
     pub(crate) detach: bool,
-    /// The container image of `--launcher kubernetes`
-    #[arg(long, value_name = "IMAGE", default_value = "REGISTRY/rtc:VERSION")]
-    pub(crate) image: String,
-    /// The volume claim of `--launcher kubernetes` that holds experiment and runs
-    #[arg(long, value_name = "NAME", default_value = "CLAIM")]
-    pub(crate) volume: String,
+    /// The container image of `--launcher kubernetes`; a place to fill in without it
+    #[arg(long, value_name = "IMAGE")]
+    pub(crate) image: Option<String>,
+    /// The volume claim of `--launcher kubernetes` that holds experiment and runs; a place to fill in without it
+    #[arg(long, value_name = "NAME")]
+    pub(crate) volume: Option<String>,
 }
 
 /// `--launcher`.
@@ -68,6 +68,30 @@ impl Launcher {
     /// Whether its result is what starts the cells, for another program, and no table.
     pub(crate) fn prints(self) -> bool {
         matches!(self, Self::Kubernetes | Self::Commands)
+    }
+}
+
+impl LaunchOptions {
+    /// Refuses options that the launcher has no use for: a run that was to have them would go on without.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        use Launcher::{Hyperqueue, Kubernetes, Slurm};
+        let all: [(&str, bool, &[Launcher]); 6] = [
+            ("--launcher-option", !self.launcher_option.is_empty(), &[Slurm, Hyperqueue]),
+            ("--detach", self.detach, &[Slurm, Hyperqueue]),
+            ("--time", self.time.is_some(), &[Slurm, Hyperqueue, Kubernetes]),
+            ("--mem", self.mem.is_some(), &[Slurm, Hyperqueue, Kubernetes]),
+            ("--image", self.image.is_some(), &[Kubernetes]),
+            ("--volume", self.volume.is_some(), &[Kubernetes]),
+        ];
+        match all.iter().find(|(_, given, of)| *given && !of.contains(&self.launcher)) {
+            None => Ok(()),
+            Some((option, _, of)) => {
+                let name = |launcher: &Launcher| launcher.to_possible_value().map(|value| value.get_name().to_owned());
+                let of: Vec<String> = of.iter().filter_map(name).collect();
+                let memory = if *option == "--mem" { "; `--memory` sets a limit for every cell" } else { "" };
+                Err(Failure::Usage(format!("`{option}` is for `--launcher {}`{memory}", of.join("|"))))
+            }
+        }
     }
 }
 

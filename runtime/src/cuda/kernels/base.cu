@@ -112,7 +112,8 @@ __device__ inline real warp_max(real x) {
     return x;
 }
 
-// The sum over all threads of a block, whose number is a power of two, at most 1024; every thread gets it.
+// The sum over all threads of a block, whose number is a power of two, at most 1024; every thread gets it. Who asks again lets the
+// block meet before.
 __device__ inline double team_sum(double x) {
     __shared__ double sums[1024];
     sums[threadIdx.x] = x;
@@ -121,9 +122,7 @@ __device__ inline double team_sum(double x) {
         if (threadIdx.x < step) sums[threadIdx.x] += sums[threadIdx.x + step];
         __syncthreads();
     }
-    double total = sums[0];
-    __syncthreads();
-    return total;
+    return sums[0];
 }
 
 // The counter-based generator: SplitMix64's finaliser, keys below keys, and the bits of a draw.

@@ -101,13 +101,11 @@ __device__ inline double team_max(double x) {
         if (threadIdx.x < step && values[threadIdx.x + step] > values[threadIdx.x]) values[threadIdx.x] = values[threadIdx.x + step];
         __syncthreads();
     }
-    double largest = values[0];
-    __syncthreads();
-    return largest;
+    return values[0];
 }
 #define TINY 4e-8
-// A row: the largest of its scores and 0, then E and the denominator of every position. Every thread writes positions of its own, and all
-// meet before anybody reads those of another one.
+// A row: the largest of its scores and 0, then E and the denominator of every position. Every thread writes positions of its own. All have
+// met behind E; who reads denominators of others meets first.
 __device__ inline real merge_forces(const real *s, const real *e, real *force, real *total, whole n) {
     double largest = 0;
     for (whole i = threadIdx.x; i < n; i += blockDim.x) largest = s[i] > largest ? s[i] : largest;
@@ -117,7 +115,6 @@ __device__ inline real merge_forces(const real *s, const real *e, real *force, r
     real alone = exponential(-top) + (real)TINY;
     for (whole i = threadIdx.x; i < n; i += blockDim.x)
         total[i] = force[i] + alone + taken_of(e, force, n, i, false) + taken_of(e, force, n, i, true);
-    __syncthreads();
     return top;
 }
 TEAM(merge_probability)(const real *s, const real *e, real *c, real *force, real *total, const u32 *offsets) {

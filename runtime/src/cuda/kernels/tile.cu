@@ -200,7 +200,7 @@ struct Single {
         }
     }
 
-    // Weights for `weigh`: those of a row are read by its own warp.
+    // Weights for `weigh`, in which the block meets before they are read.
     __device__ static void keep(Shared &s, const real (&x)[ROWS][COLUMNS]) {
         __syncwarp();
         UNROLLED
@@ -208,7 +208,6 @@ struct Single {
             Four four = {{x[r][0], x[r][1], x[r][2], x[r][3]}};
             *(Four *)(s.weights() + own_row(r) * COLUMN_STEP + column(0)) = four;
         }
-        __syncwarp();
     }
 
     // out[row][channel] += weights right, for 64 channels from `first` on.

@@ -130,6 +130,7 @@ TEAM(layer_norm_grad_narrow)(const bf16 *x, const real *gain, const bf16 *dy, bf
 // `across` are powers of two; 8 columns are a whole sector of memory.
 #define SUM_THREADS 1024
 #define SUM_ROUND 8
+// May be asked again at once: a thread reads at the end what it alone writes at the beginning.
 __device__ inline void column_total(real sum, real *y, whole c, int d, int across, int add) {
     __shared__ real sums[SUM_THREADS];
     sums[threadIdx.x] = sum;
@@ -139,7 +140,6 @@ __device__ inline void column_total(real sum, real *y, whole c, int d, int acros
         __syncthreads();
     }
     if (threadIdx.x < across && c < d) y[c] = (add ? y[c] : (real)0) + sums[threadIdx.x];
-    __syncthreads();
 }
 // The row of a thread in round `m` from `first` on; its column is `c`.
 #define SUM_COLUMNS                                                            \
