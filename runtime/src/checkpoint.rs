@@ -11,7 +11,7 @@
 //! folder is ever written again, so that a reader which another process saves beside opens all files of one folder, and
 //! begins anew if the folder was replaced while it did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -40,7 +40,9 @@ pub(crate) const MANIFEST: &str = "manifest.json";
 /// The files that a manifest may name.
 const FILES: [&str; 4] = [WEIGHTS, OPTIMISER, STATE, CARRIED];
 /// Averaged parameters among the arrays of the optimiser.
-const AVERAGE: &str = "average";
+pub(crate) const AVERAGE: &str = "average";
+/// In the metadata of weights whose averages are among the arrays of the optimiser.
+pub(crate) const NOT_AVERAGED: &str = "not_averaged";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -296,18 +298,27 @@ pub fn find(path: &Path) -> Result<Found, Error> {
     Err(error.into())
 }
 
-/// Checks that a file of weights that lies in a checkpoint is as it was saved; the error is a reason to print.
-pub(crate) fn check_weights(path: &Path, bytes: &[u8]) -> Result<(), String> {
+/// Checks that a file of weights that lies in a checkpoint is as it was saved; the error is a reason to print. Where the checkpoint
+/// has averaged weights, which are what a run is measured by, gives the file with them.
+pub(crate) fn averages_beside(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
     if path.file_name().is_none_or(|name| name != WEIGHTS) || !path.with_file_name(STATE).is_file() {
-        return Ok(());
+        return Ok(None);
     }
     let manifest = fs::read(path.with_file_name(MANIFEST)).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
     let manifest: Manifest =
         serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
-    match manifest.files.get(WEIGHTS) {
+    let check = |name: &str, bytes: &[u8]| match manifest.files.get(name) {
         Some(entry) if *entry == Entry::of(bytes) => Ok(()),
-        _ => Err(format!("it is not the one that {MANIFEST} beside it names: the checkpoint was changed")),
-    }
+        _ => Err(format!("{name} is not the one that {MANIFEST} beside it names: the checkpoint was changed")),
+    };
+    check(WEIGHTS, bytes)?;
+    let optimiser =
+        fs::read(path.with_file_name(OPTIMISER)).map_err(|error| format!("{OPTIMISER} beside it: {error}"))?;
+    check(OPTIMISER, &optimiser)?;
+    let arrays = SafeTensors::deserialize(&optimiser).map_err(|error| format!("{OPTIMISER} beside it: {error}"))?;
+    let is_average = |name: &&str| name.strip_prefix(AVERAGE).is_some_and(|name| name.starts_with('.'));
+    let averaged = arrays.names().iter().any(is_average);
+    Ok(averaged.then_some(optimiser))
 }
 
 /// Why a folder can't be read as a checkpoint.
@@ -387,14 +398,17 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
     let learner = &checkpoint.learner;
     let kept = learner.optimiser.iter().map(|(name, arrays)| (name.as_str(), arrays));
     let kept: Vec<_> = kept.chain([(AVERAGE, &learner.average)]).collect();
+    // A copy of the file alone tells that it is not what the run is measured by.
+    let averaged = !learner.average.items.is_empty();
+    let about = averaged.then(|| [(NOT_AVERAGED.to_owned(), format!("the averages are in {OPTIMISER}"))].into());
     let json = |text: serde_json::Result<String>| text.map(String::into_bytes).map_err(|e| refuse(e.to_string()));
     let mut files = vec![
-        (WEIGHTS, pack(&[("", &learner.parameters)]).map_err(refuse)?),
-        (OPTIMISER, pack(&kept).map_err(refuse)?),
+        (WEIGHTS, pack(&[("", &learner.parameters)], about).map_err(refuse)?),
+        (OPTIMISER, pack(&kept, None).map_err(refuse)?),
         (STATE, json(serde_json::to_string_pretty(&checkpoint.state))?),
     ];
     if checkpoint.state.slots.is_some() {
-        files.push((CARRIED, pack(&[("", &checkpoint.carried)]).map_err(refuse)?));
+        files.push((CARRIED, pack(&[("", &checkpoint.carried)], None).map_err(refuse)?));
     }
     let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
     let manifest = Manifest { format: FORMAT, files: entries };
@@ -465,8 +479,8 @@ fn decode(path: &Path) -> Result<Found, Fault> {
     Ok(Found { path: path.to_path_buf(), checkpoint, manifest: sha256(&bytes) })
 }
 
-/// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one.
-fn pack(groups: &[(&str, &Arrays)]) -> Result<Vec<u8>, String> {
+/// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one; `about` is its metadata.
+fn pack(groups: &[(&str, &Arrays)], about: Option<HashMap<String, String>>) -> Result<Vec<u8>, String> {
     let mut tensors = Vec::new();
     for (prefix, arrays) in groups {
         for (name, (shape, values)) in &arrays.items {
@@ -480,7 +494,7 @@ fn pack(groups: &[(&str, &Arrays)]) -> Result<Vec<u8>, String> {
         let view = TensorView::new(Dtype::F32, shape.clone(), bytes).map_err(|error| format!("{name}: {error}"))?;
         views.push((name.as_str(), view));
     }
-    safetensors::serialize(views, None).map_err(|error| error.to_string())
+    safetensors::serialize(views, about).map_err(|error| error.to_string())
 }
 
 /// Shape and numbers of each tensor, by name.

@@ -13,6 +13,7 @@ pub mod exec;
 pub mod experiment;
 pub mod generate;
 pub mod grid;
+mod json;
 pub mod kernel;
 pub mod learner;
 pub mod limits;

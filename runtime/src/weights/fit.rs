@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Kind, Tensor, WeightsError, WeightsFile};
 use crate::error::{Error, ExperimentError, suggest};
+use crate::json;
 use crate::learner::Arrays;
 
 /// What becomes of the tensors of a file, by their names there; what is not named keeps its name.
@@ -35,7 +36,7 @@ impl Names {
     /// The file can't be read, or is something else.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let text = super::read(path)?;
-        serde_json::from_slice(&text).map_err(|error| {
+        json::value(&text).and_then(|_| serde_json::from_slice(&text)).map_err(|error| {
             let form = "a map of names is a JSON object: \"theirs\": \"ours\", { \"to\": \"ours\", \"transpose\": true }, or null";
             let message = format!("{error}; {form}");
             ExperimentError { file: path.display().to_string(), line: Some(error.line()), message }.into()
@@ -56,6 +57,9 @@ impl Names {
 /// A tensor of the file under the name that it gets.
 struct Offered<'a> {
     theirs: &'a str,
+    /// As it is there.
+    from: &'a Tensor,
+    /// As it is offered.
     tensor: Tensor,
 }
 
@@ -70,44 +74,71 @@ pub fn fit(file: &WeightsFile, names: &Names, parameters: &[(String, Vec<usize>)
         faults.push(format!("the map names `{theirs}`, which is not there{}", hint(theirs, &known)));
     }
     let mut offered = offered(file, names, &mut faults);
-    let mut arrays = Arrays::default();
+    let (mut arrays, mut used) = (Arrays::default(), vec![]);
     let all: BTreeSet<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
     let strangers: Vec<String> = offered.keys().filter(|name| !all.contains(name.as_str())).cloned().collect();
     let strangers: Vec<&str> = strangers.iter().map(String::as_str).collect();
     for (name, shape) in parameters {
         match offered.remove(name) {
             None => faults.push(format!("`{name}` {shape:?} is missing{}", hint(name, &strangers))),
-            Some(found) => match taken(file, name, shape, &found) {
-                Ok(numbers) => drop(arrays.items.insert(name.clone(), (shape.clone(), numbers))),
-                Err(fault) => faults.push(fault),
-            },
+            Some(found) => {
+                match taken(file, name, shape, &found) {
+                    Ok(numbers) => drop(arrays.items.insert(name.clone(), (shape.clone(), numbers))),
+                    Err(fault) => faults.push(fault),
+                }
+                used.push(found);
+            }
         }
     }
+    // Both names of a tied weight are one weight.
+    offered.retain(|_, found| !used.iter().any(|used| used.from.is(found.from)));
     let missing: Vec<&str> =
         parameters.iter().map(|(name, _)| name.as_str()).filter(|name| !known.contains(name)).collect();
     for (name, found) in &offered {
         let from = if name == found.theirs { String::new() } else { format!(" (`{}` there)", found.theirs) };
         let shape = &found.tensor.shape;
-        faults.push(format!("`{name}`{from} {shape:?} is no parameter of the model{}", hint(name, &missing)));
+        let copied = used.iter().find(|used| equal(file, used.from, found.from));
+        let cure = copied.map_or_else(
+            || hint(name, &missing),
+            |used| {
+                format!(
+                    "; it has the numbers of `{}`: if both are one weight, leave it out by `null` in a map of names",
+                    used.theirs
+                )
+            },
+        );
+        faults.push(format!("`{name}`{from} {shape:?} is no parameter of the model{cure}"));
     }
     if faults.is_empty() { Ok(arrays) } else { Err(WeightsError { file: file.name.clone(), faults }) }
 }
 
-/// The tensors of the file under the names that they get. Two that get one name are a fault.
+/// Whether two tensors have equal numbers.
+fn equal(file: &WeightsFile, a: &Tensor, b: &Tensor) -> bool {
+    let bits = |tensor: &Tensor, kind| file.numbers(tensor, kind).into_iter().map(f32::to_bits).collect::<Vec<_>>();
+    match (&a.kind, &b.kind) {
+        (Ok(kind), Ok(other)) => a.shape == b.shape && bits(a, *kind) == bits(b, *other),
+        _ => false,
+    }
+}
+
+/// The tensors of the file under the names that they get. Two that get one name are a fault, unless they are one tensor.
 fn offered<'a>(file: &'a WeightsFile, names: &Names, faults: &mut Vec<String>) -> BTreeMap<String, Offered<'a>> {
     let mut offered: BTreeMap<String, Offered<'a>> = BTreeMap::new();
     for (theirs, tensor) in &file.tensors {
         let Some((ours, turned)) = names.of(theirs) else { continue };
-        let mut tensor = tensor.clone();
+        let from = tensor;
+        let mut tensor = from.clone();
         if turned {
             tensor.shape.reverse();
             tensor.strides.reverse();
         }
         if let Some(other) = offered.get(&ours) {
-            faults.push(format!("`{}` and `{theirs}` both become `{ours}`", other.theirs));
+            if !other.tensor.is(&tensor) {
+                faults.push(format!("`{}` and `{theirs}` both become `{ours}`", other.theirs));
+            }
             continue;
         }
-        offered.insert(ours, Offered { theirs, tensor });
+        offered.insert(ours, Offered { theirs, from, tensor });
     }
     offered
 }

@@ -15,8 +15,9 @@ use std::{fmt, fs, io};
 
 use safetensors::tensor::{Dtype, SafeTensors};
 
-use crate::checkpoint::check_weights;
+use crate::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
 use crate::error::{Error, IoError};
+use crate::json;
 pub use fit::{Names, fingerprint, fit};
 
 /// How large the description of saved weights may be.
@@ -99,6 +100,16 @@ struct Tensor {
     kind: Result<Kind, String>,
     /// Where in the file its numbers are.
     bytes: Range<usize>,
+    /// Whether the numbers have the other sign there (PyTorch's negative bit).
+    negative: bool,
+}
+
+impl Tensor {
+    /// Whether both are the same numbers of the file, in the same order.
+    fn is(&self, other: &Self) -> bool {
+        let place = |tensor: &Self| (tensor.bytes.clone(), tensor.offset, tensor.negative, tensor.kind.clone());
+        place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
+    }
 }
 
 /// The bytes of a file; a device or a pipe may have no end.
@@ -116,18 +127,22 @@ pub struct WeightsFile {
     name: String,
     bytes: Vec<u8>,
     tensors: BTreeMap<String, Tensor>,
+    averaged: bool,
 }
 
 impl WeightsFile {
-    /// Reads a safetensors file or a PyTorch `state_dict`, whatever its name ends in.
+    /// Reads a safetensors file or a PyTorch `state_dict`, whatever its name ends in. The weights of a checkpoint of rtc that has
+    /// averaged weights are those averages.
     ///
     /// # Errors
     /// The file can't be read, or is neither.
     pub fn read(path: &Path) -> Result<Self, Error> {
         let bytes = read(path)?;
         let name = path.display().to_string();
-        if let Err(fault) = check_weights(path, &bytes) {
-            return Err(WeightsError { file: name, faults: vec![fault] }.into());
+        let refused = |fault| WeightsError { file: path.display().to_string(), faults: vec![fault] };
+        if let Some(bytes) = averages_beside(path, &bytes).map_err(refused)? {
+            let tensors = averages(&bytes).map_err(refused)?;
+            return Ok(Self { name, bytes, tensors, averaged: true });
         }
         let tensors = match bytes.get(..4) {
             Some(b"PK\x03\x04") => torch::tensors(&bytes),
@@ -137,10 +152,13 @@ impl WeightsFile {
             ),
             _ => safetensors(&bytes),
         };
-        match tensors {
-            Ok(tensors) => Ok(Self { name, bytes, tensors }),
-            Err(fault) => Err(WeightsError { file: name, faults: vec![fault] }.into()),
-        }
+        let tensors = tensors.map_err(refused)?;
+        Ok(Self { name, bytes, tensors, averaged: false })
+    }
+
+    /// Whether the weights are averages over updates, which the checkpoint of the file holds beside it.
+    pub fn is_averaged(&self) -> bool {
+        self.averaged
     }
 
     /// The numbers of a tensor in the order of its axes.
@@ -151,7 +169,8 @@ impl WeightsFile {
         let mut numbers = Vec::with_capacity(count);
         for _ in 0..count {
             let place = tensor.offset + index.iter().zip(&tensor.strides).map(|(n, stride)| n * stride).sum::<usize>();
-            numbers.push(kind.number(&data[place * kind.size()..(place + 1) * kind.size()]));
+            let number = kind.number(&data[place * kind.size()..(place + 1) * kind.size()]);
+            numbers.push(if tensor.negative { -number } else { number });
             for (n, size) in index.iter_mut().zip(&tensor.shape).rev() {
                 *n += 1;
                 if *n < *size {
@@ -164,10 +183,41 @@ impl WeightsFile {
     }
 }
 
+/// The description at the start of a safetensors file, if it has one.
+fn header(bytes: &[u8]) -> Option<&[u8]> {
+    let (size, rest) = bytes.split_first_chunk()?;
+    rest.get(..usize::try_from(u64::from_le_bytes(*size)).ok()?)
+}
+
+/// The averaged weights among the arrays of an optimiser.
+fn averages(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+    let of = |(name, tensor): (String, Tensor)| {
+        let name = name.strip_prefix(AVERAGE)?.strip_prefix('.')?.to_owned();
+        Some((name, tensor))
+    };
+    Ok(safetensors(bytes)?.into_iter().filter_map(of).collect())
+}
+
 /// The tensors of a safetensors file.
 fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+    if let Some(Err(error)) = header(bytes).map(json::value)
+        && error.is_data()
+    {
+        return Err(format!("its header is ambiguous: {error}"));
+    }
+    if json::value(bytes).is_ok_and(|index| index.get("weight_map").is_some()) {
+        return Err("an index of several files, and the weights are wanted in one: join them into one file".to_owned());
+    }
     let neither = |error| format!("neither safetensors ({error}) nor a PyTorch state_dict");
     let file = SafeTensors::deserialize(bytes).map_err(neither)?;
+    let (_, about) = SafeTensors::read_metadata(bytes).map_err(neither)?;
+    if about.metadata().as_ref().is_some_and(|about| about.contains_key(NOT_AVERAGED)) {
+        return Err(
+            "it is a copy of weights that a run averages (`ema`), without the averages, by which the run is measured: name the file \
+             in the checkpoint of the run"
+                .to_owned(),
+        );
+    }
     let tensor = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
         let kind = match view.dtype() {
             Dtype::F16 => Ok(Kind::F16),
@@ -178,7 +228,7 @@ fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
         };
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
         let (shape, range) = (view.shape().to_vec(), start..start + view.data().len());
-        (name.to_owned(), Tensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range })
+        (name.to_owned(), Tensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range, negative: false })
     };
     Ok(file.iter().map(tensor).collect())
 }

@@ -27,6 +27,8 @@ const NAMED: &[(&str, &str)] = &[
     ("torch", "CharStorage"),
     ("torch", "ByteStorage"),
     ("torch", "BoolStorage"),
+    ("torch", "ComplexFloatStorage"),
+    ("torch", "ComplexDoubleStorage"),
 ];
 
 /// The object of a pickle.

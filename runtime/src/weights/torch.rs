@@ -1,7 +1,7 @@
 //! The form of `torch.save` since PyTorch 1.6: a zip archive of a pickle, which says what the tensors are, and a file of numbers
 //! for every storage. Storages are not compressed, so tensors point into the archive.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
 use std::ops::Range;
 
@@ -20,7 +20,10 @@ type Places = BTreeMap<String, Range<usize>>;
 pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
     let places = places(bytes).map_err(|why| format!("a PyTorch file that is damaged: {why}"))?;
     let pickles: Vec<&String> = places.keys().filter(|name| *name == PICKLE || name.ends_with("/data.pkl")).collect();
-    let [pickle] = pickles[..] else { return Err(format!("a zip archive, but not one of torch.save: no {PICKLE}")) };
+    let [pickle] = pickles[..] else {
+        let count = if pickles.is_empty() { "no" } else { "more than one" };
+        return Err(format!("a zip archive, but not one of torch.save: {count} {PICKLE}"));
+    };
     let folder = pickle.trim_end_matches(PICKLE);
     if places.get(&format!("{folder}byteorder")).is_some_and(|place| bytes[place.clone()] != *b"little") {
         return Err("its numbers have the big end first".to_owned());
@@ -46,6 +49,7 @@ pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> 
 /// Where the files of a zip archive are.
 fn places(bytes: &[u8]) -> Result<Places, String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
+    once(bytes, usize::try_from(archive.central_directory_start()).unwrap_or(usize::MAX), archive.len())?;
     let mut places = Places::new();
     for n in 0..archive.len() {
         let file = archive.by_index(n).map_err(|error| error.to_string())?;
@@ -63,6 +67,24 @@ fn places(bytes: &[u8]) -> Result<Places, String> {
     Ok(places)
 }
 
+/// Refuses an archive whose directory, which begins at `at`, names a file twice: readers differ in which of the two they take. The
+/// library that reads it has `known` names, each once.
+fn once(bytes: &[u8], mut at: usize, known: usize) -> Result<(), String> {
+    const ENTRY: usize = 46;
+    let mut names = BTreeSet::new();
+    while let Some(entry) =
+        bytes.get(at..).and_then(|rest| rest.get(..ENTRY)).filter(|entry| entry.starts_with(b"PK\x01\x02"))
+    {
+        let size = |at: usize| usize::from(u16::from_le_bytes([entry[at], entry[at + 1]]));
+        let name = bytes.get(at + ENTRY..at + ENTRY + size(28)).unwrap_or_default();
+        if !names.insert(name) {
+            return Err(format!("`{}` is in it twice", String::from_utf8_lossy(name)));
+        }
+        at += ENTRY + size(28) + size(30) + size(32);
+    }
+    if names.len() == known { Ok(()) } else { Err("its directory can't be read".to_owned()) }
+}
+
 /// A tensor, or a parameter around one.
 fn tensor(object: &Object, folder: &str, places: &Places) -> Result<Tensor, String> {
     let (call, args) = called(object).ok_or_else(|| format!("is no tensor; {SAVE}"))?;
@@ -70,12 +92,13 @@ fn tensor(object: &Object, folder: &str, places: &Places) -> Result<Tensor, Stri
         ("_rebuild_parameter", [inner, ..]) if called(inner).is_some_and(|(call, _)| call == "_rebuild_tensor_v2") => {
             tensor(inner, folder, places)
         }
-        ("_rebuild_tensor_v2", [Object::PersistentLoad(storage), offset, shape, strides, ..]) => {
+        ("_rebuild_tensor_v2", [Object::PersistentLoad(storage), offset, shape, strides, more @ ..]) => {
             let broken = || "has a description that is damaged".to_owned();
             let (kind, bytes) = self::storage(storage, folder, places)?;
             let offset = size(offset).ok_or_else(broken)?;
             let (shape, strides) = sizes(shape).zip(sizes(strides)).ok_or_else(broken)?;
-            let tensor = Tensor { shape, strides, offset, kind, bytes };
+            let negative = more.get(2).map_or(Ok(false), is_negative)?;
+            let tensor = Tensor { shape, strides, offset, kind, bytes, negative };
             if reach(&tensor).is_none_or(|end| end > tensor.bytes.len()) {
                 return Err("reaches beyond the numbers of its storage".to_owned());
             }
@@ -83,6 +106,29 @@ fn tensor(object: &Object, folder: &str, places: &Places) -> Result<Tensor, Stri
         }
         _ => Err(format!("is no tensor; {SAVE}")),
     }
+}
+
+/// Whether the bits that PyTorch keeps beside a tensor say that its numbers have the other sign.
+fn is_negative(bits: &Object) -> Result<bool, String> {
+    let unknown = || "has a description that this program does not know".to_owned();
+    let bits = match bits {
+        Object::None => return Ok(false),
+        Object::Dict(bits) => bits,
+        _ => return Err(unknown()),
+    };
+    let mut negative = false;
+    for bit in bits {
+        match bit {
+            (Object::Unicode(name), Object::Bool(set)) if name == "neg" => negative = *set,
+            // Numbers that are not complex are their own conjugates; complex ones are refused by their kind.
+            (Object::Unicode(name), Object::Bool(_)) if name == "conj" => {}
+            (Object::Unicode(name), _) => {
+                return Err(format!("has the mark `{name}`, which this program does not know: clone it"));
+            }
+            _ => return Err(unknown()),
+        }
+    }
+    Ok(negative)
 }
 
 /// Name of a function and its arguments.

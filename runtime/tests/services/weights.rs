@@ -213,3 +213,97 @@ fn a_file_named_as_those_of_a_checkpoint_is_read_where_none_is() {
     let error = WeightsFile::read(&path).expect_err("a checkpoint without a manifest is damaged");
     assert!(error.to_string().contains("manifest.json beside it"), "{error}");
 }
+
+/// PyTorch keeps some tensors as others with the opposite sign (`torch._neg_view`, the imaginary part of a conjugate).
+#[test]
+fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
+    let file = WeightsFile::read(&fixture("negated.pt")).expect("a file of PyTorch");
+    let parameters = wanted(&[
+        ("turned", &[2, 3]),
+        ("half", &[3, 2]),
+        ("part", &[2, 3]),
+        ("parameter", &[2, 3]),
+        ("plain", &[2, 3]),
+    ]);
+    let arrays = fit(&file, &Names::default(), &parameters).expect("all of them");
+    let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+    assert_eq!(numbers(&arrays, "plain"), plain);
+    for name in ["turned", "part", "parameter"] {
+        assert_eq!(numbers(&arrays, name), plain.map(|x| -x), "{name}");
+    }
+    assert_eq!(numbers(&arrays, "half"), [0.0, -0.75, -0.25, -1.0, -0.5, -1.25]);
+    let file = WeightsFile::read(&fixture("complex.pt")).expect("a file of PyTorch");
+    let error = fit(&file, &Names::default(), &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
+    assert!(error.contains("`x` has numbers of the kind complexfloat"), "{error}");
+    let mut unknown = fs::read(fixture("negated.pt")).expect("the fixture");
+    let marks: Vec<usize> = (0..unknown.len()).filter(|at| unknown[*at..].starts_with(b"neg\x71")).collect();
+    assert!(!marks.is_empty());
+    marks.into_iter().for_each(|at| unknown[at] = b'p');
+    assert!(refusal(&unknown).contains("has the mark `peg`"), "{}", refusal(&unknown));
+}
+
+/// Both names of a tied weight are one weight: either may be the one that the model has.
+#[test]
+fn a_tied_weight_may_have_two_names_in_a_state_dict() {
+    let file = WeightsFile::read(&fixture("shared.pt")).expect("a file of PyTorch");
+    let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+    for names in
+        ["{}", r#"{"head.weight": "embed.table", "embed.table": "other"}"#, r#"{"head.weight": "embed.table"}"#]
+    {
+        let parameters = wanted(&[("embed.table", &[2, 3]), ("norm", &[3])]);
+        let arrays = fit(&file, &map(names), &parameters).unwrap_or_else(|error| panic!("{names}: {error}"));
+        assert_eq!(numbers(&arrays, "embed.table"), plain, "{names}");
+    }
+    let untied = wanted(&[("embed.table", &[2, 3]), ("head.weight", &[2, 3]), ("norm", &[3])]);
+    assert_eq!(numbers(&fit(&file, &map("{}"), &untied).expect("both"), "head.weight"), plain);
+    // Equal numbers in another place may be one weight, which the user knows.
+    let numbers: Vec<u8> = [0.5_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let view = || TensorView::new(Dtype::F32, vec![2], &numbers).expect("two numbers");
+    let bytes = safetensors::serialize([("a", view()), ("b", view())], None).expect("two tensors");
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("w.safetensors");
+    fs::write(&path, bytes).expect("a new file");
+    let file = WeightsFile::read(&path).expect("a file of safetensors");
+    let error = fit(&file, &Names::default(), &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
+    assert!(error.contains("`b` [2] is no parameter of the model; it has the numbers of `a`"), "{error}");
+    fit(&file, &map(r#"{"b": null}"#), &wanted(&[("a", &[2])])).expect("one of them");
+}
+
+#[test]
+fn what_is_named_twice_is_refused() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("map.json");
+    for text in [
+        "{\"a\": \"x\",\n\"a\": \"y\"}",
+        "{\"a\": {\"to\": \"x\",\n\"to\": \"y\"}}",
+        "{\"a\": null,\n\"\\u0061\": \"y\"}",
+    ] {
+        fs::write(&path, text).expect("writable");
+        let error = Names::read(&path).expect_err(text).to_string();
+        assert!(error.contains("map.json:2") && error.contains("stands twice in one object"), "{error}");
+    }
+    let tensor = r#"{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
+    for header in [
+        format!(r#"{{"w":{tensor},"w":{tensor}}}"#),
+        format!(r#"{{"__metadata__":{{"a":"b","a":"c"}},"w":{tensor}}}"#),
+        format!(r#"{{"w":{}}}"#, tensor.replace("\"shape\"", "\"shape\":[4],\"shape\"")),
+    ] {
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+        let said = refusal(&bytes);
+        assert!(said.contains("its header is ambiguous") && said.contains("stands twice"), "{said}");
+    }
+    let index = br#"{"metadata": {}, "weight_map": {"w": "model-1.safetensors"}}"#;
+    assert!(refusal(index).contains("an index of several files"));
+    // Two files of one name in an archive: readers differ in which of them they take.
+    let mut zip = ZipWriter::new(Cursor::new(vec![]));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for (name, bytes) in [("a/data.pkl", &b"\x80\x02}."[..]), ("a/data/0", &[0; 24]), ("a/data/1", &[1; 24])] {
+        zip.start_file(name, stored).expect("a place in memory");
+        zip.write_all(bytes).expect("a place in memory");
+    }
+    let mut bytes = zip.finish().expect("a place in memory").into_inner();
+    assert_eq!(refusal(&bytes), "");
+    let names: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"a/data/1")).collect();
+    names.into_iter().for_each(|at| bytes[at + 7] = b'0');
+    assert!(refusal(&bytes).contains("`a/data/0` is in it twice"), "{}", refusal(&bytes));
+}
