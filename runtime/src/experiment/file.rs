@@ -288,6 +288,9 @@ fn in_words(message: &str) -> String {
     let words = match expected {
         "usize" | "u64" => "a whole number, 0 or more",
         "f64" => "a number",
+        "a string" if what.contains("integer") || what.contains("float") || what.contains("boolean") => {
+            "a text: put it in quotation marks"
+        }
         "a sequence" => "a list, as in `[a, b]`",
         block if block.starts_with("struct ") => "a block of fields",
         _ if what == "task: data did not match any variant of untagged enum DataSource" => {
@@ -315,7 +318,7 @@ fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let Some((path, value)) = edit.split_once('=') else {
         return Err("it must have the form key.path=value".to_owned());
     };
-    let value = yaml::read(value).map_err(|(_, why)| format!("its value is no YAML: {why}"))?;
+    let value = yaml::value(value).map_err(|(_, why)| format!("its value is no YAML: {why}"))?;
     let nest = |value, key: &str| Mapping::from_iter([(Value::from(key.trim()), value)]);
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let inside = rest.into_iter().flat_map(|rest| rest.rsplit('.')).fold(value, |value, key| nest(value, key).into());

@@ -76,6 +76,8 @@ impl Choice {
     pub fn score(&self, accuracy: Option<f64>, loss: f64) -> f64 {
         match (self, accuracy) {
             (Self::Best | Self::Last, Some(accuracy)) => accuracy,
+            // A loss that is no number is the worst.
+            _ if loss.is_nan() => 0.0,
             _ => 1.0 / loss.max(f64::MIN_POSITIVE),
         }
     }

@@ -32,7 +32,7 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 impl Layer {
     fn parse(name: String, text: String) -> Result<Self, ExperimentError> {
-        match yaml::read(&text) {
+        match yaml::fields(&text) {
             Ok(fields) => Ok(Self { name, text, fields }),
             Err((line, why)) => {
                 Err(ExperimentError { file: name, line, message: format!("this is not an experiment in YAML: {why}") })

@@ -67,11 +67,20 @@ impl Line<'_> {
         let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
         let quotes = ['"', '\''];
         let stands = |word: &str| {
-            let unquoted = word.trim_start().trim_start_matches(quotes);
+            let unquoted = word.trim_start().trim_start_matches("- ").trim_start_matches(quotes);
             unquoted.strip_prefix(key).is_some_and(|rest| value(rest.trim_start_matches(quotes)))
         };
         self.text.split(['{', ',']).any(stands)
     }
+}
+
+/// The line of a key that a block has twice, of which the first one stands on a line or below it: that of the second one.
+pub(super) fn second(text: &str, from: usize, key: &str) -> Option<usize> {
+    let column = |line: &Line<'_>| line.indent + line.text.find(key).unwrap_or_default();
+    let mut found = lines(text).filter(|line| line_at(text, line.at) >= from && line.has(key));
+    let Some(first) = found.next() else { return Some(from) };
+    let again = found.find(|line| column(line) == column(&first));
+    Some(line_at(text, again.unwrap_or(first).at))
 }
 
 /// Finds texts one after the other, the first one behind the byte `from`: the byte where each stands.

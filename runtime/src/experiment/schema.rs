@@ -54,14 +54,42 @@ pub fn schema() -> Value {
     whole
 }
 
+/// Which numbers a setting takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// Whole ones alone.
+    Whole,
+    /// Any.
+    Any,
+}
+
+/// Which numbers the setting of this path takes; nothing of one that takes none, or that is not known.
+pub(super) fn numbers(path: &str) -> Option<Numbers> {
+    let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Experiment>().to_value();
+    let mut form = form(&root, &root);
+    for key in path.split('.') {
+        let field = form.get("properties").and_then(|fields| fields.get(key));
+        // Options of tasks are whole; the names of other blocks are the user's.
+        form = self::form(&root, field.or_else(|| form.get("additionalProperties"))?);
+    }
+    let is = |kind: &str| form["type"] == kind || form["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()));
+    if is("integer") { Some(Numbers::Whole) } else { is("number").then_some(Numbers::Any) }
+}
+
+/// A form, found by its name, without the `null` of one that may be left out.
+fn form<'s>(root: &'s Value, schema: &'s Value) -> &'s Value {
+    let named = [schema, &schema["anyOf"][0]].into_iter().find_map(|schema| schema["$ref"].as_str());
+    let found = named.and_then(|path| root.pointer(path.strip_prefix('#')?));
+    found.or_else(|| schema.get("anyOf")?.get(0)).unwrap_or(schema)
+}
+
 fn properties(schema: &Value) -> Map<String, Value> {
     schema["properties"].as_object().cloned().unwrap_or_default()
 }
 
 /// What a block needs, with the blocks in it. One that may be left out is its form, or `null`.
 fn required(root: &Value, schema: &Value) -> Value {
-    let named = [schema, &schema["anyOf"][0]].into_iter().find_map(|schema| schema["$ref"].as_str());
-    let schema = named.and_then(|path| root.pointer(path.strip_prefix('#')?)).unwrap_or(schema);
+    let schema = form(root, schema);
     let mut needs = Map::new();
     needs.extend(schema.get("required").map(|names| ("required".to_owned(), names.clone())));
     let inner = properties(schema).into_iter().map(|(name, field)| (name, required(root, &field)));

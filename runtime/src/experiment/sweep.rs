@@ -3,16 +3,22 @@
 
 use std::collections::BTreeMap;
 
+use rtc_compiler::feature::{Feature, slots};
+use rtc_compiler::schema::FieldKind;
 use schemars::JsonSchema;
 use serde_yaml::{Mapping, Value};
 
 use super::compare::Entry;
 use super::layers::Layers;
+use super::schema::{Numbers, numbers};
 use crate::error::{ExperimentError, hint};
 use crate::rng::Key;
 
 /// The most rows of a grid: more are a mistake.
 pub const MOST: usize = 1_000;
+
+/// Significant digits of the values of a range.
+const DIGITS: usize = 6;
 
 /// Keys of the block that are no settings.
 const EDITS: &str = "set";
@@ -113,7 +119,7 @@ struct Range {
     steps: Option<usize>,
     /// Whether quotients are equal, and not differences.
     log: bool,
-    /// Whether they are whole, as both ends are.
+    /// Whether they are whole.
     whole: bool,
 }
 
@@ -149,7 +155,8 @@ impl Sweep {
             if !of_spec && path.split('.').next() == Some("seeds") {
                 return wrong(&place, "`seeds` are no setting: every row is trained with all of them");
             }
-            match values(list, random.is_some()) {
+            let numbers = if of_spec { of_field(path) } else { numbers(path) };
+            match values(list, random.is_some(), numbers) {
                 Ok(values) => axes.push(Axis { path: path.to_owned(), of_spec, values }),
                 Err(message) => return wrong(&place, &format!("`{path}`: {message}")),
             }
@@ -159,7 +166,17 @@ impl Sweep {
         }
         let sweep = Self { axes, random };
         match sweep.count() {
-            count if count > MOST => wrong(&[], &format!("{count} points are more than {MOST}")),
+            count if count > MOST => return wrong(&[], &format!("{count} points are more than {MOST}")),
+            _ => {}
+        }
+        match (sweep.random, sweep.points().len()) {
+            (Some((count, _)), found) if found < count => wrong(
+                &[RANDOM],
+                &format!(
+                    "`random` asks for {count} different points, and {found} were found: say `count: {found}`, or give the \
+                     settings more values"
+                ),
+            ),
             _ => Ok(sweep),
         }
     }
@@ -264,9 +281,22 @@ impl Values {
 impl Range {
     fn all(&self) -> Vec<String> {
         let steps = self.steps.unwrap_or(2);
-        let mut all: Vec<String> = (0..steps).map(|n| self.at(n as f64 / (steps - 1) as f64, 6)).collect();
+        (0..steps).map(|n| self.at(n as f64 / (steps - 1) as f64, DIGITS)).collect()
+    }
+
+    /// How many different values it has, where that is less than it asks for.
+    fn too_few(&self) -> Option<usize> {
+        let mut all = self.all();
+        let asked = all.len();
         all.dedup();
-        all
+        (all.len() < asked).then_some(all.len())
+    }
+
+    /// Whether every value is whole as it is, without being rounded.
+    fn is_exactly_whole(&self) -> bool {
+        let real = Self { whole: false, ..*self };
+        self.steps.is_some()
+            && real.all().iter().all(|value| value.parse().is_ok_and(|value: f64| value.fract() == 0.0))
     }
 
     /// The number at this share of the way, with so many digits.
@@ -297,15 +327,15 @@ fn random(block: &Value) -> Result<(usize, u64), &'static str> {
 }
 
 /// A list of values, or a range.
-fn values(given: &Value, drawn: bool) -> Result<Values, String> {
+fn values(given: &Value, drawn: bool, numbers: Option<Numbers>) -> Result<Values, String> {
     match given {
         Value::Sequence(list) if !list.is_empty() => Ok(Values::List(list.iter().map(inline).collect())),
-        Value::Mapping(fields) => range(fields, drawn).map(Values::Range),
+        Value::Mapping(fields) => range(fields, drawn, numbers).map(Values::Range),
         _ => Err("takes a list of values, as in `[1, 2]`, or a range, as in `{ from: 1e-4, to: 1e-2, steps: 3, scale: log }`".to_owned()),
     }
 }
 
-fn range(fields: &Mapping, drawn: bool) -> Result<Range, String> {
+fn range(fields: &Mapping, drawn: bool, numbers: Option<Numbers>) -> Result<Range, String> {
     const KNOWN: [&str; 4] = ["from", "to", "steps", "scale"];
     for name in fields.keys().map(|name| name.as_str().unwrap_or_default()) {
         if !KNOWN.contains(&name) {
@@ -328,7 +358,50 @@ fn range(fields: &Mapping, drawn: bool) -> Result<Range, String> {
         _ => return Err(format!("`steps` says how many values a range has, from 2 to {MOST}")),
     };
     let is_whole = |name: &str| fields.get(name).is_some_and(|end| end.is_i64() || end.is_u64());
-    Ok(Range { from, to, steps, log, whole: is_whole("from") && is_whole("to") })
+    let range = Range { from, to, steps, log, whole: false };
+    let range = Range { whole: whole(&range, is_whole("from") && is_whole("to"), numbers)?, ..range };
+    match range.too_few().filter(|_| from != to || steps.is_some()) {
+        Some(count) => Err(format!(
+            "{} values from {from} to {to}{} are {count} different: say `steps: {}`, or give a list",
+            range.steps.unwrap_or(2),
+            if range.whole { ", which are whole numbers here," } else { ", with six digits each," },
+            count.max(2)
+        )),
+        None => Ok(range),
+    }
+}
+
+/// Whether a range has whole numbers alone: the setting decides. Of a setting that is not known, the range itself must say so.
+fn whole(range: &Range, whole_ends: bool, numbers: Option<Numbers>) -> Result<bool, String> {
+    match numbers {
+        Some(Numbers::Any) => Ok(false),
+        Some(Numbers::Whole) if whole_ends => Ok(true),
+        Some(Numbers::Whole) => Err("takes whole numbers: both ends of its range must be whole".to_owned()),
+        None if !whole_ends || range.is_exactly_whole() => Ok(false),
+        None => Err(format!(
+            "whether it takes whole numbers alone is not known: write `from: {:.1}` for any number, `steps` that give whole ones, \
+             or a list",
+            range.from
+        )),
+    }
+}
+
+/// Which numbers a field of a spec takes, by the end of its path: `depthwise.depth`, `attend[2].heads`, `dropout`. Nothing of a
+/// field that a spec defines, or that is a different one in different statements.
+fn of_field(path: &str) -> Option<Numbers> {
+    let mut parts = path.rsplit('.').map(|part| part.split('[').next().unwrap_or_default());
+    let (name, statement) = (parts.next()?, parts.next().unwrap_or("model"));
+    let is_meant = |feature: &&Feature| feature.slot == statement || feature.variant == statement;
+    let features = slots().iter().flat_map(|slot| &slot.features).map(|feature| &**feature).filter(is_meant);
+    let kinds =
+        features.flat_map(|feature| &feature.fields).filter(|field| field.name == name).map(|field| &field.kind);
+    let mut found = kinds.map(|kind| match kind {
+        FieldKind::Int | FieldKind::IntOr(_) | FieldKind::Depth | FieldKind::Choices => Some(Numbers::Whole),
+        FieldKind::Float | FieldKind::FloatOr(_) => Some(Numbers::Any),
+        FieldKind::Word(_) | FieldKind::Truth | FieldKind::Function | FieldKind::Mask | FieldKind::Bias => None,
+    });
+    let first = found.next()??;
+    found.all(|other| other == Some(first)).then_some(first)
 }
 
 /// A value as an edit has it: in one line.
@@ -395,7 +468,41 @@ mod tests {
         };
         assert_eq!(of("{ from: 0.0, to: 1, steps: 4 }"), ["0", "0.333333", "0.666667", "1"]);
         assert_eq!(of("{ from: 1e-5, to: 1e-3, steps: 3, scale: log }"), ["1e-5", "0.0001", "0.001"]);
-        assert_eq!(of("{ from: 1, to: 3, steps: 9 }"), ["1", "2", "3"]);
+        assert_eq!(of("{ from: 1, to: 3, steps: 5 }"), ["1", "1.5", "2", "2.5", "3"]);
+        assert_eq!(of("{ from: 0, to: 1, steps: 11 }").len(), 11);
+    }
+
+    #[test]
+    fn the_setting_decides_whether_a_range_is_whole() {
+        let of = |setting: &str, range: &str| {
+            let file = parse(&format!("model: ut\ngrid: {{ {setting}: {range} }}"))?;
+            let edit =
+                |edits: &[String]| edits.first().and_then(|edit| edit.split_once('=')).map(|(_, n)| n.to_owned());
+            let entries = file.compare().iter();
+            Ok::<_, String>(entries.filter_map(|entry| edit(&entry.with).or(edit(&entry.set))).collect::<Vec<_>>())
+        };
+        let four = "{ from: 0, to: 1, steps: 5 }";
+        let real = ["0", "0.25", "0.5", "0.75", "1"].map(str::to_owned).to_vec();
+        for setting in ["optimiser.weight_decay", "ema.decay", "set: { dropout", "set: { attend.dropout"] {
+            let close = if setting.contains('{') { "} " } else { "" };
+            assert_eq!(of(setting, &format!("{four} {close}")), Ok(real.clone()), "{setting}");
+        }
+        for setting in ["batch.size", "schedule.warmup", "task.options.train_length", "set: { depthwise.depth"] {
+            let close = if setting.contains('{') { "} " } else { "" };
+            let range = |steps: usize| of(setting, &format!("{{ from: 8, to: 11, steps: {steps} }} {close}"));
+            assert_eq!(range(4), Ok(["8", "9", "10", "11"].map(str::to_owned).to_vec()), "{setting}");
+            let error = range(5).expect_err("only four are whole");
+            assert!(error.contains("are 4 different: say `steps: 4`"), "{error}");
+        }
+        let error = of("batch.size", "{ from: 8.5, to: 11, steps: 4 }").expect_err("no size is a half");
+        assert!(error.contains("takes whole numbers"), "{error}");
+        let own = |range: &str| of("set: { mine.gain", &format!("{range} }}"));
+        assert_eq!(own("{ from: 1, to: 3, steps: 3 }"), Ok(["1", "2", "3"].map(str::to_owned).to_vec()));
+        assert_eq!(own("{ from: 1.0, to: 2, steps: 3 }"), Ok(["1", "1.5", "2"].map(str::to_owned).to_vec()));
+        let error = own("{ from: 1, to: 2, steps: 3 }").expect_err("it may be whole");
+        assert!(error.contains("write `from: 1.0` for any number"), "{error}");
+        let drawn = parse("model: ut\ngrid: { optimiser.weight_decay: { from: 0, to: 1 }, random: { count: 8 } }");
+        assert_eq!(drawn.map(|file| file.compare().len()), Ok(8));
     }
 
     #[test]
@@ -413,9 +520,8 @@ mod tests {
         assert_eq!(of(1).len(), 6);
         let rate = |edits: &Vec<String>| edits[0].split_once('=').and_then(|(_, rate)| rate.parse::<f64>().ok());
         assert!(of(1).iter().all(|edits| rate(edits).is_some_and(|rate| (1e-4..=1e-2).contains(&rate))));
-        // No more points than there are.
-        let few = parse("model: ut\ngrid: { batch.size: [8, 16], random: { count: 5 } }").expect("valid");
-        assert_eq!(few.compare().len(), 2);
+        let few = parse("model: ut\ngrid: { batch.size: [8, 16], random: { count: 5 } }").expect_err("there are two");
+        assert!(few.contains("asks for 5 different points, and 2 were found: say `count: 2`"), "{few}");
     }
 
     #[test]

@@ -5,6 +5,9 @@ use std::fmt;
 
 use serde::Deserializer;
 use serde::de::{DeserializeOwned, DeserializeSeed, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor};
+use serde_yaml::{Mapping, Value};
+
+use super::place;
 
 /// The most bytes of a text.
 pub const MOST_BYTES: usize = 1 << 20;
@@ -21,7 +24,16 @@ pub(super) fn read<V: DeserializeOwned>(text: &str) -> Result<V, (Option<usize>,
     within_limits(text)?;
     // YAML has more ends of lines than an editor counts.
     let last = text.lines().count() + 1;
-    let told = |error: serde_yaml::Error| (error.location().map(|at| at.line().min(last)), error.to_string());
+    let told = |error: serde_yaml::Error| {
+        let (line, why) = (error.location().map(|at| at.line().min(last)), error.to_string());
+        match why.split_once(TWICE) {
+            Some((_, key)) => {
+                let key = key.split(" at line ").next().unwrap_or(key).trim_matches('"');
+                (place::second(text, line.unwrap_or(1), key), format!("`{key}` stands twice in one block: remove one"))
+            }
+            None => (line, why),
+        }
+    };
     let left = Cell::new(MOST_REPEATED);
     if let Err(error) = Sized(&left).deserialize(serde_yaml::Deserializer::from_str(text)) {
         // What is no YAML is told by the reading itself, which knows what is wanted.
@@ -30,6 +42,64 @@ pub(super) fn read<V: DeserializeOwned>(text: &str) -> Result<V, (Option<usize>,
         }
     }
     serde_yaml::from_str(text).map_err(told)
+}
+
+/// What the reader says of a key that a block has twice.
+const TWICE: &str = "duplicate entry with key ";
+
+/// The fields of a text: what `<<` names is merged into its block, and keys that are whole numbers, as the year of a split, are
+/// names.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn fields(text: &str) -> Result<Mapping, (Option<usize>, String)> {
+    let mut value: Value = read(text)?;
+    let line = |key: &str| place::second(text, 1, key);
+    value.apply_merge().map_err(|error| (line("<<"), format!("`<<`: {error}; an alias of a block is `<<: *name`")))?;
+    named(&mut value)?;
+    serde_yaml::from_value(value).map_err(|error| (None, error.to_string()))
+}
+
+/// Makes names of the keys of all blocks.
+fn named(value: &mut Value) -> Result<(), (Option<usize>, String)> {
+    match value {
+        Value::Mapping(block) => {
+            for (key, mut value) in std::mem::take(block) {
+                named(&mut value)?;
+                let name = match key {
+                    Value::String(name) => name,
+                    Value::Number(number) if !number.is_f64() => number.to_string(),
+                    other => {
+                        let key = serde_yaml::to_string(&other).unwrap_or_default();
+                        let key = key.trim_end();
+                        return Err((None, format!("the name `{key}` needs quotation marks: `\"{key}\": ...`")));
+                    }
+                };
+                if block.insert(name.clone().into(), value).is_some() {
+                    return Err((None, format!("`{name}` stands twice in one block: remove one")));
+                }
+            }
+            Ok(())
+        }
+        Value::Sequence(items) => items.iter_mut().try_for_each(named),
+        Value::Tagged(tagged) => named(&mut tagged.value),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// The value of an edit `path=value`. Of a text without quotation marks and brackets all counts: a `#` in it begins no comment.
+///
+/// # Errors
+/// As [`read`].
+pub(super) fn value(text: &str) -> Result<Value, (Option<usize>, String)> {
+    let text = text.trim();
+    let is_plain = !text.starts_with(['"', '\'', '[', '{', '&', '*', '!', '|', '>']);
+    if is_plain && (text.starts_with('#') || text.contains(" #") || text.contains("\t#")) {
+        return Ok(text.into());
+    }
+    let mut value = read(text)?;
+    named(&mut value)?;
+    Ok(value)
 }
 
 /// Brackets are counted wherever they stand, also in comments and strings: what people write is far below the limit.
@@ -147,6 +217,41 @@ mod tests {
         assert!(refused(&nested.replace("d: ", "d: !tag ")).1.contains("aliases"));
         assert!(refused(&" ".repeat(MOST_BYTES + 1)).1.contains("at most 1048576"));
         assert_eq!(refused("a: [").0, Some(2), "what is no YAML keeps its line");
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_has_its_line() {
+        let line = |text: &str| match fields(text) {
+            Err((line, why)) if why.contains("stands twice in one block") => line,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(line("a: 1\nb: 2\na: 3\n"), Some(3));
+        assert_eq!(line("x:\n  b: 1\ny:\n  a: 1\n  b: { a: 2 }\n  a: 3\n"), Some(6));
+        assert_eq!(line("x: 1\ny: { a: 1, a: 2 }\n"), Some(2));
+        assert_eq!(line("x:\n  - a: 1\n  - a: 2\n    b: 3\n    a: 4\n"), Some(5));
+        assert_eq!(line("x: 1\n2024: 1\n2024: 2\n"), Some(3));
+    }
+
+    #[test]
+    fn blocks_are_merged_and_years_are_names() {
+        let read = |text: &str| fields(text).map(Value::from).map_err(|(_, why)| why);
+        let merged = read("a: &a { b: 1, c: 2 }\nd: { <<: *a, c: 3 }\n").expect("it merges");
+        assert_eq!((&merged["d"]["b"], &merged["d"]["c"]), (&1.into(), &3.into()));
+        assert_eq!(read("a: { 2024: x }").expect("a name")["a"]["2024"], "x");
+        let refused = |text: &str| read(text).expect_err("it is refused");
+        assert!(refused("a: { 1.50: x }").contains("the name `1.5` needs quotation marks"));
+        assert!(refused("a: { true: x }").contains("the name `true` needs quotation marks"));
+        assert!(refused("a: { <<: 5 }").contains("`<<`: "));
+    }
+
+    #[test]
+    fn a_value_of_an_edit_keeps_its_number_sign() {
+        let read = |text: &str| value(text).map_err(|(_, why)| why);
+        assert_eq!(read("my #1.csv"), Ok("my #1.csv".into()));
+        assert_eq!(read("#1.csv"), Ok("#1.csv".into()));
+        assert_eq!(read("a#1.csv"), Ok("a#1.csv".into()));
+        assert_eq!(read("[1, 'a #2']"), Ok(vec![Value::from(1), "a #2".into()].into()));
+        assert_eq!((read("0.5"), read("\"5\"")), (Ok(0.5.into()), Ok("5".into())));
     }
 
     #[test]
