@@ -30,6 +30,8 @@ pub struct Worth {
 pub enum By {
     /// Over seeds, by Student's t.
     Seeds,
+    /// Over seeds, by Student's t of the logit of a share.
+    Logit,
     /// Over examples, from counts alone: Wilson's interval, McNemar's exact test.
     Counts,
     /// Over examples, by drawing them again.
@@ -41,6 +43,7 @@ impl By {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Seeds => "student",
+            Self::Logit => "logit",
             Self::Counts => "wilson",
             Self::Bootstrap => "bootstrap",
         }
@@ -78,6 +81,8 @@ pub(super) struct Asked<'a> {
     pub(super) split: &'a str,
     /// The measure.
     pub(super) metric: &'a str,
+    /// Whether it is a share, between 0 and 1.
+    pub(super) share: bool,
 }
 
 /// What the means of all rows are worth, and by which tests over examples that was found. The baseline is a row by its index.
@@ -108,7 +113,10 @@ fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
         [(run, _)] => examples::interval(&answers(run, asked)?).map(|(interval, method)| (interval, method.into())),
         _ => {
             let numbers: Vec<f64> = found.iter().map(|(_, number)| *number).collect();
-            seeds::interval(&numbers).map(|interval| (interval, By::Seeds))
+            match asked.share {
+                true => seeds::share_interval(&numbers).map(|interval| (interval, By::Logit)),
+                false => seeds::interval(&numbers).map(|interval| (interval, By::Seeds)),
+            }
         }
     }
 }
@@ -126,7 +134,10 @@ fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, methods: 
     }
     if let Some(found) = seeds::paired(&numbers) {
         worth.seeds = Some(found.p);
-        worth.difference_interval = Some((found.interval, By::Seeds));
+        // No difference of shares is beyond 1: a wider interval holds nothing more.
+        let most = if asked.share { 1.0 } else { f64::INFINITY };
+        let Interval { low, high } = found.interval;
+        worth.difference_interval = Some((Interval { low: low.max(-most), high: high.min(most) }, By::Seeds));
     }
 }
 
@@ -180,6 +191,7 @@ pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], methods: &[
     let by = |wanted: By| found.iter().any(|worth| worth.interval.is_some_and(|(_, by)| by == wanted));
     let named = [
         (By::Seeds, "over seeds by Student's t"),
+        (By::Logit, "over seeds by Student's t of the logit"),
         (By::Counts, "over examples by Wilson's formula, where there is one seed"),
         (By::Bootstrap, "over examples by the bootstrap, where there is one seed"),
     ];
@@ -200,6 +212,7 @@ pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], methods: &[
         out.push(format!("difference: mean less that of {baseline} with the same seeds{interval}"));
     }
     out.extend(tests(found, methods));
+    out.extend(disagreement(found));
     out.extend(missing(rows));
     out
 }
@@ -218,6 +231,21 @@ fn tests(found: &[Worth], methods: &[By]) -> Option<String> {
     }
     let sure = format!("two-sided, corrected for the rows of the table by Holm's method; * below {MARKED}");
     (!names.is_empty()).then(|| format!("p: {}; {sure}", names.join(", ")))
+}
+
+/// Why a difference may be marked whose interval holds 0, or not be marked though it does not.
+fn disagreement(found: &[Worth]) -> Option<String> {
+    let holds_zero = |interval: Interval| interval.low <= 0.0 && 0.0 <= interval.high;
+    let disagrees = |worth: &&Worth| {
+        let interval = worth.difference_interval.filter(|_| worth.p().is_some());
+        interval.is_some_and(|(interval, _)| holds_zero(interval) == worth.differs())
+    };
+    let some = found.iter().any(|worth| disagrees(&worth));
+    some.then(|| {
+        "an interval of a difference is that of its row alone, a p-value is corrected for all rows or comes of another test: where \
+         they disagree, the p-value decides"
+            .to_owned()
+    })
 }
 
 /// Runs that can't be compared example by example.

@@ -25,6 +25,16 @@ pub fn interval(numbers: &[f64]) -> Option<Interval> {
     Some(Interval::around(middle, student(numbers)?.inverse_cdf(0.5 + LEVEL / 2.0) * error))
 }
 
+/// The same for shares, whose mean lies between 0 and 1: Student's interval of the logit of the mean, by the delta method. It
+/// leaves out 0 and 1, and is as wide as the plain one where the deviation is small.
+pub fn share_interval(shares: &[f64]) -> Option<Interval> {
+    let (middle, error) = (mean(shares)?, error(shares)?);
+    let half = student(shares)?.inverse_cdf(0.5 + LEVEL / 2.0) * error / (middle * (1.0 - middle));
+    let logit = (middle / (1.0 - middle)).ln();
+    let share = |logit: f64| 1.0 / (1.0 + (-logit).exp());
+    Some(Interval { low: share(logit - half), high: share(logit + half) })
+}
+
 /// The paired t-test of two models, a pair of numbers per seed. Nothing for fewer than two pairs, nor where all
 /// differences are equal.
 pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
@@ -81,6 +91,23 @@ mod tests {
         close(found.interval.low, -0.485_310_236_808_734_6);
         let found = interval(&[0.0, 2.0]).expect("two numbers");
         close(found.high, 1.0 + 12.706_204_736_174_694);
+    }
+
+    #[test]
+    fn an_interval_of_shares_stays_between_0_and_1() {
+        let found = share_interval(&[1.0, 0.993, 0.491, 1.0, 0.509]).expect("five shares");
+        // Mean 0.7986, standard error 0.121943: logit 1.377567, more and less 2.776445 * 0.121943 / 0.160838.
+        close(found.low, 0.325_753_462_417_346_4);
+        close(found.high, 0.970_188_304_859_319_5);
+        let plain = interval(&[1.0, 0.993, 0.491, 1.0, 0.509]).expect("five shares");
+        assert!(plain.high > 1.0 && found.high < 1.0 && found.low < plain.low, "{found:?}");
+        // Nearly that of Student where shares differ little.
+        let narrow = [0.571, 0.602, 0.588, 0.595, 0.610];
+        let (found, plain) = (share_interval(&narrow).expect("five"), interval(&narrow).expect("five"));
+        assert!((found.low - plain.low).abs() < 5e-4 && (found.high - plain.high).abs() < 5e-4, "{found:?} {plain:?}");
+        assert_eq!((share_interval(&[1.0, 1.0]), share_interval(&[0.3]), share_interval(&[])), (None, None, None));
+        let ends = share_interval(&[0.0, 1.0]).expect("two shares");
+        assert!(ends.low >= 0.0 && ends.high <= 1.0, "{ends:?}");
     }
 
     #[test]
