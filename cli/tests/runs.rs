@@ -60,6 +60,41 @@ fn write(place: &Place, name: &str, seed: usize, experiment: &str, finished: boo
     }
 }
 
+/// Gives a run that [`write`] made other results.
+fn results(place: &Place, name: &str, fields: &Value) {
+    let mut row = json!({ "split": "test", "examples": 10, "scored": 10, "loss": 0.5, "mean_depth": null });
+    row.as_object_mut().expect("a row").extend(fields.as_object().expect("fields").clone());
+    let found = json!({ "best_update": 50, "splits": [row], "run": sha256(name) });
+    place.write(&format!("runs/{name}/results.json"), &sealed(&found));
+}
+
+#[test]
+fn the_best_score_comes_first_whatever_is_measured() {
+    let place = Place::new();
+    let experiment = place.read("tiny.yaml");
+    for (n, (name, fields)) in [
+        ("a1", json!({ "accuracy": 0.2 })),
+        ("a2", json!({ "accuracy": 0.9 })),
+        ("p1", json!({ "perplexity": 3.0 })),
+        ("p2", json!({ "perplexity": 1.5 })),
+        ("p3", json!({ "perplexity": 900.0 })),
+        ("r1", json!({ "numbers": { "rmse": 0.1 } })),
+        ("r2", json!({ "numbers": { "rmse": 7.0 } })),
+    ]
+    .iter()
+    .enumerate()
+    {
+        write(&place, name, n, &experiment, true);
+        results(&place, name, fields);
+    }
+    let list = |args: &[&str]| place.rtc(&[&["runs", "--json"], args].concat()).code(0).json();
+    assert_eq!(names(&list(&["--sort", "-score"])), ["a2", "a1", "p2", "p1", "p3", "r1", "r2"]);
+    assert_eq!(names(&list(&["--sort", "score"])), ["a1", "a2", "p3", "p1", "p2", "r2", "r1"]);
+    // A share asks for shares alone: a perplexity of 3 is not 300 %.
+    assert_eq!(names(&list(&["--where", "score>50%"])), ["a2"]);
+    assert_eq!(names(&list(&["--where", "score<2", "--where", "measure=perplexity"])), ["p2"]);
+}
+
 #[test]
 fn records_are_whole_and_checked() {
     let place = Place::new();

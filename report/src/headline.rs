@@ -35,7 +35,9 @@ fn of_one(run: &Run) -> Vec<(String, String)> {
 }
 
 fn updates(run: &Run) -> String {
-    let done = run.steps.last().map_or(0, |step| step.update);
+    // Not every update is logged; the last one is measured.
+    let (logged, measured) = (run.steps.last().map(|step| step.update), run.evaluations.last().map(|one| one.update));
+    let done = logged.max(measured).unwrap_or(0);
     match run.total.filter(|total| *total > done && run.results.is_empty()) {
         Some(total) => format!("{} of {}", number(done as f64), number(total as f64)),
         None => number(done as f64),

@@ -44,7 +44,7 @@ pub(crate) struct Options {
     /// Show runs for which this holds, as `state=finished`, `score>50%`, `age<2d`, `size>=1GB`, `model~gut`, `batch.size!=32`
     #[arg(long = "where", value_name = "CONDITION", value_parser = Condition::parse)]
     conditions: Vec<Condition>,
-    /// The order: fields, the first one first; `-FIELD` is the largest first [default: name]
+    /// The order: fields, the first one first; `-FIELD` is the largest first, `-score` the best [default: name]
     #[arg(long, value_name = "FIELD,..", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
     /// The fields that are shown
@@ -77,7 +77,8 @@ fn notes() -> String {
          =, !=, <, <=, >, >= and ~ (contains), and a value. All conditions must hold. `tags=keep` asks for one of the tags. A run \
          without a value of the field is shown by != alone.\n\nA damaged run is shown as one, with the reason as a message; the exit code is 0. \
          No checkpoint is read: `rtc verify` checks everything. The score of a finished run is on `test`, or on the first split of its \
-         table; that of another one is its last on dev.\n"
+         table; that of another one is its last on dev. \
+         `--sort -score` has the best first: the largest accuracy, the smallest perplexity or error; runs of one measure stand together.\n"
     )
 }
 
@@ -124,6 +125,9 @@ fn list(options: &Options, terminal: &Terminal) -> Outcome {
     }
     for (run, fault) in runs.iter().filter_map(|run| Some((run, run.fault.as_ref()?))) {
         terminal.message(&format!("{} is damaged: {fault}", folders::name(&run.path)));
+    }
+    for (run, fall) in runs.iter().filter_map(|run| Some((run, run.fall.as_ref()?))) {
+        terminal.message(&format!("{} fell from its best: {}", folders::name(&run.path), fall.text()));
     }
     terminal.message(&match paths.len() {
         0 => format!("there is no run below `{RUNS}`; `rtc train` makes one"),

@@ -10,7 +10,7 @@ use rtc_runtime::error::Error;
 use rtc_runtime::learner::LearnError;
 use rtc_runtime::ranks::{Ranks, end};
 use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
-use rtc_runtime::train::{Outcome as Ended, Table};
+use rtc_runtime::train::{Fall, Outcome as Ended, Table};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
@@ -28,7 +28,7 @@ use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
 use crate::text::number;
 use crate::threads;
-use crate::weights::WeightsOptions;
+use crate::weights::{AVERAGED, WeightsOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -125,6 +125,9 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.read(&job.compiled.graph)? {
+        if weights.averaged {
+            terminal.message(AVERAGED);
+        }
         job.begins_with(weights);
     }
     job.computes_on(&place);
@@ -256,6 +259,9 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
     if let Some(note) = &table.halting {
         terminal.message(note);
     }
+    if let Some(fall) = &table.fall {
+        terminal.message(&fallen(fall));
+    }
     if options.json {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
@@ -267,6 +273,11 @@ fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &T
     terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
     terminal.message(&format!("run: {}", path.display()));
     terminal.result(&table.to_text())
+}
+
+/// The warning of a training that ended far below its best.
+fn fallen(fall: &Fall) -> String {
+    format!("warning: the training fell from its best: {}; {}", fall.text(), fall.advice())
 }
 
 fn stopped(options: &Options, path: &Path, job: &Job, updates: u64, terminal: &Terminal) -> Result<(), Failure> {

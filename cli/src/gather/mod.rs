@@ -189,7 +189,9 @@ fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Termi
     let seen = probe.run(&found, draw, terminal)?;
     run.lengths = seen.lengths;
     let halting = found.saved.results.as_ref().and_then(|table| table.halting.clone());
-    report.notes.extend(seen.note.into_iter().chain(halting).map(|note| format!("{}: {note}", run.name)));
+    let fall = found.saved.results.as_ref().and_then(|table| table.fall.as_ref());
+    let fall = fall.map(|fall| format!("the training fell from its best: {}; {}", fall.text(), fall.advice()));
+    report.notes.extend(seen.note.into_iter().chain(halting).chain(fall).map(|note| format!("{}: {note}", run.name)));
     if known.is_none() {
         let name = runs::model_name(&found.saved.info, &report.models);
         report.models.push(data::Model {

@@ -168,6 +168,9 @@ pub(super) fn cell(
             let (score, update) = (table.best(), number(table.best_update as f64));
             observer
                 .says(&format!("finished in {time}, {}", experiment.choose.sentence(&experiment.dev, &score, &update)));
+            if let Some(fall) = &table.fall {
+                observer.says(&format!("fell from its best: {}; {}", fall.text(), fall.advice()));
+            }
             return Ok(End::Ended);
         }
         Ok(Some(Outcome::Stopped { updates })) => {

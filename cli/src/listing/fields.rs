@@ -50,6 +50,9 @@ pub(crate) const KNOWN: &[Field] = &[
     field("score", "perplexity, accuracy or error", Kind::Score, |run| of_score(run, |score| score.value.into())),
     field("measure", "which of them", Kind::Text, |run| of_score(run, |score| score.measure.into())),
     field("split", "where it was measured", Kind::Text, |run| of_score(run, |score| score.split.clone().into())),
+    field("fall", "the best accuracy on dev, or `r2`, of a training that ended far below it", Kind::Number, |run| {
+        run.fall.as_ref().map_or(Value::Null, |fall| fall.best.into())
+    }),
     field("age", "the time since it was begun, in seconds", Kind::Age, |run| json!(age(run))),
     field("size", "bytes of its files", Kind::Bytes, |run| json!(run.size)),
     field("parameters", "trainable numbers", Kind::Number, |run| of_info(run, |info| info.parameters.into())),
@@ -157,7 +160,7 @@ pub(crate) fn plain(value: &Value) -> String {
 
 fn score(score: &Score) -> String {
     match score.measure {
-        "accuracy" => format!("{:.1} %", 100.0 * score.value),
+        _ if score.is_share() => format!("{:.1} %", 100.0 * score.value),
         measure => format!("{measure} {:.3}", score.value),
     }
 }

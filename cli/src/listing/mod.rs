@@ -4,6 +4,7 @@ mod ends;
 mod fields;
 mod query;
 
+use std::cmp::Ordering;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -11,10 +12,10 @@ use std::time::SystemTime;
 
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::experiment::ExperimentFile;
-use rtc_runtime::grid::Fault;
+use rtc_runtime::grid::{Fault, less_is_better};
 use rtc_runtime::record::history::{EvaluationLine, History};
 use rtc_runtime::record::{RunInfo, sha256, unsealed};
-use rtc_runtime::train::Table;
+use rtc_runtime::train::{Fall, Table};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -58,6 +59,8 @@ pub(crate) struct Run {
     /// Updates of the whole run, if it does not stop early.
     pub(crate) total: Option<u64>,
     pub(crate) score: Option<Score>,
+    /// That its training ended far below its best, where that is so.
+    pub(crate) fall: Option<Fall>,
     pub(crate) begun: Option<SystemTime>,
     /// Bytes on the disk.
     pub(crate) size: Option<u64>,
@@ -106,10 +109,24 @@ pub(crate) struct Score {
     pub(crate) value: f64,
 }
 
+/// The measure that is a share of right answers.
+const ACCURACY: &str = "accuracy";
+
 impl Score {
+    /// The order of two scores of one measure, the worse first.
+    pub(crate) fn compare(&self, other: &Self) -> Ordering {
+        let order = self.value.total_cmp(&other.value);
+        if less_is_better(self.measure) { order.reverse() } else { order }
+    }
+
+    /// Whether it is a share of right answers.
+    pub(crate) fn is_share(&self) -> bool {
+        self.measure == ACCURACY
+    }
+
     fn of(line: &EvaluationLine) -> Option<Self> {
         let error = line.others.get("rmse").and_then(Value::as_f64);
-        let measures = [("perplexity", line.perplexity), ("accuracy", line.accuracy), ("rmse", error)];
+        let measures = [("perplexity", line.perplexity), (ACCURACY, line.accuracy), ("rmse", error)];
         let (measure, value) = measures.into_iter().find_map(|(name, value)| Some((name, value?)))?;
         Some(Self { split: line.split.clone(), measure, value })
     }
@@ -146,6 +163,7 @@ impl Run {
         if let Some(table) = results(&self.path, &run)? {
             let row = table.rows.iter().find(|row| row.split == "test").or(table.rows.first());
             self.score = row.and_then(|row| Score::of(&EvaluationLine::new(0, row)));
+            self.fall = table.fall;
             return Ok(State::Finished);
         }
         self.score = self.on_dev()?;

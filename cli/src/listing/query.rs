@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::Run;
 use super::fields::{Column, Kind, plain};
+use super::{Run, Score};
 use crate::memory;
 
 /// Units of time, in seconds.
@@ -41,6 +41,8 @@ pub(crate) struct Condition {
     text: String,
     /// The value as a number of the field, where it is one.
     number: Option<f64>,
+    /// Whether the value is a share as in `50%`: scores that are none have no such value.
+    is_share: bool,
 }
 
 impl Condition {
@@ -61,12 +63,14 @@ impl Condition {
         if orders && number.is_none() {
             return Err(format!("`{value}` is no number: `{}` takes `=`, `!=` and `~` for it", column.name()));
         }
-        Ok(Self { column, sign, text: value.to_owned(), number })
+        let is_share = column.kind() == Some(Kind::Score) && value.ends_with('%');
+        Ok(Self { column, sign, text: value.to_owned(), number, is_share })
     }
 
     /// Whether it holds for a run. Of a field without a value nothing holds but that it is not equal.
     pub(crate) fn holds(&self, run: &Run) -> bool {
-        let value = self.column.value(run);
+        let is_comparable = !self.is_share || run.score.as_ref().is_some_and(Score::is_share);
+        let value = if is_comparable { self.column.value(run) } else { Value::Null };
         let parts = match &value {
             Value::Array(items) => items.as_slice(),
             one => std::slice::from_ref(one),
@@ -118,7 +122,7 @@ fn operand(kind: Option<Kind>, text: &str) -> Result<Option<f64>, String> {
     }
 }
 
-/// `FIELD`, or `-FIELD` for the largest first.
+/// `FIELD`, or `-FIELD` for the largest first; of the score for the best first, which is the smallest perplexity or error.
 #[derive(Clone)]
 pub(crate) struct Order {
     pub(crate) column: Column,
@@ -133,6 +137,12 @@ impl Order {
 
     /// Which run comes first. One without a value comes last.
     pub(crate) fn compare(&self, a: &Run, b: &Run) -> Ordering {
+        if let (Some(Kind::Score), Some(first), Some(second)) = (self.column.kind(), &a.score, &b.score) {
+            let order = first.compare(second);
+            let order = if self.is_reversed { order.reverse() } else { order };
+            // Scores of different measures have no order: each measure has its place.
+            return first.measure.cmp(second.measure).then(order);
+        }
         let [a, b] = [a, b].map(|run| self.column.value(run));
         let order = match (&a, &b) {
             (Value::Null, _) | (_, Value::Null) => return a.is_null().cmp(&b.is_null()),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::record::{Answers, program};
+use crate::train::Fall;
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -25,6 +26,8 @@ pub struct Measured {
     pub program: Program,
     /// What was right of every example, where `answers.json` is as it was written.
     pub answers: Option<Answers>,
+    /// That the training ended far below its best, where that is so.
+    pub fall: Option<Fall>,
 }
 
 /// One number of a split.
@@ -72,6 +75,7 @@ impl Measured {
             data: text(&identity["data_hash"]),
             program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
             answers: None,
+            fall: Fall::deserialize(&results["fall"]).ok(),
         })
     }
 

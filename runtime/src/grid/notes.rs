@@ -20,6 +20,18 @@ pub(super) fn failures(rows: &[Row]) -> Vec<(usize, String)> {
     found
 }
 
+/// Finished cells whose training ended far below its best, with the row of each.
+pub(super) fn falls(rows: &[Row]) -> Vec<(usize, String)> {
+    let of_row = |(index, row): (usize, &Row)| {
+        let fallen = row.finished().filter_map(|(cell, run)| Some((cell.seed, run.fall.as_ref()?)));
+        let told = fallen.map(|(seed, fall)| {
+            (index, format!("{} seed {seed} fell from its best: {}; {}", row.name, fall.text(), fall.advice()))
+        });
+        told.collect::<Vec<_>>()
+    };
+    rows.iter().enumerate().flat_map(of_row).collect()
+}
+
 /// Finished rows that ask for other data than the first one, each with its index.
 pub(super) fn other_data(rows: &[Row]) -> Vec<(usize, String)> {
     let mut finished = rows.iter().enumerate().filter(|(_, row)| row.finished().next().is_some());

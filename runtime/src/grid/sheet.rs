@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::measured::Measure;
-use super::notes::{failures, odd_ones, other_data};
+use super::notes::{failures, falls, odd_ones, other_data};
 use super::worth::{Asked, By, Worth, remarks, worth};
 use super::{Measured, Row, less_is_better};
 use crate::statistics::{Interval, deviation, mean};
@@ -143,6 +143,7 @@ impl Sheet {
         }
         let mut notes: Vec<(usize, String)> = odd;
         notes.extend(failures(rows));
+        notes.extend(falls(rows));
         notes.extend(other_data(rows));
         notes.sort_by_key(|(row, _)| *row);
         let columns = columns(rows, show);
@@ -210,9 +211,10 @@ fn mean_json(column: &Column, mean: &Mean) -> Value {
 /// Says what the means of the tested columns are worth; gives sentences on how that was found.
 fn weigh(rows: &[Row], baseline: usize, columns: &[(Column, From)], lines: &mut [Line]) -> Vec<String> {
     let (mut all, mut ways) = (vec![], vec![]);
-    for (at, (_, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
+    for (at, (column, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
         let From::Measure { split, metric } = from else { continue };
-        let (found, own) = worth(rows, baseline, Asked { split, metric });
+        let share = column.look == Look::Share;
+        let (found, own) = worth(rows, baseline, Asked { split, metric, share });
         lines.iter_mut().zip(&found).for_each(|(line, worth)| line.values[at].worth = *worth);
         all.extend(found);
         ways.extend(own);

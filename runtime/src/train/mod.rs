@@ -6,6 +6,7 @@
 
 mod errors;
 mod evaluate;
+mod fall;
 mod feed;
 mod forecast;
 mod slots;
@@ -21,10 +22,10 @@ use crate::collapse;
 use crate::error::{CheckpointError, DataError, Error};
 use crate::experiment::{Choice, Experiment, Supervision};
 use crate::learner::{LearnError, Learner, StepReport};
-use crate::record::history::{EvaluationLine, Line, StepLine};
+use crate::record::history::{EvaluationLine, History, Line, StepLine};
 use crate::record::{Answers, RunFolder, RunInfo};
 use crate::schedule::Schedule;
-use crate::task::{Dataset, Metric, Scale, open_task};
+use crate::task::{Dataset, Metric, Scale, majority_share, open_task};
 
 use feed::Ready;
 use slots::Slots;
@@ -32,7 +33,9 @@ use slots::Slots;
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
 use evaluate::{Each, evaluate_each};
-pub use evaluate::{Measurement, evaluate, evaluate_kept};
+pub(crate) use evaluate::unscored;
+pub use evaluate::{Measurement, evaluate, evaluate_kept, require_finite};
+pub use fall::Fall;
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use slots::{Carried, Place, SlotPlaces};
@@ -153,11 +156,18 @@ pub fn train(
     }
 }
 
-/// Refuses data in which a split of the experiment has no example, or one that is measured is not held in memory.
+/// Refuses data in which a split of the experiment has no example or no label, or one that is measured is not held in memory.
 fn refuse_empty(data: &Dataset, experiment: &Experiment) -> Result<(), DataError> {
     let fail = |message| Err(DataError { file: experiment.task.name.clone(), line: None, message });
     if let Some(name) = experiment.splits().into_iter().find(|name| data.count(name) == 0) {
         return fail(format!("the split `{name}` is empty"));
+    }
+    let is_unscored = |name: &&str| {
+        let examples = data.split(name);
+        !examples.is_empty() && examples.iter().all(|example| example.weight() == 0.0)
+    };
+    if let Some(name) = experiment.splits().into_iter().find(is_unscored) {
+        return Err(unscored(name));
     }
     let measured = std::iter::once(&experiment.dev).chain(&experiment.evaluate);
     match measured.into_iter().find(|name| data.streams.contains_key(*name)) {
@@ -408,7 +418,7 @@ impl<'a> Trainer<'a> {
         };
         let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
         if let Some((row, _)) = &found {
-            self.check_finite(row.loss, &format!("the loss on {split}"))?;
+            require_finite(row, self.progress.updates)?;
         }
         Ok(found)
     }
@@ -451,6 +461,7 @@ impl<'a> Trainer<'a> {
     ///
     /// The learner and the records are as after the last update again if it was.
     fn measure(&mut self) -> Result<Option<Table>, Error> {
+        let history = History::read(self.run.path())?;
         let last = self.learner.state();
         let best = self.best()?;
         self.learner.restore(&best.learner)?;
@@ -467,12 +478,20 @@ impl<'a> Trainer<'a> {
             answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
         let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
+        let fall = self.fall(&history, update);
         let halting = collapse::note(&rows, self.learner.halting_bounds());
-        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting };
+        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting, fall };
         let mut results = table.to_json();
         results["identity"] = self.identity();
         self.run.results(results, &answers)?;
         Ok(Some(table))
+    }
+
+    /// Whether the last measurement of dev is far below the best one.
+    fn fall(&self, history: &History, kept_update: u64) -> Option<Fall> {
+        let dev = self.data.split(&self.experiment.dev);
+        let chance = (dev.len(), majority_share(dev));
+        Fall::of((&self.experiment.dev, kept_update), &history.evaluations, chance)
     }
 
     /// What made the results: two tables may be compared if they agree in data and program.

@@ -1,9 +1,11 @@
 //! The table at the end of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use super::fall::Fall;
 
 /// How a model does on the strings of one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -72,6 +74,9 @@ pub struct Table {
     /// That the halting of the model does nothing, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halting: Option<String>,
+    /// That the training ended far below its best, where that is so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fall: Option<Fall>,
 }
 
 impl Row {
@@ -111,8 +116,10 @@ impl Table {
 
     /// What the rows have, in the order of the table; the depth of a model that does not halt is a `-`.
     fn columns(&self) -> Vec<Column<'_>> {
-        let names =
-            |of: fn(&Row) -> &BTreeMap<String, f64>| self.rows.first().into_iter().flat_map(move |row| of(row).keys());
+        // A split may lack a number that others have.
+        let names = |of: fn(&Row) -> &BTreeMap<String, f64>| {
+            self.rows.iter().flat_map(|row| of(row).keys()).collect::<BTreeSet<&String>>().into_iter()
+        };
         let has = |of: fn(&Row) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
         let plain = |title: &str, of: fn(&Row) -> Option<f64>, look: fn(f64) -> String| Column {
             title: title.to_owned(),
@@ -160,7 +167,7 @@ struct Column<'a> {
 }
 
 /// A share as a percentage with one digit behind the point.
-fn percent(share: f64) -> String {
+pub(super) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
