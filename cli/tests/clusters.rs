@@ -229,7 +229,8 @@ script=${!#}
 last=$(sed -n 's/^#SBATCH --array=1-//p' "$script")
 (
     for ((task = 1; task <= last; task++)); do
-        export SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_JOB_ID=7 SLURM_JOB_ID=$((7 + task))
+        # The last task of an array has the job number of the array.
+        export SLURM_ARRAY_TASK_ID=$task SLURM_ARRAY_JOB_ID=7 SLURM_JOB_ID=$((7 + task % last))
         sh "$script" > "$PLACE/out.$task" 2>&1 &
         if [ "$task" = 1 ]; then
             until [ "$(cat "$PLACE"/runs/grid/*/seed1/metrics.jsonl 2> /dev/null | wc -l)" -gt 8 ]; do sleep 0.01; done
@@ -238,7 +239,7 @@ last=$(sed -n 's/^#SBATCH --array=1-//p' "$script")
         wait $! || true
     done
     while read -r id; do
-        export SLURM_ARRAY_TASK_ID=$((id - 7)) SLURM_JOB_ID=$id
+        export SLURM_ARRAY_TASK_ID=${id#7_} SLURM_JOB_ID=8
         sh "$script" > "$PLACE/again.$id" 2>&1 || true
     done < "$PLACE/queued"
 ) > /dev/null 2>&1 &
@@ -256,7 +257,7 @@ fn a_job_array_of_slurm_is_trained_and_a_job_whose_time_is_over_queued_again() {
     assert_eq!(trained.code(0).says("4 cells in the queue").stdout, table);
     same(&place, "runs/grid");
     assert!(place.read("out.1").contains("stopped after update"), "{}", place.read("out.1"));
-    assert_eq!(place.read("queued"), "8\n");
+    assert_eq!(place.read("queued"), "7_1\n");
     assert!(place.read("submitted").contains("--partition=gpu"));
     let script = place.read("runs/grid/launch/slurm-1.sh");
     for directive in ["--array=1-4", "--job-name=rtc-grid", "--mem=1G", "--requeue", "--signal=B:TERM@120", "--time="] {

@@ -42,7 +42,8 @@ pub(super) fn submit(
 
 /// A job array of Slurm. What the user says on the command line of `sbatch` is stronger than the lines of the script.
 fn array(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> Script<'static> {
-    let output = folder.join(format!("slurm-{n}-%a.out"));
+    // A `%` in a path is one only where it stands twice: others begin a pattern.
+    let output = format!("{}/slurm-{n}-%a.out", folder.display().to_string().replace('%', "%%"));
     let options = submission.options;
     let memory = options.mem.clone().unwrap_or_else(|| format!("{}M", group.request.memory));
     let minutes = group.request.minutes.map(|minutes| minutes.to_string());
@@ -54,11 +55,29 @@ fn array(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) 
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
         format!("--signal=B:TERM@{NOTICE}"),
-        format!("--output=\"{}\"", output.display()),
+        format!("--output={output}"),
     ];
     asked.extend(options.time.clone().or(minutes).map(|time| format!("--time={time}")));
-    let directives = asked.into_iter().map(|option| format!("#SBATCH {option}")).collect();
-    Script { directives, again: Some("scontrol requeue \"$SLURM_JOB_ID\"") }
+    let directives = asked.into_iter().map(|option| format!("#SBATCH {}", escaped(&option))).collect();
+    Script { directives, again: Some(REQUEUE) }
+}
+
+/// Queues the task of an array again: the job number of one of its tasks is that of the whole array.
+const REQUEUE: &str =
+    "scontrol requeue \"${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}\"";
+
+/// A word of a directive. `sbatch` takes a character behind a backslash as it is, in and out of quotation marks, and reads
+/// `packjob` in a line as a blank.
+fn escaped(word: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || "-_=./:,@%+".contains(c);
+    let escape = |c: char| if is_plain(c) { c.to_string() } else { format!("\\{c}") };
+    let escaped: String = word.chars().map(escape).collect();
+    let lower = escaped.to_ascii_lowercase();
+    let ends: Vec<usize> = lower.match_indices("packjob").map(|(at, _)| at + 1).collect();
+    ends.into_iter().rev().fold(escaped, |mut text, at| {
+        text.insert(at, '\\');
+        text
+    })
 }
 
 fn sbatch(submission: &Submission<'_>) -> Command {
@@ -104,4 +123,17 @@ fn run(command: &mut Command, script: &Path) -> Result<String, Failure> {
     }
     let why = std::io::Error::other(format!("{}: {}", answer.status, text(&answer.stderr)));
     Err(Failure::io("submit with", Path::new(&program), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escaped;
+
+    #[test]
+    fn words_of_directives_are_escaped() {
+        assert_eq!(escaped("--job-name=rtc-a b's \"x\"#"), r#"--job-name=rtc-a\ b\'s\ \"x\"\#"#);
+        assert_eq!(escaped(r"--output=a\b"), r"--output=a\\b");
+        assert_eq!(escaped("--job-name=my_PackJob"), r"--job-name=my_P\ackJob");
+        assert_eq!(escaped("--output=/r/é-%a.out"), "--output=/r/é-%a.out");
+    }
 }
