@@ -12,6 +12,7 @@ import pytest
 from conftest import SPEC
 
 import rtc_lang as rtc
+from rtc_lang.program import lines
 
 
 def test_records_are_frames(trained: rtc.Run) -> None:
@@ -45,6 +46,27 @@ def test_predictions_come_in_the_order_of_the_inputs(trained: rtc.Run) -> None:
     for wrong in ["", " ", "[MAX 2 ]\n[MAX 3 ]"]:
         with pytest.raises(ValueError, match="one line"):
             trained.predict([wrong])
+
+
+# Every control character but those that end a line or an input, and the separators of Unicode.
+SEPARATORS = [*range(0x01, 0x0A), 0x0B, 0x0C, *range(0x0E, 0x20), 0x7F, *range(0x80, 0xA1), 0x2028, 0x2029, 0xFEFF]
+
+
+def test_lines_end_with_line_feeds_alone() -> None:
+    texts = [f"a{chr(code)}b" for code in SEPARATORS]
+    assert lines("\n".join(texts) + "\n") == texts
+    assert (lines(""), lines("\n"), lines("a\n\nb")) == ([], [""], ["a", "", "b"])
+
+
+def test_a_text_keeps_its_control_characters(trained: rtc.Run) -> None:
+    texts = [f"[MAX 1{chr(code)} 2 ]" for code in SEPARATORS]
+    try:
+        answers = trained.predict(texts)
+    except rtc.RtcError as error:
+        # A task may refuse such a token, and the message is whole.
+        assert "[MAX" in str(error) or "token" in str(error)
+    else:
+        assert [answer["text"] for answer in answers] == texts
 
 
 def test_a_text_is_generated(place: Path) -> None:

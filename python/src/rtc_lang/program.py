@@ -58,6 +58,8 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
     An interrupt (`KeyboardInterrupt`) is passed on to the program, so that a training saves before this returns; a second one ends
     the program at once."""
     words = [program(), *([] if show else ["--quiet"]), *map(_word, arguments)]
+    # Bytes, because pipes of texts take more than `\n` for the end of a line. A text that is no Unicode is refused here.
+    given = None if input is None else input.encode()
     output: list[str] = []
     messages: list[str] = []
     # In a session of its own it gets an interrupt from here alone, once: a second one would end it unsaved.
@@ -66,12 +68,10 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        encoding="utf-8",
-        errors="replace",
         start_new_session=True,
     ) as process:
         # All pipes at once: none may fill up while another one is waited for.
-        threads = [Thread(target=_collect, args=(process, output)), Thread(target=_feed, args=(process, input))]
+        threads = [Thread(target=_collect, args=(process, output)), Thread(target=_feed, args=(process, given))]
         for thread in threads:
             thread.start()
         try:
@@ -93,7 +93,7 @@ def _word(argument: object) -> str:
     return os.fspath(argument) if isinstance(argument, os.PathLike) else str(argument)
 
 
-def _interrupt(process: subprocess.Popen[str], messages: list[str], show: bool) -> None:
+def _interrupt(process: subprocess.Popen[bytes], messages: list[str], show: bool) -> None:
     """Asks the program to stop, and waits for it; another interrupt ends it."""
     process.send_signal(signal.SIGINT)
     try:
@@ -104,28 +104,37 @@ def _interrupt(process: subprocess.Popen[str], messages: list[str], show: bool) 
         raise
 
 
-def _collect(process: subprocess.Popen[str], output: list[str]) -> None:
+def _collect(process: subprocess.Popen[bytes], output: list[str]) -> None:
     assert process.stdout is not None
-    output.append(process.stdout.read())
+    output.append(_text(process.stdout.read()))
 
 
-def _feed(process: subprocess.Popen[str], text: str | None) -> None:
+def _feed(process: subprocess.Popen[bytes], text: bytes | None) -> None:
     """The program may end without reading everything."""
     if process.stdin is not None:
         with suppress(BrokenPipeError):
-            process.stdin.write(text or "")
+            process.stdin.write(text or b"")
         with suppress(BrokenPipeError):
             process.stdin.close()
 
 
-def _listen(process: subprocess.Popen[str], messages: list[str], show: bool) -> None:
+def _listen(process: subprocess.Popen[bytes], messages: list[str], show: bool) -> None:
     assert process.stderr is not None
-    for line in process.stderr:
+    for line in map(_text, process.stderr):
         # What comes from the first error on is the text of the exception.
         show = show and not _is_error(line)
         messages.append(line)
         if show:
             print(_plain(line), end="", file=sys.stderr, flush=True)
+
+
+def _text(written: bytes) -> str:
+    return written.decode(errors="replace")
+
+
+def lines(text: str) -> list[str]:
+    """The lines of the program's output, which end with `\n`: `str.splitlines` takes U+0085, U+2028 and others for ends of lines, too."""
+    return text.removesuffix("\n").split("\n") if text else []
 
 
 def _is_error(line: str) -> bool:
@@ -134,9 +143,9 @@ def _is_error(line: str) -> bool:
 
 def _failure(code: int, messages: str, output: str) -> RtcError:
     """The exception of an exit code, with what the program says from its first error on."""
-    lines = messages.splitlines()
-    first = next((n for n, line in enumerate(lines) if _is_error(line)), 0)
-    text = "\n".join(lines[first:]).strip()
+    told = lines(messages)
+    first = next((n for n, line in enumerate(told) if _is_error(line)), 0)
+    text = "\n".join(told[first:]).strip()
     text = text.removeprefix("error: ") or f"rtc ended with code {code}"
     return BY_CODE.get(code, RtcError)(text, code, output)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import SpecError
 from .frames import flat, frame
-from .program import Edits, command, edits, options
+from .program import Edits, command, edits, lines, options
 from .spec import Spec, SpecLike, argument
 
 if TYPE_CHECKING:
@@ -90,12 +90,12 @@ class Run:
 
         An input is a text; a pair of texts; or a mapping with the text and the values that the model takes from its rows. Options of
         `rtc predict` are given by name: `probabilities=True`, `top=3`, `show_halting=True`, `trees=True`, `checkpoint="last"`."""
-        lines = [_line(one) for one in inputs]
-        if not lines:
+        given = [_line(one) for one in inputs]
+        if not given:
             return []
         asked = options(**{"batch": 32, **more})
-        answers = command("predict", self.folder, *asked, "--json", input="\n".join(lines) + "\n")
-        return [json.loads(answer) for answer in answers.splitlines()]
+        answers = command("predict", self.folder, *asked, "--json", input="\n".join(given) + "\n")
+        return [json.loads(answer) for answer in lines(answers)]
 
     def generate(self, prompts: str | Sequence[str], **more: object) -> list[dict[str, Any]]:
         """Continues texts with a language model: an object for each with `prompt`, `text` (without the prompt), `tokens` and `end`.
@@ -103,7 +103,7 @@ class Run:
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
         asked = options(**more)
         answers = command("generate", self.folder, *asked, "--json", "--", *prompts)
-        return [json.loads(answer) for answer in answers.splitlines()]
+        return [json.loads(answer) for answer in lines(answers)]
 
     def __fspath__(self) -> str:
         """Functions that take a folder take a run."""
