@@ -111,7 +111,13 @@ impl Opened {
         if let Some(file) = self.folders.iter().find_map(file) {
             return Ok(SpecArg::parse(&format!("{}{target}", file.display())));
         }
-        SpecArg::built_in(&format!("{name}{target}")).ok_or_else(|| {
+        // A further model of a file beside the experiment.
+        let further = || {
+            let mut files = self.folders.iter().flat_map(|folder| specs_in(folder));
+            let file = files.find(|file| SpecArg::parse(&file.display().to_string()).models().iter().any(|m| m == name))?;
+            Some(SpecArg::parse(&format!("{}:{name}{target}", file.display())))
+        };
+        SpecArg::built_in(&format!("{name}{target}")).or_else(further).ok_or_else(|| {
             let files = self.folders.iter().flat_map(|folder| specs_in(folder));
             let stems = files.filter_map(|file| Some(file.file_stem()?.to_string_lossy().into_owned()));
             let mut known: Vec<String> =

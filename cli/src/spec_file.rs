@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::string::FromUtf8Error;
+use std::sync::LazyLock;
 
-use rtc_compiler::check::{Loader, Override, check_edited, check_form, names, resolve_name};
+use rtc_compiler::check::{Loader, NOT_FOUND, Override, check_edited, check_form, names, resolve_name};
 use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
@@ -59,8 +60,16 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
 ];
 
-/// Files that these use: they define masks and biases, and no model.
-const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../specs/lib/masks.rt"))];
+/// The names of these files and of their further models, each with its file.
+static MODELS: LazyLock<Vec<(String, &str)>> = LazyLock::new(|| {
+    let of = |(file, text): &(&'static str, &'static str)| {
+        let stem = file.strip_suffix(".rt").unwrap_or(file).to_owned();
+        let models = names(&Source::new(*file, *text)).into_iter();
+        let further: Vec<String> = models.filter(|name| *name != stem && !name.contains(':')).collect();
+        std::iter::once(stem).chain(further).map(|name| (name, *file)).collect::<Vec<_>>()
+    };
+    BUILT_IN.iter().flat_map(of).collect()
+});
 
 /// The ending of files with graphs.
 const GRAPH: &str = ".rtir";
@@ -94,16 +103,19 @@ impl SpecArg {
         }
     }
 
-    /// The spec of the program that has this name: `gut`, or `gut:no_gate`.
+    /// The spec of the program that has this name: `gut`, or `gut:no_gate`; or another model of one of its files, as
+    /// `doubling_layers`.
     pub(crate) fn built_in(text: &str) -> Option<Self> {
         let (name, target) = text.split_once(':').map_or((text, None), |(name, target)| (name, Some(target)));
-        let (file, _) = BUILT_IN.iter().find(|(file, _)| file.strip_suffix(".rt") == Some(name))?;
+        let (_, file) = MODELS.iter().find(|(model, _)| model == name)?;
+        // The file's own model needs no name.
+        let target = if file.strip_suffix(".rt") == Some(name) { target } else { Some(text) };
         Some(Self { file: PathBuf::from(file), target: target.map(str::to_owned), built_in: true })
     }
 
-    /// The names of the specs that are part of the program.
+    /// The names of the models that are part of the program, without their variants.
     pub(crate) fn built_in_names() -> Vec<&'static str> {
-        BUILT_IN.iter().filter_map(|(file, _)| file.strip_suffix(".rt")).collect()
+        MODELS.iter().map(|(name, _)| name.as_str()).collect()
     }
 
     /// The names of all models and variants of the specs that are part of the program.
@@ -211,7 +223,7 @@ impl SpecArg {
 
 /// The text of a file that is part of the program.
 fn built_in_text(file: &str) -> Option<&'static str> {
-    BUILT_IN.iter().chain(LIBRARY).find(|(name, _)| *name == file).map(|(_, text)| *text)
+    BUILT_IN.iter().find(|(name, _)| *name == file).map(|(_, text)| *text)
 }
 
 /// A spec or a graph without errors.
@@ -292,13 +304,13 @@ impl Folder {
 impl Loader for Folder {
     fn load(&self, path: &str) -> Result<String, String> {
         let reason = |error: io::Error| match error.kind() {
-            ErrorKind::NotFound => "not found".to_owned(),
+            ErrorKind::NotFound => NOT_FOUND.to_owned(),
             ErrorKind::IsADirectory => "a folder".to_owned(),
             _ => error.to_string(),
         };
         let folder = match self {
             Self::Disk(folder) => folder,
-            Self::Program => return built_in_text(path).map(str::to_owned).ok_or_else(|| "not found".to_owned()),
+            Self::Program => return built_in_text(path).map(str::to_owned).ok_or_else(|| NOT_FOUND.to_owned()),
         };
         let root = folder.canonicalize().map_err(reason)?;
         let file = root.join(path).canonicalize().map_err(reason)?;
@@ -331,6 +343,16 @@ mod tests {
         assert_eq!(SpecArg::parse("gout"), arg("gout", None));
         assert_eq!(SpecArg::parse("gut"), of("gut.rt", None, true));
         assert_eq!(SpecArg::parse("gut:no_gate"), of("gut.rt", Some("no_gate"), true));
+        assert_eq!(SpecArg::parse("mor_experts"), of("mor.rt", Some("mor_experts"), true));
+        assert_eq!(SpecArg::parse("mor_experts:none"), of("mor.rt", Some("mor_experts:none"), true));
+    }
+
+    #[test]
+    fn every_model_of_the_program_is_known_by_its_name() {
+        for name in SpecArg::built_in_models() {
+            let arg = SpecArg::parse(&name);
+            assert_eq!(arg.model_name().expect("its file has it"), name);
+        }
     }
 
     #[test]

@@ -69,6 +69,39 @@ fn mistakes_name_what_was_meant() {
 }
 
 #[test]
+fn the_library_of_masks_is_found_from_any_folder() {
+    let place = Place::new();
+    let model = |mask: &str| {
+        format!("use \"lib/masks.rt\"\nmodel m {{\n    embed {{ width: 8 }}\n    attend self {{ heads: 2, mask: {mask} }}\n    readout mean\n}}\n")
+    };
+    place.write("m.rt", &model("window(4)"));
+    place.rtc(&["check", "m.rt"]).code(0).says("no errors");
+    place.write("below/m.rt", &model("window(4)"));
+    place.rtc(&["check", "below/m.rt"]).code(0).says("no errors");
+    place.write("wrong.rt", &model("windw(4)"));
+    place.rtc(&["check", "wrong.rt"]).code(3).says("did you mean `window`?");
+    // A file of one's own at that path is used in its place.
+    place.write("lib/masks.rt", "mask near(d) = i - j < d\n");
+    place.rtc(&["check", "m.rt"]).code(3).says("`window` is not defined");
+    place.write("m.rt", &model("near(4)"));
+    place.rtc(&["check", "m.rt"]).code(0).says("no errors");
+    place.write("other.rt", "use \"lib/other.rt\"\n");
+    place.rtc(&["check", "other.rt"]).code(3).says("part of the program is `lib/masks.rt`");
+}
+
+#[test]
+fn every_model_of_a_file_is_known_by_its_name() {
+    let place = Place::new();
+    assert_eq!(place.rtc(&["show", "mor_experts", "--json"]).code(0).json()["name"], "mor_experts");
+    place.rtc(&["show", "mor_expert"]).code(2).says("did you mean `mor_experts`?");
+    let two = "model one {\n    embed { width: 8 }\n    feedforward { hidden: 8 }\n    readout mean\n}\n";
+    place.write("two.rt", &format!("{two}{}", two.replace("one", "second")));
+    let table = format!("{}compare: [tiny, second]\nseeds: [1]\n", place.read("tiny.yaml"));
+    place.write("table.yaml", &table);
+    place.rtc(&["ablate", "table.yaml", "--dry-run"]).code(0).says("second");
+}
+
+#[test]
 fn a_model_that_sees_the_future_is_shown_and_refused() {
     let place = Place::new();
     let spec = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");

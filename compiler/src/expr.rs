@@ -3,7 +3,10 @@
 mod drawn;
 mod eval;
 mod keys;
+mod lack;
 mod learned;
+mod meaning;
+mod quotient;
 mod range;
 mod reach;
 mod shift;
@@ -14,7 +17,10 @@ use std::fmt;
 pub use drawn::{Chance, Distribution, Draw, Per};
 pub use eval::{Env, EvalError, Value, eval, eval_with};
 pub use keys::{Keys, distances, keys};
+pub use lack::{Around, Lack, lack};
 pub use learned::{Lookup, Slope, Uses, flat, slope, tables};
+pub use meaning::{Action, Care, LARGEST_BIAS, Meaning, Sort, Term, Untold, bias_meaning, meaning};
+pub(crate) use range::is_natural;
 pub use range::{Facts, Unbounded, most, sizes};
 pub use reach::{Reach, reach};
 pub use shift::by_distance;
@@ -226,6 +232,11 @@ impl Expr {
             }
     }
 
+    /// `j <= i`
+    pub fn past() -> Self {
+        Self::Binary(BinaryOp::Le, Box::new(Self::Var(Var::J)), Box::new(Self::Var(Var::I)))
+    }
+
     /// Whether the depth that comes with an example is somewhere in it.
     pub fn holds_given(&self) -> bool {
         self.any(&|x| *x == Self::Given)
@@ -247,6 +258,9 @@ impl Expr {
     }
 
     fn write(&self, f: &mut fmt::Formatter<'_>, outer: u8) -> fmt::Result {
+        if let Some((a, b, down)) = self.parts_of_quotient() {
+            return write_quotient(f, (a, b), down, outer);
+        }
         let own = match self {
             Self::Binary(op, ..) => op.precedence(),
             Self::Not(_) => NOT,
@@ -303,6 +317,17 @@ impl Expr {
         }
         Ok(())
     }
+}
+
+/// `floor(a / b)`, or the real quotient `a / b`.
+fn write_quotient(f: &mut fmt::Formatter<'_>, (a, b): (&Expr, &Expr), down: bool, outer: u8) -> fmt::Result {
+    let own = BinaryOp::Div.precedence();
+    let parens = !down && own <= outer;
+    write!(f, "{}", if down { "floor(" } else if parens { "(" } else { "" })?;
+    a.write(f, own - 1)?;
+    write!(f, " / ")?;
+    b.write(f, own)?;
+    if down || parens { write!(f, ")") } else { Ok(()) }
 }
 
 /// How a learned table is written: `learn`, or `learn_name`.

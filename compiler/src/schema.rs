@@ -72,9 +72,25 @@ pub struct Field {
     pub bounds: Bounds,
     /// What it means, with its unit.
     pub doc: Text,
+    /// What another field must say for this one to have an effect.
+    pub beside: Option<Beside>,
+}
+
+/// What a field of the same statement must be.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// The other field.
+    pub field: &'static str,
+    /// Its values, as they are written.
+    pub words: &'static [&'static str],
 }
 
 impl Field {
+    /// The same field, which acts only where another one has one of these values.
+    pub(crate) fn beside(self, field: &'static str, words: &'static [&'static str]) -> Self {
+        Self { beside: Some(Beside { field, words }), ..self }
+    }
+
     /// How it is written and what it means, for the help of messages.
     pub fn about(&self) -> String {
         let what = format!("`{}: ...` is {}", self.name, self.kind.describe());
@@ -275,12 +291,12 @@ pub const INSIDE_UNIT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: true, op
 
 /// A whole-number field.
 pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind: FieldKind::Int, default, bounds, doc: Text::Borrowed(doc) }
+    Field { name: Text::Borrowed(name), kind: FieldKind::Int, default, bounds, doc: Text::Borrowed(doc), beside: None }
 }
 
 /// A real-number field.
 pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind: FieldKind::Float, default, bounds, doc: Text::Borrowed(doc) }
+    Field { name: Text::Borrowed(name), kind: FieldKind::Float, default, bounds, doc: Text::Borrowed(doc), beside: None }
 }
 
 /// A word field with its choices and default.
@@ -315,7 +331,7 @@ pub const fn words(name: &'static str, choices: &'static [&'static str], default
 
 /// A field of any kind, without bounds.
 pub const fn of_kind(name: &'static str, kind: FieldKind, default: Default, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind, default, bounds: Bounds::ANY, doc: Text::Borrowed(doc) }
+    Field { name: Text::Borrowed(name), kind, default, bounds: Bounds::ANY, doc: Text::Borrowed(doc), beside: None }
 }
 
 /// What the compiler knows of the task that a spec is checked for.

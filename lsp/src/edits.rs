@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use lsp_types::{Location, Range as Area, TextEdit, Uri};
+use rtc_compiler::check::OF_PROGRAM;
 use rtc_compiler::diag::{Diagnostic, Problems, suggested};
 use rtc_compiler::syntax::{self, ast::ItemKind};
 
@@ -41,6 +42,10 @@ pub(crate) fn definitions(analysis: &Analysis, offset: usize) -> Vec<Location> {
 }
 
 fn location(uri: &str, area: Area) -> Option<Location> {
+    // No editor can open a file of the program.
+    if uri.starts_with(OF_PROGRAM) {
+        return None;
+    }
     Some(Location::new(uri.parse::<Uri>().ok()?, area))
 }
 
@@ -127,6 +132,9 @@ pub(crate) fn rename(world: &World, analysis: &Analysis, offset: usize, name: &s
     }
     let (places, _) = places(world, analysis, offset).ok_or("there is no name of this file")?;
     let (mut edits, mut texts) = (Edits::new(), BTreeMap::new());
+    if places.keys().any(|uri| uri.starts_with(OF_PROGRAM)) {
+        return Err("the name is defined in a file of the program, which can't be changed".to_owned());
+    }
     for (uri, spots) in &places {
         let text = text_of(world, analysis, uri).ok_or_else(|| format!("{uri} is not known"))?;
         let edit = |(start, end): &(usize, usize)| TextEdit::new(text.area(*start..*end), name.to_owned());

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use lsp_types::{Diagnostic, DiagnosticRelatedInformation, DiagnosticSeverity, Location, NumberOrString, Range};
+use rtc_compiler::check::OF_PROGRAM;
 use rtc_compiler::diag::{self, Severity};
 use rtc_compiler::source::Span;
 
@@ -15,7 +16,8 @@ pub(crate) type Reports = BTreeMap<String, Vec<Diagnostic>>;
 pub(crate) fn reports(checked: &Checked) -> Reports {
     let mut found = Reports::from([(checked.root().uri.clone(), vec![])]);
     for problem in checked.problems.iter() {
-        let unit = problem.span.and_then(|span| checked.unit(span)).unwrap_or(checked.root());
+        let own = problem.span.and_then(|span| checked.unit(span)).filter(|unit| !unit.uri.starts_with(OF_PROGRAM));
+        let unit = own.unwrap_or(checked.root());
         found.entry(unit.uri.clone()).or_default().push(report(checked, problem));
     }
     found

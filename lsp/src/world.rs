@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use rtc_compiler::check::{Loader, NoFiles, check_all};
+use rtc_compiler::check::{Loader, NoFiles, OF_PROGRAM, check_all};
 use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, SourceId, Sources, Span};
@@ -178,8 +178,11 @@ impl World {
         (found, loader.asked.into_inner())
     }
 
-    /// The address of a file: as the editor calls it, where it is open.
+    /// The address of a file: as the editor calls it, where it is open. A file of the program has none: its name stands for it.
     pub(crate) fn uri_of(&self, name: &str) -> String {
+        if name.starts_with(OF_PROGRAM) {
+            return name.to_owned();
+        }
         let open = self.documents.keys().find(|uri| name_of(uri) == name);
         open.cloned().unwrap_or_else(|| address(name))
     }

@@ -150,8 +150,8 @@ const SEEDS: &[&str] = &[
     include_str!("../cases/models/nestings.rt"),
     include_str!("../cases/models/choices.rt"),
     include_str!("../cases/models/loops.rt"),
-    "let c = 2\nmask causal = j <= i\nmask dilated(c) = causal and (i - j) % c^step == 0 and (i - j) / c^step < c\n\
-     bias hops(c) = learn[head, (i - j) / c^step] // r\nbias alibi = -(i - j) * 2.0^(-(head + 1))\n\
+    "let c = 2\nmask causal = j <= i\nmask dilated(c) = causal and (i - j) % c^step == 0 and floor((i - j) / c^step) < c\n\
+     bias hops(c) = learn[head, floor((i - j) / c^step)] // r\nbias alibi = -(i - j) * 2.0^(-(head + 1))\n\
      block layer(h, p) {\n    attend self { heads: h, position: p, mask: dilated(c), bias: hops(c) }\n    \
      feedforward { hidden: 4 * 16 }\n}\nmodel m {\n    let h = 2\n    embed { width: 16 }\n    recur depthwise {\n        \
      depth: log(length, c)\n        inject add\n        stack h { layer(h, xpos) }\n    }\n    readout max\n}\n\
@@ -742,8 +742,11 @@ fn expression(draws: &mut Draws, depth: u64, condition: bool) -> Expr {
         }
         _ => {
             let op = pick(&[Add, Sub, Mul, Div, Rem, Pow], draws);
-            let side = |draws: &mut Draws| Box::new(expression(draws, depth - 1, false));
-            Expr::Binary(op, side(draws), side(draws))
+            let side = |draws: &mut Draws| expression(draws, depth - 1, false);
+            let (a, b) = (side(draws), side(draws));
+            // A power is whole where its exponent is never negative.
+            let b = if op == Pow { Expr::Call(Func::Max, vec![b, Expr::Int(0)]) } else { b };
+            Expr::Binary(op, Box::new(a), Box::new(b))
         }
     }
 }

@@ -319,6 +319,7 @@ fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context
     let broken = context.broken.contains(&block.span) || looks_around && context.broken.contains(&root.span);
     let site = Site { block, ancestors, catalog: context.catalog, overrides: context.overrides };
     let mut found = Problems::default();
+    feature::check_effect(&site, &mut found);
     (block.feature.check)(&site, &mut found);
     found.iter().filter(|d| !broken || LOCAL.contains(&d.kind)).for_each(|d| problems.report(d.clone()));
     ancestors.push(block);

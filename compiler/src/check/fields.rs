@@ -129,8 +129,15 @@ impl Builder<'_, '_> {
     }
 
     fn whole(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
-        let Expr::Int(v) = self.constant(field, expr, scope)?.expr else {
-            return self.wrong(field, expr.span, "this is not a whole number");
+        let typed = self.constant(field, expr, scope)?;
+        let Expr::Int(v) = typed.expr else {
+            let message = format!("`{}` takes {}", field.name, field.kind.describe());
+            let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message);
+            let label = match typed.expr {
+                Expr::Float(v) => format!("this is {v}"),
+                _ => "this is not a whole number".to_owned(),
+            };
+            return self.problems.fail(diagnostic.label(label).help(typed.cure()));
         };
         self.in_range(field, v as f64, expr.span)?;
         Some(Value::Int(v))
@@ -272,7 +279,11 @@ impl Builder<'_, '_> {
                 Some(Value::Int(v))
             }
             Expr::Given => Some(Value::Expr(Expr::Given)),
-            _ if typed.ty != Type::Int => self.wrong(field, expr.span, &format!("this is {}", typed.ty.describe())),
+            _ if typed.ty != Type::Int => {
+                let message = format!("`{}` takes {}", field.name, field.kind.describe());
+                let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message);
+                self.problems.fail(diagnostic.label(format!("this is {}", typed.ty.describe())).help(typed.cure()))
+            }
             other if other.holds_given() => self.wrong(field, expr.span, "`given` stands alone"),
             other if other.holds_draw() && !most(&other).is_finite() => {
                 let message = "a drawn number of steps has no bound here";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::diag::{Diagnostic, Kind, Problems};
+use crate::diag::{Diagnostic, Kind, Problems, list};
 use crate::source::{Source, Sources};
 use crate::syntax::{self, ast};
 
@@ -13,7 +13,7 @@ pub const MAX_FILES: usize = 100;
 pub trait Loader {
     /// The text of a file. The path is relative to the folder of the file that is checked, has `/` between folders,
     /// no `.` or `..` part, and is not absolute; a loader only has to take care that links don't lead out of it.
-    /// The error is a short reason: `not found`.
+    /// The error is a short reason, [`NOT_FOUND`] for a file that is not there: then one of the program may stand in its place.
     fn load(&self, path: &str) -> Result<String, String>;
 }
 
@@ -23,9 +23,18 @@ pub struct NoFiles;
 
 impl Loader for NoFiles {
     fn load(&self, _: &str) -> Result<String, String> {
-        Err("not found".to_owned())
+        Err(NOT_FOUND.to_owned())
     }
 }
+
+/// The files of masks and biases that are part of the program, by the path that `use` names them by.
+const LIBRARY: &[(&str, &str)] = &[("lib/masks.rt", include_str!("../../../specs/lib/masks.rt"))];
+
+/// How reports and editors call a file that is part of the program: before its path.
+pub const OF_PROGRAM: &str = "rtc:";
+
+/// What a loader says of a file that is not there.
+pub const NOT_FOUND: &str = "not found";
 
 /// The parsed files: the one asked for comes last, after all that it uses.
 pub(super) struct Loaded {
@@ -126,10 +135,24 @@ impl Reader<'_> {
                 let name = if self.folder.is_empty() { path.clone() } else { format!("{}/{path}", self.folder) };
                 self.read(Source::new(name, text), path);
             }
-            Err(reason) => {
-                let message = format!("`{}` can't be read", written.text);
-                self.fail(Diagnostic::new(Kind::MissingFile, written.span, message).label(reason));
-            }
+            Err(reason) => match LIBRARY.iter().find(|(name, _)| *name == written.text && reason == NOT_FOUND) {
+                Some((name, text)) => self.of_program(name, text),
+                None => {
+                    let message = format!("`{}` can't be read", written.text);
+                    let known = LIBRARY.iter().map(|(name, _)| *name);
+                    let diagnostic = Diagnostic::new(Kind::MissingFile, written.span, message).label(reason);
+                    let help = format!("paths are relative to this file; part of the program is {}", list(known, "and"));
+                    self.fail(diagnostic.help(help));
+                }
+            },
+        }
+    }
+
+    /// Reads a file of the program, once, whichever folder it is used from.
+    fn of_program(&mut self, name: &str, text: &str) {
+        let name = format!("{OF_PROGRAM}{name}");
+        if !self.seen.contains(&name) {
+            self.read(Source::new(name.clone(), text), name);
         }
     }
 

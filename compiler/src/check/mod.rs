@@ -17,7 +17,7 @@ mod resolve;
 mod scope;
 mod size;
 
-pub use load::{Loader, NoFiles};
+pub use load::{Loader, NOT_FOUND, NoFiles, OF_PROGRAM};
 
 /// How large files and models may be.
 pub mod limits {

@@ -3,7 +3,7 @@
 use super::items::{Definition, Items};
 use super::scope::{Bound, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, simplify};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, is_natural, simplify};
 use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, Role};
 
@@ -19,6 +19,13 @@ pub(super) enum Type {
     Int,
     Float,
     Bool,
+}
+
+impl Typed {
+    /// What to do where it should be a whole number, if a quotient is why it is none.
+    pub(super) fn cure(&self) -> &'static str {
+        if self.ratio && self.ty == Type::Float { ROUNDS } else { "" }
+    }
 }
 
 impl Type {
@@ -43,7 +50,12 @@ pub(super) struct Typed {
     pub(super) ty: Type,
     depth: usize,
     size: usize,
+    /// Whether it holds a real quotient of whole numbers.
+    ratio: bool,
 }
+
+/// The cure where a whole number is wanted.
+const ROUNDS: &str = "`/` is the real quotient: `floor(a / b)` rounds it down to a whole number";
 
 /// What an expression may use in its place.
 #[derive(Clone, Copy)]
@@ -391,6 +403,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if args.len() != func.arity() {
             return self.problems.fail(wrong_arity(func.name(), func.arity(), args.len(), span, None));
         }
+        if let (Func::Floor, [arg]) = (func, args)
+            && let Some((a, b)) = quotient(arg)
+        {
+            let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
+            let (left, right) = (left?, right?);
+            if left.ty == Type::Int && right.ty == Type::Int {
+                return self.join(vec![left, right], Type::Int, span, |xs| operation(BinaryOp::Div, xs));
+            }
+        }
         let what = format!("`{}`", func.name());
         let mut operands = Vec::new();
         for arg in args {
@@ -415,7 +436,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
             _ if operands.iter().any(|x| x.ty == Type::Float) => Type::Float,
             _ => Type::Int,
         };
-        self.join(operands, ty, span, |xs| Expr::Call(func, xs))
+        let typed = self.join(operands, ty, span, |xs| Expr::Call(func, xs))?;
+        Some(Typed { ratio: typed.ratio && func != Func::Floor, ..typed })
     }
 
     fn learn(&mut self, table: &str, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
@@ -443,8 +465,19 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     fn binary(&mut self, op: BinaryOp, a: &ast::Expr, b: &ast::Expr, span: Span, scope: ScopeId) -> Option<Typed> {
         let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
-        let (left, right) = (left?, right?);
+        let (mut left, right) = (left?, right?);
         let what = format!("`{}`", op.symbol());
+        // A whole number to a power that may be negative is a real one, as `2^-3` is 0.125.
+        if op == BinaryOp::Pow && left.ty == Type::Int && right.ty == Type::Int && !is_natural(&right.expr) {
+            left = Typed { expr: real(left.expr), ty: Type::Float, depth: left.depth + 1, size: left.size + 2, ..left };
+        }
+        if op == BinaryOp::Div && left.ty == Type::Int && right.ty == Type::Int {
+            return self.real_quotient(left, right, span);
+        }
+        if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && (left.ratio || right.ratio) {
+            let message = format!("`{}` of real quotients hardly ever holds", op.symbol());
+            return self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).help(ROUNDS));
+        }
         let ty = match op {
             BinaryOp::And | BinaryOp::Or => {
                 let fits = (self.condition(&left, a.span, &what), self.condition(&right, b.span, &what));
@@ -462,11 +495,22 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 }
             }
         };
-        self.join(vec![left, right], ty, span, |mut xs| {
+        self.join(vec![left, right], ty, span, |xs| operation(op, xs))
+    }
+
+    /// `a / b` of whole numbers; that of constants is whole where it comes out so.
+    fn real_quotient(&mut self, a: Typed, b: Typed, span: Span) -> Option<Typed> {
+        if let (Expr::Int(x), Expr::Int(0)) = (&a.expr, &b.expr) {
+            let message = format!("`{x} / 0` has no value");
+            return self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label("division by zero"));
+        }
+        let typed = self.join(vec![a, b], Type::Float, span, |mut xs| {
             let b = xs.pop().expect("two operands were given");
             let a = xs.pop().expect("two operands were given");
-            Expr::Binary(op, Box::new(a), Box::new(b))
-        })
+            Expr::quotient(a, b)
+        })?;
+        let ty = if matches!(typed.expr, Expr::Int(_)) { Type::Int } else { Type::Float };
+        Some(Typed { ty, ratio: ty == Type::Float, ..typed })
     }
 
     /// Puts operands together. A constant that has no value is reported here, where its place is known.
@@ -479,14 +523,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
     ) -> Option<Typed> {
         let depth = 1 + operands.iter().map(|x| x.depth).max().unwrap_or(0);
         let size = 1 + operands.iter().map(|x| x.size).sum::<usize>();
+        let ratio = ty != Type::Bool && operands.iter().any(|x| x.ratio);
         let expr = make(operands.into_iter().map(|x| x.expr).collect());
         match constant(&expr) {
-            Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1 }),
+            Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1, ratio }),
             Some(Err(error)) => {
                 let message = format!("`{expr}` has no value");
                 self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label(error.to_string()))
             }
-            None => Some(Typed { expr, ty, depth, size }),
+            None => Some(Typed { expr, ty, depth, size, ratio }),
         }
     }
 
@@ -506,7 +551,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if fits {
             return Some(());
         }
-        self.wrong(span, message, &format!("this is {}", typed.ty.describe()))
+        let diagnostic = Diagnostic::new(Kind::WrongType, span, message);
+        let diagnostic = diagnostic.label(format!("this is {}", typed.ty.describe()));
+        self.problems.fail(diagnostic.help(typed.cure()))
     }
 
     fn wrong<T>(&mut self, span: Span, message: &str, label: &str) -> Option<T> {
@@ -514,8 +561,31 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 }
 
+/// The operands of a division that stands alone.
+fn quotient(expr: &ast::Expr) -> Option<(&ast::Expr, &ast::Expr)> {
+    match &expr.kind {
+        ExprKind::Group(x) => quotient(x),
+        ExprKind::Binary(BinaryOp::Div, a, b) => Some((a, b)),
+        _ => None,
+    }
+}
+
+fn operation(op: BinaryOp, mut operands: Vec<Expr>) -> Expr {
+    let b = operands.pop().expect("two operands were given");
+    let a = operands.pop().expect("two operands were given");
+    Expr::Binary(op, Box::new(a), Box::new(b))
+}
+
+/// A whole number as a real one.
+fn real(expr: Expr) -> Expr {
+    match expr {
+        Expr::Int(v) => Expr::Float(v as f64),
+        other => Expr::Binary(BinaryOp::Mul, Box::new(Expr::Float(1.0)), Box::new(other)),
+    }
+}
+
 fn leaf(expr: Expr, ty: Type) -> Option<Typed> {
-    Some(Typed { expr, ty, depth: 1, size: 1 })
+    Some(Typed { expr, ty, depth: 1, size: 1, ratio: false })
 }
 
 /// The report of a wrong number of arguments.

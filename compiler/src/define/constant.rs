@@ -84,7 +84,7 @@ pub(crate) fn negated(x: Constant) -> Result<Constant, String> {
     }
 }
 
-/// `a op b`. A quotient of whole numbers is one, or an error.
+/// `a op b`. A quotient of whole numbers is whole where it comes out so, else real.
 pub(crate) fn binary(op: BinaryOp, a: Constant, b: Constant) -> Result<Constant, String> {
     use BinaryOp::{Add, And, Div, Eq, Ge, Gt, Le, Lt, Mul, Ne, Or, Pow, Rem, Sub};
     match (op, &a, &b) {
@@ -96,10 +96,11 @@ pub(crate) fn binary(op: BinaryOp, a: Constant, b: Constant) -> Result<Constant,
         (Ne, Constant::Word(a, _), Constant::Word(b, _)) => Ok(Constant::Truth(a != b)),
         (Div, Constant::Int(a), Constant::Int(b)) => match (a.checked_rem(*b), a.checked_div(*b)) {
             (Some(0), Some(v)) => Ok(Constant::Int(v)),
-            (Some(_), _) => Err(format!("{a} / {b} is no whole number: `floor({a}.0 / {b})` rounds down")),
+            (Some(_), _) => Ok(Constant::Float(*a as f64 / *b as f64)),
             _ => Err(format!("{a} / {b} has no value")),
         },
-        (Add | Sub | Mul | Rem | Pow, Constant::Int(a), Constant::Int(b)) => {
+        // A negative power of a whole number is a real one.
+        (Add | Sub | Mul | Rem | Pow, Constant::Int(a), Constant::Int(b)) if op != Pow || *b >= 0 => {
             let value = match op {
                 Add => a.checked_add(*b),
                 Sub => a.checked_sub(*b),

@@ -14,17 +14,18 @@ mod settings;
 mod steps;
 mod streams;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use choice::Chosen;
 pub(crate) use settings::{derived, worked_out};
-pub(crate) use steps::{Carry, STATE, check as check_body, check_loop, conditions, nexts, starts};
+pub(crate) use steps::{Carry, STATE, check as check_body, check_loop, conditions, keeps_positions, nexts, starts};
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};
 use super::losses;
-use super::names::{not_yet, unknown, unknown_value};
+use super::names::{not_yet, read_values, unknown, unknown_value};
 use super::{Definition, atomic, words};
 use crate::diag::{Diagnostic, Kind, list};
 use crate::feature::{self, Feature, Lowering, feature};
@@ -34,7 +35,7 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::lower::Lower;
-use crate::schema::FieldKind;
+use crate::schema::{Default, Derived, Field, FieldKind};
 use crate::source::Span;
 use crate::spec::{Block, Origin, Setting, Value as Given};
 use crate::syntax::ast::{self, DefElement, Expr, ExprKind, Form};
@@ -205,6 +206,8 @@ struct Frame {
     later: BTreeMap<String, Span>,
     /// Where its result stands.
     out: Option<Span>,
+    /// The settings that its equations have read.
+    read: RefCell<BTreeSet<String>>,
 }
 
 /// One application and those inside it.
@@ -397,10 +400,44 @@ impl<'e, 'l> Eval<'e, 'l> {
         let carried = carried.collect::<Option<Vec<_>>>();
         let done = std::mem::replace(&mut self.frame, outer);
         self.frame.out = self.frame.out.or(done.out.filter(|_| !definition.library));
+        if self.l.problems.len() == before && !self.l.trying {
+            self.all_read(definition, block, &done.read.into_inner());
+        }
         if self.l.problems.len() > before {
             return None;
         }
         Some((out?, carried?))
+    }
+
+    /// Reports a setting that is written where the definition is used, and that no equation has read which was worked out there.
+    fn all_read(&mut self, definition: &Definition, block: &Block, read: &BTreeSet<String>) {
+        let own = definition.settings().map(|setting| setting.name.text.as_str());
+        for name in own.filter(|name| feature::says_more(block, name) && !read.contains(*name)) {
+            let field = block.feature.fields.iter().find(|field| field.name == name);
+            let default = field.and_then(|field| self.filled(field, block).ok().flatten());
+            if default.as_ref() == block.fields.get(name).map(|setting| &setting.value) {
+                continue;
+            }
+            // Others may be worked out of it.
+            let derives = |field: &Field| match &field.default {
+                Default::Derived(Derived::Written(expr, _)) if !feature::says_more(block, &field.name) => {
+                    let mut found = false;
+                    read_values(expr, &mut |value| found |= value.text == name);
+                    found
+                }
+                _ => false,
+            };
+            if block.feature.fields.iter().any(derives) {
+                continue;
+            }
+            let place = match block.fields.get(name).map(|setting| &setting.origin) {
+                Some(Origin::Written(span) | Origin::Variant(_, span)) => *span,
+                _ => block.span,
+            };
+            let message = format!("`{name}` has no effect on `{}` with its other settings", block.title());
+            let diagnostic = Diagnostic::new(Kind::IdleField, place, message).label("no equation reads it here");
+            self.l.problems.report(diagnostic.help(format!("leave `{name}` out")));
+        }
     }
 
     fn bind(&mut self, name: &ast::Name, value: Option<Item>) {
@@ -638,6 +675,7 @@ impl<'e, 'l> Eval<'e, 'l> {
     fn setting(&self, name: &str) -> Option<Item> {
         let block = self.frame.block.as_ref()?;
         let field = block.feature.fields.iter().find(|f| f.name == name)?;
+        self.frame.read.borrow_mut().insert(name.to_owned());
         Some(match block.fields.get(name).map(|setting| &setting.value) {
             None => Item::Constant(Constant::None),
             Some(Given::Int(v)) => Item::Constant(Constant::Int(*v)),
@@ -737,7 +775,10 @@ impl<'e, 'l> Eval<'e, 'l> {
             "halt"
                 if out.rows
                     && !out.truth
-                    && (out.axes.is_empty() || Some(out.axes.as_slice()) == first.map(Array::units)) =>
+                    && (out.axes.is_empty()
+                        || first.is_some_and(|first| {
+                            out.axes == first.units() && out.sequence(self.l.types()) == first.sequence(self.l.types())
+                        })) =>
             {
                 return Some(());
             }
@@ -759,15 +800,23 @@ impl<'e, 'l> Eval<'e, 'l> {
             "cell" => (first.map_or(vec![], |x| x.axes.clone()), "a cell gives a vector like those that it gets"),
             _ => (first.map_or(vec![], |x| x.axes.clone()), "a layer gives states like those that it gets"),
         };
-        if out.axes == wanted && out.rows && !out.truth {
+        // A layer may make rows longer; what repeats it says whether it may.
+        let types = self.l.types();
+        let like = args.iter().find(|arg| arg.axes == wanted).filter(|_| SAME_POSITIONS.contains(&&*feature.slot));
+        let longer = like.filter(|like| out.axes == wanted && like.sequence(types) != out.sequence(types));
+        if out.axes == wanted && out.rows && !out.truth && longer.is_none() {
             return Some(());
         }
-        let message = format!("`{}` gives {}, not {}", feature.title(), out.describe(), describe(&wanted));
+        let wanted_type = longer.map_or_else(|| describe(&wanted), |like| like.describe_in(types));
+        let message = format!("`{}` gives {}, not {wanted_type}", feature.title(), out.describe_in(types));
         let span = if feature.definition().is_some_and(|d| d.library) { self.outer } else { place };
-        let help = cure(out, &wanted);
+        let help = if longer.is_some() { steps::DROP } else { cure(out, &wanted) };
         self.l.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(why).help(help))
     }
 }
+
+/// The slots whose definitions give values at the positions of those that they get.
+const SAME_POSITIONS: [&str; 4] = ["halt", "gate", "inject", "leaf"];
 
 /// How numbers are made of conditions.
 pub(crate) const NUMBERS: &str = "`when(x > 0, 1, 0)` makes numbers of a condition";

@@ -6,7 +6,7 @@ use super::constant::Constant;
 use crate::ir::attribute::At;
 use crate::ir::graph::{Graph, Value};
 use crate::ir::pointwise::Pointwise;
-use crate::ir::types::{BATCH, CLASSES, Dim, PAIRS, VOCAB};
+use crate::ir::types::{BATCH, CLASSES, Dim, PAIRS, VOCAB, unprefixed};
 use crate::spec::Block;
 
 /// An axis besides that of the rows, which equations do not see: no equation can mix rows.
@@ -87,6 +87,35 @@ impl Array {
     pub(crate) fn describe(&self) -> String {
         let numbers = describe(&self.axes);
         if self.truth { numbers.replacen("real", "bool", 1) } else { numbers }
+    }
+
+    /// The same with the positions that stand before those of the row: `real[1 + pos, 64]`.
+    pub(crate) fn describe_in(&self, graph: &Graph) -> String {
+        let before = self.sequence(graph).map_or(0, |axis| {
+            let behind = |axis: &'_ str| unprefixed(axis).map(|(count, behind)| (count, behind.to_owned()));
+            let mut next = behind(axis);
+            let mut sum = 0;
+            while let Some((count, axis)) = next {
+                sum += count;
+                next = behind(&axis);
+            }
+            sum
+        });
+        match before {
+            0 => self.describe(),
+            before => self.describe().replacen("[pos", &format!("[{before} + pos"), 1),
+        }
+    }
+
+    /// The axis of the positions in the graph, where it has some: arrays of one sequence have the same.
+    pub(crate) fn sequence<'g>(&self, graph: &'g Graph) -> Option<&'g str> {
+        let placed = self.rows && self.axes.first() == Some(&Axis::Positions);
+        if placed { graph.ty(self.value).ragged() } else { None }
+    }
+
+    /// Whether both have the same axes, and positions of one sequence.
+    pub(crate) fn is_like(&self, other: &Self, graph: &Graph) -> bool {
+        self.axes == other.axes && (self.sequence(graph) == other.sequence(graph) || self.rows != other.rows)
     }
 
     /// The number of axes in the graph.

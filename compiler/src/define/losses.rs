@@ -3,7 +3,7 @@
 //! A value with labels in it ([`Array::labels`]) goes into losses and nothing else: no word but those listed here takes it, no
 //! state, no condition and no result of a definition may be one. So no answer depends on a label.
 
-use super::eval::{Call, Eval, call};
+use super::eval::{Call, Eval};
 use super::item::{Array, Axis, Item};
 use super::words::{arg, row};
 use crate::diag::{Diagnostic, Kind};
@@ -14,7 +14,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, Type};
-use crate::lower::{Loss, Lower, features, read};
+use crate::lower::{self, Loss, Lower, read};
 use crate::schema::{Objective, optional_word};
 use crate::source::Span;
 use crate::syntax::ast::Expr;
@@ -98,6 +98,11 @@ fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
     }
     let x = arg(e, c, 0)?;
     let each = e.l.each;
+    if each && x.sequence(e.l.types()).is_some_and(|axis| axis != LENGTH) {
+        let message = format!("`{}` takes the states of the tokens, and this is {}", c.block.slot, x.describe_in(e.l.types()));
+        let help = "tokens alone are answered: `drop(x, n)` takes away the n positions before them";
+        return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
+    }
     let reads = e.l.ending.as_ref().is_none_or(|(readout, _)| readout.variant != "root");
     let (states, vector) = match x.axes[..] {
         [Axis::Positions, Axis::Channels(_)] => (reads, false),
@@ -148,12 +153,7 @@ fn logits(l: &mut Lower<'_>, x: Value, states: bool) -> Result<Value, InvalidNod
     };
     let path = l.at_place("");
     let read = if states { l.scoped("readout", |l| read(l, &readout, x)) } else { Ok(x) };
-    let logits = read.and_then(|read| {
-        l.scoped("head", |l| {
-            let read = features(l, read)?;
-            call(l, &head, &[read])
-        })
-    });
+    let logits = read.and_then(|read| lower::answer(l, &head, read));
     l.back_to(path);
     logits
 }
@@ -244,12 +244,13 @@ fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let x = arg(e, c, 0)?;
     let fits = match x.axes[..] {
         [] => true,
-        [Axis::Positions] => e.l.each,
+        [Axis::Positions] => e.l.each && x.sequence(e.l.types()) == Some(LENGTH),
         _ => false,
     };
     if !fits || !x.rows {
-        let message = format!("`average` takes one number per answer, and this is {}", x.describe());
+        let message = format!("`average` takes one number per answer, and this is {}", x.describe_in(e.l.types()));
         let help = match x.axes[..] {
+            [Axis::Positions] if e.l.each => "tokens alone are answered: `drop(x, n)` takes away the n positions before them",
             [Axis::Positions] => "rows are answered here: `mean(x)` makes one number per row of one per token",
             _ => "`mean(x) { over: width }` makes one number of channels",
         };

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, nexts, rank_of, results,
+    Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, keeps_positions, nexts, rank_of, results,
     run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
@@ -96,6 +96,14 @@ impl Definition {
         })
     }
 
+    /// The settings in order.
+    fn settings(&self) -> impl Iterator<Item = &Declaration> {
+        self.def.elements.iter().filter_map(|element| match element {
+            DefElement::Setting(setting) => Some(setting),
+            _ => None,
+        })
+    }
+
     /// Whether it says itself who goes on, or what is paid for that.
     pub(crate) fn decides(&self) -> bool {
         decides(&self.def)
@@ -139,6 +147,15 @@ pub(crate) fn equations(
     let lower = Lowering::Equations(Arc::new(definition));
     let row = Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower);
     Feature { check: eval::check_body, ..row }
+}
+
+/// Whether equations of a statement, or of the definitions that it stands on, apply one of these words.
+pub(crate) fn applies(feature: &Feature, words: &[&str]) -> bool {
+    let (Lowering::Definition(definition) | Lowering::Equations(definition)) = &feature.lower else { return false };
+    names::applied(&definition.def).iter().any(|name| match definition.uses.get(name) {
+        Some(used) => applies(used, words),
+        None => words.contains(&name.as_str()),
+    })
 }
 
 /// How messages call a run of equations.
@@ -396,6 +413,7 @@ impl<'i> Builder<'_, 'i> {
         let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
         if !broken {
             names::check_carried(def, self.problems);
+            names::check_read(def, self.problems);
         }
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
@@ -446,7 +464,7 @@ impl<'i> Builder<'_, 'i> {
             Some(value) => self.default(setting, value, (&kind, bounds), before)?,
         };
         let doc = setting.doc.lines().collect::<Vec<_>>().join(" ");
-        Some(Field { name: setting.name.text.clone().into(), kind, default, bounds, doc: doc.into() })
+        Some(Field { name: setting.name.text.clone().into(), kind, default, bounds, doc: doc.into(), beside: None })
     }
 
     /// What a setting takes, and its range.

@@ -232,6 +232,35 @@ pub(super) fn check_carried(def: &Def, problems: &mut Problems) {
     unchanged.for_each(|name| problems.report(never_changes(name)));
 }
 
+/// Reports settings that nothing in the definition reads.
+pub(super) fn check_read(def: &Def, problems: &mut Problems) {
+    let mut found: BTreeSet<String> = BTreeSet::new();
+    let mut settings = vec![];
+    for element in &def.elements {
+        let value = match element {
+            DefElement::Let(binding) => &binding.value,
+            DefElement::Equation(equation) => &equation.value,
+            DefElement::Out(value, _) => value,
+            DefElement::Setting(setting) => {
+                settings.push(&setting.name);
+                match &setting.default {
+                    // A name of the model that is its own: `dropout: probability = dropout`.
+                    Some(Value::Expr(value)) if value.as_name().is_none() => value,
+                    _ => continue,
+                }
+            }
+        };
+        every(value, &mut |name, _| {
+            found.insert(name.text.clone());
+        });
+    }
+    for name in settings.into_iter().filter(|name| !found.contains(&name.text)) {
+        let message = format!("no equation reads the setting `{}`", name.text);
+        let diagnostic = Diagnostic::new(Kind::IdleField, name.span, message);
+        problems.report(diagnostic.help("take it out, or let an equation read it"));
+    }
+}
+
 /// The warning of a value that is carried and never changes.
 pub(super) fn never_changes(name: &Name) -> Diagnostic {
     let message = format!("`{}` is carried and never changes", name.text);

@@ -29,7 +29,9 @@ use crate::syntax::ast::Expr;
 pub(crate) struct Word(pub(crate) fn(&mut Eval<'_, '_>, &Call<'_>) -> Option<Item>);
 
 /// The standard deviation of `init: normal`.
-const STD: Field = float("std", Default::Float(0.02), POSITIVE, "standard deviation of `init: normal`");
+fn std() -> Field {
+    float("std", Default::Float(0.02), POSITIVE, "standard deviation of `init: normal`").beside("init", &["normal"])
+}
 
 /// The words that are no atomic definitions.
 static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
@@ -48,7 +50,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                     "whether a learned number is added to every channel",
                 ),
                 linear_init(),
-                STD,
+                std(),
             ],
         ),
         row(
@@ -58,12 +60,12 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             number,
             vec![
                 linear_init(),
-                STD,
+                std(),
                 float(
                     "start",
                     Default::Absent,
                     Bounds::closed(-20.0, 20.0),
-                    "the bias at the start, where not by `init`",
+                    "the bias at the start, whatever `init` says of it",
                 ),
                 of_kind(
                     "bias",
@@ -165,7 +167,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                         "of",
                         FieldKind::Choices,
                         Default::Required,
-                        "how many, as `2` or `length / 2`; among positions it may read the `length` of the row, and in a loop the `step`",
+                        "how many, as `2` or `floor(length / 2)`; among positions it may read the `length` of the row, and in a loop the `step`",
                     )
                 }],
             )
@@ -381,7 +383,8 @@ pub(crate) fn norm_row() -> Feature {
                     FieldKind::Truth,
                     Default::Absent,
                     "whether `layer` adds a learned number to every channel; true if left out",
-                ),
+                )
+                .beside("kind", &["", "layer"]),
                 of_kind(
                     "weight",
                     FieldKind::Truth,
@@ -393,7 +396,8 @@ pub(crate) fn norm_row() -> Feature {
                     Default::Absent,
                     SIZE,
                     "with `rms`, equal parts of the channels, each normed by itself, with one weight for all",
-                ),
+                )
+                .beside("kind", &["rms"]),
             ],
         )
     }
@@ -407,10 +411,11 @@ fn learn_row() -> Feature {
     let of = |name, doc| float(name, Default::Float(0.0), Bounds::ANY, doc);
     let fields = vec![
         word("init", starts, "normal", init),
-        float("std", Default::Float(0.02), POSITIVE, "standard deviation of `normal` and `alternating`"),
-        of("at", "where `init: constant` starts"),
-        of("low", "the lower end of `init: uniform`"),
-        of("high", "the upper end of `init: uniform`"),
+        float("std", Default::Float(0.02), POSITIVE, "standard deviation of `normal` and `alternating`")
+            .beside("init", &["normal", "alternating"]),
+        of("at", "where `init: constant` starts").beside("init", &["constant"]),
+        of("low", "the lower end of `init: uniform`").beside("init", &["uniform"]),
+        of("high", "the upper end of `init: uniform`").beside("init", &["uniform"]),
         optional_word("group", &["s4d"], "the group of weights that an experiment can train at a rate of its own"),
         of_kind(
             "trained",
@@ -483,16 +488,17 @@ pub(crate) fn init(block: &Block, last: usize) -> Attr {
     }
 }
 
-/// How the weights of a linear map start.
+/// How the weights of a linear map start, and its bias where `start` says so.
 fn start(block: &Block) -> LinearInit {
-    match block.word("init") {
+    let init = match block.word("init") {
         Some("xavier") => LinearInit::Xavier,
         Some("normal") => LinearInit::Normal(block.float("std").unwrap_or(0.02)),
         Some("zeros") => LinearInit::Normal(0.0),
-        _ => match block.float("start") {
-            Some(start) => LinearInit::FanInFrom(start),
-            None => LinearInit::FanIn,
-        },
+        _ => LinearInit::FanIn,
+    };
+    match block.float("start") {
+        Some(start) => LinearInit::From(Box::new(init), start),
+        None => init,
     }
 }
 
@@ -658,6 +664,7 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
     }
+    e.of_one_sequence(&all, c.span)?;
     let Some(mut out) = all.first().cloned().filter(|_| all.len() > 1) else {
         return e.fail(Kind::WrongArity, c.span, "`cat` takes two values or more", "");
     };
@@ -821,6 +828,7 @@ fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)
     };
     if history {
         e.remembers(c.places[n])?;
+        e.of_steps(&x, c.places[n])?;
         if c.block.word("position") == Some("relative_xl") {
             let message = "distances to the keys of earlier steps are not known to `relative_xl`";
             return e.fail(Kind::ExclusiveFields, c.span, message, "write `position: rope`, or another one");
@@ -880,6 +888,7 @@ fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     }
     attention_rules(e, c, channels / heads)?;
     let wanted = c.block.int("key_heads").unwrap_or(heads) * (channels / heads);
+    e.of_one_sequence(&[k.clone(), v.clone()], c.span)?;
     if k.axes != v.axes || read != wanted {
         let message = format!("`dot_product_attention` of {}, {} and {}", q.describe(), k.describe(), v.describe());
         let help =
@@ -897,6 +906,7 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
     }
+    e.of_one_sequence(&all, c.span)?;
     let values = all[2].clone();
     let along = |x: &Array| matches!(x.axes[..], [Axis::Positions, Axis::Channels(_)]) && x.rows;
     let fit = all[..3].iter().all(along) && all[0].axes == all[1].axes;
@@ -917,6 +927,7 @@ fn geometric_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
     }
+    e.of_one_sequence(&all, c.span)?;
     let heads = c.block.int("heads")?;
     let queries = all[0].clone();
     let channels = wide(e, &queries, c)?;
@@ -1014,7 +1025,7 @@ fn embedding(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let name = e.fresh(c.name.unwrap_or("embedding"), ".table");
     let init = Attr::call("normal", [c.block.float("std").unwrap_or(0.02).into()]);
     let value = e.node(c.span, |l| {
-        let table = l.scoped(&name, |l| l.param("table", [things, Dim::Fixed(to)], init))?;
+        let table = l.scoped(&name, |l| l.vectors("table", [things, Dim::Fixed(to)], init))?;
         l.one(Op::Embed, &[ids, table], Attrs::new())
     })?;
     let axes = [axes, vec![Axis::Channels(Dim::Fixed(to))]].concat();
@@ -1103,6 +1114,7 @@ pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<
 
 fn neighbours(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let (x, exist) = (positions(e, c, 0)?, existence(e, c, 1)?);
+    e.of_one_sequence(&[x.clone(), exist.clone()], c.span)?;
     let value = e.node(c.span, |l| l.one(Op::Neighbours, &[x.value, exist.value], facing(&c.block)))?;
     Some(Item::Array(Array { value, ..x }))
 }
@@ -1146,6 +1158,7 @@ fn top(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     if let Some(item) = c.args.get(1) {
         let among = e.condition(item.clone(), "`candidates` of `top`", c.places[1])?;
         losses::without_labels(e, &among, ("`top`", c.places[1]))?;
+        e.of_one_sequence(&[x.clone(), among.clone()], c.span)?;
         if among.axes != x.axes || among.rows != x.rows {
             return e.differ(&[x, among], c.span);
         }

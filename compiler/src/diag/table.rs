@@ -272,6 +272,35 @@ declare! {
             "readout mean"
         }];
 
+    /// A setting is written that has no effect here.
+    IdleField = "idle-field", Error,
+        doc: "What is written acts, or is refused: a setting that belongs to another choice would be an ablation of nothing. Leave it out, or write the choice that it belongs to; a variant takes it out with `remove`.",
+        bad: [{ "state = linear(state) { std: 0.5 }" "readout mean" }],
+        good: [{ "state = linear(state) { init: normal, std: 0.5 }" "readout mean" }];
+
+    /// An equation in a loop or a stack binds a name that is bound outside.
+    RebindsOuter = "rebinds-outer", Error,
+        doc: "A body hands on `state` and what its loop carries. Any other name that it binds is its own and has its value in this step alone, so the outer value would stay as it was. `carry y = y` in the first line of the loop hands the value on; else choose another name.",
+        bad: [{
+            "y = linear(state)"
+            "loop {"
+            "    steps: 2"
+            "    y = y + gelu(y)"
+            "    state = state + y"
+            "}"
+            "readout mean"
+        }],
+        good: [{
+            "y = linear(state)"
+            "loop {"
+            "    steps: 2"
+            "    carry y = y"
+            "    y = y + gelu(y)"
+            "    state = state + y"
+            "}"
+            "readout mean"
+        }];
+
     /// A value that the labels are in goes where the answers could depend on it.
     LabelsLeak = "labels-leak", Error,
         doc: "What comes of `answer(..)` and `right(..)` may be weighted, averaged and paid by `loss`, and go nowhere else.",

@@ -5,8 +5,9 @@
 //!
 //! A rule that says `go`, `until` or `loss` decides itself. It gives the states that the recurrence leaves if the step is the last.
 
-use super::{Feature, Lowering, Slot};
+use super::{Feature, Lowering, Site, Slot};
 use crate::define::{self, Definition};
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, INSIDE_UNIT, POSITIVE, float, word};
@@ -38,7 +39,39 @@ pub(super) fn slot() -> Slot {
         ),
         float("cost", Default::Float(0.1), POSITIVE, "ponder cost: weight of the expected number of steps in the loss"),
     ];
-    Slot { takes: &["from", "to"], fields, ..Slot::new("halt", doc, vec![none]) }
+    Slot { takes: &["from", "to"], fields, check, ..Slot::new("halt", doc, vec![none]) }
+}
+
+/// The mixture of states is the keys of `attend self`. What equations attend to, they say themselves.
+fn check(site: &Site<'_>, problems: &mut Problems) {
+    let Some(around) = site.parent().filter(|_| site.block.word("keys") == Some("mixture")) else { return };
+    let (read, message) = (reads_mixture(around), "`keys: mixture` has no effect on attention in equations");
+    let equation = around.children.iter().find(|child| define::applies(&child.feature, &ATTENTION));
+    let diagnostic = Diagnostic::new(Kind::IdleField, site.place("keys"), message);
+    match equation {
+        Some(equation) => problems.report(
+            diagnostic
+                .note(equation.span, "its keys are the values that it is applied to")
+                .help("write `attend self { .. }` in its place, or `keys: state`"),
+        ),
+        None if !read => problems.report(
+            Diagnostic::new(Kind::IdleField, site.place("keys"), "`keys: mixture` has no effect: no `attend self` reads it")
+                .help("write `keys: state`, or an `attend self` among the layers of the recurrence"),
+        ),
+        None => {}
+    }
+}
+
+/// The words of equations that attend to positions.
+const ATTENTION: [&str; 4] = ["attention", "dot_product_attention", "geometric_attention", "offset_attention"];
+
+/// Whether self-attention among these layers has the keys of the recurrence.
+fn reads_mixture(block: &Block) -> bool {
+    block.children.iter().any(|child| match &*child.slot {
+        "attend" => child.variant == "self",
+        "stack" | "loop" => reads_mixture(child),
+        _ => false,
+    })
 }
 
 /// Whether a rule says itself who goes on, or what is paid for that.

@@ -18,7 +18,7 @@ pub(super) fn slot() -> Slot {
         fields: vec![
             int("slots", Default::Required, SIZE, "number of slots"),
             word("init", &["zeros", "normal"], "zeros", init),
-            float("std", Default::Float(0.02), std, "standard deviation of `init: normal`"),
+            float("std", Default::Float(0.02), std, "standard deviation of `init: normal`").beside("init", &["normal"]),
         ],
         ..Feature::row(
             "memory",

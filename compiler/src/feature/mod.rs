@@ -9,6 +9,7 @@
 //! of either.
 
 mod attention;
+mod effect;
 mod embed;
 pub(crate) mod halting;
 mod lowering;
@@ -28,6 +29,7 @@ pub(crate) use attention::{
     Around, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
     mixed_given as dot_product, stops, word_fields as attention_fields,
 };
+pub(crate) use effect::{Idle, check as check_effect, idle, says_more};
 pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, explained_names, linked, markdown, titles};
 

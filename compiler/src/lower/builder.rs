@@ -6,7 +6,7 @@ use super::recurrence::Steps;
 use crate::define::{Chosen, Names};
 use crate::diag::Problems;
 use crate::feature::Around;
-use crate::ir::attribute::{self, Attrs, Word};
+use crate::ir::attribute::{self, Attrs, ParameterRole, Word};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar};
@@ -338,6 +338,12 @@ impl<'a> Lower<'a> {
         self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init))
     }
 
+    /// A parameter whose vectors are looked up, or stand beside those of the tokens.
+    pub(crate) fn vectors(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
+        let role = ParameterRole::Embedding;
+        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init).with(attribute::PARAMETER_ROLE, role))
+    }
+
     /// A parameter that belongs to a group which optimisers can treat apart.
     pub(crate) fn param_of(
         &mut self,
@@ -559,7 +565,7 @@ impl<'a> Lower<'a> {
 }
 
 /// How a linear layer starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LinearInit {
     /// Xavier-uniform with a gain, without a bias: the projections of attention.
     Projection(f64),
@@ -569,10 +575,10 @@ pub(crate) enum LinearInit {
     Xavier,
     /// Uniform in +-1/sqrt(inputs), weight and bias.
     FanIn,
-    /// The same with a bias from a number on.
-    FanInFrom(f64),
     /// Normal with this standard deviation, bias 0.
     Normal(f64),
+    /// The weight as another one, and the bias from a number on.
+    From(Box<LinearInit>, f64),
 }
 
 impl LinearInit {
@@ -581,8 +587,9 @@ impl LinearInit {
         match self {
             Self::Projection(gain) | Self::BiasedProjection(gain) => Attr::call("xavier", [(*gain).into()]),
             Self::Xavier => Attr::call("xavier", [1.0.into()]),
-            Self::FanIn | Self::FanInFrom(_) => fan_in(inputs),
+            Self::FanIn => fan_in(inputs),
             Self::Normal(std) => Attr::call("normal", [(*std).into()]),
+            Self::From(init, _) => init.weight(inputs),
         }
     }
 
@@ -591,7 +598,7 @@ impl LinearInit {
             Self::Projection(_) => None,
             Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
             Self::FanIn => Some(fan_in(inputs)),
-            Self::FanInFrom(bias) => Some(Attr::call("constant", [(*bias).into()])),
+            Self::From(_, bias) => Some(Attr::call("constant", [(*bias).into()])),
             Self::Normal(_) | Self::BiasedProjection(_) => Some("zeros".into()),
         }
     }

@@ -15,12 +15,13 @@ pub(crate) use builder::{Halted, LinearInit, Loss, Lower, Place, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
-pub(crate) use objective::{features, forget, read, return_named};
+pub(crate) use objective::{answer, forget, read, return_named};
 pub(crate) use recurrence::{Carried, Steps, pay, remember, report};
 
-use crate::diag::Problems;
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, misplaced};
 use crate::ir::graph::{Graph, InvalidNode};
+use crate::ir::verify::verify;
 use crate::spec::Spec;
 
 /// The forward graph of a spec. Inputs: `tokens: u32[batch, length]`. Results, by name: `logits` and, for a model that
@@ -42,7 +43,24 @@ pub fn lower_by_equations(spec: &Spec, binding: &Binding) -> Result<Graph, Inval
 
 /// What is wrong with the equations of the definitions that a spec uses: they are worked out where they are used.
 pub(crate) fn check(spec: &Spec, binding: &Binding) -> Problems {
-    lowered(spec, binding, false).0
+    let (mut problems, graph) = lowered(spec, binding, false);
+    if problems.has_errors() {
+        return problems;
+    }
+    // No rule may make a graph that means nothing: what its own check has missed is found here.
+    let wrong = match graph {
+        Err(InvalidNode(why)) => Some((String::new(), why)),
+        Ok(graph) => verify(&graph).err().and_then(|violations| {
+            let first = violations.into_iter().next()?;
+            Some((first.id.map(|id| graph.node(id).label.clone()).unwrap_or_default(), first.message))
+        }),
+    };
+    if let Some((label, why)) = wrong {
+        let place = statements(&spec.root, &label).last().map_or(spec.root.span, |statement| statement.span);
+        let message = format!("values don't fit each other: {why}");
+        problems.report(Diagnostic::new(Kind::WrongType, place, message));
+    }
+    problems
 }
 
 fn lowered(spec: &Spec, binding: &Binding, by_equations: bool) -> (Problems, Result<Graph, InvalidNode>) {

@@ -17,13 +17,13 @@ use rtc_tests::spec;
 /// RegularGPT with chunks of `c`, small.
 fn regular(c: usize, tokens: &str) -> String {
     format!(
-        "mask dilated(c) = j <= i and (i - j) % c^step == 0 and (i - j) / c^step < c
+        "mask dilated(c) = j <= i and (i - j) % c^step == 0 and floor((i - j) / c^step) < c
          model small {{
              let c = {c}
              embed {{ width: 8, tokens: {tokens} }}
              recur depthwise {{
                  depth: max(1, log(length, c))
-                 attend self {{ heads: 2, mask: dilated(c), bias: learn[head, (i - j) / c^step], norm: post }}
+                 attend self {{ heads: 2, mask: dilated(c), bias: learn[head, floor((i - j) / c^step)], norm: post }}
                  feedforward {{ hidden: 12, norm: post }}
              }}
              readout end

@@ -190,6 +190,7 @@ impl Eval<'_, '_> {
             return self.pointwise(Pointwise::Mul, vec![a, b], span);
         }
         let (a, b) = (self.array(a, span)?, self.array(b, span)?);
+        self.of_one_sequence(&[a.clone(), b.clone()], span)?;
         let (a, b) = match self.by_stream(a, b, span)? {
             (a, Some(b)) => (a, b),
             (product, None) => return Some(Item::Array(product)),
@@ -307,7 +308,7 @@ impl Eval<'_, '_> {
     }
 
     /// Reports arrays whose positions are not the same: of a row, and of the row behind further ones.
-    fn of_one_sequence(&mut self, arrays: &[Array], span: Span) -> Option<()> {
+    pub(crate) fn of_one_sequence(&mut self, arrays: &[Array], span: Span) -> Option<()> {
         let placed = arrays.iter().filter(|array| array.rows && array.axes.first() == Some(&Axis::Positions));
         let mut all: Vec<&str> = placed.filter_map(|array| self.l.types().ty(array.value).ragged()).collect();
         all.sort_unstable();
@@ -315,8 +316,11 @@ impl Eval<'_, '_> {
         if all.len() < 2 || all.iter().all(|axis| unprefixed(axis).is_none()) {
             return Some(());
         }
-        let message = "one value has positions before every row that the other has not";
-        let help = "`drop(x, n)` takes away the n positions that `prefix` has put there";
+        let mut types: Vec<String> = arrays.iter().map(|array| array.describe_in(self.l.types())).collect();
+        types.sort_unstable();
+        types.dedup();
+        let message = format!("{} have not the same positions: `prefix` has put some before a row", types.join(" and "));
+        let help = "`drop(x, n)` takes n positions away again";
         self.report(Diagnostic::new(Kind::WrongType, span, message).help(help))
     }
 

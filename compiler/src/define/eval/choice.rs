@@ -8,7 +8,7 @@ use crate::define::constant::Constant;
 use crate::define::item::{Array, Axis, Item};
 use crate::define::losses;
 use crate::diag::{Diagnostic, Kind};
-use crate::expr::{Env, Expr as Rule, Func, Value as Number, Var, eval, simplify};
+use crate::expr::{BinaryOp, Env, Expr as Rule, Func, Value as Number, Var, eval, simplify};
 use crate::ir::attribute::{self, Attrs, Bound, Chunking};
 use crate::ir::graph::{NewNode, RegionId, Value};
 use crate::ir::ops::Op;
@@ -113,8 +113,14 @@ impl Eval<'_, '_> {
             let diagnostic = Diagnostic::new(Kind::WrongType, span, "`among` gives numbers");
             return self.report(diagnostic.label(format!("this is {}", array.describe())).help(NUMBERS));
         }
+        let types = self.l.types();
         if array.rows && array.axes.first() == Some(&Axis::Positions) {
-            return Some(array);
+            if array.sequence(types) == like.sequence(types) {
+                return Some(array);
+            }
+            let message = format!("`among` gives a value of the chosen positions, and this is {}", array.describe_in(types));
+            let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label("it has other positions");
+            return self.report(diagnostic.help("`prefix` makes rows longer, and `drop` takes its positions away again"));
         }
         self.spread(array, &[Axis::Positions], None, true, &[like], span)
     }
@@ -213,7 +219,7 @@ impl Eval<'_, '_> {
             Ok(_) => {
                 let message = format!("`{}` takes {}", field.name, field.kind.describe());
                 let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message).label("this is no whole number");
-                self.report(diagnostic.help("`floor(x)` rounds down, and `length / 2` of whole numbers does so, too"))
+                self.report(diagnostic.help("`floor(length / 2)` rounds down"))
             }
             Err(why) => self.fail(Kind::OutOfRange, expr.span, format!("this has no value: {why}"), ""),
         }
@@ -231,14 +237,18 @@ impl Eval<'_, '_> {
             ExprKind::Neg(x) => Some(Rule::Neg(Box::new(self.rule(field, x)?))),
             ExprKind::Binary(op, a, b) if !op.is_boolean() => {
                 let (a, b) = (self.rule(field, a), self.rule(field, b));
-                Some(Rule::Binary(*op, Box::new(a?), Box::new(b?)))
+                let (a, b) = (a?, b?);
+                Some(match op {
+                    BinaryOp::Div if a.is_whole() && b.is_whole() => Rule::quotient(a, b),
+                    op => Rule::Binary(*op, Box::new(a), Box::new(b)),
+                })
             }
             ExprKind::Call(word, args, None) if Func::named(&word.text, args.len()).is_some() => {
                 let func = Func::named(&word.text, args.len())?;
                 let args: Option<Vec<Rule>> = args.iter().map(|arg| self.rule(field, arg)).collect();
                 let args = args.filter(|args| args.len() == func.arity());
                 match args {
-                    Some(args) => Some(Rule::Call(func, args)),
+                    Some(args) => Some(rounded(func, args)),
                     None => wrong(self, format!("`{}` takes {} of them", word.text, func.arity())),
                 }
             }
@@ -269,5 +279,18 @@ impl Eval<'_, '_> {
         let step = rule.filter(|rule| rule.uses(Var::Step)).and_then(|_| Some(self.l.steps.as_ref()?.number().value));
         let rule = rule.map(Attr::from);
         (Attrs::of(attribute::OF, rule.as_ref().map_or(Bound::Steps(count), Bound::Rule)), step)
+    }
+}
+
+/// A function of numbers; `floor(a / b)` of whole numbers is their whole quotient.
+fn rounded(func: Func, mut args: Vec<Rule>) -> Rule {
+    match (func, &mut args[..]) {
+        (Func::Floor, [Rule::Binary(BinaryOp::Div, a, b)]) if b.is_whole() => match &mut **a {
+            Rule::Binary(BinaryOp::Mul, one, a) if **one == Rule::Float(1.0) && a.is_whole() => {
+                Rule::Binary(BinaryOp::Div, a.clone(), b.clone())
+            }
+            _ => Rule::Call(func, args),
+        },
+        _ => Rule::Call(func, args),
     }
 }

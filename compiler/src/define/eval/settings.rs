@@ -7,7 +7,7 @@ use super::Eval;
 use crate::define::constant::{self, Constant};
 use crate::define::item::{Function, Item};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
-use crate::feature::Feature;
+use crate::feature::{Feature, Idle, idle};
 use crate::ir::types::Dim;
 use crate::schema::{Default, Derived, Field, FieldKind};
 use crate::source::Span;
@@ -28,6 +28,7 @@ impl Eval<'_, '_> {
         };
         let title = feature.title();
         let mut complete = true;
+        let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for element in body.map_or(&[][..], |body| &body.elements) {
             let Element::Field(written) = element else {
                 let message = format!("`{title}` has settings only: `name: value`");
@@ -54,9 +55,15 @@ impl Eval<'_, '_> {
                 complete = self.report::<()>(diagnostic).is_some();
                 continue;
             };
+            if let Some(first) = seen.insert(&field.name, written.name.span) {
+                let message = format!("`{name}` is given twice");
+                let diagnostic = Diagnostic::new(Kind::DuplicateField, written.name.span, message);
+                complete = self.report::<()>(diagnostic.label("the second one").note(first, "the first one")).is_some();
+                continue;
+            }
             match self.given(field, &written.value) {
                 Some(Some(value)) => {
-                    let origin = Origin::Written(written.value.span());
+                    let origin = self.origin(&written.value);
                     block.fields.insert(field.name.clone(), Setting { value, origin });
                 }
                 Some(None) => {}
@@ -85,7 +92,27 @@ impl Eval<'_, '_> {
                 }
             }
         }
+        for Idle { field, message, help } in idle(&block) {
+            let place = body.and_then(|body| written_at(body, &field.name)).unwrap_or(span);
+            complete = self.report::<()>(Diagnostic::new(Kind::IdleField, place, message).help(help)).is_some();
+        }
         complete.then_some(block)
+    }
+
+    /// Where the value of a setting was written: what is handed on by a name has the origin of what it names, and what the
+    /// library says itself nobody has written.
+    fn origin(&self, value: &ast::Value) -> Origin {
+        let named = match value {
+            ast::Value::Expr(expr) => expr.as_name(),
+            ast::Value::Structured(..) => None,
+        };
+        let of = named.filter(|name| !self.frame.names.contains_key(&name.text));
+        let handed = of.and_then(|name| self.frame.block.as_ref()?.fields.get(name.text.as_str()));
+        match handed {
+            Some(setting) => setting.origin.clone(),
+            None if self.in_library() => Origin::Default,
+            None => Origin::Written(value.span()),
+        }
     }
 
     /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
@@ -161,7 +188,9 @@ impl Eval<'_, '_> {
                     _ => String::new(),
                 };
                 let label = if hint.is_empty() { format!("this is {described}") } else { hint };
-                return self.wrong(span, takes, label);
+                let divides = matches!(expr.kind, ast::ExprKind::Binary(crate::expr::BinaryOp::Div, ..));
+                let help = if divides && field.kind == FieldKind::Int { "`floor(a / b)` rounds down" } else { "" };
+                return self.report(Diagnostic::new(Kind::WrongType, span, takes).label(label).help(help));
             }
         };
         let number = match value {
@@ -194,6 +223,14 @@ impl Eval<'_, '_> {
             }
         }))
     }
+}
+
+/// Where a setting stands.
+fn written_at(body: &ast::Body, name: &str) -> Option<Span> {
+    body.elements.iter().find_map(|element| match element {
+        Element::Field(field) if field.name.text == name => Some(field.value.span()),
+        _ => None,
+    })
 }
 
 /// The value of a setting that was worked out; the error ends a sentence.

@@ -16,7 +16,7 @@ use crate::ir::ops::Op;
 use crate::lower::{Lower, Steps};
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{Equation, Expr, ExprKind, Form};
+use crate::syntax::ast::{self, Equation, Expr, ExprKind, Form};
 
 /// A value that a loop hands on from step to step.
 #[derive(Clone, Debug)]
@@ -128,6 +128,7 @@ pub(crate) fn nexts(
     let mut all = vec![];
     for carry in carried {
         if carry.name == STATE {
+            keeps_positions(l, block, carry.array.value, state)?;
             all.push(state);
             continue;
         }
@@ -139,7 +140,7 @@ pub(crate) fn nexts(
             if !carry.array.labels {
                 losses::without_labels(eval, &next, (&format!("`{}`, which starts without one", carry.name), place))?;
             }
-            if next.axes == carry.array.axes && next.truth == carry.array.truth {
+            if next.is_like(&carry.array, eval.l.types()) && next.truth == carry.array.truth {
                 return Some(next.value);
             }
             eval.carried_as(&carry.name, (&carry.array, &next), &[STATE], place)
@@ -147,6 +148,30 @@ pub(crate) fn nexts(
         all.push(next.ok_or_else(|| InvalidNode(format!("`{}` has an error", block.title())))?);
     }
     Ok(all)
+}
+
+/// How positions are taken away that a step has put before a row.
+pub(crate) const DROP: &str = "every step has the positions of the one before: `drop(x, n)` takes away the n that `prefix` has put there";
+
+/// Reports layers of a step that leave other positions than it began with.
+///
+/// # Errors
+/// Where they do; the context has the report.
+pub(crate) fn keeps_positions(l: &mut Lower<'_>, block: &Block, before: Value, after: Value) -> Result<(), InvalidNode> {
+    let [before, after] = [before, after].map(|value| Array::of(l.types(), value));
+    if before.axes != after.axes || before.sequence(l.types()) == after.sequence(l.types()) {
+        return Ok(());
+    }
+    let [was, is] = [&before, &after].map(|array| array.describe_in(l.types()));
+    let sets = |equation: &&Equation| equation.names.iter().any(|name| name.text == STATE);
+    let place = block.children.iter().rev().filter(|child| child.is_layer()).find_map(|child| match &child.feature.lower {
+        Lowering::Equations(run) => run.equations().filter(sets).last().map(|equation| equation.span),
+        _ => Some(child.span),
+    });
+    let message = format!("`state` is {was} before a step of `{}`, and {is} behind it", block.title());
+    let diagnostic = Diagnostic::new(Kind::WrongType, place.unwrap_or(block.span), message);
+    l.problems.report(diagnostic.label("the next step starts from it").help(DROP));
+    Err(InvalidNode(format!("`{}` has an error", block.title())))
 }
 
 impl Names {
@@ -212,6 +237,13 @@ impl Eval<'_, '_> {
             };
             return self.report(Diagnostic::new(Kind::WrongType, equation.value.span, message).help(help));
         }
+        let like = self.l.steps.as_ref().map(|steps| Array::of(self.l.types(), steps.like));
+        let own = condition.sequence(self.l.types());
+        if let Some(like) = like.filter(|like| own.is_some() && like.sequence(self.l.types()) != own) {
+            let [like, found] = [&like, &condition].map(|array| array.describe_in(self.l.types()));
+            let message = format!("`{word}` decides for the positions of the state, {like}, and this is {found}");
+            return self.report(Diagnostic::new(Kind::WrongType, equation.value.span, message).help(DROP));
+        }
         let remembers = self.l.steps.as_ref().is_some_and(|steps| steps.remembers);
         if remembers && !condition.axes.is_empty() {
             return self.missing_steps(equation.value.span);
@@ -256,6 +288,17 @@ impl Eval<'_, '_> {
             }
             None => self.no_steps("history", span),
         }
+    }
+
+    /// Reports a history of other positions than those of the steps.
+    pub(in crate::define) fn of_steps(&mut self, x: &Array, span: Span) -> Option<()> {
+        let like = self.l.steps.as_ref().map(|steps| Array::of(self.l.types(), steps.like))?;
+        if like.sequence(self.l.types()) == x.sequence(self.l.types()) {
+            return Some(());
+        }
+        let [like, found] = [&like, x].map(|array| array.describe_in(self.l.types()));
+        let message = format!("the history of a loop over {like} has its positions, and this is {found}");
+        self.report(Diagnostic::new(Kind::WrongType, span, message).help(DROP))
     }
 
     fn missing_steps<T>(&mut self, span: Span) -> Option<T> {
@@ -362,7 +405,7 @@ impl Eval<'_, '_> {
         values: &[&str],
         span: Span,
     ) -> Option<T> {
-        let (was, is) = (before.describe(), next.describe());
+        let [was, is] = [before, next].map(|array| array.describe_in(self.l.types()));
         let message = format!("`{name}` is carried as {was}, but a step leaves {is}");
         let alike = |value: &&&str| match self.frame.names.get(**value) {
             Some(Item::Array(array)) => array.axes == next.axes && !array.truth,
@@ -370,6 +413,7 @@ impl Eval<'_, '_> {
         };
         let help = match values.iter().find(alike) {
             Some(value) if before.axes.is_empty() && !next.truth => format!("as in `carry {name} = zeros({value})`"),
+            _ if before.axes == next.axes && before.truth == next.truth => DROP.to_owned(),
             _ => String::new(),
         };
         let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label("the next step starts from it");
@@ -383,7 +427,7 @@ impl Eval<'_, '_> {
         let item = self.frame.names.get(name).cloned()?;
         let next = self.row_by_row(item, before.value, equation.span)?;
         losses::without_labels(self, &next, ("what is carried", equation.span))?;
-        if next.axes != before.axes || next.truth != before.truth {
+        if !next.is_like(before, self.l.types()) || next.truth != before.truth {
             let block = self.frame.block.clone();
             let values = block.iter().flat_map(|block| &block.feature.values).map(|value| &**value);
             return self.carried_as(name, (before, &next), &values.collect::<Vec<_>>(), equation.span);
@@ -419,7 +463,8 @@ pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
                 let help = "the start of what is carried is worked out before the first step";
                 misplaced("`carry` stands first in a loop".to_owned(), help);
             }
-            Form::Plain if !in_loop => changes_outside(site, equation, problems),
+            Form::Plain if !in_loop && changes_outside(site, equation, problems) => {}
+            Form::Plain | Form::Share => rebinds_outer(site, equation, problems),
             _ => {}
         }
         first &= equation.form == Form::Carry;
@@ -480,8 +525,56 @@ fn pays(block: &Block) -> bool {
         || block.children.iter().any(pays)
 }
 
-/// A value that a loop carries is changed in the body of that loop, or in a loop inside it.
-fn changes_outside(site: &Site<'_>, equation: &Equation, problems: &mut Problems) {
+/// Reports names of a body that are bound outside of it: the outer value would stay as it was.
+fn rebinds_outer(site: &Site<'_>, equation: &Equation, problems: &mut Problems) {
+    let bodies: Vec<&Block> = site.ancestors.iter().copied().chain([site.block]).collect();
+    for name in equation.names.iter().filter(|name| name.text != STATE) {
+        for pair in bodies.windows(2).rev() {
+            let [around, inner] = pair else { continue };
+            // What a loop carries, its body and the loops there change.
+            if around.slot == "loop" && own(around).any(|own| own == name.text) {
+                break;
+            }
+            let before = around.children.iter().take_while(|child| child.span != inner.span);
+            let run = before.filter(|_| inner.span != site.block.span).filter_map(|child| bound(child, &name.text)).last();
+            if let Some(first) = run {
+                problems.report(rebound(name, equation.form == Form::Share, first, &bodies));
+                break;
+            }
+            // Chunks and folds know no name from outside.
+            if around.slot == "recurse" || around.slot == "recur" && around.variant == "chunkwise" {
+                break;
+            }
+        }
+    }
+}
+
+/// Where a run of equations binds a name, or a loop hands it on.
+fn bound(block: &Block, name: &str) -> Option<Span> {
+    let binds = |equation: &&Equation| equation.names.iter().any(|bound| bound.text == name);
+    match &block.feature.lower {
+        Lowering::Equations(run) => run.equations().filter(binds).last().map(|equation| equation.span),
+        _ if block.slot == "loop" => own(block).any(|own| own == name).then_some(block.span),
+        _ => None,
+    }
+}
+
+fn rebound(name: &ast::Name, function: bool, first: Span, bodies: &[&Block]) -> Diagnostic {
+    let name_text = &name.text;
+    let in_loop = bodies.iter().rev().nth(1).is_some_and(|around| around.slot == "loop");
+    let help = match in_loop && !function {
+        true => format!("write `carry {name_text} = {name_text}` in the first line of the loop to hand it on, or choose another name"),
+        false if function => "choose another name".to_owned(),
+        false => "choose another name; a `loop` with `carry` hands on other values than `state`".to_owned(),
+    };
+    let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, format!("`{name_text}` is bound outside"));
+    diagnostic.label("this value would be that of one step alone").note(first, "the outer value, which would stay as it was").help(help)
+}
+
+/// A value that a loop carries is changed in the body of that loop, or in a loop inside it. Whether one is changed elsewhere, which is
+/// reported.
+fn changes_outside(site: &Site<'_>, equation: &Equation, problems: &mut Problems) -> bool {
+    let before = problems.len();
     for name in &equation.names {
         let carries = |around: &&&Block| around.slot == "loop" && own(around).any(|own| own == name.text);
         if let Some(around) = site.ancestors.iter().rev().find(carries) {
@@ -490,4 +583,5 @@ fn changes_outside(site: &Site<'_>, equation: &Equation, problems: &mut Problems
             problems.report(diagnostic.note(around.span, "the loop").help("choose another name here"));
         }
     }
+    problems.len() > before
 }

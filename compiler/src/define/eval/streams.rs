@@ -107,6 +107,7 @@ impl Eval<'_, '_> {
         let mut both = self.learned_by_stream(vec![a, b]);
         let (b, a) = (both.pop()?, both.pop()?);
         let (rows, like) = (a.rows || b.rows, [a.clone(), b.clone()]);
+        self.of_one_sequence(&like, span)?;
         let longer = if a.places().is_empty() { b.places() } else { a.places() };
         if [&a, &b].iter().any(|x| !x.places().is_empty() && x.places() != longer) {
             return self.differ(&like, span);

@@ -1,8 +1,8 @@
 //! Biases of attention: fields, the sizes of their learned tables, and their parameters.
 
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{BinaryOp, Expr, Facts, Unbounded, Uses, Var, sizes, tables};
-use crate::feature::Site;
+use crate::expr::{Around, Env, Expr, Facts, Lack, Unbounded, Uses, Var, lack, sizes, tables};
+use crate::feature::{Site, says_more};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
@@ -28,9 +28,17 @@ pub(super) const BIAS_INIT: Field = word(
 
 /// Every index of a learned table must have a bound.
 pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
+    let learned = site.block.expr("bias").is_some_and(Expr::is_learned);
+    if !learned && says_more(site.block, "bias_init") && site.block.fields.contains_key("bias") {
+        let message = "`bias_init` has no effect: the bias holds no `learn`";
+        let diagnostic = Diagnostic::new(Kind::IdleField, site.place("bias_init"), message);
+        problems.report(diagnostic.help("leave it out, or write a bias with `learn[..]`, as `bias: t5`"));
+    }
     let (Some(bias), Some(heads)) = (site.block.expr("bias"), site.block.int("heads")) else { return };
     one_shape(site, bias, problems);
-    let Err(Unbounded { index, negative }) = table_sizes(site.block, bias, heads) else { return };
+    let Err(Unbounded { index, negative }) = table_sizes(site.block, bias, heads) else {
+        return lacking(site, bias, heads, problems);
+    };
     let message = format!("the index `{index}` of `learn` has no {} bound", if negative { "lower" } else { "upper" });
     let cure = if negative {
         format!("write `max({index}, 0)`, or use a mask that begins with `j <= i and`")
@@ -38,6 +46,35 @@ pub(super) fn check(site: &Site<'_>, problems: &mut Problems) {
         format!("write `min({index}, 127)` for a table of 128 numbers, or let the mask say `{index} < 128`")
     };
     problems.report(Diagnostic::new(Kind::UnboundedIndex, site.place("bias"), message).help(cure));
+}
+
+/// Queries and keys of the rows in which a bias is tried.
+const TRIED: i64 = 16;
+
+/// Wherever the mask shows a key, the bias must have a number, as far as short rows tell.
+fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) {
+    let past = past(site.block);
+    let mask = site.block.expr("mask").or(past.as_ref());
+    // A memory has one slot at least.
+    let sizes = match &*site.block.variant {
+        "memory" => [TRIED, 1],
+        "chunk" => [1, TRIED],
+        _ => [TRIED, TRIED],
+    };
+    let Some(Lack { at, part, why, learned }) = lack(bias, &Around { mask, heads, sizes }) else { return };
+    let Env { i, j, .. } = at;
+    let mut places = format!("query {i} and key {j}");
+    let reads = |var| bias.uses(var) || mask.is_some_and(|mask| mask.uses(var));
+    for var in [Var::Head, Var::Step, Var::Length].into_iter().filter(|var| reads(*var)) {
+        places += &format!(", {} {}", var.name(), at.get(var));
+    }
+    if let Some(number) = learned {
+        places += &format!(", learned numbers of {number:?}");
+    }
+    let message = format!("the bias has no number for {places}, and the mask shows that key");
+    let cure = "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
+    let label = format!("`{part}`: {why}");
+    problems.report(Diagnostic::new(Kind::OutOfRange, site.place("bias"), message).label(label).help(cure));
 }
 
 /// A table has as many indices wherever it is read.
@@ -57,11 +94,15 @@ fn one_shape(site: &Site<'_>, bias: &Expr, problems: &mut Problems) {
     }
 }
 
+/// The mask `past`, where it is that.
+fn past(block: &Block) -> Option<Expr> {
+    (block.word("mask") == Some("past")).then(Expr::past)
+}
+
 /// The sizes of the tables of a bias, by what the mask of the block lets through.
 fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize>>, Unbounded> {
-    let past = || Expr::Binary(BinaryOp::Le, Box::new(Expr::Var(Var::J)), Box::new(Expr::Var(Var::I)));
-    let past = (block.word("mask") == Some("past")).then(past);
-    sizes(bias, &Facts { heads, mask: block.expr("mask").or(past.as_ref()) })
+    let past = past(block);
+    sizes(bias, &Facts::new(heads, block.expr("mask").or(past.as_ref())))
 }
 
 /// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name`

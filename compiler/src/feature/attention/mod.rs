@@ -67,6 +67,8 @@ pub(super) fn slot() -> Slot {
     )
 }
 
+/// The positions that turn channels.
+const TURNING: &[&str] = &["xpos", "rope"];
 const POSITIONS: &[&str] = &["none", "xpos", "rope", "relative_xl"];
 const HEADS: Field = int("heads", Default::Required, SIZE, "number of heads");
 const HEAD_WIDTH: Field = int(
@@ -119,9 +121,9 @@ fn rotation() -> Vec<Field> {
     let base = "what the angles fall with from pair to pair; 10,000 if left out";
     let part = "how many channels of each head are turned, an even number; all if left out";
     vec![
-        optional_word("layout", &["pairs", "half"], layout),
-        float("base", Default::Absent, Bounds::above_zero(1e12), base),
-        int("part", Default::Absent, SIZE, part),
+        optional_word("layout", &["pairs", "half"], layout).beside("position", TURNING),
+        float("base", Default::Absent, Bounds::above_zero(1e12), base).beside("position", TURNING),
+        int("part", Default::Absent, SIZE, part).beside("position", TURNING),
     ]
 }
 
@@ -167,7 +169,6 @@ pub(crate) fn broken(block: &Block, width: usize) -> Option<(&'static str, Kind,
         (_, Some(_), Some(n)) if n % 2 == 1 || n > width => {
             indivisible("part", format!("{n} of {width} channels can't be turned in pairs"), even)
         }
-        (_, None, Some(_)) => indivisible("part", "only `rope` and `xpos` turn channels".to_owned(), even),
         _ if block.truth("talking") == Some(true) && stops(block) => {
             let message =
                 "`talking` heads mix the scores of all keys, so that gradients can't `stop` at some".to_owned();

@@ -1,6 +1,6 @@
 //! Where gradients stop: pairs of query and key from which none goes back into what keys and values are made of.
 
-use crate::expr::{BinaryOp, Expr, Var};
+use crate::expr::Expr;
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -27,9 +27,8 @@ pub(super) const STOP_GIVEN: Field = of_kind(
 
 /// The pairs.
 pub(super) fn rule(block: &Block) -> Option<Expr> {
-    let past = || Expr::Binary(BinaryOp::Le, Box::new(Expr::Var(Var::J)), Box::new(Expr::Var(Var::I)));
     block.expr("stop").cloned().or_else(|| match block.word("stop")? {
-        "past" => Some(past()),
+        "past" => Some(Expr::past()),
         _ => Some(Expr::Bool(true)),
     })
 }

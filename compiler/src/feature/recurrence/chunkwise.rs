@@ -1,6 +1,7 @@
 //! Chunk-wise recurrence: the row is cut into chunks, read from left to right, with a memory of slots between them.
 
 use super::{gate_reads_shown, has_layers};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site, memory, stack};
 use crate::ir::attribute::{self, Attrs};
@@ -136,6 +137,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         let global_positions = block.word("positions") == Some("global");
         let here = Place { memory: Some(m), step: place.step, global_positions, ..Place::at(x) };
         let states = group(l, block, &here)?;
+        define::keeps_positions(l, block, x, states)?;
         // A fold leaves one vector of the chunk: it stands at every position.
         let folded = l.graph().ty(states).ragged().is_none();
         let states = if folded { l.one(Op::BroadcastRows, &[states, x], Attrs::new())? } else { states };

@@ -6,7 +6,7 @@ use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
 use crate::feature::halting::{Rule, decides};
-use crate::feature::{Feature, Lowering, Site};
+use crate::feature::{Feature, Lowering, Site, says_more};
 use crate::ir::attribute::{self, Attrs, Bound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -65,6 +65,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
     gate_reads_shown(site, problems);
     halting_can_decide(site, problems);
+    cap_acts(site, problems);
     input_enters(site, problems);
 }
 
@@ -79,6 +80,22 @@ fn input_enters(site: &Site<'_>, problems: &mut Problems) {
                 .help("write `inject add`, or leave `start: zero` out"),
         );
     }
+}
+
+/// The cap is that of a halting rule that gives a probability.
+fn cap_acts(site: &Site<'_>, problems: &mut Problems) {
+    let Some(halt) = site.block.child("halt") else { return };
+    let past = site.ancestors.first().is_some_and(|root| root.sees_past());
+    let default = site.block.word("cap") == Some(if past { "none" } else { "length" });
+    if default || !says_more(site.block, "cap") || halt.variant != "none" && !decides(halt) {
+        return;
+    }
+    let message = format!("`cap` has no effect with `{}`", halt.title());
+    problems.report(
+        Diagnostic::new(Kind::IdleField, site.place("cap"), message)
+            .note(halt.span, "it gives no probability to halt")
+            .help("take `cap` out; `depth: min(length + 1, 10)` bounds the steps of every recurrence"),
+    );
 }
 
 fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
@@ -128,6 +145,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
         let taken = match &mixture {
             None => {
                 let next = group(l, block, &here)?;
+                define::keeps_positions(l, block, h, next)?;
                 let left = if decides(halt) { l.scoped("halt", |l| define::call(l, halt, &[h, next]))? } else { next };
                 let yields = if left == next { vec![next] } else { vec![next, left] };
                 Taken { yields, go: None, live: None }
@@ -135,6 +153,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
             Some(mixture) => {
                 here.source = mixture.keys(l)?;
                 let next = group(l, block, &here)?;
+                define::keeps_positions(l, block, h, next)?;
                 l.scoped("halt", |l| mixture.step(l, next, step, cap.as_deref()))?
             }
         };

@@ -1,0 +1,67 @@
+//! Settings without an effect: what is written must change something, or be refused.
+
+use super::{Problems, Site};
+use crate::diag::{Diagnostic, Kind, list};
+use crate::schema::{Default, Field};
+use crate::spec::{Block, Origin, Value};
+
+/// A setting that is written and has no effect, with the cure.
+pub(crate) struct Idle<'b> {
+    /// The setting.
+    pub(crate) field: &'b Field,
+    /// What it would need.
+    pub(crate) message: String,
+    /// What to do.
+    pub(crate) help: String,
+}
+
+/// The settings of a statement or a word that are written, and have no effect beside its other settings.
+pub(crate) fn idle(block: &Block) -> Vec<Idle<'_>> {
+    block.feature.fields.iter().filter_map(|field| without_effect(block, field)).collect()
+}
+
+fn without_effect<'b>(block: &'b Block, field: &'b Field) -> Option<Idle<'b>> {
+    let beside = field.beside?;
+    let written = block.fields.get(&field.name).filter(|_| says_more(block, &field.name))?;
+    let other = block.fields.get(beside.field).map(|setting| setting.value.to_string()).unwrap_or_default();
+    if beside.words.contains(&other.as_str()) {
+        return None;
+    }
+    let belongs = beside.words.iter().filter(|word| !word.is_empty()).map(|word| format!("{}: {word}", beside.field));
+    let belongs: Vec<String> = belongs.collect();
+    let belongs = list(belongs.iter().map(String::as_str), "or");
+    let now = match other.as_str() {
+        "" => format!("`{}` is left out", beside.field),
+        other => format!("this has `{}: {other}`", beside.field),
+    };
+    let message = format!("`{}: {}` has no effect: {now}", field.name, written.value);
+    let help = format!("it belongs to {belongs}; leave `{}` out, or write that", field.name);
+    Some(Idle { field, message, help })
+}
+
+/// Whether a setting is written in the spec or by an edit of it, and says more than its default. The complete text of a spec writes
+/// every default out.
+pub(crate) fn says_more(block: &Block, name: &str) -> bool {
+    let Some(setting) = block.fields.get(name) else { return false };
+    let default = block.feature.fields.iter().find(|field| field.name == name).map(|field| &field.default);
+    let is_default = match (default, &setting.value) {
+        (Some(Default::Int(a)), Value::Int(b)) => a == b,
+        (Some(Default::Float(a)), Value::Float(b)) => a == b,
+        (Some(Default::Truth(a)), Value::Truth(b)) => a == b,
+        (Some(Default::Word(a)), Value::Word(b)) => a == b,
+        _ => false,
+    };
+    !is_default && !matches!(setting.origin, Origin::Default | Origin::Derived(_))
+}
+
+/// Reports the settings of a statement, and of the functions among them, that have no effect.
+pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
+    for Idle { field, message, help } in idle(site.block) {
+        problems.report(Diagnostic::new(Kind::IdleField, site.place(&field.name), message).help(help));
+    }
+    for setting in site.block.fields.values() {
+        if let Value::Function(inner) = &setting.value {
+            check(&Site { block: inner, ..*site }, problems);
+        }
+    }
+}
