@@ -181,7 +181,13 @@ fn files_that_are_no_model_are_refused() {
             "the only input of a model is `tokens`".to_owned(),
         ),
         ("init: normal(0.02)", "init: surprise(1)", "a parameter starts as one of zeros".to_owned()),
-        ("init: normal(0.02)} : f32[vocab, 16]", &format!("init: normal(0.02)}} : {huge}"), "bad.rtir:".to_owned()),
+        ("} : f32[vocab, 16]", &format!("}} : {huge}"), "bad.rtir:".to_owned()),
+        (
+            "{name: \"head.output.weight\"",
+            "{name: \"a'])\\n__import__('os').system('id')#\"",
+            "`name` must be letters, digits and `_`, with a `.` between words".to_owned(),
+        ),
+        ("  @ head\n", "  @ \"a\\nb\"\n", "a slot must be letters, digits and `_`".to_owned()),
         ("{bound: 3}", "{bound: 4000000000000}", "at most 1000000 steps".to_owned()),
         ("{bound: 3}", "{bound: surprise(3)}", "bad.rtir:".to_owned()),
     ] {

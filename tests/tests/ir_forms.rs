@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::incremental::incremental;
 use rtc_compiler::ir::cost::Sizes;
-use rtc_compiler::ir::document::{Document, NodeDoc};
+use rtc_compiler::ir::document::{Document, NodeDoc, Problem};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash::hash;
 use rtc_compiler::ir::ops::{self, Op};
@@ -81,6 +81,59 @@ fn odd_texts_survive() {
     let printed = text::print(&graph);
     assert_eq!(text::print(&text::parse(&printed).unwrap()), printed);
     assert!(printed.contains("value: inf"), "{printed}");
+}
+
+/// Texts that would be read as something else where a program writes a name as it is.
+const HOSTILE: [&str; 20] = [
+    "a\"b", "a'b", "a\nb", "a\rb", "a\0b", "a(b", "a)b", "a[0]", "a\u{2028}b", "a\u{85}b", "é", "a b", "a..b", ".a", "a.", "1a", "a, b",
+    "a#b", "a\\", "__import__('os').system('id')",
+];
+
+/// What is wrong with what was read.
+fn refusal(read: Result<Graph, Vec<Problem>>) -> Option<String> {
+    match read {
+        Err(problems) => Some(lines(&problems)),
+        Ok(graph) => verify::verify(&graph).err().map(|violations| lines(&violations)),
+    }
+}
+
+/// A document in every form, read back.
+fn forms(document: &Document) -> Vec<Option<String>> {
+    let json = serde_json::to_string(document).unwrap();
+    let mut all = vec![text::parse(&text::write(document)), export::from_json(&json), export::from_yaml(&json)];
+    if let Ok(graph) = document.to_graph() {
+        all.extend([text::parse(&text::print(&graph)), export::from_yaml(&export::yaml(&graph))]);
+    }
+    all.into_iter().map(refusal).collect()
+}
+
+#[test]
+fn names_are_words_in_every_form() {
+    let good = Document::from(&graph(&case("ir/chunks")));
+    assert_eq!(forms(&good), [None, None, None, None, None]);
+    let chunks = good.nodes.iter().position(|node| node.op == "chunks").unwrap();
+    let last = good.nodes.len() - 1;
+    let places = [(0, "name"), (1, "name"), (1, "group"), (chunks, "axis"), (chunks, "over"), (last, "names")];
+    for hostile in HOSTILE {
+        let quoted = format!("\"{}\"", hostile.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r"));
+        for (node, attribute) in places {
+            let mut bad = good.clone();
+            bad.nodes[node].attrs.insert(attribute.to_owned(), quoted.clone());
+            for found in forms(&bad) {
+                let found = found.unwrap_or_else(|| panic!("{attribute}: {hostile:?} is a name"));
+                let axis = found.contains("axis") || found.contains("results are");
+                assert!(found.contains("must be letters, digits") || axis || attribute == "names", "{found}");
+            }
+        }
+        let mut others = [good.clone(), good.clone(), good.clone(), good.clone()];
+        hostile.clone_into(&mut others[0].nodes[4].label);
+        hostile.clone_into(&mut others[1].nodes[4].results[0].name);
+        others[2].nodes[4].results[0].ty = format!("f32[batch, {hostile}, 8]");
+        hostile.clone_into(&mut others[3].nodes[chunks].body.as_mut().unwrap().params[0].name);
+        for (n, other) in others.iter().enumerate() {
+            assert!(forms(other).iter().all(Option::is_some), "place {n}: {hostile:?} is a name");
+        }
+    }
 }
 
 /// A text with its problems, one per line.

@@ -42,6 +42,11 @@ pub fn is_word(text: &str) -> bool {
     starts && text.split(joint).all(plain)
 }
 
+/// True for a name: words of letters, digits and `_` with single `.` between them, the first of which begins with no digit.
+pub fn is_name(text: &str) -> bool {
+    is_word(text) && !text.contains(['+', '-', '/'])
+}
+
 /// Reads an attribute.
 pub fn parse(text: &str) -> Result<Attr, String> {
     let mut reader = Reader { chars: text.chars().peekable(), text };

@@ -11,7 +11,8 @@
 //! without are there and of their kind, and masks, biases and bounds are expressions. Symbolic axes are those of a batch, those that only a task knows, and inside a
 //! loop over slices the loop's own. A tape goes to one `save` or one `unwind` and nowhere else.
 //!
-//! **Names.** Inputs have distinct names, so have parameters. `return` names each of its operands. `accumulate` names a
+//! **Names.** Names of inputs, parameters, results, groups and slots are words with `.` between them, and axes are words. Inputs have
+//! distinct names, so have parameters. `return` names each of its operands. `accumulate` names a
 //! parameter and adds a value of its type.
 //!
 //! **Loops.** What each takes and gives is listed in `interface`, where it is checked. A weight that is read step by step has a
@@ -21,6 +22,7 @@
 //! operands beyond what shape rules ask, and whether a stream is meant to be shared.
 
 mod interface;
+mod names;
 
 pub use interface::uncounted;
 
@@ -82,6 +84,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
         for node in graph.walk(MAIN) {
             checker.row(node);
             checker.attributes(node);
+            checker.words(node);
             checker.draws(node);
             match graph.node(node).op {
                 Op::Recur => checker.recur(node),
@@ -329,42 +332,6 @@ impl Checker<'_> {
         }
         if rule.holds_given() || [Var::I, Var::J, Var::Head].into_iter().any(|var| rule.uses(var)) {
             self.say(id, "the number of choices reads more than the length and the step");
-        }
-    }
-
-    // Names.
-
-    fn model_names(&mut self) {
-        let (mut inputs, mut params) = (BTreeSet::new(), BTreeMap::new());
-        for &id in self.graph.nodes(MAIN) {
-            let node = self.graph.node(id);
-            let name = node.find(attribute::NAME).unwrap_or_default().to_owned();
-            let fresh = match node.op {
-                Op::Input => inputs.insert(name.clone()),
-                Op::Param => params.insert(name.clone(), node.results[0]).is_none(),
-                _ => true,
-            };
-            if !fresh {
-                self.say(id, format!("the {} name `{name}` is taken", node.op));
-            }
-        }
-        for id in self.graph.walk(MAIN) {
-            let node = self.graph.node(id);
-            if node.op == Op::Return {
-                let names: Vec<&str> =
-                    node.find(attribute::NAMES).unwrap_or_default().split(',').map(str::trim).collect();
-                let count = names.iter().filter(|n| !n.is_empty()).count();
-                let distinct = names.iter().collect::<BTreeSet<_>>().len();
-                if count != node.operands.len() || (count > 0 && distinct != count) {
-                    self.say(id, "`return` names each of its operands, once");
-                }
-            }
-            if node.op == Op::Accumulate {
-                let param = node.find(attribute::PARAM).and_then(|p| params.get(p)).map(|p| self.graph.ty(*p));
-                if param != node.operands.first().map(|x| self.graph.ty(*x)) {
-                    self.say(id, "`accumulate` adds a value of the type of a parameter of this graph");
-                }
-            }
         }
     }
 }
