@@ -48,9 +48,12 @@ pub enum EvalError {
     /// A result outside 64-bit integers, or an infinite real number.
     #[error("the result is too large")]
     TooLarge,
-    /// An integer to a negative power.
+    /// An integer to a negative power; the checker makes the base a real number where the exponent may be negative.
     #[error("an integer has no negative power; write the base with a point, as in `2.0`")]
     NegativePower,
+    /// A negative number to a power that is not whole.
+    #[error("a negative number has no power that is not whole")]
+    NoRoot,
     /// A logarithm to a base below 2.
     #[error("the base of `log` must be at least 2")]
     BadBase,
@@ -137,8 +140,9 @@ impl Number {
     }
 }
 
-/// The value of an expression. `and` and `or` stop at the first operand that decides. Integers divide rounding down,
-/// and the remainder has the sign of the divisor; real numbers divide exactly. Nothing is drawn.
+/// The value of an expression, or why it has none: a part that has none leaves the whole without one, but for `and` and `or`, which go
+/// from left to right and stop at the first operand that decides. Integers divide rounding down, and the remainder has the sign of the
+/// divisor; real numbers divide exactly. Nothing is drawn.
 pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
     eval_with(expr, env, None)
 }
@@ -244,6 +248,9 @@ fn power(a: i64, b: i64) -> Option<i64> {
 fn reals(op: BinaryOp, a: f64, b: f64) -> Result<f64, EvalError> {
     if matches!(op, BinaryOp::Div | BinaryOp::Rem) && b == 0.0 {
         return Err(EvalError::DivideByZero);
+    }
+    if op == BinaryOp::Pow && ((a == 0.0 && b < 0.0) || (a < 0.0 && b.fract() != 0.0)) {
+        return Err(if a == 0.0 { EvalError::DivideByZero } else { EvalError::NoRoot });
     }
     Ok(match op {
         BinaryOp::Add => a + b,

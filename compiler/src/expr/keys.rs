@@ -16,7 +16,7 @@ pub struct Keys {
 /// windows (`0 <= i - j < w`), blocks (`i / w == j / w`) and strides (`(i - j) % s == 0` with bounds on `(i - j) / s`), alone
 /// or together with other conditions.
 pub fn keys(mask: &Expr) -> Option<Keys> {
-    let facts = Facts { heads: 1, mask: Some(mask) };
+    let facts = Facts::new(1, Some(mask));
     let mut parts = vec![];
     conjuncts(mask, &mut parts);
     let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
@@ -30,7 +30,7 @@ pub fn distances(mask: &Expr) -> (f64, f64) {
     let mut parts = vec![];
     conjuncts(mask, &mut parts);
     let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
-    let (low, high) = bounds(&distance, &Facts { heads: 1, mask: Some(mask) });
+    let (low, high) = bounds(&distance, &Facts::new(1, Some(mask)));
     let of_block = |part: &&Expr| {
         let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
         let (Expr::Binary(BinaryOp::Div, x, v), Expr::Binary(BinaryOp::Div, y, w)) = (&**a, &**b) else { return None };

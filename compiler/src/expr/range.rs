@@ -9,6 +9,20 @@ pub struct Facts<'e> {
     pub heads: usize,
     /// The mask of the attention; none where every key is seen.
     pub mask: Option<&'e Expr>,
+    /// What no position, length, step or depth exceeds; infinite where that matters not.
+    pub farthest: f64,
+}
+
+impl<'e> Facts<'e> {
+    /// Positions and lengths have no bound.
+    pub fn new(heads: usize, mask: Option<&'e Expr>) -> Self {
+        Self { heads, mask, farthest: f64::INFINITY }
+    }
+
+    /// Positions and lengths are numbers of 32 bits, as in every run.
+    pub fn of_rows(heads: usize, mask: Option<&'e Expr>) -> Self {
+        Self { farthest: f64::from(u32::MAX), ..Self::new(heads, mask) }
+    }
 }
 
 /// An index that has no bound.
@@ -56,7 +70,12 @@ fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
 
 /// The largest number that an expression can be, whatever the row; infinite where nothing in it says so.
 pub fn most(expr: &Expr) -> f64 {
-    range(expr, &Facts { heads: 1, mask: None }).high
+    range(expr, &Facts::new(1, None)).high
+}
+
+/// Whether the form of an expression shows that it is never below 0.
+pub(crate) fn is_natural(expr: &Expr) -> bool {
+    range(expr, &Facts::new(usize::MAX, None)).low >= 0.0
 }
 
 /// The least and the largest number that an expression can be, as far as its form and the mask tell.
@@ -116,10 +135,10 @@ fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
         Expr::Int(v) => Range::only(*v as f64),
         Expr::Float(v) => Range::only(*v),
         Expr::Var(Var::Head) => Range { low: 0.0, high: facts.heads as f64 - 1.0 },
-        Expr::Var(Var::Length) => Range::at_least(1.0),
-        Expr::Var(_) => Range::at_least(0.0),
+        Expr::Var(Var::Length) => Range { low: 1.0, high: facts.farthest },
+        Expr::Var(_) | Expr::Given => Range { low: 0.0, high: facts.farthest },
         Expr::Neg(x) => of(x).negated(),
-        Expr::Binary(op, a, b) => operator(*op, a, of(a), of(b)),
+        Expr::Binary(op, a, b) => operator(*op, is_whole(a) && is_whole(b), of(a), of(b)),
         Expr::Call(Func::Floor, args) => args.first().map_or(Range::ANY, |x| {
             let x = of(x);
             Range { low: x.low.floor(), high: x.high.floor() }
@@ -142,11 +161,13 @@ fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
             (Distribution::Geometric, _) => Range::at_least(1.0),
             _ => Range::at_least(0.0),
         },
-        Expr::Bool(_) | Expr::Given | Expr::Not(_) | Expr::Learn(..) => Range::ANY,
+        // Parameters have single precision.
+        Expr::Learn(..) => Range { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
+        Expr::Bool(_) | Expr::Not(_) => Range::ANY,
     }
 }
 
-fn operator(op: BinaryOp, left: &Expr, a: Range, b: Range) -> Range {
+fn operator(op: BinaryOp, whole: bool, a: Range, b: Range) -> Range {
     match op {
         BinaryOp::Add => Range { low: a.low + b.low, high: a.high + b.high },
         BinaryOp::Sub => Range { low: a.low - b.high, high: a.high - b.low },
@@ -158,11 +179,17 @@ fn operator(op: BinaryOp, left: &Expr, a: Range, b: Range) -> Range {
         }
         BinaryOp::Rem if b.low > 0.0 => {
             let small = a.low >= 0.0 && a.high < b.low;
-            // Whole numbers stay at least 1 below the divisor; a real number may come close to it.
-            let most = if is_whole(left) { b.high - 1.0 } else { b.high };
-            if small { a } else { Range { low: 0.0, high: most } }
+            // Whole numbers stay at least 1 below the divisor. A real remainder is a difference of rounded numbers: it is as wrong as
+            // what is divided is large.
+            let wrong = a.low.abs().max(a.high.abs()) * (2.0 * f64::EPSILON);
+            match whole {
+                _ if small => a,
+                true => Range { low: 0.0, high: b.high - 1.0 },
+                false if wrong.is_finite() => Range { low: -wrong, high: b.high + wrong },
+                false => Range::ANY,
+            }
         }
-        BinaryOp::Pow if a.low >= 1.0 && b.low >= 0.0 => Range::corners(a, b, f64::powf),
+        BinaryOp::Pow if a.low > 0.0 || (a.low >= 0.0 && b.low >= 0.0) => Range::corners(a, b, f64::powf),
         BinaryOp::Pow if a.low >= 0.0 => Range::at_least(0.0),
         _ => Range::ANY,
     }
@@ -202,10 +229,10 @@ fn promised(mask: &Expr, expr: &Expr, facts: &Facts<'_>, known: Range) -> Range 
     let plain = Facts { mask: None, ..*facts };
     let mut found = known;
     if **a == *expr {
-        found = found.and(operator(BinaryOp::Add, expr, difference, form(b, &plain)));
+        found = found.and(operator(BinaryOp::Add, true, difference, form(b, &plain)));
     }
     if **b == *expr {
-        found = found.and(operator(BinaryOp::Sub, expr, form(a, &plain), difference));
+        found = found.and(operator(BinaryOp::Sub, true, form(a, &plain), difference));
     }
     if let Some((sign, offset)) = same(expr, a, b) {
         let signed = if sign { difference } else { difference.negated() };
@@ -271,7 +298,7 @@ mod tests {
 
     fn of(bias: &str, mask: &str) -> Result<Vec<Vec<usize>>, (String, bool)> {
         let mask = expr(mask);
-        let found = sizes(&expr(bias), &Facts { heads: 4, mask: Some(&mask) });
+        let found = sizes(&expr(bias), &Facts::new(4, Some(&mask)));
         found.map_err(|e| (e.index.to_string(), e.negative))
     }
 

@@ -97,7 +97,7 @@ fn quotient(op: BinaryOp, a: &Expr, c: &Expr, at: &Env) -> Option<Span> {
         return None;
     }
     let (x, w, c) = (line(x, at)?, whole(w, at).filter(|w| *w > 0)?, whole(c, at)?);
-    let start = |by: i64| c.checked_add(by)?.checked_mul(w).map(|constant| Line { slope: 0, constant });
+    let start = |by: i64| Line::new(0, c.checked_add(by)?.checked_mul(w)?);
     let from = |start: Option<Line>| below(BinaryOp::Ge, x.minus(start?)?);
     let upto = |start: Option<Line>| below(BinaryOp::Lt, x.minus(start?)?);
     match op {
@@ -117,9 +117,17 @@ struct Line {
     constant: i64,
 }
 
+/// Slopes and constants up to here keep `slope j + constant` within 64 bits: where a part does not fit, the key is hidden.
+const LARGEST: i64 = 1 << 31;
+
 impl Line {
+    fn new(slope: i64, constant: i64) -> Option<Self> {
+        let small = |x: i64| (-LARGEST..=LARGEST).contains(&x);
+        (small(slope) && small(constant)).then_some(Self { slope, constant })
+    }
+
     fn minus(self, other: Self) -> Option<Self> {
-        Some(Self { slope: self.slope.checked_sub(other.slope)?, constant: self.constant.checked_sub(other.constant)? })
+        Self::new(self.slope.checked_sub(other.slope)?, self.constant.checked_sub(other.constant)?)
     }
 }
 
@@ -133,7 +141,7 @@ fn whole(expr: &Expr, at: &Env) -> Option<i64> {
 
 fn line(expr: &Expr, at: &Env) -> Option<Line> {
     if !expr.uses(Var::J) {
-        return whole(expr, at).map(|constant| Line { slope: 0, constant });
+        return Line::new(0, whole(expr, at)?);
     }
     let zero = Line { slope: 0, constant: 0 };
     match expr {
@@ -143,7 +151,7 @@ fn line(expr: &Expr, at: &Env) -> Option<Line> {
         Expr::Binary(BinaryOp::Sub, a, b) => line(a, at)?.minus(line(b, at)?),
         Expr::Binary(BinaryOp::Mul, a, b) => {
             let (by, of) = if a.uses(Var::J) { (whole(b, at)?, line(a, at)?) } else { (whole(a, at)?, line(b, at)?) };
-            Some(Line { slope: of.slope.checked_mul(by)?, constant: of.constant.checked_mul(by)? })
+            Line::new(of.slope.checked_mul(by)?, of.constant.checked_mul(by)?)
         }
         _ => None,
     }

@@ -1,6 +1,6 @@
 //! Attention: scores, what hides and what biases them, and positions relative to one another.
 
-use rtc_compiler::expr::{Expr, tables};
+use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{self, Mask, Relative, Sight};
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Dim, Elem};
@@ -9,7 +9,7 @@ use super::Refused;
 use super::build::{Builder, Size};
 use super::expr::{Places, Reads, Table};
 use super::nodes::LOWEST;
-use super::proto::{Attribute, Kind};
+use super::proto::Attribute;
 
 impl Builder<'_> {
     /// Softmax attention, head by head.
@@ -51,11 +51,10 @@ impl Builder<'_> {
         let mut seen = self.seen(node, &places, steps.as_deref())?;
         if let Some(bias) = node.find(attribute::BIAS) {
             let expr = Expr::try_from(bias).map_err(Refused)?;
-            let tables = self.tables(node, &expr, x, behind.relative.start);
-            let bias = self.expression(&expr, &mut Reads::new(places, tables))?;
-            let added = self.cast(&bias.name, Kind::Float);
+            let tables = self.tables(node, x, behind.relative.start);
+            let (added, known) = self.bias(&expr, &mut Reads::with_tables(places, heads, tables, &expr))?;
             scores = self.op("Add", &[&scores, &added]);
-            if let Some(known) = bias.known {
+            if let Some(known) = known {
                 seen = self.op("And", &[&seen, &known]);
             }
         }
@@ -186,25 +185,18 @@ impl Builder<'_> {
             }
             Mask::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(Refused)?;
-                let found = self.expression(&expr, &mut Reads::new(places.clone(), vec![]))?;
-                self.holds(&found)
+                self.holds(&expr, &mut Reads::new(places.clone(), node.get(attribute::HEADS)))?
             }
         };
         Ok(self.op("And", &[&exists, &shown]))
     }
 
     /// The learned tables of a bias, which follow the step.
-    fn tables(&mut self, node: &Node, expr: &Expr, x: &[&str], end: usize) -> Vec<Table> {
+    fn tables(&mut self, node: &Node, x: &[&str], end: usize) -> Vec<Table> {
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
         let own = 3 + usize::from(is_step)..end;
         let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
-        let names = tables(expr).names;
-        let found = names.iter().zip(own).map(|(called, n)| Table {
-            called: (*called).to_owned(),
-            name: x[n].to_owned(),
-            sizes: sizes(&node.operands[n]),
-        });
-        found.collect()
+        own.map(|n| Table { name: x[n].to_owned(), sizes: sizes(&node.operands[n]) }).collect()
     }
 
     /// Queries with a shift of their head added.

@@ -1,9 +1,8 @@
-//! Expressions of masks, biases and depths as operators of ONNX, with the values that the language gives them.
+//! Expressions of masks, biases and depths as operators of ONNX, from their terms: the value, and whether there is one.
 //!
-//! Whole numbers are `int64`, others double precision. Where an expression has no value (a division by zero, an index outside of a table)
-//! a second tensor says so, and what stands there instead means nothing.
+//! Whole numbers are `int64`, others double precision.
 
-use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
+use rtc_compiler::expr::{self, Action, Care, Expr, Facts, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning};
 
 use super::Refused;
 use super::build::Builder;
@@ -11,11 +10,9 @@ use super::proto::{Attribute, Kind};
 
 /// A value for every place where an expression is asked.
 #[derive(Clone, Debug)]
-pub(super) struct Valued {
-    pub(super) name: String,
+struct Valued {
+    name: String,
     kind: Kind,
-    /// Where it has a value; nothing where that is everywhere.
-    pub(super) known: Option<String>,
 }
 
 /// The names of the variables, as tensors that fit together.
@@ -29,10 +26,9 @@ pub(super) struct Places {
     pub(super) given: Option<String>,
 }
 
-/// A learned table of a bias: its numbers, its sizes, and its name in the language.
+/// A learned table of a bias: its numbers and its sizes.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
-    pub(super) called: String,
     pub(super) name: String,
     pub(super) sizes: Vec<usize>,
 }
@@ -41,238 +37,330 @@ pub(super) struct Table {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     pub(super) places: Places,
-    /// The tables, one for each name, and one for each use of a table without a name.
+    /// The tables, in the order in which the bias reads them first.
     pub(super) tables: Vec<Table>,
-    /// Uses of tables so far.
-    used: usize,
+    /// For every use of a table which one it is.
+    uses: Vec<usize>,
+    /// Heads of the attention.
+    heads: usize,
+    /// Terms that have tensors already.
+    known: Vec<(Term, Valued)>,
 }
 
 impl Reads {
-    pub(super) fn new(places: Places, tables: Vec<Table>) -> Self {
-        Self { places, tables, used: 0 }
+    /// What an expression reads that has no tables.
+    pub(super) fn new(places: Places, heads: usize) -> Self {
+        Self { places, heads, ..Self::default() }
+    }
+
+    /// What a bias reads.
+    pub(super) fn with_tables(places: Places, heads: usize, tables: Vec<Table>, bias: &Expr) -> Self {
+        let uses = expr::tables(bias).uses.iter().map(|(table, _)| *table).collect();
+        Self { tables, uses, ..Self::new(places, heads) }
+    }
+
+    /// Masks say nothing here: a bias is asked for all pairs.
+    fn facts(&self) -> Facts<'static> {
+        Facts::of_rows(self.heads.max(1), None)
     }
 }
 
+/// The whole numbers of 64 bits lie from minus this number up to below it.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
+const YES: Term = Term::Truth(true);
+
 impl Builder<'_> {
-    /// The value of an expression.
-    pub(super) fn expression(&mut self, expr: &Expr, reads: &mut Reads) -> Result<Valued, Refused> {
-        let sure = |name: String, kind: Kind| Valued { name, kind, known: None };
-        Ok(match expr {
-            Expr::Int(n) => sure(self.int(*n), Kind::Int),
-            Expr::Float(x) => sure(self.double(*x), Kind::Double),
-            Expr::Bool(v) => sure(self.truth(*v), Kind::Bool),
-            Expr::Var(var) => sure(variable(*var, &reads.places)?, Kind::Int),
-            Expr::Draw(_) => return Err(unsaid(expr)),
-            Expr::Given => sure(reads.places.given.clone().ok_or_else(|| unsaid(expr))?, Kind::Int),
-            Expr::Neg(x) => {
-                let x = self.expression(x, reads)?;
-                Valued { name: self.op("Neg", &[&x.name]), ..x }
+    /// Whether a mask holds: where it has no truth value it does not.
+    pub(super) fn holds(&mut self, mask: &Expr, reads: &mut Reads) -> Result<String, Refused> {
+        let Meaning { value, defined } = meaning(mask, &reads.facts(), &[]).map_err(drawn)?;
+        let holds = match defined {
+            YES => value,
+            defined => Term::Apply(Action::And, vec![value, defined]),
+        };
+        Ok(self.term(&holds, reads)?.name)
+    }
+
+    /// A bias in single precision, and where it has a number, if that is not everywhere.
+    pub(super) fn bias(&mut self, bias: &Expr, reads: &mut Reads) -> Result<(String, Option<String>), Refused> {
+        let sizes: Vec<Vec<usize>> = reads.tables.iter().map(|table| table.sizes.clone()).collect();
+        let Meaning { value, defined } = bias_meaning(bias, &reads.facts(), &sizes).map_err(drawn)?;
+        let number = self.term(&value, reads)?;
+        let number = self.cast(&number.name, Kind::Float);
+        Ok((number, if defined == YES { None } else { Some(self.term(&defined, reads)?.name) }))
+    }
+
+    /// A number of steps, which always has a value.
+    pub(super) fn steps_of(&mut self, rule: &Expr, reads: &mut Reads) -> Result<String, Refused> {
+        let Meaning { value, defined } = meaning(rule, &reads.facts(), &[]).map_err(drawn)?;
+        match defined {
+            YES => Ok(self.term(&value, reads)?.name),
+            _ => Err(Refused(format!(
+                "the number of steps `{rule}`, which may have no value: an ONNX model has no errors"
+            ))),
+        }
+    }
+
+    fn term(&mut self, term: &Term, reads: &mut Reads) -> Result<Valued, Refused> {
+        if let Some((_, found)) = reads.known.iter().find(|(known, _)| known == term) {
+            return Ok(found.clone());
+        }
+        let of = |name: String, kind: Kind| Valued { name, kind };
+        let found = match term {
+            Term::Truth(v) => of(self.truth(*v), Kind::Bool),
+            Term::Whole(n) => of(self.int(*n), Kind::Int),
+            Term::Real(x) => of(self.double(*x), Kind::Double),
+            Term::Var(var) => of(variable(*var, &reads.places)?, Kind::Int),
+            Term::Given => of(reads.places.given.clone().ok_or_else(|| unsaid("given"))?, Kind::Int),
+            Term::Learned(at, indices) => {
+                let table = reads.uses.get(*at).and_then(|table| reads.tables.get(*table)).cloned();
+                let table = table.ok_or_else(|| unsaid("learn"))?;
+                let indices = indices.iter().map(|x| self.term(x, reads)).collect::<Result<Vec<_>, _>>()?;
+                of(self.learned(&table, &indices), Kind::Double)
             }
-            Expr::Not(x) => {
-                let x = self.expression(x, reads)?;
-                Valued { name: self.op("Not", &[&x.name]), ..x }
-            }
-            Expr::Binary(op @ (BinaryOp::And | BinaryOp::Or), a, b) => {
-                let (a, b) = (self.expression(a, reads)?, self.expression(b, reads)?);
-                self.joined(*op, a, b)
-            }
-            Expr::Binary(op, a, b) => {
-                let (a, b) = (self.expression(a, reads)?, self.expression(b, reads)?);
-                self.binary(*op, a, b).ok_or_else(|| unsaid(expr))?
-            }
-            Expr::Call(Func::Log, args) => match args.as_slice() {
-                [x, Expr::Int(base)] if *base > 1 => {
-                    let x = self.expression(x, reads)?;
-                    self.logarithm(x, *base)
+            Term::Apply(Action::LogUp(_), operands) => match &operands[..] {
+                [x, Term::Whole(base)] if *base > 1 => {
+                    let x = self.term(x, reads)?;
+                    of(self.logarithm(&x.name, *base), Kind::Int)
                 }
-                _ => return Err(unsaid(expr)),
+                _ => return Err(unsaid("log(n, base)` with a base that is no constant")),
             },
-            Expr::Call(func, args) => {
-                let args = args.iter().map(|arg| self.expression(arg, reads)).collect::<Result<Vec<_>, _>>()?;
-                self.call(*func, &args).ok_or_else(|| unsaid(expr))?
+            Term::Apply(action, operands) => {
+                let parts = operands.iter().map(|x| self.term(x, reads)).collect::<Result<Vec<_>, _>>()?;
+                let names: Vec<&str> = parts.iter().map(|x| x.name.as_str()).collect();
+                let whole = parts.iter().all(|x| x.kind == Kind::Int);
+                let kind = match term.sort() {
+                    Sort::Truth => Kind::Bool,
+                    Sort::Whole => Kind::Int,
+                    Sort::Real => Kind::Double,
+                };
+                of(self.applied(*action, &names, whole), kind)
             }
-            Expr::Learn(called, indices) => {
-                let own = reads.used;
-                reads.used += usize::from(called.is_empty());
-                let indices = indices.iter().map(|x| self.expression(x, reads)).collect::<Result<Vec<_>, _>>()?;
-                let mut named = reads.tables.iter().filter(|table| table.called == *called);
-                let table = if called.is_empty() { named.nth(own) } else { named.next() };
-                let table = table.cloned().ok_or_else(|| unsaid(expr))?;
-                self.learned(&table, &indices)
-            }
-        })
-    }
-
-    /// `and`, `or`: what the first side decides needs no second one.
-    fn joined(&mut self, op: BinaryOp, a: Valued, b: Valued) -> Valued {
-        let name = self.op(if op == BinaryOp::And { "And" } else { "Or" }, &[&a.name, &b.name]);
-        let decided = match &b.known {
-            Some(known) if op == BinaryOp::And => {
-                let no = self.op("Not", &[&a.name]);
-                Some(self.op("Or", &[known, &no]))
-            }
-            Some(known) => Some(self.op("Or", &[known, &a.name])),
-            None => None,
         };
-        let known = self.both_known(a.known, decided);
-        Valued { name, kind: Kind::Bool, known }
+        reads.known.push((term.clone(), found.clone()));
+        Ok(found)
     }
 
-    fn both_known(&mut self, a: Option<String>, b: Option<String>) -> Option<String> {
-        match (a, b) {
-            (Some(a), Some(b)) => Some(self.op("And", &[&a, &b])),
-            (a, b) => a.or(b),
-        }
-    }
-
-    /// A number in double precision.
-    fn real(&mut self, x: &Valued) -> String {
-        if x.kind == Kind::Double { x.name.clone() } else { self.cast(&x.name, Kind::Double) }
-    }
-
-    fn binary(&mut self, op: BinaryOp, a: Valued, b: Valued) -> Option<Valued> {
-        let known = self.both_known(a.known.clone(), b.known.clone());
-        if a.kind == Kind::Bool || b.kind == Kind::Bool {
-            let equal = self.op("Equal", &[&a.name, &b.name]);
-            let name = if op == BinaryOp::Ne { self.op("Not", &[&equal]) } else { equal };
-            return Some(Valued { name, kind: Kind::Bool, known });
-        }
-        let whole = a.kind == Kind::Int && b.kind == Kind::Int;
-        let (x, y) = if whole { (a.name, b.name) } else { (self.real(&a), self.real(&b)) };
-        if op.is_boolean() {
-            return Some(Valued { name: self.compared(op, &x, &y), kind: Kind::Bool, known });
-        }
-        let kind = if whole { Kind::Int } else { Kind::Double };
-        let of = |name| Some(Valued { name, kind, known: known.clone() });
-        match op {
-            BinaryOp::Add => of(self.op("Add", &[&x, &y])),
-            BinaryOp::Sub => of(self.op("Sub", &[&x, &y])),
-            BinaryOp::Mul => of(self.op("Mul", &[&x, &y])),
-            BinaryOp::Div | BinaryOp::Rem => {
-                let (name, divides) = self.divided(op, &x, &y, whole);
-                let known = self.both_known(known, Some(divides));
-                Some(Valued { name, kind, known })
+    /// An operation on tensors of whole numbers, or else of real ones or truth values.
+    fn applied(&mut self, action: Action, x: &[&str], whole: bool) -> String {
+        let a = x[0];
+        let b = x.get(1).copied().unwrap_or_default();
+        match action {
+            Action::Not => self.op("Not", x),
+            Action::And => self.op("And", x),
+            Action::Or => self.op("Or", x),
+            Action::Equal => self.op("Equal", x),
+            Action::Less => self.op("Less", x),
+            Action::LessEqual => self.op("LessOrEqual", x),
+            Action::Negative => self.op("Neg", x),
+            Action::Plus => self.op("Add", x),
+            Action::Minus => self.op("Sub", x),
+            Action::Times => self.op("Mul", x),
+            Action::Smaller => self.op("Min", x),
+            Action::Larger => self.op("Max", x),
+            Action::ToReal => self.cast(a, Kind::Double),
+            Action::Quotient(care) | Action::Remainder(care) => {
+                let by = match (care, whole) {
+                    (Care::Sure, _) => b.to_owned(),
+                    (Care::Needed, true) => self.whole_divisor(a, b),
+                    (Care::Needed, false) => self.real_divisor(b),
+                };
+                match (matches!(action, Action::Quotient(_)), whole) {
+                    (true, true) => self.floor_quotient(a, &by),
+                    (true, false) => self.op("Div", &[a, &by]),
+                    (false, true) => self.op("Mod", &[a, &by]),
+                    (false, false) => self.rest(a, &by),
+                }
             }
-            BinaryOp::Pow if whole => {
-                // Whole numbers have no negative power.
+            Action::Power(_) if whole => self.whole_power(a, b),
+            Action::Power(Care::Sure) => self.op("Pow", x),
+            Action::Power(Care::Needed) => {
+                let (power, one) = (self.op("Pow", x), self.double(1.0));
+                let finite = self.is_finite(&power);
+                self.op("Where", &[&finite, &power, &one])
+            }
+            Action::Ln(Care::Sure) => self.op("Log", x),
+            Action::Ln(Care::Needed) => {
+                let (zero, one) = (self.double(0.0), self.double(1.0));
+                let positive = self.op("Greater", &[a, &zero]);
+                let read = self.op("Where", &[&positive, a, &one]);
+                self.op("Log", &[&read])
+            }
+            Action::Floor(care) => {
+                let read = match care {
+                    Care::Sure => a.to_owned(),
+                    Care::Needed => {
+                        let (fits, zero) = (self.floor_fits(a), self.double(0.0));
+                        self.op("Where", &[&fits, a, &zero])
+                    }
+                };
+                let down = self.op("Floor", &[&read]);
+                self.cast(&down, Kind::Int)
+            }
+            Action::Bounded => {
+                let (finite, zero) = (self.is_finite(a), self.double(0.0));
+                self.op("Where", &[&finite, a, &zero])
+            }
+            Action::Index(size) => {
+                let (zero, size) = (self.int(0), self.int(size as i64));
+                let (above, below) = (self.op("GreaterOrEqual", &[a, &zero]), self.op("Less", &[a, &size]));
+                let inside = self.op("And", &[&above, &below]);
+                self.op("Where", &[&inside, a, &zero])
+            }
+            Action::Finite => self.is_finite(a),
+            Action::FinitePower => {
+                let power = self.op("Pow", x);
+                self.is_finite(&power)
+            }
+            Action::FloorFits => self.floor_fits(a),
+            Action::QuotientFits => {
+                let overflows = self.overflows(a, b);
+                self.op("Not", &[&overflows])
+            }
+            Action::SumFits => {
+                let sum = self.op("Add", x);
+                let falls = self.op("Less", &[&sum, a]);
+                self.as_sign_of(b, &falls)
+            }
+            Action::DifferenceFits => {
+                let difference = self.op("Sub", x);
+                let rises = self.op("Greater", &[&difference, a]);
+                self.as_sign_of(b, &rises)
+            }
+            Action::ProductFits => self.product_fits(a, b),
+            Action::PowerFits => {
                 let zero = self.int(0);
-                let has = self.op("GreaterOrEqual", &[&y, &zero]);
-                let power = self.op("Max", &[&y, &zero]);
-                let name = self.op("Pow", &[&x, &power]);
-                let known = self.both_known(known, Some(has));
-                Some(Valued { name, kind, known })
+                let least = self.op("Max", &[b, &zero]);
+                let [a, b] = [a, &least].map(|x| self.cast(x, Kind::Double));
+                let power = self.op("Pow", &[&a, &b]);
+                let (most, least) = (self.double(TWO_TO_63), self.double(-TWO_TO_63));
+                let (below, above) = (self.op("Less", &[&power, &most]), self.op("GreaterOrEqual", &[&power, &least]));
+                self.op("And", &[&below, &above])
             }
-            BinaryOp::Pow => of(self.op("Pow", &[&x, &y])),
-            _ => None,
+            Action::LogUp(_) => unreachable!("logarithms need their base as a constant"),
         }
     }
 
-    fn compared(&mut self, op: BinaryOp, x: &str, y: &str) -> String {
-        match op {
-            BinaryOp::Lt => self.op("Less", &[x, y]),
-            BinaryOp::Le => self.op("LessOrEqual", &[x, y]),
-            BinaryOp::Gt => self.op("Greater", &[x, y]),
-            BinaryOp::Ge => self.op("GreaterOrEqual", &[x, y]),
-            BinaryOp::Ne => {
-                let equal = self.op("Equal", &[x, y]);
-                self.op("Not", &[&equal])
-            }
-            _ => self.op("Equal", &[x, y]),
-        }
+    /// Whether a real number is neither infinite nor none.
+    fn is_finite(&mut self, x: &str) -> String {
+        let (zero, nothing) = (self.double(0.0), self.op("Sub", &[x, x]));
+        self.op("Equal", &[&nothing, &zero])
     }
 
-    /// Quotient or remainder, rounded down, and where the divisor is not 0.
-    fn divided(&mut self, op: BinaryOp, x: &str, y: &str, whole: bool) -> (String, String) {
-        let (zero, one) = if whole { (self.int(0), self.int(1)) } else { (self.double(0.0), self.double(1.0)) };
-        let is_zero = self.op("Equal", &[y, &zero]);
-        let divides = self.op("Not", &[&is_zero]);
-        let by = self.op("Where", &[&is_zero, &one, y]);
-        let name = if whole {
-            let rest = self.op("Mod", &[x, &by]);
-            if op == BinaryOp::Rem {
-                rest
-            } else {
-                let multiple = self.op("Sub", &[x, &rest]);
-                self.op("Div", &[&multiple, &by])
+    /// Whether a number is below 0 exactly where something holds.
+    fn as_sign_of(&mut self, x: &str, holds: &str) -> String {
+        let zero = self.int(0);
+        let negative = self.op("Less", &[x, &zero]);
+        self.op("Equal", &[&negative, holds])
+    }
+
+    fn floor_fits(&mut self, x: &str) -> String {
+        let (most, least) = (self.double(TWO_TO_63), self.double(-TWO_TO_63));
+        let (below, above) = (self.op("Less", &[x, &most]), self.op("Greater", &[x, &least]));
+        self.op("And", &[&below, &above])
+    }
+
+    /// Whether the quotient of two whole numbers is 2^63.
+    fn overflows(&mut self, a: &str, b: &str) -> String {
+        let (least, minus) = (self.int(i64::MIN), self.int(-1));
+        let (of_least, by_minus) = (self.op("Equal", &[a, &least]), self.op("Equal", &[b, &minus]));
+        self.op("And", &[&of_least, &by_minus])
+    }
+
+    /// The divisor of whole numbers; 1 where it would be an error.
+    fn whole_divisor(&mut self, a: &str, b: &str) -> String {
+        let (zero, one, overflows) = (self.int(0), self.int(1), self.overflows(a, b));
+        let is_zero = self.op("Equal", &[b, &zero]);
+        let none = self.op("Or", &[&is_zero, &overflows]);
+        self.op("Where", &[&none, &one, b])
+    }
+
+    fn real_divisor(&mut self, b: &str) -> String {
+        let (zero, one) = (self.double(0.0), self.double(1.0));
+        let is_zero = self.op("Equal", &[b, &zero]);
+        self.op("Where", &[&is_zero, &one, b])
+    }
+
+    /// `a / b` of whole numbers, rounded down: ONNX rounds to 0.
+    fn floor_quotient(&mut self, a: &str, b: &str) -> String {
+        let zero = self.int(0);
+        let (quotient, rest) = (self.op("Div", &[a, b]), self.op("Mod", &[a, b]));
+        let [low, below] = [a, b].map(|x| self.op("Less", &[x, &zero]));
+        let (apart, exact) = (self.op("Xor", &[&low, &below]), self.op("Equal", &[&rest, &zero]));
+        let inexact = self.op("Not", &[&exact]);
+        let less = self.op("And", &[&apart, &inexact]);
+        let less = self.cast(&less, Kind::Int);
+        self.op("Sub", &[&quotient, &less])
+    }
+
+    /// `a - b floor(a / b)`
+    fn rest(&mut self, a: &str, b: &str) -> String {
+        let quotient = self.op("Div", &[a, b]);
+        let down = self.op("Floor", &[&quotient]);
+        let multiple = self.op("Mul", &[&down, b]);
+        self.op("Sub", &[a, &multiple])
+    }
+
+    /// Powers of whole numbers by their bits: the operator works in double precision, which has no more than 53.
+    fn whole_power(&mut self, a: &str, b: &str) -> String {
+        let (zero, one, two, last) = (self.int(0), self.int(1), self.int(2), self.int(63));
+        // Exponents of 64 and more have powers of 0, 1 and -1 alone: 62 and 63 give the same.
+        let odd = self.op("Mod", &[b, &two]);
+        let even = self.int(62);
+        let most = self.op("Add", &[&even, &odd]);
+        let beyond = self.op("Greater", &[b, &last]);
+        let least = self.op("Max", &[b, &zero]);
+        let mut rest = self.op("Where", &[&beyond, &most, &least]);
+        let (mut power, mut square) = (one.clone(), a.to_owned());
+        for bit in 0..6 {
+            let own = self.op("Mod", &[&rest, &two]);
+            let is_set = self.op("Equal", &[&own, &one]);
+            let factor = self.op("Where", &[&is_set, &square, &one]);
+            power = self.op("Mul", &[&power, &factor]);
+            if bit < 5 {
+                square = self.op("Mul", &[&square, &square]);
+                rest = self.op("Div", &[&rest, &two]);
             }
-        } else {
-            let quotient = self.op("Div", &[x, &by]);
-            if op == BinaryOp::Div {
-                quotient
-            } else {
-                let down = self.op("Floor", &[&quotient]);
-                let multiple = self.op("Mul", &[&down, &by]);
-                self.op("Sub", &[x, &multiple])
-            }
-        };
-        (name, divides)
+        }
+        power
+    }
+
+    fn product_fits(&mut self, a: &str, b: &str) -> String {
+        let (zero, one, minus, least) = (self.int(0), self.int(1), self.int(-1), self.int(i64::MIN));
+        let (is_zero, is_minus) = (self.op("Equal", &[a, &zero]), self.op("Equal", &[a, &minus]));
+        let (either, product) = (self.op("Or", &[&is_zero, &is_minus]), self.op("Mul", &[a, b]));
+        let by = self.op("Where", &[&either, &one, a]);
+        let back = self.op("Div", &[&product, &by]);
+        let (same, of_least) = (self.op("Equal", &[&back, b]), self.op("Equal", &[b, &least]));
+        let (turns, divides) = (self.op("Not", &[&of_least]), self.op("Not", &[&either]));
+        let (turned, divided) = (self.op("And", &[&is_minus, &turns]), self.op("And", &[&divides, &same]));
+        let fits = self.op("Or", &[&turned, &divided]);
+        self.op("Or", &[&is_zero, &fits])
     }
 
     /// The smallest k with `base^k >= x`.
-    fn logarithm(&mut self, x: Valued, base: i64) -> Valued {
+    fn logarithm(&mut self, x: &str, base: i64) -> String {
         let mut powers = vec![1_i64];
         while let Some(next) = powers.last().and_then(|power| power.checked_mul(base)) {
             powers.push(next);
         }
-        let (powers, apart) = (self.ints(&powers), self.unsqueeze(&x.name, &[-1]));
+        let (powers, apart) = (self.ints(&powers), self.unsqueeze(x, &[-1]));
         let below = self.op("Less", &[&powers, &apart]);
         let below = self.cast(&below, Kind::Int);
-        Valued { name: self.reduce("ReduceSum", &below, &[-1]), kind: Kind::Int, known: x.known }
+        self.reduce("ReduceSum", &below, &[-1])
     }
 
-    fn call(&mut self, func: Func, args: &[Valued]) -> Option<Valued> {
-        match (func, args) {
-            (Func::Floor, [x]) if x.kind == Kind::Int => Some(x.clone()),
-            (Func::Floor, [x]) => {
-                let down = self.op("Floor", &[&x.name]);
-                Some(Valued { name: self.cast(&down, Kind::Int), kind: Kind::Int, known: x.known.clone() })
-            }
-            (Func::Ln, [x]) => {
-                let (real, zero, one) = (self.real(x), self.double(0.0), self.double(1.0));
-                let has = self.op("Greater", &[&real, &zero]);
-                let positive = self.op("Where", &[&has, &real, &one]);
-                let name = self.op("Log", &[&positive]);
-                let known = self.both_known(x.known.clone(), Some(has));
-                Some(Valued { name, kind: Kind::Double, known })
-            }
-            (Func::Min | Func::Max, [a, b]) => {
-                let whole = a.kind == Kind::Int && b.kind == Kind::Int;
-                let (x, y) = if whole { (a.name.clone(), b.name.clone()) } else { (self.real(a), self.real(b)) };
-                let name = self.op(if func == Func::Min { "Min" } else { "Max" }, &[&x, &y]);
-                let known = self.both_known(a.known.clone(), b.known.clone());
-                Some(Valued { name, kind: if whole { Kind::Int } else { Kind::Double }, known })
-            }
-            _ => None,
-        }
-    }
-
-    /// The number of a table at some indices; there is none outside of it.
-    fn learned(&mut self, table: &Table, indices: &[Valued]) -> Valued {
-        let (mut place, zero) = (self.int(0), self.int(0));
-        let mut known = None;
+    /// The number of a table at some indices, which lie inside.
+    fn learned(&mut self, table: &Table, indices: &[Valued]) -> String {
+        let mut place = self.int(0);
         for (index, size) in indices.iter().zip(&table.sizes) {
-            let (count, last) = (self.int(*size as i64), self.int(*size as i64 - 1));
-            let above = self.op("GreaterOrEqual", &[&index.name, &zero]);
-            let below = self.op("Less", &[&index.name, &count]);
-            let inside = self.op("And", &[&above, &below]);
-            let more = self.both_known(index.known.clone(), Some(inside));
-            known = self.both_known(known, more);
-            let index = self.op("Max", &[&index.name, &zero]);
-            let index = self.op("Min", &[&index, &last]);
+            let count = self.int(*size as i64);
             let rows = self.op("Mul", &[&place, &count]);
-            place = self.op("Add", &[&rows, &index]);
+            place = self.op("Add", &[&rows, &index.name]);
         }
         let flat = self.reshape(&table.name, &[-1]);
         let name = self.op_with("Gather", &[&flat, &place], vec![Attribute::int("axis", 0)]);
-        Valued { name: self.cast(&name, Kind::Double), kind: Kind::Double, known }
-    }
-
-    /// Where an expression is true; where it has no value it is not.
-    pub(super) fn holds(&mut self, value: &Valued) -> String {
-        match &value.known {
-            Some(known) => self.op("And", &[&value.name, known]),
-            None => value.name.clone(),
-        }
+        self.cast(&name, Kind::Double)
     }
 }
 
@@ -287,6 +375,10 @@ fn variable(var: Var, places: &Places) -> Result<String, Refused> {
     place.clone().ok_or_else(|| Refused(format!("`{}` has no value where an expression reads it", var.name())))
 }
 
-fn unsaid(expr: &Expr) -> Refused {
-    Refused(format!("the expression `{expr}` can't be exported as ONNX"))
+fn unsaid(what: &str) -> Refused {
+    Refused(format!("`{what}` in an expression can't be exported as ONNX"))
+}
+
+fn drawn(Untold(part): Untold) -> Refused {
+    Refused(format!("`{part}`, which is drawn in training"))
 }

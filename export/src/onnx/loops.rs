@@ -143,9 +143,9 @@ impl Builder<'_> {
         let length = axis.map(|axis| self.axis(&axis).lengths);
         let given = if expr.holds_given() { Some(self.given()?) } else { None };
         let places = Places { length, given, ..Places::default() };
-        let found = self.expression(&expr, &mut Reads::new(places, vec![]))?;
+        let found = self.steps_of(&expr, &mut Reads::new(places, 1))?;
         let shape = self.shape(&[Size::Of(rows)]);
-        let bounds = self.op("Expand", &[&found.name, &shape]);
+        let bounds = self.op("Expand", &[&found, &shape]);
         let most = self.largest(&bounds);
         Ok((bounds, most))
     }

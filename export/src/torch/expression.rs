@@ -1,181 +1,222 @@
-//! Masks, biases and depths as Python.
+//! Masks, biases and depths as Python, from their terms: the value, and whether there is one.
 
-use rtc_compiler::expr::{BinaryOp, Expr, Func, Var};
+use rtc_compiler::expr::{Action, Care, Expr, Facts, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning, tables};
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::types::Attr;
 
+use super::ops::rows_of;
 use crate::Refused;
 
 /// Where an expression is evaluated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Place<'a> {
     /// For one row, with plain numbers `length` and `given`.
     Row,
     /// The same with the number of the step under this name.
     Numbers { step: &'a str },
-    /// For many pairs of positions at once, with tensors `i`, `j`, `head` and `length`, and the step under this name.
-    Pairs { step: &'a str, tables: &'a [String] },
+    /// For many pairs of positions at once, with tensors `i`, `j`, `head` and `length`.
+    Pairs(&'a Pairs<'a>),
 }
 
-/// What an expression became.
+/// What expressions over pairs of positions read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pairs<'a> {
+    /// The name of the step.
+    pub(super) step: &'a str,
+    /// The learned tables.
+    pub(super) tables: &'a [String],
+    /// Their sizes.
+    pub(super) sizes: &'a [Vec<usize>],
+    /// The number of heads.
+    pub(super) heads: usize,
+}
+
+/// What a term became.
 struct Python {
     text: String,
     /// Whether it can stand inside another one without parentheses.
     atom: bool,
-    /// Whether it is a real number, and not a whole one or a truth value.
-    real: bool,
     /// Whether it is a tensor.
     tensor: bool,
 }
 
-/// Writes one expression.
+impl Python {
+    fn call(name: &str, operands: &[Self]) -> Self {
+        let texts: Vec<&str> = operands.iter().map(|x| x.text.as_str()).collect();
+        let tensor = operands.iter().any(|x| x.tensor);
+        Self { text: format!("{name}({})", texts.join(", ")), atom: true, tensor }
+    }
+
+    fn atom(&self) -> String {
+        if self.atom { self.text.clone() } else { format!("({})", self.text) }
+    }
+}
+
+/// Writes the terms of one expression.
 pub(super) struct Writer<'a> {
     place: Place<'a>,
     /// The table of every use of `learn`, in reading order.
     uses: Vec<usize>,
-    next: usize,
     /// Sections that the text needs.
     pub(super) sections: Vec<&'static str>,
 }
 
 impl<'a> Writer<'a> {
     pub(super) fn new(place: Place<'a>, expr: &Expr) -> Self {
-        let uses = rtc_compiler::expr::tables(expr).uses.iter().map(|(table, _)| *table).collect();
-        Self { place, uses, next: 0, sections: vec![] }
+        let uses = tables(expr).uses.iter().map(|(table, _)| *table).collect();
+        Self { place, uses, sections: vec![] }
     }
 
-    /// The text of an expression.
-    pub(super) fn text(&mut self, expr: &Expr) -> Result<String, Refused> {
-        Ok(self.write(expr)?.text)
+    fn facts<'e>(&self, mask: Option<&'e Expr>) -> Facts<'e> {
+        let heads = if let Place::Pairs(pairs) = self.place { pairs.heads } else { 1 };
+        Facts::of_rows(heads, mask)
     }
 
-    fn write(&mut self, expr: &Expr) -> Result<Python, Refused> {
-        let plain = |text: String| Python { text, atom: true, real: false, tensor: false };
-        Ok(match expr {
-            Expr::Int(v) => Python { atom: *v >= 0, ..plain(v.to_string()) },
-            Expr::Float(v) => Python { atom: *v >= 0.0, real: true, ..plain(format!("{v:?}")) },
-            Expr::Bool(v) => plain(if *v { "True" } else { "False" }.to_owned()),
-            Expr::Given => plain("given".to_owned()),
-            Expr::Draw(_) => return Err(Refused(format!("`{expr}`, which is drawn in training"))),
-            Expr::Var(Var::Step) => match self.place {
-                Place::Pairs { step, .. } | Place::Numbers { step } if !step.is_empty() => plain(step.to_owned()),
+    /// A number of steps or of choices; one that is not defined is an error of Python.
+    pub(super) fn number(&mut self, expr: &Expr) -> Result<String, Refused> {
+        let Meaning { value, defined } = meaning(expr, &self.facts(None), &[]).map_err(drawn)?;
+        let text = self.write(&value)?.text;
+        if defined == Term::Truth(true) {
+            return Ok(text);
+        }
+        self.sections.push("defined");
+        Ok(format!("defined({text}, {}, \"{expr}\")", self.write(&defined)?.text))
+    }
+
+    /// Whether a mask holds: where it has no truth value it does not.
+    pub(super) fn mask(&mut self, expr: &Expr) -> Result<String, Refused> {
+        let Meaning { value, defined } = meaning(expr, &self.facts(None), &[]).map_err(drawn)?;
+        let holds = match defined {
+            Term::Truth(true) => value,
+            defined => Term::Apply(Action::And, vec![value, defined]),
+        };
+        Ok(self.write(&holds)?.text)
+    }
+
+    /// A bias, asked where the mask holds; NaN where it has no number.
+    pub(super) fn bias(&mut self, expr: &Expr, mask: Option<&Expr>) -> Result<String, Refused> {
+        let sizes = if let Place::Pairs(pairs) = self.place { pairs.sizes } else { &[] };
+        let Meaning { value, defined } = bias_meaning(expr, &self.facts(mask), sizes).map_err(drawn)?;
+        let text = self.write(&value)?.text;
+        if defined == Term::Truth(true) {
+            return Ok(text);
+        }
+        self.sections.push("numbers");
+        Ok(format!("where({}, {text}, torch.nan)", self.write(&defined)?.text))
+    }
+
+    fn write(&mut self, term: &Term) -> Result<Python, Refused> {
+        let plain = |text: String| Python { text, atom: true, tensor: false };
+        Ok(match term {
+            Term::Truth(v) => plain(if *v { "True" } else { "False" }.to_owned()),
+            Term::Whole(v) => Python { atom: *v >= 0, ..plain(v.to_string()) },
+            Term::Real(v) => Python { atom: !v.is_sign_negative(), ..plain(format!("{v:?}")) },
+            Term::Given => plain("given".to_owned()),
+            Term::Var(Var::Step) => match self.place {
+                Place::Pairs(&Pairs { step, .. }) | Place::Numbers { step } if !step.is_empty() => {
+                    plain(step.to_owned())
+                }
                 _ => plain("0".to_owned()),
             },
-            Expr::Var(var) => {
-                Python { tensor: matches!(self.place, Place::Pairs { .. }), ..plain(var.name().to_owned()) }
+            Term::Var(var) => Python { tensor: matches!(self.place, Place::Pairs(_)), ..plain(var.name().to_owned()) },
+            Term::Learned(use_, indices) => self.learned(*use_, indices)?,
+            Term::Apply(action, operands) => {
+                let sort = operands.first().map_or(Sort::Real, Term::sort);
+                let operands = operands.iter().map(|x| self.write(x)).collect::<Result<Vec<_>, _>>()?;
+                self.apply(*action, sort, &operands)
             }
-            Expr::Neg(x) => {
-                let x = self.write(x)?;
-                Python { text: format!("-{}", atom(&x)), atom: false, ..x }
-            }
-            Expr::Not(x) => {
-                let x = self.write(x)?;
-                let sign = if x.tensor { "~" } else { "not " };
-                Python { text: format!("{sign}{}", atom(&x)), atom: false, ..x }
-            }
-            Expr::Binary(op, a, b) => self.binary(*op, a, b)?,
-            Expr::Call(func, args) => self.call(*func, args)?,
-            Expr::Learn(_, indices) => self.learned(indices)?,
         })
     }
 
-    fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr) -> Result<Python, Refused> {
-        if matches!(op, BinaryOp::Div | BinaryOp::Rem) && !is_positive(b) {
-            return Err(Refused(format!("the divisor `{b}` of an expression may be 0")));
-        }
-        let (mut a, mut b) = (self.write(a)?, self.write(b)?);
-        let tensor = a.tensor || b.tensor;
-        let real = !op.is_boolean() && (a.real || b.real);
-        if real && tensor {
-            for x in [&mut a, &mut b] {
-                self.make_real(x);
+    fn apply(&mut self, action: Action, sort: Sort, operands: &[Python]) -> Python {
+        let tensor = operands.iter().any(|x| x.tensor);
+        let infix = |symbol: &str| {
+            let sides: Vec<String> = operands.iter().map(Python::atom).collect();
+            Python { text: sides.join(&format!(" {symbol} ")), atom: false, tensor }
+        };
+        let prefix = |symbol: &str| Python { text: format!("{symbol}{}", operands[0].atom()), atom: false, tensor };
+        let real = sort == Sort::Real;
+        match action {
+            Action::Not => prefix(if tensor { "~" } else { "not " }),
+            Action::And => infix(if tensor { "&" } else { "and" }),
+            Action::Or => infix(if tensor { "|" } else { "or" }),
+            Action::Equal => infix("=="),
+            Action::Less => infix("<"),
+            Action::LessEqual => infix("<="),
+            Action::Negative => prefix("-"),
+            Action::Plus => infix("+"),
+            Action::Minus => infix("-"),
+            Action::Times => infix("*"),
+            Action::Quotient(Care::Sure) => infix(if real { "/" } else { "//" }),
+            Action::Remainder(Care::Sure) if !real => infix("%"),
+            // Powers of plain numbers may be more than Python's numbers hold.
+            Action::Power(Care::Sure) if tensor || !real => infix("**"),
+            other => {
+                let (name, section) = named(other, real, tensor);
+                self.sections.extend(section);
+                Python::call(&name, operands)
             }
         }
-        let symbol = match op {
-            BinaryOp::And if tensor => "&",
-            BinaryOp::Or if tensor => "|",
-            BinaryOp::Div if !real => "//",
-            BinaryOp::Pow => "**",
-            op => op.symbol(),
-        };
-        Ok(Python { text: format!("{} {symbol} {}", atom(&a), atom(&b)), atom: false, real, tensor })
     }
 
-    /// Whole numbers that meet real ones become double precision.
-    fn make_real(&mut self, x: &mut Python) {
-        if x.tensor && !x.real {
-            self.sections.push("numbers");
-            *x = Python { text: format!("real({})", x.text), atom: true, real: true, tensor: true };
-        }
-    }
-
-    fn call(&mut self, func: Func, args: &[Expr]) -> Result<Python, Refused> {
-        let mut args = args.iter().map(|arg| self.write(arg)).collect::<Result<Vec<_>, _>>()?;
-        let tensor = args.iter().any(|arg| arg.tensor) || matches!(func, Func::Ln | Func::Floor);
-        let real = match func {
-            Func::Min | Func::Max => args.iter().any(|arg| arg.real),
-            Func::Ln => true,
-            Func::Log | Func::Floor => false,
-        };
-        if real {
-            args.iter_mut().for_each(|arg| self.make_real(arg));
-        }
-        let name = match func {
-            Func::Min if tensor => "smaller",
-            Func::Max if tensor => "larger",
-            Func::Log if tensor => "log_of",
-            Func::Min => "min",
-            Func::Max => "max",
-            Func::Log => "log",
-            Func::Ln => "ln",
-            Func::Floor => "floor",
-        };
-        match name {
-            "log" => self.sections.push("log"),
-            "min" | "max" => {}
-            _ => self.sections.push("numbers"),
-        }
-        let args: Vec<String> = args.into_iter().map(|arg| arg.text).collect();
-        Ok(Python { text: format!("{name}({})", args.join(", ")), atom: true, real, tensor })
-    }
-
-    fn learned(&mut self, indices: &[Expr]) -> Result<Python, Refused> {
-        let indices = indices.iter().map(|index| self.text(index)).collect::<Result<Vec<_>, _>>()?;
-        let Place::Pairs { tables, .. } = self.place else {
+    fn learned(&mut self, use_: usize, indices: &[Term]) -> Result<Python, Refused> {
+        let Place::Pairs(pairs) = self.place else {
             return Err(Refused("a depth with a learned table".to_owned()));
         };
-        let table = self.uses.get(self.next).and_then(|table| tables.get(*table));
+        let indices = indices.iter().map(|index| Ok(self.write(index)?.text)).collect::<Result<Vec<_>, Refused>>()?;
+        let table = self.uses.get(use_).and_then(|table| pairs.tables.get(*table));
         let table = table.ok_or_else(|| Refused("a learned table without numbers".to_owned()))?;
-        self.next += 1;
-        self.sections.push("learned");
-        let text = format!("learned({table}, {})", indices.join(", "));
-        Ok(Python { text, atom: true, real: true, tensor: true })
+        Ok(Python { text: format!("{table}[{}].double()", indices.join(", ")), atom: true, tensor: true })
     }
 }
 
-fn atom(x: &Python) -> String {
-    if x.atom { x.text.clone() } else { format!("({})", x.text) }
-}
-
-/// Whether an expression can be seen to be above 0.
-fn is_positive(expr: &Expr) -> bool {
-    match expr {
-        Expr::Int(v) => *v > 0,
-        Expr::Float(v) => *v > 0.0,
-        Expr::Var(Var::Length) => true,
-        Expr::Binary(BinaryOp::Pow, base, _) => is_positive(base),
-        Expr::Binary(BinaryOp::Mul, a, b) => is_positive(a) && is_positive(b),
-        Expr::Binary(BinaryOp::Add, a, b) => (is_positive(a) && is_natural(b)) || (is_natural(a) && is_positive(b)),
-        Expr::Call(Func::Max, args) => args.iter().any(is_positive),
-        Expr::Call(Func::Min, args) => args.iter().all(is_positive),
-        Expr::Call(Func::Ln, args) => matches!(args[..], [Expr::Float(v)] if v > 1.0),
-        _ => false,
+/// The function of an action, and the section that has it.
+fn named(action: Action, real: bool, tensor: bool) -> (String, Option<&'static str>) {
+    let of = |name: &str, section| (name.to_owned(), Some(section));
+    match action {
+        Action::Smaller if !tensor => ("min".to_owned(), None),
+        Action::Larger if !tensor => ("max".to_owned(), None),
+        Action::Smaller => of("smaller", "numbers"),
+        Action::Larger => of("larger", "numbers"),
+        Action::ToReal if tensor => of("real", "numbers"),
+        Action::ToReal => ("float".to_owned(), None),
+        Action::LogUp(Care::Sure) if !tensor => of("log", "log"),
+        Action::LogUp(Care::Sure) => of("log_of", "numbers"),
+        Action::LogUp(Care::Needed) => of("any_log_of", "partial"),
+        Action::Ln(Care::Sure) if tensor => ("torch.log".to_owned(), None),
+        Action::Ln(Care::Sure) => ("math.log".to_owned(), None),
+        Action::Ln(Care::Needed) => of("any_ln", "partial"),
+        Action::Floor(Care::Sure) if tensor => of("floor", "numbers"),
+        Action::Floor(Care::Sure) => ("math.floor".to_owned(), None),
+        Action::Floor(Care::Needed) => of("any_floor", "partial"),
+        Action::Quotient(_) => of(if real { "any_quotient" } else { "any_floor_quotient" }, "partial"),
+        Action::Remainder(_) => of(if real { "any_rest" } else { "any_remainder" }, "partial"),
+        Action::Power(_) => of(if real { "any_power" } else { "any_whole_power" }, "partial"),
+        Action::Index(size) => (format!("inside({size})"), Some("partial")),
+        Action::Bounded => of("bounded", "partial"),
+        Action::Finite => of("finite", "partial"),
+        Action::FinitePower => of("finite_power", "partial"),
+        Action::FloorFits => of("floor_fits", "partial"),
+        Action::QuotientFits => of("quotient_fits", "partial"),
+        Action::SumFits => of("sum_fits", "partial"),
+        Action::DifferenceFits => of("difference_fits", "partial"),
+        Action::ProductFits => of("product_fits", "partial"),
+        Action::PowerFits => of("power_fits", "partial"),
+        Action::Not
+        | Action::And
+        | Action::Or
+        | Action::Equal
+        | Action::Less
+        | Action::LessEqual
+        | Action::Negative
+        | Action::Plus
+        | Action::Minus
+        | Action::Times => unreachable!("these are operators of Python"),
     }
 }
 
-/// Whether an expression can be seen to be at least 0.
-fn is_natural(expr: &Expr) -> bool {
-    matches!(expr, Expr::Int(0..) | Expr::Var(_)) || is_positive(expr)
+fn drawn(Untold(part): Untold) -> Refused {
+    Refused(format!("`{part}`, which is drawn in training"))
 }
 
 /// The steps that the bound of a node gives every row, as a list.
@@ -192,9 +233,9 @@ pub(super) fn row_bound(
     let ragged = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
     let axis = ragged.ok_or_else(|| Refused("a depth over the length of no sequence".to_owned()))?;
     let mut writer = Writer::new(Place::Row, &expr);
-    let text = writer.text(&expr)?;
+    let text = writer.number(&expr)?;
     sections.append(&mut writer.sections);
-    let lengths = format!("rows[\"{axis}\"].lengths");
+    let lengths = format!("{}.lengths", rows_of(axis));
     Ok(if expr.holds_given() {
         format!("[{text} for length, given in zip({lengths}, rows.depths)]")
     } else {

@@ -7,47 +7,14 @@ use rtc_compiler::ir::attribute::{
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
+use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar, Steps};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
-use super::expression::{Place, Writer, row_bound};
+use super::code::{Binds, Code};
+use super::expression::{Pairs, Place, Writer, row_bound};
 use super::parts::Parts;
+use super::python::repr;
 use crate::Refused;
-
-/// How tightly the outermost operator of an expression binds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Binds {
-    /// `a & b`, `a < b`
-    Logic,
-    /// `a + b`, `a - b`
-    Sum,
-    /// `a * b`, `a / b`
-    Product,
-    /// Names, calls, indices.
-    Atom,
-}
-
-/// An expression of Python.
-#[derive(Clone, Debug)]
-pub(super) struct Code {
-    pub(super) text: String,
-    binds: Binds,
-}
-
-impl Code {
-    pub(super) fn atom(text: impl Into<String>) -> Self {
-        Self { text: text.into(), binds: Binds::Atom }
-    }
-
-    fn of(binds: Binds, text: String) -> Self {
-        Self { text, binds }
-    }
-
-    /// The text, in parentheses where an operator outside binds tighter.
-    fn inside(&self, outer: Binds) -> String {
-        if self.binds >= outer { self.text.clone() } else { format!("({})", self.text) }
-    }
-}
 
 /// What an op sees of its node: its operands as expressions.
 pub(super) struct Call<'a> {
@@ -143,37 +110,24 @@ pub(super) fn known(node: &Node) -> Result<(), Refused> {
     }
 }
 
-/// `a symbol b`.
-fn infix(symbol: &str, a: &Code, b: &Code) -> Code {
-    let binds = if matches!(symbol, "+" | "-") { Binds::Sum } else { Binds::Product };
-    // `a - (b - c)` needs its parentheses.
-    let right = match symbol {
-        "-" => Binds::Product,
-        "/" => Binds::Atom,
-        _ => binds,
-    };
-    Code::of(binds, format!("{} {symbol} {}", a.inside(binds), b.inside(right)))
-}
-
-/// A call of functions with the operands in the place of the arguments `a`, `b`, `c`.
-fn call(functions: &str, operands: &[Code]) -> String {
-    let delimits = |c: char| !(c.is_alphanumeric() || c == '_');
-    let filled = functions.split_inclusive(delimits).map(|piece| {
-        let (word, end) = piece.split_at(piece.find(delimits).unwrap_or(piece.len()));
-        let place = ["a", "b", "c"].iter().position(|operand| *operand == word);
-        place.and_then(|n| operands.get(n)).map_or_else(|| piece.to_owned(), |code| code.text.clone() + end)
-    });
-    filled.collect()
-}
-
 /// A number as Python writes it.
 pub(super) fn number(value: f64) -> String {
-    if value.is_infinite() { format!("{}math.inf", if value < 0.0 { "-" } else { "" }) } else { format!("{value:?}") }
+    Code::number(value).inside(Binds::Argument)
+}
+
+/// The axis of a name.
+pub(super) fn rows_of(axis: &str) -> String {
+    format!("rows[{}]", repr(axis))
 }
 
 /// The ragged axis of a value as an expression; `None` where its second axis has a size.
 pub(super) fn axis(ty: &Type) -> Option<String> {
-    ty.ragged().map(|name| format!("rows[\"{name}\"]"))
+    ty.ragged().map(rows_of)
+}
+
+/// Expressions as arguments.
+fn texts(codes: &[Code]) -> Vec<String> {
+    codes.iter().map(|code| code.inside(Binds::Argument)).collect()
 }
 
 impl Call<'_> {
@@ -181,9 +135,9 @@ impl Call<'_> {
         self.graph.ty(self.node.operands[n])
     }
 
-    /// Operand `n` where nothing binds tighter than a call.
-    fn x(&self, n: usize) -> &str {
-        &self.operands[n].text
+    /// Operand `n` as an argument.
+    fn x(&self, n: usize) -> String {
+        self.operands[n].inside(Binds::Argument)
     }
 
     /// Operand `n` in front of a point or a bracket.
@@ -207,37 +161,48 @@ impl Call<'_> {
     }
 
     /// A value per unit, of the shape of a whole value: a row's number beside each of its positions.
-    fn lifted(&self, n: usize, whole: &Type) -> String {
+    fn lifted(&self, n: usize, whole: &Type) -> Code {
         let (unit, whole) = (self.ty(n).dims(), whole.dims());
-        if unit.len() == whole.len() {
-            return self.operands[n].inside(Binds::Product);
+        if unit.len() == whole.len() || unit.is_empty() {
+            return self.operands[n].clone();
         }
-        let mut index = match (whole.get(1), unit.len()) {
-            (Some(Dim::Sym(axis)), 1) => vec![format!("rows[\"{axis}\"].row")],
-            (Some(Dim::Sym(_)), 2) => vec![":".to_owned()],
-            (_, rank) => vec![":".to_owned(); rank],
-        };
+        // Rows and positions of a ragged value are one axis.
         let packed = usize::from(matches!(whole.get(1), Some(Dim::Sym(_))));
+        let index = match whole.get(1) {
+            Some(Dim::Sym(axis)) if unit.len() == 1 => vec![format!("{}.row", rows_of(axis))],
+            _ => vec![":".to_owned(); unit.len() - packed],
+        };
         let rest = whole.len() - packed - index.len();
-        index.extend(std::iter::repeat_n("None".to_owned(), rest));
-        format!("{}[{}]", self.dot(n), index.join(", "))
+        let index: Vec<String> = index.into_iter().chain(std::iter::repeat_n("None".to_owned(), rest)).collect();
+        self.operands[n].at(&index.join(", "))
     }
 
     /// The expression of a map.
-    fn map(&self) -> Result<Code, Refused> {
+    fn map(&mut self) -> Result<Code, Refused> {
         let results = pointwise::results(&self.node.attrs).map_err(Refused)?;
+        if Steps::of(&results).steps.iter().any(|step| matches!(step.func, Pointwise::Less | Pointwise::Choose)) {
+            self.need("conditions");
+        }
         match &results[..] {
-            [expr] => self.scalar(expr),
+            [expr] => match expr.with(&Scalar::Operand) {
+                Scalar::Number(value) => Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(value)))),
+                expr => self.scalar(&expr),
+            },
             _ => Err(Refused("a map with several results, which only backward runs have".to_owned())),
         }
+    }
+
+    /// A number as a tensor of the type of the operands.
+    fn constant(&self, code: &Code) -> Code {
+        self.operands[0].dot(&format!("new_tensor({})", code.inside(Binds::Argument)))
     }
 
     fn scalar(&self, expr: &Scalar) -> Result<Code, Refused> {
         let (func, args) = match expr {
             Scalar::Operand(n) => return Ok(self.operands[*n].clone()),
-            Scalar::Number(value) => return Ok(Code::atom(number(*value))),
+            Scalar::Number(value) => return Ok(Code::number(*value)),
             Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
-                (Pointwise::Sub.def(), vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
+                (Pointwise::Sub, vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
             }
             // The ends of `torch.lerp` are tensors of one type.
             Scalar::Call(Pointwise::Lerp, args) if args[1..].iter().any(|arg| matches!(arg, Scalar::Number(_))) => {
@@ -246,39 +211,46 @@ impl Call<'_> {
                     .map(|(by, end)| Scalar::call(Pointwise::Mul, vec![by.clone(), end.clone()]));
                 return self.scalar(&Scalar::call(Pointwise::Add, vec![one, two]));
             }
-            Scalar::Call(func, args) => (func.def(), args.clone()),
+            Scalar::Call(func, args) => (*func, args.clone()),
         };
-        let mut codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
-        if let (Some(symbol), [a, b]) =
-            (func.torch.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b")), &codes[..])
-        {
-            return Ok(infix(symbol, a, b));
-        }
-        // Functions take tensors: a number is one that leaves the type of others as it is. The weight of `torch.lerp` may be a number.
-        for (code, _) in codes.iter_mut().zip(&args).filter(|(_, arg)| matches!(arg, Scalar::Number(_))) {
-            if func.name != Pointwise::Lerp.def().name {
-                *code = Code::atom(format!("torch.tensor({}, dtype=torch.float64)", code.text));
+        let codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
+        let is_number = |n: usize| matches!(args[n], Scalar::Number(_));
+        let infix = |text: &'static str| text.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b"));
+        // Operators take numbers beside tensors, and functions do not: a number is a tensor of the type of the others.
+        let tensors = |but: &[usize]| {
+            let of = |(n, code): (usize, &Code)| {
+                if is_number(n) && !but.contains(&n) { self.constant(code) } else { code.clone() }
+            };
+            codes.iter().enumerate().map(of).collect::<Vec<Code>>()
+        };
+        Ok(match (func, func.def().torch) {
+            (_, "") => {
+                let name = func.def().name;
+                return Err(Refused(format!("the function `{name}`, which only backward runs have")));
             }
-        }
-        if let Some(method) = func.torch.strip_prefix("a.") {
-            return Ok(Code::atom(format!("{}.{method}", codes[0].inside(Binds::Atom))));
-        }
-        match func.torch {
-            "" => Err(Refused(format!("the function `{}`, which only backward runs have", func.name))),
-            "-a" => Ok(Code::of(Binds::Product, format!("-{}", codes[0].inside(Binds::Atom)))),
-            function => Ok(Code::atom(call(function, &codes))),
-        }
+            (Pointwise::Neg, _) => codes[0].minus(),
+            // These take plain numbers, too.
+            (Pointwise::Less | Pointwise::Choose, text) => Code::template(text, &codes),
+            (Pointwise::Lerp, text) => Code::template(text, &tensors(&[0])),
+            (_, text) if infix(text).is_some() => Code::infix(infix(text).unwrap_or_default(), &codes[0], &codes[1]),
+            (_, text) => match text.strip_prefix("a.") {
+                Some(method) => tensors(&[])[0].dot(method),
+                None => Code::template(text, &tensors(&[])),
+            },
+        })
     }
 
     /// The only result of the node; the results of `slot_softmax` are a tuple.
     pub(super) fn code(&mut self) -> Result<Code, Refused> {
-        use Binds::{Product, Sum};
         let node = self.node;
         Ok(match node.op {
             Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
             Op::Linear | Op::LayerNorm => self.module(),
             Op::RmsNorm => {
-                let gain = self.operands.get(1).map_or_else(String::new, |gain| format!(", {}", gain.text));
+                let gain = match self.operands.len() {
+                    1 => String::new(),
+                    _ => format!(", {}", self.x(1)),
+                };
                 let parts = match node.get(attribute::PARTS) {
                     1 => String::new(),
                     parts => format!(", parts={parts}"),
@@ -287,35 +259,29 @@ impl Call<'_> {
                 self.support("rms_norm", text)
             }
             Op::Map => self.map()?,
-            Op::Detach => Code::atom(format!("{}.detach()", self.dot(0))),
+            Op::Detach => self.operands[0].dot("detach()"),
             Op::Affine => self.affine(),
-            Op::MulUnit => {
-                let unit = self.lifted(1, self.ty(0));
-                Code::of(Product, format!("{} * {unit}", self.operands[0].inside(Product)))
-            }
+            Op::MulUnit => Code::infix("*", &self.operands[0], &self.lifted(1, self.ty(0))),
             Op::AddScaled => {
-                let unit = self.lifted(2, self.ty(0));
-                let (q, h) = (self.operands[0].inside(Sum), self.operands[1].inside(Product));
-                Code::of(Sum, format!("{q} + {unit} * {h}"))
+                let scaled = Code::infix("*", &self.lifted(2, self.ty(0)), &self.operands[1]);
+                Code::infix("+", &self.operands[0], &scaled)
             }
             Op::Select => {
                 let unit = self.lifted(0, self.ty(1));
-                Code::atom(format!("torch.where({unit}, {}, {})", self.x(1), self.x(2)))
+                Code::call("torch.where", &[&unit, &self.operands[1], &self.operands[2]], &[])
             }
             Op::MaskUnit => {
                 let unit = self.lifted(1, self.ty(0));
-                let kept = if node.get(attribute::WHEN) { (self.x(0), "0.0") } else { ("0.0", self.x(0)) };
-                Code::atom(format!("torch.where({unit}, {}, {})", kept.0, kept.1))
+                let [x, zero] = [&self.operands[0], &Code::number(0.0)];
+                let kept = if node.get(attribute::WHEN) { [&unit, x, zero] } else { [&unit, zero, x] };
+                Code::call("torch.where", &kept, &[])
             }
-            Op::And => {
-                let [a, b] = [0, 1].map(|n| self.operands[n].inside(Binds::Atom));
-                Code::of(Binds::Logic, format!("{a} & {b}"))
-            }
+            Op::And => Code::infix("&", &self.operands[0], &self.operands[1]),
             Op::Concat => self.concat(),
             Op::Slice => {
                 let start = node.get(attribute::START);
                 let end = start + node.get(attribute::WIDTH);
-                Code::atom(format!("{}[..., {start}:{end}]", self.dot(0)))
+                self.operands[0].at(&format!("..., {start}:{end}"))
             }
             Op::Reduce => {
                 let method = match node.get(attribute::BY) {
@@ -342,10 +308,11 @@ impl Call<'_> {
             Op::Merge => Code::atom(format!("{}.flatten(-2)", self.dot(0))),
             Op::Matmul => {
                 let side = node.find(attribute::TRANSPOSED);
-                let [a, b] = [Side::Left, Side::Right].map(|of| if side == Some(of) { ".mT" } else { "" });
-                let (left, right) = (self.operands[0].inside(Product), self.operands[1].inside(Binds::Atom));
-                let left = if a.is_empty() { left } else { self.dot(0) };
-                Code::of(Product, format!("{left}{a} @ {right}{b}"))
+                let of = |n: usize, own: Side| match side == Some(own) {
+                    true => self.operands[n].dot("mT"),
+                    false => self.operands[n].clone(),
+                };
+                Code::infix("@", &of(0, Side::Left), &of(1, Side::Right))
             }
             Op::Sinusoid => {
                 let pairs = node.get(attribute::LAYOUT) == Layout::Pairs;
@@ -375,7 +342,6 @@ impl Call<'_> {
     /// Ops that see how positions belong to rows.
     fn along_rows(&mut self) -> Result<Code, Refused> {
         let node = self.node;
-        let x = |call: &Self, n: usize| call.x(n).to_owned();
         Ok(match node.op {
             Op::Mean | Op::Sum | Op::Any => {
                 let name = node.op.def().name;
@@ -392,9 +358,11 @@ impl Call<'_> {
                 None => Code::atom(format!("{}.max(1).values", self.dot(0))),
             },
             Op::Position => self.position(),
-            Op::LongerThanOne => Code::of(Binds::Logic, format!("{}.length > 1", self.along(0)?)),
+            Op::LongerThanOne => Code::infix(">", &Code::atom(format!("{}.length", self.along(0)?)), &Code::atom("1")),
             Op::AnyUnmerged => {
-                Code::of(Binds::Logic, format!("{}.sum(({} > 0.1).long()) > 3", self.along(0)?, self.dot(0)))
+                let unmerged = Code::infix(">", &self.operands[0], &Code::number(0.1)).dot("long()");
+                let count = format!("{}.sum({})", self.along(0)?, unmerged.inside(Binds::Argument));
+                Code::infix(">", &Code::atom(count), &Code::atom("3"))
             }
             Op::BroadcastRows => match axis(self.ty(1)) {
                 Some(axis) => Code::atom(format!("{}[{axis}.row]", self.dot(0))),
@@ -444,7 +412,8 @@ impl Call<'_> {
             Op::TransposeBack => Code::atom(format!("{}.mT.flatten(0, 1)", self.dot(0))),
             Op::PadRagged => {
                 let filled = node.get(attribute::AXIS);
-                let text = format!("pad_ragged({}, {}, {}, rows[\"{filled}\"])", self.x(0), self.x(1), self.along(0)?);
+                let filled = rows_of(filled);
+                let text = format!("pad_ragged({}, {}, {}, {filled})", self.x(0), self.x(1), self.along(0)?);
                 self.support("pad_ragged", text)
             }
             Op::Dropout => self.dropout()?,
@@ -463,7 +432,7 @@ impl Call<'_> {
                     Sight::All => "False",
                     Sight::Causal => "True",
                 };
-                let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
+                let inputs = texts(self.operands).join(", ");
                 let text = format!("offset_attention({inputs}, {}, causal={causal})", self.along(0)?);
                 self.support("offset_attention", text)
             }
@@ -471,14 +440,14 @@ impl Call<'_> {
                 let heads = node.get(attribute::HEADS);
                 let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(heads);
                 let scale = number(node.attrs.scale(width / heads));
-                let sides = self.operands.get(3).map_or("None", |sides| &sides.text);
+                let sides = if self.operands.len() > 3 { self.x(3) } else { "None".to_owned() };
                 let inputs = format!("{}, {}, {}, {sides}", self.x(0), self.x(1), self.x(2));
                 let text = format!("geometric_attention({inputs}, {}, heads={heads}, scale={scale})", self.along(0)?);
                 self.support("geometric_attention", text)
             }
             Op::S4d | Op::Ema => {
                 let name = node.op.def().name;
-                let inputs = self.operands.iter().map(|x| x.text.clone()).collect::<Vec<_>>().join(", ");
+                let inputs = texts(self.operands).join(", ");
                 let (side, lag) = (node.get(attribute::SIDE), node.get(attribute::LAG));
                 let held = match node.get(attribute::DISCRETISATION) {
                     Discretisation::Bilinear => "",
@@ -502,7 +471,7 @@ impl Call<'_> {
                 self.support("merge_probability", text)
             }
             Op::SlotSoftmax => {
-                let text = format!("slot_softmax({}, {})", x(self, 0), x(self, 1));
+                let text = format!("slot_softmax({}, {})", self.x(0), self.x(1));
                 self.support("slot_softmax", text)
             }
             Op::HaltTest => self.halt_test(),
@@ -513,9 +482,9 @@ impl Call<'_> {
     fn module(&self) -> Code {
         let modules: Vec<_> = self.node.operands[1..].iter().map(|v| self.parts.module(*v)).collect();
         if let Some(path) = modules[0] {
-            return Code::atom(format!("{}({})", self.parts.path(path, self.copy), self.x(0)));
+            return Code::atom(format!("{}({})", self.parts.path(path, self.copy).inside(Binds::Atom), self.x(0)));
         }
-        let mut inputs = self.operands[1..].iter().map(|x| x.text.as_str()).collect::<Vec<_>>().join(", ");
+        let mut inputs = texts(&self.operands[1..]).join(", ");
         if self.node.op == Op::Linear {
             return Code::atom(format!("F.linear({}, {inputs})", self.x(0)));
         }
@@ -531,18 +500,16 @@ impl Call<'_> {
     }
 
     fn affine(&self) -> Code {
-        let scaled = format!("{} * {}", self.operands[0].inside(Binds::Product), self.x(1));
-        match self.operands.get(2) {
-            Some(bias) => Code::of(Binds::Sum, format!("{scaled} + {}", bias.text)),
-            None => Code::of(Binds::Product, scaled),
-        }
+        let scaled = Code::infix("*", &self.operands[0], &self.operands[1]);
+        self.operands.get(2).map_or_else(|| scaled.clone(), |bias| Code::infix("+", &scaled, bias))
     }
 
     /// One `cat` for what is joined piece by piece.
     fn concat(&self) -> Code {
         let piece = |n: usize| {
-            let whole = self.x(n).strip_prefix("torch.cat([").and_then(|rest| rest.strip_suffix("], -1)"));
-            whole.filter(|inner| !inner.contains("torch.cat(")).map_or_else(|| self.x(n).to_owned(), str::to_owned)
+            let text = self.x(n);
+            let whole = text.strip_prefix("torch.cat([").and_then(|rest| rest.strip_suffix("], -1)"));
+            whole.filter(|inner| !inner.contains("torch.cat(")).unwrap_or(&text).to_owned()
         };
         Code::atom(format!("torch.cat([{}, {}], -1)", piece(0), piece(1)))
     }
@@ -595,15 +562,15 @@ impl Call<'_> {
 
     fn add_position(&mut self) -> Result<Code, Refused> {
         let axis = self.along(0)?;
-        let x = self.operands[0].inside(Binds::Sum);
         if self.operands.len() > 1 {
             self.need("add_position");
-            return Ok(Code::of(Binds::Sum, format!("{x} + learned_positions({}, {axis})", self.x(1))));
+            let learned = Code::atom(format!("learned_positions({}, {axis})", self.x(1)));
+            return Ok(Code::infix("+", &self.operands[0], &learned));
         }
         self.need("positions");
         let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
-        let text = format!("{x} + sinusoids({axis}.position, {width}).to({}.dtype)", self.dot(0));
-        Ok(Code::of(Binds::Sum, text))
+        let waves = Code::atom(format!("sinusoids({axis}.position, {width}).to({}.dtype)", self.dot(0)));
+        Ok(Code::infix("+", &self.operands[0], &waves))
     }
 
     fn dropout(&mut self) -> Result<Code, Refused> {
@@ -629,9 +596,8 @@ impl Call<'_> {
     /// What is drawn, or in evaluation the number that stands for it, where one does.
     fn in_training(&self, drawn: Code) -> Code {
         let Some(number_there) = self.node.find(attribute::EVALUATION) else { return drawn };
-        let text =
-            format!("({} if self.training else torch.full_like({}, {}))", drawn.text, self.x(0), number(number_there));
-        Code::atom(text)
+        let (drawn, x) = (drawn.inside(Binds::Comparison), self.x(0));
+        Code::atom(format!("({drawn} if self.training else torch.full_like({x}, {}))", number(number_there)))
     }
 
     fn rotate(&mut self) -> Result<Code, Refused> {
@@ -675,9 +641,9 @@ impl Call<'_> {
             Bound::Steps(count) => count.to_string(),
             Bound::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(Refused)?;
-                let step = if has_step { self.x(last).to_owned() } else { String::new() };
+                let step = if has_step { self.dot(last) } else { String::new() };
                 let mut writer = Writer::new(Place::Numbers { step: &step }, &expr);
-                let text = writer.text(&expr)?;
+                let text = writer.number(&expr)?;
                 self.sections.append(&mut writer.sections);
                 text
             }
@@ -702,21 +668,27 @@ impl Call<'_> {
     }
 
     fn halt_test(&self) -> Code {
-        let survival = self.operands[0].inside(Binds::Product);
-        let test = format!("1 - {survival} < {}", number(self.node.get(attribute::THRESHOLD)));
-        let Some(cap) = self.node.find(attribute::CAP) else { return Code::of(Binds::Logic, test) };
-        let row = self.ty(0).ragged().map_or_else(String::new, |axis| format!("[rows[\"{axis}\"].row]"));
-        Code::of(Binds::Logic, format!("({test}) & ({} <= rows[\"{cap}\"].length{row})", self.x(1)))
+        let halted = Code::infix("-", &Code::atom("1"), &self.operands[0]);
+        let test = Code::infix("<", &halted, &Code::number(self.node.get(attribute::THRESHOLD)));
+        let Some(cap) = self.node.find(attribute::CAP) else { return test };
+        let length = Code::atom(format!("{}.length", rows_of(cap)));
+        let length = match self.ty(0).ragged() {
+            Some(axis) => length.at(&format!("{}.row", rows_of(axis))),
+            None => length,
+        };
+        Code::infix("&", &test, &Code::infix("<=", &self.operands[1], &length))
     }
 
     fn attention(&mut self) -> Result<Code, Refused> {
         let node = self.node;
         let is_step = |v: &Value| *self.graph.ty(*v) == Type::Tensor(Elem::Index, vec![]);
         let has_step = node.operands.get(3).is_some_and(is_step);
-        let step = if has_step { self.x(3).to_owned() } else { String::new() };
+        let step = if has_step { self.dot(3) } else { String::new() };
         let behind = node.behind();
-        let texts = |own: &[Code]| own.iter().map(|x| x.text.clone()).collect::<Vec<_>>();
-        let tables = texts(&self.operands[3 + usize::from(has_step)..behind.relative.start]);
+        let own = 3 + usize::from(has_step)..behind.relative.start;
+        let sizes: Vec<Vec<usize>> =
+            own.clone().map(|n| self.ty(n).dims().iter().filter_map(Dim::fixed).collect()).collect();
+        let tables = texts(&self.operands[own]);
         let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
         let axes = [0, 1].map(|n| axis(self.ty(n)).unwrap_or_else(|| "None".to_owned()));
         text += &format!(", heads={}, axes=({}, {})", node.get(attribute::HEADS), axes[0], axes[1]);
@@ -725,7 +697,7 @@ impl Call<'_> {
             self.need("relative");
         }
         if self.ty(1).dims().len() > 3 {
-            text += &format!(", steps={} + 1", self.x(3));
+            text += &format!(", steps={} + 1", self.operands[3].inside(Binds::Sum));
         }
         if !behind.talking.is_empty() {
             text += &format!(", talking=({})", texts(&self.operands[behind.talking.clone()]).join(", "));
@@ -738,7 +710,9 @@ impl Call<'_> {
                 text += &format!(", {name}={}", number(value));
             }
         }
-        let place = Place::Pairs { step: &step, tables: &tables };
+        let heads = node.get(attribute::HEADS);
+        let pairs = Pairs { step: &step, tables: &tables, sizes: &sizes, heads };
+        let place = Place::Pairs(&pairs);
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
@@ -748,7 +722,7 @@ impl Call<'_> {
             Mask::Rule(rule) => text += &format!(", mask={}", self.rule(rule, place)?),
         }
         if let Some(bias) = node.find(attribute::BIAS) {
-            text += &format!(", bias={}", self.rule(bias, place)?);
+            text += &format!(", bias={}", self.bias(bias, place)?);
         }
         if let Some(stop) = node.find(attribute::STOP) {
             let others = texts(&self.operands[behind.talking.end..]).join(", ");
@@ -761,11 +735,25 @@ impl Call<'_> {
         Ok(self.support("attention", text + ")"))
     }
 
-    /// A mask or a bias as a function.
+    /// A mask as a function.
     fn rule(&mut self, attr: &Attr, place: Place<'_>) -> Result<String, Refused> {
         let expr = Expr::try_from(attr).map_err(Refused)?;
         let mut writer = Writer::new(place, &expr);
-        let text = writer.text(&expr)?;
+        let text = writer.mask(&expr)?;
+        self.sections.append(&mut writer.sections);
+        Ok(format!("lambda i, j, head, length: {text}"))
+    }
+
+    /// A bias as a function, which is asked where the mask holds.
+    fn bias(&mut self, attr: &Attr, place: Place<'_>) -> Result<String, Refused> {
+        let expr = Expr::try_from(attr).map_err(Refused)?;
+        let mask = match self.node.get(attribute::MASK) {
+            Mask::All => None,
+            Mask::Causal => Some(Expr::past()),
+            Mask::Rule(rule) => Some(Expr::try_from(rule).map_err(Refused)?),
+        };
+        let mut writer = Writer::new(place, &expr);
+        let text = writer.bias(&expr, mask.as_ref())?;
         self.sections.append(&mut writer.sections);
         Ok(format!("lambda i, j, head, length: {text}"))
     }

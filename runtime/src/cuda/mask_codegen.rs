@@ -182,7 +182,7 @@ fn expressions(rule: &Rule) -> String {
         "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \
          __device__ real added({place}) const {{\n        bool ok = true;\n        whole unused = -1;\n{sees}        \
          double more = bias(i, j, length, head, -1, unused, ok).value;\n        \
-         return ok ? (real)more : minus_infinity();\n    }}\n"
+         return is_bias(more, ok) ? (real)more : minus_infinity();\n    }}\n"
     );
     let uses: String =
         bias.uses.iter().enumerate().map(|(use_, table)| format!("use == {use_} ? {table} : ")).collect();

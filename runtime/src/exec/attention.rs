@@ -6,7 +6,7 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
-use rtc_compiler::expr::{Env, EvalError, Expr, Reach, Value as Number, Var, eval, flat, reach, slope};
+use rtc_compiler::expr::{Env, EvalError, Expr, LARGEST_BIAS, Reach, Value as Number, Var, eval, flat, reach, slope};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
@@ -70,9 +70,12 @@ impl<T: Element> Scored<'_, T> {
         flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
     }
 
-    fn value(&self, env: &Env) -> Result<f64, EvalError> {
+    /// The number of the bias; minus infinity, which hides the key, where it has none.
+    fn value(&self, env: &Env) -> T {
         let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
-        slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value)
+        let found = slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value);
+        let number = found.ok().filter(|value| value.abs() <= LARGEST_BIAS);
+        number.map_or(T::NEG_INFINITY, T::from_f64)
     }
 
     /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
@@ -180,12 +183,15 @@ impl<T: Element> Executor<T> {
                 }),
                 None => run(spec, inputs, &keys.offsets),
             }
+            // Where no key is seen, learned numbers have gradients of 0.
+            if let Some(scored) = scored {
+                sums = arena.filled(scored.len(), T::ZERO);
+            }
             if width == 0 {
                 return;
             }
             let heads = over_rows(&mut partial, spec.heads * width);
             if let Some(scored) = scored {
-                sums = arena.filled(scored.len(), T::ZERO);
                 gathered(spec, bias, scored, heads, width, &mut sums);
             }
             more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
@@ -300,8 +306,7 @@ impl<T: Element> Executor<T> {
         let values = |at: MaskRow, by: T, scores: &mut [T]| {
             let env = place(at, step);
             for (j, score) in scores.iter_mut().enumerate() {
-                let found = scored.value(&Env { j: env.j + j as i64, ..env });
-                *score += found.map_or(T::NEG_INFINITY, |value| T::from_f64(value) * by);
+                *score += scored.value(&Env { j: env.j + j as i64, ..env }) * by;
             }
         };
         let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
@@ -326,7 +331,7 @@ impl<T: Element> Executor<T> {
         Some(self.arena.list((0..c.view.rows()).flat_map(row)))
     }
 
-    /// Mask and bias at every distance that occurs. A distance whose bias has no value for some head is hidden.
+    /// Mask and bias at every distance that occurs.
     fn distances(
         &self,
         c: &NodeContext<'_>,
@@ -340,11 +345,8 @@ impl<T: Element> Executor<T> {
             Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
             None => !causal || distance >= 0,
         };
-        let has_bias = |distance| {
-            scored.is_none_or(|scored| (0..heads).all(|head| scored.value(&apart(distance, step, head)).is_ok()))
-        };
         let all = 1 - span.keys as isize..span.queries as isize;
-        let list = self.arena.list(all.filter(|distance| sees(*distance) && has_bias(*distance)));
+        let list = self.arena.list(all.filter(|distance| sees(*distance)));
         let first = list.first().copied().unwrap_or(0);
         let count = list.last().map_or(0, |last| (last - first + 1) as usize);
         let mut seen = self.arena.list(std::iter::repeat_n(false, count));
@@ -354,8 +356,7 @@ impl<T: Element> Executor<T> {
             seen[at] = true;
             let Some(scored) = scored else { continue };
             for head in 0..heads {
-                let value = scored.value(&apart(*distance, step, head)).unwrap_or(0.0);
-                values[head * count + at] = T::from_f64(value);
+                values[head * count + at] = scored.value(&apart(*distance, step, head));
             }
         }
         ByDistance { span, list, seen, values }

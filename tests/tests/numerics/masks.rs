@@ -2,7 +2,7 @@
 //! keys against attention to all of them.
 
 use rtc_compiler::causality::leaks;
-use rtc_compiler::expr::{Env, EvalError, Expr, Value, eval, slope, tables};
+use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, Value, Var, eval, slope, tables};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
@@ -161,6 +161,54 @@ fn library_biases_are_as_published() {
     assert!((power + 0.3 * 4_f64.powf(1.4)).abs() < 1e-12);
     let least = value(&expression("bias", "kerple_log"), 0, 4, &[-1.0, -1.0]);
     assert!((least + 0.01 * (1.0 + 0.01 * 4.0_f64).ln()).abs() < 1e-12, "{least}");
+}
+
+/// A whole number to a power that may be negative is a real number; one to a power that is never negative is whole.
+#[test]
+fn powers_that_may_be_negative_are_real_numbers() {
+    for (whole, real) in [
+        ("-2^-(head + 1) * (i - j)", "-2.0^-(head + 1) * (i - j)"),
+        ("-2^(-(head + 1)) * (i - j)", "-2.0^(-(head + 1)) * (i - j)"),
+        ("2^(j - i)", "2.0^(j - i)"),
+        ("2^-3 * (j - i)", "0.125 * (j - i)"),
+        ("(i + 1)^(0 - head)", "(1.0 * (i + 1))^(0 - head)"),
+    ] {
+        assert_eq!(expression("bias", whole), expression("bias", real), "{whole}");
+    }
+    assert_eq!(value(&expression("bias", "-2^-(head + 1) * (i - j)"), 1, 3, &[]), -0.75);
+    let power = Expr::Binary(BinaryOp::Pow, Box::new(Expr::Int(3)), Box::new(Expr::Var(Var::Step)));
+    let found = expression("mask", "j <= i and (i - j) % 3^step == 0");
+    assert!(found.to_string().ends_with(&format!("(i - j) % {power} == 0")), "{found}");
+}
+
+/// One head has a number and the other has none: the key is hidden from that one alone, whether distances are listed or pairs asked.
+#[test]
+fn a_bias_without_a_number_hides_the_key_from_its_head_alone() {
+    let form = |bias: &str, mask: &str| {
+        format!(
+            "graph \"one\" {{
+             %tokens = input {{name: \"tokens\"}} : u32[batch, length]
+             %ta = param {{name: \"a\", init: zeros}} : f32[9, 8]
+             %a = embed %tokens, %ta : f32[batch, length, 8]
+             %y = attention %a, %a, %a {{heads: 2, mask: {mask}, bias: {bias}}} : f32[batch, length, 8]
+             return %y {{names: \"y\"}}
+             }}"
+        )
+    };
+    let of = |bias: &str, mask: &str| {
+        let graph = graph(&form(bias, mask));
+        run::<f64>(&graph, &weights(&graph, 1, 0.7), &batch(&[7, 1, 12], VOCAB as u64, 2, 5), Halting::Compact).outputs
+    };
+    // `add(mul(i, j), length)` keeps the mask from being one of distances.
+    for mask in ["and(le(j, i), lt(sub(i, j), 3))", "and(le(j, i), ge(add(mul(i, j), length), 0))", "le(j, i)"] {
+        let hides = |head: i64| format!("and({mask}, not(eq(head, {head})))");
+        let none = of("mul(0.0, log(head))", mask)["y"].clone();
+        let hidden = of("mul(0.0, head)", &hides(0))["y"].clone();
+        close(&none, &hidden);
+        let some = of("mul(0.0, log(sub(add(head, i), j)))", mask)["y"].clone();
+        let own = of("mul(0.0, head)", &format!("and({mask}, gt(sub(add(head, i), j), 0))"))["y"].clone();
+        close(&some, &own);
+    }
 }
 
 /// Depths of RegularGPT: the smallest L with `c^L >= n`, at least 1, in whole numbers.

@@ -45,7 +45,7 @@ def attention(
         seen = seen & mask(i, j, head, count.view(-1, 1, 1, 1))
     if bias is not None:
         row, head, i, j = seen.nonzero(as_tuple=True)
-        added = bias(i, j, head, count[row]).to(scores.dtype)
+        added = torch.as_tensor(bias(i, j, head, count[row]), device=q.device).to(scores.dtype)
         has_value = torch.isfinite(added)
         seen = seen.index_put((row, head, i, j), has_value)
         scores = scores.index_put((row, head, i, j), torch.where(has_value, added, 0.0), accumulate=True)

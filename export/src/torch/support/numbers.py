@@ -2,9 +2,18 @@ def real(x):
     return x.double() if isinstance(x, torch.Tensor) else float(x)
 
 
+def where(condition, yes, no):
+    """`yes` where a condition holds, else `no`; of tensors, or of plain numbers."""
+    if not isinstance(condition, torch.Tensor):
+        return yes if condition else no
+    kind = torch.float64 if isinstance(yes, float) and isinstance(no, float) else None
+    return torch.where(condition, torch.as_tensor(yes, dtype=kind, device=condition.device), no)
+
+
 def both(a, b):
     device = next((x.device for x in (a, b) if isinstance(x, torch.Tensor)), None)
-    return torch.broadcast_tensors(torch.as_tensor(a, device=device), torch.as_tensor(b, device=device))
+    kind = [torch.float64 if isinstance(x, float) else None for x in (a, b)]
+    return torch.broadcast_tensors(*[torch.as_tensor(x, dtype=k, device=device) for x, k in zip((a, b), kind)])
 
 
 def smaller(a, b):
@@ -15,19 +24,14 @@ def larger(a, b):
     return torch.maximum(*both(a, b))
 
 
-def ln(x):
-    """The natural logarithm; none of what is not positive."""
-    x = torch.as_tensor(x)
-    return torch.where(x > 0, torch.where(x > 0, x, 1.0).log(), torch.nan)
-
-
 def floor(x):
-    return torch.as_tensor(x).floor().long()
+    return x.floor().long()
 
 
 def log_of(n, base):
     """As `log`, for many numbers."""
-    k, power = torch.zeros_like(n), 1
+    n, base = both(n, base)
+    k, power, most = torch.zeros_like(n), torch.ones_like(n), 2**63 - 1
     while (power < n).any():
-        k, power = k + (power < n), power * base
+        k, power = k + (power < n), torch.where(power > most // base, most, power * base)
     return k

@@ -157,12 +157,19 @@ __device__ inline whole no_whole(bool &ok) {
 // Where distance d stands: positions count from the nearer one.
 #define APART(d) (d) > 0 ? (d) : 0, (d) < 0 ? -(d) : 0, 0
 
-// The biases of all heads at a distance of a list; one that has none for some head is hidden from all.
+// Whether a bias has a number: one that is larger than numbers in single precision has none, and hides the key.
+__device__ inline bool is_bias(double number, bool ok) {
+    return ok && number <= 3.4028234663852886e38 && number >= -3.4028234663852886e38;
+}
+
+// The biases of all heads at a distance of a list; minus infinity where there is none.
 template <class E> __device__ inline void list_value(const E &e, const int *list, int listed, int heads, real *values, whole n) {
     whole distance = list[n], unused = -1;
-    bool ok = true;
-    for (int head = 0; head < heads; head++) values[head * (whole)listed + n] = (real)e.bias(APART(distance), head, -1, unused, ok).value;
-    for (int head = 0; head < heads && !ok; head++) values[head * (whole)listed + n] = minus_infinity();
+    for (int head = 0; head < heads; head++) {
+        bool ok = true;
+        double number = e.bias(APART(distance), head, -1, unused, ok).value;
+        values[head * (whole)listed + n] = is_bias(number, ok) ? (real)number : minus_infinity();
+    }
 }
 
 // How much a bias changes with number `entry` of a table.

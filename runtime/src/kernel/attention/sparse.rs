@@ -127,6 +127,8 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
             *score = scaled + self.scores.bias.at(self.place.head, distance);
             largest = score.or_larger(largest);
         }
+        // Without any key, 0 in place of the largest score makes every exponential 0.
+        let largest = if largest == T::NEG_INFINITY { T::ZERO } else { largest };
         let mut sum = T::ZERO;
         for score in seen.scores.iter_mut() {
             *score = (*score - largest).exp_below_one();

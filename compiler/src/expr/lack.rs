@@ -1,0 +1,149 @@
+//! Pairs of a query and a key that a mask shows and for which a bias has no number.
+
+use super::meaning::{LARGEST_BIAS, Term, bias_meaning};
+use super::range::Facts;
+use super::{BinaryOp, Env, EvalError, Expr, Value, Var, eval, slope, tables};
+
+/// Where a bias is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'e> {
+    /// The mask; none where every key is seen.
+    pub mask: Option<&'e Expr>,
+    /// Number of heads.
+    pub heads: usize,
+    /// Queries and keys of the rows that are tried.
+    pub sizes: [i64; 2],
+}
+
+/// A pair without a number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lack {
+    /// Where.
+    pub at: Env,
+    /// The innermost part without a value.
+    pub part: Expr,
+    /// Why it has none.
+    pub why: EvalError,
+    /// The learned number that leads there, where tables are read.
+    pub learned: Option<f64>,
+}
+
+/// So many steps of a recurrence are tried.
+const STEPS: i64 = 2;
+/// So many heads are tried.
+const HEADS: usize = 64;
+/// Learned numbers that are tried, the same in all tables.
+const LEARNED: [f64; 4] = [0.0, 1.0, -1.0, 0.5];
+
+/// A pair of a short row that the mask shows and for which the bias has no number, if there is one. Nothing is tried where the ranges of
+/// the parts show that there is none.
+pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
+    let facts = Facts::of_rows(around.heads, around.mask);
+    let sizes = super::range::sizes(bias, &facts).ok()?;
+    if bias_meaning(bias, &facts, &sizes).ok()?.defined == Term::Truth(true) {
+        return None;
+    }
+    let uses = |var| bias.uses(var) || around.mask.is_some_and(|mask| mask.uses(var));
+    let [queries, keys] = around.sizes;
+    let lengths = if uses(Var::Length) { 1..=queries } else { queries..=queries };
+    let heads = if uses(Var::Head) { around.heads.min(HEADS) as i64 } else { 1 };
+    let steps = if uses(Var::Step) { STEPS } else { 1 };
+    let learned: Vec<Option<f64>> = match tables(bias).names.is_empty() {
+        true => vec![None],
+        false => LEARNED.map(Some).to_vec(),
+    };
+    let places = lengths.flat_map(|length| (0..length).map(move |i| (length, i)));
+    places.into_iter().find_map(|(length, i)| {
+        let keys = if queries == keys { length } else { keys };
+        let pairs =
+            (0..keys).flat_map(|j| (0..steps).flat_map(move |step| (0..heads).map(move |head| (j, step, head))));
+        let envs = pairs.map(|(j, step, head)| Env { i, j, step, length, head, given: None });
+        let shown = |at: &Env| around.mask.is_none_or(|mask| eval(mask, at) == Ok(Value::Bool(true)));
+        let mut lacking = envs.filter(shown).flat_map(|at| learned.iter().filter_map(move |x| found(bias, at, *x)));
+        lacking.next()
+    })
+}
+
+/// What a bias lacks at a place.
+fn found(bias: &Expr, at: Env, learned: Option<f64>) -> Option<Lack> {
+    let lack = |part: &Expr, why| Some(Lack { at, part: part.clone(), why, learned });
+    match number(bias, &at, learned) {
+        Ok(value) if value.abs() <= LARGEST_BIAS => None,
+        Ok(_) => lack(bias, EvalError::TooLarge),
+        Err(_) => {
+            let (part, why) = innermost(bias, &at, learned)?;
+            lack(part, why)
+        }
+    }
+}
+
+/// The number of an expression whose learned numbers are all the same.
+fn number(expr: &Expr, at: &Env, learned: Option<f64>) -> Result<f64, EvalError> {
+    let mut read = |_: usize, indices: &[Expr]| {
+        indices.iter().try_for_each(|index| eval(index, at).map(|_| ()))?;
+        Ok(learned.unwrap_or(0.0))
+    };
+    slope(expr, at, &mut read, usize::MAX).map(|found| found.value)
+}
+
+/// The innermost part without a value, and why it has none.
+fn innermost<'e>(expr: &'e Expr, at: &Env, learned: Option<f64>) -> Option<(&'e Expr, EvalError)> {
+    // Truth values have no learned parts, and stop at the first part that decides.
+    if let Expr::Binary(BinaryOp::And | BinaryOp::Or, a, b) = expr {
+        return innermost(a, at, learned)
+            .or_else(|| if eval(expr, at).is_err() { innermost(b, at, learned) } else { None });
+    }
+    let inside = expr.operands().into_iter().find_map(|x| innermost(x, at, learned));
+    let own = || match expr.is_learned() {
+        true => number(expr, at, learned).err(),
+        false => eval(expr, at).err(),
+    };
+    inside.or_else(|| own().map(|why| (expr, why)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::attr;
+
+    fn of(bias: &str, mask: &str) -> Option<(String, i64, i64, EvalError)> {
+        let [bias, mask] =
+            [bias, mask].map(|x| Expr::try_from(&attr::parse(x).expect("an attribute")).expect("an expression"));
+        let found = lack(&bias, &Around { mask: Some(&mask), heads: 2, sizes: [16, 16] })?;
+        Some((found.part.to_string(), found.at.i, found.at.j, found.why))
+    }
+
+    #[test]
+    fn shown_pairs_without_a_number_are_found() {
+        let all = "true";
+        for (bias, mask, part, i, j, why) in [
+            ("neg(pow(sub(i, j), 0.5))", all, "(i - j)^0.5", 0, 1, EvalError::NoRoot),
+            ("log(sub(i, j))", "le(j, i)", "log(i - j)", 0, 0, EvalError::BadLogarithm),
+            ("div(1.0, head)", "le(j, i)", "1.0 / head", 0, 0, EvalError::DivideByZero),
+            ("rem(i, sub(step, 1))", "eq(i, 5)", "i % (step - 1)", 5, 0, EvalError::DivideByZero),
+            ("log(learn(head))", all, "log(learn[head])", 0, 0, EvalError::BadLogarithm),
+            ("pow(10.0, mul(3, add(i, j)))", all, "10.0^(3 * (i + j))", 0, 0, EvalError::TooLarge),
+        ] {
+            let found = of(bias, mask);
+            let (found, places, reason) =
+                found.map(|(part, i, j, why)| (part, (i, j), why)).unwrap_or_else(|| panic!("{bias}"));
+            assert_eq!((found.as_str(), reason), (part, why), "{bias}");
+            assert!(why == EvalError::TooLarge || places == (i, j), "{bias}: {places:?}");
+        }
+    }
+
+    #[test]
+    fn guarded_biases_lack_nothing() {
+        for (bias, mask) in [
+            ("neg(pow(sub(i, j), 0.5))", "le(j, i)"),
+            ("log(sub(i, j))", "lt(j, i)"),
+            ("log(max(sub(i, j), 1))", "true"),
+            ("log(add(1, mul(max(learn(head), 0.01), sub(i, j))))", "le(j, i)"),
+            ("div(1.0, add(head, 1))", "true"),
+            ("mul(neg(pow(2.0, neg(add(head, 1)))), sub(i, j))", "true"),
+            ("pow(2.0, sub(i, j))", "true"),
+        ] {
+            assert_eq!(of(bias, mask), None, "{bias} where {mask}");
+        }
+    }
+}
