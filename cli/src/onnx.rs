@@ -5,34 +5,39 @@ use std::path::Path;
 use rtc_export::onnx::{About, onnx};
 use rtc_runtime::disk::{Disk, FileSystem};
 use rtc_runtime::exec::Inference;
+use rtc_runtime::task::Scale;
 use serde_json::json;
 
 use crate::failure::Failure;
 use crate::saved::Trained;
 
 /// Writes the model with its weights; the file is there completely or not at all.
-pub(crate) fn write(trained: &Trained, output: &Path) -> Result<(), Failure> {
-    let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained))
+pub(crate) fn write(trained: &Trained, scale: Option<Scale>, output: &Path) -> Result<(), Failure> {
+    let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained, scale))
         .map_err(|refused| Failure::Usage(refused.to_string()))?;
     let fresh = output.with_extension("onnx.new");
     FileSystem.write(&fresh, &bytes).map_err(|error| Failure::io("write", &fresh, error))?;
     FileSystem.rename(&fresh, output).map_err(|error| Failure::io("write", output, error))
 }
 
-fn about(trained: &Trained) -> About {
+fn about(trained: &Trained, scale: Option<Scale>) -> About {
     let list = |names: Vec<String>| json!(names).to_string();
+    let encoding = trained.task.encoding(&trained.options);
     let facts = [
         ("model", trained.name.clone()),
         ("task", trained.task.name().to_owned()),
         ("vocabulary", list(trained.task.vocabulary(&trained.options))),
         ("classes", list(trained.task.classes(&trained.options))),
+        ("tokens", json!(encoding).to_string()),
         ("updates", trained.state.progress.updates.to_string()),
         ("spec_hash", trained.definition.hash()),
     ];
+    let tokenizer = encoding.tokenizer.map(|tokenizer| ("tokenizer", tokenizer.to_string()));
+    let more = scale.map(|scale| ("scale", json!(scale).to_string())).into_iter().chain(tokenizer);
     About {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         doc: format!("{} for {}, exported by rtc", trained.name, trained.task.name()),
-        facts: facts.map(|(name, fact)| (name.to_owned(), fact)).to_vec(),
+        facts: facts.into_iter().chain(more).map(|(name, fact)| (name.to_owned(), fact)).collect(),
         flat: trained.inference == Inference::Flat,
     }
 }

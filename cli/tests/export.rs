@@ -1,11 +1,13 @@
 //! `rtc export` in the real binary: its files, what it refuses, and the module in PyTorch where that is at hand.
-#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 mod support;
 
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 
+use rtc_tests::python;
+use serde_json::{Value, json};
 use support::Place;
 
 fn exported() -> Place {
@@ -14,7 +16,7 @@ fn exported() -> Place {
     place
         .rtc(&["export", "r", "--format", "torch", "--output", "exported"])
         .code(0)
-        .says("wrote model.py, weights.safetensors and config.json");
+        .says("wrote model.py, weights.safetensors, config.json and tokenizer.py");
     place
 }
 
@@ -64,10 +66,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 
 #[test]
 fn the_module_answers_as_the_command_does() {
-    let Ok(python) = std::env::var("RTC_TORCH_PYTHON") else {
-        eprintln!("skipped: RTC_TORCH_PYTHON names no Python with torch and safetensors");
-        return;
-    };
+    let Some(python) = rtc_tests::python::with("torch, safetensors") else { return };
     let place = exported();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/export.md");
     let page = fs::read_to_string(page).expect("the page about exports");
@@ -86,4 +85,151 @@ fn the_module_answers_as_the_command_does() {
             assert!((ours - own).abs() < 1e-4, "{ours} and {own}");
         }
     }
+}
+
+/// Two updates at a rate that moves every gain away from 0 and 1.
+const EXPERIMENT: &str = "\
+task:
+  name: table
+  data: { train: rows.csv, dev: 20% }
+  tokens: words
+optimiser: { learning_rate: 0.05 }
+schedule: { kind: constant }
+batch: { size: 16 }
+max_steps: 2
+evaluate: [dev]
+";
+
+/// Rows, one of a single token, and one with words that training does not have.
+const TEXTS: [&str; 4] =
+    ["good film the", "was", "a very short story plot of bad film", "naïve, क्षत्रिय\u{2028}a_b\u{1c}plot 5%!"];
+
+/// Trains a spec that lies in the folder, and exports it.
+fn trained(place: &Place, spec: &str, run: &str, experiment: &str) {
+    place.rtc(&["train", spec, "--experiment", experiment, "--run", run]).code(0);
+    place.rtc(&["export", run, "--format", "torch", "--output", &format!("of {run}")]).code(0);
+}
+
+/// An export with what `rtc predict` says of some texts.
+fn case(place: &Place, run: &str, texts: &[&str]) -> Value {
+    let input: String = texts.iter().map(|text| format!("{}\n", text.replace('\n', "\\n"))).collect();
+    let told = place.rtc_with(&["predict", run, "--logits", "--json"], &input);
+    let config: Value = serde_json::from_str(&place.read(&format!("of {run}/config.json"))).expect("JSON");
+    let classes = config["classes"].as_array().expect("classes").clone();
+    // Two classes have one logit.
+    let shown = if classes.len() == 2 { &classes[1..] } else { &classes };
+    let logits = told.code(0).stdout.lines().map(|line| {
+        let answer: Value = serde_json::from_str(line).expect("a line of JSON");
+        shown.iter().map(|class| answer["logits"][class.as_str().expect("a name")].clone()).collect::<Vec<_>>()
+    });
+    json!({ "folder": place.path(&format!("of {run}")), "texts": texts, "logits": logits.collect::<Vec<_>>() })
+}
+
+/// What is wrong with exports, of which one process of Python is asked.
+fn faults(python: &Path, cases: &[Value]) -> Vec<String> {
+    let place = Place::new();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/src/export_answers.py");
+    let mut child = place.command(python).arg(script).stdin(std::process::Stdio::piped()).spawn().expect("python runs");
+    let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
+    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("the script reads");
+    let answer: support::Answer = child.wait_with_output().expect("the script ends").into();
+    let answers: Vec<Value> =
+        answer.code(0).stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert_eq!(answers.len(), cases.len(), "{}", answer.stderr);
+    let fault = |(case, answer): (&Value, &Value)| Some(format!("{}: {}", case["folder"], answer.as_str()?));
+    cases.iter().zip(&answers).filter_map(fault).collect()
+}
+
+/// Every model of `tests/cases/exports` gives the logits of the command in single and in double precision, and finite gradients.
+#[test]
+fn exports_of_small_models_answer_as_the_command_does() {
+    let Some(python) = python::with("torch, safetensors") else { return };
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/exports");
+    let place = Place::new();
+    place.write("e.yaml", EXPERIMENT);
+    place.write("rows.csv", &fs::read_to_string(cases.join("rows.csv")).expect("rows"));
+    let mut names: Vec<String> = fs::read_dir(&cases)
+        .expect("a folder of models")
+        .filter_map(|entry| entry.ok()?.file_name().to_string_lossy().strip_suffix(".rt").map(str::to_owned))
+        .collect();
+    names.sort();
+    let all: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            let spec = format!("{name}.rt");
+            place.write(&spec, &fs::read_to_string(cases.join(&spec)).expect("a model"));
+            trained(&place, &spec, name, "e.yaml");
+            case(&place, name, &TEXTS)
+        })
+        .collect();
+    let faults = faults(&python, &all);
+    eprintln!("{} models", all.len());
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
+}
+
+/// The file `tokenizer.py` cuts texts as the command does, for every way of cutting them.
+#[test]
+fn exports_cut_texts_as_the_command_does() {
+    let Some(python) = python::with("torch, safetensors") else { return };
+    let place = Place::new();
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/exports");
+    place.write("rows.csv", &fs::read_to_string(cases.join("rows.csv")).expect("rows"));
+    place.write("small.rt", "/// A.\nmodel m {\n    embed { width: 16 }\n    readout mean\n}\n");
+    let mut all = vec![];
+    for cut in ["words", "blanks", "characters", "bytes"] {
+        for (length, run) in [("", cut.to_owned()), ("  length: 5\n", format!("{cut} cut"))] {
+            let experiment = EXPERIMENT.replace("  tokens: words\n", &format!("  tokens: {cut}\n{length}"));
+            place.write("e.yaml", &experiment);
+            let run = run.replace(' ', "_");
+            trained(&place, "small.rt", &run, "e.yaml");
+            all.push(case(&place, &run, &TEXTS));
+        }
+    }
+    // A task that brings its own tokens.
+    place.train(&["--max-steps", "2", "--run", "brackets"]).code(0);
+    place.rtc(&["export", "brackets", "--format", "torch", "--output", "of brackets"]).code(0);
+    all.push(case(&place, "brackets", &["[MAX 2 9 [MIN 4 7 ] 0 ]", "( [SM 3 4 ] )"]));
+    let faults = faults(&python, &all);
+    assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
+}
+
+/// Words of Python and names of PyTorch's modules, of whatever version is at hand, are names of bindings like all others.
+#[test]
+fn bindings_may_have_names_of_python_and_pytorch() {
+    let Some(python) = python::with("torch, safetensors, keyword") else { return };
+    let place = Place::new();
+    let names = "import keyword, torch; print(*keyword.kwlist, *(n for n in dir(torch.nn.Module()) if n[0] != '_'))";
+    let ran: support::Answer = place.command(&python).args(["-c", names]).output().expect("python runs").into();
+    // The language has these three words itself.
+    let names = ran.code(0).stdout.split_whitespace().filter(|name| !["and", "not", "or"].contains(name));
+    let bindings: String =
+        names.map(|name| format!("    {name} = linear(state)\n    state = norm({name})\n")).collect();
+    place
+        .write("named.rt", &format!("/// A.\nmodel m {{\n    embed {{ width: 16 }}\n{bindings}    readout mean\n}}\n"));
+    let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/exports");
+    place.write("rows.csv", &fs::read_to_string(cases.join("rows.csv")).expect("rows"));
+    place.write("e.yaml", EXPERIMENT);
+    trained(&place, "named.rt", "named", "e.yaml");
+    let faults = faults(&python, &[case(&place, "named", &TEXTS)]);
+    assert!(faults.is_empty(), "{faults:?}");
+}
+
+/// What turns the output of a model of numbers into a number of the data is in both exports.
+#[test]
+fn exports_of_numbers_say_their_unit() {
+    let place = Place::new();
+    let rows: String = (0..40).map(|n| format!("{} {},{}\n", ["a", "b", "c"][n % 3], n % 7, 100 + 3 * n)).collect();
+    place.write("rows.csv", &format!("text,number\n{rows}"));
+    place.write("small.rt", "/// A.\nmodel m {\n    embed { width: 16 }\n    readout mean\n}\n");
+    place.write("e.yaml", &EXPERIMENT.replace("  tokens: words\n", "  tokens: words\n  answer: number\n"));
+    trained(&place, "small.rt", "n", "e.yaml");
+    place.rtc(&["export", "n", "--format", "onnx", "--output", "n.onnx"]).code(0);
+    let config: Value = serde_json::from_str(&place.read("of n/config.json")).expect("JSON");
+    let scale = &config["scale"];
+    assert!(scale["mean"].as_f64() > Some(100.0) && scale["deviation"].as_f64() > Some(1.0), "{scale}");
+    // Metadata stand in the file as they are.
+    let bytes = fs::read(place.path("n.onnx")).expect("a file");
+    let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+    assert!(holds("scale") && holds(&scale.to_string()), "{scale}");
+    assert!(holds(&config["tokens"].to_string()), "{}", config["tokens"]);
 }

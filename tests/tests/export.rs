@@ -9,7 +9,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
+use rtc_compiler::ir::attribute;
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Parameter};
+use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Objective, attach_loss};
 use rtc_compiler::{pass, pipeline};
@@ -19,7 +21,7 @@ use rtc_runtime::batch::{Batch, Labels};
 use rtc_runtime::exec::Halting;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{self, Arrays, Run, asking, batch, differentiated, weights};
-use rtc_tests::peer;
+use rtc_tests::{peer, python};
 use serde_json::{Value, json};
 
 /// Lengths of the rows of a batch: an even number, for pairs.
@@ -75,13 +77,15 @@ fn case(number: usize, (model, objective, change): &Tried, double: bool, root: &
     let bound = binding(objective);
     let forward =
         change(&pipeline::unlabelled(pipeline::forward(&model.spec, &bound).unwrap_or_else(|e| panic!("{name}: {e}"))));
-    let module = torch::module(&model.spec, &forward, &bound).unwrap_or_else(|e| panic!("{name}: {e}"));
     let batch = example(objective);
     let case = described(&forward, model, objective, &batch, double);
     let numbers = single(weights(&forward, 3, 0.3));
+    let shaped = shaped(&forward, &numbers);
+    let held: Vec<Weight<'_>> = shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
+    let module = torch::module(&model.spec, &forward, &bound, &held).unwrap_or_else(|e| panic!("{name}: {e}"));
     fs::write(folder.join("model.py"), module).expect("model.py");
     fs::write(folder.join("config.json"), r#"{"inference": "recursive"}"#).expect("config.json");
-    fs::write(folder.join("weights.safetensors"), file(&forward, &numbers)).expect("weights.safetensors");
+    fs::write(folder.join("weights.safetensors"), safetensors(&held)).expect("weights.safetensors");
     fs::write(folder.join("case.json"), case.to_string()).expect("case.json");
     let mut graph = forward;
     pass::inference::run(&mut graph);
@@ -97,29 +101,25 @@ fn single(arrays: Arrays) -> Arrays {
     arrays.into_iter().map(|(name, x)| (name, x.into_iter().map(|x| f64::from(x as f32)).collect())).collect()
 }
 
-fn file(graph: &Graph, numbers: &Arrays) -> Vec<u8> {
-    let parameters = graph.parameters();
-    let shaped: Vec<(&str, Vec<usize>, Vec<f32>)> = parameters
-        .iter()
-        .map(|p| {
-            let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
-            (p.name.as_str(), shape, numbers[&p.name].iter().map(|x| *x as f32).collect())
-        })
-        .collect();
-    let weights: Vec<Weight<'_>> =
-        shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
-    safetensors(&weights)
+/// The parameters of a graph, with names and shapes.
+fn shaped(graph: &Graph, numbers: &Arrays) -> Vec<(String, Vec<usize>, Vec<f32>)> {
+    let of = |p: Parameter| {
+        let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
+        let numbers = numbers[&p.name].iter().map(|x| *x as f32).collect();
+        (p.name, shape, numbers)
+    };
+    graph.parameters().into_iter().map(of).collect()
 }
 
 /// Runs all exports in one process; gives what failed.
-fn in_python(python: &str, cases: &[Case]) -> Vec<String> {
+fn in_python(python: &Path, cases: &[Case]) -> Vec<String> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/export_check.py");
     let mut child = Command::new(python)
         .arg(script)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
-        .unwrap_or_else(|e| panic!("{python}: {e}"));
+        .unwrap_or_else(|e| panic!("{}: {e}", python.display()));
     let folders: String = cases.iter().map(|case| format!("{}\n", case.folder.display())).collect();
     child.stdin.take().expect("a pipe").write_all(folders.as_bytes()).expect("the script reads");
     let output = child.wait_with_output().expect("the script ends");
@@ -149,10 +149,7 @@ fn differences(case: &Case, (results, gradients): (f64, f64)) -> Vec<String> {
 
 /// Compares exports with rtc, in both precisions.
 fn compare(tried: &[Tried], folder: &str) {
-    let Ok(python) = std::env::var("RTC_TORCH_PYTHON") else {
-        eprintln!("skipped: RTC_TORCH_PYTHON names no Python with torch and safetensors");
-        return;
-    };
+    let Some(python) = python::with("torch, safetensors") else { return };
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
     let mut faults = vec![];
     for (double, limits) in [(false, (RESULTS, GRADIENTS)), (true, (DOUBLE, DOUBLE))] {
@@ -185,7 +182,7 @@ fn draws_come_from_the_generator_of_pytorch() {
         ("uniform %x {low: -1.0, high: 2.0, stream: 1}", "torch.empty_like(x).uniform_(-1.0, 2.0)"),
     ] {
         let drawn = numeric::graph(&models::STEPS.replace("full %x {value: 0.0, rank: 3}", draw));
-        let module = torch::module(&model.spec, &drawn, &binding(Objective::Classify)).expect("every op is known");
+        let module = torch::module(&model.spec, &drawn, &binding(Objective::Classify), &[]).expect("every op is known");
         assert!(module.contains(call), "{draw}: {module}");
         assert_eq!(module.contains("def cut_normal("), draw.contains("cut"));
     }
@@ -242,14 +239,86 @@ fn talking_heads_and_attention_to_all_steps_are_those_of_rtc() {
 fn modules_are_readable() {
     let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
     let equations = numeric::graph(models::EQUATIONS);
-    let module = torch::module(&model.spec, &equations, &binding(Objective::Classify)).expect("every op is known");
+    let module = torch::module(&model.spec, &equations, &binding(Objective::Classify), &[]).expect("every op is known");
     let (_, outputs) = module.split_once("    def outputs(").expect("a module has results");
     insta::assert_snapshot!("torch_equations", outputs);
     for (file, name) in [("transformer.rt", "transformer"), ("gut.rt", "gut")] {
         let model = models::one(file, name, Objective::Classify, &[]);
         let bound = binding(Objective::Classify);
         let graph = pipeline::forward(&model.spec, &bound).expect("a spec of the project lowers");
-        let module = torch::module(&model.spec, &graph, &bound).expect("it can be exported");
+        let module = torch::module(&model.spec, &graph, &bound, &[]).expect("it can be exported");
         insta::assert_snapshot!(format!("torch_{name}"), module);
     }
+}
+
+/// Names of parameters that would end a string, a line or a statement, or that Python and PyTorch use themselves.
+const NAMES: [&str; 12] = [
+    "a\"); open(\"ran\", \"w\") #",
+    "b\n        open(\"ran\", \"w\")",
+    "c'\\",
+    "d\0\r\t\u{85}\u{2028}",
+    "class.None",
+    "train.type",
+    "__init__.__x",
+    "0.1",
+    "é.\u{1f600}",
+    "self.forward",
+    " ",
+    "\"\"\"",
+];
+
+/// Names that Python would read otherwise are entries of a module, under which its file is loaded.
+#[test]
+fn names_of_parameters_are_never_code() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    let forward = pipeline::forward(&model.spec, &binding(Objective::Classify)).expect("a spec of the project lowers");
+    let mut graph = pipeline::unlabelled(forward);
+    let is_param = |id: &&NodeId| graph.node(**id).op == Op::Param;
+    let params: Vec<NodeId> = graph.nodes(MAIN).iter().filter(is_param).copied().collect();
+    assert!(params.len() >= NAMES.len(), "{} parameters", params.len());
+    for (id, name) in params.iter().zip(NAMES) {
+        graph.set_attr(*id, attribute::NAME, name);
+        let value = graph.node(*id).results[0];
+        graph.set_hint(value, name);
+    }
+    let numbers = weights(&graph, 3, 0.3);
+    let shaped = shaped(&graph, &numbers);
+    let held: Vec<Weight<'_>> = shaped.iter().map(|(name, shape, numbers)| Weight { name, shape, numbers }).collect();
+    let origin = torch::Origin { name: "\"\"\"", doc: "ends with \"", kind: "graph", text: "\\\"\"\"\0".to_owned() };
+    let module = torch::module(origin, &graph, &binding(Objective::Classify), &held).expect("every op is known");
+    assert!(!module.contains('\0') && !module.contains("\n        open(") && !module.contains("\"ran\""), "{module}");
+    let bare = torch::module(&model.spec, &graph, &binding(Objective::Classify), &[]).expect("every op is known");
+    assert!(bare.contains("self.hold(\"train\","), "{bare}");
+    let Some(python) = python::with("torch, safetensors") else { return };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("export_names");
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).expect("a folder for an export");
+    fs::write(folder.join("model.py"), module).expect("model.py");
+    fs::write(folder.join("config.json"), r#"{"inference": "recursive"}"#).expect("config.json");
+    fs::write(folder.join("weights.safetensors"), safetensors(&held)).expect("weights.safetensors");
+    let script = "import json, torch; from model import Model; model = Model.from_folder('.'); \
+                  model(torch.tensor([[1, 2, 3]]), torch.tensor([3])); \
+                  print(json.dumps([name for name, _ in model.named_parameters()]))";
+    let output = Command::new(&python).args(["-c", script]).current_dir(&folder).output().expect("python runs");
+    let found: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("{e}: {}", String::from_utf8_lossy(&output.stderr)));
+    let mut found: Vec<&str> = found.as_array().expect("names").iter().filter_map(Value::as_str).collect();
+    let mut names: Vec<&str> = held.iter().map(|weight| weight.name).collect();
+    found.sort_unstable();
+    names.sort_unstable();
+    assert_eq!(found, names);
+    assert!(!folder.join("ran").exists(), "a name ran as code");
+}
+
+/// A parameter whose name is the path of another one has no place in a module.
+#[test]
+fn a_path_and_its_part_are_refused() {
+    let model = models::one("transformer.rt", "transformer", Objective::Classify, &[]);
+    let mut graph = numeric::graph(models::EQUATIONS);
+    let is_param = |id: &&NodeId| graph.node(**id).op == Op::Param;
+    let params: Vec<NodeId> = graph.nodes(MAIN).iter().filter(is_param).copied().collect();
+    graph.set_attr(params[0], attribute::NAME, "a.b");
+    graph.set_attr(params[1], attribute::NAME, "a");
+    let refused = torch::module(&model.spec, &graph, &binding(Objective::Classify), &[]).expect_err("two parts");
+    assert!(refused.0.contains("the parameter `a`"), "{refused}");
 }

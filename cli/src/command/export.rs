@@ -11,7 +11,7 @@ use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::disk::write_file;
 use rtc_runtime::exec::Inference;
-use rtc_runtime::task::catalog;
+use rtc_runtime::task::{Scale, catalog};
 use serde_json::{Value, json};
 
 use crate::definition::{Definition, Facts};
@@ -22,7 +22,7 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc export runs/NAME --format torch --output exported       model.py, weights.safetensors, config.json
+  rtc export runs/NAME --format torch --output exported       model.py, tokenizer.py, weights.safetensors, config.json
   rtc export runs/NAME --format torch --output exported --checkpoint last
   rtc export runs/NAME --format onnx --output model.onnx      one file for onnxruntime and other programs
   cd exported && python -c 'from model import Model; print(Model.from_folder(\".\"))'
@@ -59,36 +59,46 @@ enum FormatArg {
 const MODULE: &str = "model.py";
 const WEIGHTS: &str = "weights.safetensors";
 const CONFIG: &str = "config.json";
+const TOKENIZER: &str = "tokenizer.py";
+const TRAINED: &str = "tokenizer.json";
 
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let trained = Trained::open(&options.model)?;
+    trained.say_weights(terminal);
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
-        FormatArg::Onnx => to_onnx(&trained, &options.output, terminal),
+        FormatArg::Onnx => to_onnx(&trained, &binding, &options.output, terminal),
     }
 }
 
 fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, terminal: &Terminal) -> Outcome {
-    let module = torch::module(origin(&trained.definition), graph, binding)
+    let weights = trained.model.weights();
+    let weights: Vec<_> =
+        weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
+    let module = torch::module(origin(&trained.definition), graph, binding, &weights)
         .map_err(|refused| Failure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
     write_file(&folder.join(MODULE), &module)?;
-    let weights = folder.join(WEIGHTS);
-    fs::write(&weights, file(trained)).map_err(|error| Failure::io("write", &weights, error))?;
+    let file = folder.join(WEIGHTS);
+    fs::write(&file, safetensors(&weights)).map_err(|error| Failure::io("write", &file, error))?;
     write_file(&folder.join(CONFIG), &config)?;
+    write_file(&folder.join(TOKENIZER), torch::TOKENIZER)?;
+    if let Some(trained) = trained.task.encoding(&trained.options).tokenizer {
+        write_file(&folder.join(TRAINED), &trained.to_string())?;
+    }
     terminal.message(&format!(
-        "wrote {MODULE}, {WEIGHTS} and {CONFIG}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
+        "wrote {MODULE}, {WEIGHTS}, {CONFIG} and {TOKENIZER}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
         folder.display()
     ));
     Ok(Exit::Done)
 }
 
-fn to_onnx(trained: &Trained, output: &Path, terminal: &Terminal) -> Outcome {
-    onnx::write(trained, output)?;
+fn to_onnx(trained: &Trained, binding: &Binding, output: &Path, terminal: &Terminal) -> Outcome {
+    onnx::write(trained, scale(trained, binding), output)?;
     let inputs = "inputs tokens[batch, length] and lengths[batch], output logits";
     terminal.message(&format!("wrote {}: {inputs}; docs/export.md says more", output.display()));
     Ok(Exit::Done)
@@ -106,7 +116,7 @@ fn origin(definition: &Definition) -> torch::Origin<'_> {
 fn prepare(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
     let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, error))?;
-    let own = ["__pycache__", MODULE, WEIGHTS, CONFIG];
+    let own = ["__pycache__", MODULE, WEIGHTS, CONFIG, TOKENIZER, TRAINED];
     let foreign = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     match foreign.filter(|name| !own.contains(&name.as_str())).min() {
         Some(name) => Err(Failure::Usage(format!(
@@ -117,11 +127,9 @@ fn prepare(folder: &Path) -> Result<(), Failure> {
     }
 }
 
-/// The parameters that are evaluated, under their names in the spec.
-fn file(trained: &Trained) -> Vec<u8> {
-    let weights = trained.model.weights();
-    let all: Vec<_> = weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
-    safetensors(&all)
+/// The unit of the numbers that a model answers with.
+pub(crate) fn scale(trained: &Trained, binding: &Binding) -> Option<Scale> {
+    (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options))
 }
 
 /// The facts about a model that `model.py` does not hold.
@@ -133,16 +141,16 @@ fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
         Objective::Several => "several labels",
         Objective::Number => "number",
     };
-    let scale = (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options));
     let flat = trained.inference == Inference::Flat;
     json!({
         "model": trained.name,
         "answers": objective,
         "width": Facts(graph).width(),
+        "tokens": trained.task.encoding(&trained.options),
         "vocabulary": trained.task.vocabulary(&trained.options),
         "classes": trained.task.classes(&trained.options),
         "outputs": binding.outputs(),
-        "scale": scale,
+        "scale": scale(trained, binding),
         "takes_depths": torch::takes_depths(graph),
         "inference": if flat { "flat" } else { "recursive" },
         "task": { "name": trained.task.name(), "options": trained.experiment.task.options },

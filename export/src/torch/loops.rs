@@ -5,8 +5,11 @@ use rtc_compiler::ir::graph::{Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::loops::{self, Cut};
 use rtc_compiler::ir::ops::{Flag, Op};
 
+use super::code::{Binds, Code};
 use super::expression::row_bound;
 use super::layers::Layers;
+use super::ops::rows_of;
+use super::python::{identifier, is_of_modules, repr};
 use super::region::{Body, Method, Writer};
 use crate::Refused;
 
@@ -56,8 +59,10 @@ impl Writer<'_> {
 
     /// A method that is going to be written: its name, and its place among the methods.
     fn announced(&mut self, wish: &str, doc: &str) -> (String, usize) {
-        let base = wish.replace(['.', '-'], "_");
-        let taken = |name: &String| self.methods.iter().any(|method| method.name == *name);
+        let base = identifier(wish);
+        let taken = |name: &String| {
+            is_of_modules(name) || self.parts.has(name) || self.methods.iter().any(|method| method.name == *name)
+        };
         let numbered = (2..).map(|n| format!("{base}_{n}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
         self.methods.push(Method { name: name.clone(), doc: doc.to_owned(), ..Method::default() });
@@ -102,7 +107,7 @@ impl Writer<'_> {
         body.enter(layers.slot.clone());
         let (starts, seen) = (self.texts(body, &starts)?, self.texts(body, &seen)?);
         let names = self.loop_names(body, &layers.results(graph), &starts, &seen);
-        let list = self.parts.path(&layers.slot, self.copy.as_deref());
+        let list = self.parts.path(&layers.slot, self.copy.as_deref()).inside(Binds::Argument);
         body.lines.push(format!("for layer in {list}:"));
         let inputs: Vec<String> =
             ["rows", "layer"].map(str::to_owned).into_iter().chain(names.clone()).chain(seen).collect();
@@ -112,7 +117,7 @@ impl Writer<'_> {
 
     /// Values as expressions.
     fn texts(&self, body: &Body, values: &[Value]) -> Result<Vec<String>, Refused> {
-        values.iter().map(|v| Ok(self.operand(body, *v)?.text)).collect()
+        values.iter().map(|v| Ok(self.operand(body, *v)?.inside(Binds::Argument))).collect()
     }
 
     /// Names of what a plain loop carries, with a statement that sets them to their starts where those have other names.
@@ -137,7 +142,10 @@ impl Writer<'_> {
 
     /// Values with what they are packed along: `[(x, "length"), (t, "row")]`.
     fn pairs(&self, body: &Body, values: &[Value]) -> Result<String, Refused> {
-        let pair = |v: &Value| Ok(format!("({}, {})", self.operand(body, *v)?.text, self.packed(*v)));
+        let pair = |v: &Value| {
+            let pair = [self.operand(body, *v)?, Code::atom(self.packed(*v))].map(|code| code.inside(Binds::Argument));
+            Ok(format!("({})", pair.join(", ")))
+        };
         Ok(format!("[{}]", values.iter().map(pair).collect::<Result<Vec<_>, Refused>>()?.join(", ")))
     }
 
@@ -241,7 +249,7 @@ impl Writer<'_> {
         self.sections.push("chunks");
         let (state, sequences) = node.operands.split_at(layout.carried);
         let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
-        let mut args = vec!["rows".to_owned(), format!("\"{over}\""), format!("\"{axis}\""), self.widths(node)];
+        let mut args = vec!["rows".to_owned(), repr(over), repr(axis), self.widths(node)];
         args.extend([self.pairs(body, state)?, self.pairs(body, sequences)?]);
         args.extend(self.captured(body, &captured)?);
         body.lines.extend(call("loop = Chunks", &args));
@@ -262,7 +270,7 @@ impl Writer<'_> {
             format!("({})", sizes.join(" "))
         };
         let shapes: Vec<String> = node.results.iter().map(shape).collect();
-        let mut args = vec!["rows".to_owned(), format!("\"{over}\""), format!("\"{axis}\"")];
+        let mut args = vec!["rows".to_owned(), repr(over), repr(axis)];
         args.extend([format!("[{}]", shapes.join(", ")), self.pairs(body, &node.operands)?]);
         args.extend(self.captured(body, captured)?);
         body.lines.extend(call("loop = Chosen", &args));
@@ -276,8 +284,7 @@ impl Writer<'_> {
 
     /// The widths of the chunks of all rows.
     fn widths(&mut self, node: &Node) -> String {
-        let (axis, balanced) =
-            (format!("rows[\"{}\"]", node.get(attribute::OVER)), node.get(attribute::CUT) == Chunking::Balanced);
+        let (axis, balanced) = (rows_of(node.get(attribute::OVER)), node.get(attribute::CUT) == Chunking::Balanced);
         match (node.find(attribute::COUNT), node.find(attribute::SIZE).unwrap_or(1)) {
             (Some(count), _) if balanced => format!("[-(-max(n, rows.width) // {count}) for n in {axis}.lengths]"),
             (Some(count), _) => format!("[-(-n // {count}) for n in {axis}.lengths]"),
@@ -299,10 +306,10 @@ impl Writer<'_> {
         let method =
             self.method(node, region, "level", "One level: a vector for every chunk, which is a row here.", &named)?;
         self.sections.push("fold");
-        let nodes = self.operand(body, node.operands[0])?.text;
-        let mut args = vec!["rows".to_owned(), nodes, format!("\"{}\"", node.get(attribute::OVER))];
-        args.extend([format!("\"{}\"", node.get(attribute::AXIS)), self.cut(node)?]);
-        args.extend(node.find(attribute::FILLED).map(|axis| format!("filled=\"{axis}\"")));
+        let nodes = self.operand(body, node.operands[0])?.inside(Binds::Argument);
+        let mut args = vec!["rows".to_owned(), nodes, repr(node.get(attribute::OVER))];
+        args.extend([repr(node.get(attribute::AXIS)), self.cut(node)?]);
+        args.extend(node.find(attribute::FILLED).map(|axis| format!("filled={}", repr(axis))));
         args.extend(self.captured(body, &captured)?);
         body.lines.extend(call("loop = Fold", &args));
         body.lines.push("for part in loop.levels():".to_owned());
@@ -349,8 +356,8 @@ impl Writer<'_> {
             methods.push(self.method(node, part, role.name(), doc, &named)?);
         }
         self.sections.push("beam");
-        let mut args = vec!["rows".to_owned(), self.operand(body, node.operands[0])?.text];
-        args.extend([node.get(attribute::OVER), node.get(attribute::AXIS)].map(|name| format!("\"{name}\"")));
+        let mut args = vec!["rows".to_owned(), self.operand(body, node.operands[0])?.inside(Binds::Argument)];
+        args.extend([node.get(attribute::OVER), node.get(attribute::AXIS)].map(repr));
         args.push(node.get(attribute::BEAMS).to_string());
         let single = loops::layout(graph, id).given == 0;
         args.push(if single {

@@ -5,24 +5,34 @@
 //! [`region`]); parameters are modules under their names in the spec ([`parts`]); `support` holds the functions that are more
 //! than an expression.
 
+mod code;
 mod expression;
 mod layers;
 mod loops;
 mod ops;
 mod parts;
+mod python;
 mod region;
 mod scope;
 mod support;
 
-use rtc_compiler::ir::attribute;
+use rtc_compiler::ir::attribute::{self, Bound};
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::schedule::recur;
 use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pass::dce;
 use rtc_compiler::spec::{Spec, text};
 
 use crate::Refused;
+use crate::weights::Weight;
+use code::Binds;
 use parts::Parts;
+use python::{docstring, repr};
 use region::{Method, Writer};
+
+/// The text of `tokenizer.py`: how texts become tokens, by the facts in `config.json`.
+pub const TOKENIZER: &str = include_str!("tokenizer.py");
 
 /// What the text of a module says of its model.
 #[derive(Clone, Debug)]
@@ -43,13 +53,19 @@ impl<'a> From<&'a Spec> for Origin<'a> {
     }
 }
 
-/// The text of `model.py` for the forward graph of a model, as lowered for a task.
+/// The text of `model.py` for the forward graph of a model, as lowered for a task. The module has the parameters that a result reads, and
+/// those of `weights` that none does, so that a file of these weights is loaded completely.
 ///
 /// # Errors
 /// What a module can't say, by name.
-pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Binding) -> Result<String, Refused> {
-    let origin = &origin.into();
-    let parts = Parts::new(graph);
+pub fn module<'a>(
+    origin: impl Into<Origin<'a>>,
+    graph: &Graph,
+    binding: &Binding,
+    weights: &[Weight<'_>],
+) -> Result<String, Refused> {
+    let (origin, graph) = (&origin.into(), &answering(graph));
+    let parts = Parts::new(graph, weights)?;
     let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false, copy: None };
     let inputs: Vec<Value> = graph
         .nodes(MAIN)
@@ -67,7 +83,7 @@ pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Bindin
         graph.terminator(MAIN).map(|id| graph.node(id)).ok_or_else(|| Refused("a graph without results".to_owned()))?;
     let names = end.get(attribute::NAMES);
     let results = names.split(',').map(str::trim).zip(&end.operands);
-    let results = results.map(|(name, v)| Ok((name.to_owned(), writer.operand(&main, *v)?.text)));
+    let results = results.map(|(name, v)| Ok((name.to_owned(), writer.operand(&main, *v)?.inside(Binds::Argument))));
     let results = results.collect::<Result<Vec<_>, Refused>>()?;
     let given = takes_depths(graph);
     let mut sections = vec!["slots", "rows", "inputs"];
@@ -76,7 +92,7 @@ pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Bindin
     if code.contains("parameter(") {
         sections.push("parameter");
     }
-    let mut class = format!("class Model(Slots):\n    \"\"\"{}\"\"\"\n\n", escaped(&title(origin)));
+    let mut class = format!("class Model(Slots):\n    \"\"\"{}\"\"\"\n\n", docstring(&title(origin)));
     class += "    def __init__(self):\n        super().__init__()\n";
     class += &code;
     if writer.flat {
@@ -90,6 +106,19 @@ pub fn module<'a>(origin: impl Into<Origin<'a>>, graph: &Graph, binding: &Bindin
     }
     let body = format!("{}\n\n\n{class}", support::text(&sections));
     Ok(format!("{}\n\n\n{body}", header(origin, &body)))
+}
+
+/// The graph without what no result reads, with the numbers of steps that stand for drawn ones.
+fn answering(graph: &Graph) -> Graph {
+    let mut graph = graph.clone();
+    for id in graph.walk(MAIN) {
+        let settled = graph.node(id).find(attribute::BOUND).and_then(recur::without_draws);
+        if let Some(bound) = &settled {
+            graph.set_attr(id, attribute::BOUND, Bound::Rule(bound));
+        }
+    }
+    while dce::run(&mut graph) {}
+    graph
 }
 
 /// The names of values that come with the examples, beside their tokens.
@@ -119,11 +148,6 @@ fn title(origin: &Origin<'_>) -> String {
     }
 }
 
-/// A text inside three quotes.
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace("\"\"\"", "\\\"\\\"\\\"")
-}
-
 /// What stands before the first section: the docstring and the imports.
 fn header(origin: &Origin<'_>, body: &str) -> String {
     let mut out = format!(
@@ -137,9 +161,9 @@ Its {}:
 {}\"\"\"
 
 ",
-        origin.name,
+        docstring(origin.name),
         origin.kind,
-        escaped(&origin.text),
+        docstring(&origin.text),
     );
     for module in ["json", "math"] {
         if body.contains(&format!("{module}.")) {
@@ -219,7 +243,7 @@ fn outputs(lines: &[String], results: &[(String, String)], objective: Objective,
     }
     let value = |(name, code): &(String, String)| match (name.as_str(), objective) {
         ("logits", Objective::Each) => format!("\"logits\": rows[\"length\"].pad({code})"),
-        _ => format!("\"{name}\": {code}"),
+        _ => format!("{}: {code}", repr(name)),
     };
     let entries: Vec<String> = results.iter().map(value).collect();
     out += &format!("        return {{{}}}\n", entries.join(", "));

@@ -1,43 +1,16 @@
 //! The parameters of a model as a tree of PyTorch modules, under the names that they have in the spec.
 
 use rtc_compiler::ir::attribute;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 
-/// Names that PyTorch's modules use themselves.
-const TAKEN: &[&str] = &[
-    "apply",
-    "bfloat16",
-    "buffers",
-    "children",
-    "compile",
-    "cpu",
-    "cuda",
-    "double",
-    "eval",
-    "float",
-    "forward",
-    "half",
-    "modules",
-    "parameters",
-    "share_memory",
-    "state_dict",
-    "to",
-    "train",
-    "training",
-    "type",
-    "xpu",
-];
-
-/// Words of Python.
-pub(super) const KEYWORDS: &[&str] = &[
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
-    "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
-    "return", "try", "while", "with", "yield",
-];
+use super::code::Code;
+use super::python::{is_argument, is_attribute, repr};
+use crate::Refused;
+use crate::weights::Weight;
 
 /// A part of the model.
 #[derive(Debug, PartialEq)]
@@ -59,22 +32,28 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The tree of the parameters of a graph whose sizes are known.
-    pub(super) fn new(graph: &Graph) -> Self {
+    /// The tree of the parameters of a graph whose sizes are known, and of further `weights`, which a file of them holds although no
+    /// result reads them.
+    pub(super) fn new(graph: &Graph, weights: &[Weight<'_>]) -> Result<Self, Refused> {
         let mut parts = Self { top: vec![], names: BTreeMap::new() };
-        let modules = modules(graph);
+        let modules = modules(graph, weights);
+        let mut read = BTreeSet::new();
         for &id in graph.nodes(MAIN) {
             let node = graph.node(id);
             let (Op::Param, Some(name)) = (node.op, node.find(attribute::NAME)) else { continue };
             parts.names.insert(node.results[0], name.to_owned());
+            read.insert(name);
             let shape: Vec<usize> = graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
             let (path, last) = name.rsplit_once('.').unwrap_or(("", name));
             match modules.get(path) {
-                Some(module) => module.clone_into_tree(&mut parts.top, path, last, &shape),
-                None => insert(&mut parts.top, name, Part::Parameter(shape)),
+                Some(module) => module.clone_into_tree(&mut parts.top, path, last, &shape)?,
+                None => insert(&mut parts.top, name, Part::Parameter(shape))?,
             }
         }
-        parts
+        for unread in weights.iter().filter(|weight| !read.contains(weight.name)) {
+            insert(&mut parts.top, unread.name, Part::Parameter(unread.shape.to_vec()))?;
+        }
+        Ok(parts)
     }
 
     /// The name of a value that is a parameter.
@@ -92,18 +71,18 @@ impl Parts {
     }
 
     /// How code reaches a part: `self.stack[0].self.query`, or `layer.self.query` in the code of the copy `stack.0`.
-    pub(super) fn path(&self, name: &str, copy: Option<&str>) -> String {
+    pub(super) fn path(&self, name: &str, copy: Option<&str>) -> Code {
         let inside = copy.filter(|copy| name.strip_prefix(*copy).is_some_and(|rest| rest.starts_with('.')));
         let skip = inside.map_or(0, |copy| copy.split('.').count());
-        let mut text = if inside.is_some() { "layer" } else { "self" }.to_owned();
+        let mut code = Code::atom(if inside.is_some() { "layer" } else { "self" });
         let mut here = Some(&self.top);
         for (n, word) in name.split('.').enumerate() {
-            let list = here.is_some_and(|parts| is_list(parts));
+            let list = n > 0 && here.is_some_and(|parts| is_list(parts));
             if n >= skip {
-                text += &match list {
-                    true => format!("[{word}]"),
-                    false if is_plain(word) => format!(".{word}"),
-                    false => format!("[\"{word}\"]"),
+                code = match list {
+                    true => code.at(word),
+                    false if is_attribute(word) => code.dot(word),
+                    false => code.at(&repr(word)),
                 };
             }
             here = here.and_then(|parts| match &parts.iter().find(|(name, _)| name == word)?.1 {
@@ -111,7 +90,12 @@ impl Parts {
                 _ => None,
             });
         }
-        text
+        code
+    }
+
+    /// Whether the module has something under this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.top.iter().any(|(own, _)| own == name)
     }
 
     /// Whether a slot holds so many parts that are numbered.
@@ -121,7 +105,10 @@ impl Parts {
 
     /// The statements that make the parts.
     pub(super) fn code(&self) -> String {
-        let line = |(name, part): &(String, Part)| format!("        self.{name} = {}\n", write(part, 2));
+        let line = |(name, part): &(String, Part)| match is_attribute(name) {
+            true => format!("        self.{name} = {}\n", write(part, 2)),
+            false => format!("        self.hold({}, {})\n", repr(name), write(part, 2)),
+        };
         self.top.iter().map(line).collect()
     }
 }
@@ -134,7 +121,13 @@ enum Module {
 
 impl Module {
     /// Adds one of its parameters to the tree.
-    fn clone_into_tree(&self, top: &mut Vec<(String, Part)>, path: &str, last: &str, shape: &[usize]) {
+    fn clone_into_tree(
+        &self,
+        top: &mut Vec<(String, Part)>,
+        path: &str,
+        last: &str,
+        shape: &[usize],
+    ) -> Result<(), Refused> {
         let part = match (self, shape) {
             (Self::Norm(eps), [width]) => Part::Norm(*width, *eps, last == "bias"),
             (Self::Linear, [outputs, inputs]) => Part::Linear(*inputs, *outputs, false),
@@ -143,20 +136,21 @@ impl Module {
         match at(top, path) {
             Some(Part::Linear(_, _, bias) | Part::Norm(_, _, bias)) if last == "bias" => *bias = true,
             Some(_) => {}
-            None => insert(top, path, part),
+            None => insert(top, path, part)?,
         }
+        Ok(())
     }
 }
 
 /// The groups of parameters all of whose uses are those of one kind of module.
-fn modules(graph: &Graph) -> BTreeMap<String, Module> {
+fn modules(graph: &Graph, weights: &[Weight<'_>]) -> BTreeMap<String, Module> {
     let name = |value: Value| {
         let node = graph.node(graph.producer(value)?);
         (node.op == Op::Param).then(|| node.find(attribute::NAME)).flatten()
     };
     let mut found: BTreeMap<String, Option<Module>> = BTreeMap::new();
     for id in graph.walk(MAIN) {
-        let kind = kind(graph, id, &name);
+        let kind = kind(graph, id, weights, &name);
         for path in graph.node(id).operands.iter().filter_map(|v| Some(name(*v)?.rsplit_once('.')?.0)) {
             let own = kind.as_ref().filter(|(of, _)| of == path).map(|(_, eps)| *eps);
             let module = own.map(|eps| eps.map_or(Module::Linear, Module::Norm));
@@ -172,7 +166,12 @@ fn modules(graph: &Graph) -> BTreeMap<String, Module> {
 }
 
 /// The group that a `linear` or `layer_norm` takes all its parameters from, and the epsilon of a norm.
-fn kind<'g>(graph: &'g Graph, id: NodeId, name: &impl Fn(Value) -> Option<&'g str>) -> Option<(String, Option<f64>)> {
+fn kind<'g>(
+    graph: &'g Graph,
+    id: NodeId,
+    weights: &[Weight<'_>],
+    name: &impl Fn(Value) -> Option<&'g str>,
+) -> Option<(String, Option<f64>)> {
     let node = graph.node(id);
     let eps = match node.op {
         Op::Linear => None,
@@ -183,7 +182,9 @@ fn kind<'g>(graph: &'g Graph, id: NodeId, name: &impl Fn(Value) -> Option<&'g st
     let bias = node.operands.get(2).is_none_or(|bias| name(*bias) == Some(&format!("{path}.bias")));
     // What the group holds besides is in no module.
     let prefix = format!("{path}.");
-    let held = graph.parameters().iter().filter(|p| p.name.starts_with(&prefix)).count();
+    let parameters = graph.parameters();
+    let names = parameters.iter().map(|own| own.name.as_str()).chain(weights.iter().map(|weight| weight.name));
+    let held = names.filter(|own| own.starts_with(&prefix)).collect::<BTreeSet<_>>().len();
     (bias && held == node.operands.len() - 1).then(|| (path.to_owned(), eps))
 }
 
@@ -207,30 +208,25 @@ fn find<'p>(parts: &'p [(String, Part)], path: &str) -> Option<&'p Part> {
     }
 }
 
-fn insert(parts: &mut Vec<(String, Part)>, path: &str, part: Part) {
-    let Some((first, rest)) = path.split_once('.') else { return parts.push((path.to_owned(), part)) };
-    if !parts.iter().any(|(name, _)| name == first) {
-        parts.push((first.to_owned(), Part::Slots(vec![])));
+fn insert(parts: &mut Vec<(String, Part)>, path: &str, part: Part) -> Result<(), Refused> {
+    let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let place = parts.iter_mut().find(|(name, _)| name == first).map(|(_, part)| part);
+    match (rest, place) {
+        (None, None) => parts.push((first.to_owned(), part)),
+        (Some(rest), None) => {
+            let mut inner = vec![];
+            insert(&mut inner, rest, part)?;
+            parts.push((first.to_owned(), Part::Slots(inner)));
+        }
+        (Some(rest), Some(Part::Slots(inner))) => insert(inner, rest, part)?,
+        _ => return Err(Refused(format!("the parameter `{path}`, whose name is part of the path of another one,"))),
     }
-    if let Some((_, Part::Slots(inner))) = parts.iter_mut().find(|(name, _)| name == first) {
-        insert(inner, rest, part);
-    }
+    Ok(())
 }
 
 /// Whether the parts are numbered from 0 on.
 fn is_list(parts: &[(String, Part)]) -> bool {
     parts.iter().enumerate().all(|(n, (name, part))| *name == n.to_string() && !matches!(part, Part::Parameter(_)))
-}
-
-/// Whether a name can stand before `=` in a call.
-fn is_identifier(word: &str) -> bool {
-    let starts = word.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    starts && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !KEYWORDS.contains(&word)
-}
-
-/// Whether a part of this name can be reached as an attribute.
-fn is_plain(word: &str) -> bool {
-    is_identifier(word) && !TAKEN.contains(&word)
 }
 
 /// The longest line of code.
@@ -260,9 +256,9 @@ fn write(part: &Part, depth: usize) -> String {
 }
 
 fn slots(parts: &[(String, Part)], depth: usize, indent: &str) -> String {
-    let entry = |(name, part): &(String, Part)| match is_identifier(name) {
+    let entry = |(name, part): &(String, Part)| match is_argument(name) {
         true => format!("{name}={}", write(part, depth + 1)),
-        false => format!("**{{\"{name}\": {}}}", write(part, depth + 1)),
+        false => format!("**{{{}: {}}}", repr(name), write(part, depth + 1)),
     };
     let entries: Vec<String> = parts.iter().map(entry).collect();
     let line = format!("Slots({})", entries.join(", "));

@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::pointwise::{self, Pointwise};
+use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 
+use super::code::{Binds, Code};
 use super::layers::{Item, Layers, items};
-use super::ops::{Call, Code, known};
+use super::ops::{Call, known};
 use super::parts::Parts;
+use super::python::{comment, repr};
 use super::scope::Scope;
 use crate::Refused;
 
@@ -71,7 +73,7 @@ impl Body {
         if !self.lines.is_empty() {
             self.lines.push(String::new());
         }
-        self.lines.push(format!("# {slot}"));
+        self.lines.push(format!("# {}", comment(&slot)));
         self.slot = slot;
     }
 
@@ -226,7 +228,7 @@ impl<'a> Writer<'a> {
             return Ok(code.clone());
         }
         if let Some(name) = self.parts.name(value) {
-            return Ok(Code::atom(self.parts.path(name, self.copy.as_deref())));
+            return Ok(self.parts.path(name, self.copy.as_deref()));
         }
         let name = body.scope.name(value);
         name.map(Code::atom).ok_or_else(|| Refused(format!("a value of `{}` that is not in sight", self.graph.name)))
@@ -247,7 +249,7 @@ impl<'a> Writer<'a> {
         if node.op.has(Flag::Loop) {
             return self.looped(body, id);
         }
-        let code = self.code(body, node)?.text;
+        let code = self.code(body, node)?.inside(Binds::Argument);
         let names: Vec<String> = node.results.iter().map(|v| body.define(*v, &self.wish(body, *v))).collect();
         body.lines.push(format!("{} = {code}", names.join(", ")));
         Ok(())
@@ -341,7 +343,7 @@ impl<'a> Writer<'a> {
     pub(super) fn packed(&self, value: Value) -> String {
         let ty = self.graph.ty(value);
         match ty.ragged() {
-            Some(axis) => format!("\"{axis}\""),
+            Some(axis) => repr(axis),
             None if ty.is_batched() => "\"row\"".to_owned(),
             None => "None".to_owned(),
         }
@@ -366,5 +368,29 @@ fn fits(node: &Node, reader: &Node) -> bool {
         && (of_reader == Some(Pointwise::Add) || matches!(reader.op, Op::Dropout | Op::Linear));
     let constant = matches!(node.op, Op::Position | Op::Mean) && matches!(reader.op, Op::Slice | Op::Concat);
     let penalty = node.op == Op::Average && reader.op == Op::Map && reader.operands.len() == 1;
-    readable && (small || linear || norm || product || constant || penalty)
+    readable && !repeats(reader) && (small || linear || norm || product || constant || penalty)
+}
+
+/// Whether the expression of a node names an operand more than once: what stands in its place would be computed as often.
+fn repeats(node: &Node) -> bool {
+    match node.op {
+        Op::Map => pointwise::results(&node.attrs).is_ok_and(|results| {
+            let mut named = vec![];
+            results.iter().for_each(|expr| expr.visit(&mut |n| named.push(n)));
+            let is_plain = results.iter().all(is_operators);
+            let twice = (1..named.len()).any(|n| named[..n].contains(&named[n]));
+            twice || !is_plain
+        }),
+        Op::AddPosition | Op::Normal | Op::Uniform => true,
+        Op::Full => node.has(attribute::COUNT),
+        _ => false,
+    }
+}
+
+/// Whether numbers of an expression stand beside operators alone: elsewhere they take the type of an operand.
+fn is_operators(expr: &Scalar) -> bool {
+    let Scalar::Call(func, args) = expr else { return true };
+    let beside = matches!(func, Pointwise::Add | Pointwise::Sub | Pointwise::Mul | Pointwise::Div);
+    let numbers = args.iter().any(|arg| matches!(arg, Scalar::Number(_)));
+    (beside || !numbers) && *func != Pointwise::Less && args.iter().all(is_operators)
 }

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::ir::graph::Value;
 
-use super::parts::KEYWORDS;
-use super::support;
+use super::python::{identifier, is_taken};
 
 /// Names that every method uses for something else.
-const FIXED: &[&str] = &[
-    "F", "given", "go", "head", "i", "j", "layer", "length", "loop", "math", "nn", "pair", "part", "rows", "self",
-    "state", "torch",
-];
+const FIXED: &[&str] =
+    &["given", "go", "head", "i", "j", "layer", "length", "loop", "n", "pair", "part", "rows", "self", "state"];
 
 /// The names of a method.
 #[derive(Debug, Default)]
@@ -37,7 +34,9 @@ impl Scope {
     /// A name that is free at statement `at`, kept until `last`.
     pub(super) fn fresh(&mut self, wish: &str, at: usize, last: usize) -> String {
         let base = identifier(wish);
-        let free = |name: &String| !is_taken(name) && self.held.get(name).is_none_or(|until| *until <= at);
+        let free = |name: &String| {
+            !FIXED.contains(&name.as_str()) && !is_taken(name) && self.held.get(name).is_none_or(|until| *until <= at)
+        };
         let numbered = (2..).map(|n| format!("{base}_{n}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(free).unwrap_or(base);
         self.held.insert(name.clone(), last);
@@ -54,14 +53,4 @@ impl Scope {
     pub(super) fn is_held(&self, name: &str, at: usize) -> bool {
         self.held.get(name).is_some_and(|until| *until > at)
     }
-}
-
-fn is_taken(name: &str) -> bool {
-    FIXED.contains(&name) || KEYWORDS.contains(&name) || support::names().any(|own| own == name)
-}
-
-/// A text as a name of Python.
-fn identifier(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if plain.starts_with(|c: char| c.is_ascii_digit()) || plain.is_empty() { format!("x{plain}") } else { plain }
 }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use super::load::{find, nothing_published, open, unreadable};
 use super::{
-    About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+    About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
 };
 use crate::error::DataError;
 use crate::rng::{Draws, Key, spread};
@@ -155,6 +155,18 @@ impl Task for Characters {
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
         let token = |c: char| if c == LINE_END { NEWLINE } else { u8::try_from(c).map_or(OTHER, id) };
         Ok(text.chars().map(token).collect())
+    }
+
+    fn encoding(&self, _options: &Options) -> Encoding {
+        let pieces = (b' '..=b'~').map(char::from).chain(['\n', char::REPLACEMENT_CHARACTER]);
+        Encoding {
+            replaced: vec![[LINE_END.to_string(), "\n".to_owned()]],
+            cut: "characters",
+            line_ends: true,
+            pieces: pieces.map(String::from).collect(),
+            unknown: Some(OTHER),
+            ..Encoding::default()
+        }
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

@@ -5,6 +5,7 @@
 
 mod audit;
 pub mod characters;
+mod encoding;
 mod example;
 mod files;
 pub mod flip_flop;
@@ -37,6 +38,7 @@ use crate::experiment::TaskSettings;
 use serde_json::Value;
 
 pub use audit::{Audit, audit};
+pub use encoding::Encoding;
 pub use example::{Example, Target};
 pub(crate) use files::paths::there;
 pub use files::{Column, ColumnLook, FileLook, Format, look};
@@ -278,6 +280,11 @@ pub trait Task: Send + Sync {
     /// The tokens of a sequence as a person writes it: names of tokens with blanks between them.
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {
         ids(text.split_whitespace(), &self.vocabulary(options), &format!("token of {}", self.name()))
+    }
+
+    /// How [`Task::encode`] makes tokens of a text that stands by itself.
+    fn encoding(&self, options: &Options) -> Encoding {
+        Encoding::blanks(self.vocabulary(options), &[])
     }
 
     /// A sequence as a person reads it, and as [`Task::encode`] takes it.

@@ -5,8 +5,8 @@ def top(x, count, axis=None, among=None):
     numbers = torch.where(x == x, x, -torch.inf)
     if axis is not None:
         numbers, there = axis.pad(numbers), axis.pad(there)
-    order = numbers.argsort(-1, descending=True, stable=True)
-    order = order.gather(-1, (~there).gather(-1, order).long().argsort(-1, stable=True))
+    order = numbers.argsort(dim=-1, descending=True, stable=True)
+    order = order.gather(-1, (~there).gather(-1, order).long().argsort(dim=-1, stable=True))
     count = torch.as_tensor(count, device=x.device).clamp(min=1)
-    chosen = (order.argsort(-1) < (count if axis is None else count[:, None])) & there
+    chosen = (order.argsort(dim=-1) < (count if axis is None else count[:, None])) & there
     return (chosen if axis is None else axis.pack(chosen)).to(x.dtype)

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use super::load::by_name;
 use super::pool::{ALL, Share, fill, place, within};
-use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use super::{ids, option, split, splits};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
@@ -165,6 +165,11 @@ impl Task for ListOps {
         let spaced = text.replace(['(', ')'], " ").replace(']', " ] ").replace('[', " [");
         let tokens = ids(spaced.split_whitespace(), &SYMBOLS, "symbol of ListOps")?;
         evaluate(&tokens).map(|_| tokens)
+    }
+
+    fn encoding(&self, options: &Options) -> Encoding {
+        let replaced = [["(", " "], [")", " "], ["]", " ] "], ["[", " ["]];
+        Encoding::blanks(self.vocabulary(options), &replaced)
     }
 
     /// The parts of a mixed split have been sorted out before.

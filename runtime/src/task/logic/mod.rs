@@ -10,7 +10,7 @@ mod read;
 
 use std::path::Path;
 
-use super::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use super::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 use crate::error::DataError;
 use crate::rng::Key;
 use generate::Pair;
@@ -139,5 +139,9 @@ impl Task for Logic {
         let spaced = text.replace('(', " ( ").replace(')', " ) ");
         parse(&spaced)?;
         read::tokens(&spaced)
+    }
+
+    fn encoding(&self, options: &Options) -> Encoding {
+        Encoding::blanks(self.vocabulary(options), &[["(", " ( "], [")", " ) "]])
     }
 }

@@ -12,7 +12,7 @@ use crate::rng::{Draws, Key};
 use crate::task::files::records::rows;
 use crate::task::load::{Held, broken};
 use crate::task::pool::Share;
-use crate::task::{About, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::task::{About, Encoding, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Retrieval;
@@ -144,6 +144,10 @@ impl Task for Retrieval {
 
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {
         bytes::encode(text, options.get("length") as usize)
+    }
+
+    fn encoding(&self, options: &Options) -> Encoding {
+        Encoding::bytes(options.get("length") as usize)
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

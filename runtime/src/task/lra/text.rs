@@ -13,7 +13,7 @@ use crate::rng::Draws;
 use crate::task::files::records::rows;
 use crate::task::load::{Held, broken, by_name, entries, unreadable};
 use crate::task::pool::Share;
-use crate::task::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::task::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 
 /// The task.
 pub struct Text;
@@ -161,6 +161,10 @@ impl Task for Text {
 
     fn encode(&self, text: &str, options: &Options) -> Result<Vec<u32>, String> {
         bytes::encode(text, options.get("length") as usize)
+    }
+
+    fn encoding(&self, options: &Options) -> Encoding {
+        Encoding::bytes(options.get("length") as usize)
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

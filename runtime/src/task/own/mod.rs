@@ -24,7 +24,8 @@ use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
 use super::{
-    About, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, SIDES, Scale, Split, Stream, Target, Task,
+    About, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, SIDES, Scale, Split,
+    Stream, Target, Task,
 };
 use crate::batch::Given;
 use crate::error::{DataError, unknown};
@@ -379,6 +380,11 @@ impl Task for Own {
             tokens.truncate(self.plan.length);
         }
         Ok(tokens)
+    }
+
+    fn encoding(&self, _options: &Options) -> Encoding {
+        let length = (self.plan.kind != Kind::Language).then_some(self.plan.length);
+        Encoding { length, ..self.learned.tokens.encoding() }
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

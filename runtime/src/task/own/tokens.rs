@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
+use crate::task::encoding::{Encoding, ranges};
 use crate::task::line;
 use crate::task::lra::bytes;
 
@@ -34,12 +35,17 @@ impl Cut {
     /// The pieces of a text. With `lines`, the end of a line is a piece of its own also where blanks are none.
     pub(super) fn pieces(self, text: &str, lines: bool) -> Vec<&str> {
         match self {
-            Self::Words => runs(text, lines, |c| c.is_alphanumeric() || c == '_'),
+            Self::Words => runs(text, lines, in_word),
             Self::Blanks => runs(text, lines, |_| true),
             Self::Characters => text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]).collect(),
             Self::Bytes | Self::Trained => vec![],
         }
     }
+}
+
+/// Whether a word may have this character.
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
 }
 
 /// Runs of characters that belong together, and each other one alone; blanks are left out.
@@ -197,6 +203,21 @@ impl Tokens {
             (None, Cut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
             (None, cut) => Ok(cut.pieces(text, self.lines).into_iter().map(|piece| self.id(piece)).collect()),
         }
+    }
+
+    /// The same for other programs.
+    pub(super) fn encoding(&self) -> Encoding {
+        let (cut, letters) = match self.cut {
+            Cut::Words => ("words", Some(ranges(|c| !c.is_whitespace() && in_word(c)))),
+            Cut::Blanks => ("blanks", None),
+            Cut::Characters => ("characters", None),
+            Cut::Bytes => ("bytes", None),
+            Cut::Trained => ("tokenizer.json", None),
+        };
+        let Kept { vocabulary: pieces, tokenizer, .. } = self.kept();
+        // What is not known has the id 0, whatever its name.
+        let unknown = (!pieces.is_empty()).then_some(0);
+        Encoding { cut, letters, line_ends: self.lines, pieces, unknown, tokenizer, ..Encoding::default() }
     }
 
     /// A text as a person writes it on one line, with escapes for line breaks and the like.
