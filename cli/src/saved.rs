@@ -9,14 +9,17 @@ use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{Checkpoint, CheckpointState};
-use rtc_runtime::error::CheckpointError;
+use rtc_runtime::error::{CheckpointError, DataError};
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
 use rtc_runtime::saved;
-use rtc_runtime::task::sequence;
-use rtc_runtime::task::{Dataset, Example, Options as TaskOptions, TaskHandle, catalog, open_task};
+use rtc_runtime::task::sequence::{self, sides};
+use rtc_runtime::task::{
+    AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, open_task,
+};
 use rtc_runtime::train::Measurement;
+use serde_json::Value;
 
 use crate::choice::choice;
 use crate::definition::{Definition, Facts};
@@ -29,7 +32,7 @@ use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
 use crate::threads;
-use crate::weights::WeightsOptions;
+use crate::weights::{AVERAGED, WeightsOptions};
 
 /// The most steps that `--depth` takes.
 const MOST_STEPS: i64 = rtc_runtime::limits::DEPTH;
@@ -128,6 +131,8 @@ pub(crate) struct Trained {
     pub(crate) state: CheckpointState,
     /// The model with the weights of the checkpoint, where it was asked to compute.
     pub(crate) model: AnyModel,
+    /// Whether a file was named for the weights, and they are the averages beside it.
+    averaged: bool,
     /// Whether that is a device.
     pub(crate) on_device: bool,
     /// Where it was trained, and where it computes now, if that is another place or another precision.
@@ -142,7 +147,7 @@ impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
         let place = options.device.open()?;
-        let SavedModel { path, experiment, seed, info, compiled, checkpoint: found } = match &options.experiment {
+        let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } = match &options.experiment {
             Some(experiment) => SavedModel::of_spec(options, experiment)?,
             None => SavedModel::of_run(options)?,
         };
@@ -172,6 +177,7 @@ impl Trained {
             options: task_options,
             state: found.state,
             model,
+            averaged,
             on_device,
             elsewhere,
             halts,
@@ -179,8 +185,16 @@ impl Trained {
         })
     }
 
+    /// Says if its weights are other ones than those that the named file holds.
+    pub(crate) fn say_weights(&self, terminal: &Terminal) {
+        if self.averaged {
+            terminal.message(AVERAGED);
+        }
+    }
+
     /// Says if it computes elsewhere, or less exactly, than in training: the numbers differ then.
     pub(crate) fn say_where(&self, terminal: &Terminal) {
+        self.say_weights(terminal);
         if let Some((trained, here)) = &self.elsewhere {
             terminal.message(&format!("note: this model was trained on {trained}, and computes on {here} now"));
         }
@@ -238,11 +252,17 @@ impl Trained {
         positions
     }
 
-    /// The example of a line, with its text: of a JSON object where values come with it that the model takes, else of the text itself.
-    /// Its label means nothing: only what the model says of it does.
-    pub(crate) fn example(&self, line: &str) -> Result<(String, Example), String> {
+    /// The row of a line: of a JSON object with the columns of the task, else of the text itself; with `objects` unset always of the
+    /// text, but for a model that takes values from its rows.
+    pub(crate) fn asked(&self, line: &str, objects: bool) -> Result<AskedRow, String> {
+        let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
+        if objects && self.is_object(line) {
+            return self.task.object(line, &takes);
+        }
         if self.takes.is_empty() {
-            return Ok((line.to_owned(), sequence::example(&*self.task, &self.options, line)?));
+            let example = sequence::example(&*self.task, &self.options, line)?;
+            let cut = sides(&*self.task, line).map(|text| self.task.cut(text.trim())).sum::<Result<usize, String>>()?;
+            return Ok(AskedRow { line: 0, text: line.to_owned(), example, label: None, cut });
         }
         if !line.trim_start().starts_with('{') {
             let columns = self.task.given().into_iter().filter(|given| self.takes.contains(&given.name.to_string()));
@@ -252,8 +272,20 @@ impl Trained {
                 self.takes.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
             ));
         }
-        let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
         self.task.object(line, &takes)
+    }
+
+    /// Whether a line is a JSON object with the columns of the input.
+    fn is_object(&self, line: &str) -> bool {
+        let columns = self.task.columns();
+        let has = |column: &Column| line.contains(&Value::from(column.to_string()).to_string());
+        line.trim_start().starts_with('{') && !columns.is_empty() && columns.iter().all(has)
+    }
+
+    /// The rows of a file; a row needs no label.
+    pub(crate) fn rows(&self, path: &Path, format: Format) -> Result<AskedRows, DataError> {
+        let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
+        self.task.rows_asked(path, Some(format), &takes, &self.options)
     }
 
     /// What its forward graph tells.
@@ -277,6 +309,8 @@ struct SavedModel {
     info: RunInfo,
     compiled: Compiled,
     checkpoint: Checkpoint,
+    /// Whether a file was named for the weights, and they are the averages beside it.
+    averaged: bool,
 }
 
 impl SavedModel {
@@ -285,11 +319,12 @@ impl SavedModel {
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
-        let checkpoint = match others(options, &compiled)? {
-            Some(checkpoint) => checkpoint,
-            None => opened(&path, &run).checkpoint(&options.checkpoint)?,
+        let (checkpoint, averaged) = match others(options, &compiled)? {
+            Some(found) => found,
+            None => (opened(&path, &run).checkpoint(&options.checkpoint)?, false),
         };
-        Ok(Self { path, experiment: run.experiment, seed: run.info.seed, info: run.info, compiled, checkpoint })
+        let (experiment, seed, info) = (run.experiment, run.info.seed, run.info);
+        Ok(Self { path, experiment, seed, info, compiled, checkpoint, averaged })
     }
 
     /// Those of a spec in an experiment, without a run.
@@ -303,19 +338,19 @@ impl SavedModel {
         let checked = arg.check_edited(&edits, &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
         let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
-        let checkpoint = others(options, &compiled)?.ok_or_else(needed)?;
+        let (checkpoint, averaged) = others(options, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
-        Ok(Self { path: options.run.clone(), experiment, seed, info: RunInfo::default(), compiled, checkpoint })
+        Ok(Self { path: options.run.clone(), experiment, seed, info: RunInfo::default(), compiled, checkpoint, averaged })
     }
 }
 
-/// The weights of `--weights` as a checkpoint before the first update.
-fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<Checkpoint>, Failure> {
+/// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.
+fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, Failure> {
     let weights = options.weights.read(&compiled.graph)?;
     if weights.is_some() && options.checkpoint != BEST {
         return Err(Failure::Usage("`--weights` takes the place of `--checkpoint`: give one of them".to_owned()));
     }
-    Ok(weights.map(|weights| Checkpoint { learner: weights.state(), ..Checkpoint::default() }))
+    Ok(weights.map(|weights| (Checkpoint { learner: weights.state(), ..Checkpoint::default() }, weights.averaged)))
 }
 
 /// What to say where files were named and some splits have none.

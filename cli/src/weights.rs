@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::types::Dim;
+use rtc_compiler::pipeline;
 use rtc_runtime::learner::{Arrays, LearnerState};
 use rtc_runtime::record::Start;
 use rtc_runtime::weights::{Names, WeightsFile, fingerprint, fit};
@@ -26,8 +27,13 @@ pub(crate) struct WeightsOptions {
 pub(crate) struct Weights {
     /// Where they came from.
     pub(crate) start: Start,
+    /// Whether they are the averages of a run, which its checkpoint holds beside the file.
+    pub(crate) averaged: bool,
     arrays: Arrays,
 }
+
+/// What to say of averaged weights.
+pub(crate) const AVERAGED: &str = "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
 
 impl WeightsOptions {
     /// The weights for the model of a graph, where a file is named.
@@ -37,10 +43,10 @@ impl WeightsOptions {
         let file = WeightsFile::read(path)?;
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
         let parameters: Vec<(String, Vec<usize>)> =
-            graph.parameters().into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect();
+            pipeline::parameters(graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect();
         let arrays = fit(&file, &names, &parameters).map_err(rtc_runtime::error::Error::from)?;
         let start = Start { file: path.display().to_string(), sha256: fingerprint(&arrays) };
-        Ok(Some(Weights { start, arrays }))
+        Ok(Some(Weights { start, averaged: file.is_averaged(), arrays }))
     }
 }
 

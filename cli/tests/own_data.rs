@@ -112,7 +112,8 @@ fn mistakes_in_the_experiment_are_placed() {
         ("dev: 10%, ", "", "there is no split of table `dev`"),
         ("tokens: words", "options: { a: 1 }", "has no options"),
         ("name: table", "name: listops", "`tokens` belongs to tasks on files of your own"),
-        ("tokens: words", "tokens: words, input: [text, id]", "`input` of `table` is one column"),
+        ("tokens: words", "tokens: words, input: [text, text]", "`input` names the column `text` twice"),
+        ("name: table", "name: tagging, input: [text, id]", "`input` of `tagging` is one column"),
     ] {
         let wrong = good.replace(from, to);
         assert_ne!(wrong, good, "{from}");
@@ -586,4 +587,62 @@ fn values_of_every_token_stay_at_their_tokens() {
     place.write("mine.yaml", &experiment(task, "evaluate: [test]\n").replace("epochs: 2", "epochs: 8"));
     let learned = train_told(&place, "each.rt", "mine.yaml", "r", &["--json"]).code(0).json();
     assert_eq!(learned["splits"][0]["accuracy"], 1.0, "{learned:#}");
+}
+
+/// Rows of `tagging` without a scored answer are neither right nor wrong, and a split of them is no measure.
+#[test]
+fn rows_without_a_label_do_not_count() {
+    let place = Place::new();
+    let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &each);
+    let row = |n: usize, label: &str| format!("{{\"text\": [\"the\", \"cat{}\"], \"label\": {label}}}\n", n % 5);
+    let labelled: String = (0..40).map(|n| row(n, if n % 2 == 0 { "[\"D\", \"N\"]" } else { "[\"N\", \"D\"]" })).collect();
+    let none: String = (0..40).map(|n| row(n, "[null, null]")).collect();
+    place.write("labelled.jsonl", &labelled);
+    place.write("none.jsonl", &none);
+    place.write("half.jsonl", &(labelled + &none));
+    let task = |dev: &str| format!("name: tagging, data: {{ train: half.jsonl, dev: {dev}.jsonl, test: labelled.jsonl }}");
+    place.write("tags.yaml", &experiment(&task("half"), "evaluate: [dev]\n"));
+    place.rtc(&["train", "each.rt", "--experiment", "tags.yaml", "--run", "r"]).code(0);
+    let split = |file: &str| place.rtc(&["eval", "r", "--data", file, "--json"]).code(0).json()["splits"][0].clone();
+    let (whole, half) = (split("labelled.jsonl"), split("half.jsonl"));
+    for name in ["exact", "accuracy", "loss", "scored", "metrics"] {
+        assert_eq!(whole[name], half[name], "{name}");
+    }
+    place.rtc(&["eval", "r", "--data", "none.jsonl"]).code(4).says("none.jsonl: it has no label");
+    // Neither for the choice of the best checkpoint nor at the end.
+    place.write("dev.yaml", &experiment(&task("none"), "evaluate: [test]\n"));
+    place.rtc(&["train", "each.rt", "--experiment", "dev.yaml", "--run", "s"]).code(4).says("dev: it has no label");
+    let at_end = experiment(&task("labelled").replace("test: labelled", "test: none"), "evaluate: [test]\n");
+    place.write("test.yaml", &at_end);
+    place.rtc(&["train", "each.rt", "--experiment", "test.yaml", "--run", "t"]).code(4).says("test: it has no label");
+    place.rtc(&["report", "r"]).code(0);
+}
+
+/// Numbers whose squares are too large for double precision have errors of their own size.
+#[test]
+fn numbers_of_any_size_are_measured_again() {
+    let place = Place::new();
+    let row = |n: usize| format!("word {} {},{}e154\n", n % 7, n % 3, n % 5);
+    place.write("a.csv", &("text,label\n".to_owned() + &(0..60).map(row).collect::<String>()));
+    let task = "name: table, data: { train: a.csv, dev: a.csv }, answer: number";
+    place.write("n.yaml", &experiment(task, "evaluate: [dev]\n"));
+    place.rtc(&["train", "tiny.rt", "--experiment", "n.yaml", "--run", "r"]).code(0);
+    let found = place.rtc(&["eval", "r", "--json"]).code(0).json();
+    let rmse = found["splits"][0]["numbers"]["rmse"].as_f64().expect("a finite number");
+    assert!((1e153..1e155).contains(&rmse), "{rmse}");
+    place.write("far.csv", "text,label\nword,1\nword,1e250\n");
+    place.rtc(&["eval", "r", "--data", "far.csv"]).code(4).says("far.csv").says("too far from them");
+}
+
+#[test]
+fn classes_that_look_the_same_are_told() {
+    let place = Place::new();
+    let row = |n: usize| format!("word {n},{}\n", ["caf\u{e9}", "cafe\u{301}"][n % 2]);
+    place.write("a.csv", &("text,label\n".to_owned() + &(0..20).map(row).collect::<String>()));
+    place.write("m.yaml", &experiment("name: table, data: { train: a.csv, dev: 20% }", "evaluate: [dev]\n"));
+    let said = place.rtc(&["task", "check", "m.yaml"]);
+    said.code(0).says("look the same, and are two classes").says("cafe<U+0301>");
+    let json = place.rtc(&["task", "check", "m.yaml", "--json"]).code(0).json();
+    assert_eq!(json["alike"].as_array().map(Vec::len), Some(1), "{json:#}");
 }

@@ -87,3 +87,32 @@ fn given_weights_are_measured_and_asked_with_and_without_a_run() {
     place.write("map.json", "{\"a\": 3}");
     place.rtc(&["eval", "one", "--weights", "w.safetensors", "--weights-map", "map.json"]).code(2).says("map.json:1");
 }
+
+/// The weights of a checkpoint with averages are these, wherever the file is named; a copy of the file alone is refused.
+#[test]
+fn averaged_weights_are_those_that_a_run_is_measured_by() {
+    let place = Place::new();
+    place.write("ema.yaml", &(place.read("tiny.yaml") + "ema: { decay: 0.9 }\n"));
+    let train = ["train", "tiny.rt", "--experiment", "ema.yaml"];
+    place.rtc(&[&train[..], &["--run", "one", "--max-steps", "12"]].concat()).code(0);
+    let file = "runs/one/checkpoints/best/weights.safetensors";
+    let splits = |args: &[&str]| place.rtc(args).code(0).json()["splits"].clone();
+    let own = splits(&["eval", "runs/one", "--json"]);
+    let of_spec = ["tiny.rt", "--experiment", "ema.yaml", "--weights", file];
+    assert_eq!(own, splits(&[&["eval", "--json"], &of_spec[..]].concat()));
+    place.rtc(&[&["eval"], &of_spec[..]].concat()).code(0).says("the averaged weights of the checkpoint");
+    let answer = place.rtc(&["predict", "one", "[MAX 2 9 ]"]).code(0).stdout.clone();
+    let said = place.rtc(&["predict", "tiny.rt", "[MAX 2 9 ]", "--experiment", "ema.yaml", "--weights", file]);
+    assert_eq!(said.code(0).says("averaged weights").stdout, answer);
+    let export = |from: &[&str], to: &str| {
+        let args = [&["export"], from, &["--format", "torch", "--output", to]].concat();
+        place.rtc(&args).code(0);
+        fs::read(place.path(to).join("weights.safetensors")).expect("weights")
+    };
+    assert_eq!(export(&["one"], "a"), export(&of_spec, "b"));
+    let begun = place.rtc(&[&train[..], &["--weights", file, "--max-steps", "1", "--run", "two"]].concat());
+    begun.code(0).says("averaged weights");
+    fs::copy(place.path(file), place.path("copy.safetensors")).expect("weights");
+    let copied = place.rtc(&["eval", "one", "--weights", "copy.safetensors"]);
+    copied.code(7).says("without the averages").says("name the file in the checkpoint of the run");
+}

@@ -31,7 +31,7 @@ pub struct StepReport {
 impl StepReport {
     /// The share of scored predictions that are right, where they are classes.
     pub fn accuracy(&self) -> Option<f64> {
-        self.correct.map(|correct| correct as f64 / self.scored.max(1) as f64)
+        self.correct.filter(|_| self.scored > 0).map(|correct| correct as f64 / self.scored as f64)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::learner::{Depths, Evaluation, LearnError};
 use crate::model::AfterSteps;
 use crate::task::{Example, Metric, Tally, scored};
-use crate::train::{Event, Measurement, Observer, Row, Sum};
+use crate::train::{Event, Measurement, Observer, Row, Sum, unscored};
 
 /// How many steps are tried beyond those of the examples where nothing else is asked for, as published for most tasks.
 pub const BEYOND: usize = 20;
@@ -106,6 +106,9 @@ pub fn evaluate_stopping(
             Stop::Oracle | Stop::Sample => total.merge(&group.alone),
         }
         steps.extend(group.rows(length, surest));
+    }
+    if total.scored() == 0 {
+        return Err(unscored(split).into());
     }
     Ok(Some(Stopped { row: total.row(measurement), steps }))
 }

@@ -9,7 +9,7 @@ use rtc_runtime::experiment::DataSource;
 use rtc_runtime::limits;
 use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
-use rtc_runtime::train::{Row, Table, evaluate};
+use rtc_runtime::train::{Row, Table, evaluate, require_finite};
 use serde_json::{Value, json};
 
 use crate::choice::choice;
@@ -96,6 +96,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let (mut rows, mut stopped) = (vec![], vec![]);
     for (split, examples) in &data {
         if let Some(found) = measure(options, &mut trained, (split, examples), terminal)? {
+            require_finite(&found.row, update)?;
             rows.push(found.row.clone());
             stopped.push(found);
         }
@@ -105,7 +106,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if let Some(note) = &halting {
         terminal.message(note);
     }
-    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting };
+    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting, fall: None };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {

@@ -2,9 +2,11 @@
 
 use clap::Args;
 use rtc_compiler::check::Override;
+use rtc_compiler::ir::attribute::ParameterRole;
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::ir::{export, text};
+use rtc_compiler::pipeline;
 use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
@@ -26,7 +28,7 @@ Examples:
   rtc show gut:no_gate --set embed.width=64       with what the variant and the edit change
   rtc show gut --json                             for programs
   rtc show gut --expand                           with the equations behind its words
-  rtc show gut --parameters                       names, shapes, start and number of its weights
+  rtc show gut --parameters                       names, shapes, roles, start and number of its weights
   rtc show gut --parameters --experiment listops  with the sizes that only a task gives
   rtc show --experiment listops_smoke             the experiment itself: every value with its file and line
 ";
@@ -136,7 +138,7 @@ fn in_experiment(experiment: &str, arg: &SpecArg, terminal: &Terminal) -> Result
 
 /// Prints the parameters, in the order of their names.
 fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome {
-    let mut parameters = compiled.graph.parameters();
+    let mut parameters = pipeline::parameters(&compiled.graph);
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     if options.json {
         let name = compiled.name();
@@ -144,10 +146,12 @@ fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Ou
         terminal.json(&json!({ "name": name, "hash": compiled.spec_hash(), "parameters": listed }))?;
         return Ok(Exit::Done);
     }
-    let title = ["parameter", "shape", "start", "numbers"].map(str::to_owned).to_vec();
-    let row = |p: &Parameter| vec![p.name.clone(), shape(p.ty.dims()), p.init.to_string(), count(p.ty.dims())];
+    let title = ["parameter", "shape", "role", "start", "numbers"].map(str::to_owned).to_vec();
+    let role = |p: &Parameter| p.role.map_or_else(String::new, |role| role.to_string());
+    let row =
+        |p: &Parameter| vec![p.name.clone(), shape(p.ty.dims()), role(p), p.init.to_string(), count(p.ty.dims())];
     let mut rows: Vec<Vec<String>> = std::iter::once(title).chain(parameters.iter().map(row)).collect();
-    rows.push(vec![format!("{} parameters", parameters.len()), String::new(), String::new(), compiled.parameters()]);
+    rows.push(vec![format!("{} parameters", parameters.len()), String::new(), String::new(), String::new(), compiled.parameters()]);
     terminal.result(&columns(&rows))?;
     Ok(Exit::Done)
 }
@@ -157,7 +161,8 @@ fn parameter_json(parameter: &Parameter) -> Value {
     let dims = parameter.ty.dims();
     json!({
         "name": parameter.name, "shape": dims.iter().map(axis).collect::<Vec<_>>(), "start": parameter.init.to_string(),
-        "group": parameter.group, "numbers": dims.iter().map(Dim::fixed).product::<Option<usize>>(),
+        "group": parameter.group,
+        "role": parameter.role.map(ParameterRole::name), "numbers": dims.iter().map(Dim::fixed).product::<Option<usize>>(),
     })
 }
 

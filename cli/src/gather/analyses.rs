@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rtc_compiler::ir::roles;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_report::data::{Cloud, Saliency};
 use rtc_runtime::examine::components::components;
-use rtc_runtime::examine::saliency::TABLE;
 use rtc_runtime::examine::states::{State, States, states};
 use rtc_runtime::rng::Key;
 use rtc_runtime::task::formal::automaton::Automaton;
@@ -89,9 +89,9 @@ fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Fai
     let facts = catalog(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
     let facts = Catalog { vocabulary: Some(length), ..facts };
-    // The table of vectors of a graph may have another name, or a size of its own.
+    // The table of vectors of a graph may have a size of its own, and one that makes the answers can't stand for other tokens.
     let Ok(graph) = trained.definition.forward(&facts) else { return Ok(None) };
-    if graph.parameters().iter().all(|parameter| parameter.name != TABLE) {
+    if roles::token_tables(&graph).is_none() {
         return Ok(None);
     }
     let plan = pipeline::slopes(&graph, &Binding::from(&facts))?;

@@ -50,15 +50,16 @@ pub(super) fn answers(trained: &mut Trained, run: &str, data: &Dataset) -> Resul
     Ok(Some(Answers { run, split, examples: examples.len(), confusion, shown }))
 }
 
-/// Whether all answers are right; nothing of a number.
+/// Whether all answers are right; nothing of a number, or where none counts.
 fn is_right(one: &Answered<'_>) -> Option<bool> {
     let Tally { right, all } = scored(one.example, &one.said);
-    one.number.is_none().then_some(right == all)
+    (one.number.is_none() && all > 0).then_some(right == all)
 }
 
 /// Wrong answers, the surest first, then right ones in their order; of numbers, which are never quite right, the first examples.
 fn chosen<'a, 'b>(answered: &'b [Answered<'a>]) -> Vec<&'b Answered<'a>> {
-    let (right, mut wrong): (Vec<_>, Vec<_>) = answered.iter().partition(|one| is_right(one) == Some(true));
+    let known = answered.iter().filter(|one| one.number.is_some() || is_right(one).is_some());
+    let (right, mut wrong): (Vec<_>, Vec<_>) = known.partition(|one| is_right(one) == Some(true));
     wrong.sort_by(|a, b| b.sure.unwrap_or(0.0).total_cmp(&a.sure.unwrap_or(0.0)));
     wrong.into_iter().take(SHOWN).chain(right.into_iter().take(SHOWN)).collect()
 }

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use rtc_report::data::{Answers, Cloud, Panel, Saliency, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::error::Error;
+use rtc_runtime::error::{DataError, Error};
 use rtc_runtime::examine::{Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::LearnError;
 use rtc_runtime::record::{Lengths, SavedRun, SplitLengths};
-use rtc_runtime::task::{Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
+use rtc_runtime::task::{
+    AskedRow, Dataset, Example, Format, Tally, Target, Wanted, file_format, load_wanted, scored, set_text,
+};
 
 use super::analyses::{ANALYSED, analyse, strings};
 use super::answers::answers;
@@ -223,19 +225,32 @@ impl<'a> Probe<'a> {
     }
 }
 
-/// How the inputs of a file halt and fold, one per line; what is wrong with one names its line.
+/// How the inputs of a file halt and fold: rows of columns, or one per line; what is wrong with one names its line.
 fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
     let file = path.display().to_string();
     let broken = |line, why| Failure::data(file.clone(), Some(line), why);
-    let text = read_text(path, "file of inputs", broken).map_err(ProbeError::Inputs)?;
+    let fault = |line: usize, why| ProbeError::Inputs(broken(line, why));
+    let asked = match file_format(path).filter(|format| *format != Format::Text) {
+        Some(format) => {
+            let failed = |error: DataError| ProbeError::Inputs(error.into());
+            trained.rows(path, format).map_err(failed)?.collect::<Result<Vec<AskedRow>, _>>().map_err(failed)?
+        }
+        None => {
+            let text = read_text(path, "file of inputs", broken).map_err(ProbeError::Inputs)?;
+            let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            let row = |(n, line): (usize, &str)| {
+                let row = trained.asked(line, true).map_err(|why| fault(n + 1, why))?;
+                Ok(AskedRow { line: n + 1, ..row })
+            };
+            lines.map(row).collect::<Result<_, ProbeError>>()?
+        }
+    };
     let mut traces = vec![];
-    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let fault = |why| ProbeError::Inputs(broken(n + 1, why));
-        let (_, example) = trained.example(line).map_err(fault)?;
-        let title = format!("{file}:{}", n + 1);
+    for AskedRow { line, example, .. } in asked {
+        let title = format!("{file}:{line}");
         match one(trained, &title, &example, false) {
             Ok(trace) => traces.push(trace),
-            Err(Failure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(why)),
+            Err(Failure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
             Err(broken) => return Err(broken.into()),
         }
     }

@@ -1,10 +1,8 @@
 //! An audit of the data of an experiment: sizes, lengths, classes, tokens
 //! that the vocabulary does not have, and rows that several splits have.
 
-use std::collections::BTreeMap;
-
 use super::summary::spread;
-use super::{Dataset, Description, Example, Stream, Task, describe};
+use super::{Cuts, Dataset, Description, Example, Stream, Task, describe};
 
 /// What is to be known of a split.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,6 +17,19 @@ pub struct Audit {
     pub trained: Option<usize>,
     /// Rows whose input an earlier row of the split has.
     pub repeated: Option<usize>,
+    /// Rows that were cut to the length of the task.
+    pub cuts: Cuts,
+}
+
+impl Audit {
+    /// The rows that were cut, as a sentence; nothing where there are none.
+    pub fn cut(&self) -> Option<String> {
+        let (Cuts { rows, tokens }, found) = (self.cuts, &self.description);
+        let share = 100.0 * tokens as f64 / (tokens + found.tokens).max(1) as f64;
+        let all = found.examples;
+        (rows > 0)
+            .then(|| format!("{rows} of {all} rows are cut to `task.length`: {share:.1} % of the tokens are left out"))
+    }
 }
 
 /// Looks at every split of some data; `train` is the name of the one that is trained on.
@@ -40,13 +51,14 @@ pub fn audit(task: &dyn Task, data: &Dataset, train: &str) -> Vec<Audit> {
             unknown: task.unknown().map(|unknown| share(examples, unknown)),
             trained,
             repeated: Some(rows - own.len()),
+            cuts: task.cuts(split),
         }
     };
-    data.streams.iter().map(streamed).chain(data.splits.iter().map(one)).collect()
+    data.streams.iter().map(|stream| streamed(task, stream)).chain(data.splits.iter().map(one)).collect()
 }
 
 /// What is known of a split without reading its rows again.
-fn streamed((split, Stream(rows)): (&String, &Stream)) -> Audit {
+fn streamed(task: &dyn Task, (split, Stream(rows)): (&String, &Stream)) -> Audit {
     let mut lengths: Vec<usize> = (0..rows.count()).map(|row| rows.length(row)).collect();
     lengths.sort_unstable();
     let description = Description {
@@ -54,10 +66,10 @@ fn streamed((split, Stream(rows)): (&String, &Stream)) -> Audit {
         tokens: rows.tokens() as usize,
         lengths: spread(&lengths),
         mean_length: lengths.iter().sum::<usize>() as f64 / lengths.len().max(1) as f64,
-        label_shares: BTreeMap::new(),
+        label_shares: rows.label_shares(),
         given: vec![],
     };
-    Audit { split: split.clone(), description, unknown: None, trained: Some(0), repeated: None }
+    Audit { split: split.clone(), description, unknown: None, trained: Some(0), repeated: None, cuts: task.cuts(split) }
 }
 
 /// The share of one token among all.

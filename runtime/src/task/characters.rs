@@ -169,6 +169,10 @@ impl Task for Characters {
         }
     }
 
+    fn on_one_line(&self, text: &str) -> String {
+        text.replace('\n', &LINE_END.to_string())
+    }
+
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {
         let shown = |token: &u32| match *token {
             NEWLINE => LINE_END,

@@ -24,9 +24,9 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The share of right answers; 0 where none counts.
-    pub fn share(self) -> f64 {
-        if self.all == 0 { 0.0 } else { self.right as f64 / self.all as f64 }
+    /// The share of right answers; nothing where none counts.
+    pub fn share(self) -> Option<f64> {
+        (self.all > 0).then(|| self.right as f64 / self.all as f64)
     }
 
     /// Adds the answers of another example.
@@ -68,9 +68,10 @@ pub(super) fn last_scored(example: &Example, predicted: &[u32]) -> Tally {
     last.map_or(Tally::default(), |right| Tally { right: u64::from(right), all: 1 })
 }
 
-/// Whether every scored answer of a sequence is right.
+/// Whether every scored answer of a sequence is right; a sequence without one does not count.
 pub(super) fn whole(example: &Example, predicted: &[u32]) -> Tally {
-    Tally { right: u64::from(answers(example, predicted).all(|right| right)), all: 1 }
+    let all = answers(example, predicted).reduce(|all, right| all && right);
+    all.map_or(Tally::default(), |right| Tally { right: u64::from(right), all: 1 })
 }
 
 /// Labels that were rightly found, among those that were found or are there: both count twice where they agree.
@@ -95,7 +96,7 @@ mod tests {
         assert_eq!(whole(&example, &[1, 0, 1, 0]), Tally { right: 1, all: 1 });
         assert_eq!(whole(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });
         // One rightly found, one wrongly, one missing: precision and recall are a half.
-        assert_eq!(found(&example, &[1, 1, 0, 0]).share(), 0.5);
+        assert_eq!(found(&example, &[1, 1, 0, 0]).share(), Some(0.5));
         assert_eq!(found(&example, &[0, 0, 0, 0]), Tally { right: 0, all: 2 });
     }
 
@@ -112,6 +113,12 @@ mod tests {
         assert_eq!(whole(&example, &[0, 0, 1, 1]), Tally { right: 0, all: 1 });
         assert_eq!(scored(&example, &[1, 0, 0, 1]), Tally { right: 1, all: 2 });
         assert_eq!(last_scored(&each(&[1], &[0.0]), &[1]), Tally::default());
+        assert_eq!(
+            whole(&each(&[1], &[0.0]), &[1]),
+            Tally::default(),
+            "a row without an answer is neither right nor wrong"
+        );
+        assert_eq!(Tally::default().share(), None);
         assert_eq!(last_scored(&Example::classified(vec![1, 2], 3), &[3]), Tally { right: 1, all: 1 });
     }
 }

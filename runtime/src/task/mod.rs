@@ -3,6 +3,8 @@
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
 
+mod alike;
+mod ask;
 mod audit;
 pub mod characters;
 mod encoding;
@@ -37,10 +39,13 @@ use crate::error::{DataError, unknown};
 use crate::experiment::TaskSettings;
 use serde_json::Value;
 
+pub use alike::alike;
+pub use ask::{AskedRow, AskedRows, Cuts};
 pub use audit::{Audit, audit};
 pub use encoding::Encoding;
 pub use example::{Example, Target};
 pub(crate) use files::paths::there;
+pub use files::format_of as file_format;
 pub use files::{Column, ColumnLook, FileLook, Format, look};
 pub use load::{Dataset, Wanted, load, load_split, load_wanted};
 pub use metric::{Metric, SEVERAL, Tally, scored};
@@ -258,13 +263,45 @@ pub trait Task: Send + Sync {
         vec![]
     }
 
-    /// An example without a label of a row that is written as a JSON object, with its text, where values come with the rows; those of
-    /// these names must be there.
+    /// The columns of the input, where the rows are those of a user's files.
+    fn columns(&self) -> Vec<Column> {
+        vec![]
+    }
+
+    /// The row that a JSON object holds, where rows have columns; the values of these names must be there.
     ///
     /// # Errors
     /// A sentence about what is missing, or can't be taken.
-    fn object(&self, _line: &str, _wanted: &[&str]) -> Result<(String, Example), String> {
-        Err(format!("no values come with the rows of {}", self.name()))
+    fn object(&self, _text: &str, _wanted: &[&str]) -> Result<AskedRow, String> {
+        Err(format!("the rows of {} have no columns", self.name()))
+    }
+
+    /// The rows of a file of which a model is asked that takes the values of these names. Files of the user's own need no label;
+    /// `format` says how such a file is written, where its name does not.
+    ///
+    /// # Errors
+    /// A file that can't be opened, or lacks a column.
+    fn rows_asked(
+        &self,
+        path: &Path,
+        _format: Option<Format>,
+        _wanted: &[&str],
+        options: &Options,
+    ) -> Result<AskedRows, DataError> {
+        ask::published(self, path, options)
+    }
+
+    /// Number of tokens that [`Task::encode`] cuts off a text.
+    ///
+    /// # Errors
+    /// As [`Task::encode`].
+    fn cut(&self, _text: &str) -> Result<usize, String> {
+        Ok(0)
+    }
+
+    /// The rows of a split that were cut when it was read.
+    fn cuts(&self, _split: &str) -> Cuts {
+        Cuts::default()
     }
 
     /// The token that stands for all that the vocabulary does not have, if there is one.
@@ -285,6 +322,11 @@ pub trait Task: Send + Sync {
     /// How [`Task::encode`] makes tokens of a text that stands by itself.
     fn encoding(&self, options: &Options) -> Encoding {
         Encoding::blanks(self.vocabulary(options), &[])
+    }
+
+    /// A text of several lines as [`Task::encode`] takes it: on one line.
+    fn on_one_line(&self, text: &str) -> String {
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// A sequence as a person reads it, and as [`Task::encode`] takes it.

@@ -17,6 +17,7 @@ use sha2::{Digest, Sha256};
 use super::load::MAX_LINE;
 use crate::cache;
 use crate::error::DataError;
+use crate::json;
 
 /// The flag of commands that lets programs run.
 pub const FLAG: &str = "--run-commands";
@@ -189,7 +190,7 @@ impl Request<'_> {
 /// Whether a line is a JSON object.
 fn object(line: &[u8]) -> Result<(), String> {
     let text = std::str::from_utf8(line).map_err(|_| "this line is not UTF-8 text".to_owned())?;
-    match serde_json::from_str(text) {
+    match json::value(text.as_bytes()) {
         Ok(Value::Object(_)) => Ok(()),
         Ok(_) => Err("this line is no JSON object, as `{\"text\": \"a b\", \"label\": \"yes\"}`".to_owned()),
         Err(error) => Err(format!("this line is no JSON: {error}")),

@@ -21,6 +21,19 @@ impl Default for Scale {
 impl Scale {
     /// Mean and population deviation of some numbers; 1 for the deviation where all are equal.
     pub fn of(numbers: &[f64]) -> Self {
+        let largest = numbers.iter().fold(0.0_f64, |largest, number| largest.max(number.abs()));
+        let plain = Self::plain(numbers);
+        if plain.mean.is_finite() && plain.deviation.is_finite() && (1e-100..1e100).contains(&largest) || largest == 0.0
+        {
+            return plain;
+        }
+        // Squares of these numbers, or their sum, may be too large or too small for double precision.
+        let Self { mean, deviation } = Self::plain(&numbers.iter().map(|number| number / largest).collect::<Vec<_>>());
+        let deviation = deviation * if numbers.iter().any(|number| *number != numbers[0]) { largest } else { 1.0 };
+        Self { mean: mean * largest, deviation }
+    }
+
+    fn plain(numbers: &[f64]) -> Self {
         let count = numbers.len().max(1) as f64;
         let mean = numbers.iter().sum::<f64>() / count;
         let variance = numbers.iter().map(|number| (number - mean).powi(2)).sum::<f64>() / count;
@@ -68,6 +81,17 @@ mod tests {
         assert_eq!(scale.text(0.0), "4");
         assert_eq!(Scale::of(&[2.5, 2.5]), Scale { mean: 2.5, deviation: 1.0 });
         assert_eq!(Scale::of(&[]), Scale::default());
+    }
+
+    #[test]
+    fn numbers_of_every_size_have_a_deviation() {
+        for unit in [1e-290, 1e-200, 1.0, 1e154, 1e200, 1e300] {
+            let scale = Scale::of(&[unit, 3.0 * unit, -4.0 * unit, 0.5 * unit]);
+            let (mean, deviation) = (0.125, 2.558_686_186_3);
+            assert!((scale.mean / unit - mean).abs() < 1e-9, "{unit}: {scale:?}");
+            assert!((scale.deviation / unit - deviation).abs() < 1e-6, "{unit}: {scale:?}");
+        }
+        assert_eq!(Scale::of(&[1e200, 1e200]).deviation, 1.0);
     }
 
     #[test]

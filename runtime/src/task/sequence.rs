@@ -63,6 +63,17 @@ impl<R: BufRead> Iterator for Lines<R> {
     }
 }
 
+fn sides_of(text: &str) -> Option<(&str, &str)> {
+    text.split_once(SIDES).or_else(|| text.split_once('\t'))
+}
+
+/// The texts of a sequence: both of a pair.
+pub fn sides<'t>(task: &dyn Task, text: &'t str) -> impl Iterator<Item = &'t str> + use<'t> {
+    let pair = if task.objective() == Objective::Pair { sides_of(text) } else { None };
+    let (first, second) = pair.map_or((text, None), |(first, second)| (first, Some(second)));
+    std::iter::once(first).chain(second)
+}
+
 /// The example that a sequence asks about. Its answer says nothing.
 ///
 /// # Errors
@@ -82,9 +93,7 @@ pub fn example(task: &dyn Task, options: &Options, text: &str) -> Result<Example
         let tokens = encode(text)?;
         return Ok(Example { label: label(tokens.len()), ..Example::classified(tokens, 0) });
     }
-    let (first, second) = text
-        .split_once(SIDES)
-        .or_else(|| text.split_once('\t'))
+    let (first, second) = sides_of(text)
         .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
     let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
     let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;

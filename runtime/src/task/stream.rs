@@ -1,5 +1,6 @@
 //! Rows of a split that are read while a training needs them, so that memory does not grow with the file.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,6 +18,8 @@ pub trait Rows: Debug + Send + Sync {
     fn length(&self, row: usize) -> usize;
     /// Number of tokens of all rows.
     fn tokens(&self) -> u64;
+    /// The share of every class among the answers that count, as [`describe`](super::describe) has it.
+    fn label_shares(&self) -> BTreeMap<u32, f64>;
     /// Bytes of memory that are held to find rows.
     fn held(&self) -> u64;
     /// A text that differs where the rows do.

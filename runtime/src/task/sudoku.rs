@@ -56,11 +56,26 @@ impl Shape {
         (1..=self.side() as u32).filter(move |digit| here >> digit & 1 == 0)
     }
 
-    /// The solution of a puzzle by its candidates alone, and its rounds: each fills all cells that have one digit left.
+    /// The only solution of a puzzle, and its rounds: each fills all cells that have one digit left, or tries the digits of a cell
+    /// where none has.
     ///
     /// # Errors
-    /// A puzzle that can't be solved so.
+    /// A puzzle without a solution, with several, or whose search takes too long.
     pub fn solve(self, puzzle: &[u32]) -> Result<(Vec<u32>, u32), String> {
+        if let Some(solved) = self.by_candidates(puzzle)? {
+            return Ok(solved);
+        }
+        let mut search = Search { shape: self, found: vec![], left: TRIED };
+        search.below(puzzle.to_vec(), 0)?;
+        match (search.found.pop(), search.found.pop()) {
+            (Some(solved), None) => Ok(solved),
+            (None, _) => Err("it has no solution".to_owned()),
+            (Some(_), Some(_)) => Err("it has several solutions: give more of its digits".to_owned()),
+        }
+    }
+
+    /// The solution by candidates alone; nothing of a puzzle that needs a search.
+    fn by_candidates(self, puzzle: &[u32]) -> Result<Option<(Vec<u32>, u32)>, String> {
         let (mut cells, mut rounds) = (puzzle.to_vec(), 0);
         while cells.contains(&0) {
             let taken = self.taken(&cells);
@@ -74,18 +89,19 @@ impl Shape {
                 }
             }
             if !filled {
-                return Err("no empty cell has one digit left".to_owned());
+                return self.clash(&cells).map_or(Ok(None), Err);
             }
             rounds += 1;
         }
+        self.clash(&cells).map_or(Ok(Some((cells, rounds))), Err)
+    }
+
+    /// That a digit stands twice in a row, a column or a box, if one does.
+    fn clash(self, cells: &[u32]) -> Option<String> {
         let meet = |a: usize, b: usize| self.groups(a).iter().any(|group| self.groups(b).contains(group));
-        let clash = |at: &usize| (0..*at).any(|other| cells[other] == cells[*at] && meet(*at, other));
-        let all = (2 << self.side()) - 2;
-        if self.taken(&cells).iter().all(|digits| *digits == all) {
-            return Ok((cells, rounds));
-        }
-        let at = (0..cells.len()).find(clash).unwrap_or_default();
-        Err(format!("the digit {} of cell {} occurs twice", cells[at], at + 1))
+        let twice = |at: &usize| cells[*at] > 0 && (0..*at).any(|other| cells[other] == cells[*at] && meet(*at, other));
+        let at = (0..cells.len()).find(twice)?;
+        Some(format!("the digit {} of cell {} occurs twice", cells[at], at + 1))
     }
 
     /// Fills the empty cells with digits in a random order; false if there is no way.
@@ -114,7 +130,7 @@ impl Shape {
         let (mut puzzle, mut left) = (solution.clone(), blanks);
         for at in order {
             let digit = std::mem::take(&mut puzzle[at]);
-            if left > 0 && self.solve(&puzzle).is_ok() {
+            if left > 0 && matches!(self.by_candidates(&puzzle), Ok(Some(_))) {
                 left -= 1;
             } else {
                 puzzle[at] = digit;
@@ -127,7 +143,7 @@ impl Shape {
     /// the number of empty cells, its depth that of the rounds.
     ///
     /// # Errors
-    /// A puzzle of another size, with a digit that is too large, or that its candidates do not solve.
+    /// A puzzle of another size, with a digit that is too large, or without exactly one solution.
     pub fn example(self, puzzle: &[u32]) -> Result<Example, String> {
         let side = self.side();
         if puzzle.len() != side * side {
@@ -150,6 +166,75 @@ impl Shape {
             given: vec![],
         })
     }
+}
+
+/// The cells of which a search tries the digits, at most: far more than the hardest known puzzles of nine digits need.
+const TRIED: u32 = 200_000;
+
+/// A search for the solutions of a puzzle, which ends with the second one.
+struct Search {
+    shape: Shape,
+    /// Solutions with their rounds.
+    found: Vec<(Vec<u32>, u32)>,
+    /// How many more cells may be tried.
+    left: u32,
+}
+
+impl Search {
+    /// The solutions of a puzzle without a digit that stands twice, after so many rounds.
+    fn below(&mut self, mut cells: Vec<u32>, mut rounds: u32) -> Result<(), String> {
+        loop {
+            let taken = self.shape.taken(&cells);
+            let open: Vec<(usize, Vec<u32>)> = (0..cells.len())
+                .filter(|at| cells[*at] == 0)
+                .map(|at| (at, self.shape.candidates(&taken, at).collect()))
+                .collect();
+            rounds += u32::from(!open.is_empty());
+            let Some((at, digits)) = open.iter().min_by_key(|(_, digits)| digits.len()) else {
+                self.found.push((cells, rounds));
+                return Ok(());
+            };
+            match digits.len() {
+                0 => return Ok(()),
+                1 => {}
+                _ => return self.branch(&cells, (*at, digits), rounds),
+            }
+            let single = |(at, digits): &(usize, Vec<u32>)| Some((*at, *digits.first().filter(|_| digits.len() == 1)?));
+            open.iter().filter_map(single).for_each(|(at, digit)| cells[at] = digit);
+            if self.shape.clash(&cells).is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Tries every digit of a cell.
+    fn branch(&mut self, cells: &[u32], (at, digits): (usize, &[u32]), rounds: u32) -> Result<(), String> {
+        let left = self.left.checked_sub(1);
+        self.left = left.ok_or_else(|| format!("its solution was not found with {TRIED} tries: give more of its digits"))?;
+        for digit in digits {
+            let mut cells = cells.to_vec();
+            cells[at] = *digit;
+            self.below(cells, rounds)?;
+            if self.found.len() > 1 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The example as HRM and TRM are published with: every cell is scored, tokens and classes are padding, the empty cell and the
+/// digits.
+fn with_all_cells(example: Example) -> Example {
+    let tokens = example.tokens.iter().map(|cell| cell + 1).collect();
+    let label = match example.label {
+        Target::Each { class, weight } => Target::Each {
+            class: class.iter().map(|digit| digit + 2).collect(),
+            weight: vec![1.0; weight.len()],
+        },
+        other => other,
+    };
+    Example { tokens, label, ..example }
 }
 
 /// Reads a puzzle: a character per cell, `.` or `0` where it is empty.
@@ -178,16 +263,17 @@ const TABLE: [(Split, Share); 3] = [
 const SPLITS: [Split; TABLE.len()] = splits(&TABLE);
 
 #[rustfmt::skip]
-const OPTIONS: [OptionField; 4] = [
+const OPTIONS: [OptionField; 5] = [
     option("rows", 2, 2, 3, "rows of a box"),
     option("columns", 3, 2, 3, "columns of a box; the digits go up to `rows` times `columns`"),
     option("least", 8, 1, 81, "least number of empty cells that is asked for"),
     option("most", 20, 1, 81, "most empty cells; a puzzle has fewer where no further cell can be emptied"),
+    option("all_cells", 0, 0, 1, "1: every cell is scored, with 11 tokens and classes of nine digits (padding and the empty cell are two of them), as published for HRM and TRM"),
 ];
 
 const METRICS: &[Metric] = &[Metric {
     name: "exact",
-    doc: "share of the puzzles without a wrong cell; `accuracy` is that of the empty cells",
+    doc: "share of the puzzles without a wrong cell; `accuracy` is that of the scored cells",
     count: whole,
 }];
 
@@ -195,6 +281,17 @@ const METRICS: &[Metric] = &[Metric {
 const ATTEMPTS: u64 = 1_000;
 /// So many candidates in a row without a new puzzle mean that there are no more.
 const PATIENCE: u64 = 2_000;
+
+/// Whether every cell is scored.
+fn all_cells(options: &Options) -> bool {
+    options.get("all_cells") == 1
+}
+
+/// The example of a puzzle in the form that the options ask for.
+fn asked(puzzle: &[u32], options: &Options) -> Result<Example, String> {
+    let example = shape(options).example(puzzle)?;
+    Ok(if all_cells(options) { with_all_cells(example) } else { example })
+}
 
 fn shape(options: &Options) -> Shape {
     Shape::of(options.get("rows") as usize, options.get("columns") as usize)
@@ -219,11 +316,16 @@ impl Task for Sudoku {
     }
 
     fn vocabulary(&self, options: &Options) -> Vec<String> {
+        if all_cells(options) {
+            return self.classes(options);
+        }
         std::iter::once(".".to_owned()).chain(self.classes(options)).collect()
     }
 
     fn classes(&self, options: &Options) -> Vec<String> {
-        (1..=shape(options).side()).map(|digit| digit.to_string()).collect()
+        let digits = (1..=shape(options).side()).map(|digit| digit.to_string());
+        let before: &[&str] = if all_cells(options) { &["pad", "."] } else { &[] };
+        before.iter().map(|name| (*name).to_owned()).chain(digits).collect()
     }
 
     fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
@@ -243,13 +345,13 @@ impl Task for Sudoku {
                 let (puzzle, solution) = shape.draw(blanks as usize, &mut draws);
                 within(*share, place(&solution)).then_some(puzzle)
             };
-            shape.example(&(0..ATTEMPTS).find_map(puzzle)?).ok()
+            asked(&(0..ATTEMPTS).find_map(puzzle)?, request.options).ok()
         };
         fill(request, PATIENCE, candidate).map_err(fail)
     }
 
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
-        lines(path, |_, text| parse(text).and_then(|puzzle| shape(options).example(&puzzle)).map(Some))
+        lines(path, |_, text| parse(text).and_then(|puzzle| asked(&puzzle, options)).map(Some))
     }
 }
 
@@ -273,12 +375,43 @@ mod tests {
         assert_eq!(asked, [3, 2, 0]);
     }
 
+    /// "AI Escargot" (Inkala 2006), one of the hardest puzzles of nine digits, and one of Sudoku-Extreme's kind with 17 digits.
+    #[test]
+    fn hard_puzzles_with_one_solution_are_searched() {
+        for text in [
+            "1....7.9..3..2...8..96..5....53..9...1..8...26....4...3......1..4......7..7...3..",
+            "8..........36......7..9.2...5...7.......457.....1...3...1....68..85...1..9....4..",
+            "000000010400000000020000000000050407008000300001090000300400200050100000000806000",
+        ] {
+            let puzzle = parse(text).expect("cells");
+            let nine = Shape::of(3, 3);
+            let (solution, rounds) = nine.solve(&puzzle).expect("it has one solution");
+            assert!(puzzle.iter().zip(&solution).all(|(given, found)| *given == 0 || given == found) && rounds > 1);
+            let all = (2 << 9) - 2;
+            assert!(nine.taken(&solution).iter().all(|digits| *digits == all), "{text}");
+            let mut open = puzzle.clone();
+            open.iter_mut().take(20).for_each(|cell| *cell = 0);
+            assert!(nine.solve(&open).expect_err("several").contains("several solutions"), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_cell_may_be_scored_as_published() {
+        let puzzle = parse("123. 3412 214. 432.").expect("cells");
+        let example = with_all_cells(SMALL.example(&puzzle).expect("a puzzle"));
+        assert_eq!(example.tokens[..4], [2, 3, 4, 1]);
+        let asked = example.asked();
+        assert!(asked.len() == 16 && asked.iter().all(|(_, weight)| *weight == 1.0));
+        assert_eq!(asked[..4].iter().map(|(class, _)| *class).collect::<Vec<_>>(), [2, 3, 4, 5]);
+    }
+
     #[test]
     fn what_is_no_puzzle_is_refused() {
         for (text, message) in [
             ("12", "has 16 cells"),
             ("5...............", "go up to 4"),
-            ("................", "no empty cell has one digit left"),
+            ("................", "it has several solutions"),
+            ("11..............", "occurs twice"),
             ("1123341221434321", "occurs twice"),
             ("123....4........", "no digit left"),
         ] {

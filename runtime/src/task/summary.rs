@@ -97,21 +97,40 @@ pub fn majority_share(examples: &[Example]) -> f64 {
 
 /// The share of every class among the answers that count; of several labels the share of the examples that have each.
 fn label_shares(examples: &[Example]) -> BTreeMap<u32, f64> {
-    let mut shares = BTreeMap::new();
-    let mut add = |class: u32, weight: f64| *shares.entry(class).or_insert(0.0) += weight;
-    for example in examples {
+    let mut counts = LabelCounts::default();
+    examples.iter().for_each(|example| counts.add(example));
+    counts.shares()
+}
+
+/// The answers that count, class by class.
+#[derive(Clone, Debug, Default)]
+pub(super) struct LabelCounts {
+    weights: BTreeMap<u32, f64>,
+    /// Examples that have several labels each.
+    several: usize,
+}
+
+impl LabelCounts {
+    /// Counts an example.
+    pub(super) fn add(&mut self, example: &Example) {
+        let mut add = |class: u32, weight: f64| *self.weights.entry(class).or_insert(0.0) += weight;
         match &example.label {
-            Target::Several(labels) => (0..).zip(labels).for_each(|(id, label)| add(id, f64::from(u8::from(*label)))),
+            Target::Several(labels) => {
+                (0..).zip(labels).for_each(|(id, label)| add(id, f64::from(u8::from(*label))));
+                self.several += 1;
+            }
             _ => {
                 let counts = example.asked().into_iter().filter(|(_, weight)| *weight > 0.0);
                 counts.for_each(|(class, weight)| add(class, f64::from(weight)));
             }
         }
     }
-    let several = matches!(examples.first(), Some(Example { label: Target::Several(_), .. }));
-    let total: f64 = if several { examples.len() as f64 } else { shares.values().sum() };
-    shares.values_mut().for_each(|share| *share /= total);
-    shares
+
+    /// The shares of the classes.
+    pub(super) fn shares(&self) -> BTreeMap<u32, f64> {
+        let total: f64 = if self.several > 0 { self.several as f64 } else { self.weights.values().sum() };
+        self.weights.iter().map(|(class, weight)| (*class, weight / total)).collect()
+    }
 }
 
 /// A set of labels as text: their names with commas between, `-` for none.

@@ -7,8 +7,8 @@ use super::errors::Errors;
 use super::{Event, LengthRow, Observer, Row};
 use crate::batch::Batch;
 use crate::batching::pack;
-use crate::error::Error;
-use crate::learner::{Depths, Evaluation, Learner};
+use crate::error::{DataError, Error};
+use crate::learner::{Depths, Evaluation, LearnError, Learner};
 use crate::record::SplitAnswers;
 use crate::task::{Example, Metric, Scale, Tally, majority_share, scored};
 
@@ -81,7 +81,28 @@ pub(super) fn evaluate_each(
             observer.event(&Event::Evaluating { split, done, total: examples.len() });
         }
     }
+    if sum.scored == 0 {
+        return Err(unscored(split).into());
+    }
     Ok(Some((sum.row(measurement), each)))
+}
+
+/// The error of a split in which no answer is scored.
+pub(crate) fn unscored(split: &str) -> DataError {
+    let message = "it has no label, so that neither loss nor accuracy can be measured: label some of its rows, or measure another split";
+    DataError { file: split.to_owned(), line: None, message: message.to_owned() }
+}
+
+/// Refuses a row with a number that is not finite, after so many updates.
+///
+/// # Errors
+/// The name of the number.
+pub fn require_finite(row: &Row, updates: u64) -> Result<(), LearnError> {
+    let numbers = row.numbers.iter().map(|(name, number)| (name.as_str(), *number));
+    match std::iter::once(("loss", row.loss)).chain(numbers).find(|(_, number)| !number.is_finite()) {
+        Some((name, _)) => Err(LearnError::NonFinite { step: updates, node: format!("the {name} on {}", row.split) }),
+        None => Ok(()),
+    }
 }
 
 /// The numbers of a split, summed over its batches.
@@ -140,7 +161,7 @@ impl<'a> Sum<'a> {
 
     /// The share of them that are right, where they are classes.
     pub(crate) fn accuracy(&self) -> Option<f64> {
-        self.correct.map(|right| Tally { right, all: self.scored }.share())
+        self.correct.and_then(|right| Tally { right, all: self.scored }.share())
     }
 
     /// What the task reports besides.
@@ -256,7 +277,8 @@ impl<'a> Counts<'a> {
     }
 
     fn named(&self, tallies: &[Tally]) -> BTreeMap<String, f64> {
-        self.metrics.iter().zip(tallies).map(|(metric, tally)| (metric.name.to_owned(), tally.share())).collect()
+        let named = self.metrics.iter().zip(tallies);
+        named.filter_map(|(metric, tally)| Some((metric.name.to_owned(), tally.share()?))).collect()
     }
 
     fn shares(&self) -> BTreeMap<String, f64> {
@@ -267,7 +289,7 @@ impl<'a> Counts<'a> {
         let row = |(length, (examples, accuracy, tallies)): (&u32, &(u64, Tally, Vec<Tally>))| LengthRow {
             length: *length as usize,
             examples: *examples,
-            accuracy: accuracy.share(),
+            accuracy: accuracy.share().unwrap_or_default(),
             metrics: self.named(tallies),
         };
         self.lengths.iter().map(row).collect()

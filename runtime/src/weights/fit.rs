@@ -63,6 +63,14 @@ struct Offered<'a> {
     tensor: Tensor,
 }
 
+impl Offered<'_> {
+    /// Its name, that in the file if it is another one, and its shape.
+    fn called(&self, name: &str) -> String {
+        let there = if name == self.theirs { String::new() } else { format!(" (`{}` there)", self.theirs) };
+        format!("`{name}`{there} {:?}", self.tensor.shape)
+    }
+}
+
 /// The parameters of a model, given as names and shapes, from a file.
 ///
 /// # Errors
@@ -95,30 +103,23 @@ pub fn fit(file: &WeightsFile, names: &Names, parameters: &[(String, Vec<usize>)
     let missing: Vec<&str> =
         parameters.iter().map(|(name, _)| name.as_str()).filter(|name| !known.contains(name)).collect();
     for (name, found) in &offered {
-        let from = if name == found.theirs { String::new() } else { format!(" (`{}` there)", found.theirs) };
-        let shape = &found.tensor.shape;
         let copied = used.iter().find(|used| equal(file, used.from, found.from));
-        let cure = copied.map_or_else(
-            || hint(name, &missing),
-            |used| {
-                format!(
-                    "; it has the numbers of `{}`: if both are one weight, leave it out by `null` in a map of names",
-                    used.theirs
-                )
-            },
-        );
-        faults.push(format!("`{name}`{from} {shape:?} is no parameter of the model{cure}"));
+        let cure = copied.map_or_else(|| hint(name, &missing), |used| copy_of(used.theirs));
+        faults.push(format!("{} is no parameter of the model{cure}", found.called(name)));
     }
     if faults.is_empty() { Ok(arrays) } else { Err(WeightsError { file: file.name.clone(), faults }) }
 }
 
-/// Whether two tensors have equal numbers.
+/// Whether two tensors are written alike, number for number.
 fn equal(file: &WeightsFile, a: &Tensor, b: &Tensor) -> bool {
-    let bits = |tensor: &Tensor, kind| file.numbers(tensor, kind).into_iter().map(f32::to_bits).collect::<Vec<_>>();
-    match (&a.kind, &b.kind) {
-        (Ok(kind), Ok(other)) => a.shape == b.shape && bits(a, *kind) == bits(b, *other),
-        _ => false,
-    }
+    let layout = |tensor: &Tensor| (tensor.offset, tensor.negative, tensor.kind.clone());
+    let same = layout(a) == layout(b) && a.shape == b.shape && a.strides == b.strides;
+    same && file.bytes[a.bytes.clone()] == file.bytes[b.bytes.clone()]
+}
+
+/// What to do about a tensor that is a copy of one that the model takes.
+fn copy_of(theirs: &str) -> String {
+    format!("; it has the numbers of `{theirs}`: if both are one weight, leave it out by `null` in a map of names")
 }
 
 /// The tensors of the file under the names that they get. Two that get one name are a fault, unless they are one tensor.

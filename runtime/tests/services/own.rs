@@ -253,3 +253,181 @@ fn broken_files_are_refused_with_a_place_and_never_end_the_program() {
     }
     assert!(refused > 150 && read > 20, "{refused} refused, {read} read");
 }
+
+/// The task of some files of a temporary folder.
+fn written(name: &str, tokens: &str, files: &[(&str, &str, &[u8])]) -> (tempfile::TempDir, TaskSettings) {
+    let folder = tempfile::tempdir().expect("a folder");
+    files.iter().for_each(|(_, file, bytes)| fs::write(folder.path().join(file), bytes).expect("writable"));
+    let named: Vec<(&str, &str)> =
+        files.iter().filter(|(split, ..)| !split.is_empty()).map(|(split, file, _)| (*split, *file)).collect();
+    let mut settings = settings(name, tokens, &named);
+    settings.known.folders = vec![folder.path().to_owned()];
+    (folder, settings)
+}
+
+/// What is said of a training file.
+fn refused(file: &str, text: &[u8]) -> String {
+    let (_folder, settings) = written("table", "words", &[("train", file, text)]);
+    load(&settings, &["train"]).expect_err(file).to_string()
+}
+
+#[test]
+fn numbers_of_json_lines_are_those_of_other_files() {
+    let row = |n: usize, label: &str| format!("{{\"text\": \"word {n}\", \"label\": {label}}}\n");
+    let labels = ["12345678901234567890123", "7", "12345678901234567890124", "7"];
+    let lines: String = (0..40).map(|n| row(n, labels[n % 4])).collect();
+    let (_folder, settings) = written("table", "words", &[("train", "a.jsonl", lines.as_bytes())]);
+    load(&settings, &["train"]).expect("read");
+    let (task, options) = open_task(&settings).expect("opened");
+    assert_eq!(task.classes(&options), ["12345678901234567890123", "12345678901234567890124", "7"]);
+    let table = "text,label\n".to_owned() + &(0..40).map(|n| format!("word {n},{}\n", n % 2)).collect::<String>();
+    let dev: String =
+        [(0, "0.0"), (1, "1.0"), (2, "-0.0"), (3, "1e0"), (4, "0")].map(|(n, label)| row(n, label)).concat();
+    let (_folder, settings) =
+        written("table", "words", &[("train", "a.csv", table.as_bytes()), ("dev", "b.jsonl", dev.as_bytes())]);
+    let data = load(&settings, &["train", "dev"]).expect("1.0 and 1 are one class");
+    let found: Vec<String> = rows(&settings, &data, "dev").into_iter().map(|(_, label)| label).collect();
+    assert_eq!(found, ["0", "1", "0", "1", "0"]);
+    // Items of lists, and numbers in texts, too.
+    let lines = "{\"text\": [1.0, \"b\"], \"label\": [2.0, 3]}\n{\"text\": [1, \"b\"], \"label\": [2, 3.0]}\n";
+    let (_folder, settings) = written("tagging", "blanks", &[("train", "a.jsonl", lines.as_bytes())]);
+    let data = load(&settings, &["train"]).expect("read");
+    let found = rows(&settings, &data, "train");
+    assert_eq!(found[0], found[1]);
+}
+
+#[test]
+fn names_that_stand_twice_are_refused() {
+    let twice = b"{\"text\": \"a\", \"label\": 1}\n{\"text\": \"b\", \"label\": 0, \"label\": 1}\n";
+    assert!(refused("a.jsonl", twice).contains("a.jsonl:2: the key `label` stands twice"));
+    let unread = b"{\"text\": \"a\", \"label\": 1, \"x\": 1, \"\\u0078\": 2}\n";
+    assert!(refused("a.jsonl", unread).contains("a.jsonl:1: the key `x` stands twice"));
+    assert!(refused("a.csv", b"text,label,label\na,1,2\n").contains("the header names the column `label` twice"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/twice.parquet");
+    let error = load(&settings("table", "words", &[("train", &file(&path))]), &["train"]).expect_err("two columns");
+    assert!(error.to_string().contains("the file has the column `label` twice"), "{error}");
+    assert!(look(&path).expect_err("two columns").to_string().contains("twice"));
+}
+
+#[test]
+fn tables_of_other_shapes_are_refused_with_the_reason() {
+    for (name, text, why) in [
+        ("blank.tsv", &b"text\tlabel\ngood\tyes\n \t \nbad\tno\n"[..], "blank.tsv:3: `text` has no tokens"),
+        ("blank.csv", b"text,label\ngood,yes\n , \nbad,no\n", "blank.csv:3: `text` has no tokens"),
+        ("tabs.tsv", b"text\tlabel\ngood\tyes\n\t\nbad\tno\n", "`text` has no tokens"),
+        ("returns.csv", b"text,label\rgood,yes\rbad,no\r", "returns.csv:1: this row has a carriage return"),
+        ("one.csv", b"text,label\ngood,yes\rbad,no\n", "one.csv:2: this row has a carriage return"),
+        ("semicolons.csv", b"text;label\ngood;yes\nbad;no\n", "the cells have `;` between them, and `,` is wanted"),
+        ("tabs.csv", b"text\tlabel\ngood\tyes\nbad\tno\n", "the cells have a tab between them"),
+        ("commas.tsv", b"text,label\ngood,yes\nbad,no\n", "the cells have `,` between them, and a tab is wanted"),
+        ("empty.csv", b"", "empty.csv:1: the file is empty"),
+        ("header.csv", b"text,label\n", "there is no row"),
+        ("empty.jsonl", b"", "there is no row"),
+        (
+            "returns.jsonl",
+            b"{\"text\": \"a\", \"label\": 1}\r{\"text\": \"b\", \"label\": 0}\r",
+            "a carriage return alone",
+        ),
+        ("nan.jsonl", b"{\"text\": \"a\", \"label\": NaN}\n", "this line is no JSON"),
+        ("huge.jsonl", b"{\"text\": \"a\", \"label\": 1e999}\n", "larger than every number in double precision"),
+    ] {
+        let error = refused(name, text);
+        assert!(error.contains(why) && error.len() < 600, "{name}: {error}");
+    }
+    // A blank line is no row, a quoted cell may hold a carriage return, and the last line feed may be lost.
+    let text = b"\xEF\xBB\xBF\"text\",label\r\n\"a\rb\",yes\r\n  \r\nbad,no\r";
+    let (_folder, settings) = written("table", "words", &[("train", "a.csv", text)]);
+    let data = load(&settings, &["train"]).expect("read");
+    assert_eq!(
+        rows(&settings, &data, "train"),
+        [("a b", "yes"), ("bad", "no")].map(|(a, b)| (a.to_owned(), b.to_owned()))
+    );
+}
+
+#[test]
+fn texts_begin_behind_their_mark_and_end_before_the_next_one() {
+    let text: String =
+        (0..900).map(|n| format!("line {n}: {}\n", "x ".repeat(n % 40))).collect::<String>() + &"y".repeat(9_000);
+    let of = |files: &[(&str, &str, &[u8])], tokens: &str| {
+        let (_folder, mut settings) = written("language", tokens, files);
+        settings.length = Some(50);
+        let data = load(&settings, &["train"]).expect("read");
+        let (task, options) = open_task(&settings).expect("opened");
+        (data.split("train").to_vec(), task.vocabulary(&options))
+    };
+    let returns = text.replace('\n', "\r\n");
+    let (marked, both) = ("\u{feff}".to_owned() + &text, "\u{feff}".to_owned() + &returns);
+    let halves = text.split_at(text.find("line 450").expect("it is there"));
+    let mark = || "\u{feff}".to_owned();
+    let parts = [mark() + halves.0.trim_end_matches('\n'), mark() + &halves.1.replace('\n', "\r\n")];
+    for tokens in ["characters", "words", "bytes"] {
+        let plain = of(&[("train", "a.txt", text.as_bytes())], tokens);
+        for other in [&returns, &marked, &both] {
+            assert!(of(&[("train", "a.txt", other.as_bytes())], tokens) == plain, "{tokens}");
+        }
+        let (first, second) = (parts[0].as_bytes(), parts[1].as_bytes());
+        let files = [("p1.txt", first), ("p2.txt", b"\xEF\xBB\xBF"), ("p3.txt", second)];
+        let folder = tempfile::tempdir().expect("a folder");
+        files.iter().for_each(|(file, bytes)| fs::write(folder.path().join(file), bytes).expect("writable"));
+        let mut settings = settings("language", tokens, &[("train", "p*.txt")]);
+        (settings.known.folders, settings.length) = (vec![folder.path().to_owned()], Some(50));
+        let data = load(&settings, &["train"]).expect("read");
+        let joined = |rows: &[Example]| rows.iter().flat_map(|row| row.tokens.clone()).collect::<Vec<_>>();
+        assert_eq!(joined(data.split("train")), joined(&plain.0), "{tokens}");
+    }
+}
+
+#[test]
+fn a_tokenizer_that_draws_is_refused() {
+    let model = |more: &str| {
+        format!(
+            r#"{{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,"pre_tokenizer":null,
+            "post_processor":null,"decoder":null,"model":{{"type":"BPE",{more}"unk_token":null,
+            "continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,
+            "vocab":{{"a":0,"b":1,"ab":2}},"merges":[["a","b"]]}}}}"#
+        )
+    };
+    let rows = b"{\"text\": \"abab\", \"label\": 1}\n{\"text\": \"ba\", \"label\": 0}\n";
+    for (more, why) in [
+        (r#""dropout":0.1,"#, "`model.dropout` of this tokenizer.json is 0.1"),
+        (r#""dropout":0.1,"dropout":null,"#, "the key `dropout` stands twice"),
+        (r#""dropout":null,"#, ""),
+        (r#""dropout":0.0,"#, ""),
+        ("", ""),
+    ] {
+        let json = model(more);
+        let files: [(&str, &str, &[u8]); 2] = [("train", "a.jsonl", rows), ("", "tokenizer.json", json.as_bytes())];
+        let (_folder, settings) = written("table", "tokenizer.json", &files);
+        let found = load(&settings, &["train"]).map(|data| data.split("train")[0].tokens.clone());
+        match found {
+            Ok(tokens) => assert!(why.is_empty() && tokens == [2, 2], "{more}: {tokens:?}"),
+            Err(error) => assert!(!why.is_empty() && error.to_string().contains(why), "{more}: {error}"),
+        }
+    }
+}
+
+#[test]
+fn numbers_of_every_size_are_answers_and_those_out_of_reach_are_refused() {
+    let table = |unit: f64| {
+        "text,label\n".to_owned() + &(0..30).map(|n| format!("w{n},{:e}\n", unit * n as f64)).collect::<String>()
+    };
+    for unit in [1e-200, 1.0, 1e154, 1e200] {
+        let mut own = written("table", "words", &[("train", "a.csv", table(unit).as_bytes())]);
+        own.1.answer = Some(rtc_runtime::experiment::Answer::Number);
+        let data = load(&own.1, &["train"]).expect("read");
+        let number = |row: &Example| if let Target::Number(number) = row.label { number } else { f32::NAN };
+        let sum: f32 = data.split("train").iter().map(|row| number(row).powi(2)).sum();
+        assert!((sum / 30.0 - 1.0).abs() < 1e-3, "{unit:e}: {sum}");
+    }
+    for (dev, why) in [("good,1e154\n", "too far from them for single precision"), ("good,1e305\n", "in a larger unit")]
+    {
+        let dev = "text,label\nw,1\n".to_owned() + dev;
+        let files = [("train", "a.csv", table(1.0).into_bytes()), ("dev", "b.csv", dev.into_bytes())];
+        let mut own =
+            written("table", "words", &files.each_ref().map(|(split, file, text)| (*split, *file, &text[..])));
+        own.1.answer = Some(rtc_runtime::experiment::Answer::Number);
+        let error = load(&own.1, &["train", "dev"]).expect_err(why).to_string();
+        assert!(error.contains("b.csv:3: `label` ") || error.contains("b.csv: row 3: `label` "), "{error}");
+        assert!(error.contains(why), "{error}");
+    }
+}

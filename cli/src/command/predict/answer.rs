@@ -3,7 +3,8 @@
 use rtc_report::data::Tree;
 use rtc_runtime::examine::TracedUnit;
 use rtc_runtime::learner::Answers;
-use rtc_runtime::task::{Example, SIDES, Target};
+use rtc_runtime::task::{AskedRow, Example, SIDES, Target};
+use serde_json::Value;
 
 /// The answer to one sequence.
 pub(super) struct Answer {
@@ -17,6 +18,15 @@ pub(super) struct Answer {
     /// Accepted steps of the halting recurrence.
     pub(super) steps: Option<f64>,
     pub(super) explanation: Explanation,
+    /// The line of the input; 0 of a row that stands alone.
+    pub(super) line: usize,
+    /// The label of the file.
+    pub(super) label: Option<Value>,
+    /// Number of its tokens, both sides of a pair counted, and how many of them the vocabulary does not have.
+    pub(super) count: usize,
+    pub(super) unknown: usize,
+    /// Number of tokens that were cut off.
+    pub(super) cut: usize,
 }
 
 /// One answer.
@@ -76,24 +86,30 @@ fn together(labels: Vec<Item>) -> Item {
     }
 }
 
-/// The answers of a batch, sequence by sequence.
-pub(super) fn answers(texts: Vec<String>, examples: &[Example], found: &Answers) -> Vec<Answer> {
+/// The answers of a batch, row by row.
+pub(super) fn answers(rows: &[AskedRow], unknown: Option<u32>, found: &Answers) -> Vec<Answer> {
     let mut items = (0..found.evaluation.predictions.len()).map(|n| Item {
         class: found.evaluation.predictions[n],
         labels: None,
         confidence: found.evaluation.confidence[n],
         logits: found.logits[n * found.classes..(n + 1) * found.classes].to_vec(),
     });
-    let one = |(n, (text, example)): (usize, (String, &Example))| {
+    let one = |(n, AskedRow { line, text, example, label, cut }): (usize, &AskedRow)| {
         let own = items.by_ref().take(example.classes()).collect();
+        let tokens = || example.tokens.iter().chain(example.second.iter().flatten());
         Answer {
-            text: written(&text, example),
+            text: written(text, example),
             tokens: example.tokens.clone(),
             items: if matches!(example.label, Target::Several(_)) { vec![together(own)] } else { own },
             number: found.evaluation.numbers.get(n).copied(),
-            steps: found.steps(n, examples.len()),
+            steps: found.steps(n, rows.len()),
             explanation: Explanation::default(),
+            line: *line,
+            label: label.clone(),
+            count: tokens().count(),
+            unknown: tokens().filter(|token| Some(**token) == unknown).count(),
+            cut: *cut,
         }
     };
-    texts.into_iter().zip(examples).enumerate().map(one).collect()
+    rows.iter().enumerate().map(one).collect()
 }

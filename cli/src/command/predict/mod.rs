@@ -1,16 +1,18 @@
 //! `rtc predict`: what a trained model says about sequences.
 
 mod answer;
+mod notes;
 mod output;
 mod source;
 
 use std::path::PathBuf;
 
+use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rtc_runtime::batching::collect;
 use rtc_runtime::examine::trace;
 use rtc_runtime::learner::LearnError;
-use rtc_runtime::task::Example;
+use rtc_runtime::task::{AskedRow, Example, Format as RowFormat};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};
@@ -18,14 +20,18 @@ use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 use crate::trees::trees;
 use answer::{Answer, Explanation, answers};
+use notes::Notes;
 use output::Output;
-use source::{Line, Source};
+use source::Source;
 
 const EXAMPLES: &str = "\
 Examples:
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
   rtc predict runs/NAME < expressions.txt             one sequence per line
   rtc predict runs/NAME --input expressions.txt --output answers.csv      many at once, in their order
+  rtc predict runs/NAME --input reviews.csv       the rows of a data file, by the columns of the task
+  rtc predict runs/NAME --input-format csv < reviews.csv                  the same of standard input
+  rtc predict runs/NAME --input letter.txt --input-format text            a whole file as one text
   rtc predict runs/NAME '[MAX 2 9 ]' --all            the probability and the logit of every class
   rtc predict runs/NAME '[MAX 2 9 ]' --top 3          the three most probable classes
   rtc task sample listops | cut -f2 | rtc predict runs/NAME --json
@@ -41,7 +47,8 @@ Every line of the result is: class, its probability, accepted steps of the halti
 `go` or `until` (`-` without one), the sequence. Between the sides of a pair stands `|||` or a tab. With a class per token it is: one class for every token, \
 the smallest of their probabilities, and the same. Of several labels it is: those that belong to the sequence with commas \
 between, `-` for none, and the probability of the least sure yes or no. A number has `-` for its probability. With --json every line is one object. CSV has a row per sequence, or per token \
-where each has a class.
+where each has a class. Where a file has labels, JSON and CSV have them, too, as `label`; JSON has the number of unknown tokens as \
+`unknown`, and of those that were cut off as `cut`.
 ";
 
 /// Sequences of a file that are computed at once.
@@ -55,9 +62,12 @@ pub(crate) struct Options {
     pub(crate) model: ModelOptions,
     /// The tokens of one sequence, or of a pair as `left ||| right`; without any, every line of standard input is a sequence
     tokens: Vec<String>,
-    /// Read sequences from this file, one per line
+    /// Read this file: rows of .csv, .tsv, .jsonl, .parquet by the columns of the task, else a sequence per line
     #[arg(long, value_name = "FILE", conflicts_with = "tokens")]
     input: Option<PathBuf>,
+    /// How the input is written [default: by the name of `--input`, else a sequence or JSON object per line]
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with = "tokens")]
+    input_format: Option<InputFormat>,
     /// Write the results to this file: `.jsonl` or `.csv`
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -101,6 +111,44 @@ pub(crate) enum Format {
     Jsonl,
     /// A row per sequence, or per token where each has a class
     Csv,
+}
+
+/// `--input-format`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum InputFormat {
+    /// A sequence per line, whatever it looks like.
+    Lines,
+    /// The whole input is one text.
+    Text,
+    /// Rows of columns.
+    Rows(RowFormat),
+}
+
+impl ValueEnum for InputFormat {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [InputFormat; 6] = [
+            InputFormat::Lines,
+            InputFormat::Text,
+            InputFormat::Rows(RowFormat::Csv),
+            InputFormat::Rows(RowFormat::Tsv),
+            InputFormat::Rows(RowFormat::Json),
+            InputFormat::Rows(RowFormat::Parquet),
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        let (name, help) = match self {
+            Self::Lines => ("lines", "A sequence per line"),
+            Self::Text => ("text", "The whole input is one text"),
+            Self::Rows(RowFormat::Csv) => ("csv", "Rows with commas between cells"),
+            Self::Rows(RowFormat::Tsv) => ("tsv", "Rows with tabs between cells"),
+            Self::Rows(RowFormat::Json) => ("json", "A JSON object per line"),
+            Self::Rows(RowFormat::Parquet) => ("parquet", "Apache Parquet"),
+            Self::Rows(RowFormat::Text) => return None,
+        };
+        Some(PossibleValue::new(name).help(help))
+    }
 }
 
 /// Which numbers of every class are given besides the answer.
@@ -153,43 +201,52 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let mut trained = Trained::open(&options.model)?;
     trained.say_where(terminal);
-    let mut source = Source::open(&options.tokens, options.input.as_deref(), terminal)?;
+    let mut source = if options.is_single() {
+        Source::of_arguments(&options.tokens)
+    } else {
+        Source::open(&trained, options.input.as_deref(), options.input_format, terminal)?
+    };
     let mut output = Output::open(&trained, format, options.wanted(), options.output.as_deref(), terminal)?;
     let size = options.batch.map_or(if options.input.is_some() { BATCH } else { 1 }, |n| n as usize);
+    let mut notes = Notes::new(&trained, format == Format::Text && options.output.is_none());
     loop {
-        let (lines, read) = source.some(size);
-        for answer in predict(&mut trained, &lines, &source, options)? {
+        let (rows, read) = source.some(size, &trained);
+        for answer in predict(&mut trained, &rows, &source, options)? {
+            notes.see(&answer, terminal);
             output.write(&answer)?;
         }
-        // What came before a line that can't be read is answered.
+        // What came before a row that can't be read is answered.
         read?;
         if source.ended || options.is_single() || terminal.is_deserted() {
             break;
         }
     }
     output.finish()?;
+    notes.finish(terminal);
     Ok(Exit::Done)
 }
 
-/// What the model says of some lines, in their order.
-fn predict(trained: &mut Trained, lines: &[Line], source: &Source, options: &Options) -> Result<Vec<Answer>, Failure> {
-    let example = |line: &Line| trained.example(&line.text).map_err(|why| source.refused(line.number, why));
-    let (texts, examples): (Vec<String>, Vec<Example>) =
-        lines.iter().map(example).collect::<Result<Vec<_>, Failure>>()?.into_iter().unzip();
-    if examples.is_empty() {
+/// What the model says of some rows, in their order.
+fn predict(
+    trained: &mut Trained,
+    rows: &[AskedRow],
+    source: &Source,
+    options: &Options,
+) -> Result<Vec<Answer>, Failure> {
+    if rows.is_empty() {
         return Ok(vec![]);
     }
-    let all: Vec<&Example> = examples.iter().collect();
+    let all: Vec<&Example> = rows.iter().map(|row| &row.example).collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
     let found = trained.model.answers(&collect(&all, width)).map_err(|error| match error {
-        LearnError::Batch(why) => source.refused(lines[0].number, why),
+        LearnError::Batch(why) => source.refused(rows[0].line, why),
         other => other.into(),
     })?;
-    let mut answers = answers(texts, &examples, &found);
+    let mut answers = answers(rows, trained.task.unknown(), &found);
     if options.show_halting || options.trees {
-        for (answer, example) in answers.iter_mut().zip(&examples) {
-            let traced = trace(&mut *trained.model, example)?;
-            let trees = if options.trees { trees(trained, example, &traced.trees) } else { vec![] };
+        for (answer, row) in answers.iter_mut().zip(rows) {
+            let traced = trace(&mut *trained.model, &row.example)?;
+            let trees = if options.trees { trees(trained, &row.example, &traced.trees) } else { vec![] };
             let units = if options.show_halting { traced.units } else { vec![] };
             answer.explanation =
                 Explanation { halting: options.show_halting.then_some(units), trees: options.trees.then_some(trees) };

@@ -27,6 +27,10 @@ pub(super) struct Output<'a> {
     vocabulary: Vec<String>,
     /// How many answers were written.
     written: usize,
+    /// Whether the first input has a label: labels are a column of CSV then.
+    labelled: bool,
+    /// Whether the vocabulary has a token for all that it does not know.
+    knows_unknown: bool,
     terminal: &'a Terminal,
     file: Option<Fresh>,
 }
@@ -80,10 +84,27 @@ impl<'a> Output<'a> {
         }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
         let file = path.map(Fresh::create).transpose()?;
-        Ok(Self { format, wanted, task, options, classes, vocabulary, written: 0, terminal, file })
+        let knows_unknown = task.unknown().is_some();
+        let (written, labelled) = (0, false);
+        Ok(Self {
+            format,
+            wanted,
+            task,
+            options,
+            classes,
+            vocabulary,
+            written,
+            labelled,
+            knows_unknown,
+            terminal,
+            file,
+        })
     }
 
     pub(super) fn write(&mut self, answer: &Answer) -> Result<(), Failure> {
+        if self.written == 0 {
+            self.labelled = answer.label.is_some();
+        }
         let text = match self.format {
             Format::Text => self.text(answer),
             Format::Jsonl => format!("{}\n", self.object(answer)),
@@ -194,6 +215,15 @@ impl<'a> Output<'a> {
             }
         }
         row["steps"] = json!(answer.steps);
+        if let Some(label) = &answer.label {
+            row["label"] = label.clone();
+        }
+        if self.knows_unknown {
+            row["unknown"] = json!(answer.unknown);
+        }
+        if answer.cut > 0 {
+            row["cut"] = json!(answer.cut);
+        }
         let Wanted { probabilities, logits, top } = self.wanted;
         if probabilities {
             row["probabilities"] = self.of_items(answer, |item| self.by_class(&item.probabilities()));
@@ -247,7 +277,26 @@ impl<'a> Output<'a> {
         for n in 1..=top.unwrap_or(0).min(self.classes.len()) {
             names.extend([format!("class {n}"), format!("probability {n}")]);
         }
+        if self.labelled {
+            names.push("label".to_owned());
+        }
         csv_row(&names)
+    }
+
+    /// The label of an answer, or of its item `n`, as a cell; none where the file has no labels.
+    fn label(&self, answer: &Answer, n: usize) -> Vec<String> {
+        let text = |label: &Value| match label {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        let cell = match &answer.label {
+            None => String::new(),
+            Some(Value::Array(labels)) if self.each() => labels.get(n).map_or_else(String::new, text),
+            Some(Value::Array(labels)) => labels.iter().map(text).collect::<Vec<_>>().join(", "),
+            Some(label) => text(label),
+        };
+        if self.labelled { vec![cell] } else { vec![] }
     }
 
     /// A row per sequence, or per token; the first ones below the names of the columns.
@@ -255,7 +304,8 @@ impl<'a> Output<'a> {
         let head = if self.written == 0 { self.head() } else { String::new() };
         let steps = answer.steps.map_or_else(String::new, |steps| steps.to_string());
         if let Some(number) = self.number(answer) {
-            return head + &csv_row(&[answer.text.clone(), number.to_string(), steps]);
+            let row = [answer.text.clone(), number.to_string(), steps];
+            return head + &csv_row(&[&row[..], &self.label(answer, 0)].concat());
         }
         let row = |(n, item): (usize, &Item)| {
             let place = match self.each() {
@@ -263,7 +313,7 @@ impl<'a> Output<'a> {
                 false => vec![answer.text.clone()],
             };
             let own = [self.name(item), item.confidence.to_string(), steps.clone()];
-            csv_row(&[&place[..], &own, &self.columns(item)].concat())
+            csv_row(&[&place[..], &own, &self.columns(item), &self.label(answer, n)].concat())
         };
         head + &answer.items.iter().enumerate().map(row).collect::<String>()
     }

@@ -1,7 +1,7 @@
 //! `rtc task check`: what would be read of a data file, or by an experiment, and what is wrong with it.
 
 use std::fmt::Write as _;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,11 @@ use clap::Args;
 use rtc_runtime::error::DataError;
 use rtc_runtime::experiment::EMBEDDED;
 use rtc_runtime::task::{
-    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, audit, load, look, open_task,
+    Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, load, look, open_task,
 };
 use serde_json::{Map, Value, json};
 
+use super::draft::{Draft, Kind, Question, Role, Wishes, attempt, draft};
 use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
@@ -26,6 +27,8 @@ pub(crate) struct Options {
     /// Write the experiment for a data file into this new file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    #[command(flatten)]
+    wishes: Wishes,
     #[command(flatten)]
     programs: ProgramOptions,
     /// Print as JSON
@@ -45,6 +48,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let path = Path::new(&options.name);
     let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
+        if options.write.is_some() || !options.wishes.are_none() {
+            let message = "`--write`, `--task`, `--input`, `--label` and `--answer` are for a data file: an experiment says it itself";
+            return Err(Failure::Usage(message.to_owned()));
+        }
         experiment(options, terminal)?
     } else {
         file(options, path, terminal)?
@@ -53,33 +60,73 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(if problems.is_empty() { Exit::Done } else { Exit::Reported(BROKEN) })
 }
 
-/// Prints the columns of a file, and an experiment for it.
+/// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
 fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
     let found = look(path)?;
-    let draft = draft(&options.name, &found);
-    if let Some(path) = &options.write {
-        let draft = draft.as_ref().ok_or_else(|| {
-            Failure::data(&options.name, None, "no column could be a label, so there is no experiment to write")
-        })?;
-        write_new(path, &draft.text)?;
-        let (model, path) = (draft.model, path.display());
-        terminal.message(&format!("{path}: read and change it; `rtc train {model} --experiment {path}` trains on it"));
-    }
-    if options.json {
-        terminal.json(&file_json(&found, draft.as_ref().map(|draft| draft.text.as_str())))?;
+    let draft = draft(&options.name, &found, &options.wishes);
+    if !found.problems.is_empty() && options.write.is_some() {
+        print(options, &found, &draft, terminal)?;
         return Ok(found.problems);
     }
-    let mut text = format!("{}: {} {}\n", options.name, number(found.rows as f64), unit(found.format));
-    let heading = ["column", "values", "words", "missing", "first"].map(str::to_owned).to_vec();
+    match (&options.write, &draft) {
+        (Some(_), Err(Question(question))) => {
+            print(options, &found, &draft, terminal)?;
+            Err(Failure::Usage(format!("{}: {question}", options.name)))
+        }
+        (Some(to), Ok(written)) => {
+            write_new(to, &written.text)?;
+            let waiting = terminal.waiting("trying the experiment");
+            let tried = attempt(to, written.task);
+            drop(waiting);
+            let splits = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
+            print(options, &found, &draft, terminal)?;
+            let rows = |split: &Audit| format!("{} {}", split.split, number(split.description.examples as f64));
+            let rows = splits.iter().map(rows).collect::<Vec<_>>().join(", ");
+            splits
+                .iter()
+                .filter_map(|split| Some(format!("{}: {}", split.split, split.cut()?)))
+                .for_each(|cut| terminal.message(&cut));
+            let (model, to) = (written.task.model(), to.display());
+            terminal.message(&format!(
+                "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains on it"
+            ));
+            Ok(vec![])
+        }
+        (None, _) => {
+            print(options, &found, &draft, terminal)?;
+            Ok(found.problems)
+        }
+    }
+}
+
+/// Prints the columns of a file, their roles, and the experiment or the question that is open.
+fn print(
+    options: &Options,
+    found: &FileLook,
+    draft: &Result<Draft, Question>,
+    terminal: &Terminal,
+) -> Result<(), Failure> {
+    if options.json {
+        return terminal.json(&file_json(found, draft));
+    }
+    let mut text = format!("{}: {} {}", options.name, number(found.rows as f64), unit(found.format));
+    text += if found.headless { ", without a header: columns are named by their places\n" } else { "\n" };
+    let heading = ["column", "holds", "values", "words", "missing", "first"].map(str::to_owned).to_vec();
     if !found.columns.is_empty() {
-        let rows = found.columns.iter().map(|column| column_row(column, found.rows));
+        let rows = found.columns.iter().enumerate().map(|(at, column)| column_row(column, at, found.rows));
         text += &columns(&std::iter::once(heading).chain(rows).collect::<Vec<_>>());
     }
-    if let Some(draft) = draft {
-        text += &format!("\nAn experiment for it, to be read and changed:\n\n{}", draft.text);
+    match draft {
+        Ok(draft) => {
+            let roles = draft.columns.iter().zip(&found.columns);
+            let roles = roles.map(|(role, column)| vec![role.role.to_owned(), column.name.clone(), role.why.clone()]);
+            let roles: Vec<_> = roles.collect();
+            text += &if roles.is_empty() { String::new() } else { format!("\n{}", columns(&roles)) };
+            text += &format!("\nAn experiment for it, to be read and changed:\n\n{}", draft.text);
+        }
+        Err(Question(question)) => text += &format!("\nNot sure: {question}\n"),
     }
-    terminal.result(&text)?;
-    Ok(found.problems)
+    terminal.result(&text)
 }
 
 /// Writes a file that is not there yet.
@@ -98,11 +145,12 @@ fn unit(format: Format) -> &'static str {
     }
 }
 
-fn column_row(column: &ColumnLook, rows: usize) -> Vec<String> {
+fn column_row(column: &ColumnLook, at: usize, rows: usize) -> Vec<String> {
     let first: String = column.first.chars().take(40).collect();
     let first = first.replace(['\n', '\r', '\t'], " ");
     vec![
         column.name.clone(),
+        Kind::of(column, at, rows).name().to_owned(),
         values(column),
         format!("{:.1}", column.words as f64 / rows.max(1) as f64),
         column.missing.to_string(),
@@ -117,47 +165,28 @@ fn values(column: &ColumnLook) -> String {
     }
 }
 
-fn file_json(found: &FileLook, draft: Option<&str>) -> Value {
-    let column = |column: &ColumnLook| {
-        json!({
-            "name": column.name, "values": column.values.len().min(ColumnLook::MOST), "words": column.words,
+fn file_json(found: &FileLook, draft: &Result<Draft, Question>) -> Value {
+    let column = |(at, column): (usize, &ColumnLook)| {
+        let mut shown = json!({
+            "name": column.name, "holds": Kind::of(column, at, found.rows).name(),
+            "values": column.values.len().min(ColumnLook::MOST), "words": column.words,
             "missing": column.missing, "lists": column.lists, "first": column.first,
-        })
+        });
+        if let Some(Role { role, why }) = draft.as_ref().ok().and_then(|draft| draft.columns.get(at)) {
+            shown["role"] = json!(role);
+            shown["why"] = json!(why);
+        }
+        shown
     };
     json!({
-        "rows": found.rows, "format": unit(found.format), "columns": found.columns.iter().map(column).collect::<Vec<_>>(),
-        "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(), "experiment": draft,
+        "rows": found.rows, "format": unit(found.format), "header": !found.headless,
+        "columns": found.columns.iter().enumerate().map(column).collect::<Vec<_>>(),
+        "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "task": draft.as_ref().ok().map(|draft| draft.task.name()),
+        "answer": draft.as_ref().ok().filter(|draft| draft.label.is_some()).map(|draft| draft.answer.name()),
+        "experiment": draft.as_ref().ok().map(|draft| draft.text.as_str()),
+        "question": draft.as_ref().err().map(|question| question.0.as_str()),
     })
-}
-
-/// An experiment for a file, and a model for it.
-struct Draft {
-    model: &'static str,
-    text: String,
-}
-
-/// What to try first: the column with most words is the input, that with fewest values the label.
-fn draft(name: &str, found: &FileLook) -> Option<Draft> {
-    let name = name.replace('\'', "''");
-    let (model, task) = if found.format == Format::Text {
-        ("gut:causal", format!("  name: language\n  data: {{ train: '{name}', dev: 5% }}\n  tokens: characters\n"))
-    } else {
-        let input = found.columns.iter().max_by_key(|column| column.words)?;
-        let others = found.columns.iter().filter(|column| column.name != input.name && column.missing < found.rows);
-        let label = others.filter(|column| column.values.len() > 1).min_by_key(|column| column.values.len())?;
-        let (model, kind, tokens) =
-            if label.lists > 0 { ("gut:causal", "tagging", "") } else { ("gut", "table", "  tokens: words\n") };
-        let column = |column: &ColumnLook| format!("'{}'", column.name.replace('\'', "''"));
-        let (input, label) = (column(input), column(label));
-        let data = format!("  data: {{ train: '{name}', dev: 10% }}\n");
-        (model, format!("  name: {kind}\n{data}  input: {input}\n  label: {label}\n{tokens}"))
-    };
-    let text = format!(
-        "task:\n{task}optimiser: {{ learning_rate: 0.001, clip: 1 }}\nschedule: {{ kind: cosine, warmup: 100 }}\n\
-         batch: {{ size: 32, buckets: length }}\nepochs: 5\nevaluate: [dev]\n# A quarter of the paper's widths.\nmodels:\n  \
-         gut: {{ set: [embed.width=128, self.heads=4, feedforward.hidden=256, mlp.hidden=256] }}\n"
-    );
-    Some(Draft { model, text })
 }
 
 /// Prints what the splits of an experiment hold.
@@ -182,12 +211,20 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
         if !columns.is_empty() {
             shown["given"] = Value::Object(columns);
         }
+        let same = alike(&classes);
+        if !same.is_empty() {
+            shown["alike"] = json!(same);
+        }
         terminal.json(&shown)?;
         return Ok(vec![]);
     }
     let mut text = format!("{}: {}\n", task.name(), task.about().doc);
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
+    found
+        .iter()
+        .filter_map(|split| Some((split, split.cut()?)))
+        .for_each(|(split, cut)| text += &format!("{}: {cut}\n", split.split));
     text += &class_table(&found, &classes);
     text += &given_table(&found, &task.given());
     if task.objective() == Objective::Number {
@@ -195,6 +232,7 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
         writeln!(text, "numbers     mean {mean:.6}, deviation {deviation:.6} in training").expect("a text takes all");
     }
     terminal.result(&text)?;
+    alike(&classes).iter().for_each(|same| terminal.message(&format!("warning: {same}")));
     Ok(vec![])
 }
 
@@ -260,7 +298,7 @@ fn split_json(audit: &Audit, classes: &[String]) -> Value {
     let mut shown = json!({
         "split": audit.split, "rows": found.examples, "tokens": found.tokens, "shortest": shortest, "median": median,
         "longest": longest, "unknown": audit.unknown, "repeated": audit.repeated, "also_in_train": audit.trained,
-        "labels": labels,
+        "labels": labels, "cut_rows": audit.cuts.rows, "cut_tokens": audit.cuts.tokens,
     });
     if !found.given.is_empty() {
         let look = |look: &GivenLook| (look.name.clone(), json!({ "numbers": look.numbers, "range": look.range }));

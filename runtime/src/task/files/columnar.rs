@@ -41,7 +41,11 @@ pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
 pub(super) fn names(path: &Path) -> Result<Vec<String>, DataError> {
     let reader = reader(path)?;
     let schema = reader.metadata().file_metadata().schema();
-    Ok(schema.get_fields().iter().map(|field| field.name().to_owned()).collect())
+    let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
+    match names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
+        Some((_, name)) => Err(unreadable(path, twice(name))),
+        None => Ok(names),
+    }
 }
 
 fn reader(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
@@ -65,8 +69,12 @@ fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, Strin
 fn projection(schema: &Type, columns: &[Column]) -> Result<Type, String> {
     let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
     let wanted: Vec<String> = columns.iter().map(Column::to_string).collect();
-    if let Some(name) = wanted.iter().find(|name| !names.contains(&name.as_str())) {
-        return Err(unknown("column", name, &names));
+    for name in &wanted {
+        match names.iter().filter(|own| *own == name).count() {
+            0 => return Err(unknown("column", name, &names)),
+            1 => {}
+            _ => return Err(twice(name)),
+        }
     }
     let kept: Vec<TypePtr> = schema
         .get_fields()
@@ -75,6 +83,10 @@ fn projection(schema: &Type, columns: &[Column]) -> Result<Type, String> {
         .map(Arc::clone)
         .collect();
     Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(|error| error.to_string())
+}
+
+fn twice(name: &str) -> String {
+    format!("the file has the column `{name}` twice: rename one of the two")
 }
 
 impl Rows {
@@ -137,11 +149,22 @@ fn plain(field: &Field, name: &str) -> Result<Option<String>, String> {
         Field::UShort(value) => value.to_string(),
         Field::UInt(value) => value.to_string(),
         Field::ULong(value) => value.to_string(),
-        Field::Float(value) => value.to_string(),
-        Field::Double(value) => value.to_string(),
+        Field::Float(value) => real(f64::from(*value), &value.to_string(), name)?,
+        Field::Double(value) => real(*value, &value.to_string(), name)?,
         _ => return Err(format!("`{name}` is of a kind that is neither text nor a number, nor a list of these")),
     };
     Ok(Some(text))
+}
+
+/// The text of a finite number; zero has no sign.
+fn real(value: f64, text: &str, name: &str) -> Result<String, String> {
+    match value {
+        value if !value.is_finite() => {
+            Err(format!("`{name}` holds {value}, which is no number: write null for a value that is missing"))
+        }
+        0.0 => Ok("0".to_owned()),
+        _ => Ok(text.to_owned()),
+    }
 }
 
 #[cfg(test)]
@@ -167,6 +190,22 @@ mod tests {
         assert_eq!(kept.get_fields().len(), 1);
         let error = projection(&schema, &[Column::Name("c".into())]).expect_err("there is none");
         assert!(error.contains("there is no column `c`"), "{error}");
+        let fields = vec![field("a"), field("b"), field("a")];
+        let schema = Type::group_type_builder("s").with_fields(fields).build().expect("valid");
+        assert!(projection(&schema, &[Column::Name("b".into())]).is_ok());
+        let error = projection(&schema, &[Column::Name("a".into())]).expect_err("there are two");
+        assert!(error.contains("the column `a` twice"), "{error}");
+    }
+
+    #[test]
+    fn numbers_are_finite_and_zero_has_no_sign() {
+        assert_eq!(plain(&Field::Double(-0.0), "a"), Ok(Some("0".to_owned())));
+        assert_eq!(plain(&Field::Float(0.1), "a"), Ok(Some("0.1".to_owned())));
+        assert_eq!(plain(&Field::Double(1.0), "a"), Ok(Some("1".to_owned())));
+        for field in [Field::Double(f64::NAN), Field::Float(f32::INFINITY)] {
+            let error = plain(&field, "a").expect_err("no number");
+            assert!(error.contains("write null for a value that is missing"), "{error}");
+        }
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::{Cell, Column, Format, Layout, columnar, records::Records};
+use super::records::Records;
+use super::{Cell, Column, Format, Layout, Row, cell, columnar, is_blank, object};
 use crate::error::DataError;
-use crate::task::load::unreadable;
+use crate::task::load::{broken, unreadable};
 
 /// What is to be seen of a file.
 #[derive(Clone, Debug)]
@@ -16,6 +17,12 @@ pub struct FileLook {
     pub rows: usize,
     /// Its columns; a text has none.
     pub columns: Vec<ColumnLook>,
+    /// Whether its first row is a row as all others, so that columns are named by their places.
+    pub headless: bool,
+    /// Why the first row may be either.
+    pub doubt: Option<String>,
+    /// Pairs of columns, by their places, that have equally many items in every row.
+    pub aligned: Vec<(usize, usize)>,
     /// The first rows that can't be read.
     pub problems: Vec<DataError>,
 }
@@ -29,44 +36,136 @@ pub struct ColumnLook {
     pub first: String,
     /// Its different values, as far as they were counted.
     pub values: BTreeSet<String>,
+    /// Whether a value came twice.
+    pub repeats: bool,
     /// Words of all its values.
     pub words: usize,
+    /// Its different words, or items of its lists, as far as they were counted.
+    pub items: BTreeSet<String>,
     /// Rows without a value.
     pub missing: usize,
     /// Rows with a list.
     pub lists: usize,
+    /// Rows with an object, or with lists in lists, which no task takes.
+    pub nested: usize,
+    /// Rows whose value is a finite number, or whose items all are; and of these the rows with whole numbers alone.
+    pub numbers: usize,
+    /// See `numbers`.
+    pub whole: usize,
+    /// The smallest and the largest of these numbers.
+    pub range: Option<[f64; 2]>,
+    /// Whether every value is a whole number, one above that of the row before.
+    pub counting: bool,
+    /// Rows whose value has no blank, and has a digit, a slash or an `@`.
+    pub codes: usize,
+    /// Rows whose value is a date or a time.
+    pub dates: usize,
+    /// The most characters of a value.
+    pub longest: usize,
+    last: Option<f64>,
 }
 
 impl ColumnLook {
     /// More different values are not counted.
     pub const MOST: usize = 1_000;
 
+    /// Rows with a value.
+    pub fn filled(&self, rows: usize) -> usize {
+        rows.saturating_sub(self.missing)
+    }
+
     fn see(&mut self, cell: &Cell) {
-        let item = |item: &Option<String>| item.clone().unwrap_or_else(|| "null".to_owned());
-        let text = match cell {
+        let texts: Vec<String> = match cell {
             Cell::Missing => return self.missing += 1,
-            Cell::Text(text) => text.clone(),
+            Cell::Text(text) if text.trim().is_empty() => return self.missing += 1,
+            Cell::Text(text) => vec![text.clone()],
             Cell::List(items) => {
                 self.lists += 1;
-                items.iter().map(item).collect::<Vec<_>>().join(" ")
+                items.iter().map(shown).collect()
             }
             Cell::Lists(lists) => {
                 self.lists += 1;
-                lists.iter().flatten().map(item).collect::<Vec<_>>().join(" ")
+                self.nested += 1;
+                lists.iter().flatten().map(shown).collect()
             }
         };
-        self.words += text.split_whitespace().count();
+        let numbers: Option<Vec<f64>> = texts.iter().map(|text| number(text)).collect();
+        let is_list = !matches!(cell, Cell::Text(_));
+        let text = texts.join(" ");
+        self.see_numbers(numbers.as_deref().unwrap_or_default(), is_list);
+        let split: Vec<&str> = match cell {
+            Cell::Text(text) => text.split_whitespace().collect(),
+            _ => texts.iter().map(String::as_str).collect(),
+        };
+        self.words += split.len();
+        for item in split {
+            if self.items.len() <= Self::MOST && !self.items.contains(item) {
+                self.items.insert(item.to_owned());
+            }
+        }
+        let plain = text.trim();
+        self.codes += usize::from(!plain.contains(char::is_whitespace) && plain.contains(is_of_a_code));
+        self.dates += usize::from(is_date(plain));
+        self.longest = self.longest.max(text.chars().count());
         if self.first.is_empty() {
             self.first.clone_from(&text);
         }
-        if self.values.len() <= Self::MOST {
+        if self.values.contains(&text) {
+            self.repeats = true;
+        } else if self.values.len() <= Self::MOST {
             self.values.insert(text);
+        }
+    }
+
+    fn see_numbers(&mut self, numbers: &[f64], is_list: bool) {
+        let next = numbers.first().filter(|_| !is_list).copied();
+        let begins = self.last.is_none() && self.numbers == 0;
+        self.counting = next.is_some_and(|next| {
+            next.fract() == 0.0
+                && if begins { next.abs() <= 1.0 } else { self.counting && self.last == Some(next - 1.0) }
+        });
+        self.last = next;
+        if numbers.is_empty() {
+            return;
+        }
+        self.numbers += 1;
+        self.whole += usize::from(numbers.iter().all(|number| number.fract() == 0.0));
+        for number in numbers {
+            let [low, high] = self.range.unwrap_or([*number; 2]);
+            self.range = Some([low.min(*number), high.max(*number)]);
         }
     }
 }
 
+fn shown(item: &Option<String>) -> String {
+    item.clone().unwrap_or_else(|| "null".to_owned())
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.trim().parse::<f64>().ok().filter(|number| number.is_finite())
+}
+
+fn is_of_a_code(c: char) -> bool {
+    c.is_ascii_digit() || c == '/' || c == '@'
+}
+
+/// Whether a text is a date or a time as `2024-01-31`, `31/01/2024` or `2024-01-31 10:00:00`.
+fn is_date(text: &str) -> bool {
+    let day = text.split(['T', ' ']).next().unwrap_or_default();
+    let parts: Vec<&str> = day.split(['-', '/', '.']).collect();
+    let digits = |part: &&str| (1..=4).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit());
+    parts.len() == 3
+        && parts.iter().all(digits)
+        && parts.iter().filter(|part| part.len() == 4).count() <= 1
+        && day.len() >= 6
+}
+
 /// Problems that are listed.
 const PROBLEMS: usize = 10;
+/// Rows by which a header is told from a row.
+const SAMPLE: usize = 200;
+/// Tables with more columns are not searched for columns of words that go together.
+const MOST_PAIRED: usize = 64;
 
 /// Looks at a file.
 ///
@@ -74,24 +173,25 @@ const PROBLEMS: usize = 10;
 /// A file that can't be opened, or whose name does not say how it is written.
 pub fn look(path: &Path) -> Result<FileLook, DataError> {
     let format = Format::of(path).map_err(|why| unreadable(path, why))?;
-    let names = names(path, format)?;
-    let columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
-    let mut look = FileLook { format, rows: 0, columns: vec![], problems: vec![] };
-    if format == Format::Text {
-        for record in Records::open(path, None)? {
-            look.count(record.map(|_| ()));
+    let mut look =
+        FileLook { format, rows: 0, columns: vec![], headless: false, doubt: None, aligned: vec![], problems: vec![] };
+    match format {
+        Format::Text => {
+            let mut tabs = None;
+            for record in Records::open(path, None)? {
+                if let Ok(record) = &record {
+                    let own = record.bytes.iter().filter(|byte| **byte == b'\t').count();
+                    tabs = Some(tabs.map_or(own, |tabs| if tabs == own { own } else { 0 }));
+                }
+                look.count(record.map(|_| ()));
+            }
+            if let Some(tabs) = tabs.filter(|tabs| *tabs > 0 && look.rows > 1) {
+                let columns = tabs + 1;
+                look.doubt = Some(format!("every line has {columns} parts with tabs between: a table is named .tsv"));
+            }
         }
-        return Ok(look);
-    }
-    look.columns = names.into_iter().map(|name| ColumnLook { name, ..ColumnLook::default() }).collect();
-    for row in (Layout { format: Some(format), columns, quotes: true }).rows(path)? {
-        if let Ok(row) = &row {
-            look.columns.iter_mut().zip(&row.cells).for_each(|(column, cell)| column.see(cell));
-        }
-        look.count(row.map(|_| ()));
-        if look.problems.len() >= PROBLEMS {
-            break;
-        }
+        Format::Json => look.objects(path)?,
+        Format::Csv | Format::Tsv | Format::Parquet => look.table(path)?,
     }
     Ok(look)
 }
@@ -103,16 +203,163 @@ impl FileLook {
             Err(problem) => self.problems.push(problem),
         }
     }
+
+    /// Sees the cells of a row.
+    fn see(&mut self, cells: &[Cell]) {
+        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.see(cell));
+        let count = |cell: &Cell| match cell {
+            Cell::Missing => None,
+            Cell::Text(text) => Some(text.split_whitespace().count()),
+            Cell::List(items) => Some(items.len()),
+            Cell::Lists(_) => None,
+        };
+        let counts: Vec<Option<usize>> = cells.iter().map(count).collect();
+        if self.rows == 0 && counts.len() <= MOST_PAIRED {
+            let pairs = (0..counts.len()).flat_map(|a| (a + 1..counts.len()).map(move |b| (a, b)));
+            self.aligned = pairs.collect();
+        }
+        self.aligned.retain(|(a, b)| counts[*a].is_some() && counts[*a] == counts.get(*b).copied().flatten());
+    }
+
+    /// Looks at JSON lines: a column is a key of any object.
+    fn objects(&mut self, path: &Path) -> Result<(), DataError> {
+        for record in Records::open(path, None)? {
+            let record = record?;
+            if is_blank(&record.bytes) {
+                continue;
+            }
+            let fields = match record.text().and_then(object) {
+                Ok(fields) => fields,
+                Err(why) => {
+                    self.problems.push(broken(path, record.line, why));
+                    if self.problems.len() >= PROBLEMS {
+                        break;
+                    }
+                    continue;
+                }
+            };
+            for name in fields
+                .keys()
+                .filter(|name| self.columns.iter().all(|column| column.name != **name))
+                .cloned()
+                .collect::<Vec<_>>()
+            {
+                self.columns.push(ColumnLook { name, missing: self.rows, ..ColumnLook::default() });
+            }
+            let mut cells = vec![];
+            for column in &mut self.columns {
+                let value = fields.get(&column.name).unwrap_or(&serde_json::Value::Null);
+                let found = cell(value, &Column::Name(column.name.clone()));
+                column.nested += usize::from(found.is_err());
+                cells.push(found.unwrap_or_else(|_| Cell::Text(value.to_string())));
+            }
+            self.see(&cells);
+            self.rows += 1;
+        }
+        if self.rows == 0 && self.problems.is_empty() {
+            return Err(broken(path, 1, super::EMPTY.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Looks at rows of cells.
+    fn table(&mut self, path: &Path) -> Result<(), DataError> {
+        let layout = |columns| Layout { format: Some(self.format), columns, quotes: true };
+        let mut names = match self.format {
+            Format::Parquet => columnar::names(path)?,
+            _ => layout(vec![]).names(path)?,
+        };
+        let mut columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
+        if self.format != Format::Parquet {
+            let places: Vec<Column> = (1..=names.len()).map(Column::Place).collect();
+            let rows = layout(places.clone()).rows(path)?.skip(1).take(SAMPLE);
+            let rows: Vec<Row> = rows.filter_map(Result::ok).collect();
+            match header(&names, &rows) {
+                Header::Names => {}
+                Header::Row => {
+                    self.headless = true;
+                    names = places.iter().map(Column::to_string).collect();
+                    columns = places;
+                }
+                Header::Doubt(why) => self.doubt = Some(why),
+            }
+        }
+        self.columns = names.into_iter().map(|name| ColumnLook { name, ..ColumnLook::default() }).collect();
+        let unreadable: Vec<bool> = match self.format {
+            Format::Parquet => columns.iter().map(|column| is_nested(path, self.format, column)).collect(),
+            _ => vec![false; columns.len()],
+        };
+        let read: Vec<Column> =
+            columns.iter().zip(&unreadable).filter(|(_, nested)| !**nested).map(|(column, _)| column.clone()).collect();
+        for row in (Layout { format: Some(self.format), columns: read, quotes: true }).rows(path)? {
+            if let Ok(row) = &row {
+                let mut cells = row.cells.iter();
+                let cell =
+                    |nested: &bool| if *nested { Some(Cell::Text("{..}".to_owned())) } else { cells.next().cloned() };
+                let cells: Vec<Cell> = unreadable.iter().filter_map(cell).collect();
+                self.columns
+                    .iter_mut()
+                    .zip(&unreadable)
+                    .for_each(|(column, nested)| column.nested += usize::from(*nested));
+                self.see(&cells);
+            }
+            self.count(row.map(|_| ()));
+            if self.problems.len() >= PROBLEMS {
+                break;
+            }
+        }
+        Ok(())
+    }
 }
 
-/// The names of the columns: those of the header, of the first object, or of the schema.
-fn names(path: &Path, format: Format) -> Result<Vec<String>, DataError> {
-    if format == Format::Text {
-        return Ok(vec![]);
+/// Whether a column of a Parquet file holds what no task takes.
+fn is_nested(path: &Path, format: Format, column: &Column) -> bool {
+    let layout = Layout { format: Some(format), columns: vec![column.clone()], quotes: true };
+    layout.rows(path).map_or(true, |mut rows| rows.next().is_some_and(|row| row.is_err()))
+}
+
+/// What the first row of a table is.
+enum Header {
+    Names,
+    Row,
+    Doubt(String),
+}
+
+/// Tells names of columns from values: a text above numbers is a name, a number above numbers a value; where all columns are texts, a
+/// text that stands below, too, is a value.
+fn header(first: &[String], rows: &[Row]) -> Header {
+    let below = |at: usize| {
+        rows.iter().filter_map(move |row| match row.cells.get(at) {
+            Some(Cell::Text(text)) if !text.trim().is_empty() => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let (mut names, mut values) = (vec![], vec![]);
+    for (at, cell) in first.iter().enumerate() {
+        if below(at).next().is_none() || !below(at).all(|text| number(text).is_some()) {
+            continue;
+        }
+        match number(cell) {
+            Some(_) => values.push(cell),
+            None if cell.trim().is_empty() => {}
+            None => names.push(cell),
+        }
     }
-    if format == Format::Parquet {
-        return columnar::names(path);
+    match (&names[..], &values[..]) {
+        ([], []) => {}
+        (_, []) => return Header::Names,
+        ([], _) => return Header::Row,
+        ([name, ..], [value, ..]) => {
+            return Header::Doubt(format!(
+                "the first row is neither a header nor a row: above columns of numbers it has `{name}`, which is no number, and \
+                 `{value}`, which is no name: remove it, or write the names of the columns there"
+            ));
+        }
     }
-    let layout = Layout { format: Some(format), columns: vec![], quotes: true };
-    layout.names(path)
+    let again = |(at, cell): (usize, &String)| {
+        let values: BTreeSet<&str> = below(at).collect();
+        !cell.trim().is_empty() && values.contains(cell.as_str()) && 2 * values.len() <= below(at).count()
+    };
+    let long = |cell: &String| cell.split_whitespace().count() > 8 || cell.chars().count() > 80;
+    if first.iter().enumerate().any(again) || first.iter().any(long) { Header::Row } else { Header::Names }
 }

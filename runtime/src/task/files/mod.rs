@@ -2,6 +2,7 @@
 
 mod columnar;
 mod look;
+mod object;
 pub(crate) mod paths;
 pub(crate) mod records;
 
@@ -10,10 +11,11 @@ use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::error::{DataError, unknown};
 use crate::task::load::{broken, unreadable};
+use object::object;
 use records::{Delimited, NO_TEXT, Record, Records};
 
 pub use look::{ColumnLook, FileLook, look};
@@ -56,6 +58,11 @@ impl Format {
                 .to_owned()),
         }
     }
+}
+
+/// The format of a file, where the ending of its name says it.
+pub fn format_of(path: &Path) -> Option<Format> {
+    Format::of(path).ok()
 }
 
 /// A column by its name or, counted from 1, by its place.
@@ -133,7 +140,7 @@ impl Layout {
         let path = path.to_owned();
         let row = move |record: Result<Record, DataError>| {
             let record = match record {
-                Ok(record) if is_blank(&record.bytes) => return None,
+                Ok(record) if parser.skips(&record.bytes) => return None,
                 Ok(record) => record,
                 Err(error) => return Some(Err(error)),
             };
@@ -159,6 +166,19 @@ impl Layout {
         let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let parser = named(shape, &header, &self.columns).map_err(|fault| fault.at(path, &header))?;
         Ok((records, parser))
+    }
+
+    /// Whether a file has a column. Rows of JSON say it each for itself.
+    pub(crate) fn has_column(&self, path: &Path, column: &Column) -> Result<bool, DataError> {
+        let names = match self.format(path)? {
+            Format::Json => return Ok(true),
+            Format::Parquet => columnar::names(path)?,
+            Format::Csv | Format::Tsv | Format::Text => self.names(path)?,
+        };
+        Ok(match column {
+            Column::Place(place) => *place <= names.len(),
+            Column::Name(name) => names.contains(name),
+        })
     }
 
     /// The names of all columns of a file of text: those of the header, or of the first object.
@@ -197,11 +217,15 @@ fn is_blank(record: &[u8]) -> bool {
 
 /// The columns by the names in the header.
 fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
+    if header.bytes.contains(&b'\r') && shape.ends_in_returns(&header.bytes) {
+        return Err(RETURNS.to_owned().into());
+    }
     let names = texts(shape, &header.bytes)?;
     let place = |column: &Column| {
         let wanted = column.to_string();
         let mut found = names.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(place, _)| place);
-        let place = found.next().ok_or_else(|| Fault::from(unknown("column", &wanted, &names)))?;
+        let none = || Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes));
+        let place = found.next().ok_or_else(none)?;
         match found.next() {
             Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice"))),
             None => Ok(place),
@@ -256,18 +280,34 @@ pub(crate) enum Parser {
     Json(Vec<Column>),
 }
 
+/// What is wrong with a row in which a carriage return stands by itself, outside of quotation marks.
+const RETURNS: &str = "this row has a carriage return without a line feed, and lines end with a line feed, with or without a carriage \
+                       return before it: write the file with such line ends, or quote the cell";
+
 impl Parser {
+    /// Whether a record is no row: one of blanks alone, unless these are cells.
+    fn skips(&self, record: &[u8]) -> bool {
+        let cells = matches!(self, Self::Delimited { shape, .. } if record.contains(&shape.delimiter));
+        !cells && is_blank(record)
+    }
+
     /// The cells of a record, in the order of the columns.
     pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<Cell>, Fault> {
         match self {
             Self::Delimited { shape, width, places } => {
+                if shape.quotes && record.contains(&b'\r') && shape.ends_in_returns(record) {
+                    return Err(RETURNS.to_owned().into());
+                }
                 let cells = texts(*shape, record)?;
                 if let Some(width) = width.filter(|width| *width != cells.len()) {
                     return Err(format!("the header has {width} columns, and this row has {}", cells.len()).into());
                 }
                 let cell = |place: &usize| {
                     let cell = cells.get(*place).cloned().map(Cell::Text);
-                    let few = || format!("column {} is wanted, and this row has {}", place + 1, cells.len());
+                    let few = || {
+                        let (wanted, found) = (place + 1, cells.len());
+                        format!("column {wanted} is wanted, and this row has {found}{}", shape.other(record))
+                    };
                     cell.ok_or_else(|| few().into())
                 };
                 places.iter().map(cell).collect()
@@ -282,23 +322,6 @@ pub(crate) fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> 
     let fields = object(line)?;
     // Several columns may be the same.
     columns.iter().map(|column| cell(fields.get(&column.to_string()).unwrap_or(&Value::Null), column)).collect()
-}
-
-fn object(line: &str) -> Result<Map<String, Value>, String> {
-    let value: Value = serde_json::from_str(line).map_err(|error| {
-        let why = error.to_string();
-        let why = why.split(" at line ").next().unwrap_or_default();
-        if line.trim_start().starts_with('[') {
-            return "JSON lines are wanted, an object per line, and this is a list (pandas writes them with `orient=\"records\", \
-                    lines=True`)"
-                .to_owned();
-        }
-        format!("this line is no JSON: {why} in column {}", error.column())
-    })?;
-    match value {
-        Value::Object(fields) => Ok(fields),
-        _ => Err("a row is a JSON object, as in `{\"text\": \"...\", \"label\": \"...\"}`".to_owned()),
-    }
 }
 
 fn cell(value: &Value, column: &Column) -> Result<Cell, String> {
@@ -318,6 +341,7 @@ fn plain(value: &Value, column: &Column) -> Result<Option<String>, String> {
     match value {
         Value::Null => Ok(None),
         Value::String(text) => Ok(Some(text.clone())),
+        // Numbers are texts by now, see `object`.
         value @ (Value::Bool(_) | Value::Number(_)) => Ok(Some(value.to_string())),
         Value::Array(_) | Value::Object(_) => {
             Err(format!("`{column}` holds a block, or lists in lists; text, a number or a list of these is wanted"))

@@ -64,6 +64,32 @@ impl Delimited {
         }
     }
 
+    /// Whether a carriage return stands in a record outside of quotation marks, which is an end of a line to other readers.
+    pub(crate) fn ends_in_returns(&self, record: &[u8]) -> bool {
+        let mut at = At::Start;
+        record.iter().any(|byte| {
+            let inside = at == At::Quoted;
+            at = self.step(at, *byte);
+            *byte == b'\r' && !inside
+        })
+    }
+
+    /// What to say of a record of one cell, if other programs write its cells with something else between.
+    pub(crate) fn other(&self, record: &[u8]) -> String {
+        if record.contains(&self.delimiter) {
+            return String::new();
+        }
+        let other = [b';', b'\t', b'|', b','].into_iter().find(|other| record.contains(other));
+        let name = |byte: u8| if byte == b'\t' { "a tab".to_owned() } else { format!("`{}`", char::from(byte)) };
+        other.map_or_else(String::new, |other| {
+            let (own, other) = (name(self.delimiter), name(other));
+            format!(
+                "; the cells have {other} between them, and {own} is wanted: write the file with commas as .csv, or with tabs as \
+                 .tsv"
+            )
+        })
+    }
+
     /// Where a record stands after some more of its bytes.
     fn after(&self, at: At, bytes: &[u8]) -> At {
         bytes.iter().fold(at, |at, byte| self.step(at, *byte))
@@ -113,13 +139,15 @@ pub(crate) struct Record {
 }
 
 /// The mark with which some programs begin a text in UTF-8.
-const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 impl Record {
     /// A record from its bytes in the file, which may end with the end of the line.
     pub(crate) fn new(line: usize, offset: u64, mut bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u32;
-        let content = bytes.strip_suffix(b"\n").map_or(&bytes[..], |bytes| bytes.strip_suffix(b"\r").unwrap_or(bytes));
+        // The last line may have lost its line feed.
+        let content = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let content = content.strip_suffix(b"\r").unwrap_or(content);
         bytes.truncate(content.len());
         if offset == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
@@ -174,7 +202,10 @@ impl Records {
             if bytes.len() as u64 > MAX_LINE {
                 return Err((line, "the line is longer than 16 MiB".to_owned()));
             }
-            at = self.shape.map_or(At::Start, |shape| shape.after(at, &bytes[from..]));
+            // The mark at the start of a file is no part of the first cell.
+            let mark =
+                if offset == 0 && from == 0 && bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+            at = self.shape.map_or(At::Start, |shape| shape.after(at, &bytes[from + mark..]));
             if at != At::Quoted {
                 return Ok(Some(Record::new(line, offset, bytes)));
             }
@@ -229,6 +260,8 @@ mod tests {
             [(1, 0, cells(&["a", "b"])), (2, 8, cells(&["x, \"y\"\r\nz", "2"])), (4, 25, cells(&["5\" pipe", ""]))];
         assert_eq!(read("a.csv", text).expect("valid"), expected);
         assert_eq!(read("a.tsv", b"a,b\tc").expect("valid"), [(1, 0, cells(&["a,b", "c"]))]);
+        let quoted = b"\xEF\xBB\xBF\"a\nb\",c\n";
+        assert_eq!(read("a.csv", quoted).expect("valid"), [(1, 0, cells(&["a\nb", "c"]))]);
     }
 
     /// What the csv crate reads of a table, which is what is read of it here.

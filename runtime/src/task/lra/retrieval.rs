@@ -10,6 +10,7 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::{Draws, Key};
 use crate::task::files::records::rows;
+use crate::task::line;
 use crate::task::load::{Held, broken};
 use crate::task::pool::Share;
 use crate::task::{About, Encoding, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
@@ -148,6 +149,10 @@ impl Task for Retrieval {
 
     fn encoding(&self, options: &Options) -> Encoding {
         Encoding::bytes(options.get("length") as usize)
+    }
+
+    fn on_one_line(&self, text: &str) -> String {
+        line::written(text, false)
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

@@ -11,9 +11,12 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::Draws;
 use crate::task::files::records::rows;
+use crate::task::line;
 use crate::task::load::{Held, broken, by_name, entries, unreadable};
 use crate::task::pool::Share;
-use crate::task::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::task::{
+    About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split,
+};
 
 /// The task.
 pub struct Text;
@@ -165,6 +168,10 @@ impl Task for Text {
 
     fn encoding(&self, options: &Options) -> Encoding {
         Encoding::bytes(options.get("length") as usize)
+    }
+
+    fn on_one_line(&self, text: &str) -> String {
+        line::written(text, false)
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {

@@ -1,7 +1,9 @@
 //! Texts of `language`: read block by block, cut into windows of tokens.
 //!
 //! A text is tokenised block by block, where a block of up to [`BLOCK`] bytes ends at the end of a line, or else at a blank, or else
-//! between two characters. So tokens depend on the text alone, and any block can be read again by itself.
+//! between two characters. So tokens depend on the text alone, and any block can be read again by itself. Ends of lines are line feeds,
+//! those of a carriage return and a line feed, too; a mark at the start of a file (U+FEFF) is no part of the text; and the last line
+//! of a file ends before the next file begins.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,6 +13,7 @@ use super::MAX_TEXT;
 use super::learn::Part;
 use super::tokens::Tokens;
 use crate::error::DataError;
+use crate::task::files::records::BYTE_ORDER_MARK;
 use crate::task::files::{Cell, Format, Layout};
 use crate::task::load::{broken, open, unreadable};
 use crate::task::stream::Stamp;
@@ -32,27 +35,85 @@ struct Source {
     path: PathBuf,
     /// Its place in the whole text.
     from: u64,
+    /// Number of its bytes in the text.
     bytes: u64,
     /// Its bytes, where the file has them packed or in a column.
     held: Option<Vec<u8>>,
+    /// Bytes of the mark at its start.
+    mark: u64,
+    /// Whether a line feed is added behind it: another file follows, and its last line has no end.
+    ended: bool,
     stamp: Stamp,
+}
+
+impl Source {
+    fn open(path: &Path, layout: &Layout) -> Result<Self, DataError> {
+        let plain = !path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+        let held = match layout.format(path)? {
+            Format::Text if plain => None,
+            Format::Text => Some(unpacked(path)?),
+            _ => Some(column(path, layout)?),
+        };
+        let stamp = Stamp::of(path)?;
+        let all = held.as_ref().map_or(stamp.bytes(), |held| held.len() as u64);
+        let mut found = Self { path: path.to_owned(), from: 0, bytes: all, held, mark: 0, ended: false, stamp };
+        let mark = BYTE_ORDER_MARK.len() as u64;
+        if all >= mark && found.read(0, BYTE_ORDER_MARK.len())? == BYTE_ORDER_MARK {
+            (found.mark, found.bytes) = (mark, all - mark);
+        }
+        Ok(found)
+    }
+
+    /// Adds an end to a last line that has none.
+    fn end(&mut self) -> Result<(), DataError> {
+        if self.bytes > 0 && self.read(self.bytes - 1, 1)? != b"\n" {
+            self.bytes += 1;
+            self.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Some of its bytes, from one on.
+    fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, DataError> {
+        let file = if self.held.is_some() { None } else { Some(self.file()?) };
+        self.read_from(file.as_ref(), at, count)
+    }
+
+    fn file(&self) -> Result<File, DataError> {
+        File::open(&self.path).map_err(|error| unreadable(&self.path, error))
+    }
+
+    /// The same, from its open file where its bytes are not held.
+    fn read_from(&self, file: Option<&File>, at: u64, count: usize) -> Result<Vec<u8>, DataError> {
+        let added = self.ended && at + count as u64 == self.bytes;
+        let mut bytes = vec![0; count - usize::from(added)];
+        match (&self.held, file) {
+            (Some(held), _) => {
+                let (from, count) = ((self.mark + at) as usize, bytes.len());
+                bytes.copy_from_slice(&held[from..from + count]);
+            }
+            (None, Some(mut file)) => file
+                .seek(SeekFrom::Start(self.mark + at))
+                .and_then(|_| file.read_exact(&mut bytes))
+                .map_err(|error| unreadable(&self.path, error))?,
+            (None, None) => return self.read(at, count),
+        }
+        bytes.extend(added.then_some(b'\n'));
+        Ok(bytes)
+    }
 }
 
 impl Text {
     /// Opens files. Those that are packed or have columns are unpacked into memory.
     pub(super) fn open(files: &[PathBuf], layout: &Layout) -> Result<Self, DataError> {
-        let (mut parts, mut from) = (vec![], 0);
-        for path in files {
-            let plain = !path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
-            let held = match layout.format(path)? {
-                Format::Text if plain => None,
-                Format::Text => Some(unpacked(path)?),
-                _ => Some(column(path, layout)?),
-            };
-            let stamp = Stamp::of(path)?;
-            let bytes = held.as_ref().map_or(stamp.bytes(), |held| held.len() as u64);
-            parts.push(Source { path: path.clone(), from, bytes, held, stamp });
-            from += bytes;
+        let mut parts = files.iter().map(|path| Source::open(path, layout)).collect::<Result<Vec<_>, _>>()?;
+        let (last, mut from) = (parts.len().saturating_sub(1), 0);
+        for (n, part) in parts.iter_mut().enumerate() {
+            if n < last {
+                part.end()?;
+            }
+            part.from = from;
+            from += part.bytes;
         }
         Ok(Self { parts, bytes: from })
     }
@@ -60,7 +121,7 @@ impl Text {
     /// Calls `see` with every block of a part of the text.
     pub(super) fn each(&self, part: &Part, mut see: impl FnMut(&str)) -> Result<(), DataError> {
         for block in self.blocks(part)? {
-            see(&block?.1);
+            see(&block?.text);
         }
         Ok(())
     }
@@ -113,8 +174,8 @@ impl Text {
     ) -> Result<Vec<Example>, DataError> {
         let (mut found, mut rest) = (vec![], vec![]);
         for block in self.blocks(part)? {
-            let (at, block) = block?;
-            rest.extend(tokens.encode(&block).map_err(|why| self.fault(at, why))?);
+            let Block { at, text, .. } = block?;
+            rest.extend(tokens.encode(&text).map_err(|why| self.fault(at, why))?);
             while rest.len() > length && found.len() < most {
                 found.push(window(&rest[..=length]));
                 rest.drain(..length);
@@ -143,9 +204,9 @@ impl Text {
     fn line(&self, part: &Source, at: u64) -> Option<usize> {
         let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
         if let Some(held) = &part.held {
-            return Some(1 + count(held.get(..at as usize)?));
+            return Some(1 + count(held.get(..(part.mark + at) as usize)?));
         }
-        let mut reader = File::open(&part.path).ok()?.take(at);
+        let mut reader = File::open(&part.path).ok()?.take(part.mark + at);
         let (mut buffer, mut lines) = (vec![0; 1 << 16], 1);
         loop {
             match reader.read(&mut buffer).ok()? {
@@ -191,6 +252,14 @@ fn column(path: &Path, layout: &Layout) -> Result<Vec<u8>, DataError> {
     Ok(bytes)
 }
 
+/// A block of a text.
+pub(super) struct Block {
+    /// The byte of the text on which it begins, and the one behind it.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) text: String,
+}
+
 /// The blocks of a range of a text.
 pub(super) struct Blocks<'t> {
     text: &'t Text,
@@ -205,21 +274,13 @@ impl Blocks<'_> {
     fn read(&mut self, at: u64) -> Result<Vec<u8>, DataError> {
         let Some(part) = self.text.part_at(at) else { return Ok(vec![]) };
         let count = (part.bytes - (at - part.from)).min(self.end.saturating_sub(at)).min(BLOCK as u64) as usize;
-        if let Some(held) = &part.held {
-            let from = (at - part.from) as usize;
-            return Ok(held[from..from + count].to_vec());
+        if part.held.is_none() && self.file.as_ref().is_none_or(|(from, _)| *from != part.from) {
+            self.file = Some((part.from, part.file()?));
         }
-        let failed = |error| unreadable(&part.path, error);
-        if self.file.as_ref().is_none_or(|(from, _)| *from != part.from) {
-            self.file = Some((part.from, File::open(&part.path).map_err(failed)?));
-        }
-        let mut bytes = vec![0; count];
-        let (_, file) = self.file.as_mut().expect("it was opened above");
-        file.seek(SeekFrom::Start(at - part.from)).and_then(|_| file.read_exact(&mut bytes)).map_err(failed)?;
-        Ok(bytes)
+        part.read_from(self.file.as_ref().map(|(_, file)| file), at - part.from, count)
     }
 
-    fn block(&mut self) -> Result<Option<(u64, String)>, DataError> {
+    fn block(&mut self) -> Result<Option<Block>, DataError> {
         if self.at >= self.end {
             return Ok(None);
         }
@@ -237,18 +298,22 @@ impl Blocks<'_> {
         bytes.truncate(if whole { valid } else { end_of_block(&bytes[..valid]) });
         let at = self.at;
         self.at += bytes.len() as u64;
-        Ok(Some((at, String::from_utf8_lossy(&bytes).into_owned())))
+        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        Ok(Some(Block { at, end: self.at, text }))
     }
 }
 
-/// Where a block of whole characters ends: behind its last line, else its last blank, else all of it.
+/// Where a block of whole characters ends: behind its last line, else its last blank, else all of it. A carriage return at its end
+/// belongs to the next block, which may begin with the line feed.
 fn end_of_block(bytes: &[u8]) -> usize {
     let behind = |ends: fn(&u8) -> bool| bytes.iter().rposition(ends).map(|at| at + 1);
-    behind(|byte| *byte == b'\n').or_else(|| behind(u8::is_ascii_whitespace)).unwrap_or(bytes.len())
+    let blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != b'\r';
+    let all = bytes.strip_suffix(b"\r").unwrap_or(bytes).len().max(1);
+    behind(|byte| *byte == b'\n').or_else(|| behind(blank)).unwrap_or(all)
 }
 
 impl Iterator for Blocks<'_> {
-    type Item = Result<(u64, String), DataError>;
+    type Item = Result<Block, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.block().transpose()

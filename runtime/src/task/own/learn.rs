@@ -13,6 +13,7 @@ use super::plan::{self, Cutting, Kind, Plan};
 use super::tokens::{Cut, Kept as KeptTokens, Tokens};
 use crate::error::DataError;
 use crate::experiment::{Answer, TaskSettings};
+use crate::json;
 use crate::rng::Key;
 use crate::task::files::{Cell, Items, Row, paths};
 use crate::task::load::{broken, unreadable};
@@ -165,8 +166,17 @@ pub(super) fn set(cell: &Cell, separator: &str) -> Result<Vec<String>, &'static 
 pub(super) fn number(cell: &Cell) -> Result<f64, String> {
     let text = label(cell).map_err(|why| format!("{why}, and a number is wanted"))?;
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("is `{text}`, which is no number"))
+    match number {
+        None => Err(format!("is `{text}`, which is no number")),
+        Some(number) if number.abs() > LARGEST => {
+            Err(format!("is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}: write all of them in a larger unit"))
+        }
+        Some(number) => Ok(number),
+    }
 }
+
+/// The largest number that is learned: errors of larger ones would not be finite.
+const LARGEST: f64 = 1e300;
 
 /// Learns from the training file.
 pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, DataError> {
@@ -194,10 +204,9 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         _ => counts.rows(plan, &files, &learned.rest())?,
     }
     let classes = counts.classes(plan, &files)?;
-    let lines = plan.kind == Kind::Language;
     let tokens = match &plan.cutting {
         Cutting::By(Cut::Bytes) => Tokens::bytes(),
-        Cutting::By(cut) => Tokens::learned(*cut, lines, &counts.pieces, plan.vocabulary),
+        Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), &counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
     Ok(Learned { tokens: Arc::new(tokens), classes, scale: Scale::of(&counts.numbers), ..learned })
@@ -207,7 +216,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
 fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
     let path = settings.locate(file);
     let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
-    let value = serde_json::from_str(&text).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
+    let value = json::value(text.as_bytes()).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
     Tokens::trained(&value).map_err(|message| unreadable(&path, message))
 }
 
@@ -218,7 +227,7 @@ fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> R
         for path in files {
             for row in plan.layout.rows(path)? {
                 let row = row?;
-                hashes.push(hash(&row.cells[..plan.inputs()], seed));
+                hashes.push(hash(&row.cells[..plan.inputs], seed));
                 few(hashes.len(), MAX_ROWS, "rows", path, row.line)?;
             }
         }
@@ -249,7 +258,8 @@ fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Resul
 /// What was seen of a training file.
 #[derive(Default)]
 struct Counts {
-    /// Rows that are trained on.
+    /// Rows of the files, and of these the rows that are trained on.
+    all: usize,
     rows: usize,
     pieces: BTreeMap<String, u64>,
     classes: BTreeSet<String>,
@@ -269,15 +279,16 @@ impl Counts {
         for path in files {
             for row in plan.layout.rows(path)? {
                 let Row { cells, line, .. } = row?;
-                let (inputs, rest) = cells.split_at(plan.inputs());
+                let (inputs, rest) = cells.split_at(plan.inputs);
                 let label = &rest[..rest.len().min(1)];
+                self.all += 1;
                 if !part.holds(inputs) {
                     continue;
                 }
                 self.rows += 1;
-                for input in inputs {
+                for input in &*plan.texts(inputs) {
                     match input {
-                        Cell::Text(text) => cut.pieces(text, false).into_iter().for_each(|piece| self.piece(piece)),
+                        Cell::Text(text) => cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece)),
                         list => items(list).into_iter().for_each(|item| self.piece(item)),
                     }
                 }
@@ -316,8 +327,9 @@ impl Counts {
         if numbers.is_some() {
             classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
         }
-        let column = plan.layout.columns.get(plan.inputs()).map(ToString::to_string).unwrap_or_default();
+        let column = plan.layout.columns.get(plan.inputs).map(ToString::to_string).unwrap_or_default();
         let why = match classes.len() {
+            0 if self.all == 0 => "there is no row".to_owned(),
             0 if self.rows == 0 => {
                 "no row is left for training: equal rows go into the same split, so that more rows are needed, or a \
                                     file for each split"

@@ -4,6 +4,7 @@
 //! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
 //! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
 
+mod ask;
 mod given;
 mod language;
 mod learn;
@@ -14,17 +15,17 @@ mod windows;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::files::{Cell, Row, json, paths};
+use super::files::{Cell, Column, Format, Row, paths};
 use super::line;
 use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
 use super::{
-    About, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, SIDES, Scale, Split,
+    About, AskedRow, AskedRows, Cuts, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, Scale, Split,
     Stream, Target, Task,
 };
 use crate::batch::Given;
@@ -48,6 +49,8 @@ pub(super) struct Own {
     splits: Vec<String>,
     /// What models take from the rows.
     asked: Asks,
+    /// Inputs of the splits that were read which were cut.
+    cuts: Arc<Mutex<BTreeMap<String, Cuts>>>,
 }
 
 /// The field of `task` that is wrong, and a sentence; nothing for a task of another kind.
@@ -76,7 +79,8 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
                 .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
             None => learn::learn(&plan, settings)?,
         };
-        Ok(Arc::new(Own { plan, learned: Arc::new(learned), splits, asked: settings.known.asked.clone() }))
+        let (learned, asked) = (Arc::new(learned), settings.known.asked.clone());
+        Ok(Arc::new(Own { plan, learned, splits, asked, cuts: Arc::default() }))
     };
     Some(open())
 }
@@ -126,7 +130,7 @@ impl Own {
     /// The labels of a list of tokens: `null` is not scored.
     fn labels(&self, cell: &Cell, tokens: usize) -> Result<Target, String> {
         if let Cell::Lists(_) = cell {
-            let column = &self.plan.layout.columns[self.plan.inputs()];
+            let column = &self.plan.layout.columns[self.plan.inputs];
             return Err(format!("`{column}` is a list of lists, and a list of labels is wanted"));
         }
         let labels = learn::labels(cell);
@@ -140,9 +144,9 @@ impl Own {
         Ok(Target::Each { class, weight })
     }
 
-    /// The example of a row.
-    fn example(&self, cells: &[Cell]) -> Result<Example, String> {
-        let inputs = self.plan.inputs();
+    /// The example of a row, and how many of its tokens were cut off.
+    fn example(&self, cells: &[Cell]) -> Result<(Example, usize), String> {
+        let inputs = self.plan.inputs;
         let label = &cells[inputs];
         let (example, cut) = self.texts(&cells[..inputs])?;
         let label = match self.plan.kind {
@@ -150,15 +154,19 @@ impl Own {
             _ => self.answer(label)?,
         };
         let given = self.plan.given.iter().zip(&cells[inputs + 1..]);
-        let given = self.values(given, (&example, cut))?;
-        Ok(Example { label, given, ..example })
+        let given = self.values(given, (&example, cut[0]))?;
+        Ok((Example { label, given, ..example }, cut.iter().sum()))
     }
 
-    /// The texts of a row as an example, and how many tokens were cut off from the first.
-    fn texts(&self, cells: &[Cell]) -> Result<(Example, usize), String> {
-        let (tokens, cut) = self.sequence(&cells[0], 0)?;
-        let second = cells.get(1).map(|cell| self.sequence(cell, 1)).transpose()?.map(|(second, _)| second);
-        Ok((Example { second, ..Example::classified(tokens, 0) }, cut))
+    /// The texts of a row as an example, and how many tokens were cut off from each of two.
+    fn texts(&self, cells: &[Cell]) -> Result<(Example, [usize; 2]), String> {
+        let texts = self.plan.texts(cells);
+        let (tokens, cut) = self.sequence(&texts[0], 0)?;
+        let (second, behind) = match texts.get(1) {
+            Some(cell) => self.sequence(cell, 1).map(|(second, cut)| (Some(second), cut))?,
+            None => (None, 0),
+        };
+        Ok((Example { second, ..Example::classified(tokens, 0) }, [cut, behind]))
     }
 
     /// The values of a row in their cells.
@@ -171,19 +179,9 @@ impl Own {
         cells.map(|(column, cell)| given::value(column, cell, (example, cut), &asked)).collect()
     }
 
-    /// The target of an example that asks for nothing.
-    fn no_label(&self, tokens: usize) -> Target {
-        match (self.plan.kind, self.plan.answer) {
-            (Kind::Tagging | Kind::Language, _) => Target::Each { class: vec![0; tokens], weight: vec![1.0; tokens] },
-            (_, Answer::Class) => Target::Class(0),
-            (_, Answer::Number) => Target::Number(0.0),
-            (_, Answer::Labels) => Target::Several(vec![false; self.learned.classes.len()]),
-        }
-    }
-
     /// What a label asks for.
     fn answer(&self, cell: &Cell) -> Result<Target, String> {
-        let column = &self.plan.layout.columns[self.plan.inputs()];
+        let column = &self.plan.layout.columns[self.plan.inputs];
         match self.plan.answer {
             Answer::Class => {
                 let name = learn::label(cell).map_err(|why| format!("`{column}` {why}"))?;
@@ -199,22 +197,30 @@ impl Own {
             }
             Answer::Number => {
                 let number = learn::number(cell).map_err(|why| format!("`{column}` {why}"))?;
-                Ok(Target::Number(self.learned.scale.to_model(number)))
+                let Scale { mean, deviation } = self.learned.scale;
+                match self.learned.scale.to_model(number) {
+                    answer if answer.is_finite() => Ok(Target::Number(answer)),
+                    _ => Err(format!(
+                        "`{column}` is {number:e}, and the numbers of training have the mean {mean:.2e} and the deviation \
+                         {deviation:.2e}: it is too far from them for single precision; correct it"
+                    )),
+                }
             }
         }
     }
 
-    /// The examples of some files, of the rows that belong to a part.
-    fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
-        let (mut examples, mut tokens) = (vec![], 0);
+    /// The examples of some files, of the rows that belong to a part, and which of them were cut.
+    fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
+        let (mut examples, mut tokens, mut cuts) = (vec![], 0, Cuts::default());
         for path in files {
             for row in self.plan.layout.rows(path)? {
                 if examples.len() >= most {
-                    return Ok(examples);
+                    return Ok((examples, cuts));
                 }
                 let row = row?;
-                if part.holds(&row.cells[..self.plan.inputs()]) {
-                    let example = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
+                if part.holds(&row.cells[..self.plan.inputs]) {
+                    let (example, cut) = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
+                    cuts.add(cut);
                     tokens += example.bytes() / 4;
                     examples.push(example);
                     if tokens > MAX_HELD {
@@ -223,7 +229,12 @@ impl Own {
                 }
             }
         }
-        Ok(examples)
+        Ok((examples, cuts))
+    }
+
+    /// Remembers which rows of a split were cut.
+    fn has_cut(&self, split: &str, cuts: Cuts) {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), cuts);
     }
 
     fn fault(&self, path: &Path, row: &Row, message: String) -> DataError {
@@ -253,9 +264,9 @@ impl Own {
         text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
     }
 
-    fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
+    fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
         match self.plan.kind {
-            Kind::Language => self.windows(files, part, most),
+            Kind::Language => Ok((self.windows(files, part, most)?, Cuts::default())),
             _ => self.rows(files, part, most),
         }
     }
@@ -280,8 +291,12 @@ impl Own {
     /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
     fn unheld(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Option<Stream>, DataError> {
         if self.plan.kind != Kind::Language {
-            let can = TableRows::can(self, files)?;
-            return if can { Ok(Some(Stream(Arc::new(TableRows::find(self, files, part, most)?)))) } else { Ok(None) };
+            if !TableRows::can(self, files)? {
+                return Ok(None);
+            }
+            let (rows, cuts) = TableRows::find(self, files, part, most)?;
+            self.has_cut(TRAIN, cuts);
+            return Ok(Some(Stream(Arc::new(rows))));
         }
         let text = Text::open(files, &self.plan.layout)?;
         if text.is_held() {
@@ -352,12 +367,16 @@ impl Task for Own {
     }
 
     fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
-        self.part_of(&[path.to_owned()], &Part::All, usize::MAX)
+        self.part_of(&[path.to_owned()], &Part::All, usize::MAX).map(|(rows, _)| rows)
     }
 
     fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
         match self.found(files)? {
-            Some((paths, part)) => self.part_of(&paths, &part, files.most).map(Some),
+            Some((paths, part)) => {
+                let (rows, cuts) = self.part_of(&paths, &part, files.most)?;
+                self.has_cut(files.split, cuts);
+                Ok(Some(rows))
+            }
             None => Ok(None),
         }
     }
@@ -383,8 +402,17 @@ impl Task for Own {
     }
 
     fn encoding(&self, _options: &Options) -> Encoding {
-        let length = (self.plan.kind != Kind::Language).then_some(self.plan.length);
-        Encoding { length, ..self.learned.tokens.encoding() }
+        let is_text = self.plan.kind == Kind::Language;
+        let length = (!is_text).then_some(self.plan.length);
+        let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
+        Encoding { length, replaced, ..self.learned.tokens.encoding() }
+    }
+
+    fn on_one_line(&self, text: &str) -> String {
+        match self.plan.kind {
+            Kind::Language => line::written(&text.replace("\r\n", "\n"), false),
+            _ => line::written(text, false),
+        }
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {
@@ -425,21 +453,31 @@ impl Task for Own {
         self.plan.given.clone()
     }
 
-    fn object(&self, line: &str, wanted: &[&str]) -> Result<(String, Example), String> {
-        let inputs = self.plan.inputs();
-        let taken = self.plan.given.iter().filter(|given| wanted.contains(&&*given.name));
-        let taken: Vec<&GivenColumn> = taken.collect();
-        let columns = self.plan.layout.columns[..inputs].iter().chain(taken.iter().map(|given| &given.column));
-        let cells = json(line, &columns.cloned().collect::<Vec<_>>())?;
-        let (texts, values) = cells.split_at(inputs);
-        let (example, cut) = self.texts(texts)?;
-        let given = self.values(taken.into_iter().zip(values), (&example, cut))?;
-        let text = texts.iter().map(|cell| match cell {
-            Cell::Text(text) => line::written(text, inputs == 2),
-            cell => learn::items(cell).join(" "),
-        });
-        let text = text.collect::<Vec<_>>().join(&format!(" {SIDES} "));
-        Ok((text, Example { label: self.no_label(example.tokens.len()), given, ..example }))
+    fn columns(&self) -> Vec<Column> {
+        self.input_columns().to_vec()
+    }
+
+    fn cuts(&self, split: &str) -> Cuts {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).get(split).copied().unwrap_or_default()
+    }
+
+    fn cut(&self, text: &str) -> Result<usize, String> {
+        let count = self.learned.tokens.read(text)?.len();
+        Ok(if self.plan.kind == Kind::Language { 0 } else { count.saturating_sub(self.plan.length) })
+    }
+
+    fn rows_asked(
+        &self,
+        path: &Path,
+        format: Option<Format>,
+        wanted: &[&str],
+        _options: &Options,
+    ) -> Result<AskedRows, DataError> {
+        self.asked_file(path, format, wanted)
+    }
+
+    fn object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
+        self.asked_object(text, wanted)
     }
 }
 
@@ -502,6 +540,7 @@ mod tests {
         let held = load(&settings, &[TRAIN]).expect("readable").split(TRAIN).to_vec();
         let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
         assert_eq!(read, held, "{name} by {tokens}");
+        assert_eq!(stream.0.label_shares(), crate::task::describe(&held).label_shares, "{name} by {tokens}");
         fs::write(&path, text.to_owned() + " ").expect("writable");
         let error = stream.0.row(0).expect_err("it has changed").to_string();
         assert!(error.contains("has changed while it was trained on"), "{error}");
@@ -526,8 +565,9 @@ mod tests {
         assert_ne!(plain.0.fingerprint(), with.0.fingerprint());
         assert_ne!(other.0.fingerprint(), with.0.fingerprint(), "a value is a part of the data");
         let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
-        for tokens in ["bytes", "characters", "words"] {
-            let (held, stream) = both("language", tokens, "a.txt", &text, &[]);
+        let long = "\u{feff}".to_owned() + &"\r\n".repeat(3_000) + &"y".repeat(9_000) + "\r";
+        for (tokens, text) in ["bytes", "characters", "words"].into_iter().flat_map(|tokens| [(tokens, &text), (tokens, &long)]) {
+            let (held, stream) = both("language", tokens, "a.txt", text, &[]);
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
         }

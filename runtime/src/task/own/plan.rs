@@ -1,11 +1,13 @@
 //! The settings of a task on a user's files, checked without reading any file.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::given;
+use super::learn::items;
 use crate::experiment::{Answer, Columns, DataSource, Quotes, TaskSettings};
 use crate::task::GivenColumn;
-use crate::task::files::{Column, Layout};
+use crate::task::files::{Cell, Column, Layout};
 use crate::task::own::tokens::Cut;
 use crate::task::share::{GENERATED, TRAIN};
 
@@ -56,6 +58,8 @@ pub(super) struct Plan {
     pub(super) kind: Kind,
     /// The columns of the input, then that of the label, then those of the values that come with the rows.
     pub(super) layout: Layout,
+    /// How many columns are input.
+    pub(super) inputs: usize,
     /// These values.
     pub(super) given: Vec<GivenColumn>,
     pub(super) answer: Answer,
@@ -94,7 +98,8 @@ impl Plan {
             return Err(("options", message));
         }
         let given = given::columns(kind, settings)?;
-        let columns = inputs(kind, settings)?.into_iter().chain(label(kind, settings)?);
+        let inputs = inputs(kind, settings)?;
+        let columns = inputs.iter().cloned().chain(label(kind, settings)?);
         let columns = columns.chain(given.iter().map(|given| given.column.clone())).collect();
         let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
         let layout = Layout { format: settings.format, columns, quotes };
@@ -107,12 +112,32 @@ impl Plan {
             return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
         }
         let (answer, separator) = answer(kind, settings)?;
-        Ok(Self { kind, layout, given, answer, separator, cutting: cutting(kind, settings)?, length, vocabulary })
+        let (inputs, cutting) = (inputs.len(), cutting(kind, settings)?);
+        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, length, vocabulary })
     }
 
-    /// How many columns are input.
-    pub(super) fn inputs(&self) -> usize {
-        if self.kind == Kind::Pairs { 2 } else { 1 }
+    /// Whether several columns make one text.
+    fn joins(&self) -> bool {
+        self.kind == Kind::Table && self.inputs > 1
+    }
+
+    /// Whether the end of a line is a token also where blanks are none.
+    pub(super) fn lines(&self) -> bool {
+        self.kind == Kind::Language || self.joins()
+    }
+
+    /// The texts of a row: those of its cells, or one with the text of each cell on a line of its own.
+    pub(super) fn texts<'c>(&self, cells: &'c [Cell]) -> Cow<'c, [Cell]> {
+        if !self.joins() {
+            return Cow::Borrowed(cells);
+        }
+        let text = |cell: &Cell| match cell {
+            Cell::Text(text) => text.trim().to_owned(),
+            cell => items(cell).join(" "),
+        };
+        let texts: Vec<String> = cells.iter().map(text).collect();
+        let text = if texts.iter().all(String::is_empty) { String::new() } else { texts.join("\n") };
+        Cow::Owned(vec![Cell::Text(text)])
     }
 }
 
@@ -121,6 +146,14 @@ fn inputs(kind: Kind, settings: &TaskSettings) -> Result<Vec<Column>, Broken> {
         (Kind::Pairs, Some(Columns::Several(columns))) if columns.len() == 2 => Ok(columns.clone()),
         (Kind::Pairs, _) => {
             Err(("input", "`pairs` needs `input`, a list of two columns, as `[premise, hypothesis]`".to_owned()))
+        }
+        (Kind::Table, Some(Columns::Several(columns))) => {
+            let twice = columns.iter().enumerate().find(|(n, column)| columns[..*n].contains(column));
+            match twice {
+                Some((_, column)) => Err(("input", format!("`input` names the column `{column}` twice"))),
+                None if columns.is_empty() => Err(("input", "`input` names no column".to_owned())),
+                None => Ok(columns.clone()),
+            }
         }
         (_, Some(Columns::Several(_))) => Err(("input", format!("`input` of `{}` is one column", kind.name()))),
         (_, Some(Columns::One(column))) => Ok(vec![column.clone()]),

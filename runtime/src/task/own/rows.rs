@@ -1,5 +1,6 @@
 //! Rows of large tables, read from their files on demand: memory holds only the start of each row.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
@@ -7,11 +8,12 @@ use std::path::PathBuf;
 use super::Own;
 use super::learn::Part;
 use crate::error::DataError;
-use crate::task::Example;
 use crate::task::files::records::Record;
 use crate::task::files::{Format, Parser};
 use crate::task::load::{Hasher, unreadable};
 use crate::task::stream::{Rows, Stamp};
+use crate::task::summary::LabelCounts;
+use crate::task::{Cuts, Example};
 
 /// Where a row is.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,7 @@ pub(super) struct TableRows {
     files: Vec<(Stamp, Parser)>,
     places: Vec<Place>,
     tokens: u64,
+    labels: LabelCounts,
     fingerprint: String,
 }
 
@@ -44,27 +47,31 @@ impl TableRows {
         Ok(true)
     }
 
-    /// Finds the rows of a part of some files, and checks every one of them.
-    pub(super) fn find(own: &Own, files: &[PathBuf], part: &Part, most: usize) -> Result<Self, DataError> {
-        let mut found = Self { own: own.clone(), files: vec![], places: vec![], tokens: 0, fingerprint: String::new() };
+    /// Finds the rows of a part of some files, checks every one of them, and counts those that are cut.
+    pub(super) fn find(own: &Own, files: &[PathBuf], part: &Part, most: usize) -> Result<(Self, Cuts), DataError> {
+        let mut cuts = Cuts::default();
+        let (own, labels, fingerprint) = (own.clone(), LabelCounts::default(), String::new());
+        let mut found = Self { own: own.clone(), files: vec![], places: vec![], tokens: 0, labels, fingerprint };
         let mut hash = Hasher::default();
         for path in files {
             let (_, parser) = own.plan.layout.begin(path)?;
             found.files.push((Stamp::of(path)?, parser));
             for row in own.plan.layout.rows(path)? {
                 let row = row?;
-                if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs()]) {
+                if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs]) {
                     continue;
                 }
-                let example = own.example(&row.cells).map_err(|message| own.fault(path, &row, message))?;
+                let (example, cut) = own.example(&row.cells).map_err(|message| own.fault(path, &row, message))?;
+                cuts.add(cut);
                 hash.example(&example);
+                found.labels.add(&example);
                 let (length, file) = (example.length() as u32, found.files.len() as u32 - 1);
                 found.places.push(Place { offset: row.offset, bytes: row.bytes, length, file });
                 found.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
             }
         }
         found.fingerprint = hash.text();
-        Ok(found)
+        Ok((found, cuts))
     }
 }
 
@@ -79,6 +86,10 @@ impl Rows for TableRows {
 
     fn tokens(&self) -> u64 {
         self.tokens
+    }
+
+    fn label_shares(&self) -> BTreeMap<u32, f64> {
+        self.labels.shares()
     }
 
     fn held(&self) -> u64 {
@@ -99,6 +110,7 @@ impl Rows for TableRows {
         file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
         let record = Record::new(1, offset, text);
         let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&stamp.path, &record))?;
-        self.own.example(&cells).map_err(|message| unreadable(&stamp.path, message))
+        let (example, _) = self.own.example(&cells).map_err(|message| unreadable(&stamp.path, message))?;
+        Ok(example)
     }
 }

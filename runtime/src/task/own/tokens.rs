@@ -120,8 +120,14 @@ impl Tokens {
     /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out.
     ///
     /// # Errors
-    /// A sentence about a file that is none.
+    /// A sentence about a file that is none, or by which a text has other tokens at every reading.
     pub(super) fn trained(file: &Value) -> Result<Self, String> {
+        if let Some((field, number)) = random(&file["model"]) {
+            return Err(format!(
+                "`model.{field}` of this tokenizer.json is {number}: a text would have other tokens at every reading, and no \
+                 result could be had again; set it to null"
+            ));
+        }
         let text = file.to_string();
         let mut tokenizer =
             Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
@@ -250,6 +256,12 @@ impl Tokens {
         let name = |token: &u32| self.names.get(*token as usize).map_or("?", String::as_str);
         tokens.iter().map(name).collect::<Vec<_>>().join(between)
     }
+}
+
+/// The field by which the model of a `tokenizer.json` draws among the ways to cut a text (BPE dropout, subword regularisation).
+fn random(model: &Value) -> Option<(&'static str, &Value)> {
+    let drawn = |field: &'static str| Some((field, model.get(field)?)).filter(|(_, number)| number.as_f64() != Some(0.0));
+    ["dropout", "alpha"].into_iter().find_map(|field| drawn(field).filter(|(_, number)| !number.is_null()))
 }
 
 impl fmt::Debug for Tokens {

@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::language::{Text, window};
+use super::language::{Block, Text, window};
 use super::learn::Part;
 use super::tokens::Tokens;
 use crate::error::DataError;
@@ -11,6 +11,7 @@ use crate::task::Example;
 use crate::task::load::hex;
 use crate::task::stream::Rows;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Windows of a part of a text.
@@ -24,6 +25,8 @@ pub(super) struct Windows {
     /// Where the part ends: its last byte and the number of its tokens.
     end: (u64, u64),
     most: usize,
+    /// How often every token is an answer.
+    counts: BTreeMap<u32, u64>,
     fingerprint: String,
 }
 
@@ -36,17 +39,21 @@ impl Windows {
         part: &Part,
         most: usize,
     ) -> Result<Self, DataError> {
-        let (mut blocks, mut end, mut hash) = (vec![], (0, 0), Sha256::new());
+        let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), BTreeMap::new());
         for block in text.blocks(part)? {
-            let (at, block) = block?;
+            let Block { at, end: behind, text: block } = block?;
             blocks.push((at, end.1));
-            let count = tokens.encode(&block).map_err(|why| text.fault(at, why))?.len() as u64;
-            end = (at + block.len() as u64, end.1 + count);
+            let found = tokens.encode(&block).map_err(|why| text.fault(at, why))?;
+            // The first token of all answers nothing.
+            let answers = &found[usize::from(end.1 == 0).min(found.len())..];
+            let rest = most.saturating_mul(length).saturating_sub(end.1.saturating_sub(1) as usize);
+            answers.iter().take(rest).for_each(|token| *counts.entry(*token).or_insert(0) += 1);
+            end = (behind, end.1 + found.len() as u64);
             hash.update(&block);
         }
         hash.update(length.to_le_bytes());
         let fingerprint = hex(&hash.finalize());
-        Ok(Self { text, tokens, length, blocks, end, most, fingerprint })
+        Ok(Self { text, tokens, length, blocks, end, most, counts, fingerprint })
     }
 }
 
@@ -62,6 +69,11 @@ impl Rows for Windows {
 
     fn tokens(&self) -> u64 {
         self.end.1.saturating_sub(1).min(self.count() as u64 * self.length as u64)
+    }
+
+    fn label_shares(&self) -> BTreeMap<u32, f64> {
+        let all = self.counts.values().sum::<u64>().max(1) as f64;
+        self.counts.iter().map(|(token, count)| (*token, *count as f64 / all)).collect()
     }
 
     fn held(&self) -> u64 {
@@ -81,8 +93,8 @@ impl Rows for Windows {
         let mut found = vec![];
         let skip = (first - token) as usize;
         for block in self.text.range(at, self.end.0) {
-            let (at, block) = block?;
-            found.extend(self.tokens.encode(&block).map_err(|why| self.text.fault(at, why))?);
+            let Block { at, text, .. } = block?;
+            found.extend(self.tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
             if found.len() >= skip + wanted {
                 break;
             }

@@ -1,0 +1,52 @@
+//! The attempt with a written experiment: its data is loaded, a model is lowered for it, and learns from the first rows.
+
+use std::path::Path;
+
+use rtc_runtime::batching::collect;
+use rtc_runtime::task::{Audit, Dataset, Example, Stream, audit, load, open_task};
+
+use super::TaskArg;
+use crate::experiment_file::{ForModel, Opened};
+use crate::failure::Failure;
+use crate::model::{Compiled, Computing};
+use crate::saved::catalog_in;
+use crate::spec_file::SpecArg;
+
+/// Rows of which the model computes the gradient.
+const ROWS: usize = 2;
+
+/// Loads what the experiment reads, and computes the gradient of the model that it is for on the first rows.
+///
+/// # Errors
+/// A row that the task can't take, or an experiment or a model that is refused.
+pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Vec<Audit>, Failure> {
+    let opened = Opened::open(&path.display().to_string())?;
+    let arg = SpecArg::parse(task.model());
+    let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &[])?;
+    let own = open_task(&experiment.task)?.0;
+    if let Some(problem) = own.problems(&experiment.task, 1).pop() {
+        return Err(problem.into());
+    }
+    let data = load(&experiment.task, &experiment.splits())?;
+    let found = audit(&*own, &data, &experiment.train);
+    if let Some(empty) = found.iter().find(|split| split.description.examples == 0) {
+        let why = format!("the split `{}` has no row: name a file for it, or give it a larger share", empty.split);
+        return Err(Failure::data(path.display().to_string(), None, why));
+    }
+    let rows = first_rows(&experiment.train, &data)?;
+    let facts = catalog_in(&experiment)?;
+    let compiled = Compiled::new(arg.check_edited(&edits, &facts)?.definition, &facts)?;
+    let mut model = compiled.model(compiled.plans()?, 1, Computing::default())?;
+    let all: Vec<&Example> = rows.iter().collect();
+    let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
+    model.accumulate(&collect(&all, width), 1.0)?;
+    Ok(found)
+}
+
+/// The first rows of the training split.
+fn first_rows(train: &str, data: &Dataset) -> Result<Vec<Example>, Failure> {
+    match data.streams.get(train) {
+        Some(Stream(rows)) => Ok((0..rows.count().min(ROWS)).map(|row| rows.row(row)).collect::<Result<_, _>>()?),
+        None => Ok(data.split(train).iter().take(ROWS).cloned().collect()),
+    }
+}

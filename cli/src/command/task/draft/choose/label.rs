@@ -1,0 +1,199 @@
+//! The label of a row, and what it is: a class, a number or several labels.
+
+use std::collections::BTreeSet;
+
+use super::{Chooser, Found, Label, ask};
+use crate::command::task::draft::kind::{FEW_NUMBERS, FEW_WORDS, Kind, has_few_values};
+use crate::command::task::draft::{AnswerArg, names};
+
+impl Chooser<'_> {
+    pub(super) fn label(&self, wished: &[usize]) -> Found<Option<Label>> {
+        if let Some(name) = &self.wishes.label {
+            let at = self.named("--label", name)?;
+            if wished.contains(&at) {
+                return ask(format!("`{name}` can't be both input and label"));
+            }
+            return Ok(Some(Label { at, why: "`--label` says so".to_owned() }));
+        }
+        let usable: Vec<usize> = self.all().filter(|at| !wished.contains(at) && self.may_be_label(*at)).collect();
+        for sure in [2, 1] {
+            let mut named: Vec<usize> = usable
+                .iter()
+                .copied()
+                .filter(|at| names::label(self.name(*at)) == sure && !self.found.headless)
+                .collect();
+            named.sort_by_key(|at| names::label_rank(self.name(*at)));
+            match &named[..] {
+                [] => {}
+                [at, others @ ..] if others.iter().all(|other| self.says_the_same(*at, *other)) => {
+                    let twins: Vec<usize> = usable.iter().copied().filter(|other| self.is_twin(*at, *other)).collect();
+                    if sure == 1 && twins.len() > 2 {
+                        return ask(format!(
+                            "several columns have the same two values: one label of {}; a column with all labels of a row is \
+                             read by `--answer labels`",
+                            self.options("--label", &twins)
+                        ));
+                    }
+                    return Ok(Some(self.label_by_name(*at)));
+                }
+                _ => return ask(format!("which column is the label? {}", self.options("--label", &named))),
+            }
+        }
+        self.label_by_values(&usable)
+    }
+
+    /// Whether a column is the label once more: `label_text` beside `label`.
+    fn says_the_same(&self, label: usize, other: usize) -> bool {
+        let name = names::plain(self.name(label));
+        names::plain(self.name(other)).contains(&name)
+            && self.column(label).values.len() == self.column(other).values.len()
+    }
+
+    /// Whether two columns have the same two values.
+    fn is_twin(&self, label: usize, other: usize) -> bool {
+        let [a, b] = [label, other].map(|at| &self.column(at).values);
+        a.len() == 2 && a == b
+    }
+
+    fn label_by_name(&self, at: usize) -> Label {
+        let unlabelled =
+            self.is_number(at) && self.column(at).values.len() > 2 && self.column(at).values.contains("-1");
+        let note = if unlabelled { "; `-1`, a class here, often marks rows without a label: remove these" } else { "" };
+        Label { at, why: format!("its name is that of a label; {}, {}{note}", self.kinds[at].name(), self.values(at)) }
+    }
+
+    /// Whether a column can be a label at all.
+    fn may_be_label(&self, at: usize) -> bool {
+        let column = self.column(at);
+        match self.kinds[at] {
+            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Date => false,
+            Kind::Number { .. } => column.numbers == self.filled(at) || has_few_values(column, self.filled(at)),
+            Kind::Numbers => self.is_whole(at) && names::label(&column.name) > 0,
+            Kind::Words => names::label(&column.name) > 0,
+            Kind::Truth | Kind::Category => true,
+            Kind::Text => {
+                let short = column.words <= FEW_WORDS * self.filled(at);
+                names::label(&column.name) > 0 && (short || has_few_values(column, self.filled(at)))
+            }
+        }
+    }
+
+    /// The only column with few values.
+    fn label_by_values(&self, usable: &[usize]) -> Found<Option<Label>> {
+        let few: Vec<usize> = usable.iter().copied().filter(|at| self.is_few(*at)).collect();
+        let has_text = self.all().any(|at| matches!(self.kinds[at], Kind::Text | Kind::Words));
+        let words: Vec<usize> = few.iter().copied().filter(|at| !self.is_number(*at)).collect();
+        let chosen = match (&few[..], &words[..]) {
+            ([only], _) if has_text => Some(*only),
+            ([only], _) if self.is_alone(*only) => Some(*only),
+            (_, [only]) if !has_text && only + 1 == self.found.columns.len() => Some(*only),
+            _ => None,
+        };
+        if let Some(at) = chosen {
+            let why = format!("the only column with few values: {}, {}", self.kinds[at].name(), self.values(at));
+            return Ok(Some(Label { at, why }));
+        }
+        match if few.is_empty() { usable } else { &few[..] } {
+            [] => Ok(None),
+            candidates => ask(format!(
+                "which column is the label? No name says it: {}{}",
+                self.options("--label", candidates),
+                self.or_language()
+            )),
+        }
+    }
+
+    pub(super) fn is_number(&self, at: usize) -> bool {
+        matches!(self.kinds[at], Kind::Number { .. })
+    }
+
+    /// Whether a column has as few values as classes have.
+    fn is_few(&self, at: usize) -> bool {
+        let column = self.column(at);
+        match self.kinds[at] {
+            Kind::Truth | Kind::Category => true,
+            Kind::Number { whole: true } => {
+                column.values.len() <= FEW_NUMBERS && has_few_values(column, self.filled(at))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the only column with few values is the label of a table of numbers: the last one, or one before numbers of which none
+    /// may be the label as well.
+    fn is_alone(&self, at: usize) -> bool {
+        let whole = |other: usize| {
+            let is_whole = self.kinds[other] == Kind::Number { whole: true };
+            other != at && is_whole && (!self.is_number(at) || self.column(other).values.len() <= FEW_NUMBERS)
+        };
+        at + 1 == self.found.columns.len() || !self.all().any(whole)
+    }
+
+    fn or_language(&self) -> &'static str {
+        if self.texts(None).is_empty() { "" } else { "; `--task language` takes texts without a label" }
+    }
+
+    pub(super) fn answer(&self, label: usize) -> Found<AnswerArg> {
+        let column = self.column(label);
+        let filled = self.filled(label);
+        if let Some(answer) = self.wishes.answer {
+            return Ok(answer);
+        }
+        let name = &column.name;
+        match self.kinds[label] {
+            Kind::Words | Kind::Numbers => Ok(AnswerArg::Labels),
+            Kind::Number { .. } if column.numbers < filled => Ok(AnswerArg::Class),
+            Kind::Number { whole: false } => Ok(AnswerArg::Number),
+            Kind::Number { whole: true } => self.whole(label),
+            Kind::Truth => Ok(AnswerArg::Class),
+            _ if self.separator(label).is_some() => ask(format!(
+                "`{name}` looks like several labels in a text, as `{}`: `--answer labels` takes them so, `--answer class` every text as a class",
+                self.several(label).unwrap_or_default()
+            )),
+            _ if !has_few_values(column, filled) => ask(format!(
+                "`{name}` has {} in {filled} rows, which are hardly classes: `--answer class` takes them so, `--label` names another column",
+                self.values(label)
+            )),
+            _ => Ok(AnswerArg::Class),
+        }
+    }
+
+    /// Whole numbers are classes where they are few, or have the name of classes and no gaps; many are a number.
+    fn whole(&self, label: usize) -> Found<AnswerArg> {
+        let (column, filled) = (self.column(label), self.filled(label));
+        let count = column.values.len();
+        let [low, high] = column.range.unwrap_or_default();
+        let dense = (0.0..=1.0).contains(&low) && high - low + 1.0 == count as f64 && has_few_values(column, filled);
+        let (class, measure) = (names::is_class(&column.name), names::is_measure(&column.name));
+        if measure && count > 2 {
+            return Ok(AnswerArg::Number);
+        }
+        if count <= FEW_NUMBERS && has_few_values(column, filled) || class && dense {
+            return Ok(AnswerArg::Class);
+        }
+        if !class && 4 * count > filled {
+            return Ok(AnswerArg::Number);
+        }
+        ask(format!(
+            "`{}` has {} in {filled} rows, all whole numbers: `--answer class` takes them as classes, `--answer number` as numbers",
+            column.name,
+            self.values(label)
+        ))
+    }
+
+    /// The mark between several labels of a text: it stands in some values, and the parts come in others, too.
+    pub(super) fn separator(&self, label: usize) -> Option<char> {
+        let values = &self.column(label).values;
+        [',', ';', '|'].into_iter().find(|mark| {
+            let parts: BTreeSet<&str> = values.iter().flat_map(|value| value.split(*mark)).map(str::trim).collect();
+            let several = values.iter().filter(|value| value.contains(*mark)).count();
+            several > 1 && parts.len() < values.len()
+        })
+    }
+
+    /// A value with several labels.
+    fn several(&self, label: usize) -> Option<&str> {
+        let mark = self.separator(label)?;
+        self.column(label).values.iter().find(|value| value.contains(mark)).map(String::as_str)
+    }
+}

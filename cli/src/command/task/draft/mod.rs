@@ -1,0 +1,130 @@
+//! The draft of an experiment for an unknown data file: which columns are the input and the label, and why.
+
+mod attempt;
+mod choose;
+mod kind;
+mod names;
+mod text;
+
+use clap::{Args, ValueEnum};
+use rtc_runtime::task::{FileLook, Format};
+
+use choose::Chooser;
+
+pub(super) use attempt::attempt;
+pub(super) use kind::Kind;
+
+/// What the user says of the file.
+#[derive(Args)]
+pub(super) struct Wishes {
+    /// For a data file: the task of the experiment [default: by the columns]
+    #[arg(long, value_enum)]
+    pub(super) task: Option<TaskArg>,
+    /// For a data file: a column of the input; several times for several [default: by names and values]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) input: Vec<String>,
+    /// For a data file: the column of the label [default: by names and values]
+    #[arg(long, value_name = "COLUMN")]
+    pub(super) label: Option<String>,
+    /// For a data file: what the label is [default: by its values]
+    #[arg(long, value_enum)]
+    pub(super) answer: Option<AnswerArg>,
+}
+
+impl Wishes {
+    /// Whether nothing is said.
+    pub(super) fn are_none(&self) -> bool {
+        self.task.is_none() && self.input.is_empty() && self.label.is_none() && self.answer.is_none()
+    }
+}
+
+/// `--task`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum TaskArg {
+    /// A class, a number or several labels per row
+    Table,
+    /// A class per pair of texts
+    Pairs,
+    /// A class per token
+    Tagging,
+    /// The next token of a text
+    Language,
+}
+
+impl TaskArg {
+    /// The name in experiments.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Pairs => "pairs",
+            Self::Tagging => "tagging",
+            Self::Language => "language",
+        }
+    }
+
+    /// The built-in model to begin with.
+    pub(super) fn model(self) -> &'static str {
+        match self {
+            Self::Table | Self::Pairs => "gut",
+            Self::Tagging | Self::Language => "gut:causal",
+        }
+    }
+}
+
+/// `--answer`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AnswerArg {
+    /// One class
+    Class,
+    /// A number
+    Number,
+    /// Any of some labels
+    Labels,
+}
+
+impl AnswerArg {
+    /// The name in experiments.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Class => "class",
+            Self::Number => "number",
+            Self::Labels => "labels",
+        }
+    }
+}
+
+/// What a file is taken for.
+pub(super) struct Draft {
+    pub(super) task: TaskArg,
+    /// The columns of the input, by their places.
+    pub(super) inputs: Vec<usize>,
+    pub(super) label: Option<usize>,
+    pub(super) answer: AnswerArg,
+    pub(super) separator: Option<char>,
+    pub(super) tokens: &'static str,
+    pub(super) length: Option<usize>,
+    /// Of every column, what it is in the experiment, and why.
+    pub(super) columns: Vec<Role>,
+    /// The experiment.
+    pub(super) text: String,
+}
+
+/// What a column is in an experiment, and why.
+#[derive(Clone, Debug)]
+pub(super) struct Role {
+    pub(super) role: &'static str,
+    pub(super) why: String,
+}
+
+/// A question that only the user can answer: what is not sure, and the options that decide it.
+pub(super) struct Question(pub(super) String);
+
+/// Decides what the columns of a file are.
+pub(super) fn draft(name: &str, found: &FileLook, wishes: &Wishes) -> Result<Draft, Question> {
+    let mut draft = match found.format {
+        Format::Text => choose::of_text(found, wishes)?,
+        _ => Chooser::new(found, wishes).draft()?,
+    };
+    draft.text = text::experiment(name, found, &draft);
+    Ok(draft)
+}
