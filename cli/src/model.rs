@@ -113,12 +113,12 @@ impl Compiled {
     /// Number of trainable numbers; axes that only a task gives count as 1.
     pub(crate) fn parameter_count(&self) -> usize {
         let size = |dims: &[Dim]| dims.iter().map(|dim| dim.fixed().unwrap_or(1)).product::<usize>();
-        self.graph.parameters().iter().map(|parameter| size(parameter.ty.dims())).sum()
+        pipeline::parameters(&self.graph).iter().map(|parameter| size(parameter.ty.dims())).sum()
     }
 
     /// Number of trainable numbers as text, with the sizes that only a task gives: `1,234 + 64 vocab`.
     pub(crate) fn parameters(&self) -> String {
-        let parameters = self.graph.parameters();
+        let parameters = pipeline::parameters(&self.graph);
         numbers(&parameters.iter().map(|parameter| parameter.ty.dims().to_vec()).collect::<Vec<_>>())
     }
 

@@ -8,7 +8,7 @@ pub mod jacobian;
 pub mod memory;
 
 use crate::ir::attribute;
-use crate::ir::graph::{Graph, InvalidNode, MAIN};
+use crate::ir::graph::{Graph, InvalidNode, MAIN, Parameter};
 use crate::ir::ops::Op;
 pub use crate::lower::lower as forward;
 use crate::lower::{Binding, attach_loss, forget, lower};
@@ -58,6 +58,13 @@ pub fn differentiated<M: Forward>(model: &M, binding: &Binding) -> Result<Graph,
     pass::grad::run(&mut graph)?;
     pass::dce::run(&mut graph);
     Ok(graph)
+}
+
+/// The parameters of the models that a forward graph makes: those on which a result depends.
+pub fn parameters(graph: &Graph) -> Vec<Parameter> {
+    let mut graph = graph.clone();
+    pass::optimise(&mut graph);
+    graph.parameters()
 }
 
 /// The optimised graph of a training step.

@@ -99,7 +99,8 @@ fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
     let x = arg(e, c, 0)?;
     let each = e.l.each;
     if each && x.sequence(e.l.types()).is_some_and(|axis| axis != LENGTH) {
-        let message = format!("`{}` takes the states of the tokens, and this is {}", c.block.slot, x.describe_in(e.l.types()));
+        let message =
+            format!("`{}` takes the states of the tokens, and this is {}", c.block.slot, x.describe_in(e.l.types()));
         let help = "tokens alone are answered: `drop(x, n)` takes away the n positions before them";
         return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
     }
@@ -250,7 +251,9 @@ fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     if !fits || !x.rows {
         let message = format!("`average` takes one number per answer, and this is {}", x.describe_in(e.l.types()));
         let help = match x.axes[..] {
-            [Axis::Positions] if e.l.each => "tokens alone are answered: `drop(x, n)` takes away the n positions before them",
+            [Axis::Positions] if e.l.each => {
+                "tokens alone are answered: `drop(x, n)` takes away the n positions before them"
+            }
             [Axis::Positions] => "rows are answered here: `mean(x)` makes one number per row of one per token",
             _ => "`mean(x) { over: width }` makes one number of channels",
         };

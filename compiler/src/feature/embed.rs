@@ -97,7 +97,7 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let vocab = l.binding().vocab.map_or(Dim::sym(VOCAB), Dim::Fixed);
     let std = need(block.float("init"), block, "init")?;
-    let table = l.param("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
+    let table = l.vectors("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
     (l.tokens, l.table) = (Some(tokens), Some(table));
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
     let x = match scale(block, l.width) {
@@ -108,7 +108,7 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
         Some("sinusoidal") => l.one(Op::AddPosition, &[x], Attrs::new())?,
         Some("learned") => {
             let places = Dim::Fixed(need(block.int("positions"), block, "positions")?);
-            let codes = l.param("positions", [places, width.clone()], Attr::call("normal", [std.into()]))?;
+            let codes = l.vectors("positions", [places, width.clone()], Attr::call("normal", [std.into()]))?;
             l.one(Op::AddPosition, &[x, codes], Attrs::new())?
         }
         _ => x,
@@ -120,6 +120,6 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
 /// START before and END behind every row, learned from N(0, 1).
 pub(super) fn framed(l: &mut Lower<'_>, x: Value) -> Result<Value, InvalidNode> {
     let [start, end] =
-        ["start", "end"].map(|name| l.param(name, [Dim::Fixed(l.width)], Attr::call("normal", [1.0.into()])));
+        ["start", "end"].map(|name| l.vectors(name, [Dim::Fixed(l.width)], Attr::call("normal", [1.0.into()])));
     l.one(Op::Frame, &[x, start?, end?], Attrs::new())
 }

@@ -1,14 +1,13 @@
 //! The model itself.
 
 use super::{Feature, Lowering, Slot, misplaced};
-use crate::define;
 use crate::diag::{Diagnostic, Kind};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, Dim, LENGTH, Type, unprefixed};
-use crate::lower::{Loss, Lower, Place, features, group, need, read, return_named};
+use crate::lower::{Loss, Lower, Place, answer, group, need, read, return_named};
 use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
 use crate::spec::Block;
 
@@ -60,10 +59,7 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
         l.problems.report(diagnostic.help("take them away before: `state = drop(state, 1)`"));
         return Err(InvalidNode(message.to_owned()));
     }
-    let logits = l.scoped("head", |l| {
-        let read = features(l, read)?;
-        define::call(l, head, &[read])
-    })?;
+    let logits = answer(l, head, read)?;
     results(l, logits)
 }
 

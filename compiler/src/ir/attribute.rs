@@ -561,6 +561,15 @@ words! {
         String = "string",
     }
 
+    /// What a parameter is for, where optimisers, costs or analyses treat it apart.
+    ParameterRole {
+        /// A row is looked up, or stands beside the tokens: vectors of tokens, of positions, of segments, START and END. A table that also
+        /// makes the answers stays one.
+        Embedding = "embedding",
+        /// It belongs to the last map, which makes the answers: its weight, its bias, and what is learned behind it.
+        Output = "output",
+    }
+
     /// What a part of a search does with its rows.
     Role {
         /// Joins pairs of nodes.
@@ -610,6 +619,8 @@ attributes! {
     INIT = "init": Call;
     /// The group of parameters with a learning rate of its own.
     GROUP = "group": Name;
+    /// What a parameter is for.
+    PARAMETER_ROLE = "role": ParameterRole;
     /// The number that stands everywhere.
     VALUE = "value": Number;
     /// A number of leading axes.

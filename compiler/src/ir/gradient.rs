@@ -133,7 +133,9 @@ pub fn shift(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 /// To all channels, or to the one with the largest number.
 pub fn reduce(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let mut dy = cotangent!(node, dy);
-    let width = last_size(b, node.operands[0]);
+    let Some(width) = b.ty(node.operands[0]).dims().last().and_then(Dim::fixed) else {
+        return vec![reduce_unknown(b, node, dy)];
+    };
     match node.get(attribute::BY) {
         Reduction::Max => return vec![one(b, Op::ReduceMaxGrad, &[dy, node.operands[0]])],
         Reduction::Mean if width > 1 => {
@@ -144,6 +146,24 @@ pub fn reduce(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
         Reduction::Mean | Reduction::Sum => {}
     }
     vec![with(b, Op::BroadcastChannels, &[dy], Attrs::of(attribute::WIDTH, width))]
+}
+
+/// The same over as many channels as a task has classes or tokens.
+fn reduce_unknown(b: B<'_>, node: &Node, mut dy: Value) -> Option<Value> {
+    let x = node.operands[0];
+    let rank = b.ty(x).dims().len();
+    let ones = b.emit(Op::Full, &[x], Attrs::of(attribute::VALUE, 1.0).with(attribute::RANK, rank))[0];
+    match node.get(attribute::BY) {
+        Reduction::Max => return one(b, Op::ReduceMaxGrad, &[dy, x]),
+        Reduction::Mean => {
+            let width = b.emit(Op::Reduce, &[ones], Attrs::of(attribute::BY, Reduction::Sum))[0];
+            let (operands, attrs) = pointwise::map(&[Pointwise::ChainDiv.of_operands()], &[dy, width]);
+            dy = b.emit(Op::Map, &operands, attrs)[0];
+        }
+        Reduction::Sum => {}
+    }
+    let dy = b.emit(Op::Squeeze, &[dy], Attrs::new())[0];
+    one(b, Op::MulUnit, &[ones, dy])
 }
 
 rules! {
@@ -267,7 +287,7 @@ pub fn map(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
 pub fn affine(b: B<'_>, node: &Node, dy: &[Option<Value>]) -> Out {
     let dy = cotangent!(node, dy);
     let dx = one(b, Op::Affine, &[dy, node.operands[1]]);
-    let (product, attrs) = pointwise::map(&[Pointwise::Mul.of_operands()], &[node.operands[0], dy]);
+    let (product, attrs) = pointwise::map(&[Pointwise::ChainMul.of_operands()], &[dy, node.operands[0]]);
     let product = b.emit(Op::Map, &product, attrs)[0];
     let mut out = vec![dx, one(b, Op::ColumnSum, &[product])];
     if node.operands.len() > 2 {

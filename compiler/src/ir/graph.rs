@@ -4,7 +4,7 @@
 //! a parameter of a region. A body may use values of the regions around it. Edges of the petgraph lead from the
 //! node that defines a value (or that owns the region whose parameter it is) to each node that uses it.
 
-use super::attribute::{self, Attrs, Behind, Key, Kind};
+use super::attribute::{self, Attrs, Behind, Key, Kind, ParameterRole};
 use std::fmt;
 
 use petgraph::Direction;
@@ -512,6 +512,7 @@ impl Graph {
                 ty: self.ty(n.results[0]).clone(),
                 init: n.find(attribute::INIT).cloned().unwrap_or(Attr::Word("zeros".to_owned())),
                 group: n.find(attribute::GROUP).map(str::to_owned),
+                role: n.find(attribute::PARAMETER_ROLE),
             })
             .collect()
     }
@@ -537,6 +538,8 @@ pub struct Parameter {
     pub init: Attr,
     /// The group that optimisers can treat apart; [`FIXED`] for what they leave as it is.
     pub group: Option<String>,
+    /// What it is for, where optimisers, costs or analyses treat it apart.
+    pub role: Option<ParameterRole>,
 }
 
 /// The group of parameters that are not trained.

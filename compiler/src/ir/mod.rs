@@ -43,6 +43,7 @@ pub mod loops;
 pub mod number;
 pub mod ops;
 pub mod pointwise;
+pub mod roles;
 pub mod schedule;
 pub mod shape;
 pub mod text;

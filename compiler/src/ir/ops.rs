@@ -164,8 +164,8 @@ macro_rules! ops {
 ops! {
     /// A value of the batch: token ids, labels, weights.
     Input = "input" () {NAME} => declared, none, free, Input [Leaf];
-    /// A trainable array, how it starts, and the group of parameters to which it belongs, where it is in one.
-    Param = "param" () {NAME, INIT, GROUP?} => declared, none, free, Nothing [Leaf];
+    /// A trainable array, how it starts, the group of parameters to which it belongs, where it is in one, and its role, where it has one.
+    Param = "param" () {NAME, INIT, GROUP?, PARAMETER_ROLE?} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`, and before the last of these with an axis of `count` slots, where a count is given.
     Full = "full" (like) {VALUE, RANK, COUNT?} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.

@@ -20,6 +20,9 @@ use super::types::Attr;
 ///
 /// A slope is the share of the cotangent `dy` that an operand gets; `y` is the result. Functions without slopes come from
 /// slopes of others: a graph is differentiated once. What occurs in slopes only is never exported.
+///
+/// A share is 0 where `dy` is 0, also where the slope is infinite or NaN: a branch that a choice does not take has no gradient. So every
+/// product of `dy` with a number of the forward run is a `chain_mul` or a `chain_div`.
 #[macro_export]
 macro_rules! pointwise_functions {
     ($with:ident) => {
@@ -29,13 +32,13 @@ macro_rules! pointwise_functions {
             /// `a - b`
             sub = Sub (a, b) 1, ["dy", "neg(dy)"], a - b, "a - b", "a - b", "Sub(a, b)";
             /// `a b`
-            mul = Mul (a, b) 1, ["mul(dy, b)", "mul(dy, a)"], a * b, "a * b", "a * b", "Mul(a, b)";
+            mul = Mul (a, b) 1, ["chain_mul(dy, b)", "chain_mul(dy, a)"], a * b, "a * b", "a * b", "Mul(a, b)";
             /// `a / b`
-            div = Div (a, b) 1, ["div(dy, b)", "neg(mul(div(dy, b), y))"], a / b, "a / b", "a / b", "Div(a, b)";
+            div = Div (a, b) 1, ["chain_div(dy, b)", "neg(chain_mul(chain_div(dy, b), y))"], a / b, "a / b", "a / b", "Div(a, b)";
             /// `-a`
             neg = Neg (a) 1, ["neg(dy)"], -a, "-a", "-a", "Neg(a)";
             /// The absolute value; NaN stays NaN.
-            abs = Abs (a) 1, ["mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
+            abs = Abs (a) 1, ["chain_mul(dy, sign(a))"], a.abs(), "absolute(a)", "a.abs()", "Abs(a)";
             /// 1, 0 or -1, as `a` is positive, zero or negative; NaN stays NaN.
             sign = Sign (a) 1, ["0.0"], sign_of(a), "a > 0 ? (real)1 : a < 0 ? (real)-1 : a == 0 ? (real)0 : a", "a.sign()", "Sign(a)";
             /// The larger of two numbers; NaN where either is NaN.
@@ -46,50 +49,57 @@ macro_rules! pointwise_functions {
                 minimum_of(a, b), "a < b ? a : b <= a ? b : a + b", "torch.minimum(a, b)", "Min(a, b)";
             /// 1 where `a < b`, else 0; NaN where either is NaN.
             less = Less (a, b) 1, ["0.0", "0.0"], less_of(a, b), "a < b ? (real)1 : a >= b ? (real)0 : a + b",
-                "torch.lt(a, b).to(torch.result_type(a, b))", "Where(Less(a, b), 1.0, 0.0)";
+                "less(a, b)", "Where(Less(a, b), 1.0, Where(LessOrEqual(b, a), 0.0, Add(a, b)))";
             /// `b` where `a > 0`, else `c`; NaN where `a` is NaN.
-            choose = Choose (a, b, c) 1, ["0.0", "if_positive(a, dy)", "choose(a, 0.0, dy)"],
-                choose_of(a, b, c), "a > 0 ? b : a <= 0 ? c : a", "torch.where(torch.gt(a, 0.0), b, c)", "Where(Greater(a, 0.0), b, c)";
+            choose = Choose (a, b, c) 1, ["0.0", "if_positive(a, dy)", "sub(dy, if_positive(a, dy))"],
+                choose_of(a, b, c), "a > 0 ? b : a <= 0 ? c : a", "choose(a, b, c)", "Where(Greater(a, 0.0), b, Where(LessOrEqual(a, 0.0), c, a))";
             /// `max(a, 0)`; NaN stays NaN.
             relu = Relu (a) 1, ["if_positive(a, dy)"], relu_of(a), "a < 0 ? (real)0 : a", "F.relu(a)", "Relu(a)";
-            /// `b` where `a > 0`, else 0; NaN where `a` is NaN.
+            /// `b` where `a > 0`, else 0; NaN where `a` is NaN and `b` is not 0.
             if_positive = IfPositive (a, b) 1, ["0.0", "if_positive(a, dy)"],
-                choose_of(a, b, T::ZERO), "a > 0 ? b : a <= 0 ? (real)0 : a", "", "";
+                chained(b, choose_of(a, b, T::ZERO)), "b == 0 ? (real)0 : a > 0 ? b : a <= 0 ? (real)0 : a", "", "";
+            /// A cotangent `a` times a slope `b`: 0 where `a` is 0, whatever `b` is.
+            chain_mul = ChainMul (a, b) 1, [], chained(a, a * b), "a == 0 ? (real)0 : a * b", "", "";
+            /// A cotangent `a` over `b`: 0 where `a` is 0, whatever `b` is.
+            chain_div = ChainDiv (a, b) 1, [], chained(a, a / b), "a == 0 ? (real)0 : a / b", "", "";
+            /// `a` where it is a finite number, else 0.
+            finite = Finite (a) 1, [], finite_of(a), "a - a == 0 ? a : (real)0", "", "";
             /// `e^a`
-            exp = Exp (a) 10, ["mul(dy, y)"], a.exp(), "exponential(a)", "a.exp()", "Exp(a)";
+            exp = Exp (a) 10, ["chain_mul(dy, y)"], a.exp(), "exponential(a)", "a.exp()", "Exp(a)";
             /// The natural logarithm; minus infinity for 0, NaN for negative numbers and NaN.
-            log = Log (a) 10, ["div(dy, a)"], a.log(), "logarithm(a)", "a.log()", "Log(a)";
+            log = Log (a) 10, ["chain_div(dy, a)"], a.log(), "logarithm(a)", "a.log()", "Log(a)";
             /// The square root; NaN for negative numbers and NaN.
-            sqrt = Sqrt (a) 10, ["div(dy, mul(2.0, y))"], a.sqrt(), "root(a)", "a.sqrt()", "Sqrt(a)";
+            sqrt = Sqrt (a) 10, ["chain_div(dy, mul(2.0, y))"], a.sqrt(), "root(a)", "a.sqrt()", "Sqrt(a)";
             /// `1 / sqrt(a)`; infinity for 0, NaN for negative numbers and NaN.
-            rsqrt = Rsqrt (a) 10, ["mul(mul(-0.5, dy), mul(y, mul(y, y)))"], T::ONE / a.sqrt(), "(real)1 / root(a)",
+            rsqrt = Rsqrt (a) 10, ["chain_mul(mul(-0.5, dy), mul(y, mul(y, y)))"], T::ONE / a.sqrt(), "(real)1 / root(a)",
                 "a.rsqrt()", "Div(1.0, Sqrt(a))";
             /// `log(1 + exp(a))`, without overflow; NaN stays NaN.
-            softplus = Softplus (a) 20, ["mul(dy, sigmoid(a))"], softplus_of(a), "softplus(a)", "F.softplus(a)", "Softplus(a)";
+            softplus = Softplus (a) 20, ["chain_mul(dy, sigmoid(a))"], softplus_of(a), "softplus(a)", "F.softplus(a)", "Softplus(a)";
             /// `1 / (1 + exp(-a))`
             sigmoid = Sigmoid (a) 10, ["logistic_slope(dy, y)"], a.sigmoid(), "sigmoid(a)", "a.sigmoid()", "Sigmoid(a)";
             /// `a sigmoid(a)`
-            silu = Silu (a) 10, ["mul(dy, mul(sigmoid(a), add(1.0, mul(a, sub(1.0, sigmoid(a))))))"], a * a.sigmoid(),
+            silu = Silu (a) 10, ["chain_mul(dy, mul(sigmoid(a), add(1.0, mul(a, sub(1.0, sigmoid(a))))))"], a * a.sigmoid(),
                 "a * sigmoid(a)", "F.silu(a)", "Mul(a, Sigmoid(a))";
-            /// `a b (1 - b)`
-            logistic_slope = LogisticSlope (a, b) 3, [], a * b * (T::ONE - b), "a * b * ((real)1 - b)", "", "";
+            /// `a b (1 - b)`; 0 where `a` is 0, whatever `b` is.
+            logistic_slope = LogisticSlope (a, b) 3, [], chained(a, a * b * (T::ONE - b)),
+                "a == 0 ? (real)0 : a * b * ((real)1 - b)", "", "";
             /// The hyperbolic tangent, `2 sigmoid(2 a) - 1`.
-            tanh = Tanh (a) 10, ["mul(dy, sub(1.0, mul(y, y)))"], tanh_of(a), "(real)2 * sigmoid((real)2 * a) - (real)1", "a.tanh()", "Tanh(a)";
+            tanh = Tanh (a) 10, ["chain_mul(dy, sub(1.0, mul(y, y)))"], tanh_of(a), "(real)2 * sigmoid((real)2 * a) - (real)1", "a.tanh()", "Tanh(a)";
             /// `a Phi(a)` with the exact normal distribution function.
-            gelu = Gelu (a) 10, ["mul(dy, gelu_slope(a))"], gelu_of(a), "gelu(a)", "F.gelu(a)",
+            gelu = Gelu (a) 10, ["chain_mul(dy, gelu_slope(a))"], gelu_of(a), "gelu(a)", "F.gelu(a)",
                 "Mul(Mul(a, Add(Erf(Mul(a, 0.7071067811865476)), 1.0)), 0.5)";
             /// `Phi(a) + a phi(a)`
             gelu_slope = GeluSlope (a) 10, [], gelu_slope_of(a), "gelu_slope(a)", "", "";
             /// `a sigmoid(2 z)` with `z = sqrt(2 / pi) (a + 0.044715 a^3)`: `gelu` as it is approximated with tanh.
-            gelu_tanh = GeluTanh (a) 10, ["mul(dy, gelu_tanh_slope(a))"], gelu_tanh_of(a), "gelu_tanh(a)", "F.gelu(a, approximate=\"tanh\")",
+            gelu_tanh = GeluTanh (a) 10, ["chain_mul(dy, gelu_tanh_slope(a))"], gelu_tanh_of(a), "gelu_tanh(a)", "F.gelu(a, approximate=\"tanh\")",
                 "Mul(a, Sigmoid(Mul(Mul(a, Add(Mul(Mul(a, a), 0.044715), 1.0)), 1.5957691216057308)))";
             /// The slope of `gelu_tanh`.
             gelu_tanh_slope = GeluTanhSlope (a) 10, [], gelu_tanh_slope_of(a), "gelu_tanh_slope(a)", "", "";
             /// `a b + (1 - a) c`
-            lerp = Lerp (a, b, c) 4, ["mul_difference(dy, b, c)", "mul(dy, a)", "mul(dy, sub(1.0, a))"],
+            lerp = Lerp (a, b, c) 4, ["mul_difference(dy, b, c)", "chain_mul(dy, a)", "chain_mul(dy, sub(1.0, a))"],
                 a * b + (T::ONE - a) * c, "a * b + ((real)1 - a) * c", "torch.lerp(c, b, a)", "Add(Mul(a, b), Mul(Sub(1.0, a), c))";
-            /// `a (b - c)`
-            mul_difference = MulDifference (a, b, c) 2, [], a * (b - c), "a * (b - c)", "", "";
+            /// `a (b - c)`; 0 where `a` is 0, whatever the others are.
+            mul_difference = MulDifference (a, b, c) 2, [], chained(a, a * (b - c)), "a == 0 ? (real)0 : a * (b - c)", "", "";
         }
     };
 }
@@ -231,7 +241,7 @@ impl Scalar {
     /// The function of these expressions, in its simplest form. Every rule keeps the bits of the result, but for the sign of
     /// a zero and for products of constants.
     pub fn call(func: Pointwise, args: Vec<Scalar>) -> Self {
-        use Pointwise::{Abs, Add, Choose, Div, Lerp, Less, Mul, MulDifference, Neg, Sub};
+        use Pointwise::{Abs, Add, ChainDiv, ChainMul, Choose, Div, Lerp, Less, Mul, MulDifference, Neg, Sub};
         let is = |x: &Scalar, number: f64| *x == Number(number);
         match (func, &args[..]) {
             (Add, [zero, x]) if is(zero, 0.0) => x.clone(),
@@ -273,7 +283,12 @@ impl Scalar {
             (Lerp, [zero, _, x]) if is(zero, 0.0) => x.clone(),
             (Lerp, [_, x, y]) if x == y => x.clone(),
             (MulDifference, [one, x, y]) if is(one, 1.0) => Self::call(Sub, vec![x.clone(), y.clone()]),
-            (MulDifference, [x, y, zero]) if is(zero, 0.0) => Self::call(Mul, vec![x.clone(), y.clone()]),
+            (MulDifference, [x, y, zero]) if is(zero, 0.0) => Self::call(ChainMul, vec![x.clone(), y.clone()]),
+            (ChainMul | ChainDiv, [zero, _]) if is(zero, 0.0) => Number(0.0),
+            (ChainMul, [Number(_), _]) => Self::call(Mul, args),
+            (ChainMul, [_, Number(y)]) if y.is_finite() => Self::call(Mul, args),
+            (ChainDiv, [Number(_), _]) => Self::call(Div, args),
+            (ChainDiv, [_, Number(y)]) if y.is_finite() && *y != 0.0 => Self::call(Div, args),
             _ => Call(func, args),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
-use super::types::{CLASSES, Dim, Elem, PAIRS, Type, prefixed, unprefixed};
+use super::types::{CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -725,9 +725,9 @@ pub fn softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     same(s)
 }
 
-/// Whether an axis is one of channels: of a known number, or the classes of a task.
+/// Whether an axis is one of channels: of a known number, or the classes or tokens of a task.
 fn are_channels(axis: &Dim) -> bool {
-    matches!(axis, Dim::Fixed(1..)) || axis.symbol() == Some(CLASSES)
+    matches!(axis, Dim::Fixed(1..)) || axis.symbol().is_some_and(|axis| [CLASSES, VOCAB].contains(&axis))
 }
 
 /// Channels in equal parts, and a gain for the channels of a part.

@@ -7,6 +7,7 @@ use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise};
+use crate::ir::roles;
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::schema::Objective;
 use crate::spec::Block;
@@ -29,11 +30,21 @@ pub(crate) fn read(l: &mut Lower<'_>, readout: &Block, states: Value) -> Result<
 }
 
 /// What is classified: the vector that was read out, for pairs `[u; v; u v; |u - v|]`.
-pub(crate) fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
+fn features(l: &mut Lower<'_>, read: Value) -> Result<Value, InvalidNode> {
     match l.binding().objective {
         Objective::Pair => l.one(Op::Pair, &[read], Attrs::new()),
         Objective::Classify | Objective::Each | Objective::Number | Objective::Several => Ok(read),
     }
+}
+
+/// What the head makes of the vector that was read out: the logits, whose last maps are the outputs of the model.
+pub(crate) fn answer(l: &mut Lower<'_>, head: &Block, read: Value) -> Result<Value, InvalidNode> {
+    l.scoped("head", |l| {
+        let read = features(l, read)?;
+        let logits = define::call(l, head, &[read])?;
+        roles::mark_output(l.graph(), logits);
+        Ok(logits)
+    })
 }
 
 /// Adds the loss to a forward graph: inputs `labels` (and `weights` when every token answers), results `task_loss` and

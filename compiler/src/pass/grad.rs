@@ -14,6 +14,7 @@ use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::Type;
+use crate::pass::branches::Branches;
 use crate::pass::{dce, stops};
 
 /// Cotangents of values: how the loss changes with them.
@@ -52,8 +53,8 @@ fn differentiate(
 ) -> Result<(), InvalidNode> {
     let value = graph.output(result).ok_or_else(|| InvalidNode(format!("the graph has no result `{result}`")))?;
     let end = graph.terminator(MAIN).ok_or_else(|| InvalidNode("the graph returns nothing".to_owned()))?;
-    let active = active(graph);
-    let mut d = Differentiator { graph, active, fault: None };
+    let (active, branches) = (active(graph), Branches::of(graph));
+    let mut d = Differentiator { graph, active, branches, fault: None };
     let forward: Vec<NodeId> = d.graph.nodes(MAIN).iter().copied().filter(|n| *n != end).collect();
     let at = InsertPoint { region: MAIN, before: Some(end) };
     let seed = seed(&mut d, at, value)?;
@@ -122,6 +123,7 @@ struct InsertPoint {
 struct Differentiator<'g> {
     graph: &'g mut Graph,
     active: BTreeSet<Value>,
+    branches: Branches,
     fault: Option<InvalidNode>,
 }
 
@@ -177,12 +179,24 @@ impl Differentiator<'_> {
                 self.unwind(id, &node, &dy, at, cotangents);
                 continue;
             }
-            let rule = node.op.def().gradient;
-            let parts = rule(&mut Emitter { d: self, at, label: &node.label }, &node, &dy);
+            let (rule, finite) = (node.op.def().gradient, self.finite(id, &node, at));
+            let parts = rule(&mut Emitter { d: self, at, label: &node.label }, &finite, &dy);
             for (operand, part) in node.operands.iter().zip(parts) {
                 self.add(*operand, part, at, &node.label, cotangents);
             }
         }
+    }
+
+    /// A node with 0 in the place of numbers that are not finite because no choice takes them.
+    fn finite(&mut self, id: NodeId, node: &Node, at: InsertPoint) -> Node {
+        let mut finite = node.clone();
+        for value in finite.operands.iter_mut().chain(&mut finite.results) {
+            if self.branches.hide(id, node, *value) {
+                let (operands, attrs) = pointwise::map(&[Pointwise::Finite.of_operands()], &[*value]);
+                *value = self.emit(at, &node.label, Op::Map, &operands, attrs)[0];
+            }
+        }
+        finite
     }
 
     fn accumulate(&mut self, param: &Node, gradient: Value, at: InsertPoint) {

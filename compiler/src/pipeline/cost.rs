@@ -1,6 +1,7 @@
 //! The costs of a model: parameters, operations, sequential depth and memory, as formulas and as numbers.
 
 use super::{Forward, inference, optimised, training};
+use crate::ir::attribute::ParameterRole;
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::critical_path::sequential_depth;
 use crate::ir::formula::Formula;
@@ -12,9 +13,6 @@ use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, BatchShape, Estimate, estimate};
 use crate::plan::{Plan, plan};
-
-/// What parameters of the embedding are named after.
-const EMBEDDING: &str = "embed.";
 
 /// The costs of a model for batches of `B` rows of `n` tokens whose halting recurrences take `depth` steps on the mean.
 #[derive(Clone, Debug)]
@@ -80,8 +78,8 @@ impl Cost {
         let sizes = Sizes::symbols();
         let graph = model.forward(binding)?;
         let (mut parameters, mut embedding) = (Formula::default(), Formula::default());
-        for parameter in graph.parameters() {
-            let sum = if parameter.name.starts_with(EMBEDDING) { &mut embedding } else { &mut parameters };
+        for parameter in super::parameters(&graph) {
+            let sum = if parameter.role == Some(ParameterRole::Embedding) { &mut embedding } else { &mut parameters };
             *sum = sum.plus(&sizes.elements(&parameter.ty));
         }
         let (inference, step) = (plan(inference(model, binding)?), plan(training(model, binding)?));

@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+use rtc_compiler::ir::roles;
 use rtc_compiler::plan::Plan;
 
 use crate::batching::pack;
@@ -16,22 +17,26 @@ use crate::optimiser::{Assign, Set};
 use crate::rng::Key;
 use crate::task::{Example, Target};
 
-/// The parameter whose rows are the vectors of tokens.
-pub const TABLE: &str = "embed.table";
-
 /// Asks one model about rows of one length.
 #[derive(Debug)]
 pub struct Saliency<B: Backend> {
     executor: B,
     memory: B::Memory,
-    /// The weights of the model, with a table for the row that is asked about.
+    /// The weights of the model, with tables for the row that is asked about.
     weights: Vec<B::Number>,
-    table: Range<usize>,
-    width: usize,
+    tables: Vec<Table<B::Number>>,
     length: usize,
     classes: u32,
+}
+
+/// A table of vectors of tokens.
+#[derive(Debug)]
+struct Table<T> {
+    /// Its place among the weights of the plan, where it has one vector for every position.
+    range: Range<usize>,
+    width: usize,
     /// The vectors of the model's tokens.
-    vectors: Vec<B::Number>,
+    vectors: Vec<T>,
 }
 
 impl<B: Backend> Saliency<B> {
@@ -46,25 +51,27 @@ impl<B: Backend> Saliency<B> {
         let (executor, memory, own) = model.probe(plan);
         let plan = executor.plan().clone();
         let find = |name: &str| plan.parameters.iter().position(|p| p.name == name).map(|n| ranges[n].clone());
-        let table = find(TABLE).filter(|range| length > 0 && range.len() % length == 0).ok_or_else(|| misfit(TABLE))?;
+        let of_tokens = roles::token_tables(&plan.graph).filter(|_| length > 0);
+        let of_tokens = of_tokens.ok_or_else(|| misfit("table of tokens"))?;
         let mut weights = vec![B::Number::ZERO; ranges.last().map_or(0, |range| range.end)];
-        let mut vectors = vec![];
+        let mut tables = vec![];
         for (name, numbers) in own {
-            if name == TABLE {
-                vectors = numbers;
-                continue;
+            let range = find(&name).ok_or_else(|| misfit(&name))?;
+            if of_tokens.contains(&name.as_str()) && range.len().is_multiple_of(length) {
+                tables.push(Table { width: range.len() / length, range, vectors: numbers });
+            } else if range.len() == numbers.len() {
+                weights[range].copy_from_slice(&numbers);
+            } else {
+                return Err(misfit(&name));
             }
-            let range = find(&name).filter(|range| range.len() == numbers.len()).ok_or_else(|| misfit(&name))?;
-            weights[range].copy_from_slice(&numbers);
         }
-        let width = table.len() / length;
-        Ok(Self { executor, memory, weights, table, width, length, classes: classes as u32, vectors })
+        Ok(Self { executor, memory, weights, tables, length, classes: classes as u32 })
     }
 
     /// For every position the share of the slopes that lies at it and behind it: 1 at the first token, falling to the last.
     /// `None` where the gradient is zero for every token, and for an example of another length.
     ///
-    /// The slope of a token is the length of the gradient of a loss by its vector. For one class per row the loss is that of a
+    /// The slope of a token is the length of the gradient of a loss by its vector, by all its vectors where several tables have one. For one class per row the loss is that of a
     /// class that is not the answer: at a model that is sure the loss of the answer itself is flat, and the slopes of both are
     /// in proportion where there are two classes; of several labels it is that of each one's opposite. For an answer per token it is the
     /// loss of the last one.
@@ -75,15 +82,14 @@ impl<B: Backend> Saliency<B> {
         if example.tokens.len() != self.length || example.second.is_some() {
             return Ok(None);
         }
-        let (table, width) = (self.table.clone(), self.width);
-        let rows = self.weights[table.clone()].chunks_mut(width);
-        for (row, token) in rows.zip(&example.tokens) {
-            let at = *token as usize * width;
-            row.copy_from_slice(
-                self.vectors
-                    .get(at..at + width)
-                    .ok_or_else(|| LearnError::Batch(format!("token id {token} is outside the vocabulary")))?,
-            );
+        for table in &self.tables {
+            let rows = self.weights[table.range.clone()].chunks_mut(table.width);
+            for (row, token) in rows.zip(&example.tokens) {
+                let at = *token as usize * table.width;
+                let vector = table.vectors.get(at..at + table.width);
+                let outside = || LearnError::Batch(format!("token id {token} is outside the vocabulary"));
+                row.copy_from_slice(vector.ok_or_else(outside)?);
+            }
         }
         let asked =
             Example { tokens: (0..self.length as u32).collect(), label: self.asked(&example.label), ..example.clone() };
@@ -93,9 +99,13 @@ impl<B: Backend> Saliency<B> {
         let batch = pack(&[&asked]);
         self.executor.execute(&batch, Key::new(0), &mut || {}).map_err(|fault| as_learn_error(fault, 0))?;
         let gradients = self.memory.numbers(self.executor.arrays().1);
-        let slopes = gradients[table].chunks(width);
-        let lengths: Vec<f64> =
-            slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>().sqrt()).collect();
+        let mut squares = vec![0.0; self.length];
+        for table in &self.tables {
+            let slopes = gradients[table.range.clone()].chunks(table.width);
+            let own = slopes.map(|row| row.iter().map(|x| x.to_f64() * x.to_f64()).sum::<f64>());
+            squares.iter_mut().zip(own).for_each(|(sum, own)| *sum += own);
+        }
+        let lengths: Vec<f64> = squares.into_iter().map(f64::sqrt).collect();
         if lengths.iter().any(|length| !length.is_finite()) {
             return Err(LearnError::NonFinite { step: 0, node: "the gradient of the token vectors".to_owned() });
         }

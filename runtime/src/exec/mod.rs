@@ -41,6 +41,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
+use rtc_compiler::ir::roles;
 use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::pipeline::asked::things;
 use rtc_compiler::plan::Plan;
@@ -303,8 +304,7 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     }
     check_tokens(plan, &batch.tokens)?;
     check_ids(plan, batch)?;
-    let classes = bound(plan, "head.output.bias").map_or(usize::MAX, |n| n.max(2));
-    known_labels(batch.labels.classes(), classes)
+    known_labels(batch.labels.classes(), roles::classes(&plan.graph).unwrap_or(usize::MAX))
 }
 
 /// Refuses a label that is none of the classes.
@@ -335,11 +335,6 @@ pub(crate) fn given_input<A: Arrays>(
     }
 }
 
-/// The first size of a parameter.
-fn bound(plan: &Plan, name: &str) -> Option<usize> {
-    plan.parameters.iter().find(|p| p.name == name)?.ty.dims()[0].fixed()
-}
-
 /// Whether the numbers of things that come with the examples are such numbers, and the tables of the model have a row for each.
 fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     for given in &batch.given {
@@ -361,7 +356,7 @@ fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
 
 /// Whether a model knows all tokens.
 fn check_tokens(plan: &Plan, tokens: &[u32]) -> Result<(), Fault> {
-    let vocab = bound(plan, "embed.table").unwrap_or(usize::MAX);
+    let vocab = roles::vocabulary(&plan.graph).unwrap_or(usize::MAX);
     match tokens.iter().find(|t| **t as usize >= vocab) {
         Some(token) => Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}"))),
         None => Ok(()),

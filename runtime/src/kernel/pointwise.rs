@@ -97,6 +97,18 @@ fn choose_of<T: Real>(a: T, b: T, c: T) -> T {
     if a > T::ZERO { b } else { rest }
 }
 
+/// `share` of a cotangent: 0 where the cotangent is.
+#[inline(always)]
+fn chained<T: Real>(dy: T, share: T) -> T {
+    if dy == T::ZERO { T::ZERO } else { share }
+}
+
+/// The number where it is finite, else 0.
+#[inline(always)]
+fn finite_of<T: Real>(a: T) -> T {
+    if a.is_finite() { a } else { T::ZERO }
+}
+
 /// `log(1 + exp(x)) = max(x, 0) + log(1 + t)` with `t = exp(-|x|)`. What `u = 1 + t` rounds off is given back: the logarithm
 /// of a sum near 1 would lose it.
 #[inline(always)]

@@ -16,9 +16,6 @@ use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
 use crate::model::Backend;
 use crate::optimiser::Targets;
 
-/// The weight of the last linear map, whose outputs are the classes.
-const LAST: &str = "head.output.weight";
-
 /// Neighbouring parameters, as many as possible, that are updated alike, and their group.
 type Segment = (Range<usize>, Option<usize>);
 
@@ -78,13 +75,13 @@ impl Segments {
     }
 }
 
-/// The names of the weights of all linear maps but the last one.
+/// The names of the weights of linear maps without a role: Muon leaves embeddings and the last map to AdamW (Jordan et al. 2024).
 fn hidden(graph: &Graph) -> HashSet<&str> {
     let linear = graph.walk(MAIN).into_iter().map(|node| graph.node(node)).filter(|node| node.op == Op::Linear);
     let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
     let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
-    let own = parameters.filter(|node| weights.contains(&node.results[0]));
-    own.map(|node| node.get(attribute::NAME)).filter(|name| *name != LAST).collect()
+    let own = parameters.filter(|node| weights.contains(&node.results[0]) && !node.has(attribute::PARAMETER_ROLE));
+    own.map(|node| node.get(attribute::NAME)).collect()
 }
 
 /// The columns of a parameter that Muon takes as a matrix: a hidden weight with several inputs and outputs.

@@ -84,7 +84,14 @@ fn no_function_swallows_what_is_no_number() {
                 // What is not chosen does not matter.
                 let chosen = match func {
                     Pointwise::Choose => broken == 0 || (broken == 1) == (others > 0.0),
-                    Pointwise::IfPositive => broken == 0 || others > 0.0,
+                    Pointwise::IfPositive if broken == 0 => others != 0.0,
+                    Pointwise::IfPositive => others > 0.0,
+                    // Where the cotangent is 0, so is its share.
+                    Pointwise::ChainMul
+                    | Pointwise::ChainDiv
+                    | Pointwise::LogisticSlope
+                    | Pointwise::MulDifference => broken == 0 || others != 0.0,
+                    Pointwise::Finite => false,
                     _ => true,
                 };
                 assert_eq!(y.is_nan(), chosen, "{f}: operand {broken} with {others}");

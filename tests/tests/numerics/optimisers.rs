@@ -1,9 +1,15 @@
 //! Optimisers: what each of them updates, at which rate, and that all of them resume.
 
-use rtc_compiler::lower::Objective;
+use rtc_compiler::ir::cost::Sizes;
+use rtc_compiler::ir::diff::diff;
+use rtc_compiler::ir::graph::Parameter;
+use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
+use rtc_compiler::spec::Spec;
+use rtc_runtime::examine::Examined;
 use rtc_runtime::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
-use rtc_runtime::model::Model;
+use rtc_runtime::model::{Model, initial, matrices};
+use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{asking, batch};
 
@@ -46,11 +52,81 @@ fn muon_moves_the_matrices() {
             assert!(used(&state.optimiser["first_moment"], parameter), "{parameter} has no gradient");
             let adamw = used(&state.optimiser["second_moment"], parameter);
             assert!(adamw || shape.len() == 2, "{parameter}");
-            if adamw && shape.len() > 1 && !["embed.table", "head.output.weight"].contains(&parameter.as_str()) {
+            let role = model.forward_graph().parameters().into_iter().find(|own| own.name == *parameter);
+            if adamw && shape.len() > 1 && role.is_some_and(|own| own.role.is_none()) {
                 by_adamw.push(parameter.clone());
             }
         }
         assert_eq!(by_adamw, others, "{name}");
+    }
+}
+
+/// A model with a head of its own, whose last map is bound to a name.
+fn with_head(binding: &str, last: &str) -> Spec {
+    models::parse(&format!(
+        "def head own(x) {{\n inner = relu(linear(x))\n {binding} = {last}\n out {binding}\n}}\n\
+         model m {{\n embed {{ width: 8 }}\n state = state + linear(state)\n readout mean\n head own\n}}"
+    ))
+}
+
+/// Three updates by Muon from weights that are the same but for their names.
+fn losses(spec: &Spec, renamed: &dyn Fn(&str) -> String) -> Vec<u64> {
+    let bound = binding(Objective::Classify);
+    let (training, inference) = pipeline::plans(spec, &bound).expect("the spec has a plan");
+    let graph = (*training.graph).clone();
+    let mut model = Model::<f32>::new(training, inference, bound, 3);
+    let mut state = model.state();
+    for parameter in graph.parameters() {
+        let numbers = initial::<f32>(&Parameter { name: renamed(&parameter.name), ..parameter.clone() }, Key::new(7));
+        state.parameters.items.get_mut(&parameter.name).expect("it is of the model").1 = numbers;
+    }
+    model.restore(&state).expect("it is the same model");
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    let rule = UpdateRule { kind: OptimiserKind::Muon, learning_rate: 0.05, ..UpdateRule::ADAMW };
+    let step = |_| {
+        let loss = model.accumulate(&rows, 1.0).expect("the batch fits").loss;
+        model.update(&rule).expect("finite gradients");
+        loss.to_bits()
+    };
+    (0..4).map(step).collect()
+}
+
+/// The name of a binding decides nothing: not which optimiser a weight has, and not by one bit what is learned.
+#[test]
+fn renaming_the_last_map_changes_no_bit() {
+    for last in ["linear(inner) { to: classes }", "30 * tanh(linear(inner) { to: classes } / 30)"] {
+        let first = losses(&with_head("output", last), &str::to_owned);
+        for name in ["logits", "answer", "scores", "hidden"] {
+            let same = |own: &str| own.replace(&format!("head.{name}."), "head.output.");
+            let spec = with_head(name, last);
+            assert_eq!(losses(&spec, &same), first, "{name} = {last}");
+            let [left, right] = [with_head("output", last), spec]
+                .map(|spec| lower(&spec, &binding(Objective::Classify)).expect("the spec has a graph"));
+            assert!(diff(&left, &right, &Sizes::rows(8.0, 16.0)).is_empty(), "{name}");
+        }
+    }
+}
+
+/// A table of tokens that makes the answers is an embedding, and the optimiser of embeddings is AdamW (Jordan et al. 2024).
+#[test]
+fn muon_leaves_tied_tables_and_last_maps_to_adamw() {
+    let bound = Binding { vocab: Some(VOCAB), classes: Some(VOCAB), objective: Objective::Each };
+    let tied = "model m {\n embed { width: 8, position: learned, positions: 200 }\n state = state + linear(state)\n \
+                readout each\n head tied\n}";
+    let own = "def head own(x) {\n logits = linear(x) { to: classes, bias: false }\n out logits\n}\nmodel m {\n \
+               embed { width: 8 }\n state = state + linear(state)\n readout each\n head own\n}";
+    for (text, expected) in [
+        (tied, [("embed.table", "embedding"), ("embed.positions", "embedding")].as_slice()),
+        (own, [("embed.table", "embedding"), ("head.logits.weight", "output")].as_slice()),
+    ] {
+        let graph = pipeline::training(&rtc_tests::spec(text, &bound), &bound).expect("the spec has a graph");
+        let named = graph.parameters();
+        let roles: Vec<(&str, &str)> =
+            named.iter().filter_map(|own| Some((own.name.as_str(), own.role?.name()))).collect();
+        assert_eq!(roles, expected);
+        let moved = matrices(&graph);
+        assert_eq!(moved.len(), 1, "{text}");
+        assert_eq!(moved[0].range.len(), 64, "the weight of the body");
     }
 }
 

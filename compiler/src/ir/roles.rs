@@ -1,0 +1,71 @@
+//! Roles of parameters: which weights are vectors of tokens, and which make the answers.
+//!
+//! A role is set where the parameter is made. Optimisers, costs and analyses read it, so that the name of a binding decides nothing.
+
+use std::collections::BTreeSet;
+
+use super::attribute::{self, ParameterRole};
+use super::graph::{Graph, INPUTS, MAIN, Node, NodeId, Value};
+use super::ops::{Flag, Op};
+
+/// Marks the parameters of the last maps before the answers, unless they have a role already: the weight, its bias, and everything learned
+/// between them and `logits`.
+pub fn mark_output(graph: &mut Graph, logits: Value) {
+    let (mut open, mut met) = (vec![logits], BTreeSet::new());
+    while let Some(value) = open.pop() {
+        let Some(id) = graph.producer(value).filter(|_| met.insert(value)) else { continue };
+        let node = graph.node(id);
+        if node.op == Op::Param {
+            if !node.has(attribute::PARAMETER_ROLE) {
+                graph.set_attr(id, attribute::PARAMETER_ROLE, ParameterRole::Output);
+            }
+        } else if node.body.is_none() {
+            // What depends on the batch lies before the map.
+            let maps = node.op.has(Flag::Heavy) || node.op == Op::Matmul;
+            open.extend(node.operands.iter().filter(|value| !maps || !graph.ty(**value).is_batched()));
+        }
+    }
+}
+
+/// The input of a name that every batch has.
+fn input<'g>(graph: &'g Graph, name: &str) -> Option<&'g Node> {
+    debug_assert!(INPUTS.contains(&name), "`{name}` is no input of every batch");
+    let mut inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
+    inputs.find(|node| node.get(attribute::NAME) == name)
+}
+
+/// The nodes that read an input that every batch has.
+fn readers<'g>(graph: &'g Graph, name: &str) -> impl Iterator<Item = &'g Node> + use<'g> {
+    let value = input(graph, name).map(|node| node.results[0]);
+    value.into_iter().flat_map(|value| graph.users(value)).map(|id| graph.node(id))
+}
+
+/// Returns the smallest number of tokens that a table has vectors for; `None` if no table is read at the tokens.
+pub fn vocabulary(graph: &Graph) -> Option<usize> {
+    let tables = readers(graph, "tokens").filter(|node| node.op == Op::Embed);
+    tables.filter_map(|node| graph.ty(node.operands[1]).dims().iter().rev().nth(1)?.fixed()).min()
+}
+
+/// Returns the number of classes that labels choose among: those of the answers, or of the losses that read the labels.
+pub fn classes(graph: &Graph) -> Option<usize> {
+    let of = |logits: Value| graph.ty(logits).dims().last()?.fixed().map(|outputs| outputs.max(2));
+    let losses = readers(graph, "labels").filter_map(|node| match node.op {
+        Op::CrossEntropy | Op::CrossEntropyEach => of(node.operands[0]),
+        _ => None,
+    });
+    losses.chain(graph.output("logits").and_then(of)).min()
+}
+
+/// Returns the parameters whose rows are the vectors of tokens, by their names. `None` if a table is missing, or serves something else, too,
+/// as one that makes the answers.
+pub fn token_tables(graph: &Graph) -> Option<Vec<&str>> {
+    let tokens = input(graph, "tokens")?.results[0];
+    let reads = |id: &NodeId| graph.node(*id).operands.first() == Some(&tokens);
+    let tables: BTreeSet<Value> =
+        readers(graph, "tokens").filter(|node| node.op == Op::Embed).map(|node| node.operands[1]).collect();
+    let name = |table: &Value| {
+        let param = graph.node(graph.producer(*table).filter(|id| graph.node(*id).op == Op::Param)?);
+        graph.users(*table).iter().all(reads).then(|| param.get(attribute::NAME))
+    };
+    tables.iter().map(name).collect::<Option<Vec<_>>>().filter(|names| !names.is_empty())
+}
