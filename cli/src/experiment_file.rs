@@ -114,7 +114,8 @@ impl Opened {
         // A further model of a file beside the experiment.
         let further = || {
             let mut files = self.folders.iter().flat_map(|folder| specs_in(folder));
-            let file = files.find(|file| SpecArg::parse(&file.display().to_string()).models().iter().any(|m| m == name))?;
+            let file =
+                files.find(|file| SpecArg::parse(&file.display().to_string()).models().iter().any(|m| m == name))?;
             Some(SpecArg::parse(&format!("{}:{name}{target}", file.display())))
         };
         SpecArg::built_in(&format!("{name}{target}")).or_else(further).ok_or_else(|| {

@@ -72,7 +72,9 @@ fn mistakes_name_what_was_meant() {
 fn the_library_of_masks_is_found_from_any_folder() {
     let place = Place::new();
     let model = |mask: &str| {
-        format!("use \"lib/masks.rt\"\nmodel m {{\n    embed {{ width: 8 }}\n    attend self {{ heads: 2, mask: {mask} }}\n    readout mean\n}}\n")
+        format!(
+            "use \"lib/masks.rt\"\nmodel m {{\n    embed {{ width: 8 }}\n    attend self {{ heads: 2, mask: {mask} }}\n    readout mean\n}}\n"
+        )
     };
     place.write("m.rt", &model("window(4)"));
     place.rtc(&["check", "m.rt"]).code(0).says("no errors");

@@ -296,7 +296,14 @@ pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'st
 
 /// A real-number field.
 pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind: FieldKind::Float, default, bounds, doc: Text::Borrowed(doc), beside: None }
+    Field {
+        name: Text::Borrowed(name),
+        kind: FieldKind::Float,
+        default,
+        bounds,
+        doc: Text::Borrowed(doc),
+        beside: None,
+    }
 }
 
 /// A word field with its choices and default.

@@ -11,14 +11,24 @@ use rtc_compiler::source::Source;
 
 /// A statement of which `@` stands for further settings, by the title of its row. Others stand among the layers as they are.
 const STATEMENTS: &[(&str, &str)] = &[
+    ("embed", "embed { width: 8, @ }, feedforward { hidden: 8 }"),
     ("recur depthwise", "recur depthwise { depth: 3, halt token, inject add, @ attend self { heads: 2 } }"),
-    ("recur chunkwise", "recur chunkwise { size: 4, @ memory { slots: 2, init: normal }, attend memory { heads: 2 }, attend self { heads: 2, mask: past, position: rope } }"),
+    (
+        "recur chunkwise",
+        "recur chunkwise { size: 4, @ memory { slots: 2, init: normal }, attend memory { heads: 2 }, attend self { heads: 2, mask: past, position: rope } }",
+    ),
     ("loop", "loop { steps: 4, @ feedforward { hidden: 8 } }"),
     ("memory", "recur chunkwise { size: 4, memory { slots: 1, @ }, attend memory { heads: 2 } }"),
-    ("update memory", "recur chunkwise { size: 4, memory { slots: 1 }, attend memory { heads: 2 }, update memory { @ attend chunk { heads: 2 } } }"),
+    (
+        "update memory",
+        "recur chunkwise { size: 4, memory { slots: 1 }, attend memory { heads: 2 }, update memory { @ attend chunk { heads: 2 } } }",
+    ),
     ("attend self", "recur depthwise { depth: 3, attend self { heads: 2, @ } }"),
     ("attend memory", "recur chunkwise { size: 4, memory { slots: 1 }, attend memory { heads: 2, @ } }"),
-    ("attend chunk", "recur chunkwise { size: 4, memory { slots: 1 }, attend memory { heads: 2 }, update memory { attend chunk { heads: 2, @ } } }"),
+    (
+        "attend chunk",
+        "recur chunkwise { size: 4, memory { slots: 1 }, attend memory { heads: 2 }, update memory { attend chunk { heads: 2, @ } } }",
+    ),
     ("attend input", "recur depthwise { depth: 3, attend input { heads: 2, @ } }"),
     ("halt token", "recur depthwise { depth: 3, halt token { @ }, attend self { heads: 2 } }"),
     ("halt global", "recur depthwise { depth: 3, halt global { @ }, attend self { heads: 2 } }"),
@@ -32,8 +42,14 @@ const STATEMENTS: &[(&str, &str)] = &[
     ("recurse beam", "recurse beam { size: 2, @ cell grc }"),
     ("select top_k", "recurse beam { size: 2, select top_k { @ }, cell grc }"),
     ("select one_soft", "recurse beam { size: 2, score parent, select one_soft { @ }, cell grc }"),
-    ("align sampled", "recurse balanced { arity: 4, align sampled { @ }, recurse beam { size: 2, leaf none, cell grc } }"),
-    ("align uniform", "recurse balanced { arity: 4, align uniform { @ }, recurse beam { size: 2, leaf none, cell grc } }"),
+    (
+        "align sampled",
+        "recurse balanced { arity: 4, align sampled { @ }, recurse beam { size: 2, leaf none, cell grc } }",
+    ),
+    (
+        "align uniform",
+        "recurse balanced { arity: 4, align uniform { @ }, recurse beam { size: 2, leaf none, cell grc } }",
+    ),
     ("recurse ordered_memory", "recurse ordered_memory { slots: 3, @ }"),
     ("score mlp", "recurse beam { size: 2, score mlp { @ }, cell grc }"),
     ("cell grc", "recurse chain { cell grc { @ } }"),
@@ -74,11 +90,14 @@ const WORDS: &[(&str, &str)] = &[
 
 /// Values that a setting may have, written. Some may be refused.
 fn values(field: &Field) -> Vec<String> {
-    let numbers = |all: &[f64]| all.iter().filter(|v| field.bounds.hold(**v)).map(|v| format!("{v:?}")).collect::<Vec<_>>();
+    let numbers =
+        |all: &[f64]| all.iter().filter(|v| field.bounds.hold(**v)).map(|v| format!("{v:?}")).collect::<Vec<_>>();
     match &field.kind {
         FieldKind::Int => ["1", "2", "3", "4", "6"].map(str::to_owned).into(),
         FieldKind::Float => numbers(&[0.25, 0.5, 3.0, 20.0]),
-        FieldKind::FloatOr(words) => numbers(&[0.5]).into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect(),
+        FieldKind::FloatOr(words) => {
+            numbers(&[0.5]).into_iter().chain(words.iter().map(|word| (*word).to_owned())).collect()
+        }
         FieldKind::IntOr(words) => ["1"].iter().chain(words.iter()).map(|word| (*word).to_owned()).collect(),
         FieldKind::Word(words) => words.iter().map(str::to_owned).collect(),
         FieldKind::Truth => ["true", "false"].map(str::to_owned).into(),
@@ -93,8 +112,10 @@ fn values(field: &Field) -> Vec<String> {
 /// The graph of a model with a body; nothing where it is refused.
 fn graph(body: &str) -> Option<String> {
     let readout = if body.contains("recurse ") { "readout root" } else { "readout mean" };
-    let model = format!("model m {{\n    embed {{ width: 8 }}\n    {body}\n    {readout}\n}}\n");
-    let catalog = Catalog { vocabulary: Some(9), classes: Some(5), objective: Some(Objective::Classify), ..Catalog::default() };
+    let embed = if body.starts_with("embed ") { "" } else { "embed { width: 8 }" };
+    let model = format!("model m {{\n    {embed}\n    {body}\n    {readout}\n}}\n");
+    let catalog =
+        Catalog { vocabulary: Some(9), classes: Some(5), objective: Some(Objective::Classify), ..Catalog::default() };
     let (spec, _, _) = check(&NoFiles, Source::new("m.rt", model), None, &[], &catalog);
     let binding = Binding { vocab: Some(9), classes: Some(5), objective: Objective::Classify };
     Some(text::print(&lower(&spec?, &binding).expect("what is checked is lowered")))
@@ -112,8 +133,11 @@ fn idle(feature: &Feature, template: &str) -> Vec<String> {
     let mut found = vec![];
     let written = |field: &Field, value: &str| format!("{}: {value}", field.name);
     let free: Vec<&Field> = feature.fields.iter().filter(|field| !template.contains(&written(field, ""))).collect();
-    for other in &free {
-        let beside = std::iter::once(vec![]).chain(values(other).iter().map(|value| vec![written(other, value)])).collect::<Vec<_>>();
+    let choices = |field: &&&Field| !matches!(field.kind, FieldKind::Int | FieldKind::Float);
+    for other in free.iter().filter(choices) {
+        let beside = std::iter::once(vec![])
+            .chain(values(other).iter().map(|value| vec![written(other, value)]))
+            .collect::<Vec<_>>();
         for beside in beside {
             let Some(without) = graph(&with(template, &beside)) else { continue };
             for field in free.iter().filter(|field| field.name != other.name) {
@@ -155,5 +179,11 @@ fn every_setting_acts_or_is_refused() {
         asked += feature.fields.len();
     }
     assert!(asked > 150, "{asked} settings");
+    // The settings of definitions are compared where they are used; those of the model are defaults of others.
+    let listed = |title: &str| title == "model" || STATEMENTS.iter().chain(WORDS).any(|(known, _)| *known == title);
+    let several = |feature: &&std::sync::Arc<Feature>| feature.fields.len() > 1 && feature.definition().is_none();
+    let missing: Vec<String> =
+        statements().chain(words()).filter(several).map(|f| f.title()).filter(|title| !listed(title)).collect();
+    assert!(missing.is_empty(), "in no list of this file: {missing:?}");
     assert!(found.is_empty(), "without effect:\n{}", found.join("\n"));
 }

@@ -44,6 +44,9 @@ pub(super) fn build(
     Some(root)
 }
 
+/// Statements whose bodies are worked out more than once.
+const REPEATED: [&str; 3] = ["loop", "stack", "recur"];
+
 /// Builds statements; their fields are built in `fields`.
 pub(super) struct Builder<'b, 'a> {
     pub(super) items: &'b Items<'a>,
@@ -158,7 +161,7 @@ impl Builder<'_, '_> {
     /// The feature that a statement names.
     fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<Arc<Feature>> {
         if !tree.equations.is_empty() {
-            return Some(self.equations(tree));
+            return Some(self.equations(tree, parent));
         }
         let keyword = &tree.keyword.text;
         if let Some(feature) = tree.feature() {
@@ -201,16 +204,32 @@ impl Builder<'_, '_> {
     }
 
     /// A run of equations, the constants of the file put in.
-    fn equations(&mut self, tree: &Tree) -> Arc<Feature> {
+    fn equations(&mut self, tree: &Tree, parent: &Feature) -> Arc<Feature> {
         let mut bound: BTreeSet<String> = BTreeSet::new();
         let mut equations = vec![];
         for (equation, scope) in &tree.equations {
             let mut equation = equation.clone();
+            if REPEATED.contains(&&*parent.slot) {
+                self.rebound_constants(&equation, *scope);
+            }
             self.constants(&mut equation.value, *scope, &bound);
             bound.extend(equation.names.iter().map(|name| name.text.clone()));
             equations.push(equation);
         }
         Arc::new(define::equations(equations, self.items.all_features(), tree.span, self.problems))
+    }
+
+    /// Reports constants and parameters that an equation of a step would bind again: they would have their old value in the next one.
+    fn rebound_constants(&mut self, equation: &ast::Equation, scope: ScopeId) {
+        for name in &equation.names {
+            let constant = matches!(self.items.definition(&name.text), Some(Definition::Let(_)));
+            if constant || self.scopes.find(scope, &name.text).is_some() {
+                let message = format!("`{}` is a constant outside", name.text);
+                let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, message);
+                let label = "this value would be that of one step alone";
+                self.problems.report(diagnostic.label(label).help("choose another name"));
+            }
+        }
     }
 
     /// Puts the values of constants and parameters in the place of their names, but for names that equations bind.

@@ -141,7 +141,8 @@ impl Reader<'_> {
                     let message = format!("`{}` can't be read", written.text);
                     let known = LIBRARY.iter().map(|(name, _)| *name);
                     let diagnostic = Diagnostic::new(Kind::MissingFile, written.span, message).label(reason);
-                    let help = format!("paths are relative to this file; part of the program is {}", list(known, "and"));
+                    let help =
+                        format!("paths are relative to this file; part of the program is {}", list(known, "and"));
                     self.fail(diagnostic.help(help));
                 }
             },

@@ -3,7 +3,9 @@
 use super::items::{Definition, Items};
 use super::scope::{Bound, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, is_natural, simplify};
+use crate::expr::{
+    BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, is_natural, simplify,
+};
 use crate::source::Span;
 use crate::syntax::ast::{self, ExprKind, Role};
 

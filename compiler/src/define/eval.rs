@@ -9,6 +9,7 @@
 
 mod application;
 mod arithmetic;
+mod bodies;
 mod choice;
 mod settings;
 mod steps;
@@ -18,9 +19,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+pub(crate) use bodies::{check as check_body, check_loop};
 pub(crate) use choice::Chosen;
 pub(crate) use settings::{derived, worked_out};
-pub(crate) use steps::{Carry, STATE, check as check_body, check_loop, conditions, keeps_positions, nexts, starts};
+pub(crate) use steps::{Carry, STATE, conditions, keeps_positions, nexts, starts};
 
 use super::constant::{self, Constant};
 use super::item::{Array, Axis, Function, Item, describe};

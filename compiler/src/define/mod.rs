@@ -20,8 +20,8 @@ use std::sync::Arc;
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, keeps_positions, nexts, rank_of, results,
-    run, starts, worked_out,
+    Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, keeps_positions, nexts,
+    rank_of, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::Step;

@@ -46,7 +46,7 @@ pub(super) fn slot() -> Slot {
 fn check(site: &Site<'_>, problems: &mut Problems) {
     let Some(around) = site.parent().filter(|_| site.block.word("keys") == Some("mixture")) else { return };
     let (read, message) = (reads_mixture(around), "`keys: mixture` has no effect on attention in equations");
-    let equation = around.children.iter().find(|child| define::applies(&child.feature, &ATTENTION));
+    let equation = attending(around);
     let diagnostic = Diagnostic::new(Kind::IdleField, site.place("keys"), message);
     match equation {
         Some(equation) => problems.report(
@@ -55,8 +55,12 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
                 .help("write `attend self { .. }` in its place, or `keys: state`"),
         ),
         None if !read => problems.report(
-            Diagnostic::new(Kind::IdleField, site.place("keys"), "`keys: mixture` has no effect: no `attend self` reads it")
-                .help("write `keys: state`, or an `attend self` among the layers of the recurrence"),
+            Diagnostic::new(
+                Kind::IdleField,
+                site.place("keys"),
+                "`keys: mixture` has no effect: no `attend self` reads it",
+            )
+            .help("write `keys: state`, or an `attend self` among the layers of the recurrence"),
         ),
         None => {}
     }
@@ -64,6 +68,14 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// The words of equations that attend to positions.
 const ATTENTION: [&str; 4] = ["attention", "dot_product_attention", "geometric_attention", "offset_attention"];
+
+/// The first equations among these layers that attend to positions.
+fn attending(block: &Block) -> Option<&Block> {
+    block.children.iter().find_map(|child| match &*child.slot {
+        "stack" | "loop" => attending(child),
+        _ => Some(child).filter(|child| child.feature.is_equations() && define::applies(&child.feature, &ATTENTION)),
+    })
+}
 
 /// Whether self-attention among these layers has the keys of the recurrence.
 fn reads_mixture(block: &Block) -> bool {

@@ -319,7 +319,8 @@ impl Eval<'_, '_> {
         let mut types: Vec<String> = arrays.iter().map(|array| array.describe_in(self.l.types())).collect();
         types.sort_unstable();
         types.dedup();
-        let message = format!("{} have not the same positions: `prefix` has put some before a row", types.join(" and "));
+        let message =
+            format!("{} have not the same positions: `prefix` has put some before a row", types.join(" and "));
         let help = "`drop(x, n)` takes n positions away again";
         self.report(Diagnostic::new(Kind::WrongType, span, message).help(help))
     }

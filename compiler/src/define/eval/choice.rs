@@ -118,9 +118,11 @@ impl Eval<'_, '_> {
             if array.sequence(types) == like.sequence(types) {
                 return Some(array);
             }
-            let message = format!("`among` gives a value of the chosen positions, and this is {}", array.describe_in(types));
+            let message =
+                format!("`among` gives a value of the chosen positions, and this is {}", array.describe_in(types));
             let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label("it has other positions");
-            return self.report(diagnostic.help("`prefix` makes rows longer, and `drop` takes its positions away again"));
+            return self
+                .report(diagnostic.help("`prefix` makes rows longer, and `drop` takes its positions away again"));
         }
         self.spread(array, &[Axis::Positions], None, true, &[like], span)
     }

@@ -6,17 +6,15 @@ use super::{Eval, Names};
 use crate::define::constant::Constant;
 use crate::define::item::{Array, Axis, Item, Step};
 use crate::define::losses;
-use crate::define::names::{never_changes, read_values};
-use crate::define::{Definition, collect};
-use crate::diag::{Diagnostic, Kind, Problems};
-use crate::feature::{Lowering, Site};
+use crate::diag::{Diagnostic, Kind};
+use crate::feature::Lowering;
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::{Lower, Steps};
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{self, Equation, Expr, ExprKind, Form};
+use crate::syntax::ast::{Equation, Expr, ExprKind, Form};
 
 /// A value that a loop hands on from step to step.
 #[derive(Clone, Debug)]
@@ -41,7 +39,7 @@ impl Carry {
 pub(crate) const STATE: &str = "state";
 
 /// The equations of a body, each with the run that it stands in.
-fn equations(block: &Block) -> impl Iterator<Item = (&Block, &Equation)> {
+pub(super) fn equations(block: &Block) -> impl Iterator<Item = (&Block, &Equation)> {
     block.children.iter().flat_map(|child| {
         let definition = match &child.feature.lower {
             Lowering::Equations(definition) => Some(definition),
@@ -57,13 +55,13 @@ pub(crate) fn conditions(block: &Block) -> impl Iterator<Item = Span> {
 }
 
 /// The names that a loop carries by equations of its own.
-fn own(block: &Block) -> impl Iterator<Item = &str> {
+pub(super) fn own(block: &Block) -> impl Iterator<Item = &str> {
     let carried = equations(block).filter(|(_, e)| e.form == Form::Carry);
     carried.flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
 }
 
 /// The names that the steps of a loop change: those of its own equations and of the loops inside.
-fn changed(block: &Block) -> BTreeSet<&str> {
+pub(super) fn changed(block: &Block) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> = equations(block)
         .filter(|(_, e)| e.form == Form::Plain)
         .flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
@@ -151,23 +149,30 @@ pub(crate) fn nexts(
 }
 
 /// How positions are taken away that a step has put before a row.
-pub(crate) const DROP: &str = "every step has the positions of the one before: `drop(x, n)` takes away the n that `prefix` has put there";
+pub(crate) const DROP: &str =
+    "every step has the positions of the one before: `drop(x, n)` takes away the n that `prefix` has put there";
 
 /// Reports layers of a step that leave other positions than it began with.
 ///
 /// # Errors
 /// Where they do; the context has the report.
-pub(crate) fn keeps_positions(l: &mut Lower<'_>, block: &Block, before: Value, after: Value) -> Result<(), InvalidNode> {
+pub(crate) fn keeps_positions(
+    l: &mut Lower<'_>,
+    block: &Block,
+    before: Value,
+    after: Value,
+) -> Result<(), InvalidNode> {
     let [before, after] = [before, after].map(|value| Array::of(l.types(), value));
     if before.axes != after.axes || before.sequence(l.types()) == after.sequence(l.types()) {
         return Ok(());
     }
     let [was, is] = [&before, &after].map(|array| array.describe_in(l.types()));
     let sets = |equation: &&Equation| equation.names.iter().any(|name| name.text == STATE);
-    let place = block.children.iter().rev().filter(|child| child.is_layer()).find_map(|child| match &child.feature.lower {
-        Lowering::Equations(run) => run.equations().filter(sets).last().map(|equation| equation.span),
-        _ => Some(child.span),
-    });
+    let place =
+        block.children.iter().rev().filter(|child| child.is_layer()).find_map(|child| match &child.feature.lower {
+            Lowering::Equations(run) => run.equations().filter(sets).last().map(|equation| equation.span),
+            _ => Some(child.span),
+        });
     let message = format!("`state` is {was} before a step of `{}`, and {is} behind it", block.title());
     let diagnostic = Diagnostic::new(Kind::WrongType, place.unwrap_or(block.span), message);
     l.problems.report(diagnostic.label("the next step starts from it").help(DROP));
@@ -437,151 +442,4 @@ impl Eval<'_, '_> {
         }
         Some(())
     }
-}
-
-/// What may stand among the equations of a body: `carry` first in a `loop`, `go` and `until` in one.
-pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
-    let Some(parent) = site.parent() else { return };
-    let (run, in_loop) = (site.block, parent.slot == "loop");
-    let Lowering::Equations(definition) = &run.feature.lower else { return };
-    let mut first = parent.children.iter().find(|child| child.is_layer()).is_some_and(|child| child.span == run.span);
-    for equation in definition.equations() {
-        let word = equation.form.word();
-        let mut misplaced = |message: String, help: &str| {
-            problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message).help(help));
-        };
-        match equation.form {
-            Form::Show => {
-                let help = "names of a body are known below it; a definition shows a value to a gate behind it";
-                misplaced("`show` has no meaning in the body of a statement".to_owned(), help);
-            }
-            Form::Carry | Form::Go | Form::Until if !in_loop => {
-                let help = "only a `loop` and the definitions in it hand values on from step to step and end";
-                misplaced(format!("`{word}` has no meaning in `{}`", parent.title()), help);
-            }
-            Form::Carry if !first => {
-                let help = "the start of what is carried is worked out before the first step";
-                misplaced("`carry` stands first in a loop".to_owned(), help);
-            }
-            Form::Plain if !in_loop && changes_outside(site, equation, problems) => {}
-            Form::Plain | Form::Share => rebinds_outer(site, equation, problems),
-            _ => {}
-        }
-        first &= equation.form == Form::Carry;
-    }
-}
-
-/// Warns of values that a loop carries and no step changes, and of a loop that leaves nothing that is read.
-pub(crate) fn check_loop(site: &Site<'_>, problems: &mut Problems) {
-    let (block, changed) = (site.block, changed(site.block));
-    for (_, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
-        let unchanged = equation.names.iter().filter(|name| !changed.contains(name.text.as_str()));
-        unchanged.for_each(|name| problems.report(never_changes(name)));
-    }
-    let own: BTreeSet<&str> = own(block).collect();
-    let around = |name: &str| site.ancestors.iter().any(|b| b.slot == "loop" && self::own(b).any(|own| own == name));
-    let leaves = |name: &&str| *name == STATE || !own.contains(name) && around(name);
-    let children = site.parent().map_or(&[][..], |parent| &parent.children);
-    let behind = children.iter().skip_while(|child| child.span != block.span).skip(1);
-    let read = |names: &BTreeSet<&str>| behind.clone().any(|child| reads(child, names));
-    let empty = site.layers().next().is_none();
-    if empty || changed.iter().any(leaves) || pays(block) || read(&own) {
-        return;
-    }
-    let help = match own.first() {
-        Some(name) => format!("behind the loop `{name}` is what the last step left, as in `state = {name}`"),
-        None => {
-            let lost = changed.iter().find(|name| read(&[**name].into()));
-            let name = lost.or(changed.first()).copied().unwrap_or("x");
-            format!("a loop hands on `state` and what it carries: `carry {name} = ..` in its first line keeps `{name}`")
-        }
-    };
-    let diagnostic = Diagnostic::new(Kind::DeadLoop, block.span, "nothing reads what the loop leaves");
-    problems.report(diagnostic.help(help));
-}
-
-/// Whether equations of a statement, or of those inside it, read one of these names.
-fn reads(block: &Block, names: &BTreeSet<&str>) -> bool {
-    if let Lowering::Equations(definition) = &block.feature.lower {
-        let mut found = false;
-        for equation in definition.equations() {
-            read_values(&equation.value, &mut |name| found |= names.contains(name.text.as_str()));
-        }
-        return found;
-    }
-    block.children.iter().any(|child| reads(child, names))
-}
-
-/// Whether a statement adds to the loss, itself or by what is inside it.
-fn pays(block: &Block) -> bool {
-    let mut all = vec![];
-    collect(&block.feature, false, &mut all);
-    let own = match &block.feature.lower {
-        Lowering::Equations(definition) => Some(&**definition),
-        _ => None,
-    };
-    let loss = |definition: &Definition| definition.equations().any(|e| e.form == Form::Loss);
-    own.into_iter().chain(all.iter().filter_map(|feature| feature.definition())).any(loss)
-        || block.children.iter().any(pays)
-}
-
-/// Reports names of a body that are bound outside of it: the outer value would stay as it was.
-fn rebinds_outer(site: &Site<'_>, equation: &Equation, problems: &mut Problems) {
-    let bodies: Vec<&Block> = site.ancestors.iter().copied().chain([site.block]).collect();
-    for name in equation.names.iter().filter(|name| name.text != STATE) {
-        for pair in bodies.windows(2).rev() {
-            let [around, inner] = pair else { continue };
-            // What a loop carries, its body and the loops there change.
-            if around.slot == "loop" && own(around).any(|own| own == name.text) {
-                break;
-            }
-            let before = around.children.iter().take_while(|child| child.span != inner.span);
-            let run = before.filter(|_| inner.span != site.block.span).filter_map(|child| bound(child, &name.text)).last();
-            if let Some(first) = run {
-                problems.report(rebound(name, equation.form == Form::Share, first, &bodies));
-                break;
-            }
-            // Chunks and folds know no name from outside.
-            if around.slot == "recurse" || around.slot == "recur" && around.variant == "chunkwise" {
-                break;
-            }
-        }
-    }
-}
-
-/// Where a run of equations binds a name, or a loop hands it on.
-fn bound(block: &Block, name: &str) -> Option<Span> {
-    let binds = |equation: &&Equation| equation.names.iter().any(|bound| bound.text == name);
-    match &block.feature.lower {
-        Lowering::Equations(run) => run.equations().filter(binds).last().map(|equation| equation.span),
-        _ if block.slot == "loop" => own(block).any(|own| own == name).then_some(block.span),
-        _ => None,
-    }
-}
-
-fn rebound(name: &ast::Name, function: bool, first: Span, bodies: &[&Block]) -> Diagnostic {
-    let name_text = &name.text;
-    let in_loop = bodies.iter().rev().nth(1).is_some_and(|around| around.slot == "loop");
-    let help = match in_loop && !function {
-        true => format!("write `carry {name_text} = {name_text}` in the first line of the loop to hand it on, or choose another name"),
-        false if function => "choose another name".to_owned(),
-        false => "choose another name; a `loop` with `carry` hands on other values than `state`".to_owned(),
-    };
-    let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, format!("`{name_text}` is bound outside"));
-    diagnostic.label("this value would be that of one step alone").note(first, "the outer value, which would stay as it was").help(help)
-}
-
-/// A value that a loop carries is changed in the body of that loop, or in a loop inside it. Whether one is changed elsewhere, which is
-/// reported.
-fn changes_outside(site: &Site<'_>, equation: &Equation, problems: &mut Problems) -> bool {
-    let before = problems.len();
-    for name in &equation.names {
-        let carries = |around: &&&Block| around.slot == "loop" && own(around).any(|own| own == name.text);
-        if let Some(around) = site.ancestors.iter().rev().find(carries) {
-            let message = format!("`{}` is carried by a loop, and changes only in the body of the loop", name.text);
-            let diagnostic = Diagnostic::new(Kind::MisplacedStatement, name.span, message);
-            problems.report(diagnostic.note(around.span, "the loop").help("choose another name here"));
-        }
-    }
-    problems.len() > before
 }

@@ -72,7 +72,8 @@ fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) 
         places += &format!(", learned numbers of {number:?}");
     }
     let message = format!("the bias has no number for {places}, and the mask shows that key");
-    let cure = "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
+    let cure =
+        "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
     let label = format!("`{part}`: {why}");
     problems.report(Diagnostic::new(Kind::OutOfRange, site.place("bias"), message).label(label).help(cure));
 }
