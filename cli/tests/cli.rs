@@ -76,6 +76,9 @@ fn the_library_of_masks_is_found_from_any_folder() {
             "use \"lib/masks.rt\"\nmodel m {{\n    embed {{ width: 8 }}\n    attend self {{ heads: 2, mask: {mask} }}\n    readout mean\n}}\n"
         )
     };
+    for folder in ["below", "lib"] {
+        fs::create_dir(place.path(folder)).expect("a new folder");
+    }
     place.write("m.rt", &model("window(4)"));
     place.rtc(&["check", "m.rt"]).code(0).says("no errors");
     place.write("below/m.rt", &model("window(4)"));
