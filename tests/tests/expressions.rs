@@ -22,6 +22,7 @@ use rtc_runtime::exec::Halting;
 use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, differentiated, executor, graph, run, weights};
+use rtc_tests::python;
 use serde_json::{Value as Json, json};
 
 /// Expressions of an ordinary test run.
@@ -379,10 +380,7 @@ struct Python {
 
 impl Python {
     fn start() -> Option<Self> {
-        let Some(python) = std::env::var_os("RTC_TORCH_PYTHON") else {
-            eprintln!("skipped: RTC_TORCH_PYTHON names no Python with torch and onnxruntime");
-            return None;
-        };
+        let python = python::with("numpy, torch, safetensors, onnxruntime")?;
         let mut command = Command::new(python);
         command.args(["-c", include_str!("../src/expression_runs.py")]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python runs");

@@ -30,8 +30,10 @@ pub struct Lack {
 
 /// So many steps of a recurrence are tried.
 const STEPS: i64 = 2;
+/// The longest row of all that are tried but for one.
+const SHORT: i64 = 8;
 /// So many heads are tried.
-const HEADS: usize = 64;
+const HEADS: usize = 8;
 /// Learned numbers that are tried, the same in all tables.
 const LEARNED: [f64; 4] = [0.0, 1.0, -1.0, 0.5];
 
@@ -45,7 +47,7 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
     }
     let uses = |var| bias.uses(var) || around.mask.is_some_and(|mask| mask.uses(var));
     let [queries, keys] = around.sizes;
-    let lengths = if uses(Var::Length) { 1..=queries } else { queries..=queries };
+    let lengths = (1..=queries).filter(|length| *length == queries || (uses(Var::Length) && *length <= SHORT));
     let heads = if uses(Var::Head) { around.heads.min(HEADS) as i64 } else { 1 };
     let steps = if uses(Var::Step) { STEPS } else { 1 };
     let learned: Vec<Option<f64>> = match tables(bias).names.is_empty() {
