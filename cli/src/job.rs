@@ -420,7 +420,9 @@ fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failur
         return Ok(vec![]);
     }
     let mut remarks = vec![format!("vocabulary: {}", count(set.vocabulary, "token"))];
-    for Audit { split, description, unknown, trained, .. } in audit(&*task, set, &experiment.train) {
+    for found in audit(&*task, set, &experiment.train) {
+        remarks.extend(found.cut().map(|cut| format!("{}: {cut}", found.split)));
+        let Audit { split, description, unknown, trained, .. } = found;
         if let Some(unknown) = unknown.filter(|unknown| *unknown > 0.0) {
             remarks.push(format!("{split}: the vocabulary does not have {:.1} % of the tokens", 100.0 * unknown));
         }

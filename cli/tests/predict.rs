@@ -121,3 +121,183 @@ fn what_can_not_be_read_or_written_is_said() {
     let found = place.rtc(&["predict", "r", "--input", "bytes.txt"]);
     assert_eq!(found.code(4).says("bytes.txt:2").stdout.lines().count(), 1, "what came before is answered");
 }
+
+/// Trains a spec on files of rows for a moment.
+fn trained(place: &Place, run: &str, task: &str, spec: &str) {
+    let rest = "optimiser: { learning_rate: 0.01 }\nschedule: { kind: constant }\nbatch: { size: 16 }\nepochs: 1\nevaluate: [dev]\n";
+    place.write(&format!("{run}.yaml"), &format!("task: {{ {task} }}\n{rest}"));
+    place.rtc(&["train", spec, "--experiment", &format!("{run}.yaml"), "--run", run, "--quiet"]).code(0);
+}
+
+/// A folder with the spec `each`, and runs of every task on files.
+fn rows() -> Place {
+    let place = Place::new();
+    let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &each);
+    let review = |n: usize| {
+        let (word, label) = if n.is_multiple_of(3) { ("bad", "negative") } else { ("good", "positive") };
+        format!("{n},\"the \"\"film\"\" {},\nwas {word}\",{label},{}.5\n", n % 11, n % 7)
+    };
+    place.write("reviews.csv", &("id,text,label,score\n".to_owned() + &(0..60).map(review).collect::<String>()));
+    let data = "data: { train: reviews.csv, dev: 20% }, tokens: words";
+    trained(&place, "table", &format!("name: table, {data}"), "tiny.rt");
+    trained(&place, "number", &format!("name: table, {data}, label: score, answer: number"), "tiny.rt");
+    trained(&place, "several", &format!("name: table, {data}, input: [text, score]"), "tiny.rt");
+    trained(
+        &place,
+        "features",
+        "name: table, data: { train: reviews.csv, dev: 20% }, input: [id, score], tokens: characters",
+        "tiny.rt",
+    );
+    let pair =
+        |n: usize| format!("{}\tleft {n}\tright {}\n", if n.is_multiple_of(2) { "same" } else { "other" }, n % 2);
+    place.write("pairs.tsv", &("kind\ta\tb\n".to_owned() + &(0..60).map(pair).collect::<String>()));
+    trained(
+        &place,
+        "pairs",
+        "name: pairs, data: { train: pairs.tsv, dev: 20% }, input: [a, b], label: kind",
+        "tiny.rt",
+    );
+    let tagged =
+        |n: usize| format!("{{\"tokens\": [\"the\", \"cat{}\", \"sat\"], \"tags\": [\"D\", \"N\", null]}}\n", n % 5);
+    place.write("tags.jsonl", &(0..60).map(tagged).collect::<String>());
+    let task = "name: tagging, data: { train: tags.jsonl, dev: tags.jsonl }, input: tokens, label: tags";
+    trained(&place, "tagging", task, "each.rt");
+    let many = |n: usize| {
+        format!("{{\"text\": \"film {}\", \"label\": [\"a\"{}]}}\n", n % 5, if n % 2 == 0 { ", \"b\"" } else { "" })
+    };
+    place.write("labels.jsonl", &(0..60).map(many).collect::<String>());
+    trained(
+        &place,
+        "labels",
+        "name: table, data: { train: labels.jsonl, dev: labels.jsonl }, answer: labels",
+        "tiny.rt",
+    );
+    place.write("text.txt", &"to be, or not to be: that is the question\n".repeat(60));
+    trained(&place, "language", "name: language, data: { train: text.txt, dev: 20% }, length: 32", "each.rt");
+    place
+}
+
+#[test]
+fn rows_of_data_files_are_read_by_the_columns_of_the_task() {
+    let place = rows();
+    let text = "the \\\"film\\\",\\nwas good";
+    let json = format!("{{\"label\": \"positive\", \"text\": \"{text}\"}}\n{{\"text\": \"{text} zzz\"}}\n");
+    let cells = "\"the \"\"film\"\",\nwas good\"";
+    let files = [
+        ("few.jsonl", json.clone()),
+        ("few.csv", format!("label,other,text\npositive,1,{cells}\n,2,{}\n", cells.replace("good", "good zzz"))),
+        ("few.tsv", format!("text\tlabel\n{cells}\tpositive\n{}\t\n", cells.replace("good", "good zzz"))),
+        ("bare.csv", format!("text\n{cells}\n{}\n", cells.replace("good", "good zzz"))),
+    ];
+    let mut expected: Option<Vec<Value>> = None;
+    for (name, text) in &files {
+        place.write(name, text);
+        let found = place.rtc(&["predict", "table", "--input", name, "--json"]);
+        found.code(0).says("note: 1 of 15 tokens (6.7 %) unknown to the vocabulary, in 1 of 2 inputs");
+        let mut rows = objects(&found.stdout);
+        assert_eq!(rows.iter().map(|row| row["unknown"].as_u64()).collect::<Vec<_>>(), [Some(0), Some(1)], "{name}");
+        let label = rows[0].as_object_mut().and_then(|row| row.remove("label"));
+        assert_eq!(label.is_some(), *name != "bare.csv", "{name}");
+        assert!(rows[1].get("label").is_none(), "{name}: no label is no text");
+        assert_eq!(*expected.get_or_insert_with(|| rows.clone()), rows, "{name}");
+        // Standard input, told how it is written, is the same.
+        let format = if name.ends_with("csv") { "csv" } else { &name[4..] };
+        let format = if format == "jsonl" { "json" } else { format };
+        let by_input = place.rtc_with(&["predict", "table", "--input-format", format, "--json"], text);
+        assert_eq!(by_input.code(0).stdout, found.stdout, "{name}");
+    }
+    // A JSON object is a row as an argument and as a line, too.
+    assert_eq!(place.rtc_with(&["predict", "table", "--json"], &json).code(0).stdout.lines().count(), 2);
+    let one = place.rtc(&["predict", "table", json.lines().next().expect("a line"), "--json"]).code(0).json();
+    assert_eq!((one["text"].as_str(), one["label"].as_str()), (Some("the \"film\",\\nwas good"), Some("positive")));
+    let csv = place.rtc(&["predict", "table", "--input", "few.csv", "--format", "csv"]).code(0).stdout.clone();
+    assert!(csv.starts_with("text,class,confidence,steps,label\n"), "{csv}");
+    assert!(csv.lines().nth(1).is_some_and(|row| row.ends_with(",positive")), "{csv}");
+    let text = place.rtc(&["predict", "table", "--input", "few.csv"]);
+    text.code(0).says("note: line 4: 1 of 8 tokens unknown to the vocabulary");
+}
+
+#[test]
+fn rows_of_every_task_are_answered() {
+    let place = rows();
+    for (run, file, fields) in [
+        ("table", "reviews.csv", ["class", "label", "unknown"]),
+        ("number", "reviews.csv", ["number", "label", "unknown"]),
+        ("several", "reviews.csv", ["class", "label", "unknown"]),
+        ("features", "reviews.csv", ["class", "label", "unknown"]),
+        ("pairs", "pairs.tsv", ["class", "label", "unknown"]),
+        ("tagging", "tags.jsonl", ["classes", "label", "unknown"]),
+        ("labels", "labels.jsonl", ["labels", "label", "unknown"]),
+    ] {
+        let found = objects(&place.rtc(&["predict", run, "--input", file, "--json"]).code(0).stdout);
+        assert_eq!(found.len(), 60, "{run}");
+        for field in fields {
+            assert!(found.iter().all(|row| row.get(field).is_some()), "{run}: {field} in {}", found[0]);
+        }
+        place.rtc(&["predict", run, "--input", file, "--output", &format!("{run}.csv")]).code(0);
+        let csv = place.read(&format!("{run}.csv"));
+        assert!(csv.lines().next().is_some_and(|head| head.ends_with(",label")), "{csv}");
+        // The answers are those that are measured.
+        let measured = place.rtc(&["eval", run, "--data", file, "--json"]).code(0).json();
+        if let (Some(accuracy), "class") = (measured["splits"][0]["accuracy"].as_f64(), fields[0]) {
+            let right = found.iter().filter(|row| row["class"] == row["label"]).count();
+            assert!((right as f64 / 60.0 - accuracy).abs() < 1e-9, "{run}: {right} of 60, {accuracy}");
+        }
+    }
+    let tags = &objects(&place.rtc(&["predict", "tagging", "--input", "tags.jsonl", "--json"]).stdout)[0];
+    assert_eq!(tags["label"], serde_json::json!(["D", "N", null]));
+    let joined = place.rtc(&["predict", "several", r"the film\n1.5", "--json"]).code(0).json();
+    assert_eq!(joined["unknown"], 0, "the end of a line between columns is a token: {joined}");
+    // A text per line, and a whole file as one text.
+    place.write("two.txt", "to be\nor not\n");
+    assert_eq!(place.rtc(&["predict", "language", "--input", "two.txt", "--json"]).code(0).stdout.lines().count(), 2);
+    let whole =
+        place.rtc(&["predict", "language", "--input", "two.txt", "--input-format", "text", "--json"]).code(0).json();
+    assert_eq!(whole["text"], r"to be\nor not");
+    assert_eq!(whole["classes"].as_array().map(Vec::len), Some(12));
+    let whole = place
+        .rtc_with(&["predict", "table", "--input-format", "text", "--json"], "the film\nwas\ngood\n")
+        .code(0)
+        .json();
+    assert_eq!(whole["text"], r"the film\nwas\ngood");
+    place.write("column.csv", "other,text\n1,to be\n2,or not\n");
+    place.write("named.yaml", &place.read("language.yaml"));
+    place.rtc(&["predict", "language", "--input", "column.csv"]).code(0);
+}
+
+#[test]
+fn files_that_are_no_rows_are_refused_with_the_place() {
+    let place = rows();
+    for (name, text, code, why) in [
+        ("other.csv", "texd,label\na,b\n", 4, "other.csv:1: there is no column `text`; did you mean `texd`?"),
+        ("wide.csv", "text,label\na,b\na,b,c\n", 4, "wide.csv:3: the header has 2 columns, and this row has 3"),
+        ("mark.csv", "text,label\n\"a,b\n", 4, "mark.csv:2: a quotation mark that opens in this row never closes"),
+        ("hole.csv", "text,label\na,b\n,b\n", 4, "hole.csv:3: `text` has no tokens"),
+        ("none.jsonl", "{\"label\": 1}\n", 4, "none.jsonl:1: the row has no `text`"),
+        ("cut.jsonl", "{\"text\": \"a\"}\n{\"text\": \n", 4, "cut.jsonl:2: this line is no JSON"),
+        ("empty.csv", "", 4, "empty.csv:1: the file is empty"),
+        ("no.parquet", "PAR1", 4, "no.parquet: this is no whole Parquet file"),
+        ("header.txt", "text,label\na good film,positive\n", 2, "`text,label` names the columns of the task"),
+    ] {
+        place.write(name, text);
+        place.rtc(&["predict", "table", "--input", name]).code(code).says(why);
+    }
+    place.rtc_with(&["predict", "table"], "text,label\na,b\n").code(2).says("`--input-format csv`");
+    place.rtc_with(&["predict", "table", "--input-format", "csv"], "text\n\"a\n").code(4).says("standard input:2: ");
+    let plain = place
+        .rtc_with(&["predict", "table", "--input-format", "lines"], "text,label\n{\"text\": 1}\n")
+        .code(0)
+        .stdout
+        .clone();
+    assert_eq!(plain.lines().count(), 2, "{plain}");
+    place.rtc_with(&["predict", "table"], "good\n{\"text\": \n").code(4).says("standard input:2: this line is no JSON");
+    // Built-in tasks read their published files as `rtc eval --data` does.
+    place.train(&["--run", "r", "--max-steps", "3", "--quiet"]).code(0);
+    place.write("rows.tsv", "9\t[MAX 2 9 ]\n3\t[MIN 3 4 ]\n");
+    let found = objects(&place.rtc(&["predict", "r", "--input", "rows.tsv", "--json"]).code(0).stdout);
+    assert_eq!(found.iter().map(|row| row["label"].as_str()).collect::<Vec<_>>(), [Some("9"), Some("3")]);
+    place.write("rows.tsv", "[MAX 2 9 ]\n");
+    place.rtc(&["predict", "r", "--input", "rows.tsv"]).code(4).says("rows.tsv").says("`--input-format lines`");
+    place.rtc(&["predict", "r", "--input", "rows.tsv", "--input-format", "lines"]).code(0);
+}
