@@ -149,7 +149,8 @@ fn line(expr: &Expr, at: &Env) -> Option<Line> {
         Expr::Neg(x) => zero.minus(line(x, at)?),
         Expr::Binary(BinaryOp::Add, a, b) => line(a, at)?.minus(zero.minus(line(b, at)?)?),
         Expr::Binary(BinaryOp::Sub, a, b) => line(a, at)?.minus(line(b, at)?),
-        Expr::Binary(BinaryOp::Mul, a, b) => {
+        // A product of two sides that read the key is no line.
+        Expr::Binary(BinaryOp::Mul, a, b) if !a.uses(Var::J) || !b.uses(Var::J) => {
             let (by, of) = if a.uses(Var::J) { (whole(b, at)?, line(a, at)?) } else { (whole(a, at)?, line(b, at)?) };
             Line::new(of.slope.checked_mul(by)?, of.constant.checked_mul(by)?)
         }
@@ -206,6 +207,8 @@ mod tests {
             ("eq(j, sub(i, 2))", 0),
             ("eq(mul(2, j), i)", 1),
             ("lt(j, length)", 0),
+            ("le(mul(j, sub(mul(2, i), j)), 0)", 20),
+            ("ge(mul(sub(j, i), sub(j, 3)), 0)", 20),
             ("and(le(j, i), eq(rem(sub(i, j), 3), 0))", 20),
             ("not(le(j, i))", 20),
             ("ne(j, i)", 20),
