@@ -160,7 +160,7 @@ fn nudged(expr: &Expr, by: f64) -> Expr {
 /// Whether rounding decides what an expression is for some pair.
 fn is_delicate(expr: &Expr) -> bool {
     let others = [nudged(expr, 1.0 + 1e-9), nudged(expr, 1.0 - 1e-9)];
-    let value = |expr: &Expr, at: &Env| match expr.is_learned() || is_real(expr) {
+    let value = |expr: &Expr, at: &Env| match expr.is_learned() {
         true => slope(expr, at, &mut |_, _| Ok(0.3), usize::MAX).map(|found| Value::Float(found.value)),
         false => eval(expr, at),
     };
