@@ -1,10 +1,8 @@
 //! `rtc export --format onnx` of the real binary: what is written, what is refused, and that onnxruntime gives the answers of `predict`.
-#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 mod support;
 
 use std::fs;
-use std::process::Stdio;
 
 use serde_json::Value;
 use support::Place;
@@ -39,13 +37,7 @@ fn a_run_becomes_a_file_that_gives_its_answers() {
     place.rtc(&export).code(0);
     assert_eq!(bytes, fs::read(place.path("model.onnx")).expect("the file"), "the same again");
     place.rtc(&[&export[..4], &["--output", "no/such/folder/model.onnx"]].concat()).code(6).says("no/such/folder");
-    let Some(python) = std::env::var_os("RTC_TORCH_PYTHON") else {
-        return eprintln!("skipped: RTC_TORCH_PYTHON names no Python with onnxruntime");
-    };
-    let found = place.command(&python).args(["-c", "import numpy, onnxruntime"]).stderr(Stdio::null()).status();
-    if !found.is_ok_and(|status| status.success()) {
-        return eprintln!("skipped: {} has no onnxruntime", python.display());
-    }
+    let Some(python) = rtc_tests::python::with("numpy, onnxruntime") else { return };
     let answer = place.command(python).args(["-c", ASK]).args(ROWS).output().expect("Python runs");
     let answer = support::Answer::from(answer);
     answer.code(0);

@@ -4,9 +4,12 @@ pub mod cubin;
 pub mod emulated;
 pub mod fixture;
 pub mod fuzz;
+pub mod generated;
 pub mod models;
 pub mod numeric;
 pub mod peer;
+pub mod python;
+pub mod subjects;
 
 use rtc_compiler::check::check;
 use rtc_compiler::diag::{Style, render};

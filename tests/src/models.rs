@@ -261,6 +261,24 @@ pub fn one(file: &str, name: &str, objective: Objective, edits: &[&str]) -> Mode
     small(&Source::new(file, text), name, Form { each: objective == Objective::Each, edits, proved: true })
 }
 
+/// Edits that only the tasks of these tests need.
+const OF_TESTS: &[&str] = &["let draws = 0", "let stable = 0", "replace tied by head linear { bias: false }"];
+
+/// The edits with which a user makes a model small, of those that it has a place for. Steps that come with examples stay.
+pub fn shrinking(source: &Source, name: &str) -> Vec<String> {
+    let catalog = Catalog { vocabulary: Some(VOCAB), ..Catalog::default() };
+    let attempt = |edits: &[String]| check(&library(), source.clone(), Some(name), edits, &catalog).0;
+    let given = attempt(&[]).is_some_and(|spec| spec::text(&spec).contains("depth: given"));
+    let mut kept: Vec<String> = vec![];
+    for edit in SMALL.iter().filter(|edit| !OF_TESTS.contains(edit) && !(given && edit.contains("depthwise.depth:"))) {
+        kept.push((*edit).to_owned());
+        if attempt(&kept).is_none() {
+            kept.pop();
+        }
+    }
+    kept
+}
+
 fn answers_each(source: &Source, name: &str) -> bool {
     let (spec, ..) = check(&library(), source.clone(), Some(name), &[], &Catalog::default());
     spec.is_some_and(|spec| spec.root.child("readout").is_some_and(|readout| readout.variant == "each"))

@@ -1,7 +1,6 @@
 //! Exported ONNX models give the answers of rtc: every spec with every variant, run by onnxruntime where a Python has it.
 //!
 //! `RTC_TORCH_PYTHON` names that Python. Without it only the export itself is tested, and the test says so.
-#![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,6 +18,7 @@ use rtc_runtime::model::Backend;
 use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, distance, executor, graph, labelled_tokens, weights};
+use rtc_tests::python;
 use serde_json::{Value as Json, json};
 use tempfile::TempDir;
 
@@ -37,16 +37,7 @@ struct Runtime {
 impl Runtime {
     /// Nothing where there is none.
     fn start() -> Option<Self> {
-        let Some(python) = std::env::var_os("RTC_TORCH_PYTHON") else {
-            eprintln!("skipped: RTC_TORCH_PYTHON names no Python with onnx and onnxruntime");
-            return None;
-        };
-        let found =
-            Command::new(&python).args(["-c", "import numpy, onnx, onnxruntime"]).stderr(Stdio::null()).status();
-        if !found.is_ok_and(|status| status.success()) {
-            eprintln!("skipped: {} has no onnx and onnxruntime", python.display());
-            return None;
-        }
+        let python = python::with("numpy, onnx, onnxruntime")?;
         let mut command = Command::new(python);
         command.args(["-c", include_str!("../src/onnx_runs.py")]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("Python runs");

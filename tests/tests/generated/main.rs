@@ -5,7 +5,6 @@
 #![allow(clippy::print_stderr, reason = "what was found is said with --nocapture")]
 
 mod properties;
-mod specs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,6 +16,7 @@ use rtc_runtime::cuda::device::Target;
 use rtc_runtime::cuda::generated;
 use rtc_runtime::exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
+use rtc_tests::generated as specs;
 use rtc_tests::numeric::{assert_same, run, run_on};
 
 /// Models of an ordinary test run.

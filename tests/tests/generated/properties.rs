@@ -24,12 +24,11 @@ use rtc_runtime::exec::{Executor, Halting, parameter_ranges};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::rng::Key;
+use rtc_tests::generated::Generated;
 use rtc_tests::models::{CLASSES, VOCAB, binding, library};
 use rtc_tests::numeric::{
     Arrays, KEY, Run, asking, batch, checked, differences, differentiated, executor, results, run, weights,
 };
-
-use crate::specs::Generated;
 
 /// What a model was seen to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -15,13 +15,13 @@ const KINDS: [Kind; 4] = [Kind::States, Kind::Vector, Kind::Tokens, Kind::Row];
 
 /// A random model.
 #[derive(Clone, Debug)]
-pub(crate) struct Generated {
+pub struct Generated {
     /// Its text, with the definitions that it uses.
-    pub(crate) text: String,
+    pub text: String,
     /// Whether it answers for every token.
-    pub(crate) each: bool,
+    pub each: bool,
     /// Whether gradients are cut somewhere on purpose, so that they are no slopes.
-    pub(crate) cut: bool,
+    pub cut: bool,
 }
 
 /// The functions of one number that keep values small.
@@ -52,6 +52,8 @@ struct Writer {
     text: String,
     indent: usize,
     known: Vec<Known>,
+    /// How many of them are bound outside of the body at hand, where no equation may bind them again.
+    outer: usize,
     /// Values that the loops around hand on.
     carried: Vec<Known>,
     /// Functions with one set of weights.
@@ -71,7 +73,7 @@ struct Writer {
 }
 
 /// Model number `number`.
-pub(crate) fn model(number: u64) -> Generated {
+pub fn model(number: u64) -> Generated {
     let mut draws = Key::new(number).stream("models").draws();
     let each = draws.below(2) == 0;
     let past = each && draws.below(4) > 0;
@@ -81,6 +83,7 @@ pub(crate) fn model(number: u64) -> Generated {
         text: String::new(),
         indent: 0,
         known: vec![],
+        outer: 0,
         carried: vec![],
         shared: vec![],
         functions: 0,
@@ -145,6 +148,7 @@ impl Writer {
         let text = std::mem::take(&mut self.text);
         let known = values.iter().map(|(name, kind)| Known { name: (*name).to_owned(), kind: *kind }).collect();
         let known = std::mem::replace(&mut self.known, known);
+        let outer = std::mem::take(&mut self.outer);
         let (carried, shared) = (std::mem::take(&mut self.carried), std::mem::take(&mut self.shared));
         let steps = std::mem::take(&mut self.steps);
         let indent = std::mem::take(&mut self.indent);
@@ -155,7 +159,7 @@ impl Writer {
         self.text += "\n";
         self.definitions += &std::mem::replace(&mut self.text, text);
         (self.known, self.carried, self.shared, self.steps) = (known, carried, shared, steps);
-        self.indent = indent;
+        (self.indent, self.outer) = (indent, outer);
     }
 
     /// A function of two states.
@@ -280,8 +284,9 @@ impl Writer {
     /// Runs `body`, and forgets what it binds.
     fn scoped(&mut self, body: impl FnOnce(&mut Self)) {
         let (known, carried, shared) = (self.known.clone(), self.carried.clone(), self.shared.clone());
+        let outer = std::mem::replace(&mut self.outer, self.known.len());
         body(self);
-        (self.known, self.carried, self.shared) = (known, carried, shared);
+        (self.known, self.carried, self.shared, self.outer) = (known, carried, shared, outer);
     }
 
     fn stack(&mut self, depth: usize) {
@@ -319,7 +324,7 @@ impl Writer {
                 continue;
             }
             let value = self.expr(kind, 3);
-            let again = self.known.iter().rfind(|k| k.kind == kind && k.name.starts_with('v')).cloned();
+            let again = self.known[self.outer..].iter().rfind(|k| k.kind == kind && k.name.starts_with('v')).cloned();
             let name = match again {
                 Some(known) if self.one_in(4) => known.name,
                 _ => self.fresh("v"),
