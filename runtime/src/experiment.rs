@@ -62,7 +62,7 @@ pub const EMBEDDED: &[(&str, &str)] = embedded! {
     "looped_multiplication", "looped_binary_sum", "looped_unique_set", "looped_parity_smoke",
     "looped_copy_smoke", "looped_addition_smoke", "looped_smoke", "characters", "characters_smoke",
     "characters_positions_smoke", "doubling_smoke", "looped_language_smoke",
-    "sudoku", "sudoku_smoke",
+    "sudoku", "sudoku_ablation_smoke", "sudoku_smoke",
 };
 
 /// A checked experiment for one model.

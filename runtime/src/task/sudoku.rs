@@ -210,7 +210,8 @@ impl Search {
     /// Tries every digit of a cell.
     fn branch(&mut self, cells: &[u32], (at, digits): (usize, &[u32]), rounds: u32) -> Result<(), String> {
         let left = self.left.checked_sub(1);
-        self.left = left.ok_or_else(|| format!("its solution was not found with {TRIED} tries: give more of its digits"))?;
+        self.left =
+            left.ok_or_else(|| format!("its solution was not found with {TRIED} tries: give more of its digits"))?;
         for digit in digits {
             let mut cells = cells.to_vec();
             cells[at] = *digit;
@@ -228,10 +229,9 @@ impl Search {
 fn with_all_cells(example: Example) -> Example {
     let tokens = example.tokens.iter().map(|cell| cell + 1).collect();
     let label = match example.label {
-        Target::Each { class, weight } => Target::Each {
-            class: class.iter().map(|digit| digit + 2).collect(),
-            weight: vec![1.0; weight.len()],
-        },
+        Target::Each { class, weight } => {
+            Target::Each { class: class.iter().map(|digit| digit + 2).collect(), weight: vec![1.0; weight.len()] }
+        }
         other => other,
     };
     Example { tokens, label, ..example }
