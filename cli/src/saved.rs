@@ -147,10 +147,11 @@ impl Trained {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
         let place = options.device.open()?;
-        let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } = match &options.experiment {
-            Some(experiment) => SavedModel::of_spec(options, experiment)?,
-            None => SavedModel::of_run(options)?,
-        };
+        let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
+            match &options.experiment {
+                Some(experiment) => SavedModel::of_spec(options, experiment)?,
+                None => SavedModel::of_run(options)?,
+            };
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
         let on_device = place.device.is_some();
@@ -340,7 +341,15 @@ impl SavedModel {
         let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let (checkpoint, averaged) = others(options, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
-        Ok(Self { path: options.run.clone(), experiment, seed, info: RunInfo::default(), compiled, checkpoint, averaged })
+        Ok(Self {
+            path: options.run.clone(),
+            experiment,
+            seed,
+            info: RunInfo::default(),
+            compiled,
+            checkpoint,
+            averaged,
+        })
     }
 }
 

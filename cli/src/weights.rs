@@ -33,7 +33,8 @@ pub(crate) struct Weights {
 }
 
 /// What to say of averaged weights.
-pub(crate) const AVERAGED: &str = "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
+pub(crate) const AVERAGED: &str =
+    "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
 
 impl WeightsOptions {
     /// The weights for the model of a graph, where a file is named.

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use rtc_compiler::check::check;
+use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::schema::Catalog;
@@ -201,11 +202,17 @@ fn gradients(folder: &Path, number: usize, rows: &[Vec<String>]) -> (Value, Path
     pass::inference::run(&mut graph);
     attach_loss(&mut graph, &bound).expect("a loss for labels");
     let saved = peer::load(&run.join("checkpoints/best/weights.safetensors")).expect("the weights of the run");
-    let weights: Arrays = parameters.iter().map(|p| (p.name.clone(), saved[&p.name].data.clone())).collect();
+    // A weight that no training reads is in no file.
+    let numbers = |p: &Parameter| {
+        let count: usize = p.ty.dims().iter().filter_map(Dim::fixed).product();
+        saved.get(&p.name).map_or_else(|| vec![0.0; count], |found| found.data.clone())
+    };
+    let weights: Arrays = parameters.iter().map(|p| (p.name.clone(), numbers(p))).collect();
     let (labels, batch) = batch(rows, &config, each, listed("classes"));
     let found = numeric::run::<f64>(&differentiated(&graph), &weights, &batch, Halting::Compact).gradients;
     let shaped: Vec<(&String, Vec<usize>, Vec<f32>)> = parameters
         .iter()
+        .filter(|p| saved.contains_key(&p.name))
         .map(|p| {
             let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
             (&p.name, shape, found[&p.name].iter().map(|x| *x as f32).collect())

@@ -596,12 +596,14 @@ fn rows_without_a_label_do_not_count() {
     let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
     place.write("each.rt", &each);
     let row = |n: usize, label: &str| format!("{{\"text\": [\"the\", \"cat{}\"], \"label\": {label}}}\n", n % 5);
-    let labelled: String = (0..40).map(|n| row(n, if n % 2 == 0 { "[\"D\", \"N\"]" } else { "[\"N\", \"D\"]" })).collect();
+    let labelled: String =
+        (0..40).map(|n| row(n, if n % 2 == 0 { "[\"D\", \"N\"]" } else { "[\"N\", \"D\"]" })).collect();
     let none: String = (0..40).map(|n| row(n, "[null, null]")).collect();
     place.write("labelled.jsonl", &labelled);
     place.write("none.jsonl", &none);
     place.write("half.jsonl", &(labelled + &none));
-    let task = |dev: &str| format!("name: tagging, data: {{ train: half.jsonl, dev: {dev}.jsonl, test: labelled.jsonl }}");
+    let task =
+        |dev: &str| format!("name: tagging, data: {{ train: half.jsonl, dev: {dev}.jsonl, test: labelled.jsonl }}");
     place.write("tags.yaml", &experiment(&task("half"), "evaluate: [dev]\n"));
     place.rtc(&["train", "each.rt", "--experiment", "tags.yaml", "--run", "r"]).code(0);
     let split = |file: &str| place.rtc(&["eval", "r", "--data", file, "--json"]).code(0).json()["splits"][0].clone();

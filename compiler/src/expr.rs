@@ -323,7 +323,17 @@ impl Expr {
 fn write_quotient(f: &mut fmt::Formatter<'_>, (a, b): (&Expr, &Expr), down: bool, outer: u8) -> fmt::Result {
     let own = BinaryOp::Div.precedence();
     let parens = !down && own <= outer;
-    write!(f, "{}", if down { "floor(" } else if parens { "(" } else { "" })?;
+    write!(
+        f,
+        "{}",
+        if down {
+            "floor("
+        } else if parens {
+            "("
+        } else {
+            ""
+        }
+    )?;
     a.write(f, own - 1)?;
     write!(f, " / ")?;
     b.write(f, own)?;

@@ -271,7 +271,8 @@ fn chosen_positions_alone_are_paid_for() {
         [forward, training]
     };
     let among = "among(chosen, state + f(state), state)";
-    let [all, half, quarter, none] = ["length", "floor(length / 2)", "floor(length / 4)", "1"].map(|count| of(count, among));
+    let [all, half, quarter, none] =
+        ["length", "floor(length / 2)", "floor(length / 4)", "1"].map(|count| of(count, among));
     let dense = of("floor(length / 4)", "when(chosen, state + f(state), state)");
     for n in 0..2 {
         // One position of 64 is always chosen.

@@ -85,8 +85,26 @@ fn odd_texts_survive() {
 
 /// Texts that would be read as something else where a program writes a name as it is.
 const HOSTILE: [&str; 20] = [
-    "a\"b", "a'b", "a\nb", "a\rb", "a\0b", "a(b", "a)b", "a[0]", "a\u{2028}b", "a\u{85}b", "é", "a b", "a..b", ".a", "a.", "1a", "a, b",
-    "a#b", "a\\", "__import__('os').system('id')",
+    "a\"b",
+    "a'b",
+    "a\nb",
+    "a\rb",
+    "a\0b",
+    "a(b",
+    "a)b",
+    "a[0]",
+    "a\u{2028}b",
+    "a\u{85}b",
+    "é",
+    "a b",
+    "a..b",
+    ".a",
+    "a.",
+    "1a",
+    "a, b",
+    "a#b",
+    "a\\",
+    "__import__('os').system('id')",
 ];
 
 /// What is wrong with what was read.
@@ -115,7 +133,10 @@ fn names_are_words_in_every_form() {
     let last = good.nodes.len() - 1;
     let places = [(0, "name"), (1, "name"), (1, "group"), (chunks, "axis"), (chunks, "over"), (last, "names")];
     for hostile in HOSTILE {
-        let quoted = format!("\"{}\"", hostile.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r"));
+        let quoted = format!(
+            "\"{}\"",
+            hostile.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "\\r")
+        );
         for (node, attribute) in places {
             let mut bad = good.clone();
             bad.nodes[node].attrs.insert(attribute.to_owned(), quoted.clone());

@@ -106,7 +106,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if let Some(note) = &halting {
         terminal.message(note);
     }
-    let table = Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting, fall: None };
+    let table =
+        Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting, fall: None };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {

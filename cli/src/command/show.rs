@@ -148,10 +148,15 @@ fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Ou
     }
     let title = ["parameter", "shape", "role", "start", "numbers"].map(str::to_owned).to_vec();
     let role = |p: &Parameter| p.role.map_or_else(String::new, |role| role.to_string());
-    let row =
-        |p: &Parameter| vec![p.name.clone(), shape(p.ty.dims()), role(p), p.init.to_string(), count(p.ty.dims())];
+    let row = |p: &Parameter| vec![p.name.clone(), shape(p.ty.dims()), role(p), p.init.to_string(), count(p.ty.dims())];
     let mut rows: Vec<Vec<String>> = std::iter::once(title).chain(parameters.iter().map(row)).collect();
-    rows.push(vec![format!("{} parameters", parameters.len()), String::new(), String::new(), String::new(), compiled.parameters()]);
+    rows.push(vec![
+        format!("{} parameters", parameters.len()),
+        String::new(),
+        String::new(),
+        String::new(),
+        compiled.parameters(),
+    ]);
     terminal.result(&columns(&rows))?;
     Ok(Exit::Done)
 }

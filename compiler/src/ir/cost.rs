@@ -446,7 +446,10 @@ fn chosen<N: Number>(graph: &Graph, choice: Value, length: &N) -> Option<N> {
             Some(length.times(&N::of(count as f64 / slots as f64)))
         }
         Op::Map => {
-            let [Scalar::Call(Pointwise::Mul | Pointwise::ChainMul, _)] = &pointwise::results(&node.attrs).ok()?[..] else { return None };
+            let [Scalar::Call(Pointwise::Mul | Pointwise::ChainMul, _)] = &pointwise::results(&node.attrs).ok()?[..]
+            else {
+                return None;
+            };
             let known = node.operands.iter().filter_map(|v| chosen(graph, *v, length));
             known.reduce(|a, b| a.least(&b, "K"))
         }

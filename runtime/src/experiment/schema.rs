@@ -72,7 +72,8 @@ pub(super) fn numbers(path: &str) -> Option<Numbers> {
         // Options of tasks are whole; the names of other blocks are the user's.
         form = self::form(&root, field.or_else(|| form.get("additionalProperties"))?);
     }
-    let is = |kind: &str| form["type"] == kind || form["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()));
+    let is =
+        |kind: &str| form["type"] == kind || form["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()));
     if is("integer") { Some(Numbers::Whole) } else { is("number").then_some(Numbers::Any) }
 }
 

@@ -9,7 +9,8 @@ use std::path::Path;
 
 use super::load::{find, nothing_published, open, unreadable};
 use super::{
-    About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+    About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split,
+    splits,
 };
 use crate::error::DataError;
 use crate::rng::{Draws, Key, spread};

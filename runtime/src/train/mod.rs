@@ -32,8 +32,8 @@ use slots::Slots;
 
 pub use errors::NUMBERS;
 pub(crate) use evaluate::Sum;
-use evaluate::{Each, evaluate_each};
 pub(crate) use evaluate::unscored;
+use evaluate::{Each, evaluate_each};
 pub use evaluate::{Measurement, evaluate, evaluate_kept, require_finite};
 pub use fall::Fall;
 pub use feed::{Feed, longest};

@@ -87,10 +87,9 @@ fn no_function_swallows_what_is_no_number() {
                     Pointwise::IfPositive if broken == 0 => others != 0.0,
                     Pointwise::IfPositive => others > 0.0,
                     // Where the cotangent is 0, so is its share.
-                    Pointwise::ChainMul
-                    | Pointwise::ChainDiv
-                    | Pointwise::LogisticSlope
-                    | Pointwise::MulDifference => broken == 0 || others != 0.0,
+                    Pointwise::ChainMul | Pointwise::ChainDiv | Pointwise::LogisticSlope | Pointwise::MulDifference => {
+                        broken == 0 || others != 0.0
+                    }
                     Pointwise::Finite => false,
                     _ => true,
                 };

@@ -329,7 +329,9 @@ fn an_interval_that_disagrees_with_a_corrected_p_value_is_told() {
     let base = seeds("base", vec![kept(0, 25), kept(0, 27), kept(0, 27)]);
     let few = [base.clone(), row("a")];
     let many: Vec<Row> = std::iter::once(base).chain(["a", "b", "c", "d", "e"].map(row)).collect();
-    let told = |rows: &[Row]| render(&sheet(rows, &compared()), Format::Text).contains("where they disagree, the p-value decides");
+    let told = |rows: &[Row]| {
+        render(&sheet(rows, &compared()), Format::Text).contains("where they disagree, the p-value decides")
+    };
     assert_eq!((told(&few), told(&many)), (false, true));
 }
 

@@ -22,7 +22,10 @@ const CHOICES: &[(&str, &str)] = &[
     ("sigmoid of a logarithm", "state = state + when(state > 0.1, sigmoid(log(state)) + tanh(log(state)), 0)"),
     ("gelu of a quotient", "z = relu(state)\nstate = state + when(z > 0.1, gelu(1 / z) * silu(1 / z), 0)"),
     ("maximum of a root", "z = relu(state) - 0.1\nstate = state + max(when(z > 0, sqrt(z), z), 1e-6)"),
-    ("maximum of nothing", "state = state + when(state > 0.1, max(log(state), -5) + min(log(state), 9) + abs(log(state)), 0)"),
+    (
+        "maximum of nothing",
+        "state = state + when(state > 0.1, max(log(state), -5) + min(log(state), 9) + abs(log(state)), 0)",
+    ),
     ("within bounds", "z = relu(state)\nstate = state + min(max(1 / z, 0.1), 2)"),
     ("nested", "z = relu(state)\nstate = when(state > 0, when(z > 0.5, sqrt(z - 0.5), z), when(z > 0, 1 / z, state))"),
     ("lerp", "z = relu(state)\nstate = state + when(z > 0.1, lerp(sigmoid(1 / z), 1 / z, state), 0)"),
@@ -33,7 +36,10 @@ const CHOICES: &[(&str, &str)] = &[
     ("norm of a branch", "n = relu(number(state))\nstate = state + when(n > 0.1, norm(linear(state / n)), 0)"),
     ("softmax of a branch", "n = relu(number(state))\nstate = state + when(n > 0.1, softmax(state * log(n)), 0)"),
     ("per row", "n = relu(number(mean(state)) - 0.02)\nstate = state + when(n > 0, mean(state) / n, mean(state))"),
-    ("in a loop", "loop {\n  steps: 3\n  state = when(step > 0, state + when(state > 0, sqrt(state), 0), linear(state))\n}"),
+    (
+        "in a loop",
+        "loop {\n  steps: 3\n  state = when(step > 0, state + when(state > 0, sqrt(state), 0), linear(state))\n}",
+    ),
     ("of the step", "loop {\n  steps: 3\n  state = state + when(step > 0, linear(state) / step, 0)\n}"),
 ];
 

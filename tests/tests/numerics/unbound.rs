@@ -22,10 +22,9 @@ const HEADS: [&str; 4] = ["", "head linear", "head tied", "head tied { softcap: 
 fn every_loss_with_every_head_has_gradients_and_costs() {
     for objective in [Objective::Classify, Objective::Each] {
         let readout = if objective == Objective::Each { "each" } else { "mean" };
-        for binding in [
-            Binding { objective, ..Binding::default() },
-            Binding { vocab: Some(5), classes: Some(5), objective },
-        ] {
+        for binding in
+            [Binding { objective, ..Binding::default() }, Binding { vocab: Some(5), classes: Some(5), objective }]
+        {
             for (loss, head) in LOSSES.iter().flat_map(|loss| HEADS.map(|head| (*loss, head))) {
                 let text = format!("model m {{\nembed {{ width: 8 }}\n{loss}\nreadout {readout}\n{head}\n}}");
                 let spec = rtc_tests::spec(&text, &binding);

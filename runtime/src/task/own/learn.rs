@@ -168,9 +168,9 @@ pub(super) fn number(cell: &Cell) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     match number {
         None => Err(format!("is `{text}`, which is no number")),
-        Some(number) if number.abs() > LARGEST => {
-            Err(format!("is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}: write all of them in a larger unit"))
-        }
+        Some(number) if number.abs() > LARGEST => Err(format!(
+            "is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}: write all of them in a larger unit"
+        )),
         Some(number) => Ok(number),
     }
 }
@@ -288,7 +288,9 @@ impl Counts {
                 self.rows += 1;
                 for input in &*plan.texts(inputs) {
                     match input {
-                        Cell::Text(text) => cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece)),
+                        Cell::Text(text) => {
+                            cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece))
+                        }
                         list => items(list).into_iter().for_each(|item| self.piece(item)),
                     }
                 }

@@ -25,8 +25,8 @@ use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
 use super::{
-    About, AskedRow, AskedRows, Cuts, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL, Scale, Split,
-    Stream, Target, Task,
+    About, AskedRow, AskedRows, Cuts, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL,
+    Scale, Split, Stream, Target, Task,
 };
 use crate::batch::Given;
 use crate::error::{DataError, unknown};
@@ -566,7 +566,9 @@ mod tests {
         assert_ne!(other.0.fingerprint(), with.0.fingerprint(), "a value is a part of the data");
         let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
         let long = "\u{feff}".to_owned() + &"\r\n".repeat(3_000) + &"y".repeat(9_000) + "\r";
-        for (tokens, text) in ["bytes", "characters", "words"].into_iter().flat_map(|tokens| [(tokens, &text), (tokens, &long)]) {
+        for (tokens, text) in
+            ["bytes", "characters", "words"].into_iter().flat_map(|tokens| [(tokens, &text), (tokens, &long)])
+        {
             let (held, stream) = both("language", tokens, "a.txt", text, &[]);
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));

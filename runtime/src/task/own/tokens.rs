@@ -260,7 +260,8 @@ impl Tokens {
 
 /// The field by which the model of a `tokenizer.json` draws among the ways to cut a text (BPE dropout, subword regularisation).
 fn random(model: &Value) -> Option<(&'static str, &Value)> {
-    let drawn = |field: &'static str| Some((field, model.get(field)?)).filter(|(_, number)| number.as_f64() != Some(0.0));
+    let drawn =
+        |field: &'static str| Some((field, model.get(field)?)).filter(|(_, number)| number.as_f64() != Some(0.0));
     ["dropout", "alpha"].into_iter().find_map(|field| drawn(field).filter(|(_, number)| !number.is_null()))
 }
 
