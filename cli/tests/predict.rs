@@ -164,7 +164,11 @@ fn rows() -> Place {
     let task = "name: tagging, data: { train: tags.jsonl, dev: tags.jsonl }, input: tokens, label: tags";
     trained(&place, "tagging", task, "each.rt");
     let many = |n: usize| {
-        format!("{{\"text\": \"film {}\", \"label\": [\"a\"{}]}}\n", n % 5, if n % 2 == 0 { ", \"b\"" } else { "" })
+        format!(
+            "{{\"text\": \"film {}\", \"label\": [\"a\"{}]}}\n",
+            n % 5,
+            if n.is_multiple_of(2) { ", \"b\"" } else { "" }
+        )
     };
     place.write("labels.jsonl", &(0..60).map(many).collect::<String>());
     trained(

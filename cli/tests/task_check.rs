@@ -1,4 +1,5 @@
 //! `rtc task check FILE --write`: what it takes realistic files for, and that it says so only of what can be trained on.
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
 mod support;
 

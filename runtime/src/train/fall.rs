@@ -50,7 +50,7 @@ impl Fall {
             false => ("accuracy", shares, chance),
         };
         let (best, last) = (found.iter().copied().reduce(better)?, *found.last()?);
-        let scored = lines().last().map_or(0, |line| usize::try_from(line.scored).unwrap_or(usize::MAX));
+        let scored = lines().next_back().map_or(0, |line| usize::try_from(line.scored).unwrap_or(usize::MAX));
         // Answers of one example depend on each other.
         let count = scored.min(examples);
         let explained = if name == "r2" { as_errors(best.1, last.1, count) } else { as_shares(best.1, last.1, count) };
