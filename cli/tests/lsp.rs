@@ -228,7 +228,7 @@ def mine(x) {
     hidden: int = 8
     /// where the norm stands
     place: word(pre, post) = pre
-    inner = gelu(linear(x) { to: hidden })
+    inner = gelu(linear(x) { to: hidden }) * when(place == pre, 1.0, 0.5)
     out x + linear(inner)
 }
 

@@ -140,7 +140,7 @@ const FILES: &[(&str, &str, &str)] = &[
     ("unnamed.csv", "Unnamed: 0=index; tweet=text; class=0|1|2", "table ['tweet'] 'class' words"),
     ("names.csv", "name=name; nationality=Czech|Dutch|Greek", "table ['name'] 'nationality' characters"),
     ("dna.csv", "sequence=dna; promoter=+|-", "table ['sequence'] 'promoter' characters"),
-    ("setfit.csv", "text=text; label=int:0~2; label_text=low|mid|top", "? `--label label`"),
+    ("setfit.csv", "text=text; label=int:0~2; label_text=low|mid|top", "table ['text'] 'label' words"),
     ("stars.csv", "text=text; stars=int:1~5; date=date; url=url", "table ['text'] 'stars' words"),
     ("news.csv", "label=int:0~3; title=text; description=long", "table ['title', 'description'] 'label' words"),
     ("amazon.csv", "polarity=1|2; title=text; text=long", "table ['title', 'text'] 'polarity' words"),
@@ -388,9 +388,9 @@ fn only_what_was_tried_is_said_to_train() {
     place.write("hole.csv", &broken);
     place.rtc(&["task", "check", "hole.csv", "--write", "b.yaml"]).code(4).says("hole.csv:62: `text` has no tokens");
     assert!(!place.path("b.yaml").exists());
-    // A class that dev has alone can't be learned.
+    // A share of five rows that holds none.
     place.write("few.csv", "text,label\na b,x\nc d,x\ne f,x\ng h,x\ni j,x\n");
-    place.rtc(&["task", "check", "few.csv", "--write", "c.yaml"]).code(2).says("few.csv: ");
+    place.rtc(&["task", "check", "few.csv", "--write", "c.yaml"]).code(4).says("the split `dev` has no row");
     assert!(!place.path("c.yaml").exists());
     // The first row of scikit-learn's files is neither a header nor a row.
     place.write(

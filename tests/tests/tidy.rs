@@ -48,7 +48,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("realfft", &["runtime/src/kernel/scan/"]),
     ("csv", &[]),
     ("parquet", &["runtime/src/task/files/columnar.rs"]),
-    ("tokenizers", &["runtime/src/task/own/tokens.rs"]),
+    ("tokenizers", &["runtime/src/task/alike.rs", "runtime/src/task/own/tokens.rs"]),
     ("prost", &["export/src/onnx/"]),
     ("zip", &["runtime/src/weights/", "runtime/tests/"]),
     ("pest_meta", &["lsp/src/grammar.rs"]),
