@@ -149,6 +149,8 @@ fn furnish(place: &Place) {
     let review =
         |n: usize| format!("the film {n} was {}\n", if n.is_multiple_of(3) { "bad,negative" } else { "good,positive" });
     place.write("reviews.csv", &("text,label\n".to_owned() + &(0..40).map(review).collect::<String>()));
+    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 16 }\nepochs: 1\nevaluate: [dev]\n";
+    place.write("table.yaml", &(first("yaml", "docs/own_data.md") + rest));
     place.write("readers.rt", &first("rt", "docs/own_data.md"));
     place.write("opinions.yaml", &block("yaml", "docs/own_data.md", 2));
     let opinion = |n: usize| {
@@ -199,6 +201,7 @@ const MODELS: &[(&str, &str)] = &[
     ("--steps", "train looped --experiment looped_parity_smoke"),
     ("--depth", "train looped --experiment looped_addition_smoke"),
     ("|||", "train transformer --experiment logic_smoke"),
+    ("reviews.csv", "train my.rt --experiment table.yaml"),
 ];
 
 /// The training behind the `runs/NAME` of a command.

@@ -28,8 +28,8 @@ use serde_json::{Value, json};
 const LENGTHS: [usize; 6] = [5, 1, 13, 2, 9, 4];
 /// Steps of the rows, where those come with the examples.
 const DEPTHS: [u32; 6] = [2, 4, 1, 3, 5, 2];
-/// What the working precision allows.
-const RESULTS: f64 = 1e-5;
+/// What the working precision allows: loops of tens of steps lose a digit more than one pass.
+const RESULTS: f64 = 1e-4;
 const GRADIENTS: f64 = 1e-4;
 /// What double precision allows: less says that a translation is wrong.
 const DOUBLE: f64 = 1e-9;
@@ -45,7 +45,10 @@ struct Case {
 type Tried = (Model, Objective, fn(&Graph) -> Graph);
 
 fn example(objective: Objective) -> Batch {
-    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    // Where a row begins with a token twice, both positions have the same numbers up to rounding, which would decide what `top` takes.
+    let twice = |rows: &Batch| (0..rows.rows()).any(|row| matches!(rows.row(row), [a, b, ..] if a == b));
+    let mut drawn = (5..).map(|seed| batch(&LENGTHS, VOCAB as u64, CLASSES as u64, seed));
+    let rows = drawn.find(|rows| !twice(rows)).expect("one of many");
     // Both sides of a pair take as many steps.
     let depths = if objective == Objective::Pair { [&DEPTHS[..3], &DEPTHS[..3]].concat() } else { DEPTHS.to_vec() };
     asking(Batch { depths: Some(depths), ..rows }, objective, 5)

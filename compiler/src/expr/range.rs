@@ -147,7 +147,10 @@ fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
             let x = of(x);
             Range { low: x.low.max(0.0).ln(), high: x.high.max(0.0).ln() }
         }),
-        Expr::Call(Func::Log, _) => Range::at_least(0.0),
+        // Doubling reaches every whole number of 64 bits in 63 steps. Without a bound of positions a table has none either.
+        Expr::Call(Func::Log, _) => {
+            Range { low: 0.0, high: if facts.farthest.is_finite() { 63.0 } else { f64::INFINITY } }
+        }
         Expr::Call(Func::Min, args) => {
             let all = args.iter().map(of);
             all.reduce(|a, b| Range { low: a.low.min(b.low), high: a.high.min(b.high) }).unwrap_or(Range::ANY)
