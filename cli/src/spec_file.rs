@@ -60,12 +60,14 @@ const BUILT_IN: &[(&str, &str)] = &[
     ("ut_no_halt.rt", include_str!("../../specs/ut_no_halt.rt")),
 ];
 
-/// The names of these files and of their further models, each with its file.
+/// The names of these files, of their further models, and of their variants of models of other files, each with its file.
 static MODELS: LazyLock<Vec<(String, &str)>> = LazyLock::new(|| {
     let of = |(file, text): &(&'static str, &'static str)| {
         let stem = file.strip_suffix(".rt").unwrap_or(file).to_owned();
-        let models = names(&Source::new(*file, *text)).into_iter();
-        let further: Vec<String> = models.filter(|name| *name != stem && !name.contains(':')).collect();
+        let models = names(&Source::new(*file, *text));
+        let varies =
+            |name: &str| name.split_once(':').is_some_and(|(model, _)| models.iter().any(|other| other == model));
+        let further: Vec<String> = models.iter().filter(|name| **name != stem && !varies(name)).cloned().collect();
         std::iter::once(stem).chain(further).map(|name| (name, *file)).collect::<Vec<_>>()
     };
     BUILT_IN.iter().flat_map(of).collect()
@@ -103,11 +105,12 @@ impl SpecArg {
         }
     }
 
-    /// The spec of the program that has this name: `gut`, or `gut:no_gate`; or another model of one of its files, as
-    /// `doubling_layers`.
+    /// The spec of the program that has this name: `gut`, or `gut:no_gate`; another model of one of its files, as
+    /// `doubling_layers`; or a variant in a file of its own, as `ut:no_halt`.
     pub(crate) fn built_in(text: &str) -> Option<Self> {
         let (name, target) = text.split_once(':').map_or((text, None), |(name, target)| (name, Some(target)));
-        let (_, file) = MODELS.iter().find(|(model, _)| model == name)?;
+        let of = |name: &str| MODELS.iter().find(|(model, _)| model == name);
+        let (_, file) = of(text).or_else(|| of(name))?;
         // The file's own model needs no name.
         let target = if file.strip_suffix(".rt") == Some(name) { target } else { Some(text) };
         Some(Self { file: PathBuf::from(file), target: target.map(str::to_owned), built_in: true })
@@ -115,7 +118,7 @@ impl SpecArg {
 
     /// The names of the models that are part of the program, without their variants.
     pub(crate) fn built_in_names() -> Vec<&'static str> {
-        MODELS.iter().map(|(name, _)| name.as_str()).collect()
+        MODELS.iter().map(|(name, _)| name.as_str()).filter(|name| !name.contains(':')).collect()
     }
 
     /// The names of all models and variants of the specs that are part of the program.
