@@ -7,12 +7,13 @@ pub mod memory;
 mod order;
 mod text;
 
-use crate::ir::attribute;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::ir::attribute;
 use crate::ir::graph::{Graph, MAIN, NodeId, Parameter, RegionId, Value};
 use crate::ir::ops::{Flag, Op};
+use crate::ir::roles;
 use crate::ir::types::Type;
 
 use group::Group;
@@ -27,6 +28,10 @@ pub struct Plan {
     pub regions: Vec<RegionPlan>,
     /// Parameters in the order of their names: the order of the flat parameter array.
     pub parameters: Vec<Parameter>,
+    /// The smallest number of tokens that a table has vectors for; `None` if no table is read at the tokens.
+    pub vocabulary: Option<usize>,
+    /// The number of classes that labels choose among; `None` if nothing says it.
+    pub classes: Option<usize>,
 }
 
 /// The plan of a region.
@@ -82,7 +87,8 @@ pub fn plan(graph: Graph) -> Plan {
     for region in std::iter::once(MAIN).chain(bodies) {
         regions[region.index()] = plan_region(&graph, region, &index);
     }
-    Plan { graph: Arc::new(graph), regions, parameters }
+    let (vocabulary, classes) = (roles::vocabulary(&graph), roles::classes(&graph));
+    Plan { graph: Arc::new(graph), regions, parameters, vocabulary, classes }
 }
 
 fn plan_region(graph: &Graph, region: RegionId, parameters: &BTreeMap<String, usize>) -> RegionPlan {

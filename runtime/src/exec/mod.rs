@@ -41,7 +41,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
-use rtc_compiler::ir::roles;
 use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::pipeline::asked::things;
 use rtc_compiler::plan::Plan;
@@ -304,7 +303,7 @@ pub(crate) fn check_batch(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
     }
     check_tokens(plan, &batch.tokens)?;
     check_ids(plan, batch)?;
-    known_labels(batch.labels.classes(), roles::classes(&plan.graph).unwrap_or(usize::MAX))
+    known_labels(batch.labels.classes(), plan.classes.unwrap_or(usize::MAX))
 }
 
 /// Refuses a label that is none of the classes.
@@ -356,7 +355,7 @@ fn check_ids(plan: &Plan, batch: &Batch) -> Result<(), Fault> {
 
 /// Whether a model knows all tokens.
 fn check_tokens(plan: &Plan, tokens: &[u32]) -> Result<(), Fault> {
-    let vocab = roles::vocabulary(&plan.graph).unwrap_or(usize::MAX);
+    let vocab = plan.vocabulary.unwrap_or(usize::MAX);
     match tokens.iter().find(|t| **t as usize >= vocab) {
         Some(token) => Err(Fault::Batch(format!("token id {token} is outside the vocabulary of {vocab}"))),
         None => Ok(()),

@@ -142,8 +142,20 @@ impl History {
         if written.is_some_and(|written| written != Some(sha256(&bytes))) {
             return Err(refused(folder, &format!("{METRICS} is not the one that the results were written with")).into());
         }
+        Self::of(folder, &bytes, &info)
+    }
+
+    /// Reads the metrics of a run that is being trained: results that an earlier end has left may belong to other lines.
+    ///
+    /// # Errors
+    /// As [`History::read`].
+    pub(crate) fn read_open(folder: &Path) -> Result<Self, Error> {
+        Self::of(folder, &bytes(folder, METRICS)?, &RunInfo::read(folder)?)
+    }
+
+    fn of(folder: &Path, bytes: &[u8], info: &RunInfo) -> Result<Self, Error> {
         let mut history = Self::default();
-        for line in lines(folder, METRICS, &bytes, &info.run)? {
+        for line in lines(folder, METRICS, bytes, &info.run)? {
             match line {
                 Line::Step(step) => history.steps.push(step),
                 Line::Evaluation(evaluation) => history.evaluations.push(evaluation),

@@ -461,7 +461,7 @@ impl<'a> Trainer<'a> {
     ///
     /// The learner and the records are as after the last update again if it was.
     fn measure(&mut self) -> Result<Option<Table>, Error> {
-        let history = History::read(self.run.path())?;
+        let history = History::read_open(self.run.path())?;
         let last = self.learner.state();
         let best = self.best()?;
         self.learner.restore(&best.learner)?;

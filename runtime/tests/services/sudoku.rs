@@ -143,7 +143,7 @@ fn files_are_read_and_broken_rows_are_placed() {
     for (text, message) in [
         ("123.3412214.432.\n12\n", "has 16 cells"),
         ("123.3412214.432.\n123.3412214.43x.\n", "`x` is no digit"),
-        ("123.3412214.432.\n................\n", "no empty cell has one digit left"),
+        ("123.3412214.432.\n................\n", "it has several solutions"),
     ] {
         let error = read(text).expect_err(message);
         assert_eq!(error.line, Some(2), "{error}");
