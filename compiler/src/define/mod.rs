@@ -410,10 +410,10 @@ impl<'i> Builder<'_, 'i> {
             names::check(def, slot, &uses, (self.slots, &self.named), self.problems);
         }
         let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
-        let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
+        let mut broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
         if !broken {
             names::check_carried(def, self.problems);
-            names::check_read(def, self.problems);
+            broken = !names::reads_settings(def, self.problems);
         }
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);

@@ -232,8 +232,8 @@ pub(super) fn check_carried(def: &Def, problems: &mut Problems) {
     unchanged.for_each(|name| problems.report(never_changes(name)));
 }
 
-/// Reports settings that nothing in the definition reads.
-pub(super) fn check_read(def: &Def, problems: &mut Problems) {
+/// Returns whether something in the definition reads each of its settings, and reports the others.
+pub(super) fn reads_settings(def: &Def, problems: &mut Problems) -> bool {
     let mut found: BTreeSet<String> = BTreeSet::new();
     let mut settings = vec![];
     for element in &def.elements {
@@ -254,11 +254,13 @@ pub(super) fn check_read(def: &Def, problems: &mut Problems) {
             found.insert(name.text.clone());
         });
     }
-    for name in settings.into_iter().filter(|name| !found.contains(&name.text)) {
+    settings.retain(|name| !found.contains(&name.text));
+    for name in &settings {
         let message = format!("no equation reads the setting `{}`", name.text);
         let diagnostic = Diagnostic::new(Kind::IdleField, name.span, message);
         problems.report(diagnostic.help("take it out, or let an equation read it"));
     }
+    settings.is_empty()
 }
 
 /// The warning of a value that is carried and never changes.
