@@ -163,6 +163,7 @@ fn furnish(place: &Place) {
     );
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");
+    place.write("letter.txt", "the film\nwas good\n");
     place.write("expressions.txt", "[MAX 2 9 [MIN 4 7 ] 0 ]\n[MIN 2 3 ]\n");
     fs::create_dir_all(place.path("folder")).expect("a new folder");
     place.write("folder/basic_test.tsv", "Source\tTarget\n[MAX 2 3 ]\t3\n");
@@ -202,6 +203,7 @@ const MODELS: &[(&str, &str)] = &[
     ("--depth", "train looped --experiment looped_addition_smoke"),
     ("|||", "train transformer --experiment logic_smoke"),
     ("reviews.csv", "train my.rt --experiment table.yaml"),
+    ("letter.txt", "train my.rt --experiment table.yaml"),
 ];
 
 /// The training behind the `runs/NAME` of a command.

@@ -28,6 +28,7 @@ fn states(cloud: &Cloud) -> Chart {
         axes: ["first principal component", "second principal component"],
         across: Kind::Linear,
         from_zero: false,
+        most: None,
         series: cloud.groups.iter().enumerate().map(group).collect(),
         levels: vec![],
         ends: vec![],
@@ -45,6 +46,7 @@ fn saliency(found: &Saliency) -> Chart {
         axes: ["position (tokens before it)", "slopes from here to the end (%)"],
         across: Kind::Linear,
         from_zero: true,
+        most: None,
         series: vec![
             series("the model", 0, places(&|n| found.shares[n])),
             // One round of colours further lines are dashed.

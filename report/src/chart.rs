@@ -23,6 +23,8 @@ pub(crate) struct Chart {
     pub(crate) across: Kind,
     /// The vertical axis begins at 0.
     pub(crate) from_zero: bool,
+    /// The largest value there can be, such as 100 % of the answers.
+    pub(crate) most: Option<f64>,
     /// The lines.
     pub(crate) series: Vec<Series>,
     /// Numbers of the vertical axis that no run made, as the accuracy of chance.
@@ -66,15 +68,6 @@ impl Series {
     pub(crate) fn new(name: &str, colour: usize, look: Look, points: Vec<Point>) -> Self {
         let (run, of, spread, reach, notes) = (String::new(), vec![], vec![], None, vec![]);
         Self { name: name.to_owned(), run, of, colour, look, points, spread, reach, notes }
-    }
-
-    /// The lower and the upper end of the band at every point.
-    fn band_ends(&self) -> impl Iterator<Item = [Point; 2]> {
-        self.points.iter().zip(&self.spread).map(|((x, y), spread)| [(*x, y - spread), (*x, y + spread)])
-    }
-
-    fn band(&self) -> Vec<Point> {
-        self.band_ends().flatten().collect()
     }
 
     /// The line that is drawn.
@@ -194,6 +187,7 @@ impl Chart {
             "axes": self.axes,
             "across": if self.across == Kind::Linear { "linear" } else { "logarithmic" },
             "zero": self.from_zero,
+            "most": self.most,
             "equal": self.is_cloud(),
             "levels": marks(&self.levels),
             "ends": marks(&self.ends),
@@ -245,7 +239,8 @@ impl Chart {
 
     /// The axes over all points that can be drawn.
     fn frame(&self, top: f64) -> Option<Frame> {
-        let bands = self.series.iter().flat_map(Series::band).filter(|point| self.can_draw(point));
+        let bands = self.series.iter().flat_map(|series| self.band_ends(series)).flatten();
+        let bands = bands.filter(|point| self.can_draw(point));
         let levels: Vec<f64> = self.levels.iter().map(|level| level.at).collect();
         let drawn = || self.series.iter().flat_map(|s| &s.points).filter(|point| self.can_draw(point));
         let range = |of: fn(&Point) -> f64| {
@@ -316,10 +311,18 @@ impl Chart {
         }
     }
 
+    /// Returns the lower and the upper end of the band at every point, within the values that there can be.
+    fn band_ends<'a>(&self, series: &'a Series) -> impl Iterator<Item = [Point; 2]> + use<'a> {
+        let least = if self.from_zero { 0.0 } else { f64::NEG_INFINITY };
+        let most = self.most.unwrap_or(f64::INFINITY);
+        let ends = move |((x, y), spread): (&Point, &f64)| [(*x, (y - spread).max(least)), (*x, (y + spread).min(most))];
+        series.points.iter().zip(&series.spread).map(ends)
+    }
+
     /// The band around a line, a piece between gaps at a time.
     fn draw_band(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
         let stride = series.points.len().div_ceil(self.share(POINTS)).max(1);
-        let ends: Vec<[Point; 2]> = series.band_ends().collect();
+        let ends: Vec<[Point; 2]> = self.band_ends(series).collect();
         let last = ends.len().saturating_sub(1);
         let kept =
             ends.iter().enumerate().filter(|(n, _)| n.is_multiple_of(stride) || *n == last).map(|(_, ends)| ends);

@@ -176,7 +176,12 @@
         const reach = series.reach === undefined ? 0
           : state.smooth === 3 ? series.reach : Math.round(base * REACHES[state.smooth]);
         const [y, spread] = [means(series.y, reach), means(series.spread || [], reach)];
-        const point = (x, n) => ({ x, y: y[n], spread: spread[n], note: series.notes && series.notes[n], series });
+        // A band stays within the values that there can be.
+        const least = this.data.zero ? 0 : -Infinity, most = this.data.most === null ? Infinity : this.data.most;
+        const point = (x, n) => ({
+          x, y: y[n], spread: spread[n], low: Math.max(y[n] - spread[n], least), high: Math.min(y[n] + spread[n], most),
+          note: series.notes && series.notes[n], series,
+        });
         const drawn = (p) => p.x !== null && p.y !== null && !(positive[0] && p.x <= 0) && !(positive[1] && p.y <= 0);
         return { series, points: series.x.map(point).map((p) => drawn(p) ? p : null) };
       });
@@ -194,8 +199,7 @@
       across = zoomed ? zoomed.across : across;
       const inside = (p) => p && p.x >= across[0] && p.x <= across[1];
       const seen = this.shown.flatMap(({ points }) => points.filter(inside));
-      const ends = seen.flatMap((p) => p.spread > 0 && !(logarithmicUp && p.y - p.spread <= 0)
-        ? [p.y - p.spread, p.y + p.spread] : [p.y]);
+      const ends = seen.flatMap((p) => p.spread > 0 && !(logarithmicUp && p.low <= 0) ? [p.low, p.high] : [p.y]);
       for (const { at } of data.levels) if (seen.length && !(logarithmicUp && at <= 0)) ends.push(at);
       let up = ends.length ? [Math.min(...ends), Math.max(...ends)] : logarithmicUp ? [0.1, 1] : [0, 1];
       if (data.zero && !logarithmicUp) up[0] = Math.min(0, up[0]);
@@ -292,9 +296,9 @@
     }
 
     band(group, points, colour) {
-      const low = (p) => Math.max(p.y - p.spread, this.up.low);
+      const low = (p) => Math.max(p.low, this.up.low);
       for (const piece of this.pieces(points)) {
-        const edge = [...piece.map((p) => this.pixel(p, p.y + p.spread)), ...piece.map((p) => this.pixel(p, low(p))).reverse()];
+        const edge = [...piece.map((p) => this.pixel(p, p.high)), ...piece.map((p) => this.pixel(p, low(p))).reverse()];
         add(group, "path", { class: `band b${colour % COLOURS}`, d: `M${edge.map((p) => p.join(" ")).join("L")}Z` });
       }
     }

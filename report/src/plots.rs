@@ -48,6 +48,7 @@ struct Quantity {
     title: &'static str,
     unit: &'static str,
     from_zero: bool,
+    most: Option<f64>,
     step: fn(&StepLine) -> Option<f64>,
     evaluation: fn(&EvaluationLine) -> Option<f64>,
 }
@@ -58,6 +59,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Loss",
         unit: "task loss",
         from_zero: false,
+        most: None,
         step: |step| step.task_loss,
         evaluation: |evaluation| evaluation.loss,
     },
@@ -66,6 +68,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Accuracy",
         unit: "accuracy (%)",
         from_zero: true,
+        most: Some(100.0),
         step: |step| step.accuracy.map(percent),
         evaluation: |evaluation| evaluation.accuracy.map(percent),
     },
@@ -74,6 +77,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Halting depth",
         unit: "mean accepted steps",
         from_zero: true,
+        most: None,
         step: |step| step.mean_depth,
         evaluation: |evaluation| evaluation.mean_depth,
     },
@@ -82,6 +86,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Learning rate",
         unit: "learning rate",
         from_zero: true,
+        most: None,
         step: |step| step.learning_rate,
         evaluation: |_| None,
     },
@@ -90,6 +95,7 @@ const QUANTITIES: &[Quantity] = &[
         title: "Gradient norm before clipping",
         unit: "L2 norm",
         from_zero: true,
+        most: None,
         step: |step| step.gradient_norm,
         evaluation: |_| None,
     },
@@ -129,9 +135,9 @@ fn same<T: PartialEq>(report: &Report, of: fn(&Run) -> Option<T>) -> Option<T> {
 }
 
 fn chart(quantity: &Quantity, name: String, title: String, series: Vec<Series>) -> Chart {
-    let Quantity { unit, from_zero, .. } = *quantity;
+    let Quantity { unit, from_zero, most, .. } = *quantity;
     let axes = ["update", unit];
-    Chart { name, title, axes, across: Kind::Linear, from_zero, series, levels: vec![], ends: vec![] }
+    Chart { name, title, axes, across: Kind::Linear, from_zero, most, series, levels: vec![], ends: vec![] }
 }
 
 fn alone(quantity: &Quantity, run: &Run) -> Chart {
@@ -239,20 +245,21 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
     let end = |length: usize| Mark { at: length as f64, text: format!("training ended at {length}") };
     let ends: Vec<Mark> = same(report, |run| run.trained_length).map(end).into_iter().collect();
-    let chart = |name: &str, title: &str, unit, levels, value: Value| Chart {
+    let chart = |name: &str, title: &str, (unit, most), levels, value: Value| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
         across,
         from_zero: true,
+        most,
         series: lines_by_length(report, value),
         levels,
         ends: ends.clone(),
     };
-    let accuracy = chart("accuracy_by_length", "Accuracy by length", "accuracy (%)", chance(report), |of| {
+    let accuracy = chart("accuracy_by_length", "Accuracy by length", ("accuracy (%)", Some(100.0)), chance(report), |of| {
         (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
     });
-    let depth = chart("depth_by_length", "Halting depth by length", "mean accepted steps", vec![], |of| {
+    let depth = chart("depth_by_length", "Halting depth by length", ("mean accepted steps", None), vec![], |of| {
         of.steps.map(|steps| steps / of.examples.max(1) as f64)
     });
     [accuracy, depth].iter().filter_map(Chart::draw).collect()

@@ -61,6 +61,7 @@ fn chart(quantity: &Quantity, curves: &[StepCurve]) -> Chart {
         axes: ["steps", quantity.unit],
         across: Kind::Linear,
         from_zero: true,
+        most: None,
         series,
         levels: vec![],
         ends: vec![],

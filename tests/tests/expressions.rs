@@ -240,9 +240,9 @@ fn loops(depth: &Expr) -> String {
     )
 }
 
-/// Whether random equations hold a function. `lerp` is `torch.lerp` in PyTorch, which rounds otherwise beside huge numbers.
+/// Whether random equations hold a function: all that forward runs have.
 fn is_tried(func: Pointwise) -> bool {
-    !func.def().torch.is_empty() && func != Pointwise::Lerp
+    !func.def().torch.is_empty()
 }
 
 /// A function of single numbers of forward runs. Under what has jumps or poles stand `exact` functions alone: elsewhere rounding decides.

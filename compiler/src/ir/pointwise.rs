@@ -97,7 +97,7 @@ macro_rules! pointwise_functions {
             gelu_tanh_slope = GeluTanhSlope (a) 10, [], gelu_tanh_slope_of(a), "gelu_tanh_slope(a)", "", "";
             /// `a b + (1 - a) c`
             lerp = Lerp (a, b, c) 4, ["mul_difference(dy, b, c)", "chain_mul(dy, a)", "chain_mul(dy, sub(1.0, a))"],
-                a * b + (T::ONE - a) * c, "a * b + ((real)1 - a) * c", "torch.lerp(c, b, a)", "Add(Mul(a, b), Mul(Sub(1.0, a), c))";
+                a * b + (T::ONE - a) * c, "a * b + ((real)1 - a) * c", "lerp(a, b, c)", "Add(Mul(a, b), Mul(Sub(1.0, a), c))";
             /// `a (b - c)`; 0 where `a` is 0, whatever the others are.
             mul_difference = MulDifference (a, b, c) 2, [], chained(a, a * (b - c)), "a == 0 ? (real)0 : a * (b - c)", "", "";
         }

@@ -180,8 +180,12 @@ impl Call<'_> {
     /// The expression of a map.
     fn map(&mut self) -> Result<Code, Refused> {
         let results = pointwise::results(&self.node.attrs).map_err(Refused)?;
-        if Steps::of(&results).steps.iter().any(|step| matches!(step.func, Pointwise::Less | Pointwise::Choose)) {
-            self.need("conditions");
+        for step in Steps::of(&results).steps {
+            match step.func {
+                Pointwise::Less | Pointwise::Choose => self.need("conditions"),
+                Pointwise::Lerp => self.need("lerp"),
+                _ => {}
+            }
         }
         match &results[..] {
             [expr] => match expr.with(&Scalar::Operand) {
@@ -204,23 +208,14 @@ impl Call<'_> {
             Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
                 (Pointwise::Sub, vec![args[0].clone(), Scalar::call(Pointwise::Neg, vec![args[1].clone()])])
             }
-            // The ends of `torch.lerp` are tensors of one type.
-            Scalar::Call(Pointwise::Lerp, args) if args[1..].iter().any(|arg| matches!(arg, Scalar::Number(_))) => {
-                let other = Scalar::call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
-                let [one, two] = [(&args[0], &args[1]), (&other, &args[2])]
-                    .map(|(by, end)| Scalar::call(Pointwise::Mul, vec![by.clone(), end.clone()]));
-                return self.scalar(&Scalar::call(Pointwise::Add, vec![one, two]));
-            }
             Scalar::Call(func, args) => (*func, args.clone()),
         };
         let codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
         let is_number = |n: usize| matches!(args[n], Scalar::Number(_));
         let infix = |text: &'static str| text.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b"));
         // Operators take numbers beside tensors, and functions do not: a number is a tensor of the type of the others.
-        let tensors = |but: &[usize]| {
-            let of = |(n, code): (usize, &Code)| {
-                if is_number(n) && !but.contains(&n) { self.constant(code) } else { code.clone() }
-            };
+        let tensors = || {
+            let of = |(n, code): (usize, &Code)| if is_number(n) { self.constant(code) } else { code.clone() };
             codes.iter().enumerate().map(of).collect::<Vec<Code>>()
         };
         Ok(match (func, func.def().torch) {
@@ -230,12 +225,11 @@ impl Call<'_> {
             }
             (Pointwise::Neg, _) => codes[0].minus(),
             // These take plain numbers, too.
-            (Pointwise::Less | Pointwise::Choose, text) => Code::template(text, &codes),
-            (Pointwise::Lerp, text) => Code::template(text, &tensors(&[0])),
+            (Pointwise::Less | Pointwise::Choose | Pointwise::Lerp, text) => Code::template(text, &codes),
             (_, text) if infix(text).is_some() => Code::infix(infix(text).unwrap_or_default(), &codes[0], &codes[1]),
             (_, text) => match text.strip_prefix("a.") {
-                Some(method) => tensors(&[])[0].dot(method),
-                None => Code::template(text, &tensors(&[])),
+                Some(method) => tensors()[0].dot(method),
+                None => Code::template(text, &tensors()),
             },
         })
     }

@@ -33,6 +33,7 @@ sections! {
     "waves" (),
     "rotate" (),
     "conditions" (),
+    "lerp" (),
     "log" (),
     "numbers" (),
     "partial" ("log", "numbers"),

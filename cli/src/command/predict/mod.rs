@@ -226,7 +226,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(Exit::Done)
 }
 
-/// What the model says of some rows, in their order.
+/// Returns the answers of the model for rows, in their order.
 fn predict(
     trained: &mut Trained,
     rows: &[AskedRow],

@@ -18,7 +18,7 @@ use crate::terminal::Terminal;
 /// The name of standard input in messages.
 const STDIN: &str = "standard input";
 
-/// Where rows come from.
+/// The source of rows.
 enum Origin {
     /// The arguments, or a whole text.
     Single { text: Option<String>, objects: bool },

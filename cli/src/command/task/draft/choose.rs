@@ -12,7 +12,7 @@ use super::{AnswerArg, Draft, Question, Role, TaskArg, Wishes, names};
 const LENGTH: usize = 512;
 const LONGEST: usize = 2048;
 
-/// What a draft says of plain text.
+/// The part of a draft on plain text.
 pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, Question> {
     if !wishes.input.is_empty() || wishes.label.is_some() || wishes.task.is_some_and(|task| task != TaskArg::Language) {
         return Err(Question(

@@ -4,7 +4,7 @@ use rtc_runtime::task::ColumnLook;
 
 use super::names;
 
-/// What a column holds.
+/// The kind of values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Kind {
     /// No value at all.
@@ -85,7 +85,7 @@ impl Kind {
         Self::Text
     }
 
-    /// What to call it.
+    /// Name of the kind in messages.
     pub(in super::super) fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",

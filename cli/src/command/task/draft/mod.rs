@@ -14,7 +14,7 @@ use choose::Chooser;
 pub(super) use attempt::attempt;
 pub(super) use kind::Kind;
 
-/// What the user says of the file.
+/// Options of the command that describe the file.
 #[derive(Args)]
 pub(super) struct Wishes {
     /// For a data file: the task of the experiment [default: by the columns]
