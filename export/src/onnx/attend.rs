@@ -8,7 +8,6 @@ use rtc_compiler::ir::types::{Dim, Elem};
 use super::Refused;
 use super::build::{Builder, Size};
 use super::expr::{Places, Reads, Table};
-use super::nodes::LOWEST;
 use super::proto::Attribute;
 
 impl Builder<'_> {
@@ -117,8 +116,8 @@ impl Builder<'_> {
 
     /// Probabilities; 0 for what is hidden, and everywhere where all is.
     fn softmax(&mut self, scores: &str, seen: &str) -> String {
-        let (lowest, zero) = (self.float(LOWEST), self.float(0.0));
-        let scores = self.op("Where", &[seen, scores, &lowest]);
+        let (hidden, zero) = (self.float(f64::NEG_INFINITY), self.float(0.0));
+        let scores = self.op("Where", &[seen, scores, &hidden]);
         let weights = self.op_with("Softmax", &[&scores], vec![Attribute::int("axis", -1)]);
         self.op("Where", &[seen, &weights, &zero])
     }

@@ -11,9 +11,6 @@ use super::Refused;
 use super::build::{Axis, Builder, Size};
 use super::proto::{Attribute, Kind};
 
-/// Smaller than every number that a model has: where the largest is looked for, and in place of scores that are hidden.
-pub(super) const LOWEST: f64 = -1e30;
-
 impl Builder<'_> {
     /// Exports one node.
     pub(super) fn export(&mut self, id: NodeId) -> Result<(), Refused> {
@@ -84,9 +81,12 @@ impl Builder<'_> {
             Op::Max => self.max(node, &x[0]),
             Op::Shift => self.shift(node, &x[0]),
             Op::Softmax => {
-                let last = self.rank(node.operands[0]) - 1;
-                let there = if last == 1 { self.existing(node.operands[0], &x[0], LOWEST) } else { x[0].clone() };
-                self.op_with("Softmax", &[&there], vec![Attribute::int("axis", -1)])
+                let along_rows = self.rank(node.operands[0]) == 2;
+                let shown =
+                    if along_rows { self.existing(node.operands[0], &x[0], f64::NEG_INFINITY) } else { x[0].clone() };
+                let shares = self.op_with("Softmax", &[&shown], vec![Attribute::int("axis", -1)]);
+                // A row without positions has NaN there.
+                if along_rows { self.existing(node.operands[0], &shares, 0.0) } else { shares }
             }
             Op::Reduce => {
                 let kind = match node.get(attribute::BY) {
@@ -293,7 +293,7 @@ impl Builder<'_> {
     }
 
     fn max(&mut self, node: &Node, x: &str) -> String {
-        let existing = self.existing(node.operands[0], x, LOWEST);
+        let existing = self.existing(node.operands[0], x, f64::NEG_INFINITY);
         let largest = self.reduce("ReduceMax", &existing, &[1]);
         let (lengths, zero, nothing) = (self.lengths(node.operands[0]), self.int(0), self.float(0.0));
         let some = self.op("Greater", &[&lengths, &zero]);
