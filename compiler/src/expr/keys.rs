@@ -13,8 +13,8 @@ pub struct Keys {
 }
 
 /// How many keys a query sees at most, in a row of any length; `None` where the mask's form does not tell. Known are
-/// windows (`0 <= i - j < w`), blocks (`i / w == j / w`) and strides (`(i - j) % s == 0` with bounds on `(i - j) / s`), alone
-/// or together with other conditions.
+/// windows (`0 <= i - j < w`), blocks (`floor(i / w) == floor(j / w)`) and strides (`(i - j) % s == 0` with bounds on
+/// `floor((i - j) / s)`), alone or together with other conditions.
 pub fn keys(mask: &Expr) -> Option<Keys> {
     let facts = Facts::new(1, Some(mask));
     let mut parts = vec![];
@@ -60,7 +60,7 @@ fn count(expr: &Expr, facts: &Facts<'_>) -> Option<usize> {
     (most.is_finite() && most <= f64::from(u32::MAX)).then_some(most.max(0.0) as usize)
 }
 
-/// `x % s == 0` where x moves with the key: every key has a quotient `x / s` of its own.
+/// `x % s == 0` where x moves with the key: every key has a quotient `floor(x / s)` of its own.
 fn stride(part: &Expr, facts: &Facts<'_>) -> Option<Keys> {
     let Expr::Binary(BinaryOp::Eq, rest, zero) = part else { return None };
     let Expr::Binary(BinaryOp::Rem, x, s) = &**rest else { return None };
@@ -71,7 +71,7 @@ fn stride(part: &Expr, facts: &Facts<'_>) -> Option<Keys> {
     count(&quotient, facts).map(|most| Keys { most, strided: true })
 }
 
-/// `j / w == x` with a constant w: the keys of one block.
+/// `floor(j / w) == x` with a constant w: the keys of one block.
 fn block(part: &Expr) -> Option<Keys> {
     let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
     [(a, b), (b, a)].into_iter().find_map(|(own, other)| {

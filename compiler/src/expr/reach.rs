@@ -14,7 +14,7 @@ pub struct Reach {
 }
 
 /// A range that holds every key, of `keys`, for which the mask is true at this query; it may hold others. Comparisons that
-/// are linear in the key narrow it, and `j / w == x`; what else there is does not.
+/// are linear in the key narrow it, and `floor(j / w) == x`; what else there is does not.
 pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Reach {
     let Span { low, high, exact } = within(mask, at).and(Span::new(0, i64::try_from(keys).unwrap_or(i64::MAX) - 1));
     match (usize::try_from(low), usize::try_from(high)) {
