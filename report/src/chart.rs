@@ -315,7 +315,8 @@ impl Chart {
     fn band_ends<'a>(&self, series: &'a Series) -> impl Iterator<Item = [Point; 2]> + use<'a> {
         let least = if self.from_zero { 0.0 } else { f64::NEG_INFINITY };
         let most = self.most.unwrap_or(f64::INFINITY);
-        let ends = move |((x, y), spread): (&Point, &f64)| [(*x, (y - spread).max(least)), (*x, (y + spread).min(most))];
+        let ends =
+            move |((x, y), spread): (&Point, &f64)| [(*x, (y - spread).max(least)), (*x, (y + spread).min(most))];
         series.points.iter().zip(&series.spread).map(ends)
     }
 
