@@ -262,16 +262,21 @@ impl Bounds {
     pub fn describe(&self) -> String {
         let low = match (self.low == f64::MIN, self.open_low) {
             (true, _) => None,
-            (_, true) => Some(format!("above {}", self.low)),
-            (_, false) => Some(format!("at least {}", self.low)),
+            (_, true) => Some(format!("above {}", short(self.low))),
+            (_, false) => Some(format!("at least {}", short(self.low))),
         };
         let high = match (self.high == f64::MAX, self.open_high) {
             (true, _) => None,
-            (_, true) => Some(format!("below {}", self.high)),
-            (_, false) => Some(format!("at most {}", self.high)),
+            (_, true) => Some(format!("below {}", short(self.high))),
+            (_, false) => Some(format!("at most {}", short(self.high))),
         };
         [low, high].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
+}
+
+/// A number in words: very large ones by their power of ten.
+pub(crate) fn short(v: f64) -> String {
+    if v.abs() < 1e15 { format!("{v}") } else { format!("{v:e}") }
 }
 
 /// Widths, heads, slots and other sizes: far above what fits a machine, far below what overflows.
@@ -286,6 +291,10 @@ pub const COPIES: Bounds = Bounds::closed(1.0, 1_000.0);
 pub const DROPOUT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: false, open_high: true };
 /// Numbers from zero.
 pub const POSITIVE: Bounds = Bounds::closed(0.0, f64::MAX);
+/// Weights and samples: far above what trains, far below what overflows in single precision.
+pub const WEIGHT: Bounds = Bounds::closed(-1e30, 1e30);
+/// Standard deviations of weights.
+pub const SPREAD: Bounds = Bounds { low: 0.0, ..WEIGHT };
 /// Thresholds strictly between 0 and 1.
 pub const INSIDE_UNIT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: true, open_high: true };
 

@@ -44,9 +44,6 @@ pub(super) fn build(
     Some(root)
 }
 
-/// Statements whose bodies are worked out more than once.
-const REPEATED: [&str; 3] = ["loop", "stack", "recur"];
-
 /// Builds statements; their fields are built in `fields`.
 pub(super) struct Builder<'b, 'a> {
     pub(super) items: &'b Items<'a>,
@@ -209,7 +206,7 @@ impl Builder<'_, '_> {
         let mut equations = vec![];
         for (equation, scope) in &tree.equations {
             let mut equation = equation.clone();
-            if REPEATED.contains(&&*parent.slot) {
+            if define::repeated(&parent.slot, &parent.variant).is_some() {
                 self.rebound_constants(&equation, *scope);
             }
             self.constants(&mut equation.value, *scope, &bound);

@@ -24,9 +24,14 @@ pub(super) enum Type {
 }
 
 impl Typed {
-    /// What to do where it should be a whole number, if a quotient is why it is none.
-    pub(super) fn cure(&self) -> &'static str {
-        if self.ratio && self.ty == Type::Float { ROUNDS } else { "" }
+    /// What to do where it should be a whole number, if a quotient or a power is why it is none.
+    pub(super) fn cure(&self) -> &str {
+        match (&self.power, self.ratio) {
+            _ if self.ty != Type::Float => "",
+            (Some(cure), _) => cure,
+            (None, true) => ROUNDS,
+            (None, false) => "",
+        }
     }
 }
 
@@ -54,6 +59,8 @@ pub(super) struct Typed {
     size: usize,
     /// Whether it holds a real quotient of whole numbers.
     ratio: bool,
+    /// What is whole in the place of a power in it whose exponent may be negative.
+    power: Option<String>,
 }
 
 /// The cure where a whole number is wanted.
@@ -406,13 +413,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
             return self.problems.fail(wrong_arity(func.name(), func.arity(), args.len(), span, None));
         }
         if let (Func::Floor, [arg]) = (func, args)
-            && let Some((a, b)) = quotient(arg)
+            && let Some((a, b)) = arg.as_quotient()
         {
-            let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
-            let (left, right) = (left?, right?);
-            if left.ty == Type::Int && right.ty == Type::Int {
-                return self.join(vec![left, right], Type::Int, span, |xs| operation(BinaryOp::Div, xs));
-            }
+            return self.floor_of_quotient((a, b), arg.span, span, scope);
         }
         let what = format!("`{}`", func.name());
         let mut operands = Vec::new();
@@ -442,6 +445,24 @@ impl<'r, 'a> Resolver<'r, 'a> {
         Some(Typed { ratio: typed.ratio && func != Func::Floor, ..typed })
     }
 
+    /// `floor(a / b)`: of whole numbers the whole quotient, else the real one rounded down. The operands are resolved once.
+    fn floor_of_quotient(
+        &mut self,
+        (a, b): (&ast::Expr, &ast::Expr),
+        quotient: Span,
+        span: Span,
+        scope: ScopeId,
+    ) -> Option<Typed> {
+        let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
+        let (left, right) = (left?, right?);
+        if left.ty == Type::Int && right.ty == Type::Int {
+            return self.join(vec![left, right], Type::Int, span, |xs| operation(xs, Expr::whole_quotient));
+        }
+        let real = self.operation(BinaryOp::Div, (left, a.span), (right, b.span), quotient)?;
+        let typed = self.join(vec![real], Type::Int, span, |xs| Expr::Call(Func::Floor, xs))?;
+        Some(Typed { ratio: false, ..typed })
+    }
+
     fn learn(&mut self, table: &str, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
         if !self.allowed.learn {
             let message = format!("`learn` has no meaning in {}", self.allowed.place);
@@ -467,28 +488,47 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     fn binary(&mut self, op: BinaryOp, a: &ast::Expr, b: &ast::Expr, span: Span, scope: ScopeId) -> Option<Typed> {
         let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
-        let (mut left, right) = (left?, right?);
+        self.operation(op, (left?, a.span), (right?, b.span), span)
+    }
+
+    /// An operation on two operands, each with its place.
+    fn operation(
+        &mut self,
+        op: BinaryOp,
+        (mut left, a): (Typed, Span),
+        (right, b): (Typed, Span),
+        span: Span,
+    ) -> Option<Typed> {
         let what = format!("`{}`", op.symbol());
         // A whole number to a power that may be negative is a real one, as `2^-3` is 0.125.
         if op == BinaryOp::Pow && left.ty == Type::Int && right.ty == Type::Int && !is_natural(&right.expr) {
-            left = Typed { expr: real(left.expr), ty: Type::Float, depth: left.depth + 1, size: left.size + 2, ..left };
+            let power = Some(format!("`{}` is whole", whole_power(&left.expr, &right.expr)));
+            let (depth, size) = (left.depth + 1, left.size + 2);
+            left = Typed { expr: real(left.expr), ty: Type::Float, depth, size, power, ..left };
         }
         if op == BinaryOp::Div && left.ty == Type::Int && right.ty == Type::Int {
             return self.real_quotient(left, right, span);
         }
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && (left.ratio || right.ratio) {
             let message = format!("`{}` of real quotients hardly ever holds", op.symbol());
-            return self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).help(ROUNDS));
+            let diagnostic = Diagnostic::new(Kind::WrongType, span, message).help(ROUNDS);
+            let elsewhere =
+                self.whole.source != span.source || self.whole.end <= span.start || span.end <= self.whole.start;
+            return self.problems.fail(if elsewhere {
+                diagnostic.note(self.whole, "it is used here")
+            } else {
+                diagnostic
+            });
         }
         let ty = match op {
             BinaryOp::And | BinaryOp::Or => {
-                let fits = (self.condition(&left, a.span, &what), self.condition(&right, b.span, &what));
+                let fits = (self.condition(&left, a, &what), self.condition(&right, b, &what));
                 fits.0.and(fits.1)?;
                 Type::Bool
             }
             BinaryOp::Eq | BinaryOp::Ne if left.ty == Type::Bool && right.ty == Type::Bool => Type::Bool,
             _ => {
-                let fits = (self.number(&left, a.span, &what), self.number(&right, b.span, &what));
+                let fits = (self.number(&left, a, &what), self.number(&right, b, &what));
                 fits.0.and(fits.1)?;
                 match (op.is_boolean(), left.ty, right.ty) {
                     (true, ..) => Type::Bool,
@@ -497,7 +537,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 }
             }
         };
-        self.join(vec![left, right], ty, span, |xs| operation(op, xs))
+        self.join(vec![left, right], ty, span, |xs| operation(xs, |a, b| Expr::Binary(op, Box::new(a), Box::new(b))))
     }
 
     /// `a / b` of whole numbers; that of constants is whole where it comes out so.
@@ -506,11 +546,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             let message = format!("`{x} / 0` has no value");
             return self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label("division by zero"));
         }
-        let typed = self.join(vec![a, b], Type::Float, span, |mut xs| {
-            let b = xs.pop().expect("two operands were given");
-            let a = xs.pop().expect("two operands were given");
-            Expr::quotient(a, b)
-        })?;
+        let typed = self.join(vec![a, b], Type::Float, span, |xs| operation(xs, Expr::quotient))?;
         let ty = if matches!(typed.expr, Expr::Int(_)) { Type::Int } else { Type::Float };
         Some(Typed { ty, ratio: ty == Type::Float, ..typed })
     }
@@ -526,14 +562,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let depth = 1 + operands.iter().map(|x| x.depth).max().unwrap_or(0);
         let size = 1 + operands.iter().map(|x| x.size).sum::<usize>();
         let ratio = ty != Type::Bool && operands.iter().any(|x| x.ratio);
+        let power = operands.iter().find_map(|x| x.power.clone()).filter(|_| ty == Type::Float);
         let expr = make(operands.into_iter().map(|x| x.expr).collect());
         match constant(&expr) {
-            Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1, ratio }),
+            Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1, ratio, power }),
             Some(Err(error)) => {
                 let message = format!("`{expr}` has no value");
                 self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label(error.to_string()))
             }
-            None => Some(Typed { expr, ty, depth, size, ratio }),
+            None => Some(Typed { expr, ty, depth, size, ratio, power }),
         }
     }
 
@@ -563,19 +600,16 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 }
 
-/// The operands of a division that stands alone.
-fn quotient(expr: &ast::Expr) -> Option<(&ast::Expr, &ast::Expr)> {
-    match &expr.kind {
-        ExprKind::Group(x) => quotient(x),
-        ExprKind::Binary(BinaryOp::Div, a, b) => Some((a, b)),
-        _ => None,
-    }
-}
-
-fn operation(op: BinaryOp, mut operands: Vec<Expr>) -> Expr {
+fn operation(mut operands: Vec<Expr>, make: impl FnOnce(Expr, Expr) -> Expr) -> Expr {
     let b = operands.pop().expect("two operands were given");
     let a = operands.pop().expect("two operands were given");
-    Expr::Binary(op, Box::new(a), Box::new(b))
+    make(a, b)
+}
+
+/// The power whose exponent is 0 where it would be negative.
+fn whole_power(base: &Expr, exponent: &Expr) -> Expr {
+    let exponent = Expr::Call(Func::Max, vec![exponent.clone(), Expr::Int(0)]);
+    Expr::Binary(BinaryOp::Pow, Box::new(base.clone()), Box::new(exponent))
 }
 
 /// A whole number as a real one.
@@ -587,7 +621,7 @@ fn real(expr: Expr) -> Expr {
 }
 
 fn leaf(expr: Expr, ty: Type) -> Option<Typed> {
-    Some(Typed { expr, ty, depth: 1, size: 1, ratio: false })
+    Some(Typed { expr, ty, depth: 1, size: 1, ratio: false, power: None })
 }
 
 /// The report of a wrong number of arguments.

@@ -19,7 +19,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use bodies::{check as check_body, check_loop};
+pub(crate) use bodies::{check as check_body, check_loop, repeated};
 pub(crate) use choice::Chosen;
 pub(crate) use settings::{derived, worked_out};
 pub(crate) use steps::{Carry, STATE, conditions, keeps_positions, nexts, starts};
@@ -438,7 +438,8 @@ impl<'e, 'l> Eval<'e, 'l> {
             };
             let message = format!("`{name}` has no effect on `{}` with its other settings", block.title());
             let diagnostic = Diagnostic::new(Kind::IdleField, place, message).label("no equation reads it here");
-            self.l.problems.report(diagnostic.help(format!("leave `{name}` out")));
+            let others = block.fields.keys().map(|other| &**other).filter(|other| *other != name);
+            self.l.problems.report(feature::cured(diagnostic, block, name, others, format!("leave `{name}` out")));
         }
     }
 

@@ -14,14 +14,14 @@ mod names;
 mod streams;
 mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
     Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, keeps_positions, nexts,
-    rank_of, results, run, starts, worked_out,
+    rank_of, repeated, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::Step;
@@ -35,7 +35,7 @@ pub mod limits {
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words, short};
 use crate::source::{SourceId, Span};
 use crate::spec::{Block, Setting, Value as Given};
 use crate::syntax::ast::{Declaration, DefElement, Form, Item, ItemKind, Value};
@@ -56,6 +56,8 @@ pub struct Definition {
     pub(crate) kernel: Option<Word>,
     /// Whether something is wrong with it as it is written, so that nothing is said where it is used.
     pub(crate) broken: bool,
+    /// Whether no equation reads one of its settings, or one of those of a definition in it. Models that use it are refused.
+    unread: bool,
     /// The definitions of its own file that it applies, by name. Those of the library are found by their names.
     pub(crate) uses: BTreeMap<String, Arc<Feature>>,
     /// How many definitions of its file stand on each other in it, itself included.
@@ -65,7 +67,7 @@ pub struct Definition {
 /// Whether a statement is a definition with an error, or has one among its settings.
 pub(crate) fn broken(block: &Block) -> bool {
     let own = match &block.feature.lower {
-        Lowering::Definition(definition) | Lowering::Equations(definition) => definition.broken,
+        Lowering::Definition(definition) | Lowering::Equations(definition) => definition.broken || definition.unread,
         _ => false,
     };
     let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if broken(inner));
@@ -74,6 +76,10 @@ pub(crate) fn broken(block: &Block) -> bool {
 
 fn is_broken(feature: &Arc<Feature>) -> bool {
     feature.definition().is_some_and(|definition| definition.broken)
+}
+
+fn has_unread(feature: &Arc<Feature>) -> bool {
+    feature.definition().is_some_and(|definition| definition.unread)
 }
 
 fn decides(def: &ast::Def) -> bool {
@@ -135,7 +141,7 @@ pub(crate) fn equations(
     let used =
         names::applied(&def).into_iter().filter_map(|name| Some((name.clone(), features.find(&name, "")?.clone())));
     let uses: BTreeMap<String, Arc<Feature>> = used.collect();
-    let broken = uses.values().any(is_broken);
+    let (broken, unread) = (uses.values().any(is_broken), uses.values().any(has_unread));
     names::check_run(&def, problems);
     let lines = def.elements.iter().filter_map(|element| match element {
         DefElement::Equation(equation) => Some(syntax::equation(equation)),
@@ -143,19 +149,40 @@ pub(crate) fn equations(
     });
     let text = lines.collect::<Vec<_>>().join("\n");
     let documented = text.clone();
-    let definition = Definition { def, documented, text, library: false, kernel: None, broken, uses, height: 0 };
+    let definition =
+        Definition { def, documented, text, library: false, kernel: None, broken, unread, uses, height: 0 };
     let lower = Lowering::Equations(Arc::new(definition));
     let row = Feature::row(EQUATIONS, "", "Equations on the values of the place.", "", lower);
     Feature { check: eval::check_body, ..row }
 }
 
-/// Whether equations of a statement, or of the definitions that it stands on, apply one of these words.
-pub(crate) fn applies(feature: &Feature, words: &[&str]) -> bool {
-    let (Lowering::Definition(definition) | Lowering::Equations(definition)) = &feature.lower else { return false };
-    names::applied(&definition.def).iter().any(|name| match definition.uses.get(name) {
-        Some(used) => applies(used, words),
-        None => words.contains(&name.as_str()),
-    })
+/// Whether a word attends to positions, or equations that it stands for apply one; `shared` are the names of functions that do.
+pub(crate) fn attends(feature: &Feature, shared: &BTreeSet<&str>) -> bool {
+    let (Lowering::Definition(definition) | Lowering::Equations(definition)) = &feature.lower else {
+        return feature.attends;
+    };
+    names::applied(&definition.def)
+        .iter()
+        .any(|name| shared.contains(name.as_str()) || applies_attention(definition, name))
+}
+
+fn applies_attention(definition: &Definition, name: &str) -> bool {
+    let own = definition.uses.get(name).or_else(|| words::named(name));
+    own.is_some_and(|used| attends(used, &BTreeSet::new()))
+}
+
+/// Adds the names of the functions that equations in a statement share and that attend to positions.
+pub(crate) fn shared_attention<'b>(block: &'b Block, found: &mut BTreeSet<&'b str>) {
+    for child in &block.children {
+        let Lowering::Equations(run) = &child.feature.lower else { continue };
+        for equation in run.equations().filter(|equation| equation.form == Form::Share) {
+            let mut attends = false;
+            names::read_names(&equation.value, &mut |name| {
+                attends |= found.contains(name.text.as_str()) || applies_attention(run, &name.text);
+            });
+            found.extend(equation.names.iter().filter(|_| attends).map(|name| name.text.as_str()));
+        }
+    }
 }
 
 /// How messages call a run of equations.
@@ -410,10 +437,11 @@ impl<'i> Builder<'_, 'i> {
             names::check(def, slot, &uses, (self.slots, &self.named), self.problems);
         }
         let cyclic = applied.iter().any(|name| self.named.contains_key(name) && !uses.contains_key(name));
-        let mut broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
+        let broken = cyclic || self.problems.len() > found || uses.values().any(is_broken);
+        let mut unread = uses.values().any(has_unread);
         if !broken {
             names::check_carried(def, self.problems);
-            broken = !names::reads_settings(def, self.problems);
+            unread |= !names::reads_settings(def, self.problems);
         }
         let (doc, source) = doc_and_source(&item.doc);
         let text = syntax::definition(def, false);
@@ -421,7 +449,7 @@ impl<'i> Builder<'_, 'i> {
         let (def, library) = (def.clone(), self.library);
         let kernel = def.atomic.filter(|_| library).and_then(|_| atomic::kernel(&def.name.text));
         let values = def.values.iter().map(|v| v.text.clone().into()).collect();
-        let definition = Definition { def, text, documented, library, kernel, broken, uses, height };
+        let definition = Definition { def, text, documented, library, kernel, broken, unread, uses, height };
         let feature = Arc::new(Feature {
             slot: keyword.to_owned().into(),
             variant: word.to_owned().into(),
@@ -432,6 +460,7 @@ impl<'i> Builder<'_, 'i> {
             children: &[],
             check: slot.map_or(nothing_more, |slot| slot.check),
             lower: Lowering::Definition(Arc::new(definition)),
+            attends: false,
         });
         // One with an error is known all the same, so that what applies it is not reported, too.
         self.built.features.push(feature.clone());
@@ -549,7 +578,8 @@ impl<'i> Builder<'_, 'i> {
                 return Some(default);
             }
             let message = format!("`{}` must be {}", setting.name.text, bounds.describe());
-            this.problems.fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).label(format!("this is {v}")))
+            this.problems
+                .fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).label(format!("this is {}", short(v))))
         };
         match (kind, name) {
             (FieldKind::Word(words), Some(name)) if words.contains(&name) => Some(Default::Word(name.into())),

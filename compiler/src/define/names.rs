@@ -107,6 +107,11 @@ pub(super) fn read_values(expr: &Expr, found: &mut impl FnMut(&Name)) {
     });
 }
 
+/// Every name that an expression reads, as a value or as a function.
+pub(super) fn read_names(expr: &Expr, found: &mut impl FnMut(&Name)) {
+    every(expr, &mut |name, _| found(name));
+}
+
 /// How a name is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Read {
@@ -244,8 +249,10 @@ pub(super) fn reads_settings(def: &Def, problems: &mut Problems) -> bool {
             DefElement::Setting(setting) => {
                 settings.push(&setting.name);
                 match &setting.default {
-                    // A name of the model that is its own: `dropout: probability = dropout`.
-                    Some(Value::Expr(value)) if value.as_name().is_none() => value,
+                    // A name of the model that is its own says nothing: `dropout: probability = dropout`.
+                    Some(Value::Expr(value)) if value.as_name().is_none_or(|name| name.text != setting.name.text) => {
+                        value
+                    }
                     _ => continue,
                 }
             }

@@ -18,7 +18,8 @@ use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
-    AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, optional_word, word,
+    AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, SPREAD, WEIGHT, float, int, of_kind,
+    optional_word, word,
 };
 use crate::source::Span;
 use crate::spec::{Block, Value as Given};
@@ -30,7 +31,7 @@ pub(crate) struct Word(pub(crate) fn(&mut Eval<'_, '_>, &Call<'_>) -> Option<Ite
 
 /// The standard deviation of `init: normal`.
 fn std() -> Field {
-    float("std", Default::Float(0.02), POSITIVE, "standard deviation of `init: normal`").beside("init", &["normal"])
+    float("std", Default::Float(0.02), SPREAD, "standard deviation of `init: normal`").beside("init", &["normal"])
 }
 
 /// The words that are no atomic definitions.
@@ -138,7 +139,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
         row(
             "drop",
             &["x", "count"],
-            "Every row without so many positions that `prefix` has put before it.",
+            "Every row without so many positions that `prefix` has put before it: all of one `prefix`, or of several.",
             drop_prefix,
             vec![],
         ),
@@ -187,20 +188,20 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             shift,
             vec![word("side", &["left", "right"], "left", "`right`: the value so many positions behind")],
         ),
-        row(
+        attending(row(
             "attention",
             &["queries", "keys"],
             "Softmax attention of values to values, or of values to themselves: projections `query`, `key` and `value`, and the map `output` of what is read. Without norm and residual connection.",
             attention,
             crate::feature::attention_fields(),
-        ),
-        row(
+        )),
+        attending(row(
             "dot_product_attention",
             &["queries", "keys", "values"],
             "Softmax attention of queries, keys and values that equations make, head by head: `attention` without its linear maps. Each head has its share of the channels; the result has those of the queries.",
             dot_product_attention,
             crate::feature::dot_product_fields(),
-        ),
+        )),
         row(
             "history",
             &["x"],
@@ -208,20 +209,20 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             |e, c| arg(e, c, 0).map(Item::History),
             vec![],
         ),
-        row(
+        attending(row(
             "offset_attention",
             &["queries", "keys", "values", "offsets"],
             "Softmax attention with one head and a number per distance, from `2 n - 1` offsets.",
             offset_attention,
             vec![direction()],
-        ),
-        row(
+        )),
+        attending(row(
             "geometric_attention",
             &["queries", "keys", "values", "sides"],
             "Attention to the nearest key that matches, head by head: `sigmoid(score)` times `1 - sigmoid(score)` of all nearer keys, divided by the sum over the keys. A query does not see itself, and of two keys at one distance the one in front is nearer. The sides may be left out: two numbers of every head, added to the scores of keys behind and in front.",
             geometric_attention,
             crate::feature::geometric_fields(),
-        ),
+        )),
         row(
             "s4d_scan",
             &["x", "log_dt", "log_decay", "frequency", "b", "c"],
@@ -265,7 +266,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             embedding,
             vec![
                 int("to", Default::Derived(Derived::Width), SIZE, "channels of the vectors"),
-                float("std", Default::Float(0.02), POSITIVE, "standard deviation of the vectors at the start"),
+                float("std", Default::Float(0.02), SPREAD, "standard deviation of the vectors at the start"),
             ],
         ),
         row(
@@ -292,7 +293,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             },
             vec![
                 evaluation(),
-                float("std", Default::Float(1.0), POSITIVE, "standard deviation"),
+                float("std", Default::Float(1.0), Bounds::above_zero(SPREAD.high), "standard deviation"),
                 float(
                     "cut",
                     Default::Absent,
@@ -306,18 +307,13 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             &["x"],
             "Independent numbers between two, each as likely, of the type of a value; drawn as those of `normal`.",
             |e, c| {
-                let end = |name: &str, default: f64| c.block.float(name).unwrap_or(default);
-                let (low, high) = (end("low", 0.0), end("high", 1.0));
-                if low >= high {
-                    let message = "`low` of `uniform` is below `high`";
-                    return e.fail(Kind::OutOfRange, c.span, message, format!("from {low} to {high}"));
-                }
+                let (low, high) = ends(e, &c.block, c.span)?;
                 drawn(e, c, Op::Uniform, Attrs::of(attribute::LOW, low).with(attribute::HIGH, high))
             },
             vec![
                 evaluation(),
-                float("low", Default::Float(0.0), Bounds::ANY, "the least number"),
-                float("high", Default::Float(1.0), Bounds::ANY, "what all numbers are below"),
+                float("low", Default::Float(0.0), WEIGHT, "the least number"),
+                float("high", Default::Float(1.0), WEIGHT, "what all numbers are below"),
             ],
         ),
         row(
@@ -343,6 +339,11 @@ pub(super) fn row(
 ) -> Feature {
     let values = values.iter().map(|v| (*v).into()).collect();
     Feature { values, fields, ..Feature::row(name, "", doc, "", Lowering::Word(Word(lower))) }
+}
+
+/// The row of a word that attends to positions.
+fn attending(word: Feature) -> Feature {
+    Feature { attends: true, ..word }
 }
 
 fn linear_init() -> Field {
@@ -408,10 +409,10 @@ fn learn_row() -> Feature {
     let starts = &["normal", "zeros", "ones", "constant", "uniform", "alternating", "s4d_inverse", "pairs_of_one"];
     let init = "how the weights start: `alternating` is 1, -1, 1, .. along the last axis with `normal` added, `s4d_inverse` the \
         frequencies of S4D-Inv, `pairs_of_one` 1, 0, 1, 0, ..";
-    let of = |name, doc| float(name, Default::Float(0.0), Bounds::ANY, doc);
+    let of = |name, doc| float(name, Default::Float(0.0), WEIGHT, doc);
     let fields = vec![
         word("init", starts, "normal", init),
-        float("std", Default::Float(0.02), POSITIVE, "standard deviation of `normal` and `alternating`")
+        float("std", Default::Float(0.02), SPREAD, "standard deviation of `normal` and `alternating`")
             .beside("init", &["normal", "alternating"]),
         of("at", "where `init: constant` starts").beside("init", &["constant"]),
         of("low", "the lower end of `init: uniform`").beside("init", &["uniform"]),
@@ -474,6 +475,15 @@ pub(crate) fn has_weights(feature: &Feature) -> bool {
     let is_word =
         matches!(feature.lower, Lowering::Word(_)) || feature.definition().is_some_and(|d| d.kernel.is_some());
     !is_word || WITH.contains(&&*feature.slot)
+}
+
+/// The ends of a uniform distribution, the lower one below the upper one.
+pub(crate) fn ends(e: &mut Eval<'_, '_>, block: &Block, span: Span) -> Option<(f64, f64)> {
+    let (low, high) = (block.float("low").unwrap_or_default(), block.float("high").unwrap_or_default());
+    if low < high {
+        return Some((low, high));
+    }
+    e.fail(Kind::OutOfRange, span, "`low` of `uniform` is below `high`", format!("from {low} to {high}"))
 }
 
 /// How the weights of `learn` start, by the size of their last axis.
@@ -552,7 +562,10 @@ pub(super) fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usiz
         other => {
             let (name, described) = (c.block.feature.values[n].clone(), other.describe());
             let message = format!("`{name}` of `{}` is a whole number from 0 on", c.block.slot);
-            e.fail(Kind::WrongType, c.places[n], message, format!("this is {described}"))
+            let diagnostic =
+                Diagnostic::new(Kind::WrongType, c.places[n], message).label(format!("this is {described}"));
+            let real = matches!(other, Item::Constant(Constant::Float(_)));
+            e.report(if real { diagnostic.help("`floor(a / b)` rounds down") } else { diagnostic })
         }
     }
 }
@@ -973,23 +986,26 @@ fn prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 }
 
 fn drop_prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let (x, count) = (positions(e, c, 0)?, count(e, c, 1)?);
+    let (mut x, count) = (positions(e, c, 0)?, count(e, c, 1)?);
     wide(e, &x, c)?;
-    if count == 0 {
-        return Some(Item::Array(x));
+    // All positions of one `prefix` after the other, the last one first.
+    let mut rest = count;
+    while rest > 0 {
+        let there = e.l.graph().ty(x.value).ragged().and_then(unprefixed).map_or(0, |(count, _)| count);
+        if there == 0 || there > rest {
+            let message = match there {
+                0 => "`drop` takes away what `prefix` has put before a row, and there is nothing before this one"
+                    .to_owned(),
+                there => {
+                    format!("`prefix` has put {there} positions before this row, and `drop` takes away all of them")
+                }
+            };
+            return e.fail(Kind::OutOfRange, c.span, message, format!("these would be {rest}"));
+        }
+        x.value = e.node(c.span, |l| l.one(Op::Unprefix, &[x.value], Attrs::of(attribute::COUNT, there)))?;
+        rest -= there;
     }
-    let there = e.l.graph().ty(x.value).ragged().and_then(unprefixed).map_or(0, |(count, _)| count);
-    if there != count {
-        let message = match there {
-            0 => {
-                "`drop` takes away what `prefix` has put before a row, and there is nothing before this one".to_owned()
-            }
-            there => format!("`prefix` has put {there} positions before this row, and `drop` takes away all of them"),
-        };
-        return e.fail(Kind::OutOfRange, c.span, message, format!("these would be {count}"));
-    }
-    let value = e.node(c.span, |l| l.one(Op::Unprefix, &[x.value], Attrs::of(attribute::COUNT, count)))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(Item::Array(x))
 }
 
 fn transpose(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {

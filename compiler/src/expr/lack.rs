@@ -13,6 +13,8 @@ pub struct Around<'e> {
     pub heads: usize,
     /// Queries and keys of the rows that are tried.
     pub sizes: [i64; 2],
+    /// Number of steps of the recurrence around; none where the spec leaves it open.
+    pub depth: Option<&'e Expr>,
 }
 
 /// A pair without a number.
@@ -28,8 +30,10 @@ pub struct Lack {
     pub learned: Option<f64>,
 }
 
-/// So many steps of a recurrence are tried.
-const STEPS: i64 = 2;
+/// So many steps of a recurrence are tried where their number is open, or depends on the row.
+const OPEN: i64 = 2;
+/// The most steps that are tried.
+const STEPS: i64 = 8;
 /// The longest row of all that are tried but for one.
 const SHORT: i64 = 8;
 /// So many heads are tried.
@@ -49,7 +53,10 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
     let [queries, keys] = around.sizes;
     let lengths = (1..=queries).filter(|length| *length == queries || (uses(Var::Length) && *length <= SHORT));
     let heads = if uses(Var::Head) { around.heads.min(HEADS) as i64 } else { 1 };
-    let steps = if uses(Var::Step) { STEPS } else { 1 };
+    let steps = |length: i64| match uses(Var::Step) {
+        true => around.depth.map_or(OPEN, |depth| steps(depth, length)),
+        false => 1,
+    };
     let learned: Vec<Option<f64>> = match tables(bias).names.is_empty() {
         true => vec![None],
         false => LEARNED.map(Some).to_vec(),
@@ -57,6 +64,7 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
     let places = lengths.flat_map(|length| (0..length).map(move |i| (length, i)));
     places.into_iter().find_map(|(length, i)| {
         let keys = if queries == keys { length } else { keys };
+        let steps = steps(length);
         let pairs =
             (0..keys).flat_map(|j| (0..steps).flat_map(move |step| (0..heads).map(move |head| (j, step, head))));
         let envs = pairs.map(|(j, step, head)| Env { i, j, step, length, head, given: None });
@@ -64,6 +72,15 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
         let mut lacking = envs.filter(shown).flat_map(|at| learned.iter().filter_map(move |x| found(bias, at, *x)));
         lacking.next()
     })
+}
+
+/// The steps that are tried in a row of a length.
+fn steps(depth: &Expr, length: i64) -> i64 {
+    match (depth, eval(depth, &Env { length, ..Env::default() })) {
+        (Expr::Int(steps), _) => (*steps).clamp(1, STEPS),
+        (_, Ok(Value::Int(steps))) => steps.clamp(OPEN, STEPS),
+        _ => OPEN,
+    }
 }
 
 /// What a bias lacks at a place.
@@ -111,7 +128,7 @@ mod tests {
     fn of(bias: &str, mask: &str) -> Option<(String, i64, i64, EvalError)> {
         let [bias, mask] =
             [bias, mask].map(|x| Expr::try_from(&attr::parse(x).expect("an attribute")).expect("an expression"));
-        let found = lack(&bias, &Around { mask: Some(&mask), heads: 2, sizes: [16, 16] })?;
+        let found = lack(&bias, &Around { mask: Some(&mask), heads: 2, sizes: [16, 16], depth: None })?;
         Some((found.part.to_string(), found.at.i, found.at.j, found.why))
     }
 

@@ -64,7 +64,8 @@ pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalE
 }
 
 /// The value of an expression whose learned numbers `learned(use, indices)` gives, and its derivative by the number that is
-/// read at use `by` (none of them where there is no such use).
+/// read at use `by` (none of them where there is no such use). What is made of a learned number that is not finite is NaN: such a number
+/// is a fault of the weights, and not a place where the expression has none.
 ///
 /// # Errors
 /// As for [`eval`], and what `learned` reports.
@@ -84,6 +85,14 @@ struct Walk<'a, 'l> {
     next: usize,
 }
 
+/// What is made of a learned number that is not finite.
+const NOTHING: (Value, f64) = (Value::Float(f64::NAN), 0.0);
+
+/// Whether an operand was made of such a number: all others are finite.
+fn broken(operands: &[Value]) -> bool {
+    operands.iter().any(|x| matches!(x, Value::Float(x) if x.is_nan()))
+}
+
 impl Walk<'_, '_> {
     fn number(&mut self, expr: &Expr) -> Result<(Value, f64), EvalError> {
         match expr {
@@ -91,26 +100,39 @@ impl Walk<'_, '_> {
                 let here = self.next;
                 self.next += 1;
                 let value = (self.learned)(here, indices)?;
+                let value = if value.is_finite() { value } else { f64::NAN };
                 Ok((Value::Float(value), if here == self.by { 1.0 } else { 0.0 }))
             }
             Expr::Neg(x) => {
                 let (x, dx) = self.number(x)?;
+                if broken(&[x]) {
+                    return Ok(NOTHING);
+                }
                 Ok((binary(BinaryOp::Sub, Value::Int(0), x)?, -dx))
             }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.number(a)?, self.number(b)?);
+                if broken(&[a.0, b.0]) {
+                    return Ok(NOTHING);
+                }
                 let value = binary(*op, a.0, b.0)?;
                 Ok((value, operator(*op, a, b, value)?))
             }
             Expr::Call(func, args) => match args.as_slice() {
                 [x] => {
                     let (x, dx) = self.number(x)?;
+                    if broken(&[x]) && *func != Func::Floor {
+                        return Ok(NOTHING);
+                    }
                     // What is rounded does not change.
                     let slope = if *func == Func::Ln && dx != 0.0 { dx / x.real()? } else { 0.0 };
                     Ok((call_one(*func, x)?, slope))
                 }
                 [a, b] => {
                     let (a, b) = (self.number(a)?, self.number(b)?);
+                    if broken(&[a.0, b.0]) {
+                        return Ok(NOTHING);
+                    }
                     let value = call(*func, a.0, b.0)?;
                     let slope = if *func == Func::Log {
                         0.0

@@ -31,6 +31,11 @@ impl Expr {
         Self::Binary(BinaryOp::Div, Box::new(real), Box::new(b))
     }
 
+    /// `floor(a / b)` of whole numbers.
+    pub(crate) fn whole_quotient(a: Self, b: Self) -> Self {
+        Self::Binary(BinaryOp::Div, Box::new(a), Box::new(b))
+    }
+
     /// The whole numbers whose quotient this is, and whether it is rounded down.
     pub(super) fn parts_of_quotient(&self) -> Option<(&Self, &Self, bool)> {
         let Self::Binary(BinaryOp::Div, a, b) = self else { return None };

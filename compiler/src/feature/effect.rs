@@ -54,10 +54,36 @@ pub(crate) fn says_more(block: &Block, name: &str) -> bool {
     !is_default && !matches!(setting.origin, Origin::Default | Origin::Derived(_))
 }
 
+/// Adds the help to the report of a setting without effect. Where an edit has given a value to one of those that decide, the text of the
+/// base is right, and the edit has to take the setting away.
+pub(crate) fn cured<'d>(
+    diagnostic: Diagnostic,
+    block: &Block,
+    name: &str,
+    decide: impl IntoIterator<Item = &'d str>,
+    help: String,
+) -> Diagnostic {
+    let origin = |name: &str| block.fields.get(name).map(|setting| &setting.origin);
+    let edits = decide.into_iter().filter_map(|other| Some((other, origin(other)?)));
+    let mut edits = edits.filter(|_| matches!(origin(name), Some(Origin::Written(_))));
+    let statement = if block.is_layer() { block.name() } else { &block.slot };
+    match edits.find(|(_, origin)| matches!(origin, Origin::Variant(..) | Origin::Override(_))) {
+        Some((other, Origin::Variant(variant, span))) => diagnostic
+            .note(*span, format!("the variant `{variant}` gives `{other}` this value"))
+            .help(format!("add `remove {statement}.{name}` to the variant")),
+        Some((other, _)) => {
+            diagnostic.help(format!("`--set` gives `{other}` its value: add `--set \"remove {statement}.{name}\"`"))
+        }
+        None => diagnostic.help(help),
+    }
+}
+
 /// Reports the settings of a statement, and of the functions among them, that have no effect.
 pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
     for Idle { field, message, help } in idle(site.block) {
-        problems.report(Diagnostic::new(Kind::IdleField, site.place(&field.name), message).help(help));
+        let diagnostic = Diagnostic::new(Kind::IdleField, site.place(&field.name), message);
+        let decides = field.beside.map(|beside| beside.field);
+        problems.report(cured(diagnostic, site.block, &field.name, decides, help));
     }
     for setting in site.block.fields.values() {
         if let Value::Function(inner) = &setting.value {

@@ -5,13 +5,15 @@
 //!
 //! A rule that says `go`, `until` or `loss` decides itself. It gives the states that the recurrence leaves if the step is the last.
 
+use std::collections::BTreeSet;
+
 use super::{Feature, Lowering, Site, Slot};
 use crate::define::{self, Definition};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, INSIDE_UNIT, POSITIVE, float, word};
-use crate::spec::Block;
+use crate::spec::{Block, Setting, Value as Given};
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -46,7 +48,9 @@ pub(super) fn slot() -> Slot {
 fn check(site: &Site<'_>, problems: &mut Problems) {
     let Some(around) = site.parent().filter(|_| site.block.word("keys") == Some("mixture")) else { return };
     let (read, message) = (reads_mixture(around), "`keys: mixture` has no effect on attention in equations");
-    let equation = attending(around);
+    let mut shared = BTreeSet::new();
+    site.ancestors.iter().for_each(|around| define::shared_attention(around, &mut shared));
+    let equation = attending(around, &shared);
     let diagnostic = Diagnostic::new(Kind::IdleField, site.place("keys"), message);
     match equation {
         Some(equation) => problems.report(
@@ -66,15 +70,19 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// The words of equations that attend to positions.
-const ATTENTION: [&str; 4] = ["attention", "dot_product_attention", "geometric_attention", "offset_attention"];
-
-/// The first equations among these layers that attend to positions.
-fn attending(block: &Block) -> Option<&Block> {
+/// The first layers among these that attend by equations: their own, those of a definition, or a function that is shared with them.
+fn attending<'b>(block: &'b Block, shared: &BTreeSet<&str>) -> Option<&'b Block> {
     block.children.iter().find_map(|child| match &*child.slot {
-        "stack" | "loop" => attending(child),
-        _ => Some(child).filter(|child| child.feature.is_equations() && define::applies(&child.feature, &ATTENTION)),
+        "stack" | "loop" => attending(child, shared),
+        _ if child.feature.is_equations() => Some(child).filter(|child| define::attends(&child.feature, shared)),
+        _ => Some(child).filter(|child| child.feature.is_named_layer() && attends_by_name(child)),
     })
+}
+
+/// Whether a definition attends, or one of the functions among its settings.
+fn attends_by_name(block: &Block) -> bool {
+    let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if attends_by_name(inner));
+    define::attends(&block.feature, &BTreeSet::new()) || block.fields.values().any(given)
 }
 
 /// Whether self-attention among these layers has the keys of the recurrence.

@@ -29,7 +29,7 @@ pub(crate) use attention::{
     Around, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
     mixed_given as dot_product, stops, word_fields as attention_fields,
 };
-pub(crate) use effect::{Idle, check as check_effect, idle, says_more};
+pub(crate) use effect::{Idle, check as check_effect, cured, idle, says_more};
 pub(crate) use lowering::{Lowering, misplaced};
 pub use markdown::{explain, explained_names, linked, markdown, titles};
 
@@ -60,6 +60,8 @@ pub struct Feature {
     pub check: fn(&Site<'_>, &mut Problems),
     /// What it becomes in the graph.
     pub(crate) lower: Lowering,
+    /// Whether it is a word of equations that attends to positions.
+    pub(crate) attends: bool,
 }
 
 impl std::fmt::Debug for Feature {
@@ -78,7 +80,18 @@ impl Feature {
         lower: Lowering,
     ) -> Self {
         let [slot, variant, doc, source] = [slot, variant, doc, source].map(Text::Borrowed);
-        Self { slot, variant, doc, source, values: vec![], fields: vec![], children: &[], check: nothing_more, lower }
+        Self {
+            slot,
+            variant,
+            doc,
+            source,
+            values: vec![],
+            fields: vec![],
+            children: &[],
+            check: nothing_more,
+            lower,
+            attends: false,
+        }
     }
 
     /// Keyword and variant as written: `attend self`.

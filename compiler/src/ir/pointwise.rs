@@ -205,6 +205,27 @@ impl Pointwise {
         ACTIVATIONS.contains(&self.def().name)
     }
 
+    /// Whether the result may not depend on one of the operands at all: a branch that is not taken.
+    pub fn chooses(self) -> bool {
+        matches!(self, Self::Choose | Self::IfPositive | Self::Maximum | Self::Minimum | Self::Relu)
+    }
+
+    /// Whether the result, or a slope, can be infinite or NaN where the operands are of usual size.
+    pub fn overflows(self) -> bool {
+        matches!(self, Self::Exp) || self.is_steep()
+    }
+
+    /// Whether a slope is infinite somewhere.
+    pub fn is_steep(self) -> bool {
+        matches!(self, Self::Div | Self::Log | Self::Sqrt | Self::Rsqrt)
+    }
+
+    /// Whether its gradient is a product of the cotangent with numbers of the forward run.
+    pub fn multiplies(self) -> bool {
+        let products = [Self::ChainMul, Self::ChainDiv, Self::LogisticSlope, Self::MulDifference];
+        self.def().slopes.iter().any(|slope| products.iter().any(|product| slope.contains(product.def().name)))
+    }
+
     /// The function of the first operands of a map.
     pub fn of_operands(self) -> Scalar {
         Call(self, (0..self.def().arity).map(Operand).collect())
@@ -308,6 +329,20 @@ impl Scalar {
             Operand(n) => f(*n),
             Number(_) => {}
             Call(_, args) => args.iter().for_each(|arg| arg.visit(f)),
+        }
+    }
+
+    /// Whether it has a function of this kind.
+    pub fn has(&self, kind: fn(Pointwise) -> bool) -> bool {
+        matches!(self, Call(func, args) if kind(*func) || args.iter().any(|arg| arg.has(kind)))
+    }
+
+    /// Its constants.
+    pub fn numbers(&self) -> Vec<f64> {
+        match self {
+            Call(_, args) => args.iter().flat_map(Self::numbers).collect(),
+            Operand(_) => vec![],
+            Number(value) => vec![*value],
         }
     }
 

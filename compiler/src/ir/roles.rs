@@ -9,9 +9,9 @@ use super::graph::{Graph, INPUTS, MAIN, Node, NodeId, Value};
 use super::ops::{Flag, Op};
 
 /// Marks the parameters of the last maps before the answers, unless they have a role already: the weight, its bias, and everything learned
-/// between them and `logits`.
-pub fn mark_output(graph: &mut Graph, logits: Value) {
-    let (mut open, mut met) = (vec![logits], BTreeSet::new());
+/// between them and `logits`. The value that the head reads is where they end.
+pub fn mark_output(graph: &mut Graph, logits: Value, read: Value) {
+    let (mut open, mut met) = (vec![logits], BTreeSet::from([read]));
     while let Some(value) = open.pop() {
         let Some(id) = graph.producer(value).filter(|_| met.insert(value)) else { continue };
         let node = graph.node(id);

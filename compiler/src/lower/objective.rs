@@ -42,7 +42,7 @@ pub(crate) fn answer(l: &mut Lower<'_>, head: &Block, read: Value) -> Result<Val
     l.scoped("head", |l| {
         let read = features(l, read)?;
         let logits = define::call(l, head, &[read])?;
-        roles::mark_output(l.graph(), logits);
+        roles::mark_output(l.graph(), logits, read);
         Ok(logits)
     })
 }

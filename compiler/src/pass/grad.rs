@@ -14,7 +14,7 @@ use crate::ir::loops::{Layout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::Type;
-use crate::pass::branches::Branches;
+use crate::pass::branches::{self, Branches};
 use crate::pass::{dce, stops};
 
 /// Cotangents of values: how the loss changes with them.
@@ -179,7 +179,7 @@ impl Differentiator<'_> {
                 self.unwind(id, &node, &dy, at, cotangents);
                 continue;
             }
-            let (rule, finite) = (node.op.def().gradient, self.finite(id, &node, at));
+            let (rule, finite) = (node.op.def().gradient, self.finite(&node, at));
             let parts = rule(&mut Emitter { d: self, at, label: &node.label }, &finite, &dy);
             for (operand, part) in node.operands.iter().zip(parts) {
                 self.add(*operand, part, at, &node.label, cotangents);
@@ -188,13 +188,18 @@ impl Differentiator<'_> {
     }
 
     /// A node with 0 in the place of numbers that are not finite because no choice takes them.
-    fn finite(&mut self, id: NodeId, node: &Node, at: InsertPoint) -> Node {
-        let mut finite = node.clone();
+    fn finite(&mut self, node: &Node, at: InsertPoint) -> Node {
+        let (mut finite, result) = (node.clone(), node.results.first().copied());
         for value in finite.operands.iter_mut().chain(&mut finite.results) {
-            if self.branches.hide(id, node, *value) {
-                let (operands, attrs) = pointwise::map(&[Pointwise::Finite.of_operands()], &[*value]);
+            if self.branches.hide(node, *value) {
+                let beside = result.filter(|y| y != value && self.graph.ty(*y) == self.graph.ty(*value));
+                let (operands, attrs) = branches::finite(*value, beside);
                 *value = self.emit(at, &node.label, Op::Map, &operands, attrs)[0];
             }
+        }
+        if finite.find(attribute::EPS) == Some(0.0) && finite.operands != node.operands {
+            // A mean square of 0, of numbers that have just become 0, too, must have a finite root.
+            finite.attrs.set(attribute::EPS, f64::from(f32::MIN_POSITIVE));
         }
         finite
     }

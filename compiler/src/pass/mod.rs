@@ -4,7 +4,7 @@
 //! table in rounds until a round changes nothing, and verifies the graph after each pass in debug builds. Those of
 //! [`LAST`] run once after the rounds.
 
-mod branches;
+pub mod branches;
 pub mod carry;
 pub mod cse;
 pub mod dce;

@@ -417,6 +417,15 @@ pub enum ExprKind {
 }
 
 impl Expr {
+    /// The operands of a division that stands alone.
+    pub fn as_quotient(&self) -> Option<(&Expr, &Expr)> {
+        match &self.kind {
+            ExprKind::Group(x) => x.as_quotient(),
+            ExprKind::Binary(BinaryOp::Div, a, b) => Some((a, b)),
+            _ => None,
+        }
+    }
+
     /// The name, if the expression is a bare one.
     pub fn as_name(&self) -> Option<Name> {
         match &self.kind {

@@ -242,6 +242,9 @@ impl Eval<'_, '_> {
             return self.fail(Kind::WrongArity, span, message, "");
         }
         let name = self.fresh(name.unwrap_or("learn"), "");
+        if block.word("init") == Some("uniform") {
+            words::ends(self, &block, span)?;
+        }
         let init = words::init(&block, dims.last().and_then(Dim::fixed).unwrap_or(1));
         let fixed = block.truth("trained") == Some(false);
         if let Some(group) = block.word("group").filter(|_| fixed) {

@@ -1,9 +1,10 @@
 //! The checks of bodies: what may stand among their equations, what they bind, and whether anything reads what a loop leaves.
 
 use std::collections::BTreeSet;
+use std::ptr;
 
 use super::steps::{STATE, changed, equations, own};
-use crate::define::names::{never_changes, read_values};
+use crate::define::names::{never_changes, read_names, read_values};
 use crate::define::{Definition, collect};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, Site};
@@ -16,7 +17,7 @@ pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
     let Some(parent) = site.parent() else { return };
     let (run, in_loop) = (site.block, parent.slot == "loop");
     let Lowering::Equations(definition) = &run.feature.lower else { return };
-    let mut first = parent.children.iter().find(|child| child.is_layer()).is_some_and(|child| child.span == run.span);
+    let mut first = parent.children.iter().find(|child| child.is_layer()).is_some_and(|child| ptr::eq(child, run));
     for equation in definition.equations() {
         let word = equation.form.word();
         let mut misplaced = |message: String, help: &str| {
@@ -54,7 +55,7 @@ pub(crate) fn check_loop(site: &Site<'_>, problems: &mut Problems) {
     let around = |name: &str| site.ancestors.iter().any(|b| b.slot == "loop" && self::own(b).any(|own| own == name));
     let leaves = |name: &&str| *name == STATE || !own.contains(name) && around(name);
     let children = site.parent().map_or(&[][..], |parent| &parent.children);
-    let behind = children.iter().skip_while(|child| child.span != block.span).skip(1);
+    let behind = children.iter().skip_while(|child| !ptr::eq(*child, block)).skip(1);
     let read = |names: &BTreeSet<&str>| behind.clone().any(|child| reads(child, names));
     let empty = site.layers().next().is_none();
     if empty || changed.iter().any(leaves) || pays(block) || read(&own) {
@@ -107,19 +108,74 @@ fn rebinds_outer(site: &Site<'_>, equation: &Equation, problems: &mut Problems) 
             if around.slot == "loop" && own(around).any(|own| own == name.text) {
                 break;
             }
-            let before = around.children.iter().take_while(|child| child.span != inner.span);
-            let run =
-                before.filter(|_| inner.span != site.block.span).filter_map(|child| bound(child, &name.text)).last();
-            if let Some(first) = run {
+            let before = around.children.iter().take_while(|child| !ptr::eq(*child, *inner));
+            let outer = before.filter(|_| !ptr::eq(*inner, site.block)).filter_map(|child| bound(child, &name.text));
+            if let Some(first) = outer.last().filter(|first| !of_a_copy(*first, &name.text, around, inner)) {
                 problems.report(rebound(name, equation.form == Form::Share, first, &bodies));
                 break;
             }
-            // Chunks and folds know no name from outside.
-            if around.slot == "recurse" || around.slot == "recur" && around.variant == "chunkwise" {
+            if repeated(&around.slot, &around.variant) == Some(Knows::Constants) {
                 break;
             }
         }
     }
+}
+
+/// What a body that is worked out more than once knows from outside. It may bind none of that again: the outer value would stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Knows {
+    /// The constants of the spec.
+    Constants,
+    /// These, and the values that equations bind.
+    Values,
+}
+
+/// What the body of a statement knows from outside, if it is worked out more than once.
+pub(crate) fn repeated(slot: &str, variant: &str) -> Option<Knows> {
+    match (slot, variant) {
+        ("recur", "chunkwise") | ("recurse", _) => Some(Knows::Constants),
+        ("loop" | "stack" | "recur", _) => Some(Knows::Values),
+        _ => None,
+    }
+}
+
+/// Whether an outer binding is by another copy of the block that `inner` has a copy of, and no value of it is read from one to the other.
+fn of_a_copy(first: Span, name: &str, around: &Block, inner: &Block) -> bool {
+    let from = around.children.iter().skip_while(|child| !ptr::eq(*child, inner));
+    stands_in(inner, first) && from.map(|child| first_use(child, name)).find(|used| *used != Use::No) != Some(Use::Read)
+}
+
+/// Whether the statement or equation at this place is in a statement.
+fn stands_in(block: &Block, place: Span) -> bool {
+    let own = match &block.feature.lower {
+        Lowering::Equations(run) => run.equations().any(|equation| equation.span == place),
+        _ => block.slot == "loop" && block.span == place,
+    };
+    own || block.children.iter().any(|child| stands_in(child, place))
+}
+
+/// What a statement does first with a name of the values around it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    No,
+    Read,
+    Bind,
+}
+
+fn first_use(block: &Block, name: &str) -> Use {
+    if let Lowering::Equations(run) = &block.feature.lower {
+        for equation in run.equations() {
+            let mut read = false;
+            read_names(&equation.value, &mut |found| read |= found.text == name);
+            if read || equation.names.iter().any(|bound| bound.text == name) {
+                return if read { Use::Read } else { Use::Bind };
+            }
+        }
+        return Use::No;
+    }
+    // What a body binds is its own.
+    let inside = block.children.iter().map(|child| first_use(child, name)).find(|used| *used != Use::No);
+    inside.filter(|used| *used == Use::Read).unwrap_or(Use::No)
 }
 
 /// Where a run of equations binds a name, or a loop hands it on.
@@ -143,10 +199,14 @@ fn rebound(name: &ast::Name, function: bool, first: Span, bodies: &[&Block]) -> 
         false => "choose another name; a `loop` with `carry` hands on other values than `state`".to_owned(),
     };
     let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, format!("`{name_text}` is bound outside"));
-    diagnostic
-        .label("this value would be that of one step alone")
-        .note(first, "the outer value, which would stay as it was")
-        .help(help)
+    let diagnostic =
+        match first.start <= name.span.start && name.span.end <= first.end && first.source == name.span.source {
+            true => diagnostic.label("in this copy of the block, the value would be that of one step alone"),
+            false => diagnostic
+                .label("this value would be that of one step alone")
+                .note(first, "the outer value, which would stay as it was"),
+        };
+    diagnostic.help(help)
 }
 
 /// A value that a loop carries is changed in the body of that loop, or in a loop inside it. Whether one is changed elsewhere, which is

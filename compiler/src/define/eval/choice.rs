@@ -247,10 +247,20 @@ impl Eval<'_, '_> {
             }
             ExprKind::Call(word, args, None) if Func::named(&word.text, args.len()).is_some() => {
                 let func = Func::named(&word.text, args.len())?;
+                if let (Func::Floor, [arg]) = (func, &args[..])
+                    && let Some((a, b)) = arg.as_quotient()
+                {
+                    let (a, b) = (self.rule(field, a), self.rule(field, b));
+                    let (a, b) = (a?, b?);
+                    return Some(match a.is_whole() && b.is_whole() {
+                        true => Rule::whole_quotient(a, b),
+                        false => Rule::Call(Func::Floor, vec![Rule::Binary(BinaryOp::Div, Box::new(a), Box::new(b))]),
+                    });
+                }
                 let args: Option<Vec<Rule>> = args.iter().map(|arg| self.rule(field, arg)).collect();
                 let args = args.filter(|args| args.len() == func.arity());
                 match args {
-                    Some(args) => Some(rounded(func, args)),
+                    Some(args) => Some(Rule::Call(func, args)),
                     None => wrong(self, format!("`{}` takes {} of them", word.text, func.arity())),
                 }
             }
@@ -281,18 +291,5 @@ impl Eval<'_, '_> {
         let step = rule.filter(|rule| rule.uses(Var::Step)).and_then(|_| Some(self.l.steps.as_ref()?.number().value));
         let rule = rule.map(Attr::from);
         (Attrs::of(attribute::OF, rule.as_ref().map_or(Bound::Steps(count), Bound::Rule)), step)
-    }
-}
-
-/// A function of numbers; `floor(a / b)` of whole numbers is their whole quotient.
-fn rounded(func: Func, mut args: Vec<Rule>) -> Rule {
-    match (func, &mut args[..]) {
-        (Func::Floor, [Rule::Binary(BinaryOp::Div, a, b)]) if b.is_whole() => match &mut **a {
-            Rule::Binary(BinaryOp::Mul, one, a) if **one == Rule::Float(1.0) && a.is_whole() => {
-                Rule::Binary(BinaryOp::Div, a.clone(), b.clone())
-            }
-            _ => Rule::Call(func, args),
-        },
-        _ => Rule::Call(func, args),
     }
 }

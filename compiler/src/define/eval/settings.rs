@@ -9,7 +9,7 @@ use crate::define::item::{Function, Item};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
 use crate::feature::{Feature, Idle, idle};
 use crate::ir::types::Dim;
-use crate::schema::{Default, Derived, Field, FieldKind};
+use crate::schema::{Default, Derived, Field, FieldKind, short};
 use crate::source::Span;
 use crate::spec::{Block, Origin, Setting, Value as Given};
 use crate::syntax::ast::{self, Element};
@@ -63,7 +63,7 @@ impl Eval<'_, '_> {
             }
             match self.given(field, &written.value) {
                 Some(Some(value)) => {
-                    let origin = self.origin(&written.value);
+                    let origin = self.origin(field, &written.value, body);
                     block.fields.insert(field.name.clone(), Setting { value, origin });
                 }
                 Some(None) => {}
@@ -93,26 +93,41 @@ impl Eval<'_, '_> {
             }
         }
         for Idle { field, message, help } in idle(&block) {
-            let place = body.and_then(|body| written_at(body, &field.name)).unwrap_or(span);
-            complete = self.report::<()>(Diagnostic::new(Kind::IdleField, place, message).help(help)).is_some();
+            let here = body.and_then(|body| written_at(body, &field.name)).map(ast::Value::span);
+            let from = match block.fields.get(&field.name).map(|setting| &setting.origin) {
+                Some(Origin::Written(from) | Origin::Variant(_, from)) => Some(*from),
+                _ => None,
+            };
+            let diagnostic = Diagnostic::new(Kind::IdleField, from.or(here).unwrap_or(span), message).help(help);
+            let handed = here.filter(|here| from.is_some_and(|from| from != *here));
+            let diagnostic = match handed {
+                Some(here) => diagnostic.note(here, format!("`{title}` gets it here")),
+                None => diagnostic,
+            };
+            complete = self.report::<()>(diagnostic).is_some();
         }
         complete.then_some(block)
     }
 
     /// Where the value of a setting was written: what is handed on by a name has the origin of what it names, and what the
-    /// library says itself nobody has written.
-    fn origin(&self, value: &ast::Value) -> Origin {
-        let named = match value {
-            ast::Value::Expr(expr) => expr.as_name(),
-            ast::Value::Structured(..) => None,
-        };
-        let of = named.filter(|name| !self.frame.names.contains_key(&name.text));
-        let handed = of.and_then(|name| self.frame.block.as_ref()?.fields.get(name.text.as_str()));
-        match handed {
-            Some(setting) => setting.origin.clone(),
-            None if self.in_library() => Origin::Default,
-            None => Origin::Written(value.span()),
+    /// library says itself nobody has written. A default that is handed on has no use that gives it an effect where the definition itself
+    /// writes the setting that decides: there the definition has written it.
+    fn origin(&self, field: &Field, value: &ast::Value, body: Option<&ast::Body>) -> Origin {
+        let here = || if self.in_library() { Origin::Default } else { Origin::Written(value.span()) };
+        let Some(setting) = self.handed_setting(value) else { return here() };
+        let decides = field.beside.map(|beside| body.and_then(|body| written_at(body, beside.field)));
+        let fixed = decides.is_some_and(|value| value.is_none_or(|value| self.handed_setting(value).is_none()));
+        match &setting.origin {
+            Origin::Default | Origin::Derived(_) if fixed => here(),
+            origin => origin.clone(),
         }
+    }
+
+    /// The setting of the definition that a value hands on by its name.
+    fn handed_setting(&self, value: &ast::Value) -> Option<&Setting> {
+        let ast::Value::Expr(expr) = value else { return None };
+        let name = expr.as_name().filter(|name| !self.frame.names.contains_key(&name.text))?;
+        self.frame.block.as_ref()?.fields.get(name.text.as_str())
     }
 
     /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
@@ -200,7 +215,7 @@ impl Eval<'_, '_> {
         };
         if let Some(v) = number.filter(|v| !field.bounds.hold(*v)) {
             let message = format!("`{}` must be {}", field.name, field.bounds.describe());
-            return self.fail(Kind::OutOfRange, span, message, format!("this is {v}"));
+            return self.fail(Kind::OutOfRange, span, message, format!("this is {}", short(v)));
         }
         Some(Some(value))
     }
@@ -225,10 +240,10 @@ impl Eval<'_, '_> {
     }
 }
 
-/// Where a setting stands.
-fn written_at(body: &ast::Body, name: &str) -> Option<Span> {
+/// What is written for a setting.
+fn written_at<'b>(body: &'b ast::Body, name: &str) -> Option<&'b ast::Value> {
     body.elements.iter().find_map(|element| match element {
-        Element::Field(field) if field.name.text == name => Some(field.value.span()),
+        Element::Field(field) if field.name.text == name => Some(&field.value),
         _ => None,
     })
 }

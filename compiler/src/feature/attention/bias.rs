@@ -8,7 +8,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, Field, FieldKind, Text, of_kind, word};
-use crate::spec::Block;
+use crate::spec::{Block, Value as Setting};
 
 /// The expression.
 pub(super) const BIAS: Field = of_kind(
@@ -61,7 +61,9 @@ fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) 
         "chunk" => [1, TRIED],
         _ => [TRIED, TRIED],
     };
-    let Some(Lack { at, part, why, learned }) = lack(bias, &Around { mask, heads, sizes }) else { return };
+    let depth = depth(site);
+    let around = Around { mask, heads, sizes, depth: depth.as_ref() };
+    let Some(Lack { at, part, why, learned }) = lack(bias, &around) else { return };
     let Env { i, j, .. } = at;
     let mut places = format!("query {i} and key {j}");
     let reads = |var| bias.uses(var) || mask.is_some_and(|mask| mask.uses(var));
@@ -76,6 +78,21 @@ fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) 
         "hide such keys, as `mask: j <= i` does for later ones, or keep the part in its range, as in `max(i - j, 0)`";
     let label = format!("`{part}`: {why}");
     problems.report(Diagnostic::new(Kind::OutOfRange, site.place("bias"), message).label(label).help(cure));
+}
+
+/// The number of steps of the recurrence whose `step` the bias reads.
+fn depth(site: &Site<'_>) -> Option<Expr> {
+    let around = site.ancestors.iter().rev().find(|block| ["loop", "recur", "recurse"].contains(&&*block.slot))?;
+    let field = match (&*around.slot, &*around.variant) {
+        ("loop", _) => "steps",
+        ("recur", "depthwise") => "depth",
+        _ => return None,
+    };
+    match &around.fields.get(field)?.value {
+        Setting::Int(steps) => Some(Expr::Int(*steps)),
+        Setting::Expr(steps) => Some(steps.clone()),
+        _ => None,
+    }
 }
 
 /// A table has as many indices wherever it is read.
