@@ -23,6 +23,16 @@ fn a_halting_model_that_overflows_ends_as_one_that_does_not_halt() {
     place.train(&[&token[..], &wild].concat()).code(5).says("row ").says("step ");
 }
 
+/// The equation whose numbers are none is told, where it stands, and the row.
+#[test]
+fn an_equation_without_numbers_is_named() {
+    let place = Place::new();
+    let equations = "y = linear(state)\nstate = log(y - 100)";
+    place.write("none.rt", &format!("model none {{ embed {{ width: 8 }}\n{equations}\nreadout mean }}\n"));
+    let args = ["train", "none.rt", "--experiment", "listops_smoke", "--max-steps", "2", "--run", "none"];
+    place.rtc(&args).code(5).says("the first non-finite value is in `log(sub(a, 100.0))` of the model").says("row 1");
+}
+
 #[test]
 fn input_without_an_end_is_refused() {
     let place = Place::new();

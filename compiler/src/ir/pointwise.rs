@@ -84,7 +84,7 @@ macro_rules! pointwise_functions {
             logistic_slope = LogisticSlope (a, b) 3, [], chained(a, a * b * (T::ONE - b)),
                 "a == 0 ? (real)0 : a * b * ((real)1 - b)", "", "";
             /// The hyperbolic tangent, `2 sigmoid(2 a) - 1`.
-            tanh = Tanh (a) 10, ["chain_mul(dy, sub(1.0, mul(y, y)))"], tanh_of(a), "(real)2 * sigmoid((real)2 * a) - (real)1", "a.tanh()", "Tanh(a)";
+            tanh = Tanh (a) 10, ["chain_mul(dy, sub(1.0, mul(y, y)))"], tanh_of(a), "hyperbolic_tangent(a)", "a.tanh()", "Tanh(a)";
             /// `a Phi(a)` with the exact normal distribution function.
             gelu = Gelu (a) 10, ["chain_mul(dy, gelu_slope(a))"], gelu_of(a), "gelu(a)", "F.gelu(a)",
                 "Mul(Mul(a, Add(Erf(Mul(a, 0.7071067811865476)), 1.0)), 0.5)";

@@ -166,12 +166,22 @@ impl Builder<'_> {
     }
 }
 
+/// A number as the kernels write it.
+fn number(x: f64) -> String {
+    match x {
+        _ if x.is_nan() => "not_a_number()".to_owned(),
+        f64::INFINITY => "(-minus_infinity())".to_owned(),
+        f64::NEG_INFINITY => "minus_infinity()".to_owned(),
+        _ => format!("(real){x:?}"),
+    }
+}
+
 /// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
 fn expressions(node: &Node, operands: &[String], first: usize) -> String {
     let steps = Steps::of(&results(&node.attrs).expect("the shape rule has read the expressions"));
     let source = |source: &Source| match source {
         Source::Operand(n) => operands[*n].clone(),
-        Source::Number(x) => format!("(real){x:?}"),
+        Source::Number(x) => number(*x),
         Source::Step(n) => format!("s{first}_{n}"),
     };
     let mut lines = String::new();

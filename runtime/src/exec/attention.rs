@@ -70,11 +70,11 @@ impl<T: Element> Scored<'_, T> {
         flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
     }
 
-    /// The number of the bias; minus infinity, which hides the key, where it has none.
+    /// The number of the bias; minus infinity, which hides the key, where it has none, and NaN where a learned number is not finite.
     fn value(&self, env: &Env) -> T {
         let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
         let found = slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value);
-        let number = found.ok().filter(|value| value.abs() <= LARGEST_BIAS);
+        let number = found.ok().filter(|value| value.is_nan() || value.abs() <= LARGEST_BIAS);
         number.map_or(T::NEG_INFINITY, T::from_f64)
     }
 

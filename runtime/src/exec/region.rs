@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rtc_compiler::ir::graph::{MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::types::{Elem, LENGTH};
+use rtc_compiler::ir::pointwise;
+use rtc_compiler::ir::types::{Attr, Elem, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
@@ -67,15 +68,24 @@ pub(super) fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item =
 
 fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId, view: &BatchView) -> Result<(), Fault> {
     let node = plan.graph.node(node);
-    for value in &node.results {
+    for (n, value) in node.results.iter().enumerate() {
         let Some(val) = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_))) else { continue };
         let Some(at) = m.numbers(&val).iter().position(|x| !Real::is_finite(*x)) else { continue };
-        let (ty, fault) = (plan.graph.ty(*value), Fault::NonFinite(format!("`{}` of {}", node.op, place(node))));
+        let (ty, fault) = (plan.graph.ty(*value), Fault::NonFinite(made(plan, node, n)));
         let bounds = ty.is_batched().then(|| view.bounds(ty));
         let row = bounds.and_then(|bounds| (0..view.rows()).find(|row| bounds.row(*row).contains(&at)));
         return Err(row.map_or(fault.clone(), |row| fault.within(named_row(view, row))));
     }
     Ok(())
+}
+
+/// What makes a result of a node, where it stands, and the name that the spec gives it.
+fn made(plan: &Plan, node: &Node, result: usize) -> String {
+    let exprs = pointwise::results(&node.attrs).ok().filter(|_| node.op == Op::Map);
+    let what = exprs.map_or_else(|| node.op.to_string(), |exprs| Attr::from(&exprs[result]).to_string());
+    let name = plan.graph.hint(node.results[result]);
+    let named = if name == node.hint() { String::new() } else { format!(", which gives `{name}`") };
+    format!("`{what}` of {}{named}", place(node))
 }
 
 /// Where a node stands in the spec.

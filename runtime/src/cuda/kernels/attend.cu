@@ -252,7 +252,7 @@ __device__ inline real capped(const Attend &a, real product, real more, real *sl
     *slope = 1;
     if (more == minus_infinity()) return more;
     if (a.softcap == (real)0) return product * a.scale + more;
-    real t = (real)2 * sigmoid((real)2 * (product * a.scale / a.softcap)) - (real)1;
+    real t = hyperbolic_tangent(product * a.scale / a.softcap);
     *slope = (real)1 - t * t;
     return a.softcap * t + more;
 }

@@ -66,6 +66,8 @@ __device__ inline double finite(double x, bool &ok) {
     ok = ok && x - x == 0;
     return x;
 }
+// What is made of a learned number that is not finite is NaN, which is no fault of the expression.
+__device__ inline double finite_of(double a, double b, double x, bool &ok) { return a == a && b == b ? finite(x, ok) : a + b; }
 __device__ inline double plus(double a, double b, bool &ok) { return finite(a + b, ok); }
 __device__ inline double minus(double a, double b, bool &ok) { return finite(a - b, ok); }
 __device__ inline double times(double a, double b, bool &ok) { return finite(a * b, ok); }
@@ -97,31 +99,32 @@ __device__ inline Dual with_slope(double value, bool changes, double slope) {
     return x;
 }
 __device__ inline Dual plus(Dual a, Dual b, bool &ok) {
-    return with_slope(plus(a.value, b.value, ok), a.slope != 0 || b.slope != 0, a.slope + b.slope);
+    return with_slope(finite_of(a.value, b.value, a.value + b.value, ok), a.slope != 0 || b.slope != 0, a.slope + b.slope);
 }
 __device__ inline Dual minus(Dual a, Dual b, bool &ok) {
-    return with_slope(minus(a.value, b.value, ok), a.slope != 0 || b.slope != 0, a.slope - b.slope);
+    return with_slope(finite_of(a.value, b.value, a.value - b.value, ok), a.slope != 0 || b.slope != 0, a.slope - b.slope);
 }
 __device__ inline Dual times(Dual a, Dual b, bool &ok) {
     double slope = a.slope * b.value + a.value * b.slope;
-    return with_slope(times(a.value, b.value, ok), a.slope != 0 || b.slope != 0, slope);
+    return with_slope(finite_of(a.value, b.value, a.value * b.value, ok), a.slope != 0 || b.slope != 0, slope);
 }
 __device__ inline Dual quotient(Dual a, Dual b, bool &ok) {
-    double value = quotient(a.value, b.value, ok);
+    double value = finite_of(a.value, b.value, a.value / b.value, ok);
     return with_slope(value, a.slope != 0 || b.slope != 0, (a.slope - value * b.slope) / b.value);
 }
 __device__ inline Dual modulo(Dual a, Dual b, bool &ok) {
     double slope = a.slope - floor(a.value / b.value) * b.slope;
-    return with_slope(modulo(a.value, b.value, ok), a.slope != 0 || b.slope != 0, slope);
+    return with_slope(finite_of(a.value, b.value, a.value - floor(a.value / b.value) * b.value, ok), a.slope != 0 || b.slope != 0, slope);
 }
 __device__ inline Dual power(Dual a, Dual b, bool &ok) {
-    double value = power(a.value, b.value, ok);
+    double value = finite_of(a.value, b.value, pow(a.value, b.value), ok);
     double base = a.slope == 0 ? 0 : b.value * pow(a.value, b.value - 1) * a.slope;
     // A power of 0 stays what it is.
     double exponent = b.slope == 0 || a.value <= 0 ? 0 : value * log(a.value) * b.slope;
     return with_slope(value, a.slope != 0 || b.slope != 0, base + exponent);
 }
 __device__ inline Dual logarithm_of(Dual x, bool &ok) {
+    if (x.value != x.value) return x;
     return with_slope(logarithm_of(x.value, ok), x.slope != 0, x.slope / x.value);
 }
 __device__ inline whole floor_of(Dual x, bool &ok) { return floor_of(x.value, ok); }
@@ -131,9 +134,9 @@ __device__ inline double number_of(Dual x) { return x.value; }
 
 template <class N> __device__ inline N least(N a, N b) { return a <= b ? a : b; }
 template <class N> __device__ inline N most(N a, N b) { return a <= b ? b : a; }
-__device__ inline Dual least(Dual a, Dual b) { return a.value <= b.value ? a : b; }
+__device__ inline Dual least(Dual a, Dual b) { return a.value != a.value || a.value <= b.value ? a : b; }
 // Equal numbers are as good as one another: the slope is that of the first.
-__device__ inline Dual most(Dual a, Dual b) { return a.value < b.value ? b : a; }
+__device__ inline Dual most(Dual a, Dual b) { return b.value != b.value || a.value < b.value ? b : a; }
 
 // An index of a table, which must lie inside it.
 __device__ inline whole inside(whole index, whole size, bool &ok) {
@@ -144,7 +147,8 @@ __device__ inline whole inside(whole index, whole size, bool &ok) {
 // What is read of a table; `by` marks the number by which slopes are taken, whose place goes to `place`.
 __device__ inline Dual learned(const real *table, whole at, bool by, whole &place) {
     if (by) place = at;
-    Dual x = {(double)table[at], by ? 1.0 : 0.0};
+    double value = table[at];
+    Dual x = {value - value == 0 ? value : value - value, by ? 1.0 : 0.0};
     return x;
 }
 __device__ inline whole no_whole(bool &ok) {
@@ -157,9 +161,9 @@ __device__ inline whole no_whole(bool &ok) {
 // Where distance d stands: positions count from the nearer one.
 #define APART(d) (d) > 0 ? (d) : 0, (d) < 0 ? -(d) : 0, 0
 
-// Whether a bias has a number: one that is larger than numbers in single precision has none, and hides the key.
+// Whether a bias has a number: one that is larger than numbers in single precision has none, and hides the key. NaN is that of a weight.
 __device__ inline bool is_bias(double number, bool ok) {
-    return ok && number <= 3.4028234663852886e38 && number >= -3.4028234663852886e38;
+    return ok && !(number > 3.4028234663852886e38) && !(number < -3.4028234663852886e38);
 }
 
 // The biases of all heads at a distance of a list; minus infinity where there is none.
