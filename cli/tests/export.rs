@@ -3,10 +3,9 @@
 mod support;
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 
-use rtc_tests::python;
+use rtc_tests::python::{self, Process};
 use serde_json::{Value, json};
 use support::Place;
 
@@ -66,7 +65,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 
 #[test]
 fn the_module_answers_as_the_command_does() {
-    let Some(python) = python::with("torch, safetensors") else { return };
+    let Some(python) = python::with_torch() else { return };
     let place = exported();
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/export.md");
     let page = fs::read_to_string(page).expect("the page about exports");
@@ -125,25 +124,20 @@ fn case(place: &Place, run: &str, texts: &[&str]) -> Value {
     json!({ "folder": place.path(&format!("of {run}")), "texts": texts, "logits": logits.collect::<Vec<_>>() })
 }
 
-/// What is wrong with exports, of which one process of Python is asked.
-fn faults(python: &Path, cases: &[Value]) -> Vec<String> {
-    let place = Place::new();
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/src/export_answers.py");
-    let mut child = place.command(python).arg(script).stdin(std::process::Stdio::piped()).spawn().expect("python runs");
-    let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
-    child.stdin.take().expect("a pipe").write_all(lines.as_bytes()).expect("the script reads");
-    let answer: support::Answer = child.wait_with_output().expect("the script ends").into();
-    let answers: Vec<Value> =
-        answer.code(0).stdout.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
-    assert_eq!(answers.len(), cases.len(), "{}", answer.stderr);
-    let fault = |(case, answer): (&Value, &Value)| Some(format!("{}: {}", case["folder"], answer.as_str()?));
-    cases.iter().zip(&answers).filter_map(fault).collect()
+/// What is wrong with exports.
+fn faults(python: &mut Process, cases: &[Value]) -> Vec<String> {
+    let fault = |case: &Value| match python.ask(case) {
+        Value::Null => None,
+        said => Some(format!("{}: {}", case["folder"], said["error"].as_str().unwrap_or("no error"))),
+    };
+    cases.iter().filter_map(fault).collect()
 }
 
-/// Every model of `tests/cases/exports` gives the logits of the command in single and in double precision, and finite gradients.
+/// Every model of `tests/cases/exports` gives the logits of the command in single and in double precision and in ONNX, and finite
+/// gradients.
 #[test]
 fn exports_of_small_models_answer_as_the_command_does() {
-    let Some(python) = python::with("torch, safetensors") else { return };
+    let Some(mut python) = Process::start("export_answers.py") else { return };
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/exports");
     let place = Place::new();
     place.write("e.yaml", EXPERIMENT);
@@ -159,17 +153,26 @@ fn exports_of_small_models_answer_as_the_command_does() {
             let spec = format!("{name}.rt");
             place.write(&spec, &fs::read_to_string(cases.join(&spec)).expect("a model"));
             trained(&place, &spec, name, "e.yaml");
-            case(&place, name, &TEXTS)
+            let mut case = case(&place, name, &TEXTS);
+            let file = format!("{name}.onnx");
+            let written = place.rtc(&["export", name, "--format", "onnx", "--output", &file]);
+            if written.stderr.contains("`top` is a choice") {
+                written.code(2);
+            } else {
+                written.code(0);
+                case["onnx"] = json!(place.path(&file));
+            }
+            case
         })
         .collect();
-    let faults = faults(&python, &all);
+    let faults = faults(&mut python, &all);
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
 }
 
 /// The file `tokenizer.py` cuts texts as the command does, for every way of cutting them.
 #[test]
 fn exports_cut_texts_as_the_command_does() {
-    let Some(python) = python::with("torch, safetensors") else { return };
+    let Some(mut python) = Process::start("export_answers.py") else { return };
     let place = Place::new();
     let cases = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/cases/exports");
     place.write("rows.csv", &fs::read_to_string(cases.join("rows.csv")).expect("rows"));
@@ -188,14 +191,14 @@ fn exports_cut_texts_as_the_command_does() {
     place.train(&["--max-steps", "2", "--run", "brackets"]).code(0);
     place.rtc(&["export", "brackets", "--format", "torch", "--output", "of brackets"]).code(0);
     all.push(case(&place, "brackets", &["[MAX 2 9 [MIN 4 7 ] 0 ]", "( [SM 3 4 ] )"]));
-    let faults = faults(&python, &all);
+    let faults = faults(&mut python, &all);
     assert!(faults.is_empty(), "{} of {}:\n{}", faults.len(), all.len(), faults.join("\n"));
 }
 
 /// Words of Python and names of PyTorch's modules, of whatever version is at hand, are names of bindings like all others.
 #[test]
 fn bindings_may_have_names_of_python_and_pytorch() {
-    let Some(python) = python::with("torch, safetensors, keyword") else { return };
+    let (Some(python), Some(mut answers)) = (python::with_torch(), Process::start("export_answers.py")) else { return };
     let place = Place::new();
     let names = "import keyword, torch; print(*keyword.kwlist, *(n for n in dir(torch.nn.Module()) if n[0] != '_'))";
     let ran: support::Answer = place.command(&python).args(["-c", names]).output().expect("python runs").into();
@@ -209,7 +212,7 @@ fn bindings_may_have_names_of_python_and_pytorch() {
     place.write("rows.csv", &fs::read_to_string(cases.join("rows.csv")).expect("rows"));
     place.write("e.yaml", EXPERIMENT);
     trained(&place, "named.rt", "named", "e.yaml");
-    let faults = faults(&python, &[case(&place, "named", &TEXTS)]);
+    let faults = faults(&mut answers, &[case(&place, "named", &TEXTS)]);
     assert!(faults.is_empty(), "{faults:?}");
 }
 

@@ -37,7 +37,7 @@ fn a_run_becomes_a_file_that_gives_its_answers() {
     place.rtc(&export).code(0);
     assert_eq!(bytes, fs::read(place.path("model.onnx")).expect("the file"), "the same again");
     place.rtc(&[&export[..4], &["--output", "no/such/folder/model.onnx"]].concat()).code(6).says("no/such/folder");
-    let Some(python) = rtc_tests::python::with("numpy, onnxruntime") else { return };
+    let Some(python) = rtc_tests::python::with_torch() else { return };
     let answer = place.command(python).args(["-c", ASK]).args(ROWS).output().expect("Python runs");
     let answer = support::Answer::from(answer);
     answer.code(0);

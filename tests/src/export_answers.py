@@ -1,27 +1,23 @@
 """Asks exports as their documentation says: for every line of standard input, a JSON object with the `folder` of an export, `texts`,
-and the `logits` that rtc has for them, prints what is wrong, or null.
+the `logits` that rtc has for them, and perhaps a file `onnx` of the same model, prints null, or what is wrong as `error`.
 """
 
-import importlib.util
-import json
-import sys
-import traceback
 from pathlib import Path
 
 import torch
 
+import exports
 
-def module(folder, name):
-    spec = importlib.util.spec_from_file_location(name, folder / f"{name}.py")
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
+
+def in_onnx(file, tokens, lengths):
+    (logits,) = exports.session(file).run(["logits"], {"tokens": tokens.numpy(), "lengths": lengths.numpy()})
+    return torch.from_numpy(logits)
 
 
 def run(case):
     folder = Path(case["folder"])
-    tokenizer = module(folder, "tokenizer").Tokenizer.from_folder(folder)
-    exported = module(folder, "model")
+    tokenizer = exports.module(folder / "tokenizer.py").Tokenizer.from_folder(folder)
+    exported = exports.module(folder / "model.py")
     model = exported.Model.from_folder(folder)
     logits, expected = model(*tokenizer(case["texts"])), torch.tensor(case["logits"])
     if logits.dtype != torch.float32:
@@ -32,17 +28,9 @@ def run(case):
     if again.dtype != torch.float64:
         raise AssertionError(f"logits of numbers in double precision are {again.dtype}")
     torch.testing.assert_close(again.float(), expected, atol=1e-5, rtol=1e-5)
-    model.train()
-    model.outputs(*tokenizer(case["texts"]))["logits"].square().sum().backward()
-    if not all(p.grad is None or p.grad.isfinite().all() for p in model.parameters()):
-        raise AssertionError("a gradient is not finite")
+    exports.train(model, lambda model: model.outputs(*tokenizer(case["texts"]))["logits"].square().sum())
+    if "onnx" in case:
+        torch.testing.assert_close(in_onnx(case["onnx"], *tokenizer(case["texts"])), expected, atol=1e-5, rtol=1e-5)
 
 
-torch.set_num_threads(1)
-for line in sys.stdin:
-    try:
-        run(json.loads(line))
-        fault = None
-    except Exception:
-        fault = traceback.format_exc(limit=-2)
-    print(json.dumps(fault), flush=True)
+exports.answer(run)

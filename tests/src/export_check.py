@@ -1,17 +1,15 @@
-"""Runs exported modules: for every folder named on standard input, logits, other results and gradients of a padded batch.
+"""Runs exported modules: for every folder, a line of JSON, the logits, other results and gradients of a padded batch.
 
-Each folder holds an export and `case.json`; what came out goes to `found.safetensors`. A line of JSON per folder says what failed.
+Each folder holds an export and `case.json`; what came out goes to `found.safetensors`. The answer is null, or says what failed.
 """
 
-import importlib.util
 import json
-import sys
-import traceback
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
+
+import exports
 
 OUTSIDE = 10**6  # no token: what is padded is never read
 
@@ -33,26 +31,10 @@ def inputs(case, rows=None, more=3):
     return list(padded(chosen, more)), depths
 
 
-def loss_of(case, results):
-    logits, labels = results["logits"], torch.tensor(case["labels"])
-    if case["objective"] == "each":
-        logits = torch.cat([row[: len(tokens)] for row, tokens in zip(logits, case["rows"])])
-    if case["objective"] == "number":
-        each = (logits[:, 0] - labels.to(logits.dtype)) ** 2
-    elif case["objective"] == "several" or logits.shape[-1] == 1:
-        each = F.binary_cross_entropy_with_logits(logits.flatten(), labels.to(logits.dtype), reduction="none")
-    else:
-        each = F.cross_entropy(logits, labels, reduction="none")
-    weights = torch.tensor(case["weights"], dtype=logits.dtype) if case["weights"] else torch.ones_like(each)
-    return logits, (each * weights).sum() / weights.sum() + results.get("penalty", 0.0)
-
-
 def run(folder):
-    case = json.loads((folder / "case.json").read_text())
-    spec = importlib.util.spec_from_file_location("exported", folder / "model.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    model = module.Model.from_folder(folder)
+    folder = Path(folder)
+    case = json.loads((folder / "case.json").read_text(encoding="utf-8"))
+    model = exports.module(folder / "model.py").Model.from_folder(folder)
     names = set(load_file(folder / "weights.safetensors"))
     if names != {name for name, _ in model.named_parameters()}:
         raise AssertionError("parameters are not those of the file")
@@ -60,13 +42,13 @@ def run(folder):
         model = model.double()
     args, depths = inputs(case)
     results = model.outputs(*args, **depths)
-    logits, loss = loss_of(case, results)
+    logits, loss = exports.loss_of(results, case)
     loss.backward()
-    found = {f"gradient.{n}": torch.zeros_like(p) if p.grad is None else p.grad for n, p in model.named_parameters()}
+    found = {f"gradient.{name}": gradient for name, gradient in exports.gradients(model).items()}
     found |= {f"result.{n}": x.reshape(-1) for n, x in results.items()} | {"result.logits": logits.reshape(-1)}
     save_file({name: x.detach().contiguous() for name, x in found.items()}, folder / "found.safetensors")
     with torch.no_grad():
-        again = loss_of(case, model.outputs(*inputs(case, more=9)[0], **depths))[0]
+        again, _ = exports.loss_of(model.outputs(*inputs(case, more=9)[0], **depths), case)
         if not torch.equal(again, logits):
             raise AssertionError("padding changes results")
         if case["independent"] and case["objective"] != "pair":
@@ -76,21 +58,7 @@ def run(folder):
                 length = len(case["rows"][row]) if case["objective"] == "each" else None
                 whole = results["logits"][row][:length]
                 torch.testing.assert_close(alone[0][:length], whole, atol=2e-5, rtol=2e-5)
-    model.train()
-    model.zero_grad()
-    args, depths = inputs(case)
-    _, loss = loss_of(case, model.outputs(*args, **depths))
-    loss.backward()
-    if not all(p.grad is None or p.grad.isfinite().all() for p in model.parameters()):
-        raise AssertionError("a gradient of training is not finite")
+    exports.train(model, lambda model: exports.loss_of(model.outputs(*args, **depths), case)[1])
 
 
-torch.set_num_threads(1)
-for line in sys.stdin:
-    folder = Path(line.rstrip("\n"))
-    try:
-        run(folder)
-        fault = None
-    except Exception:
-        fault = traceback.format_exc(limit=-3)
-    print(json.dumps({"folder": str(folder), "fault": fault}), flush=True)
+exports.answer(run)

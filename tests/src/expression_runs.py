@@ -1,26 +1,28 @@
-"""Runs exported modules and ONNX models of one value: a JSON line per request on standard input, with the text of a module, its weights
-by name (shape and numbers), the file of an ONNX model, tokens and lengths; a JSON line per answer with what each of both gives for the
-tokens, one row behind the other, or why it gives nothing. A number that is none or infinite is a text."""
-import json
-import sys
+"""Runs a model of numbers in PyTorch and in onnxruntime: a JSON line per request on standard input, and a JSON line per answer.
+
+A request has `inputs` by name (`tokens`, `lengths`, ..: lists of whole numbers) and for PyTorch `module`, the text of a module, with
+`weights` by name (shape and numbers), for onnxruntime `onnx`, a file. The answer has for `torch` and `onnx` the logits as `numbers`, or
+`error`; where the request says `packed`, without what stands behind the ends of rows. For `torch`, where the request has `gradients`,
+the answer has those of the squares of logits, too.
+"""
+
 import types
 import warnings
 
 import numpy
-import onnxruntime
+import onnx
 import torch
 
+import exports
+
 warnings.simplefilter("ignore")
-torch.set_num_threads(1)
-options = onnxruntime.SessionOptions()
-options.intra_op_num_threads = 1
-options.inter_op_num_threads = 1
-options.log_severity_level = 4
 
 
-def told(rows, lengths):
-    numbers = numpy.concatenate([row[:length].reshape(-1) for row, length in zip(rows, lengths)])
-    return [float(x) if numpy.isfinite(x) else str(x) for x in numbers]
+def told(logits, request):
+    if request["packed"]:
+        rows = [row[:length].reshape(-1) for row, length in zip(logits, request["inputs"]["lengths"])]
+        return exports.numbers(numpy.concatenate(rows))
+    return exports.numbers(logits.reshape(-1))
 
 
 def in_torch(request):
@@ -30,31 +32,31 @@ def in_torch(request):
     for name, parameter in model.named_parameters():
         shape, numbers = request["weights"][name]
         parameter.data = torch.tensor([float(x) for x in numbers], dtype=torch.float64).reshape(shape)
-    logits = model.eval()(torch.tensor(request["tokens"]), torch.tensor(request["lengths"]))
+    logits = model.eval()(*(torch.tensor(x) for x in request["inputs"].values()))
     logits.nan_to_num(0.0, 0.0, 0.0).square().sum().backward()
-    answer = {"numbers": told(logits.detach().numpy(), request["lengths"])}
+    answer = {"numbers": told(logits.detach().numpy(), request)}
     if request["gradients"]:
-        answer["gradients"] = {
-            name: [] if p.grad is None else [float(x) if x.isfinite() else str(float(x)) for x in p.grad.reshape(-1)]
-            for name, p in model.named_parameters()
-        }
+        answer["gradients"] = {name: exports.numbers(x.reshape(-1)) for name, x in exports.gradients(model).items()}
     return answer
 
 
 def in_onnx(request):
-    session = onnxruntime.InferenceSession(request["onnx"], options, providers=["CPUExecutionProvider"])
-    inputs = {name: numpy.array(request[name], dtype=numpy.int64) for name in ("tokens", "lengths")}
-    (logits,) = session.run(["logits"], inputs)
-    return {"numbers": told(logits, request["lengths"])}
+    onnx.checker.check_model(request["onnx"])
+    inputs = {name: numpy.array(x, dtype=numpy.int64) for name, x in request["inputs"].items()}
+    (logits,) = exports.session(request["onnx"]).run(["logits"], inputs)
+    return {"numbers": told(logits, request)}
 
 
-for line in sys.stdin:
-    request, answer = json.loads(line), {}
+def run(request):
+    answer = {}
     for name, given, run in (("torch", "module", in_torch), ("onnx", "onnx", in_onnx)):
-        if request[given] is None:
+        if request.get(given) is None:
             continue
         try:
             answer[name] = run(request)
         except Exception as error:
             answer[name] = {"error": f"{type(error).__name__}: {error}"}
-    print(json.dumps(answer), flush=True)
+    return answer
+
+
+exports.answer(run)

@@ -1,5 +1,6 @@
 //! Shared helpers of the tests.
 
+pub mod choices;
 pub mod cubin;
 pub mod emulated;
 pub mod fixture;

@@ -97,6 +97,53 @@ pub fn weights(graph: &Graph, seed: u64, scale: f64) -> Arrays {
     graph.parameters().iter().map(|p| (p.name.clone(), numbers(p, seed, scale))).collect()
 }
 
+/// The numbers as a file in single precision holds them, so that both precisions of rtc run with the same.
+pub fn rounded(arrays: Arrays) -> Arrays {
+    arrays.into_iter().map(|(name, x)| (name, x.into_iter().map(|x| f64::from(x as f32)).collect())).collect()
+}
+
+/// Shapes and numbers of parameters for a file in single precision, by name.
+pub fn singles(parameters: &[Parameter], numbers: &Arrays) -> rtc_export::onnx::Arrays {
+    let one = |p: &Parameter| {
+        let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
+        (p.name.clone(), (shape, numbers[&p.name].iter().map(|x| *x as f32).collect()))
+    };
+    parameters.iter().map(one).collect()
+}
+
+/// How far the results of a model in double precision move, at most, in [`SHAKEN`] runs with each weight moved by half a unit in the last
+/// place of single precision.
+pub fn moved(weights: &Arrays, results: impl Fn(&Arrays) -> Vec<f64>) -> f64 {
+    let still = results(weights);
+    let shaken = |seed: u64| {
+        let key = Key::new(seed).stream("rounding");
+        let one = |(name, numbers): (&String, &Vec<f64>)| {
+            let half = |n: usize| if key.stream(name).below(n as u64, 2) == 0 { 1.0 + HALF } else { 1.0 - HALF };
+            (name.clone(), numbers.iter().enumerate().map(|(n, x)| x * half(n)).collect())
+        };
+        distance(&results(&weights.iter().map(one).collect()), &still)
+    };
+    (0..SHAKEN).map(shaken).fold(0.0, f64::max)
+}
+
+/// What single precision allows a model: `least`, or, for loops that multiply rounding, four times as much as its results are
+/// [`moved`].
+///
+/// # Panics
+/// If results move by more than [`CHAOTIC`]: such a comparison says nothing, and needs smaller weights.
+pub fn single_limit(what: &str, least: f64, weights: &Arrays, results: impl Fn(&Arrays) -> Vec<f64>) -> f64 {
+    let moved = moved(weights, results);
+    assert!(moved <= CHAOTIC, "{what}: rounding of the weights moves the results by {moved:.1e}: take smaller weights");
+    least.max(4.0 * moved)
+}
+
+/// Beyond this [`moved`] says that rounding decides the results.
+pub const CHAOTIC: f64 = 1e-4;
+/// Runs of [`moved`].
+const SHAKEN: u64 = 6;
+/// Half a unit in the last place of single precision, relative.
+const HALF: f64 = 1.0 / (1 << 24) as f64;
+
 /// Random weights with halting heads that answer strongly, so that positions halt at different steps.
 pub fn strong(graph: &Graph, seed: u64) -> Arrays {
     let mut weights = weights(graph, seed, 0.5);

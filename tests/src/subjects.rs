@@ -120,6 +120,8 @@ pub fn random(folder: &Path, count: u64) -> Vec<Subject> {
         let model = generated::model(number);
         // No task has a class per row and a number of steps.
         let text = if model.each { model.text } else { model.text.replace("steps: given", "steps: 3") };
+        // What sees later tokens answers for those of `tagging`.
+        let text = if is_right(&text) { text } else { text.replace("readout each\n", "readout each { sees: all }\n") };
         let found = written(folder, &format!("generated_{number}"), &text);
         found.into_iter().map(|subject| Subject { large: None, ..subject })
     };
@@ -133,6 +135,8 @@ fn quiet(text: &str) -> String {
     while let Some(at) = ["normal(", "uniform("].iter().filter_map(|word| Some(rest.find(word)? + word.len())).min() {
         let end = at + closing(&rest[at..]);
         let uniform = rest[..at].ends_with("uniform(");
+        // `uniform(1, 3)` is a number of steps, for which its mean stands here.
+        let is_number = uniform && rest[at..end].contains(',');
         out += &rest[..end];
         rest = &rest[end..];
         match rest.strip_prefix(" { std: ") {
@@ -141,7 +145,7 @@ fn quiet(text: &str) -> String {
                 rest = after.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
             }
             // Braces behind it say what stands for the draw outside of training.
-            None if uniform && !rest.starts_with(" {") => out += " { low: 0, high: 1e-20 }",
+            None if uniform && !is_number && !rest.starts_with(" {") => out += " { low: 0, high: 1e-20 }",
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
-use rtc_compiler::pipeline;
+use rtc_compiler::{pass, pipeline};
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runtime::disk::write_file;
@@ -67,7 +67,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let trained = Trained::open(&options.model)?;
     trained.say_weights(terminal);
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
-    let graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
+    let mut graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
+    let weights = trained.model.weights();
+    // A weight that only a simplified graph does without, such as that of a part which is cut off again, is in no run.
+    if graph.parameters().iter().any(|p| !weights.items.contains_key(&p.name)) {
+        pass::optimise(&mut graph);
+    }
     match options.format {
         FormatArg::Torch => to_torch(&trained, &graph, &binding, &options.output, terminal),
         FormatArg::Onnx => to_onnx(&trained, &binding, &options.output, terminal),

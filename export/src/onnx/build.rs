@@ -16,7 +16,7 @@ use rtc_compiler::ir::graph::{Graph, Node, NodeId, Value};
 use rtc_compiler::ir::types::{BATCH, Dim, Elem, Type, unframed};
 
 use super::proto::{self, Attribute, Kind, Tensor};
-use super::{Arrays, Refused};
+use super::{Arrays, RESERVED, Refused};
 
 /// A ragged axis as the rows of a scope have it.
 #[derive(Clone, Debug)]
@@ -91,10 +91,10 @@ impl<'a> Builder<'a> {
         }
     }
 
-    /// A name that no other value has.
+    /// A name that no other value has. Names of parameters have no slash.
     pub(super) fn fresh(&mut self, hint: &str) -> String {
         self.names += 1;
-        format!("{hint}_{}", self.names)
+        format!("{hint}/{}", self.names)
     }
 
     /// Nodes and constants of the outermost graph.
@@ -252,7 +252,7 @@ impl<'a> Builder<'a> {
         if let Some(name) = self.known.get(&key) {
             return name.clone();
         }
-        let name = format!("constant_{}", self.known.len());
+        let name = format!("constant/{}", self.known.len());
         self.constants.push(Tensor::new(&name, kind, dims, key.2.clone()));
         self.known.insert(key, name.clone());
         name
@@ -298,14 +298,15 @@ impl<'a> Builder<'a> {
         found.ok_or_else(|| Refused(format!("there are no weights for `{name}`")))
     }
 
-    /// Puts a parameter among the constants, under its own name.
+    /// Puts a parameter among the constants, under its own name, or as `name/weight` beside an input or output of that name.
     pub(super) fn parameter(&mut self, node: &Node) -> Result<(), Refused> {
         let numbers = self.numbers(node.results[0])?;
         let name = node.get(attribute::NAME);
         let dims: Vec<usize> = self.graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
         let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.constants.push(Tensor::new(name, Kind::Float, &dims, bytes));
-        self.set(node.results[0], name.to_owned());
+        let own = if RESERVED.contains(&name) { format!("{name}/weight") } else { name.to_owned() };
+        self.constants.push(Tensor::new(&own, Kind::Float, &dims, bytes));
+        self.set(node.results[0], own);
         Ok(())
     }
 

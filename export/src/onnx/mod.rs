@@ -37,6 +37,8 @@ const MOST: usize = (1 << 31) - 1;
 
 /// The result that is exported.
 const LOGITS: &str = "logits";
+/// Names of inputs and outputs.
+const RESERVED: [&str; 7] = ["tokens", "lengths", "depths", "tokens_2", "lengths_2", "depths_2", LOGITS];
 
 /// Parameters by name: shape and numbers.
 pub type Arrays = BTreeMap<String, (Vec<usize>, Vec<f32>)>;

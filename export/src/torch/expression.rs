@@ -5,6 +5,7 @@ use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::types::Attr;
 
 use super::ops::rows_of;
+use super::python::repr;
 use crate::Refused;
 
 /// Where an expression is evaluated.
@@ -80,7 +81,7 @@ impl<'a> Writer<'a> {
             return Ok(text);
         }
         self.sections.push("defined");
-        Ok(format!("defined({text}, {}, \"{expr}\")", self.write(&defined)?.text))
+        Ok(format!("defined({text}, {}, {})", self.write(&defined)?.text, repr(&expr.to_string())))
     }
 
     /// Whether a mask holds: where it has no truth value it does not.

@@ -21,6 +21,7 @@ use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::schedule::recur;
 use rtc_compiler::lower::{Binding, Objective};
+use rtc_compiler::pass::branches::Branches;
 use rtc_compiler::pass::dce;
 use rtc_compiler::spec::{Spec, text};
 
@@ -66,7 +67,9 @@ pub fn module<'a>(
 ) -> Result<String, Refused> {
     let (origin, graph) = (&origin.into(), &answering(graph));
     let parts = Parts::new(graph, weights)?;
-    let mut writer = Writer { graph, parts: &parts, methods: vec![], sections: vec![], flat: false, copy: None };
+    let branches = Branches::of(graph);
+    let mut writer =
+        Writer { graph, parts: &parts, branches, methods: vec![], sections: vec![], flat: false, copy: None };
     let inputs: Vec<Value> = graph
         .nodes(MAIN)
         .iter()
@@ -210,7 +213,7 @@ fn entry(objective: Objective, depths: bool, flat: bool) -> String {
 "
     .to_owned();
     if flat {
-        out += "        model.flat = json.loads((Path(folder) / \"config.json\").read_text())[\"inference\"] == \"flat\"\n";
+        out += "        model.flat = json.loads((Path(folder) / \"config.json\").read_text(encoding=\"utf-8\"))[\"inference\"] == \"flat\"\n";
     }
     out += "        return model.eval()\n";
     out += &format!(

@@ -20,6 +20,8 @@ use crate::Refused;
 pub(super) struct Call<'a> {
     pub(super) graph: &'a Graph,
     pub(super) parts: &'a Parts,
+    /// Whether the node stands in a branch that a choice may not take, and may have numbers there that are not finite.
+    pub(super) in_branch: bool,
     /// The slot of the copy that is written, if it is one.
     pub(super) copy: Option<&'a str>,
     pub(super) node: &'a Node,
@@ -130,6 +132,11 @@ fn texts(codes: &[Code]) -> Vec<String> {
     codes.iter().map(|code| code.inside(Binds::Argument)).collect()
 }
 
+/// Numbers whose operands have no gradient where they have none.
+fn quiet(code: &Code) -> Code {
+    Code::call("quiet", &[code], &[])
+}
+
 impl Call<'_> {
     fn ty(&self, n: usize) -> &Type {
         self.graph.ty(self.node.operands[n])
@@ -153,6 +160,23 @@ impl Call<'_> {
     fn support(&mut self, section: &'static str, text: String) -> Code {
         self.need(section);
         Code::atom(text)
+    }
+
+    /// A call of a function along the last axis of its first argument.
+    fn whole(&mut self, function: &str, args: &str) -> Code {
+        if !self.in_branch {
+            return Code::atom(format!("{function}({args})"));
+        }
+        self.support("whole", format!("whole({function}, {args})"))
+    }
+
+    /// A product, of which an operand may stand in a branch.
+    fn product(&mut self, a: &Code, b: &Code) -> Code {
+        if !self.in_branch {
+            return Code::infix("*", a, b);
+        }
+        self.need("times");
+        Code::call("times", &[a, b], &[])
     }
 
     /// The axis of operand `n`, which is ragged.
@@ -190,7 +214,13 @@ impl Call<'_> {
         match &results[..] {
             [expr] => match expr.with(&Scalar::Operand) {
                 Scalar::Number(value) => Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(value)))),
-                expr => self.scalar(&expr),
+                expr => {
+                    let code = self.scalar(&expr, self.in_branch)?;
+                    if code.inside(Binds::Argument).contains("quiet(") {
+                        self.need("quiet");
+                    }
+                    Ok(code)
+                }
             },
             _ => Err(Refused("a map with several results, which only backward runs have".to_owned())),
         }
@@ -201,8 +231,14 @@ impl Call<'_> {
         self.operands[0].dot(&format!("new_tensor({})", code.inside(Binds::Argument)))
     }
 
-    fn scalar(&self, expr: &Scalar) -> Result<Code, Refused> {
+    /// The expression of a number, which a choice may not take where it stands in a branch.
+    fn scalar(&self, expr: &Scalar, in_branch: bool) -> Result<Code, Refused> {
         let (func, args) = match expr {
+            Scalar::Call(Pointwise::Lerp, args) if in_branch => {
+                let rest = Scalar::Call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
+                let parts = [[args[0].clone(), args[1].clone()], [rest, args[2].clone()]];
+                (Pointwise::Add, parts.map(|part| Scalar::Call(Pointwise::Mul, part.to_vec())).to_vec())
+            }
             Scalar::Operand(n) => return Ok(self.operands[*n].clone()),
             Scalar::Number(value) => return Ok(Code::number(*value)),
             Scalar::Call(Pointwise::Add, args) if matches!(args[1], Scalar::Number(by) if by < 0.0) => {
@@ -210,15 +246,26 @@ impl Call<'_> {
             }
             Scalar::Call(func, args) => (*func, args.clone()),
         };
-        let codes = args.iter().map(|arg| self.scalar(arg)).collect::<Result<Vec<Code>, Refused>>()?;
+        let below = in_branch || func.chooses();
+        let mut codes = args.iter().map(|arg| self.scalar(arg, below)).collect::<Result<Vec<Code>, Refused>>()?;
         let is_number = |n: usize| matches!(args[n], Scalar::Number(_));
+        let by_number = match func {
+            Pointwise::Mul => is_number(0) || is_number(1),
+            Pointwise::Div => is_number(1),
+            _ => false,
+        };
+        let is_quiet = !by_number && ((in_branch && func.multiplies()) || func.is_steep());
+        if is_quiet && func == Pointwise::Div && is_number(0) {
+            // A plain number over a tensor is two operations to autograd.
+            codes[0] = self.constant(&codes[0]);
+        }
         let infix = |text: &'static str| text.strip_prefix("a ").and_then(|rest| rest.strip_suffix(" b"));
         // Operators take numbers beside tensors, and functions do not: a number is a tensor of the type of the others.
         let tensors = || {
             let of = |(n, code): (usize, &Code)| if is_number(n) { self.constant(code) } else { code.clone() };
             codes.iter().enumerate().map(of).collect::<Vec<Code>>()
         };
-        Ok(match (func, func.def().torch) {
+        let code = match (func, func.def().torch) {
             (_, "") => {
                 let name = func.def().name;
                 return Err(Refused(format!("the function `{name}`, which only backward runs have")));
@@ -231,12 +278,13 @@ impl Call<'_> {
                 Some(method) => tensors()[0].dot(method),
                 None => Code::template(text, &tensors()),
             },
-        })
+        };
+        Ok(if is_quiet { quiet(&code) } else { code })
     }
 
     /// The only result of the node; the results of `slot_softmax` are a tuple.
     pub(super) fn code(&mut self) -> Result<Code, Refused> {
-        let node = self.node;
+        let (node, operands) = (self.node, self.operands);
         Ok(match node.op {
             Op::Embed => Code::atom(format!("F.embedding({}, {})", self.x(0), self.x(1))),
             Op::Linear | Op::LayerNorm => self.module(),
@@ -249,16 +297,21 @@ impl Call<'_> {
                     1 => String::new(),
                     parts => format!(", parts={parts}"),
                 };
-                let text = format!("rms_norm({}{gain}, eps={}{parts})", self.x(0), number(node.get(attribute::EPS)));
-                self.support("rms_norm", text)
+                let args = format!("{}{gain}, eps={}{parts}", self.x(0), number(node.get(attribute::EPS)));
+                self.need("rms_norm");
+                self.whole("rms_norm", &args)
             }
             Op::Map => self.map()?,
             Op::Detach => self.operands[0].dot("detach()"),
             Op::Affine => self.affine(),
-            Op::MulUnit => Code::infix("*", &self.operands[0], &self.lifted(1, self.ty(0))),
+            Op::MulUnit => {
+                let unit = self.lifted(1, self.ty(0));
+                self.product(&operands[0], &unit)
+            }
             Op::AddScaled => {
-                let scaled = Code::infix("*", &self.lifted(2, self.ty(0)), &self.operands[1]);
-                Code::infix("+", &self.operands[0], &scaled)
+                let unit = self.lifted(2, self.ty(0));
+                let scaled = self.product(&unit, &operands[1]);
+                Code::infix("+", &operands[0], &scaled)
             }
             Op::Select => {
                 let unit = self.lifted(0, self.ty(1));
@@ -306,7 +359,14 @@ impl Call<'_> {
                     true => self.operands[n].dot("mT"),
                     false => self.operands[n].clone(),
                 };
-                Code::infix("@", &of(0, Side::Left), &of(1, Side::Right))
+                let [left, right] = [of(0, Side::Left), of(1, Side::Right)];
+                match self.in_branch {
+                    true => {
+                        let args = [left, right].map(|side| side.inside(Binds::Argument)).join(", ");
+                        self.whole("torch.matmul", &args)
+                    }
+                    false => Code::infix("@", &left, &right),
+                }
             }
             Op::Sinusoid => {
                 let pairs = node.get(attribute::LAYOUT) == Layout::Pairs;
@@ -371,9 +431,11 @@ impl Call<'_> {
             }
             Op::Softmax => match axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2) {
                 Some(axis) => {
-                    let text = format!("softmax_along({}, {axis})", self.x(0));
-                    self.support("softmax_along", text)
+                    let args = format!("{}, {axis}", self.x(0));
+                    self.need("softmax_along");
+                    self.whole("softmax_along", &args)
                 }
+                None if self.in_branch => self.whole("torch.softmax", &format!("{}, -1", self.x(0))),
                 None => Code::atom(format!("{}.softmax(-1)", self.dot(0))),
             },
             Op::Top => self.top()?,
@@ -473,29 +535,27 @@ impl Call<'_> {
         })
     }
 
-    fn module(&self) -> Code {
-        let modules: Vec<_> = self.node.operands[1..].iter().map(|v| self.parts.module(*v)).collect();
-        if let Some(path) = modules[0] {
-            return Code::atom(format!("{}({})", self.parts.path(path, self.copy).inside(Binds::Atom), self.x(0)));
+    fn module(&mut self) -> Code {
+        if let Some(path) = self.parts.module(self.node.operands[1]) {
+            let module = self.parts.path(path, self.copy).inside(Binds::Atom);
+            return self.whole(&module, &self.x(0));
         }
         let mut inputs = texts(&self.operands[1..]).join(", ");
         if self.node.op == Op::Linear {
-            return Code::atom(format!("F.linear({}, {inputs})", self.x(0)));
+            return self.whole("F.linear", &format!("{}, {inputs}", self.x(0)));
         }
         if self.operands.len() == 2 {
             inputs += ", None";
         }
         let width = self.ty(0).dims().last().and_then(Dim::fixed).unwrap_or(1);
-        Code::atom(format!(
-            "F.layer_norm({}, ({width},), {inputs}, {})",
-            self.x(0),
-            number(self.node.get(attribute::EPS))
-        ))
+        let eps = number(self.node.get(attribute::EPS));
+        self.whole("F.layer_norm", &format!("{}, ({width},), {inputs}, {eps}", self.x(0)))
     }
 
-    fn affine(&self) -> Code {
-        let scaled = Code::infix("*", &self.operands[0], &self.operands[1]);
-        self.operands.get(2).map_or_else(|| scaled.clone(), |bias| Code::infix("+", &scaled, bias))
+    fn affine(&mut self) -> Code {
+        let operands = self.operands;
+        let scaled = self.product(&operands[0], &operands[1]);
+        operands.get(2).map_or_else(|| scaled.clone(), |bias| Code::infix("+", &scaled, bias))
     }
 
     /// One `cat` for what is joined piece by piece.
@@ -683,7 +743,7 @@ impl Call<'_> {
         let sizes: Vec<Vec<usize>> =
             own.clone().map(|n| self.ty(n).dims().iter().filter_map(Dim::fixed).collect()).collect();
         let tables = texts(&self.operands[own]);
-        let mut text = format!("attention({}, {}, {}", self.x(0), self.x(1), self.x(2));
+        let mut text = format!("{}, {}, {}", self.x(0), self.x(1), self.x(2));
         let axes = [0, 1].map(|n| axis(self.ty(n)).unwrap_or_else(|| "None".to_owned()));
         text += &format!(", heads={}, axes=({}, {})", node.get(attribute::HEADS), axes[0], axes[1]);
         if let Some(Relative::RelativeXl) = node.find(attribute::POSITION) {
@@ -726,7 +786,8 @@ impl Call<'_> {
         if dropout > 0.0 {
             text += &format!(", dropout={} * self.training", number(dropout));
         }
-        Ok(self.support("attention", text + ")"))
+        self.need("attention");
+        Ok(self.whole("attention", &text))
     }
 
     /// A mask as a function.

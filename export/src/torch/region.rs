@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
+use rtc_compiler::pass::branches::Branches;
 
 use super::code::{Binds, Code};
 use super::layers::{Item, Layers, items};
@@ -32,6 +33,7 @@ pub(super) struct Method {
 pub(super) struct Writer<'a> {
     pub(super) graph: &'a Graph,
     pub(super) parts: &'a Parts,
+    pub(super) branches: Branches,
     pub(super) methods: Vec<Method>,
     pub(super) sections: Vec<&'static str>,
     /// Whether a loop can be left out in evaluation.
@@ -237,7 +239,8 @@ impl<'a> Writer<'a> {
     fn code(&mut self, body: &Body, node: &Node) -> Result<Code, Refused> {
         let operands = node.operands.iter().map(|v| self.operand(body, *v)).collect::<Result<Vec<_>, _>>()?;
         let (graph, parts, sections) = (self.graph, self.parts, &mut self.sections);
-        Call { graph, parts, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
+        let in_branch = self.branches.holds(node);
+        Call { graph, parts, in_branch, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
     }
 
     fn statement(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {

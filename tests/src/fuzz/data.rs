@@ -36,7 +36,7 @@ pub(super) fn rows(bytes: &[u8]) {
     let parts = Parts::of(bytes);
     let folder = parts.written();
     for (name, _) in &parts.files {
-        match look(&folder.path().join(name)) {
+        match look(&folder.path().join(name), true) {
             Ok(look) => look.problems.iter().for_each(refused),
             Err(error) => refused(&error),
         }
