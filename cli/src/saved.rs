@@ -9,17 +9,18 @@ use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::spec::Spec;
 use rtc_runtime::checkpoint::{Checkpoint, CheckpointState};
-use rtc_runtime::error::{CheckpointError, DataError};
+use rtc_runtime::error::{CheckpointError, DataError, unknown};
 use rtc_runtime::exec::{Halting, Inference};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
 use rtc_runtime::saved;
 use rtc_runtime::task::sequence::{self, sides};
 use rtc_runtime::task::{
-    AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, open_task,
+    AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, file_format,
+    open_task,
 };
 use rtc_runtime::train::Measurement;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::choice::choice;
 use crate::definition::{Definition, Facts};
@@ -257,7 +258,7 @@ impl Trained {
     /// text, but for a model that takes values from its rows.
     pub(crate) fn asked(&self, line: &str, objects: bool) -> Result<AskedRow, String> {
         let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
-        if objects && self.is_object(line) {
+        if objects && self.is_object(line)? {
             return self.task.object(line, &takes);
         }
         if self.takes.is_empty() {
@@ -276,17 +277,41 @@ impl Trained {
         self.task.object(line, &takes)
     }
 
-    /// Whether a line is a JSON object with the columns of the input.
-    fn is_object(&self, line: &str) -> bool {
+    /// Whether a line is a JSON object with the columns of the input, or is meant as one: a broken object that names them.
+    ///
+    /// # Errors
+    /// A sentence about an object that lacks a column.
+    fn is_object(&self, line: &str) -> Result<bool, String> {
         let columns = self.task.columns();
-        let has = |column: &Column| line.contains(&Value::from(column.to_string()).to_string());
-        line.trim_start().starts_with('{') && !columns.is_empty() && columns.iter().all(has)
+        if columns.is_empty() || !line.trim_start().starts_with('{') {
+            return Ok(false);
+        }
+        let Ok(fields) = serde_json::from_str::<Map<String, Value>>(line) else {
+            let names = |column: &Column| line.contains(&Value::from(column.to_string()).to_string());
+            return Ok(columns.iter().all(names));
+        };
+        match columns.iter().find(|column| !fields.contains_key(&column.to_string())) {
+            None => Ok(true),
+            Some(column) => {
+                let keys: Vec<&String> = fields.keys().collect();
+                Err(format!(
+                    "{}: a JSON object is a row by the columns of the input; as a text it is read from a file or standard input \
+                     with `--input-format lines`",
+                    unknown("column", &column.to_string(), &keys)
+                ))
+            }
+        }
+    }
+
+    /// The format of a file of rows: as the experiment says, else by its name; nothing where the file has no columns.
+    pub(crate) fn format(&self, path: &Path) -> Option<Format> {
+        self.task.format().or_else(|| file_format(path)).filter(|format| *format != Format::Text)
     }
 
     /// The rows of a file; a row needs no label.
     pub(crate) fn rows(&self, path: &Path, format: Format) -> Result<AskedRows, DataError> {
         let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
-        self.task.rows_asked(path, Some(format), &takes, &self.options)
+        self.task.rows_asked(path, format, &takes, &self.options)
     }
 
     /// What its forward graph tells.

@@ -385,7 +385,7 @@ fn predictions_take_the_values_of_every_row() {
         ),
         (r#"{"text": "a", "number": 2}"#, "`how`, which gives `trust`, is missing: give every row a number"),
         (r#"{"text": "a", "number": 6, "how": 1}"#, "is 6, and the model knows 0 to 5"),
-        (r#"{"number": 2, "how": 1}"#, "the row has no `text`"),
+        (r#"{"number": 2, "how": 1}"#, "there is no column `text` (known: number, how)"),
         (r#"{"text": "a", "number": 2, "how": 1"#, "this line is no JSON"),
     ] {
         place.rtc(&["predict", "r", row]).code(4).says(why);

@@ -305,3 +305,123 @@ fn files_that_are_no_rows_are_refused_with_the_place() {
     place.rtc(&["predict", "r", "--input", "rows.tsv"]).code(4).says("rows.tsv").says("`--input-format lines`");
     place.rtc(&["predict", "r", "--input", "rows.tsv", "--input-format", "lines"]).code(0);
 }
+
+#[test]
+fn the_experiment_says_how_files_are_written_before_their_names() {
+    let place = Place::new();
+    let row = |n: usize| format!("film {}\t{}\n", n % 7, if n.is_multiple_of(3) { "bad" } else { "good" });
+    let rows: String = (0..60).map(row).collect();
+    place.write("tabbed.csv", &rows);
+    let task = "name: table, data: { train: tabbed.csv, dev: 20% }, format: tsv, input: 1, label: 2, tokens: words";
+    trained(&place, "tabbed", task, "tiny.rt");
+    let found = objects(&place.rtc(&["predict", "tabbed", "--input", "tabbed.csv", "--json"]).code(0).stdout);
+    assert_eq!((found[0]["text"].as_str(), found[0]["label"].as_str()), (Some("film 0"), Some("bad")), "{}", found[0]);
+    // The option stands before both.
+    place.write("commas.tsv", &rows.replace('\t', ","));
+    let commas = ["predict", "tabbed", "--input", "commas.tsv", "--json"];
+    let found = objects(&place.rtc(&[&commas[..], &["--input-format", "csv"]].concat()).code(0).stdout);
+    assert_eq!(found[0]["label"], "bad");
+    place.rtc(&commas).code(4).says("the cells have `,` between them");
+    place.rtc(&["report", "tabbed", "--inputs", "tabbed.csv"]).code(0);
+    // Columns by their places have no names, so a text that begins with numbers is no header.
+    let plain = place.rtc_with(&["predict", "tabbed", "--json"], "1, 2, good\n").code(0).json();
+    assert_eq!(plain["text"], "1, 2, good");
+}
+
+#[test]
+fn pipes_are_read_to_their_ends() {
+    let place = rows();
+    let many: String = (0..900).map(|n| format!("film number {n} was good,positive\n")).collect();
+    place.write("many.csv", &format!("text,label\n{many}"));
+    for line in [
+        "\"$RTC\" predict table --input <(cat many.csv) --input-format csv --json",
+        "\"$RTC\" predict table --input-format csv --json < many.csv",
+        "mkfifo named.csv; cat many.csv > named.csv & \"$RTC\" predict table --input named.csv --json",
+        "mkfifo packed.csv.gz; gzip < many.csv > packed.csv.gz & \"$RTC\" predict table --input packed.csv.gz --json",
+    ] {
+        let found = objects(&place.shell(line).code(0).stdout);
+        assert_eq!(found.len(), 900, "{line}");
+        assert!(found.iter().all(|row| row["label"] == "positive"), "{line}");
+    }
+    place
+        .shell("\"$RTC\" predict table --input <(echo text; echo; echo '\"a') --input-format csv")
+        .code(4)
+        .says("/dev/fd/");
+    place.shell("mkfifo look.csv; \"$RTC\" task check look.csv").code(4).says("is read several times");
+}
+
+#[test]
+fn labels_of_files_are_a_column_whatever_the_first_row_has() {
+    let place = rows();
+    let csv = |run: &str, name: &str, text: &str| {
+        place.write(name, text);
+        let found = place.rtc(&["predict", run, "--input", name, "--format", "csv"]).code(0).stdout.clone();
+        let column = found.lines().map(|line| line.rsplit(',').next().unwrap_or_default().to_owned());
+        column.collect::<Vec<_>>()
+    };
+    assert_eq!(csv("table", "a.csv", "text,label\ngood,\nbad,negative\n"), ["label", "", "negative"]);
+    let lines =
+        "{\"text\": \"good\", \"label\": null}\n{\"text\": \"good\"}\n{\"text\": \"bad\", \"label\": \"negative\"}\n";
+    assert_eq!(csv("table", "a.jsonl", lines), ["label", "", "", "negative"]);
+    assert_eq!(csv("table", "a.txt", lines), ["label", "", "", "negative"]);
+    let numbers = "text,score\ngood,nan\ngood,abc\ngood,\ngood,1.50\n";
+    assert_eq!(csv("number", "n.csv", numbers), ["label", "nan", "abc", "", "1.5"]);
+    let sets = "{\"text\": \"good\", \"label\": null}\n{\"text\": \"good\", \"label\": [\"a\"]}\n";
+    assert_eq!(csv("labels", "s.jsonl", sets), ["label", "", "a"]);
+    assert_eq!(csv("table", "l.jsonl", "{\"text\": \"good\", \"label\": [\"x\"]}\n"), ["label", "x"]);
+    let tags = "{\"tokens\": [\"the\"]}\n{\"tokens\": [\"cat1\"], \"tags\": [\"N\"]}\n";
+    assert_eq!(csv("tagging", "t.jsonl", tags), ["label", "", "N"]);
+    // Tokens and labels that do not go together are no answer and its label.
+    place.write("odd.jsonl", "{\"tokens\": [\"the\", \"cat1\"], \"tags\": [\"N\"]}\n");
+    place
+        .rtc(&["predict", "tagging", "--input", "odd.jsonl"])
+        .code(4)
+        .says("odd.jsonl:1: the row has 2 tokens and 1 label:");
+    let mixed = "good\n{\"text\": \"bad\", \"label\": \"negative\"}\n";
+    place
+        .rtc_with(&["predict", "table", "--format", "csv"], mixed)
+        .code(2)
+        .says("line 2 has a label")
+        .says("`--format jsonl`");
+}
+
+#[test]
+fn objects_and_headers_are_told_from_texts() {
+    let place = rows();
+    let object = "{\"Text\": \"good film\"}";
+    place.rtc(&["predict", "table", object]).code(4).says("there is no column `text`").says("`--input-format lines`");
+    place
+        .rtc_with(&["predict", "table"], &format!("good\n{object}\n"))
+        .code(4)
+        .says("standard input:2: there is no column");
+    place.rtc_with(&["predict", "table"], "{\"label\": \"text\"}\n").code(4).says("there is no column `text`");
+    let lines = place.rtc_with(&["predict", "table", "--input-format", "lines", "--json"], object).code(0).json();
+    assert_eq!(lines["text"], object);
+    place.rtc(&["predict", "table", "{ a text in braces }"]).code(0);
+    for (header, line) in
+        [("text", 1), ("\n \ntext,label", 3), ("id|text|label", 1), ("id;text", 1), ("label\ttext", 1)]
+    {
+        let found = place.rtc_with(&["predict", "table"], &format!("{header}\na good film\n"));
+        found.code(2).says(&format!("standard input:{line}: ")).says("`--input-format lines`");
+    }
+    let texts = place.rtc_with(&["predict", "table", "--json"], "text, and more\ngood\n").code(0).stdout.clone();
+    assert_eq!(texts.lines().count(), 2);
+}
+
+#[test]
+fn the_input_is_never_the_output() {
+    let place = rows();
+    let text = place.read("reviews.csv");
+    for (input, output) in
+        [("of.csv", "of.csv"), ("of.csv", "./of.csv"), ("link.csv", "of.csv"), ("of.csv.part", "of.csv")]
+    {
+        place.write("of.csv", &text);
+        place.write("of.csv.part", &text);
+        if input.starts_with("link") {
+            std::os::unix::fs::symlink("of.csv", place.path(input)).expect("a link");
+        }
+        let found = place.rtc(&["predict", "table", "--input", input, "--input-format", "csv", "--output", output]);
+        found.code(2).says("would overwrite the input");
+        assert_eq!((place.read("of.csv"), place.read("of.csv.part")), (text.clone(), text.clone()), "{input} {output}");
+    }
+}

@@ -222,6 +222,10 @@ const PARQUET: &[(&str, &[u8], &str)] = &[
     ("squad.parquet", include_bytes!("tables/squad.parquet"), "? `--task language`"),
     ("iris.parquet", include_bytes!("tables/iris.parquet"), "table ['sepal length (cm)', 'sepal width (cm)', 'petal length (cm)'] 'target' characters"),
     ("go_emotions.parquet", include_bytes!("tables/go_emotions.parquet"), "table ['text'] 'labels' labels words"),
+    ("unused_nan.parquet", include_bytes!("tables/unused_nan.parquet"), "table ['text'] 'label' words"),
+    ("label_nan.parquet", include_bytes!("tables/label_nan.parquet"), "? `target` is a number in 38 of 40 rows, and none in the others (`NaN` in row 39, `NaN` in row 40)"),
+    ("decimal.parquet", include_bytes!("tables/decimal.parquet"), "table ['text'] 'label' number words"),
+    ("float16.parquet", include_bytes!("tables/float16.parquet"), "table ['text'] 'label' number words"),
     ("wikitext.parquet", include_bytes!("tables/wikitext.parquet"), "language ['text'] - characters"),
 ];
 
@@ -388,9 +392,9 @@ fn only_what_was_tried_is_said_to_train() {
     place.write("hole.csv", &broken);
     place.rtc(&["task", "check", "hole.csv", "--write", "b.yaml"]).code(4).says("hole.csv:62: `text` has no tokens");
     assert!(!place.path("b.yaml").exists());
-    // A share of five rows that holds none.
-    place.write("few.csv", "text,label\na b,x\nc d,x\ne f,x\ng h,x\ni j,x\n");
-    place.rtc(&["task", "check", "few.csv", "--write", "c.yaml"]).code(4).says("the split `dev` has no row");
+    // Without the share of `dev` the rows have one label.
+    place.write("few.csv", "text,label\na b,x\na b,x\nc d,y\na b,x\n");
+    place.rtc(&["task", "check", "few.csv", "--write", "c.yaml"]).code(4).says("all rows have the same `label`");
     assert!(!place.path("c.yaml").exists());
     // The first row of scikit-learn's files is neither a header nor a row.
     place.write(
@@ -424,4 +428,211 @@ fn cut_rows_are_counted() {
     place.rtc(&["train", "tiny.rt", "--experiment", "long.yaml", "--run", "r", "--max-steps", "1"]).code(0).says(line);
     let said = place.rtc(&["predict", "r", "the film was good bad long", "--json"]);
     assert_eq!(said.code(0).says("1 of 1 input cut to the length of the task: 33.3 %").json()["cut"], 2);
+}
+
+/// Rows of a table with a text and a label, cells joined by a mark.
+fn labelled(head: &str, between: &str, labels: &[&str]) -> String {
+    let mut draws = Draws(3);
+    let row = |n: usize| format!("{}{between}{}\n", draws.text(5), labels[n % labels.len()]);
+    head.to_owned() + &(0..ROWS).map(row).collect::<String>()
+}
+
+/// Checks a file twice: `task check` asks, and `--write` ends with code 2, without a file.
+fn asks(place: &Place, name: &str, text: &str, whys: &[&str]) {
+    place.write(name, text);
+    let found = place.rtc(&["task", "check", name, "--json"]).code(0).json();
+    let question = found["question"].as_str().unwrap_or_default();
+    for why in whys {
+        assert!(question.contains(why), "{name}: `{why}` is not in: {found:#}");
+    }
+    let yaml = format!("{name}.yaml");
+    place.rtc(&["task", "check", name, "--write", &yaml]).code(2).says(whys[0]);
+    assert!(!place.path(&yaml).exists(), "{name}");
+}
+
+#[test]
+fn cells_with_another_mark_between_are_no_text() {
+    let place = Place::new();
+    let wanted = |mark: &str| format!("the cells have {mark} between them");
+    for (name, head, between, mark) in [
+        ("semicolons.csv", "text;label\n", ";", "`;`"),
+        ("bars.csv", "text|label\n", "|", "`|`"),
+        ("tabs.csv", "text\tlabel\n", "\t", "a tab"),
+        ("commas.tsv", "text,label\n", ",", "`,`"),
+        ("headless.csv", "", ";", "`;`"),
+    ] {
+        asks(&place, name, &labelled(head, between, &["pos", "neg"]), &[&wanted(mark)]);
+    }
+    // Commas in the cells are no other widths of rows.
+    let commas = labelled("text;label\n", ";", &["pos", "neg"]).replace("the ", "the, ");
+    asks(&place, "both.csv", &commas, &[&wanted("`;`")]);
+    asks(&place, "quoted.csv", &labelled("\"text\";\"label\"\n", ";", &["\"pos\"", "\"neg\""]), &[&wanted("`;`")]);
+    asks(&place, "sep.csv", &labelled("sep=,\ntext,label\n", ",", &["pos", "neg"]), &["is for spreadsheets alone"]);
+    asks(&place, "sep2.csv", &labelled("sep=;\ntext;label\n", ";", &["pos", "neg"]), &["is for spreadsheets alone"]);
+    // The only column may hold any of them.
+    for (name, head) in [("one.tsv", "text\n"), ("one.csv", "text\n")] {
+        place.write(
+            name,
+            &(head.to_owned() + &table("-=long", ',').replace("film ", "film; ").replace(" plot ", " | ")),
+        );
+        assert_eq!(
+            decision(&place.rtc(&["task", "check", name, "--json"]).code(0).json()),
+            "language ['text'] - characters"
+        );
+    }
+}
+
+#[test]
+fn a_label_that_can_be_none_is_a_question() {
+    let place = Place::new();
+    let question = "`label` has the name of a label, and its values are none";
+    asks(
+        &place,
+        "same.csv",
+        &labelled("text,label\n", ",", &["pos"]),
+        &[question, "`--label label`", "the same in all rows"],
+    );
+    asks(&place, "empty.csv", &labelled("text,label\n", ",", &[""]), &[question, "empty"]);
+    asks(&place, "days.csv", &labelled("text,label\n", ",", &["2024-01-02", "2024-01-03"]), &[question, "dates"]);
+    asks(&place, "boxed.jsonl", &lines("text=text; label={}"), &[question, "objects"]);
+    let found = place.rtc(&["task", "check", "same.csv", "--task", "language", "--json"]).code(0).json();
+    assert_eq!(decision(&found), "language ['text'] - characters");
+    let found = place.rtc(&["task", "check", "same.csv", "--label", "label", "--json"]).code(0).json();
+    assert_eq!(decision(&found), "table ['text'] 'label' words");
+}
+
+#[test]
+fn lines_of_tokens_are_no_text() {
+    let place = Place::new();
+    let token = |n: usize| {
+        format!(
+            "{}{}",
+            if n.is_multiple_of(4) { "\n" } else { "" },
+            if n.is_multiple_of(3) { "cat\tN" } else { "sat\tV" }
+        )
+    };
+    let text: String = (1..40).map(|n| token(n) + "\n").collect();
+    asks(&place, "conll.txt", &text, &["every line has 2 parts with tabs between", "a JSON line per text"]);
+    asks(&place, "blanks.txt", &text.replace('\t', " X "), &["every line has 3 parts with blanks between"]);
+    asks(&place, "tabs.txt", &text.replace("\n\n", "\n"), &["a table is named .tsv"]);
+    place.write("plain.txt", "to be or\n\nnot to be\n\nthat is the question\n\nto be\n\nor\n");
+    assert_eq!(
+        decision(&place.rtc(&["task", "check", "plain.txt", "--json"]).code(0).json()),
+        "language [-] - characters"
+    );
+}
+
+#[test]
+fn numbers_that_are_none_are_named_with_their_rows() {
+    let place = Place::new();
+    let broken = |odd: &[&str]| {
+        let row = |n: usize| {
+            let label =
+                odd.get(n / 5).filter(|_| n % 5 == 4).map_or_else(|| format!("{}.5", n % 4), |odd| (*odd).to_owned());
+            format!("film number {n},{label}\n")
+        };
+        "text,target\n".to_owned() + &(0..ROWS).map(row).collect::<String>()
+    };
+    for (name, odd) in [("nan", "nan"), ("inf", "inf"), ("na", "NA"), ("mark", "?"), ("minus", "-inf")] {
+        let name = format!("{name}.csv");
+        asks(&place, &name, &broken(&[odd]), &["`target` is a number in 59 of 60 rows", &format!("`{odd}` in line 6")]);
+    }
+    asks(
+        &place,
+        "many.csv",
+        &broken(&["nan"; 12]),
+        &["`target` is a number in 48 of 60 rows", "`nan` in line 11", ", .."],
+    );
+    let all =
+        (0..200).map(|n| format!("film {n},{}\n", if n % 50 == 7 { "nan".to_owned() } else { format!("{n}.25") }));
+    asks(
+        &place,
+        "far.csv",
+        &("text,target\n".to_owned() + &all.collect::<String>()),
+        &["a number in 196 of 200 rows", "`nan` in line 9"],
+    );
+    let commas = labelled("text\ttarget\n", "\t", &["1,5", "2,25", "3"]);
+    asks(&place, "commas.tsv", &commas, &["`target` has numbers with a comma", "`1,5` in line 2"]);
+    let json = |n: usize| {
+        format!(
+            "{{\"text\": \"film {n}\", \"target\": {}}}\n",
+            if n == 3 { "\"nan\"".to_owned() } else { format!("{n}.5") }
+        )
+    };
+    asks(
+        &place,
+        "odd.jsonl",
+        &(0..ROWS).map(json).collect::<String>(),
+        &["`target` is a number in 59 of 60 rows", "`nan` in line 4"],
+    );
+    let found = place.rtc(&["task", "check", "nan.csv", "--answer", "class", "--json"]).code(0).json();
+    assert_eq!(decision(&found), "table ['text'] 'target' words");
+    let found = place.rtc(&["task", "check", "nan.csv", "--answer", "number", "--json"]).code(0).json();
+    assert!(decision(&found).contains("`target` is no number in some rows (`nan` in line 6)"), "{found}");
+}
+
+#[test]
+fn names_of_splits_are_said() {
+    let place = Place::new();
+    let row = |n: usize| {
+        let split = ["train", "train", "validation", "test"][n % 4];
+        format!("film number {n},{},{split}\n", if n.is_multiple_of(3) { "bad" } else { "good" })
+    };
+    place.write("splits.csv", &("text,label,split\n".to_owned() + &(0..ROWS).map(row).collect::<String>()));
+    let said = place.rtc(&["task", "check", "splits.csv", "--write", "a.yaml"]);
+    said.code(0).says("warning: `split` says which split a row belongs to (test, train, validation)");
+    assert!(said.stdout.contains("left out: it says which split a row belongs to"), "{}", said.stdout);
+    // It is no label either.
+    place.write(
+        "bare.csv",
+        &place.read("splits.csv").replace(",good,", ",").replace(",bad,", ",").replace(",label,", ","),
+    );
+    let found = place.rtc(&["task", "check", "bare.csv", "--json"]).code(0).json();
+    assert_eq!(decision(&found), "language ['text'] - characters");
+    assert_eq!(found["notes"].as_array().map(Vec::len), Some(1), "{found:#}");
+}
+
+#[test]
+fn classes_that_look_the_same_are_said_of_a_new_experiment() {
+    let place = Place::new();
+    place.write("alike.csv", &labelled("text,label\n", ",", &["1", "1.0", "0", "0.0"]));
+    let said = place.rtc(&["task", "check", "alike.csv", "--answer", "class", "--write", "a.yaml"]);
+    said.code(0).says("the classes `1` (1) and `1.0` (1.0) are the same number").says("`0` (0) and `0.0` (0.0)");
+}
+
+#[test]
+fn files_that_are_no_tables_have_one_problem() {
+    let place = Place::new();
+    for (name, text, why) in [
+        (
+            "pretty.jsonl",
+            "{\n  \"text\": \"a\",\n  \"label\": \"b\"\n}\n",
+            "pretty.jsonl:1: JSON lines are wanted, an object per line",
+        ),
+        ("list.json", "[\n  {\"text\": \"a\"},\n  {\"text\": \"b\"}\n]\n", "list.json:1: JSON lines are wanted"),
+        ("rowless.csv", "text,label\n", "the file has no rows below the names of its columns"),
+    ] {
+        place.write(name, text);
+        let said = place.rtc(&["task", "check", name]);
+        said.code(4).says(why);
+        assert_eq!(said.stderr.lines().count(), 1, "{}", said.stderr);
+    }
+    // A mark that is no quotation mark has an option.
+    let inches =
+        table("id=one; text=text; label=pos|neg", ',').replacen("the ", "\"the ", 1).replacen(",the ", ",\"the ", 1);
+    place.write("inches.csv", &inches);
+    place.rtc(&["task", "check", "inches.csv"]).code(4).says("`--quotes none` of `rtc task check`");
+    place.rtc(&["task", "check", "inches.csv", "--quotes", "none", "--write", "inches.yaml"]).code(0);
+    assert!(place.read("inches.yaml").contains("  quotes: none\n"));
+    asks(
+        &place,
+        "rows.csv",
+        "{\"text\": \"a, b\", \"label\": \"x\"}\n{\"text\": \"c\", \"label\": \"y\"}\n",
+        &["name the file .jsonl"],
+    );
+    place.rtc(&["task", "check", "nowhere.csv"]).code(6).says("nowhere.csv");
+    // Line ends in names are read back.
+    let text = table("id=one; text=text; label=pos|neg", ',').replacen("id,text,label", "id,\"my\ntext\",label", 1);
+    place.write("ends.csv", &text);
+    place.rtc(&["task", "check", "ends.csv", "--write", "ends.yaml"]).code(0);
 }

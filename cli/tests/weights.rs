@@ -112,6 +112,9 @@ fn averaged_weights_are_those_that_a_run_is_measured_by() {
     assert_eq!(export(&["one"], "a"), export(&of_spec, "b"));
     let begun = place.rtc(&[&train[..], &["--weights", file, "--max-steps", "1", "--run", "two"]].concat());
     begun.code(0).says("averaged weights");
+    // A link is the file that it leads to.
+    std::os::unix::fs::symlink(place.path(file), place.path("link.safetensors")).expect("a link");
+    assert_eq!(own, splits(&["eval", "one", "--weights", "link.safetensors", "--json"]));
     fs::copy(place.path(file), place.path("copy.safetensors")).expect("weights");
     let copied = place.rtc(&["eval", "one", "--weights", "copy.safetensors"]);
     copied.code(7).says("without the averages").says("name the file in the checkpoint of the run");

@@ -256,9 +256,10 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
         levels,
         ends: ends.clone(),
     };
-    let accuracy = chart("accuracy_by_length", "Accuracy by length", ("accuracy (%)", Some(100.0)), chance(report), |of| {
-        (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
-    });
+    let accuracy =
+        chart("accuracy_by_length", "Accuracy by length", ("accuracy (%)", Some(100.0)), chance(report), |of| {
+            (of.scored > 0).then(|| percent(of.correct as f64 / of.scored as f64))
+        });
     let depth = chart("depth_by_length", "Halting depth by length", ("mean accepted steps", None), vec![], |of| {
         of.steps.map(|steps| steps / of.examples.max(1) as f64)
     });

@@ -301,6 +301,8 @@ pub fn find(path: &Path) -> Result<Found, Error> {
 /// Checks that a file of weights that lies in a checkpoint is as it was saved; the error is a reason to print. Where the checkpoint
 /// has averaged weights, which are what a run is measured by, gives the file with them.
 pub(crate) fn averages_beside(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8>>, String> {
+    // A link leads to the folder of the checkpoint.
+    let path = &fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
     if path.file_name().is_none_or(|name| name != WEIGHTS) || !path.with_file_name(STATE).is_file() {
         return Ok(None);
     }

@@ -1,5 +1,6 @@
 //! `rtc eval`: a trained model on splits of its task.
 
+use std::fs::metadata;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::AtomicBool;
 
@@ -204,7 +205,10 @@ fn load_splits(
         trained.task.split(split).map_err(Failure::Usage)?;
     }
     match &options.data {
-        Some(path) if !path.is_dir() => return Ok(vec![(file_name(path), rows_of(path, trained)?)]),
+        Some(path) if !path.is_dir() => {
+            metadata(path).map_err(|error| Failure::io("read", path, error))?;
+            return Ok(vec![(file_name(path), rows_of(path, trained)?)]);
+        }
         Some(folder) => {
             let complete = absolute(folder).map_err(|error| Failure::io("open", folder, error))?;
             settings.data = Some(DataSource::Folder(complete.display().to_string()));

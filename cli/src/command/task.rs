@@ -30,9 +30,9 @@ Examples:
   rtc task sample listops --split args-10 --count 3
   rtc task sample listops --option train_length=20 --seed 7 --json
   rtc task check reviews.csv                       columns of a file, and an experiment for it
-  rtc task check reviews.csv --write my.yaml       the same into a file, which is tried
-  rtc task check my.yaml                           what an experiment reads, and what is wrong with it
-  rtc task sample my.yaml --split dev              rows of it as a model gets them
+  rtc task check reviews.csv --write reviews.yaml  the same into a file, which is tried
+  rtc task check reviews.yaml                      what an experiment reads, and what is wrong with it
+  rtc task sample reviews.yaml --split dev         rows of it as a model gets them
 ";
 
 /// Arguments of `rtc task`.

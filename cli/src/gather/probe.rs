@@ -10,9 +10,7 @@ use rtc_runtime::examine::{Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
 use rtc_runtime::learner::LearnError;
 use rtc_runtime::record::{Lengths, SavedRun, SplitLengths};
-use rtc_runtime::task::{
-    AskedRow, Dataset, Example, Format, Tally, Target, Wanted, file_format, load_wanted, scored, set_text,
-};
+use rtc_runtime::task::{AskedRow, Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
 
 use super::analyses::{ANALYSED, analyse, strings};
 use super::answers::answers;
@@ -230,7 +228,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> 
     let file = path.display().to_string();
     let broken = |line, why| Failure::data(file.clone(), Some(line), why);
     let fault = |line: usize, why| ProbeError::Inputs(broken(line, why));
-    let asked = match file_format(path).filter(|format| *format != Format::Text) {
+    let asked = match trained.format(path) {
         Some(format) => {
             let failed = |error: DataError| ProbeError::Inputs(error.into());
             trained.rows(path, format).map_err(failed)?.collect::<Result<Vec<AskedRow>, _>>().map_err(failed)?

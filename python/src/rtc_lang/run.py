@@ -90,7 +90,13 @@ class Run:
 
         An input is a text; a pair of texts; or a mapping with the text and the values that the model takes from its rows. Options of
         `rtc predict` are given by name: `probabilities=True`, `top=3`, `show_halting=True`, `trees=True`, `checkpoint="last"`."""
-        given = [_line(one) for one in inputs]
+        given = [(isinstance(one, Mapping), _line(one)) for one in inputs]
+        # A text is never read as an object or as the header of a table, whatever it looks like.
+        texts = iter(self._answers([line for is_row, line in given if not is_row], {"input_format": "lines", **more}))
+        rows = iter(self._answers([line for is_row, line in given if is_row], more))
+        return [next(rows if is_row else texts) for is_row, _ in given]
+
+    def _answers(self, given: Sequence[str], more: Mapping[str, object]) -> list[dict[str, Any]]:
         if not given:
             return []
         asked = options(**{"batch": 32, **more})

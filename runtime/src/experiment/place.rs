@@ -74,6 +74,23 @@ impl Line<'_> {
     }
 }
 
+/// Whether a text has this key.
+pub(super) fn has_key(text: &str, key: &str) -> bool {
+    lines(text).any(|line| line.has(key))
+}
+
+/// The first key, with its line, that is written without quotation marks and for which a condition holds.
+pub(super) fn key_that(text: &str, is_meant: impl Fn(&str) -> bool) -> Option<(usize, &str)> {
+    let in_line = |line: Line<'_>| {
+        let from = line.at + line.indent;
+        let text = &text[from..from + line.text.len()];
+        let parts = text.split(['{', ',']).filter_map(|part| part.split_once(':'));
+        let mut words = parts.map(|(key, _)| key.trim_start().trim_start_matches("- ").trim());
+        words.find(|word| !word.is_empty() && is_meant(word)).map(|word| (from, word))
+    };
+    lines(text).find_map(in_line).map(|(at, word)| (line_at(text, at), word))
+}
+
 /// The line of a key that a block has twice, of which the first one stands on a line or below it: that of the second one.
 pub(super) fn second(text: &str, from: usize, key: &str) -> Option<usize> {
     let column = |line: &Line<'_>| line.indent + line.text.find(key).unwrap_or_default();

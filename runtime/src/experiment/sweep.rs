@@ -329,7 +329,16 @@ fn random(block: &Value) -> Result<(usize, u64), &'static str> {
 /// A list of values, or a range.
 fn values(given: &Value, drawn: bool, numbers: Option<Numbers>) -> Result<Values, String> {
     match given {
-        Value::Sequence(list) if !list.is_empty() => Ok(Values::List(list.iter().map(inline).collect())),
+        Value::Sequence(list) if !list.is_empty() => {
+            let texts: Vec<String> = list.iter().map(inline).collect();
+            let pairs = (0..list.len()).flat_map(|a| (a + 1..list.len()).map(move |b| (a, b)));
+            // Points that are drawn are told apart by their texts.
+            let is_twice = |(a, b): &(usize, usize)| is_same(&list[*a], &list[*b]) && !(drawn && texts[*a] == texts[*b]);
+            match pairs.into_iter().find(is_twice) {
+                Some((a, b)) => Err(format!("`{}` and `{}` are the same value: remove one", texts[a], texts[b])),
+                None => Ok(Values::List(texts)),
+            }
+        }
         Value::Mapping(fields) => range(fields, drawn, numbers).map(Values::Range),
         _ => Err("takes a list of values, as in `[1, 2]`, or a range, as in `{ from: 1e-4, to: 1e-2, steps: 3, scale: log }`".to_owned()),
     }
@@ -361,11 +370,13 @@ fn range(fields: &Mapping, drawn: bool, numbers: Option<Numbers>) -> Result<Rang
     let range = Range { from, to, steps, log, whole: false };
     let range = Range { whole: whole(&range, is_whole("from") && is_whole("to"), numbers)?, ..range };
     match range.too_few().filter(|_| from != to || steps.is_some()) {
+        Some(1) => {
+            Err(format!("all values from {from} to {to} are one: give it as a list, `[{}]`", range.at(0.0, DIGITS)))
+        }
         Some(count) => Err(format!(
-            "{} values from {from} to {to}{} are {count} different: say `steps: {}`, or give a list",
+            "{} values from {from} to {to}{} are {count} different: say `steps: {count}`, or give a list",
             range.steps.unwrap_or(2),
             if range.whole { ", which are whole numbers here," } else { ", with six digits each," },
-            count.max(2)
         )),
         None => Ok(range),
     }
@@ -383,6 +394,18 @@ fn whole(range: &Range, whole_ends: bool, numbers: Option<Numbers>) -> Result<bo
              or a list",
             range.from
         )),
+    }
+}
+
+/// Whether two values are equal; 1 and 1.0 are.
+fn is_same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Number(a), Value::Number(b)) => a == b || a.is_f64() != b.is_f64() && a.as_f64() == b.as_f64(),
+        (Value::Sequence(a), Value::Sequence(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| is_same(a, b)),
+        (Value::Mapping(a), Value::Mapping(b)) => {
+            a.len() == b.len() && a.iter().all(|(key, a)| b.get(key).is_some_and(|b| is_same(a, b)))
+        }
+        _ => a == b,
     }
 }
 
@@ -494,6 +517,18 @@ mod tests {
             let error = range(5).expect_err("only four are whole");
             assert!(error.contains("are 4 different: say `steps: 4`"), "{error}");
         }
+        let error = of("ema.decay", "{ from: 1, to: 1, steps: 2 }").expect_err("one value");
+        assert!(error.contains("all values from 1 to 1 are one: give it as a list, `[1]`"), "{error}");
+        for (list, twice) in [
+            ("[1, 1.0]", "`1` and `1.0` are"),
+            ("[0.5, 16, 16]", "`16` and `16` are"),
+            ("[1e1, 10]", "`10.0` and `10` are"),
+            ("[[0.9, 1], [0.90, 1.0]]", "are the same value"),
+        ] {
+            let error = of("ema.decay", list).expect_err(list);
+            assert!(error.contains(twice), "{error}");
+        }
+        assert_eq!(of("ema.decay", "[1, 1.5]").map(|values| values.len()), Ok(2));
         let error = of("batch.size", "{ from: 8.5, to: 11, steps: 4 }").expect_err("no size is a half");
         assert!(error.contains("takes whole numbers"), "{error}");
         let own = |range: &str| of("set: { mine.gain", &format!("{range} }}"));

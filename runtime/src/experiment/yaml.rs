@@ -56,24 +56,23 @@ pub(super) fn fields(text: &str) -> Result<Mapping, (Option<usize>, String)> {
     let mut value: Value = read(text)?;
     let line = |key: &str| place::second(text, 1, key);
     value.apply_merge().map_err(|error| (line("<<"), format!("`<<`: {error}; an alias of a block is `<<: *name`")))?;
-    named(&mut value)?;
+    named(&mut value, text)?;
     serde_yaml::from_value(value).map_err(|error| (None, error.to_string()))
 }
 
-/// Makes names of the keys of all blocks.
-fn named(value: &mut Value) -> Result<(), (Option<usize>, String)> {
+/// Makes names of the keys of all blocks of a text.
+fn named(value: &mut Value, text: &str) -> Result<(), (Option<usize>, String)> {
     match value {
         Value::Mapping(block) => {
             for (key, mut value) in std::mem::take(block) {
-                named(&mut value)?;
+                named(&mut value, text)?;
                 let name = match key {
                     Value::String(name) => name,
-                    Value::Number(number) if !number.is_f64() => number.to_string(),
-                    other => {
-                        let key = serde_yaml::to_string(&other).unwrap_or_default();
-                        let key = key.trim_end();
-                        return Err((None, format!("the name `{key}` needs quotation marks: `\"{key}\": ...`")));
+                    // A number in another form, as 0x10, would be another name.
+                    Value::Number(number) if !number.is_f64() && place::has_key(text, &number.to_string()) => {
+                        number.to_string()
                     }
+                    other => return Err(unnamed(&other, text)),
                 };
                 if block.insert(name.clone().into(), value).is_some() {
                     return Err((None, format!("`{name}` stands twice in one block: remove one")));
@@ -81,9 +80,22 @@ fn named(value: &mut Value) -> Result<(), (Option<usize>, String)> {
             }
             Ok(())
         }
-        Value::Sequence(items) => items.iter_mut().try_for_each(named),
-        Value::Tagged(tagged) => named(&mut tagged.value),
+        Value::Sequence(items) => items.iter_mut().try_for_each(|item| named(item, text)),
+        Value::Tagged(tagged) => named(&mut tagged.value, text),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(()),
+    }
+}
+
+/// The error of a key that is no text, as it is written there.
+fn unnamed(key: &Value, text: &str) -> (Option<usize>, String) {
+    let read = |word: &str| serde_yaml::from_str::<Value>(word).is_ok_and(|read| read == *key);
+    match place::key_that(text, read) {
+        Some((line, word)) => (Some(line), format!("the name `{word}` needs quotation marks: `\"{word}\": ...`")),
+        None => {
+            let key = serde_yaml::to_string(key).unwrap_or_default();
+            let key = key.trim_end();
+            (None, format!("the name `{key}` needs quotation marks: `\"{key}\": ...`"))
+        }
     }
 }
 
@@ -98,7 +110,7 @@ pub(super) fn value(text: &str) -> Result<Value, (Option<usize>, String)> {
         return Ok(text.into());
     }
     let mut value = read(text)?;
-    named(&mut value)?;
+    named(&mut value, text)?;
     Ok(value)
 }
 
@@ -239,9 +251,34 @@ mod tests {
         assert_eq!((&merged["d"]["b"], &merged["d"]["c"]), (&1.into(), &3.into()));
         assert_eq!(read("a: { 2024: x }").expect("a name")["a"]["2024"], "x");
         let refused = |text: &str| read(text).expect_err("it is refused");
-        assert!(refused("a: { 1.50: x }").contains("the name `1.5` needs quotation marks"));
+        assert!(refused("a: { 1.50: x }").contains("the name `1.50` needs quotation marks: `\"1.50\": ...`"));
         assert!(refused("a: { true: x }").contains("the name `true` needs quotation marks"));
         assert!(refused("a: { <<: 5 }").contains("`<<`: "));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_told_with_its_line_as_it_is_written() {
+        for (text, line, name) in [
+            ("a: 1\nb:\n  0x10: x\n", 3, "0x10"),
+            ("a: 1\nb: { c: 1, 0o17: x }\n", 2, "0o17"),
+            ("a: 1\n0b11: x\n", 2, "0b11"),
+            ("a:\n  +5: x\n", 2, "+5"),
+            ("a:\n  - true: x\n", 2, "true"),
+            ("a: 1\n\nnull: x\n", 3, "null"),
+            ("a: 1\n~: x\n", 2, "~"),
+            ("a: 1\nb:\n  1.5: x\n", 3, "1.5"),
+            ("a: 1\n1e3: x\n", 2, "1e3"),
+        ] {
+            let (found, why) = fields(text).expect_err(text);
+            assert_eq!(
+                (found, why),
+                (Some(line), format!("the name `{name}` needs quotation marks: `\"{name}\": ...`"))
+            );
+        }
+        assert_eq!(
+            fields("a: { -5: x, 007: y, 2024: z }").map(|block| block["a"].clone()).map(|block| block["-5"].clone()),
+            Ok("x".into())
+        );
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct AskedRow {
     pub text: String,
     /// What the model is given. The answer in it says nothing.
     pub example: Example,
-    /// The label of the file: a text, a number, or a list of these.
+    /// The label of the file: a text, a number, or a list of these; `null` in a row without one, nothing where rows have no column for it.
     pub label: Option<Value>,
     /// Tokens that were cut off.
     pub cut: usize,

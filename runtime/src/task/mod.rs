@@ -276,15 +276,25 @@ pub trait Task: Send + Sync {
         Err(format!("the rows of {} have no columns", self.name()))
     }
 
+    /// The column of the label, where the rows are those of a user's files and have one.
+    fn label_column(&self) -> Option<Column> {
+        None
+    }
+
+    /// Format of its files, where the experiment says it in place of their names.
+    fn format(&self) -> Option<Format> {
+        None
+    }
+
     /// The rows of a file of which a model is asked that takes the values of these names. Files of the user's own need no label;
-    /// `format` says how such a file is written, where its name does not.
+    /// `format` says how such a file is written.
     ///
     /// # Errors
     /// A file that can't be opened, or lacks a column.
     fn rows_asked(
         &self,
         path: &Path,
-        _format: Option<Format>,
+        _format: Format,
         _wanted: &[&str],
         options: &Options,
     ) -> Result<AskedRows, DataError> {

@@ -285,14 +285,13 @@ impl<'a> Counts<'a> {
         self.named(&self.whole)
     }
 
+    /// The lengths of which an answer is scored.
     fn lengths(&self) -> Vec<LengthRow> {
-        let row = |(length, (examples, accuracy, tallies)): (&u32, &(u64, Tally, Vec<Tally>))| LengthRow {
-            length: *length as usize,
-            examples: *examples,
-            accuracy: accuracy.share().unwrap_or_default(),
-            metrics: self.named(tallies),
+        let row = |(length, (examples, accuracy, tallies)): (&u32, &(u64, Tally, Vec<Tally>))| {
+            let metrics = self.named(tallies);
+            Some(LengthRow { length: *length as usize, examples: *examples, accuracy: accuracy.share()?, metrics })
         };
-        self.lengths.iter().map(row).collect()
+        self.lengths.iter().filter_map(row).collect()
     }
 }
 

@@ -206,9 +206,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     } else {
         Source::open(&trained, options.input.as_deref(), options.input_format, terminal)?
     };
-    let mut output = Output::open(&trained, format, options.wanted(), options.output.as_deref(), terminal)?;
+    let mut output = Output::open(&trained, format, options, terminal)?;
     let size = options.batch.map_or(if options.input.is_some() { BATCH } else { 1 }, |n| n as usize);
-    let mut notes = Notes::new(&trained, format == Format::Text && options.output.is_none());
+    let mut notes = Notes::new(format == Format::Text && options.output.is_none());
     loop {
         let (rows, read) = source.some(size, &trained);
         for answer in predict(&mut trained, &rows, &source, options)? {

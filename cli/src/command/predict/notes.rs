@@ -1,7 +1,6 @@
 //! Notes about inputs beside the answers: unknown tokens, and inputs that were cut.
 
 use super::answer::Answer;
-use crate::saved::Trained;
 use crate::terminal::Terminal;
 use crate::text::count;
 
@@ -10,8 +9,6 @@ const NAMED: usize = 10;
 
 /// Counts over all inputs.
 pub(super) struct Notes {
-    /// Whether there is a token for all that the vocabulary does not have.
-    knows_unknown: bool,
     /// Whether inputs are named one by one.
     each: bool,
     inputs: usize,
@@ -25,9 +22,9 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    pub(super) fn new(trained: &Trained, each: bool) -> Self {
-        let knows_unknown = trained.task.unknown().is_some();
-        Self { knows_unknown, each, inputs: 0, tokens: 0, unknown: 0, with_unknown: 0, cut: 0, left_out: 0 }
+    /// No inputs yet.
+    pub(super) fn new(each: bool) -> Self {
+        Self { each, inputs: 0, tokens: 0, unknown: 0, with_unknown: 0, cut: 0, left_out: 0 }
     }
 
     /// Counts an answered input, and names it if it has unknown tokens.
@@ -47,7 +44,7 @@ impl Notes {
     /// Says the totals.
     pub(super) fn finish(&self, terminal: &Terminal) {
         let share = |part: usize, all: usize| format!("{:.1} %", 100.0 * part as f64 / all.max(1) as f64);
-        if self.knows_unknown && self.unknown > 0 {
+        if self.unknown > 0 {
             let Self { inputs, tokens, unknown, with_unknown, .. } = *self;
             terminal.message(&format!(
                 "note: {unknown} of {} ({}) unknown to the vocabulary, in {with_unknown} of {}",

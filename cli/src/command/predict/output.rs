@@ -27,10 +27,8 @@ pub(super) struct Output<'a> {
     vocabulary: Vec<String>,
     /// How many answers were written.
     written: usize,
-    /// Whether the first input has a label: labels are a column of CSV then.
+    /// Whether the rows have a column of labels: it is one of CSV, too, then. The first row says it.
     labelled: bool,
-    /// Whether the vocabulary has a token for all that it does not know.
-    knows_unknown: bool,
     terminal: &'a Terminal,
     file: Option<Fresh>,
 }
@@ -43,10 +41,18 @@ struct Fresh {
 }
 
 impl Fresh {
-    fn create(path: &Path) -> Result<Self, Failure> {
+    /// Begins a file; `input` is the file that is read meanwhile, and must be another one.
+    fn create(path: &Path, input: Option<&Path>) -> Result<Self, Failure> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".part");
         let fresh = PathBuf::from(fresh);
+        if let Some(input) = input.filter(|input| [path, &fresh].iter().any(|own| is_same(own, input))) {
+            return Err(Failure::Usage(format!(
+                "`--output {}` would overwrite the input {}: name another file",
+                path.display(),
+                input.display()
+            )));
+        }
         let file = File::create(&fresh).map_err(|error| Failure::io("write", path, error))?;
         Ok(Self { to: BufWriter::new(file), fresh, path: path.to_owned() })
     }
@@ -69,41 +75,40 @@ impl Drop for Fresh {
     }
 }
 
+/// Whether two paths lead to one file.
+fn is_same(a: &Path, b: &Path) -> bool {
+    fs::canonicalize(a).is_ok_and(|a| fs::canonicalize(b).is_ok_and(|b| a == b))
+}
+
 impl<'a> Output<'a> {
     pub(super) fn open(
         trained: &Trained,
         format: Format,
-        wanted: Wanted,
-        path: Option<&Path>,
+        asked: &super::Options,
         terminal: &'a Terminal,
     ) -> Result<Self, Failure> {
+        let wanted = asked.wanted();
         let (task, options) = (trained.task.clone(), trained.options.clone());
         if task.objective() == Objective::Number && (wanted.probabilities || wanted.logits || wanted.top.is_some()) {
             let message = "the answers of this model are numbers: there are no classes with probabilities or logits";
             return Err(Failure::Usage(message.to_owned()));
         }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
-        let file = path.map(Fresh::create).transpose()?;
-        let knows_unknown = task.unknown().is_some();
+        let file = asked.output.as_deref().map(|path| Fresh::create(path, asked.input.as_deref())).transpose()?;
         let (written, labelled) = (0, false);
-        Ok(Self {
-            format,
-            wanted,
-            task,
-            options,
-            classes,
-            vocabulary,
-            written,
-            labelled,
-            knows_unknown,
-            terminal,
-            file,
-        })
+        Ok(Self { format, wanted, task, options, classes, vocabulary, written, labelled, terminal, file })
     }
 
     pub(super) fn write(&mut self, answer: &Answer) -> Result<(), Failure> {
         if self.written == 0 {
             self.labelled = answer.label.is_some();
+        }
+        if self.format == Format::Csv && !self.labelled && answer.label.as_ref().is_some_and(|label| !label.is_null()) {
+            return Err(Failure::Usage(format!(
+                "line {} has a label, and the first input is a text without one, so this CSV has no column for it: take `--format \
+                 jsonl`, or give all inputs as JSON objects",
+                answer.line
+            )));
         }
         let text = match self.format {
             Format::Text => self.text(answer),
@@ -215,10 +220,10 @@ impl<'a> Output<'a> {
             }
         }
         row["steps"] = json!(answer.steps);
-        if let Some(label) = &answer.label {
+        if let Some(label) = answer.label.as_ref().filter(|label| !label.is_null()) {
             row["label"] = label.clone();
         }
-        if self.knows_unknown {
+        if self.task.unknown().is_some() {
             row["unknown"] = json!(answer.unknown);
         }
         if answer.cut > 0 {

@@ -1,13 +1,14 @@
 //! The rows of a prediction: the arguments, a file, or standard input.
 
+use std::ffi::OsString;
 use std::fs::{File, metadata};
 use std::io::{self, BufReader, IsTerminal, Read, stdin};
 use std::path::Path;
 
 use rtc_runtime::error::DataError;
 use rtc_runtime::limits;
-use rtc_runtime::task::{AskedRow, AskedRows, Format, file_format};
-use tempfile::NamedTempFile;
+use rtc_runtime::task::{AskedRow, AskedRows, Column, Format};
+use tempfile::{Builder, NamedTempFile};
 
 use super::InputFormat;
 use crate::failure::Failure;
@@ -22,9 +23,10 @@ const STDIN: &str = "standard input";
 enum Origin {
     /// The arguments, or a whole text.
     Single { text: Option<String>, objects: bool },
-    /// A text or a JSON object per line; `plain` takes every line as a text.
-    Lines { lines: Lines, plain: bool },
-    /// The rows of a file of columns; standard input is copied into one, which is removed at the end.
+    /// A text or a JSON object per line; `plain` takes every line as a text. `begun` after the first line that is not blank.
+    Lines { lines: Lines, plain: bool, begun: bool },
+    /// The rows of a file of columns. Standard input and pipes are copied into one, which is removed at the end: a file is opened
+    /// more than once.
     Rows { rows: AskedRows, copy: Option<NamedTempFile> },
 }
 
@@ -57,14 +59,14 @@ impl Source {
         let rows = match format {
             Some(InputFormat::Lines | InputFormat::Text) => None,
             Some(InputFormat::Rows(format)) => Some(format),
-            None => input.and_then(file_format).filter(|format| *format != Format::Text),
+            None => input.and_then(|path| trained.format(path)),
         };
         let name = input.map_or_else(|| STDIN.to_owned(), |path| path.display().to_string());
         if input.is_none() && stdin().is_terminal() {
             terminal.message("reading sequences from standard input, one per line");
         }
         let origin = match rows {
-            Some(rows) => Self::rows(trained, input, rows)?,
+            Some(rows) => Self::rows(trained, input, &name, rows)?,
             None if format == Some(InputFormat::Text) => {
                 if trained.takes_values() {
                     return Err(Failure::Usage(
@@ -79,7 +81,7 @@ impl Source {
                     None => Lines::of_stdin(),
                     Some(path) => Lines::new(name.clone(), BufReader::new(open(path)?)),
                 };
-                Origin::Lines { lines, plain: format == Some(InputFormat::Lines) }
+                Origin::Lines { lines, plain: format == Some(InputFormat::Lines), begun: false }
             }
         };
         Ok(Self::new(name, origin))
@@ -89,12 +91,14 @@ impl Source {
         Self { name, origin, ended: false }
     }
 
-    fn rows(trained: &Trained, input: Option<&Path>, format: Format) -> Result<Origin, Failure> {
-        let Some(path) = input else {
-            let failed = |error| Failure::io("copy", Path::new(STDIN), error);
-            let mut copy = NamedTempFile::new().map_err(failed)?;
-            io::copy(&mut stdin().lock(), copy.as_file_mut()).map_err(failed)?;
-            let rows = trained.rows(copy.path(), format).map_err(of_stdin)?;
+    fn rows(trained: &Trained, input: Option<&Path>, name: &str, format: Format) -> Result<Origin, Failure> {
+        let Some(path) = input.filter(|path| path.is_file()) else {
+            let failed = |error| Failure::io("copy", Path::new(name), error);
+            let ending =
+                input.and_then(Path::extension).map(|ending| [".".as_ref(), ending].into_iter().collect::<OsString>());
+            let mut copy = Builder::new().suffix(&ending.unwrap_or_default()).tempfile().map_err(failed)?;
+            io::copy(&mut reader(input)?, copy.as_file_mut()).map_err(failed)?;
+            let rows = trained.rows(copy.path(), format).map_err(|error| of_copy(error, name))?;
             return Ok(Origin::Rows { rows, copy: Some(copy) });
         };
         let published = trained.task.columns().is_empty();
@@ -127,18 +131,18 @@ impl Source {
     }
 
     fn next(&mut self, trained: &Trained) -> Result<Option<AskedRow>, Failure> {
-        let (lines, plain) = match &mut self.origin {
+        let (lines, plain, begun) = match &mut self.origin {
             Origin::Single { text, objects } => {
                 let objects = *objects;
                 let row = text.take().map(|text| trained.asked(&text, objects));
                 return row.transpose().map_err(|why| self.refused(0, why));
             }
             Origin::Rows { rows, copy } => {
-                let copied = copy.is_some();
-                let place = |error| if copied { of_stdin(error) } else { error };
+                let (copied, name) = (copy.is_some(), &self.name);
+                let place = |error| if copied { of_copy(error, name) } else { error };
                 return rows.next().transpose().map_err(|error| place(error).into());
             }
-            Origin::Lines { lines, plain } => (lines, *plain),
+            Origin::Lines { lines, plain, begun } => (lines, *plain, begun),
         };
         loop {
             let Some(line) = lines.next()? else { return Ok(None) };
@@ -146,11 +150,12 @@ impl Source {
             if text.is_empty() {
                 continue;
             }
-            if line.number == 1 && !plain && is_header(text, trained) {
+            let is_first = !std::mem::replace(begun, true);
+            if is_first && !plain && is_header(text, &trained.task.columns(), trained.task.label_column().as_ref()) {
                 return Err(Failure::Usage(format!(
-                    "{}:1: `{text}` names the columns of the task: `--input-format csv` (or tsv) reads the rows below it, \
+                    "{}:{}: `{text}` names the columns of the task: `--input-format csv` (or tsv) reads the rows below it, \
                      `--input-format lines` reads it as a text",
-                    self.name
+                    self.name, line.number
                 )));
             }
             let row = trained.asked(text, !plain).map_err(|why| self.refused(line.number, why))?;
@@ -164,24 +169,47 @@ impl Source {
     }
 }
 
-/// Whether a line is the header of a table with the columns of the task.
-fn is_header(line: &str, trained: &Trained) -> bool {
-    let columns = trained.task.columns();
-    let has = |cells: Vec<&str>| {
-        let named = |name: &str| cells.iter().any(|cell| cell.trim().trim_matches('"') == name);
-        cells.len() > 1 && columns.iter().all(|column| named(&column.to_string()))
+/// Words of the longest name of a column that is not one of the task.
+const WORDS: usize = 3;
+
+/// Whether a line is the header of a table with these columns of the input: all of them are there by their names, and every other cell is
+/// the label or may be a name. A column that is named by its place has no name in a header.
+fn is_header(line: &str, inputs: &[Column], label: Option<&Column>) -> bool {
+    let name = |column: &Column| if let Column::Name(name) = column { Some(name.clone()) } else { None };
+    let Some(inputs) = inputs.iter().map(name).collect::<Option<Vec<String>>>().filter(|names| !names.is_empty())
+    else {
+        return false;
     };
-    !columns.is_empty() && [',', '\t', ';'].iter().any(|between| has(line.split(*between).collect()))
+    let label = label.and_then(name);
+    let known = |cell: &str| inputs.iter().chain(&label).any(|name| name == cell.trim().trim_matches('"'));
+    [',', '\t', ';', '|'].iter().any(|between| {
+        let cells: Vec<&str> = line.split(*between).collect();
+        let has = |name: &String| cells.iter().any(|cell| cell.trim().trim_matches('"') == name);
+        inputs.iter().all(has) && cells.iter().all(|cell| known(cell) || is_name(cell.trim_matches('"')))
+    })
 }
 
-fn open(path: &Path) -> Result<Box<dyn Read>, Failure> {
-    let file = File::open(path).map_err(|error| Failure::io("read", path, error))?;
-    Ok(Box::new(file))
+/// Whether a cell of a first line may be the name of a column: a few words of letters and digits, without blanks around.
+fn is_name(cell: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || "_- .:()".contains(c);
+    cell.trim() == cell && cell.chars().all(part) && cell.split_whitespace().count() <= WORDS
 }
 
-/// The error of the copy of standard input.
-fn of_stdin(error: DataError) -> DataError {
-    DataError { file: STDIN.to_owned(), ..error }
+fn open(path: &Path) -> Result<File, Failure> {
+    File::open(path).map_err(|error| Failure::io("read", path, error))
+}
+
+/// A file, or standard input without one.
+fn reader(input: Option<&Path>) -> Result<Box<dyn Read>, Failure> {
+    Ok(match input {
+        Some(path) => Box::new(open(path)?),
+        None => Box::new(stdin()),
+    })
+}
+
+/// The error of the copy of an input of this name.
+fn of_copy(error: DataError, name: &str) -> DataError {
+    DataError { file: name.to_owned(), ..error }
 }
 
 /// A whole input as one text.
@@ -189,11 +217,7 @@ fn whole(input: Option<&Path>, name: &str) -> Result<String, Failure> {
     let failed = |error| Failure::io("read", Path::new(name), error);
     let mut bytes = vec![];
     let most = limits::PREDICTED as u64;
-    let reader: Box<dyn Read> = match input {
-        Some(path) => open(path)?,
-        None => Box::new(stdin()),
-    };
-    reader.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    reader(input)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
         return Err(Failure::data(name, None, format!("this text is longer than {}", limits::bytes(most))));
     }
@@ -203,4 +227,37 @@ fn whole(input: Option<&Path>, name: &str) -> Result<String, Failure> {
         Failure::data(name, Some(line), "this line is not UTF-8 text")
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).trim().replace("\r\n", "\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_are_told_from_texts() {
+        let column = |name: &str| Column::Name(name.to_owned());
+        let (text, pair, label) = ([column("text")], [column("premise"), column("hypothesis")], column("label"));
+        let is = |line: &str| is_header(line, &text, Some(&label));
+        for header in [
+            "text",
+            "\"text\"",
+            "text,label",
+            "text, label",
+            "id|text|label",
+            "id;text;my label",
+            "label\ttext",
+            "\"id\",\"text\"",
+            ",text,label",
+            "text,Unnamed: 0",
+        ] {
+            assert!(is(header), "{header}");
+        }
+        for line in ["text, and more", "a text", "the text,good", "text,what is this?", "text,a,b c d e", "text label"]
+        {
+            assert!(!is(line), "{line}");
+        }
+        assert!(is_header("id,premise,hypothesis", &pair, None) && !is_header("premise,label", &pair, None));
+        assert!(!is_header("1, 2, good", &[Column::Place(1)], None) && !is_header("1,2", &[Column::Place(1)], None));
+        assert!(!is_header("text,label", &[], None));
+    }
 }

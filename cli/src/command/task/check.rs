@@ -1,7 +1,7 @@
 //! `rtc task check`: what would be read of a data file, or by an experiment, and what is wrong with it.
 
 use std::fmt::Write as _;
-use std::fs::{self, File};
+use std::fs::{self, File, metadata};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use rtc_runtime::task::{
 };
 use serde_json::{Map, Value, json};
 
-use super::draft::{Draft, Kind, Question, Role, Wishes, attempt, draft};
+use super::draft::{Attempt, Draft, Kind, Question, QuotesArg, Role, Wishes, attempt, draft};
 use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
         if options.write.is_some() || !options.wishes.are_none() {
-            let message = "`--write`, `--task`, `--input`, `--label` and `--answer` are for a data file: an experiment says it itself";
+            let message = "`--write`, `--task`, `--input`, `--label`, `--answer` and `--quotes` are for a data file: an experiment says it itself";
             return Err(Failure::Usage(message.to_owned()));
         }
         experiment(options, terminal)?
@@ -62,7 +62,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 /// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
 fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
-    let found = look(path)?;
+    metadata(path).map_err(|error| Failure::io("read", path, error))?;
+    let found = look(path, options.wishes.quotes != Some(QuotesArg::None))?;
     let draft = draft(&options.name, &found, &options.wishes);
     if !found.problems.is_empty() && options.write.is_some() {
         print(options, &found, &draft, terminal)?;
@@ -78,8 +79,9 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             let waiting = terminal.waiting("trying the experiment");
             let tried = attempt(to, written.task);
             drop(waiting);
-            let splits = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
+            let Attempt { splits, classes } = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
             print(options, &found, &draft, terminal)?;
+            written.notes.iter().chain(&alike(&classes)).for_each(|note| terminal.message(&format!("warning: {note}")));
             let rows = |split: &Audit| format!("{} {}", split.split, number(split.description.examples as f64));
             let rows = splits.iter().map(rows).collect::<Vec<_>>().join(", ");
             splits
@@ -122,6 +124,7 @@ fn print(
             let roles = roles.map(|(role, column)| vec![role.role.to_owned(), column.name.clone(), role.why.clone()]);
             let roles: Vec<_> = roles.collect();
             text += &if roles.is_empty() { String::new() } else { format!("\n{}", columns(&roles)) };
+            text += &draft.notes.iter().map(|note| format!("\nNote: {note}\n")).collect::<String>();
             text += &format!("\nAn experiment for it, to be read and changed:\n\n{}", draft.text);
         }
         Err(Question(question)) => text += &format!("\nNot sure: {question}\n"),
@@ -182,6 +185,7 @@ fn file_json(found: &FileLook, draft: &Result<Draft, Question>) -> Value {
         "rows": found.rows, "format": unit(found.format), "header": !found.headless,
         "columns": found.columns.iter().enumerate().map(column).collect::<Vec<_>>(),
         "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "notes": draft.as_ref().map_or(&[][..], |draft| &draft.notes),
         "task": draft.as_ref().ok().map(|draft| draft.task.name()),
         "answer": draft.as_ref().ok().filter(|draft| draft.label.is_some()).map(|draft| draft.answer.name()),
         "experiment": draft.as_ref().ok().map(|draft| draft.text.as_str()),

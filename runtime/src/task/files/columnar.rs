@@ -1,6 +1,7 @@
 //! Rows of Apache Parquet files.
 
 use std::fs::File;
+use std::iter;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -90,15 +91,43 @@ fn twice(name: &str) -> String {
 }
 
 impl Rows {
-    fn row(&mut self, row: ParquetRow) -> Result<Row, String> {
+    /// The cells of a row, each made of its field by `cell`.
+    fn cells<C: Default>(
+        &self,
+        row: ParquetRow,
+        cell: impl Fn(&Field, &str) -> Result<C, String>,
+    ) -> Result<Vec<C>, String> {
         let fields = row.into_columns();
         let cell = |column: &Column| {
             let name = column.to_string();
             let field = fields.iter().find(|(own, _)| *own == name).map(|(_, field)| field);
-            field.map_or(Ok(Cell::Missing), |field| cell(field, &name))
+            field.map_or_else(|| Ok(C::default()), |field| cell(field, &name))
         };
-        let cells = self.columns.iter().map(cell).collect::<Result<_, _>>()?;
-        Ok(Row { line: self.number, offset: 0, bytes: 0, cells })
+        self.columns.iter().map(cell).collect()
+    }
+
+    /// The next row, read by `read`.
+    fn advance<R>(&mut self, read: impl Fn(&Self, ParquetRow) -> Result<R, String>) -> Option<Result<R, DataError>> {
+        if self.broken {
+            return None;
+        }
+        self.number += 1;
+        let next = guarded(|| self.rows.next().transpose()).transpose()?;
+        let row = next.and_then(|row| read(self, row));
+        self.broken = row.is_err();
+        Some(row.map_err(|why| unreadable(&self.path, format!("row {}: {why}", self.number))))
+    }
+
+    /// The rows for a first look: nothing in place of a value of a kind that no task takes, and numbers that are not finite as texts.
+    pub(super) fn seen(mut self) -> impl Iterator<Item = Result<(usize, Vec<Option<Cell>>), DataError>> {
+        let seen = |field: &Field, name: &str| Ok(Some(cell(field, name, any_real).ok()));
+        iter::from_fn(move || {
+            self.advance(|rows, row| {
+                let cells: Vec<Option<Option<Cell>>> = rows.cells(row, seen)?;
+                let cells = cells.into_iter().map(|cell| cell.unwrap_or(Some(Cell::Missing))).collect();
+                Ok((rows.number, cells))
+            })
+        })
     }
 }
 
@@ -106,22 +135,22 @@ impl Iterator for Rows {
     type Item = Result<Row, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        if self.broken {
-            return None;
-        }
-        self.number += 1;
-        let next = guarded(|| self.rows.next().transpose()).transpose()?;
-        let row = next.and_then(|row| self.row(row));
-        self.broken = row.is_err();
-        Some(row.map_err(|why| unreadable(&self.path, format!("row {}: {why}", self.number))))
+        self.advance(|rows, row| {
+            let cells = rows.cells(row, |field, name| cell(field, name, real))?;
+            Ok(Row { line: rows.number, offset: 0, bytes: 0, cells })
+        })
     }
 }
 
-fn cell(field: &Field, name: &str) -> Result<Cell, String> {
+/// The text of a number of a column of this name.
+type Real = fn(f64, &str, &str) -> Result<String, String>;
+
+fn cell(field: &Field, name: &str, real: Real) -> Result<Cell, String> {
     match field {
         Field::Null => Ok(Cell::Missing),
         Field::ListInternal(list) => {
-            let items = |items: &[Field]| items.iter().map(|item| plain(item, name)).collect::<Result<Items, _>>();
+            let items =
+                |items: &[Field]| items.iter().map(|item| plain(item, name, real)).collect::<Result<Items, _>>();
             let inner =
                 |item: &Field| if let Field::ListInternal(own) = item { Some(items(own.elements())) } else { None };
             match list.elements().iter().map(inner).collect::<Option<Result<Vec<_>, _>>>() {
@@ -129,11 +158,11 @@ fn cell(field: &Field, name: &str) -> Result<Cell, String> {
                 _ => items(list.elements()).map(Cell::List),
             }
         }
-        field => Ok(plain(field, name)?.map_or(Cell::Missing, Cell::Text)),
+        field => Ok(plain(field, name, real)?.map_or(Cell::Missing, Cell::Text)),
     }
 }
 
-fn plain(field: &Field, name: &str) -> Result<Option<String>, String> {
+fn plain(field: &Field, name: &str, real: Real) -> Result<Option<String>, String> {
     let text = match field {
         Field::Null => return Ok(None),
         Field::Str(text) => text.clone(),
@@ -149,11 +178,24 @@ fn plain(field: &Field, name: &str) -> Result<Option<String>, String> {
         Field::UShort(value) => value.to_string(),
         Field::UInt(value) => value.to_string(),
         Field::ULong(value) => value.to_string(),
+        Field::Float16(value) => real(f64::from(f32::from(*value)), &f32::from(*value).to_string(), name)?,
+        Field::Decimal(_) => whole_or_short(&field.to_string()),
         Field::Float(value) => real(f64::from(*value), &value.to_string(), name)?,
         Field::Double(value) => real(*value, &value.to_string(), name)?,
         _ => return Err(format!("`{name}` is of a kind that is neither text nor a number, nor a list of these")),
     };
     Ok(Some(text))
+}
+
+/// The digits of a decimal number without zeros at the end of its fraction.
+fn whole_or_short(digits: &str) -> String {
+    let short = if digits.contains('.') { digits.trim_end_matches('0').trim_end_matches('.') } else { digits };
+    if short == "-0" { "0".to_owned() } else { short.to_owned() }
+}
+
+/// The text of any number: `NaN` and `inf` are no numbers to a reader of texts.
+fn any_real(value: f64, text: &str, name: &str) -> Result<String, String> {
+    if value.is_finite() { real(value, text, name) } else { Ok(value.to_string()) }
 }
 
 /// The text of a finite number; zero has no sign.
@@ -199,11 +241,11 @@ mod tests {
 
     #[test]
     fn numbers_are_finite_and_zero_has_no_sign() {
-        assert_eq!(plain(&Field::Double(-0.0), "a"), Ok(Some("0".to_owned())));
-        assert_eq!(plain(&Field::Float(0.1), "a"), Ok(Some("0.1".to_owned())));
-        assert_eq!(plain(&Field::Double(1.0), "a"), Ok(Some("1".to_owned())));
+        assert_eq!(plain(&Field::Double(-0.0), "a", real), Ok(Some("0".to_owned())));
+        assert_eq!(plain(&Field::Float(0.1), "a", real), Ok(Some("0.1".to_owned())));
+        assert_eq!(plain(&Field::Double(1.0), "a", real), Ok(Some("1".to_owned())));
         for field in [Field::Double(f64::NAN), Field::Float(f32::INFINITY)] {
-            let error = plain(&field, "a").expect_err("no number");
+            let error = plain(&field, "a", real).expect_err("no number");
             assert!(error.contains("write null for a value that is missing"), "{error}");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::records::Records;
+use super::records::{Delimited, Record, Records};
 use super::{Cell, Column, Format, Layout, Row, cell, columnar, is_blank, object};
 use crate::error::DataError;
 use crate::task::load::{broken, unreadable};
@@ -52,6 +52,10 @@ pub struct ColumnLook {
     pub numbers: usize,
     /// See `numbers`.
     pub whole: usize,
+    /// Rows whose value is a number with a decimal comma, as `1,5`.
+    pub commas: usize,
+    /// The first rows without a number, with their values.
+    pub odd: Vec<(usize, String)>,
     /// The smallest and the largest of these numbers.
     pub range: Option<[f64; 2]>,
     /// Whether every value is a whole number, one above that of the row before.
@@ -74,7 +78,10 @@ impl ColumnLook {
         rows.saturating_sub(self.missing)
     }
 
-    fn see(&mut self, cell: &Cell) {
+    /// More rows without a number are not kept.
+    pub const ODD: usize = 5;
+
+    fn see(&mut self, cell: &Cell, line: usize) {
         let texts: Vec<String> = match cell {
             Cell::Missing => return self.missing += 1,
             Cell::Text(text) if text.trim().is_empty() => return self.missing += 1,
@@ -104,6 +111,10 @@ impl ColumnLook {
             }
         }
         let plain = text.trim();
+        self.commas += usize::from(!is_list && has_decimal_comma(plain));
+        if numbers.is_none() && self.odd.len() < Self::ODD {
+            self.odd.push((line, plain.chars().take(40).collect()));
+        }
         self.codes += usize::from(!plain.contains(char::is_whitespace) && plain.contains(is_of_a_code));
         self.dates += usize::from(is_date(plain));
         self.longest = self.longest.max(text.chars().count());
@@ -145,6 +156,13 @@ fn number(text: &str) -> Option<f64> {
     text.trim().parse::<f64>().ok().filter(|number| number.is_finite())
 }
 
+fn has_decimal_comma(text: &str) -> bool {
+    text.split_once(',').is_some_and(|(whole, part)| {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        digits(whole.trim_start_matches(['-', '+'])) && digits(part)
+    })
+}
+
 fn is_of_a_code(c: char) -> bool {
     c.is_ascii_digit() || c == '/' || c == '@'
 }
@@ -167,33 +185,77 @@ const SAMPLE: usize = 200;
 /// Tables with more columns are not searched for columns of words that go together.
 const MOST_PAIRED: usize = 64;
 
-/// Looks at a file.
+/// Looks at a file, in which `"` stands around cells, or is a character like all others.
 ///
 /// # Errors
-/// A file that can't be opened, or whose name does not say how it is written.
-pub fn look(path: &Path) -> Result<FileLook, DataError> {
+/// A file that can't be opened or read more than once, or whose name does not say how it is written.
+pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
     let format = Format::of(path).map_err(|why| unreadable(path, why))?;
+    if path.exists() && !path.is_file() {
+        return Err(unreadable(path, "a file that is looked at is read several times: copy this into a file first"));
+    }
     let mut look =
         FileLook { format, rows: 0, columns: vec![], headless: false, doubt: None, aligned: vec![], problems: vec![] };
     match format {
         Format::Text => {
-            let mut tabs = None;
+            let mut shape = Lines::default();
             for record in Records::open(path, None)? {
                 if let Ok(record) = &record {
-                    let own = record.bytes.iter().filter(|byte| **byte == b'\t').count();
-                    tabs = Some(tabs.map_or(own, |tabs| if tabs == own { own } else { 0 }));
+                    shape.see(&record.bytes);
                 }
                 look.count(record.map(|_| ()));
             }
-            if let Some(tabs) = tabs.filter(|tabs| *tabs > 0 && look.rows > 1) {
-                let columns = tabs + 1;
-                look.doubt = Some(format!("every line has {columns} parts with tabs between: a table is named .tsv"));
-            }
+            look.doubt = shape.doubt();
         }
         Format::Json => look.objects(path)?,
-        Format::Csv | Format::Tsv | Format::Parquet => look.table(path)?,
+        Format::Csv | Format::Tsv => look.table(path, quotes)?,
+        Format::Parquet => look.columnar(path)?,
     }
     Ok(look)
+}
+
+/// What the lines of a text have in common; blank ones stand between them.
+#[derive(Default)]
+struct Lines {
+    lines: usize,
+    blank: usize,
+    /// Tabs in each line, and its words; nothing once two lines differ.
+    tabs: Option<usize>,
+    words: Option<usize>,
+}
+
+impl Lines {
+    fn see(&mut self, line: &[u8]) {
+        if is_blank(line) {
+            self.blank += 1;
+            return;
+        }
+        let tabs = line.iter().filter(|byte| **byte == b'\t').count();
+        let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+        let is_first = self.lines == 0;
+        let same = |all: Option<usize>, own: usize| if is_first { Some(own) } else { all.filter(|all| *all == own) };
+        (self.tabs, self.words) = (same(self.tabs, tabs), same(self.words, words));
+        self.lines += 1;
+    }
+
+    /// The sentence about a text whose lines have columns.
+    fn doubt(&self) -> Option<String> {
+        let has_tabs = self.tabs.is_some_and(|tabs| tabs > 0) && self.lines > 1;
+        // Lines of text do not all have as many words; those of tokens with their labels do.
+        let has_words = self.words.is_some_and(|words| words > 1) && self.lines > 4 && self.blank > 0;
+        let (parts, between) = match (self.tabs, self.words) {
+            (Some(tabs), _) if has_tabs => (tabs + 1, "tabs"),
+            (_, Some(words)) if has_words => (words, "blanks"),
+            _ => return None,
+        };
+        let cure = if self.blank > 0 {
+            "a line per token, with a blank line between texts, becomes a JSON line per text, as `{\"tokens\": [\"a\", \"b\"], \
+             \"tags\": [\"X\", \"Y\"]}`"
+        } else {
+            "a table is named .tsv"
+        };
+        Some(format!("every line has {parts} parts with {between} between: {cure}"))
+    }
 }
 
 impl FileLook {
@@ -204,9 +266,9 @@ impl FileLook {
         }
     }
 
-    /// Sees the cells of a row.
-    fn see(&mut self, cells: &[Cell]) {
-        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.see(cell));
+    /// Sees the cells of a row on a line.
+    fn see(&mut self, cells: &[Cell], line: usize) {
+        self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.see(cell, line));
         let count = |cell: &Cell| match cell {
             Cell::Missing => None,
             Cell::Text(text) => Some(text.split_whitespace().count()),
@@ -231,8 +293,10 @@ impl FileLook {
             let fields = match record.text().and_then(object) {
                 Ok(fields) => fields,
                 Err(why) => {
+                    // What begins as a list, or as an object on several lines, is that in all of its lines.
+                    let is_other = self.rows == 0 && matches!(record.bytes.trim_ascii(), [b'[', ..] | [b'{']);
                     self.problems.push(broken(path, record.line, why));
-                    if self.problems.len() >= PROBLEMS {
+                    if is_other || self.problems.len() >= PROBLEMS {
                         break;
                     }
                     continue;
@@ -253,7 +317,7 @@ impl FileLook {
                 column.nested += usize::from(found.is_err());
                 cells.push(found.unwrap_or_else(|_| Cell::Text(value.to_string())));
             }
-            self.see(&cells);
+            self.see(&cells, record.line);
             self.rows += 1;
         }
         if self.rows == 0 && self.problems.is_empty() {
@@ -262,60 +326,97 @@ impl FileLook {
         Ok(())
     }
 
-    /// Looks at rows of cells.
-    fn table(&mut self, path: &Path) -> Result<(), DataError> {
-        let layout = |columns| Layout { format: Some(self.format), columns, quotes: true };
-        let mut names = match self.format {
-            Format::Parquet => columnar::names(path)?,
-            _ => layout(vec![]).names(path)?,
-        };
-        let mut columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
-        if self.format != Format::Parquet {
-            let places: Vec<Column> = (1..=names.len()).map(Column::Place).collect();
-            let rows = layout(places.clone()).rows(path)?.skip(1).take(SAMPLE);
-            let rows: Vec<Row> = rows.filter_map(Result::ok).collect();
-            match header(&names, &rows) {
-                Header::Names => {}
-                Header::Row => {
-                    self.headless = true;
-                    names = places.iter().map(Column::to_string).collect();
-                    columns = places;
-                }
-                Header::Doubt(why) => self.doubt = Some(why),
-            }
-        }
+    /// Looks at the rows of a Parquet file.
+    fn columnar(&mut self, path: &Path) -> Result<(), DataError> {
+        let names = columnar::names(path)?;
+        let columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
         self.columns = names.into_iter().map(|name| ColumnLook { name, ..ColumnLook::default() }).collect();
-        let unreadable: Vec<bool> = match self.format {
-            Format::Parquet => columns.iter().map(|column| is_nested(path, self.format, column)).collect(),
-            _ => vec![false; columns.len()],
-        };
-        let read: Vec<Column> =
-            columns.iter().zip(&unreadable).filter(|(_, nested)| !**nested).map(|(column, _)| column.clone()).collect();
-        for row in (Layout { format: Some(self.format), columns: read, quotes: true }).rows(path)? {
-            if let Ok(row) = &row {
-                let mut cells = row.cells.iter();
-                let cell =
-                    |nested: &bool| if *nested { Some(Cell::Text("{..}".to_owned())) } else { cells.next().cloned() };
-                let cells: Vec<Cell> = unreadable.iter().filter_map(cell).collect();
+        for row in columnar::rows(path, &columns)?.seen() {
+            if let Ok((number, cells)) = &row {
                 self.columns
                     .iter_mut()
-                    .zip(&unreadable)
-                    .for_each(|(column, nested)| column.nested += usize::from(*nested));
-                self.see(&cells);
+                    .zip(cells)
+                    .for_each(|(column, cell)| column.nested += usize::from(cell.is_none()));
+                let other = || Cell::Text("{..}".to_owned());
+                let cells: Vec<Cell> = cells.iter().map(|cell| cell.clone().unwrap_or_else(other)).collect();
+                self.see(&cells, *number);
+            }
+            self.count(row.map(|_| ()));
+        }
+        self.has_rows(path);
+        Ok(())
+    }
+
+    /// A table without rows is a problem.
+    fn has_rows(&mut self, path: &Path) {
+        if self.rows == 0 && self.problems.is_empty() && self.doubt.is_none() {
+            self.problems.push(unreadable(path, "the file has no rows below the names of its columns: add some"));
+        }
+    }
+
+    /// Looks at rows of cells.
+    fn table(&mut self, path: &Path, quotes: bool) -> Result<(), DataError> {
+        if let Some((rows, doubt)) = other_shape(path, self.format, quotes)? {
+            (self.rows, self.doubt) = (rows, Some(doubt));
+            return Ok(());
+        }
+        let layout = |columns| Layout { format: Some(self.format), columns, quotes };
+        let mut names = layout(vec![]).names(path)?;
+        let mut columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
+        let places: Vec<Column> = (1..=names.len()).map(Column::Place).collect();
+        let rows = layout(places.clone()).rows(path)?.skip(1).take(SAMPLE);
+        let rows: Vec<Row> = rows.filter_map(Result::ok).collect();
+        match header(&names, &rows) {
+            Header::Names => {}
+            Header::Row => {
+                self.headless = true;
+                names = places.iter().map(Column::to_string).collect();
+                columns = places;
+            }
+            Header::Doubt(why) => self.doubt = Some(why),
+        }
+        self.columns = names.into_iter().map(|name| ColumnLook { name, ..ColumnLook::default() }).collect();
+        for row in layout(columns).rows(path)? {
+            if let Ok(row) = &row {
+                self.see(&row.cells, row.line);
             }
             self.count(row.map(|_| ()));
             if self.problems.len() >= PROBLEMS {
                 break;
             }
         }
+        self.has_rows(path);
         Ok(())
     }
 }
 
-/// Whether a column of a Parquet file holds what no task takes.
-fn is_nested(path: &Path, format: Format, column: &Column) -> bool {
-    let layout = Layout { format: Some(format), columns: vec![column.clone()], quotes: true };
-    layout.rows(path).map_or(true, |mut rows| rows.next().is_some_and(|row| row.is_err()))
+/// The rows of a table that is written otherwise than its name says, with the sentence about it: as JSON, or with another mark between
+/// cells, which stands in the first record and in those below, and the own one not in the first.
+fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usize, String)>, DataError> {
+    let Some(shape) = Delimited::of_format(format, quotes) else { return Ok(None) };
+    let mut records =
+        Records::open(path, Some(shape))?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
+    let Some(first) = records.next() else { return Ok(None) };
+    if matches!(first.bytes[..], [b's', b'e', b'p', b'=', _]) {
+        let doubt = "the first line is for spreadsheets alone, and no header: remove it";
+        return Ok(Some((records.count(), doubt.to_owned())));
+    }
+    if first.bytes.starts_with(b"{") && first.text().is_ok_and(|line| object(line).is_ok()) {
+        return Ok(Some((1 + records.count(), "its rows are JSON objects: name the file .jsonl".to_owned())));
+    }
+    let Some(mark) = shape.other_mark(&first.bytes) else { return Ok(None) };
+    let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == mark).count();
+    let marks = count(&first.bytes);
+    // A text in the only column of a .tsv has commas as it likes.
+    let has = |record: &Record| {
+        let own = count(&record.bytes);
+        own == marks || own > 0 && mark != b','
+    };
+    let sample: Vec<Record> = records.by_ref().take(SAMPLE).collect();
+    if !sample.iter().all(has) {
+        return Ok(None);
+    }
+    Ok(Some((sample.len() + records.count(), shape.wanted(mark))))
 }
 
 /// What the first row of a table is.

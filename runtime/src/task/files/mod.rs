@@ -85,7 +85,7 @@ impl fmt::Display for Column {
 }
 
 /// What stands in a cell.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) enum Cell {
     /// Text, or a number or a truth value as text.
     Text(String),
@@ -94,6 +94,7 @@ pub(crate) enum Cell {
     /// A list of lists.
     Lists(Vec<Items>),
     /// Nothing: `null`, or no such field.
+    #[default]
     Missing,
 }
 
@@ -152,13 +153,13 @@ impl Layout {
 
     /// The records of a file behind its header, and what makes rows of them.
     pub(crate) fn begin(&self, path: &Path) -> Result<(Records, Parser), DataError> {
-        let delimiter = match self.format(path)? {
-            Format::Csv => b',',
-            Format::Tsv => b'\t',
-            Format::Json => return Ok((Records::open(path, None)?, Parser::Json(self.columns.clone()))),
-            Format::Parquet | Format::Text => return Err(unreadable(path, "this format has no rows of text")),
+        let format = self.format(path)?;
+        let Some(shape) = Delimited::of_format(format, self.quotes) else {
+            return match format {
+                Format::Json => Ok((Records::open(path, None)?, Parser::Json(self.columns.clone()))),
+                _ => Err(unreadable(path, "this format has no rows of text")),
+            };
         };
-        let shape = Delimited { delimiter, quotes: self.quotes };
         let mut records = Records::open(path, Some(shape))?;
         if let Some(places) = self.numbered() {
             return Ok((records, Parser::Delimited { shape, width: None, places }));
@@ -181,14 +182,28 @@ impl Layout {
         })
     }
 
+    /// Refuses a file without a header whose first rows have at least `columns` cells if another mark stands between them.
+    ///
+    /// # Errors
+    /// The first row of such a file, or one that can't be read.
+    pub(crate) fn refuse_other_marks(&self, path: &Path, columns: usize) -> Result<(), DataError> {
+        let shape = Delimited::of_format(self.format(path)?, self.quotes).filter(|_| columns > 1);
+        let Some(shape) = shape.filter(|_| self.numbered().is_some()) else { return Ok(()) };
+        let rows: Vec<Record> = Records::open(path, Some(shape))?.take(SAMPLE).collect::<Result<_, _>>()?;
+        let cells = |row: &Record, mark: u8| row.bytes.split(|byte| *byte == mark).count();
+        let Some((first, mark)) = rows.first().and_then(|row| Some((row, shape.other_mark(&row.bytes)?))) else {
+            return Ok(());
+        };
+        if rows.iter().all(|row| shape.other_mark(&row.bytes) == Some(mark) && cells(row, mark) >= columns) {
+            let why = shape.wanted(mark) + "; `--input-format lines` takes every line as a text";
+            return Err(broken(path, first.line, why));
+        }
+        Ok(())
+    }
+
     /// The names of all columns of a file of text: those of the header, or of the first object.
     fn names(&self, path: &Path) -> Result<Vec<String>, DataError> {
-        let shape = match self.format(path)? {
-            Format::Json => None,
-            format => {
-                Some(Delimited { delimiter: if format == Format::Csv { b',' } else { b'\t' }, quotes: self.quotes })
-            }
-        };
+        let shape = Delimited::of_format(self.format(path)?, self.quotes);
         let first =
             Records::open(path, shape)?.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
         let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
@@ -210,6 +225,8 @@ impl Layout {
 }
 
 const EMPTY: &str = "the file is empty";
+/// Rows by which the mark between cells is told from one of a text.
+const SAMPLE: usize = 20;
 
 fn is_blank(record: &[u8]) -> bool {
     record.iter().all(u8::is_ascii_whitespace)
@@ -227,7 +244,7 @@ fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser
         let none = || Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes));
         let place = found.next().ok_or_else(none)?;
         match found.next() {
-            Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice"))),
+            Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
             None => Ok(place),
         }
     };

@@ -29,6 +29,11 @@ fn no_object(line: &str, error: &serde_json::Error) -> String {
                 lines=True`)"
             .to_owned();
     }
+    if line.trim() == "{" {
+        return "JSON lines are wanted, an object per line, and this one spans several lines: write each without line ends (`json.dumps` \
+                without `indent`)"
+            .to_owned();
+    }
     if error.is_data() {
         return "a row is a JSON object, as in `{\"text\": \"...\", \"label\": \"...\"}`".to_owned();
     }

@@ -7,6 +7,7 @@
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
+use super::Format;
 use crate::error::DataError;
 use crate::task::load::{MAX_LINE, broken, open};
 
@@ -21,11 +22,20 @@ pub(crate) struct Delimited {
 }
 
 impl Delimited {
+    /// Commas or tabs; nothing for a format without cells.
+    pub(crate) fn of_format(format: Format, quotes: bool) -> Option<Self> {
+        let delimiter = match format {
+            Format::Csv => b',',
+            Format::Tsv => b'\t',
+            Format::Json | Format::Parquet | Format::Text => return None,
+        };
+        Some(Self { delimiter, quotes })
+    }
+
     /// Commas for `.csv`, packed or not, tabs for others.
     pub(crate) fn of(path: &Path, quotes: bool) -> Self {
-        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
-        let comma = name.trim_end_matches(".gz").trim_end_matches(".zst").ends_with(".csv");
-        Self { delimiter: if comma { b',' } else { b'\t' }, quotes }
+        let format = Format::of(path).unwrap_or(Format::Tsv);
+        Self::of_format(format, quotes).unwrap_or(Self { delimiter: b'\t', quotes })
     }
 
     /// The cells of a record.
@@ -42,7 +52,7 @@ impl Delimited {
                 (At::Closing, At::Plain) => {
                     return Err(format!(
                         "behind the closing quotation mark of cell {} comes more text: a mark inside of a quoted cell is written \
-                         twice, and `quotes: none` takes marks as characters",
+                         twice, and `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters",
                         cells.len()
                     ));
                 }
@@ -76,18 +86,22 @@ impl Delimited {
 
     /// What to say of a record of one cell, if other programs write its cells with something else between.
     pub(crate) fn other(&self, record: &[u8]) -> String {
-        if record.contains(&self.delimiter) {
-            return String::new();
-        }
-        let other = [b';', b'\t', b'|', b','].into_iter().find(|other| record.contains(other));
+        self.other_mark(record).map_or_else(String::new, |other| format!("; {}", self.wanted(other)))
+    }
+
+    /// A mark that other programs write between cells, in a record without this one.
+    pub(crate) fn other_mark(&self, record: &[u8]) -> Option<u8> {
+        let marks = [b';', b'\t', b'|', b','].into_iter();
+        marks.filter(|_| !record.contains(&self.delimiter)).find(|other| record.contains(other))
+    }
+
+    /// The sentence about a file with another mark between its cells.
+    pub(crate) fn wanted(&self, other: u8) -> String {
         let name = |byte: u8| if byte == b'\t' { "a tab".to_owned() } else { format!("`{}`", char::from(byte)) };
-        other.map_or_else(String::new, |other| {
-            let (own, other) = (name(self.delimiter), name(other));
-            format!(
-                "; the cells have {other} between them, and {own} is wanted: write the file with commas as .csv, or with tabs as \
-                 .tsv"
-            )
-        })
+        let (own, other) = (name(self.delimiter), name(other));
+        format!(
+            "the cells have {other} between them, and {own} is wanted: write the file with commas as .csv, or with tabs as .tsv"
+        )
     }
 
     /// Where a record stands after some more of its bytes.
@@ -214,7 +228,7 @@ impl Records {
 }
 
 const UNCLOSED: &str = "a quotation mark that opens in this row never closes: a mark inside of a quoted cell is written twice, and \
-                        `quotes: none` takes marks as characters";
+                        `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters";
 
 impl Iterator for Records {
     type Item = Result<Record, DataError>;

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::plan::Kind;
-use super::{Own, learn};
+use super::{Own, learn, same_count};
 use crate::error::DataError;
 use crate::experiment::Answer;
 use crate::task::files::{Cell, Column, Format, Layout, json};
@@ -18,7 +18,7 @@ impl Own {
     }
 
     /// The column of the label; a text has none.
-    fn label_column(&self) -> Option<&Column> {
+    pub(super) fn label(&self) -> Option<&Column> {
         self.plan.layout.columns.get(self.plan.inputs).filter(|_| self.plan.kind != Kind::Language)
     }
 
@@ -31,25 +31,22 @@ impl Own {
     pub(super) fn asked_object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
         let taken = self.taken(wanted);
         let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column));
-        let columns: Vec<Column> = columns.chain(self.label_column()).cloned().collect();
+        let columns: Vec<Column> = columns.chain(self.label()).cloned().collect();
         self.asked(0, &json(text, &columns)?, &taken)
     }
 
     /// The rows of a file of columns.
-    pub(super) fn asked_file(
-        &self,
-        path: &Path,
-        format: Option<Format>,
-        wanted: &[&str],
-    ) -> Result<AskedRows, DataError> {
+    pub(super) fn asked_file(&self, path: &Path, format: Format, wanted: &[&str]) -> Result<AskedRows, DataError> {
         let taken = self.taken(wanted);
         let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column)).cloned().collect();
-        let format = format.or_else(|| Format::of(path).ok()).or(self.plan.layout.format);
-        let mut layout = Layout { format, columns, quotes: self.plan.layout.quotes };
-        if let Some(label) = self.label_column()
+        let mut layout = Layout { format: Some(format), columns, quotes: self.plan.layout.quotes };
+        if let Some(label) = self.label()
             && layout.has_column(path, label)?
         {
             layout.columns.push(label.clone());
+        } else {
+            let place = |column: &Column| if let Column::Place(place) = column { *place } else { 0 };
+            layout.refuse_other_marks(path, self.plan.layout.columns.iter().map(place).max().unwrap_or(0))?;
         }
         let (own, rows, path) = (self.clone(), layout.rows(path)?, path.to_owned());
         Ok(Box::new(rows.map(move |row| {
@@ -64,6 +61,10 @@ impl Own {
         let (values, label) = rest.split_at(taken.len());
         let (example, cut) = self.texts(inputs)?;
         let given = self.values(taken.iter().zip(values), (&example, cut[0]))?;
+        let label = label.first().map(|cell| self.shown(cell));
+        if let (Kind::Tagging, Some(Value::Array(labels))) = (self.plan.kind, &label) {
+            same_count(learn::items(&inputs[0]).len(), labels.len())?;
+        }
         let sides = self.plan.kind == Kind::Pairs;
         let text = self.plan.texts(inputs);
         let text = text.iter().map(|cell| match cell {
@@ -73,24 +74,32 @@ impl Own {
         Ok(AskedRow {
             line,
             text: text.collect::<Vec<_>>().join(&format!(" {SIDES} ")),
-            label: label.first().and_then(|cell| self.shown(cell)),
+            label,
             example: Example { label: self.no_label(example.tokens.len()), given, ..example },
             cut: cut.iter().sum(),
         })
     }
 
-    /// The label of a file as it is shown beside the answer.
-    fn shown(&self, cell: &Cell) -> Option<Value> {
-        match (self.plan.kind, self.plan.answer) {
-            (_, _) if *cell == Cell::Missing => None,
+    /// The label of a file as it is shown beside the answer, `null` where there is none. A label that the task can't take is shown as
+    /// it stands.
+    fn shown(&self, cell: &Cell) -> Value {
+        let read = match (self.plan.kind, self.plan.answer) {
+            (_, _) if is_empty(cell) => return Value::Null,
+            (Kind::Tagging, _) if matches!(cell, Cell::Lists(_)) => None,
             (Kind::Tagging, _) => Some(learn::labels(cell).into()),
             (_, Answer::Labels) => learn::set(cell, &self.plan.separator).ok().map(Value::from),
             (_, Answer::Number) => learn::number(cell).ok().map(Value::from),
             (_, Answer::Class) => learn::label(cell).ok().map(Value::from),
-        }
+        };
+        read.unwrap_or_else(|| match cell {
+            Cell::Missing => Value::Null,
+            Cell::Text(text) => text.trim().into(),
+            Cell::List(items) => items.clone().into(),
+            Cell::Lists(lists) => lists.clone().into(),
+        })
     }
 
-    /// The target of an example that asks for nothing.
+    /// The target of an example without a label.
     fn no_label(&self, tokens: usize) -> Target {
         match (self.plan.kind, self.plan.answer) {
             (Kind::Tagging | Kind::Language, _) => Target::Each { class: vec![0; tokens], weight: vec![1.0; tokens] },
@@ -99,4 +108,8 @@ impl Own {
             (_, Answer::Labels) => Target::Several(vec![false; self.learned.classes.len()]),
         }
     }
+}
+
+fn is_empty(cell: &Cell) -> bool {
+    matches!(cell, Cell::Missing) || matches!(cell, Cell::Text(text) if text.trim().is_empty())
 }

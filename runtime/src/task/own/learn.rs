@@ -169,7 +169,7 @@ pub(super) fn number(cell: &Cell) -> Result<f64, String> {
     match number {
         None => Err(format!("is `{text}`, which is no number")),
         Some(number) if number.abs() > LARGEST => Err(format!(
-            "is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}: write all of them in a larger unit"
+            "is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}, in a larger unit where they are larger"
         )),
         Some(number) => Ok(number),
     }

@@ -90,13 +90,13 @@ impl Own {
     fn sequence(&self, cell: &Cell, at: usize) -> Result<(Vec<u32>, usize), String> {
         let column = &self.plan.layout.columns[at];
         let mut tokens = match cell {
-            Cell::Missing => return Err(format!("the row has no `{column}`")),
+            Cell::Missing => return Err(format!("the row has no `{column}`: give it one, or remove the row")),
             Cell::Text(text) => self.learned.tokens.encode(text)?,
             Cell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
             Cell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
         };
         if tokens.is_empty() {
-            return Err(format!("`{column}` has no tokens"));
+            return Err(format!("`{column}` has no tokens: give it a text, or remove the row"));
         }
         let cut = tokens.len().saturating_sub(self.plan.length);
         tokens.truncate(self.plan.length);
@@ -134,9 +134,7 @@ impl Own {
             return Err(format!("`{column}` is a list of lists, and a list of labels is wanted"));
         }
         let labels = learn::labels(cell);
-        if labels.len() != tokens {
-            return Err(format!("the row has {tokens} tokens and {} labels", labels.len()));
-        }
+        same_count(tokens, labels.len())?;
         let class = labels.iter().map(|label| label.as_ref().map_or(Ok(0), |label| self.class(label)));
         let class = class.take(self.plan.length).collect::<Result<_, _>>()?;
         let weight =
@@ -184,11 +182,12 @@ impl Own {
         let column = &self.plan.layout.columns[self.plan.inputs];
         match self.plan.answer {
             Answer::Class => {
-                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}"))?;
+                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
                 self.class(&name).map(Target::Class)
             }
             Answer::Labels => {
-                let names = learn::set(cell, &self.plan.separator).map_err(|why| format!("`{column}` {why}"))?;
+                let names =
+                    learn::set(cell, &self.plan.separator).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
                 let mut labels = vec![false; self.learned.classes.len()];
                 for name in names {
                     labels[self.class(&name)? as usize] = true;
@@ -196,7 +195,7 @@ impl Own {
                 Ok(Target::Several(labels))
             }
             Answer::Number => {
-                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}"))?;
+                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
                 let Scale { mean, deviation } = self.learned.scale;
                 match self.learned.scale.to_model(number) {
                     answer if answer.is_finite() => Ok(Target::Number(answer)),
@@ -457,6 +456,14 @@ impl Task for Own {
         self.input_columns().to_vec()
     }
 
+    fn label_column(&self) -> Option<Column> {
+        self.label().cloned()
+    }
+
+    fn format(&self) -> Option<Format> {
+        self.plan.layout.format
+    }
+
     fn cuts(&self, split: &str) -> Cuts {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner).get(split).copied().unwrap_or_default()
     }
@@ -469,7 +476,7 @@ impl Task for Own {
     fn rows_asked(
         &self,
         path: &Path,
-        format: Option<Format>,
+        format: Format,
         wanted: &[&str],
         _options: &Options,
     ) -> Result<AskedRows, DataError> {
@@ -479,6 +486,18 @@ impl Task for Own {
     fn object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
         self.asked_object(text, wanted)
     }
+}
+
+/// What to do about a label that can't be taken.
+const CORRECT: &str = ": correct it, or remove the row";
+
+/// Refuses a row whose tokens do not have a label each.
+fn same_count(tokens: usize, labels: usize) -> Result<(), String> {
+    let count = |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
+    if tokens == labels {
+        return Ok(());
+    }
+    Err(format!("the row has {} and {}: give every token one label", count(tokens, "token"), count(labels, "label")))
 }
 
 /// The split of a task on files: all the rows that there are.

@@ -15,21 +15,27 @@ use crate::spec_file::SpecArg;
 /// Rows of which the model computes the gradient.
 const ROWS: usize = 2;
 
+/// What an attempt has found.
+pub(in super::super) struct Attempt {
+    pub(in super::super) splits: Vec<Audit>,
+    pub(in super::super) classes: Vec<String>,
+}
+
 /// Loads what the experiment reads, and computes the gradient of the model that it is for on the first rows.
 ///
 /// # Errors
 /// A row that the task can't take, or an experiment or a model that is refused.
-pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Vec<Audit>, Failure> {
+pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, Failure> {
     let opened = Opened::open(&path.display().to_string())?;
     let arg = SpecArg::parse(task.model());
     let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &[])?;
-    let own = open_task(&experiment.task)?.0;
+    let (own, options) = open_task(&experiment.task)?;
     if let Some(problem) = own.problems(&experiment.task, 1).pop() {
         return Err(problem.into());
     }
     let data = load(&experiment.task, &experiment.splits())?;
-    let found = audit(&*own, &data, &experiment.train);
-    if let Some(empty) = found.iter().find(|split| split.description.examples == 0) {
+    let splits = audit(&*own, &data, &experiment.train);
+    if let Some(empty) = splits.iter().find(|split| split.description.examples == 0) {
         let why = format!("the split `{}` has no row: name a file for it, or give it a larger share", empty.split);
         return Err(Failure::data(path.display().to_string(), None, why));
     }
@@ -40,7 +46,9 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Vec<Audit>
     let all: Vec<&Example> = rows.iter().collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
     model.accumulate(&collect(&all, width), 1.0)?;
-    Ok(found)
+    // The classes of `language` are its tokens.
+    let classes = if task == TaskArg::Language { vec![] } else { own.classes(&options) };
+    Ok(Attempt { splits, classes })
 }
 
 /// The first rows of the training split.

@@ -3,7 +3,7 @@
 mod label;
 mod tagging;
 
-use rtc_runtime::task::{ColumnLook, FileLook};
+use rtc_runtime::task::{ColumnLook, FileLook, Format};
 
 use super::kind::{Kind, has_few_values};
 use super::{AnswerArg, Draft, Question, Role, TaskArg, Wishes, names};
@@ -31,6 +31,7 @@ pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, Questi
         tokens: "characters",
         length: None,
         columns: vec![],
+        notes: vec![],
         text: String::new(),
     })
 }
@@ -119,16 +120,16 @@ impl<'a> Chooser<'a> {
 
     /// Columns as options to choose from, with what they hold.
     fn options(&self, option: &str, columns: &[usize]) -> String {
-        let one = |at: &usize| {
-            let name = self.name(*at);
-            let name = if name.is_empty() || name.contains(char::is_whitespace) {
-                format!("'{name}'")
-            } else {
-                name.to_owned()
-            };
-            format!("`{option} {name}` ({}, {})", self.kinds[*at].name(), self.values(*at))
-        };
+        let one =
+            |at: &usize| format!("{} ({}, {})", self.option(option, *at), self.kinds[*at].name(), self.values(*at));
         columns.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// A column as an option.
+    fn option(&self, option: &str, at: usize) -> String {
+        let name = self.name(at);
+        let is_plain = !name.is_empty() && !name.contains(char::is_whitespace);
+        if is_plain { format!("`{option} {name}`") } else { format!("`{option} '{name}'`") }
     }
 
     /// Columns of free text but the label.
@@ -238,6 +239,17 @@ impl<'a> Chooser<'a> {
 
     /// The task on texts without a label.
     fn unlabelled(&self, wished: Vec<usize>) -> Found<Draft> {
+        let is_label = |at: &usize| !self.found.headless && names::label(self.name(*at)) == 2 && !wished.contains(at);
+        if let Some(at) = self.all().find(is_label) {
+            return ask(format!(
+                "`{}` has the name of a label, and its values are none ({}, {}): {} takes it as it is; `--task language` learns a \
+                 text without it",
+                self.name(at),
+                self.kinds[at].name(),
+                self.values(at),
+                self.option("--label", at)
+            ));
+        }
         let texts = self.texts(None);
         let others = self.all().any(|at| self.kinds[at].is_feature());
         match (&texts[..], others) {
@@ -291,8 +303,9 @@ impl<'a> Chooser<'a> {
         }
         if let (AnswerArg::Number, true) = (answer, self.column(label.at).numbers < self.filled(label.at)) {
             return ask(format!(
-                "`{}` is no number in some rows: `--answer class` takes its values as classes",
-                self.name(label.at)
+                "`{}` is no number in some rows ({}): correct them, or `--answer class` takes its values as classes",
+                self.name(label.at),
+                self.odd_rows(label.at)
             ));
         }
         Ok(self.finish(task, inputs, Some(label), answer, why))
@@ -316,9 +329,37 @@ impl<'a> Chooser<'a> {
             tokens,
             length: self.length(task, tokens, &inputs),
             columns,
+            notes: self.notes(),
             text: String::new(),
             inputs,
         }
+    }
+
+    /// What to know of a draft that is made all the same.
+    fn notes(&self) -> Vec<String> {
+        let of_split = |at: usize| {
+            let values: Vec<&str> = self.column(at).values.iter().map(String::as_str).collect();
+            format!(
+                "`{}` says which split a row belongs to ({}), and here `dev` is drawn from all rows: write the rows of each into a file \
+                 of its own, and name these under `task.data`",
+                self.name(at),
+                values.join(", ")
+            )
+        };
+        self.all().filter(|at| self.kinds[*at] == Kind::Split).map(of_split).collect()
+    }
+
+    /// The first rows of a column without a number.
+    fn odd_rows(&self, at: usize) -> String {
+        let column = self.column(at);
+        let rows = column.odd.iter().map(|(line, value)| format!("`{value}` in {} {line}", self.place()));
+        let rows = rows.collect::<Vec<_>>().join(", ");
+        if self.filled(at) - column.numbers > column.odd.len() { rows + ", .." } else { rows }
+    }
+
+    /// What is counted to find a row.
+    fn place(&self) -> &'static str {
+        if self.found.format == Format::Parquet { "row" } else { "line" }
     }
 
     fn with_missing(&self, at: usize, why: &str) -> String {
@@ -335,6 +376,7 @@ impl<'a> Chooser<'a> {
             Kind::Same => "left out: all rows have the same value",
             Kind::Nested => "left out: it holds objects or lists in lists, which no task takes",
             Kind::Key => "left out: it names the row or another thing",
+            Kind::Split => "left out: it says which split a row belongs to",
             Kind::Date => "left out: a date",
             Kind::Text | Kind::Words => "left out: another text",
             Kind::Numbers => "left out: a vector, which models take by `given`",

@@ -24,6 +24,8 @@ pub(in super::super) enum Kind {
     },
     /// Yes or no.
     Truth,
+    /// The split that a row belongs to.
+    Split,
     /// A date or a time.
     Date,
     /// A name or a number of the row itself, or of another thing.
@@ -36,6 +38,9 @@ pub(in super::super) enum Kind {
 
 /// Words for yes and no.
 const TRUTHS: [&str; 10] = ["true", "false", "yes", "no", "t", "f", "y", "n", "on", "off"];
+
+/// Names of splits, as values of a column.
+const SPLITS: [&str; 9] = ["train", "training", "dev", "val", "valid", "validation", "eval", "test", "testing"];
 
 /// A text of more words, on average, is no name of a class.
 pub(super) const FEW_WORDS: usize = 4;
@@ -69,6 +74,10 @@ impl Kind {
         if column.dates == filled {
             return Self::Date;
         }
+        let is_split = |value: &String| SPLITS.contains(&value.trim().to_lowercase().as_str());
+        if column.values.len() > 1 && column.values.iter().all(is_split) {
+            return Self::Split;
+        }
         let is_truth = |value: &String| TRUTHS.contains(&value.trim().to_lowercase().as_str());
         if column.values.len() == 2 && column.values.iter().all(is_truth) {
             return Self::Truth;
@@ -96,6 +105,7 @@ impl Kind {
             Self::Number { whole: true } => "whole numbers",
             Self::Number { whole: false } => "numbers",
             Self::Truth => "yes or no",
+            Self::Split => "names of splits",
             Self::Date => "dates",
             Self::Key => "keys",
             Self::Category => "few values",

@@ -11,7 +11,7 @@ use rtc_runtime::task::{FileLook, Format};
 
 use choose::Chooser;
 
-pub(super) use attempt::attempt;
+pub(super) use attempt::{Attempt, attempt};
 pub(super) use kind::Kind;
 
 /// Options of the command that describe the file.
@@ -29,12 +29,16 @@ pub(super) struct Wishes {
     /// For a data file: what the label is [default: by its values]
     #[arg(long, value_enum)]
     pub(super) answer: Option<AnswerArg>,
+    /// For a .csv or .tsv file: whether `"` stands around cells [default: around]
+    #[arg(long, value_enum)]
+    pub(super) quotes: Option<QuotesArg>,
 }
 
 impl Wishes {
     /// Whether nothing is said.
     pub(super) fn are_none(&self) -> bool {
-        self.task.is_none() && self.input.is_empty() && self.label.is_none() && self.answer.is_none()
+        let Self { task, input, label, answer, quotes } = self;
+        task.is_none() && input.is_empty() && label.is_none() && answer.is_none() && quotes.is_none()
     }
 }
 
@@ -93,6 +97,15 @@ impl AnswerArg {
     }
 }
 
+/// `--quotes`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum QuotesArg {
+    /// Around cells
+    Around,
+    /// A character like all others
+    None,
+}
+
 /// What a file is taken for.
 pub(super) struct Draft {
     pub(super) task: TaskArg,
@@ -103,6 +116,8 @@ pub(super) struct Draft {
     pub(super) separator: Option<char>,
     pub(super) tokens: &'static str,
     pub(super) length: Option<usize>,
+    /// What to know besides.
+    pub(super) notes: Vec<String>,
     /// Of every column, what it is in the experiment, and why.
     pub(super) columns: Vec<Role>,
     /// The experiment.
@@ -125,6 +140,6 @@ pub(super) fn draft(name: &str, found: &FileLook, wishes: &Wishes) -> Result<Dra
         Format::Text => choose::of_text(found, wishes)?,
         _ => Chooser::new(found, wishes).draft()?,
     };
-    draft.text = text::experiment(name, found, &draft);
+    draft.text = text::experiment(name, found, &draft, wishes.quotes == Some(QuotesArg::None));
     Ok(draft)
 }

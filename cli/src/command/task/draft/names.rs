@@ -114,132 +114,141 @@ pub(super) fn is_tokens(name: &str) -> bool {
 /// Names of labels of tokens.
 pub(super) fn is_tags(name: &str) -> bool {
     let name = plain(name);
-    let own = [
-        "tags", "tag", "labels", "label", "ner", "pos", "iob", "bio", "upos", "xpos", "chunks", "entities", "target",
-        "targets",
-    ];
-    own.contains(&name.as_str())
+    found(&name).is_some_and(|label| label.uses.1)
         || ["_tags", "_tag", "_labels", "_label", "tags", "_ids"].iter().any(|end| name.ends_with(end))
             && !is_tokens(&name)
 }
 
-/// Names that only labels have, the surest first.
-const LABELS: [&str; 12] = [
-    "label",
-    "labels",
-    "gold_label",
-    "target",
-    "targets",
-    "class",
-    "classes",
-    "y",
-    "ground_truth",
-    "outcome",
-    "gold",
-    "class_label",
+/// A name that labels have.
+struct Known {
+    name: &'static str,
+    /// 2 for a name that only labels have, 1 for one of known data sets, 0 for one that is none for a row.
+    sure: usize,
+    /// Whether whole numbers are classes there, however many; and whether the labels may be those of tokens.
+    uses: (bool, bool),
+}
+
+const PLAIN: (bool, bool) = (false, false);
+const CLASS: (bool, bool) = (true, false);
+const TAGS: (bool, bool) = (false, true);
+const BOTH: (bool, bool) = (true, true);
+
+const fn known(name: &'static str, sure: usize, uses: (bool, bool)) -> Known {
+    Known { name, sure, uses }
+}
+
+/// Names that labels have, the surest first.
+#[rustfmt::skip]
+const LABELS: &[Known] = &[
+    known("label", 2, BOTH),
+    known("labels", 2, BOTH),
+    known("gold_label", 2, PLAIN),
+    known("target", 2, TAGS),
+    known("targets", 2, TAGS),
+    known("class", 2, CLASS),
+    known("classes", 2, CLASS),
+    known("y", 2, PLAIN),
+    known("ground_truth", 2, PLAIN),
+    known("outcome", 2, PLAIN),
+    known("gold", 2, PLAIN),
+    known("class_label", 2, PLAIN),
+    known("sentiment", 1, PLAIN),
+    known("species", 1, PLAIN),
+    known("diagnosis", 1, PLAIN),
+    known("survived", 1, PLAIN),
+    known("intent", 1, CLASS),
+    known("intents", 1, PLAIN),
+    known("emotion", 1, CLASS),
+    known("emotions", 1, PLAIN),
+    known("topic", 1, CLASS),
+    known("topics", 1, PLAIN),
+    known("category", 1, CLASS),
+    known("categories", 1, PLAIN),
+    known("relation", 1, PLAIN),
+    known("polarity", 1, PLAIN),
+    known("stance", 1, PLAIN),
+    known("verdict", 1, PLAIN),
+    known("quality", 1, PLAIN),
+    known("entailment", 1, PLAIN),
+    known("entailment_judgment", 1, PLAIN),
+    known("relatedness_score", 1, PLAIN),
+    known("similarity", 1, PLAIN),
+    known("similarity_score", 1, PLAIN),
+    known("score", 1, PLAIN),
+    known("rating", 1, PLAIN),
+    known("ratings", 1, PLAIN),
+    known("stars", 1, PLAIN),
+    known("price", 1, PLAIN),
+    known("medv", 1, PLAIN),
+    known("med_house_val", 1, PLAIN),
+    known("median_house_value", 1, PLAIN),
+    known("sale_price", 1, PLAIN),
+    known("charges", 1, PLAIN),
+    known("progression", 1, PLAIN),
+    known("toxic", 1, PLAIN),
+    known("spam", 1, PLAIN),
+    known("churn", 1, PLAIN),
+    known("exited", 1, PLAIN),
+    known("is_duplicate", 1, PLAIN),
+    known("fraud", 1, PLAIN),
+    known("is_fraud", 1, PLAIN),
+    known("income", 1, PLAIN),
+    known("variety", 1, PLAIN),
+    known("cultivar", 1, PLAIN),
+    known("type", 1, PLAIN),
+    known("genre", 1, PLAIN),
+    known("genres", 1, PLAIN),
+    known("tag", 1, TAGS),
+    known("tags", 1, TAGS),
+    known("grade", 1, PLAIN),
+    known("result", 1, PLAIN),
+    known("response", 1, PLAIN),
+    known("decision", 1, PLAIN),
+    known("acceptability", 1, PLAIN),
+    known("is_spam", 1, PLAIN),
+    known("hate", 1, PLAIN),
+    known("severity", 1, PLAIN),
+    known("status", 1, PLAIN),
+    known("fold_change", 1, PLAIN),
+    known("yield", 1, PLAIN),
+    known("mpg", 1, PLAIN),
+    known("num", 1, PLAIN),
+    known("rings", 1, PLAIN),
+    known("ner", 0, TAGS),
+    known("pos", 0, TAGS),
+    known("iob", 0, TAGS),
+    known("bio", 0, TAGS),
+    known("upos", 0, TAGS),
+    known("xpos", 0, TAGS),
+    known("chunks", 0, TAGS),
+    known("entities", 0, TAGS),
 ];
 
-/// Names that labels of known data sets have.
-const OFTEN: [&str; 62] = [
-    "sentiment",
-    "species",
-    "diagnosis",
-    "survived",
-    "intent",
-    "intents",
-    "emotion",
-    "emotions",
-    "topic",
-    "topics",
-    "category",
-    "categories",
-    "relation",
-    "polarity",
-    "stance",
-    "verdict",
-    "quality",
-    "entailment",
-    "entailment_judgment",
-    "relatedness_score",
-    "similarity",
-    "similarity_score",
-    "score",
-    "rating",
-    "ratings",
-    "stars",
-    "price",
-    "medv",
-    "med_house_val",
-    "median_house_value",
-    "sale_price",
-    "charges",
-    "progression",
-    "toxic",
-    "spam",
-    "churn",
-    "exited",
-    "is_duplicate",
-    "fraud",
-    "is_fraud",
-    "income",
-    "variety",
-    "cultivar",
-    "type",
-    "genre",
-    "genres",
-    "tag",
-    "tags",
-    "grade",
-    "result",
-    "response",
-    "decision",
-    "acceptability",
-    "is_spam",
-    "hate",
-    "severity",
-    "status",
-    "fold_change",
-    "yield",
-    "mpg",
-    "num",
-    "rings",
-];
+fn found(name: &str) -> Option<&'static Known> {
+    LABELS.iter().find(|label| label.name == name)
+}
 
 /// How sure a name is that of a label: 2 for one that only labels have, 1 for one that they often have.
 pub(super) fn label(name: &str) -> usize {
     let name = plain(name);
     let name = name.strip_suffix("_id").unwrap_or(&name);
-    if LABELS.contains(&name) || name.ends_with("_label") || name.ends_with("_class") || name.starts_with("label_") {
+    if name.ends_with("_label") || name.ends_with("_class") || name.starts_with("label_") {
         return 2;
     }
-    usize::from(OFTEN.contains(&name) || name.starts_with("is_") || name.starts_with("has_"))
+    let flag = name.starts_with("is_") || name.starts_with("has_");
+    found(name).map_or(0, |label| label.sure).max(usize::from(flag))
 }
 
 /// How early a name stands among those that only labels have.
 pub(super) fn label_rank(name: &str) -> usize {
     let name = plain(name);
-    LABELS.iter().position(|label| *label == name).unwrap_or(LABELS.len())
+    LABELS.iter().position(|label| label.sure == 2 && label.name == name).unwrap_or(LABELS.len())
 }
 
 /// Whether whole numbers of a column of this name are classes, however many.
 pub(super) fn is_class(name: &str) -> bool {
     let name = plain(name);
-    [
-        "label",
-        "labels",
-        "gold_label",
-        "class",
-        "classes",
-        "intent",
-        "category",
-        "topic",
-        "emotion",
-        "coarse_label",
-        "fine_label",
-    ]
-    .contains(&name.as_str())
-        || name.ends_with("_label")
-        || name.ends_with("_class")
+    found(&name).is_some_and(|label| label.uses.0) || name.ends_with("_label") || name.ends_with("_class")
 }
 
 /// Whether whole numbers of a column of this name measure something.

@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use rtc_runtime::task::FileLook;
+use rtc_runtime::task::{FileLook, Format};
 
 use super::{AnswerArg, Draft, TaskArg};
 
-/// The experiment for a file of this name.
-pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String {
+/// The experiment for a file of this name, in which `"` may be a plain character.
+pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft, is_plain: bool) -> String {
     let share = if draft.task == TaskArg::Language { "5%" } else { "10%" };
     let mut text =
         format!("task:\n  name: {}\n  data: {{ train: {}, dev: {share} }}\n", draft.task.name(), quoted(name));
@@ -30,6 +30,9 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
     if let Some(separator) = draft.separator {
         line("separator", quoted(&separator.to_string()));
     }
+    if is_plain && matches!(found.format, Format::Csv | Format::Tsv) {
+        line("quotes", "none".to_owned());
+    }
     if draft.task != TaskArg::Tagging {
         line("tokens", draft.tokens.to_owned());
     }
@@ -41,7 +44,30 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
             gut: { set: [embed.width=128, self.heads=4, feedforward.hidden=256, mlp.hidden=256] }\n"
 }
 
-/// A text in YAML, whatever is in it.
+/// A text in YAML, whatever is in it: between `'` ends of lines would be blanks.
 fn quoted(text: &str) -> String {
-    format!("'{}'", text.replace('\'', "''"))
+    let is_marked = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}');
+    if !text.contains(is_marked) {
+        return format!("'{}'", text.replace('\'', "''"));
+    }
+    let one = |c: char| match c {
+        '"' | '\\' => format!("\\{c}"),
+        c if is_marked(c) => format!("\\u{:04x}", u32::from(c)),
+        c => c.to_string(),
+    };
+    format!("\"{}\"", text.chars().map(one).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_back_as_they_are() {
+        for name in
+            ["text", "it's", "a: b #c", "a\nb", "a\r\n\"b\\\"", "a\tb", "a\u{85}b\u{2028}c", "{a}", "", " a ", "ä"]
+        {
+            assert_eq!(serde_yaml::from_str::<String>(&quoted(name)).as_deref().ok(), Some(name), "{}", quoted(name));
+        }
+    }
 }

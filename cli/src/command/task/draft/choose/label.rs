@@ -6,6 +6,10 @@ use super::{Chooser, Found, Label, ask};
 use crate::command::task::draft::kind::{FEW_NUMBERS, FEW_WORDS, Kind, has_few_values};
 use crate::command::task::draft::{AnswerArg, names};
 
+/// Words in place of a number.
+const NO_NUMBERS: [&str; 13] =
+    ["nan", "na", "n/a", "inf", "-inf", "+inf", "infinity", "-infinity", "none", "null", "missing", "?", "-"];
+
 impl Chooser<'_> {
     pub(super) fn label(&self, wished: &[usize]) -> Found<Option<Label>> {
         if let Some(name) = &self.wishes.label {
@@ -65,8 +69,12 @@ impl Chooser<'_> {
     /// Whether a column can be a label at all.
     fn may_be_label(&self, at: usize) -> bool {
         let column = self.column(at);
+        // What is wrong with its numbers is asked for.
+        if names::label(&column.name) > 0 && self.broken_numbers(at).is_some() {
+            return true;
+        }
         match self.kinds[at] {
-            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Date => false,
+            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Split | Kind::Date => false,
             Kind::Number { .. } => column.numbers == self.filled(at) || has_few_values(column, self.filled(at)),
             Kind::Numbers => self.is_whole(at) && names::label(&column.name) > 0,
             Kind::Words => names::label(&column.name) > 0,
@@ -140,9 +148,11 @@ impl Chooser<'_> {
             return Ok(answer);
         }
         let name = &column.name;
+        if let Some(question) = self.broken_numbers(label) {
+            return ask(question);
+        }
         match self.kinds[label] {
             Kind::Words | Kind::Numbers => Ok(AnswerArg::Labels),
-            Kind::Number { .. } if column.numbers < filled => Ok(AnswerArg::Class),
             Kind::Number { whole: false } => Ok(AnswerArg::Number),
             Kind::Number { whole: true } => self.whole(label),
             Kind::Truth => Ok(AnswerArg::Class),
@@ -156,6 +166,34 @@ impl Chooser<'_> {
             )),
             _ => Ok(AnswerArg::Class),
         }
+    }
+
+    /// What is wrong with a column of numbers, some of which are none, or are written with a decimal comma.
+    fn broken_numbers(&self, at: usize) -> Option<String> {
+        let (column, filled) = (self.column(at), self.filled(at));
+        let odd = filled - column.numbers;
+        if odd == 0 || column.lists > 0 || column.nested > 0 {
+            return None;
+        }
+        if column.commas > 0 && column.commas + column.numbers == filled {
+            return Some(format!(
+                "`{}` has numbers with a comma ({}): write them with a point; `--answer class` takes every value as a class",
+                column.name,
+                self.odd_rows(at)
+            ));
+        }
+        let is_number = |value: &str| value.trim().parse::<f64>().is_ok_and(f64::is_finite);
+        let is_none = |value: &String| is_number(value) || NO_NUMBERS.contains(&value.trim().to_lowercase().as_str());
+        let mostly = column.numbers > 4 * odd || column.numbers > odd && column.values.iter().all(is_none);
+        mostly.then(|| {
+            format!(
+                "`{}` is a number in {} of {filled} rows, and none in the others ({}): correct or remove these; `--answer class` takes \
+                 every value as a class",
+                column.name,
+                column.numbers,
+                self.odd_rows(at)
+            )
+        })
     }
 
     /// Whole numbers are classes where they are few, or have the name of classes and no gaps; many are a number.
