@@ -444,8 +444,9 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts a comparison; gives its faults. `moved` says how far rounding moves the logits.
-    fn count(&mut self, name: &str, found: &Value, moved: impl Fn() -> f64) -> Vec<String> {
+    /// Counts a comparison; gives its faults. `moved` says how far rounding of the weights moves the logits, `rounding` how far the module
+    /// itself is in single precision from what it gives in double precision.
+    fn count(&mut self, name: &str, found: &Value, moved: impl Fn() -> f64, rounding: f64) -> Vec<String> {
         self.seconds += found["seconds"].as_f64().unwrap_or(0.0);
         if let Some(error) = found["error"].as_str() {
             self.failed += 1;
@@ -462,7 +463,7 @@ impl Tally {
                 let is_rounded = moved > CHAOTIC;
                 return if is_rounded { vec![] } else { vec![format!("rounding moves it by {moved:.1e} only: {why}")] };
             }
-            logits = LOGITS.max(4.0 * moved.min(CHAOTIC));
+            logits = LOGITS.max(4.0 * moved.max(rounding).min(CHAOTIC));
         }
         let mut faults = vec![];
         for (worst, what, limit) in [
@@ -515,9 +516,10 @@ impl Report {
             }
         }
         let moved = || one.reference.as_ref().map_or(0.0, Reference::moved);
+        let rounding = found.and_then(|found| found["torch"]["rounding"].as_f64()).unwrap_or(0.0);
         for format in ["torch", "onnx"] {
             if let Some(found) = found.and_then(|found| found.get(format)) {
-                let faults = self.tallies.entry(format).or_default().count(name, found, moved);
+                let faults = self.tallies.entry(format).or_default().count(name, found, moved, rounding);
                 self.faults.extend(faults.into_iter().map(|fault| format!("{name}: {format}: {fault}")));
             }
         }

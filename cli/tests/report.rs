@@ -44,6 +44,18 @@ fn a_run_becomes_a_page_and_plots() {
 }
 
 #[test]
+fn updates_count_that_are_not_logged() {
+    let place = Place::new();
+    place.train(&["--run", "a", "--max-steps", "13", "--with", "log_every=5"]).code(0);
+    place.train(&["--run", "b", "--max-steps", "13", "--with", "log_every=5", "--seed", "2"]).code(0);
+    place.rtc(&["report", "a", "--examples", "4"]).code(0);
+    let page = place.read("runs/a/report.html");
+    assert!(page.contains(">13<") && !page.contains("10 of 13"), "{}", page.find("updates").unwrap_or(0));
+    place.rtc(&["report", "a", "b", "-o", "both.html", "--examples", "4"]).code(0);
+    assert!(count(&place.read("both.html"), ">13<") >= 2, "each of both runs");
+}
+
+#[test]
 fn the_measurement_by_length_is_that_of_an_evaluation() {
     let place = Place::new();
     place.train(&["--run", "one"]).code(0);

@@ -81,6 +81,15 @@ pub struct Run {
     pub lengths: Vec<SplitLengths>,
 }
 
+impl Run {
+    /// Updates that are done. Not every one is logged; the last one is measured.
+    pub fn done(&self) -> u64 {
+        let (logged, measured) =
+            (self.steps.last().map(|step| step.update), self.evaluations.last().map(|one| one.update));
+        logged.max(measured).unwrap_or(0)
+    }
+}
+
 impl Report {
     /// The name of the row that a run belongs to.
     pub fn row_of(&self, run: usize) -> &str {

@@ -35,9 +35,7 @@ fn of_one(run: &Run) -> Vec<(String, String)> {
 }
 
 fn updates(run: &Run) -> String {
-    // Not every update is logged; the last one is measured.
-    let (logged, measured) = (run.steps.last().map(|step| step.update), run.evaluations.last().map(|one| one.update));
-    let done = logged.max(measured).unwrap_or(0);
+    let done = run.done();
     match run.total.filter(|total| *total > done && run.results.is_empty()) {
         Some(total) => format!("{} of {}", number(done as f64), number(total as f64)),
         None => number(done as f64),

@@ -33,14 +33,13 @@ pub(crate) fn runs(report: &Report) -> String {
     let head = head.into_iter().chain(splits.iter().map(|split| (*split).to_owned())).collect::<Vec<_>>();
     let rows = report.runs.iter().enumerate().map(|(index, run)| {
         let model = report.models.get(run.model).map_or("", |model| model.name.as_str());
-        let updates = run.steps.last().map(|step| step.update).max(run.evaluations.last().map(|one| one.update));
         let mut row = vec![
             Cell::text(&run.name),
             Cell::text(report.row_of(index)),
             Cell::text(model),
             Cell::number(run.seed.to_string()),
             Cell::text(&run.state),
-            Cell::number(number(updates.unwrap_or(0) as f64)),
+            Cell::number(number(run.done() as f64)),
             Cell::number(number(run.parameters as f64)),
         ];
         let of = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(score);

@@ -5,7 +5,8 @@ usage: export_paths.py CASES.json FOUND.json
 A case has `name`, `rows` of tokens as words (for pairs the first sides and then the second ones), `objective`, `depth`, and `answers`,
 the file that `rtc predict --logits --json` wrote for the rows. Of its exports it has those that were written: `module`, a folder, with `labels` of the rows and the file `gradients` of rtc's own, and
 `onnx`, a file. Found is for every case and export: the largest difference of logits, relative to the larger of 1 and the largest logit, of
-gradients, relative to the largest gradient of the weight, the spread of logits between rows, and seconds; or what failed.
+gradients, relative to the largest gradient of the weight, of logits in single precision from those in double precision (`rounding`, of
+the module), the spread of logits between rows, and seconds; or what failed.
 """
 
 import json
@@ -109,7 +110,9 @@ def in_torch(n, case):
     loss = lambda model: exports.loss_of(model.outputs(*arguments), case)[1]
     model = model.double()
     with torch.no_grad():
-        found["double"] = double_differs(case, model(*arguments))
+        double = model(*arguments)
+    found["double"] = double_differs(case, double)
+    found["rounding"] = max(difference(a.double().numpy(), b.numpy(), 1.0) for a, b in zip(logits, double))
     loss(model).backward()
     found |= gradients_differ(model, case)
     exports.train(model.float(), loss)
