@@ -192,14 +192,14 @@ const MASKS: &[&str] = &[
     "stop: all",
     "talking: true, mask: past, dropout: 0.2",
     "talking: true, mask: sliding_dilated(3), bias: hops(3), dropout: 0.3",
-    // Parts without a number for some pairs; the biases have none for one head at later steps.
+    // Parts without a number for some pairs; one bias has none for learned numbers near 0.25.
     "mask: not (log(i - j) < 1.2)",
     "mask: log(i - j) < 1.0 or j >= i",
     "mask: (i - j)^0.5 != 1.0 and j % (i - 3) <= 2",
     "mask: past, bias: 2^(j - i)",
     "mask: j < 0, bias: learn[head]",
-    "mask: past, bias: log(head + 2 - step)",
-    "mask: late(3), bias: log(head + 2 - step) * (1 + j)",
+    "mask: past, bias: log(100 * (learn[head] - 0.25)^2 - 4)",
+    "mask: late(3), bias: log(head + 9 - step) * (1 + j)",
     "talking: true, mask: late(3), bias: corner",
     "talking: true, position: relative_xl, mask: block(4), bias: corner",
 ];
