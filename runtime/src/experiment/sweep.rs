@@ -576,7 +576,7 @@ mod tests {
             ("model: ut\ngrid:\n  seeds: [1, 2]", "x.yaml:9: `grid`: `seeds` are no setting"),
             ("model: ut\ngrid:\n  batch.size: [8]\n  random: 7", "x.yaml:10: `grid`: `random` takes how many"),
             ("model: ut\ngrid:\n  set: [8]", "`set` takes edits of the spec"),
-            ("model: ut\ngrid: { batch.size: [8, 8] }", "need names that differ"),
+            ("model: ut\ngrid: { batch.size: [8, 8] }", "`8` and `8` are the same value: remove one"),
             (
                 "model: ut\ngrid: { batch.size: { from: 1, to: 1000, steps: 1000 }, log_every: [1, 2] }",
                 "2000 points are more than 1000",
