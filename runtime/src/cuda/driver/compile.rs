@@ -1,6 +1,10 @@
 //! Kernels compiled for a GPU by NVRTC, NVIDIA's compiler library, when a model is made.
 
 use std::ffi::{CString, c_char};
+use std::num::NonZero;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{available_parallelism, scope};
 
 use cudarc::nvrtc::{result, sys};
 
@@ -70,6 +74,26 @@ pub fn compile(source: &str, capability: Capability) -> Result<Vec<u8>, String> 
     // SAFETY: the program was made above, and is not used any more.
     let _ = unsafe { result::destroy_program(program) };
     built
+}
+
+/// The machine code of several texts, as many at a time as there are processors: the library compiles each on one.
+pub(super) fn all(sources: &[&str], capability: Capability) -> Vec<Result<Vec<u8>, String>> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut made = vec![];
+        loop {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            let Some(source) = sources.get(n) else { return made };
+            made.push((n, compile(source, capability)));
+        }
+    };
+    let threads = available_parallelism().map_or(1, NonZero::get).min(sources.len());
+    let mut made: Vec<(usize, Result<Vec<u8>, String>)> = scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    made.sort_by_key(|(n, _)| *n);
+    made.into_iter().map(|(_, code)| code).collect()
 }
 
 /// The capabilities that the library can make machine code for.

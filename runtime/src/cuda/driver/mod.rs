@@ -25,6 +25,9 @@ use blas::Blas;
 /// Threads of a block.
 const THREADS: u32 = 256;
 
+/// How many generated kernels are compiled as one text.
+const TOGETHER: usize = 8;
+
 /// Bytes of the ring through which small copies to the device go.
 const RING: usize = 16 << 20;
 
@@ -132,7 +135,7 @@ impl Gpu {
                 next: Cell::new(0),
                 failure: RefCell::default(),
             };
-            gpu.load(&kernels())?;
+            gpu.load(&[kernels()])?;
             Ok(Rc::new(gpu))
         }
     }
@@ -147,30 +150,33 @@ impl Gpu {
         self.note("holding another stream back", in_order(self.stream, stream));
     }
 
-    /// Makes the kernels of a text ready, from code that was compiled before where there is any.
-    fn load(&self, source: &str) -> Result<(), String> {
+    /// Makes the kernels of texts ready, each from code that was compiled before where there is any.
+    fn load(&self, sources: &[String]) -> Result<(), String> {
         /// One after the other: of models that are made side by side and need the same kernels one compiles them, and the others find them.
         static LOADING: Mutex<()> = Mutex::new(());
         let _turn = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = compile::key(source, self.capability)?;
-        let key = [&key[0], &key[1], &key[2]].map(String::as_str);
+        let keys = sources.iter().map(|source| compile::key(source, self.capability));
+        let keys = keys.collect::<Result<Vec<_>, String>>()?;
+        let keys: Vec<_> = keys.iter().map(|key| [&key[0], &key[1], &key[2]].map(String::as_str)).collect();
         let saved = Saved::of_user();
         // SAFETY: the code is as it was saved, and was whole then.
-        let before = saved.get(&key).and_then(|code| unsafe { module(&code) }.ok());
-        let module = match before {
-            Some(module) => module,
-            None => {
-                let code = compile::compile(source, self.capability)?;
-                let compiler = compile::release()?;
-                // SAFETY: the compiler made the code.
-                let module =
-                    unsafe { module(&code) }.map_err(|error| not_loaded(&told(error), self.driver, compiler))?;
-                saved.put(&key, &code);
-                module
-            }
-        };
-        self.modules.borrow_mut().push(module);
-        self.find(module, source)
+        let before = |key: &[&str; 3]| saved.get(key).and_then(|code| unsafe { module(&code) }.ok());
+        let mut modules: Vec<Option<sys::CUmodule>> = keys.iter().map(before).collect();
+        let missing: Vec<usize> = (0..sources.len()).filter(|n| modules[*n].is_none()).collect();
+        let texts: Vec<&str> = missing.iter().map(|n| sources[*n].as_str()).collect();
+        for (n, code) in missing.iter().zip(compile::all(&texts, self.capability)) {
+            let code = code?;
+            let compiler = compile::release()?;
+            // SAFETY: the compiler made the code.
+            let made = unsafe { module(&code) }.map_err(|error| not_loaded(&told(error), self.driver, compiler))?;
+            saved.put(&keys[*n], &code);
+            modules[*n] = Some(made);
+        }
+        for (module, source) in modules.into_iter().flatten().zip(sources) {
+            self.modules.borrow_mut().push(module);
+            self.find(module, source)?;
+        }
+        Ok(())
     }
 
     /// Finds the kernels of a text in its module.
@@ -360,11 +366,14 @@ impl Device for Gpu {
 
     fn prepare(&self, kernels: &[Generated]) {
         let known = |kernel: &&Generated| !self.functions.borrow().contains_key(&kernel.name);
-        let new: String = kernels.iter().filter(known).map(|kernel| kernel.source.as_str()).collect();
+        let new: Vec<&str> = kernels.iter().filter(known).map(|kernel| kernel.source.as_str()).collect();
         if new.is_empty() || self.failed() {
             return;
         }
-        if let Err(message) = self.load(&format!("{}{new}", super::BASE)) {
+        // The same texts on every machine, so that code compiled on one is found by others.
+        let texts: Vec<String> =
+            new.chunks(TOGETHER).map(|kernels| format!("{}{}", super::BASE, kernels.concat())).collect();
+        if let Err(message) = self.load(&texts) {
             self.fail(message);
         }
     }
