@@ -467,8 +467,8 @@ fn cells_with_another_mark_between_are_no_text() {
     let commas = labelled("text;label\n", ";", &["pos", "neg"]).replace("the ", "the, ");
     asks(&place, "both.csv", &commas, &[&wanted("`;`")]);
     asks(&place, "quoted.csv", &labelled("\"text\";\"label\"\n", ";", &["\"pos\"", "\"neg\""]), &[&wanted("`;`")]);
-    asks(&place, "sep.csv", &labelled("sep=,\ntext,label\n", ",", &["pos", "neg"]), &["is for spreadsheets alone"]);
-    asks(&place, "sep2.csv", &labelled("sep=;\ntext;label\n", ";", &["pos", "neg"]), &["is for spreadsheets alone"]);
+    asks(&place, "sep.csv", &labelled("sep=,\ntext,label\n", ",", &["pos", "neg"]), &["is only for spreadsheets"]);
+    asks(&place, "sep2.csv", &labelled("sep=;\ntext;label\n", ";", &["pos", "neg"]), &["is only for spreadsheets"]);
     // The only column may hold any of them.
     for (name, head) in [("one.tsv", "text\n"), ("one.csv", "text\n")] {
         place.write(

@@ -398,7 +398,7 @@ fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usiz
         Records::open(path, Some(shape))?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
     let Some(first) = records.next() else { return Ok(None) };
     if matches!(first.bytes[..], [b's', b'e', b'p', b'=', _]) {
-        let doubt = "the first line is for spreadsheets alone, and no header: remove it";
+        let doubt = "the first line is only for spreadsheets, and no header: remove it";
         return Ok(Some((records.count(), doubt.to_owned())));
     }
     if first.bytes.starts_with(b"{") && first.text().is_ok_and(|line| object(line).is_ok()) {
