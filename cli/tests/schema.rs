@@ -275,6 +275,7 @@ fn mistakes_are_refused_by_both() {
     }
     for right in [
         "optimiser: { learning_rate: 1e-3, kind: muon, momentum: 0.9, muon_step: original }",
+        "optimiser: { learning_rate: 1, kind: adam_atan2 }",
         "optimiser: { learning_rate: 1, kind: ranger, lookahead: { every: 5 }, rectify_from: 5 }",
         "compare: [gut, { spec: ut, name: x, set: [a=1], with: [epochs=2] }]\nbaseline: x",
         "model: ut\ngrid: { batch.size: [8, 16], optimiser.learning_rate: { from: 1e-4, to: 1e-2, scale: log }, random: { count: 3 } }",

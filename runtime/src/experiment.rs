@@ -357,6 +357,11 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
         ),
         (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
         (
+            kind != OptimiserKind::AdamAtan2 || epsilon == self::epsilon(),
+            &["optimiser", "epsilon"],
+            "`adam_atan2` divides by nothing and has no `epsilon`; leave it out",
+        ),
+        (
             weight_decay >= 0.0 && weight_decay.is_finite(),
             &["optimiser", "weight_decay"],
             "`weight_decay` can't be negative",

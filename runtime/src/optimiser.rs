@@ -20,6 +20,9 @@ pub enum OptimiserKind {
     Adamw,
     /// Adam without any decay.
     Adam,
+    /// AdamW whose step is the angle of the first moment and the root of the second one, at most pi / 2, in the place of their quotient
+    /// (Everett et al. 2024, arXiv 2407.05872, Section 6, without its factors, as in the code of HRM and TRM).
+    AdamAtan2,
     /// Rectified Adam (Liu et al. 2020) with decoupled weight decay on every parameter, and lookahead (Zhang et al. 2019).
     Ranger,
     /// Orthogonalised momentum (Jordan et al. 2024) for the weights of linear maps but the last one, AdamW for all others.
@@ -28,7 +31,7 @@ pub enum OptimiserKind {
 
 impl OptimiserKind {
     /// Every family.
-    pub const ALL: [Self; 4] = [Self::Adamw, Self::Adam, Self::Ranger, Self::Muon];
+    pub const ALL: [Self; 5] = [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon];
 }
 
 /// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
@@ -158,6 +161,9 @@ pub fn update<T: Element, M: Memory<T>>(
                 let rule = UpdateRule { weight_decay: 0.0, ..rule };
                 memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);
             }
+            OptimiserKind::AdamAtan2 => {
+                memory.each(&AdamAtan2::new(&rule, scale, step), [w, m, v], [g], range);
+            }
             OptimiserKind::Ranger => {
                 memory.each(&Adam::rectified(&rule, scale, step), [w, m, v], [g], range);
                 if let Some(slow) = slow.as_mut().filter(|_| step.is_multiple_of(rule.lookahead.every)) {
@@ -175,6 +181,14 @@ array_updates! {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * g * g;
         w = w * keep - rate * m / (root(v) * correction + epsilon);
+    }
+
+    /// An update of Adam by angles, with decoupled weight decay.
+    AdamAtan2 = "adam_atan2" [w, m, v] [g] (keep, beta1, rest1, beta2, rest2, rate, correction1, correction2, scale) {
+        g = scale * g;
+        m = beta1 * m + rest1 * g;
+        v = beta2 * v + rest2 * g * g;
+        w = w * keep - rate * angle(m * correction1, root(v) * correction2);
     }
 
     /// Slow weights go a part of the way to the weights, which go on from there.
@@ -245,6 +259,14 @@ impl Adam {
             Some(factor) => Self { rate: plain.rate * factor, correction: 1.0, ..plain },
             None => Self { correction: 0.0, epsilon: 1.0, ..plain },
         }
+    }
+}
+
+impl AdamAtan2 {
+    fn new(rule: &UpdateRule, scale: f64, step: u64) -> Self {
+        let Adam { keep, beta1, rest1, beta2, rest2, correction, .. } = Adam::with_decay(rule, scale, step);
+        let correction1 = 1.0 / (1.0 - rule.beta1.powf(step as f64));
+        Self { keep, beta1, rest1, beta2, rest2, rate: rule.learning_rate, correction1, correction2: correction, scale }
     }
 }
 

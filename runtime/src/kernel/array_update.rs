@@ -20,8 +20,14 @@ pub(crate) fn root<T: Real>(x: T) -> T {
     x.sqrt()
 }
 
+/// The angle of the point (x, y) from the axis of x, under the name that it has on a GPU.
+#[inline(always)]
+pub(crate) fn angle<T: Real>(y: T, x: T) -> T {
+    y.angle(x)
+}
+
 /// Declares kernels: `Name = "name" [written arrays] [read arrays] (constants) { assignments }`. The assignments are Rust and CUDA C
-/// at once: the four operations, `root`, and names from the three lists. `SOURCE` has all of them as CUDA C.
+/// at once: the four operations, `root`, `angle`, and names from the three lists. `SOURCE` has all of them as CUDA C.
 macro_rules! array_updates {
     ($(
         $(#[$doc:meta])*
@@ -37,8 +43,8 @@ macro_rules! array_updates {
             const _: () = {
                 use $crate::kernel::Real;
                 use $crate::kernel::parallel::{Parts, each_block, vectorised};
-                #[allow(unused_imports, reason = "not every kernel has a root")]
-                use $crate::kernel::array_update::{ArrayUpdate, root};
+                #[allow(unused_imports, reason = "not every kernel has a root or an angle")]
+                use $crate::kernel::array_update::{ArrayUpdate, angle, root};
 
                 const W: usize = <[&str]>::len(&[$(stringify!($w)),*]);
                 const R: usize = <[&str]>::len(&[$(stringify!($r)),*]);

@@ -53,6 +53,8 @@ pub trait Real:
     fn abs(self) -> Self;
     /// The square root.
     fn sqrt(self) -> Self;
+    /// The angle of the point (`x`, `self`) from the axis of x, between -pi and pi.
+    fn angle(self, x: Self) -> Self;
     /// e to this power.
     fn exp(self) -> Self;
     /// e to this power for numbers up to 0; may be exactly 0 where the power is below 2e-38.
@@ -137,6 +139,10 @@ macro_rules! real {
             #[inline(always)]
             fn sqrt(self) -> Self {
                 self.sqrt()
+            }
+            #[inline(always)]
+            fn angle(self, x: Self) -> Self {
+                self.atan2(x)
             }
             #[inline(always)]
             fn exp(self) -> Self {

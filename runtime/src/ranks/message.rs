@@ -99,7 +99,7 @@ macro_rules! choices {
 
 choices! {
     MuonStep { 0 Adamw(), 1 Original() }
-    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon() }
+    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2() }
 }
 
 impl Wire for Labels {

@@ -183,6 +183,44 @@ fn adamw_follows_the_formula() {
     }
 }
 
+/// A step is the angle between the moments: with a constant gradient it is a quarter of a turn, whatever the size of the gradient.
+#[test]
+fn adam_atan2_follows_the_formula() {
+    let rule = UpdateRule {
+        kind: OptimiserKind::AdamAtan2,
+        learning_rate: 0.01,
+        beta2: 0.95,
+        weight_decay: 0.1,
+        ..UpdateRule::ADAMW
+    };
+    let len = 33;
+    let (mut w, mut state) = (numbers("w", len), State::default());
+    let (mut w32, mut state32) = (singles("w", len), State::default());
+    let (mut expected, mut first, mut second) = (w.clone(), vec![0.0; len], vec![0.0; len]);
+    for step in 1..=5_u64 {
+        let g: Vec<f64> = numbers("g", len).iter().map(|g| g * step as f64).collect();
+        updated(&mut w, &g, &mut state, &rule, (0.5, step));
+        updated(&mut w32, &g.iter().map(|&g| g as f32).collect(), &mut state32, &rule, (0.5, step));
+        for i in 0..len {
+            let g = 0.5 * g[i];
+            first[i] = 0.9 * first[i] + 0.1 * g;
+            second[i] = 0.95 * second[i] + 0.05 * g * g;
+            let (m, v) = (first[i] / (1.0 - 0.9_f64.powi(step as i32)), second[i] / (1.0 - 0.95_f64.powi(step as i32)));
+            expected[i] = expected[i] * (1.0 - 0.01 * 0.1) - 0.01 * m.atan2(v.sqrt());
+        }
+        close(&w, &expected, 1e-13);
+        close32(&w32, &expected, 1e-6);
+    }
+    for size in [1e-12, 1.0, 1e12] {
+        let (mut w, mut state) = (vec![0.0], State::default());
+        updated(&mut w, &vec![-size], &mut state, &UpdateRule { weight_decay: 0.0, ..rule }, (1.0, 1));
+        close(&w, &[0.01 * std::f64::consts::FRAC_PI_4], 1e-15);
+    }
+    let (mut w, mut state) = (vec![0.5], State::default());
+    updated(&mut w, &vec![0.0], &mut state, &UpdateRule { weight_decay: 0.0, ..rule }, (1.0, 1));
+    assert_eq!(w, [0.5], "no gradient is no step");
+}
+
 /// Constant gradient 1 from 1: five steps without rectification, the fifth one halfway back to the start, then rectified.
 #[test]
 fn ranger_follows_the_case_by_hand() {
