@@ -34,6 +34,12 @@ fn std() -> Field {
     float("std", Default::Float(0.02), SPREAD, "standard deviation of `init: normal`").beside("init", &["normal"])
 }
 
+/// A factor on the start of a weight.
+fn gain() -> Field {
+    let doc = "factor on the start of the weight, as the root of 1 over twice the layers before a residual sum; 1 if left out";
+    float("gain", Default::Absent, Bounds::above_zero(1e6), doc).beside("init", &["fan_in", "xavier", "normal"])
+}
+
 /// The words that are no atomic definitions.
 static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
     let rows = vec![
@@ -52,6 +58,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 ),
                 linear_init(),
                 std(),
+                gain(),
             ],
         ),
         row(
@@ -62,6 +69,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             vec![
                 linear_init(),
                 std(),
+                gain(),
                 float(
                     "start",
                     Default::Absent,
@@ -349,9 +357,10 @@ fn attending(word: Feature) -> Feature {
 fn linear_init() -> Field {
     word(
         "init",
-        &["fan_in", "xavier", "normal", "zeros"],
+        &["fan_in", "xavier", "normal", "zeros", "identity"],
         "fan_in",
-        "how it starts: uniform in 1/sqrt(inputs); Xavier-uniform, with a bias from N(0, 1e-6); normal, or zeros, with a bias from 0",
+        "how it starts: uniform in 1/sqrt(inputs); Xavier-uniform, with a bias from N(0, 1e-6); normal, zeros, or 1 on the diagonal, \
+         with a bias from 0. `starts` of `model` replaces the first two",
     )
 }
 
@@ -504,7 +513,12 @@ fn start(block: &Block) -> LinearInit {
         Some("xavier") => LinearInit::Xavier,
         Some("normal") => LinearInit::Normal(block.float("std").unwrap_or(0.02)),
         Some("zeros") => LinearInit::Normal(0.0),
+        Some("identity") => LinearInit::Identity,
         _ => LinearInit::FanIn,
+    };
+    let init = match block.float("gain") {
+        Some(gain) if gain != 1.0 => LinearInit::Scaled(Box::new(init), gain),
+        _ => init,
     };
     match block.float("start") {
         Some(start) => LinearInit::From(Box::new(init), start),

@@ -97,7 +97,8 @@ fn lower(l: &mut Lower<'_>, block: &Block) -> Result<Value, InvalidNode> {
     let width = Dim::Fixed(l.width);
     let vocab = l.binding().vocab.map_or(Dim::sym(VOCAB), Dim::Fixed);
     let std = need(block.float("init"), block, "init")?;
-    let table = l.vectors("table", [vocab, width.clone()], Attr::call("normal", [std.into()]))?;
+    let start = l.starts.table(std);
+    let table = l.vectors("table", [vocab, width.clone()], start)?;
     (l.tokens, l.table) = (Some(tokens), Some(table));
     let x = l.one(Op::Embed, &[tokens, table], Attrs::new())?;
     let x = match scale(block, l.width) {

@@ -7,8 +7,8 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, Dim, LENGTH, Type, unprefixed};
-use crate::lower::{Loss, Lower, Place, answer, group, need, read, return_named};
-use crate::schema::{Children, DROPOUT, Default, FOLDING, float};
+use crate::lower::{Loss, Lower, Maps, Place, Starts, answer, group, need, read, return_named};
+use crate::schema::{Bounds, Children, DROPOUT, Default, FOLDING, SPREAD, float, optional_word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -21,6 +21,22 @@ fn model() -> Feature {
         fields: vec![
             float("dropout", Default::Float(0.0), DROPOUT, "default of every dropout"),
             float("attention_dropout", Default::Float(0.0), DROPOUT, "default of the dropout on attention weights"),
+            optional_word(
+                "starts",
+                &["lecun", "normal", "orthogonal"],
+                "how linear maps start that would start `fan_in` or `xavier`: normal, cut at 2 deviations, with deviation \
+                 1/sqrt(inputs), and all other normal starts cut in the same way; normal with `starts_std`; or orthogonal, its numbers of \
+                 deviation `starts_std`, and the token table as well with its own. Their biases start at 0. If left out, each map starts as it says",
+            ),
+            float("starts_std", Default::Absent, SPREAD, "standard deviation of `starts: normal` and `orthogonal`; 0.02 if left out")
+                .beside("starts", &["normal", "orthogonal"]),
+            float(
+                "starts_cut",
+                Default::Absent,
+                Bounds::above_zero(100.0),
+                "how many deviations from 0 normal starts are cut, which makes their deviation smaller; not cut if left out",
+            )
+            .beside("starts", &["", "normal", "orthogonal"]),
         ],
         children: const {
             &[
@@ -45,6 +61,14 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.residual_dropout = need(model.float("dropout"), model, "dropout")?;
     l.attention_dropout = need(model.float("attention_dropout"), model, "attention_dropout")?;
     l.sees_past = model.sees_past();
+    let std = model.float("starts_std").unwrap_or(0.02);
+    let maps = match model.word("starts") {
+        Some("lecun") => Some(Maps::Lecun),
+        Some("normal") => Some(Maps::Normal(std)),
+        Some("orthogonal") => Some(Maps::Orthogonal(std)),
+        _ => None,
+    };
+    l.starts = Starts { maps, cut: model.float("starts_cut") };
     let child = |slot| need(model.child(slot), model, slot);
     let (embed, readout, head) = (child("embed")?, child("readout")?, child("head")?);
     l.ending = Some((readout.clone(), head.clone()));

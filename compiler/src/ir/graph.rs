@@ -533,8 +533,8 @@ pub struct Parameter {
     pub name: String,
     /// Type, with symbolic axes only while no task is bound.
     pub ty: Type,
-    /// Initialiser: `zeros`, `ones`, `normal(std)`, `xavier(gain)`, `fan_in(inputs)`, `uniform(low, high)`, `constant(value)`,
-    /// `alternating(std)`, `pairs_of_one`, `s4d_inverse(state)`.
+    /// Initialiser: `zeros`, `ones`, `identity`, `normal(std)`, `normal(std, cut)`, `orthogonal(std)`, `xavier(gain)`, `fan_in(inputs)`,
+    /// `uniform(low, high)`, `constant(value)`, `alternating(std)`, `pairs_of_one`, `s4d_inverse(state)`.
     pub init: Attr,
     /// The group that optimisers can treat apart; [`FIXED`] for what they leave as it is.
     pub group: Option<String>,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::recurrence::Steps;
+use super::starts::{LinearInit, Starts};
 use crate::define::{Chosen, Names};
 use crate::diag::Problems;
 use crate::feature::Around;
@@ -118,6 +119,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) folds: usize,
     /// Width of the states, from `embed`.
     pub(crate) width: usize,
+    /// How the weights of the model start.
+    pub(crate) starts: Starts,
     /// Dropout on the output of every attention, before the residual sum.
     pub(crate) residual_dropout: f64,
     /// Halting recurrences of the region being lowered.
@@ -175,6 +178,7 @@ impl<'a> Lower<'a> {
             axes: 0,
             folds: 0,
             width: 0,
+            starts: Starts::default(),
             residual_dropout: 0.0,
             halted: vec![],
             memory: None,
@@ -335,13 +339,13 @@ impl<'a> Lower<'a> {
 
     /// A parameter named after the current path. Equal names share one parameter.
     pub(crate) fn param(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
-        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init))
+        self.parameter(name, dims.into(), init, Attrs::new())
     }
 
     /// A parameter whose vectors are looked up, or stand beside those of the tokens.
     pub(crate) fn vectors(&mut self, name: &str, dims: impl Into<Vec<Dim>>, init: Attr) -> Result<Value, InvalidNode> {
         let role = ParameterRole::Embedding;
-        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init).with(attribute::PARAMETER_ROLE, role))
+        self.parameter(name, dims.into(), init, Attrs::of(attribute::PARAMETER_ROLE, role))
     }
 
     /// A parameter that belongs to a group which optimisers can treat apart.
@@ -352,11 +356,11 @@ impl<'a> Lower<'a> {
         dims: impl Into<Vec<Dim>>,
         init: Attr,
     ) -> Result<Value, InvalidNode> {
-        self.parameter(name, dims.into(), Attrs::of(attribute::INIT, &init).with(attribute::GROUP, group))
+        self.parameter(name, dims.into(), init, Attrs::of(attribute::GROUP, group))
     }
 
     /// A parameter, or where weights are made for every step, what it has for this one.
-    fn parameter(&mut self, name: &str, mut dims: Vec<Dim>, attrs: Attrs) -> Result<Value, InvalidNode> {
+    fn parameter(&mut self, name: &str, mut dims: Vec<Dim>, init: Attr, attrs: Attrs) -> Result<Value, InvalidNode> {
         let full = self.path.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join(".");
         dims.splice(0..0, self.by_step.map(|(_, steps)| Dim::Fixed(steps)));
         let value = match self.params.get(&full) {
@@ -370,6 +374,7 @@ impl<'a> Lower<'a> {
                 *known
             }
             None => {
+                let attrs = attrs.with(attribute::INIT, &self.starts.cut(init));
                 let value = self.leaf(Op::Param, &full, attrs, Type::real(dims))?;
                 self.params.insert(full, value);
                 value
@@ -511,8 +516,9 @@ impl<'a> Lower<'a> {
     ) -> Result<[Value; N], InvalidNode> {
         let inputs = self.last(all[0])?;
         self.scoped(name, |l| {
-            let mut weights = vec![l.param("weight", [outputs.clone(), inputs.clone()], init.weight(&inputs))?];
-            if let Some(bias) = init.bias(&inputs).filter(|_| biased) {
+            let start = l.starts.weight(init, &inputs);
+            let mut weights = vec![l.param("weight", [outputs.clone(), inputs.clone()], start)?];
+            if let Some(bias) = l.starts.bias(init, &inputs).filter(|_| biased) {
                 weights.push(l.param("bias", [outputs], bias)?);
             }
             let mut out = all;
@@ -562,50 +568,6 @@ impl<'a> Lower<'a> {
     pub(crate) fn full(&mut self, like: Value, value: f64, rank: usize) -> Result<Value, InvalidNode> {
         self.one(Op::Full, &[like], Attrs::of(attribute::VALUE, value).with(attribute::RANK, rank))
     }
-}
-
-/// How a linear layer starts.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum LinearInit {
-    /// Xavier-uniform with a gain, without a bias: the projections of attention.
-    Projection(f64),
-    /// The same with a bias, from 0.
-    BiasedProjection(f64),
-    /// Xavier-uniform, bias N(0, 1e-6).
-    Xavier,
-    /// Uniform in +-1/sqrt(inputs), weight and bias.
-    FanIn,
-    /// Normal with this standard deviation, bias 0.
-    Normal(f64),
-    /// The weight as another one, and the bias from a number on.
-    From(Box<LinearInit>, f64),
-}
-
-impl LinearInit {
-    /// The start of the weight.
-    pub(crate) fn weight(&self, inputs: &Dim) -> Attr {
-        match self {
-            Self::Projection(gain) | Self::BiasedProjection(gain) => Attr::call("xavier", [(*gain).into()]),
-            Self::Xavier => Attr::call("xavier", [1.0.into()]),
-            Self::FanIn => fan_in(inputs),
-            Self::Normal(std) => Attr::call("normal", [(*std).into()]),
-            Self::From(init, _) => init.weight(inputs),
-        }
-    }
-
-    fn bias(&self, inputs: &Dim) -> Option<Attr> {
-        match self {
-            Self::Projection(_) => None,
-            Self::Xavier => Some(Attr::call("normal", [1e-6.into()])),
-            Self::FanIn => Some(fan_in(inputs)),
-            Self::From(_, bias) => Some(Attr::call("constant", [(*bias).into()])),
-            Self::Normal(_) | Self::BiasedProjection(_) => Some("zeros".into()),
-        }
-    }
-}
-
-fn fan_in(inputs: &Dim) -> Attr {
-    Attr::call("fan_in", [inputs.fixed().unwrap_or(1).into()])
 }
 
 /// A field whose words are those of an attribute, and that `check` guarantees.

@@ -43,6 +43,7 @@ const STARTS: &[&str] = &[
     "uniform",
     "alternating",
     "s4d_inverse",
+    "orthogonal",
 ];
 
 /// A model that was given as a graph. Its sizes may be symbols that only a task gives.

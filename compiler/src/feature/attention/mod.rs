@@ -101,6 +101,7 @@ fn modern() -> Vec<Field> {
         "heads of keys and values, each read by as many neighbouring heads of queries; as many as `heads` if left out";
     let qk_norm = "RMS norm of queries and keys before their rotation: of every head, or of all channels together; none if left out";
     let softcap = "a bound c of the scores, `c tanh(score / c)`; none if left out";
+    let output_gain = "factor on the start of the output map, as the root of 1 over twice the layers; 1 if left out";
     vec![
         int("key_heads", Default::Absent, SIZE, key_heads),
         optional_word("qk_norm", &["head", "full"], qk_norm),
@@ -111,16 +112,20 @@ fn modern() -> Vec<Field> {
             "factor on the scores; 1/sqrt(head_width) if left out",
         ),
         float("softcap", Default::Absent, Bounds::above_zero(1e6), softcap),
+        float("output_gain", Default::Absent, Bounds::above_zero(1e6), output_gain),
     ]
 }
 
-/// How `rope` and `xpos` turn channels; left out of specs that do not write it.
+/// What `relative_xl` shares, and how `rope` and `xpos` turn channels; left out of specs that do not write it.
 fn rotation() -> Vec<Field> {
     let layout =
         "which channels of a head are turned together: neighbours (the default), or those of its first and second half";
+    let relative_biases = "whose are the two learned vectors that `relative_xl` adds to queries: of this layer (the default), or of \
+         all layers that share them, as in Transformer-XL unless untied";
     let base = "what the angles fall with from pair to pair; 10,000 if left out";
     let part = "how many channels of each head are turned, an even number; all if left out";
     vec![
+        optional_word("relative_biases", &["own", "shared"], relative_biases).beside("position", &["relative_xl"]),
         optional_word("layout", &["pairs", "half"], layout).beside("position", TURNING),
         float("base", Default::Absent, Bounds::above_zero(1e12), base).beside("position", TURNING),
         int("part", Default::Absent, SIZE, part).beside("position", TURNING),
@@ -142,7 +147,7 @@ pub(crate) fn word_fields() -> Vec<Field> {
 
 /// The fields of attention of queries, keys and values that are given.
 pub(crate) fn given_fields() -> Vec<Field> {
-    let projections = ["head_width", "qk_norm", "projection_bias", "stop"];
+    let projections = ["head_width", "qk_norm", "projection_bias", "output_gain", "stop"];
     word_fields().into_iter().filter(|field| !projections.contains(&&*field.name)).chain([STOP_GIVEN]).collect()
 }
 
@@ -279,7 +284,11 @@ pub(crate) fn attended(
         }
     }
     let mixed = mixed(l, block, operands, stopped, history)?;
-    l.linear(mixed, "output", Dim::Fixed(l.width), &projection(1.0, &["all"]))
+    let output = match block.float("output_gain") {
+        Some(gain) if gain != 1.0 => LinearInit::Scaled(Box::new(projection(1.0, &["all"])), gain),
+        _ => projection(1.0, &["all"]),
+    };
+    l.linear(mixed, "output", Dim::Fixed(l.width), &output)
 }
 
 /// [`mixed`], where gradients stop at the keys and values that are given.
@@ -330,7 +339,7 @@ fn mixed(
         .with_some(attribute::SCALE, block.float("scale"))
         .with_some(attribute::SOFTCAP, block.float("softcap"));
     let relative = match block.word("position") {
-        Some("relative_xl") => Some(relative(l, width)?),
+        Some("relative_xl") => Some(relative(l, block, width)?),
         _ => None,
     };
     let dropout = need(block.float("dropout"), block, "dropout")?;
@@ -371,13 +380,27 @@ fn turned(l: &mut Lower<'_>, block: &Block, x: Value, kind: PositionKind, heads:
 }
 
 /// `u`, `v` and the map of the codes of distances, for queries of so many channels.
-fn relative(l: &mut Lower<'_>, width: Dim) -> Result<[Value; 3], InvalidNode> {
+fn relative(l: &mut Lower<'_>, block: &Block, width: Dim) -> Result<[Value; 3], InvalidNode> {
+    let pair = |l: &mut Lower<'_>| {
+        let mut vector = |name| l.param(name, [width.clone()], Attr::call("normal", [0.02.into()]));
+        Ok([vector("content")?, vector("position")?])
+    };
+    let is_shared = block.word("relative_biases") == Some("shared");
+    let [content, position] = if is_shared {
+        let path = l.at_place("relative");
+        let made: Result<_, InvalidNode> = pair(l);
+        l.back_to(path);
+        made.inspect_err(|error| {
+            let message = "layers with `relative_biases: shared` need queries of one width";
+            let diagnostic = Diagnostic::new(Kind::WrongType, block.span, message).label(error.to_string());
+            l.problems
+                .report(diagnostic.help("give them the same `heads` and `head_width`, or leave `relative_biases` out"));
+        })?
+    } else {
+        l.scoped("relative", pair)?
+    };
     let channels = Dim::Fixed(l.width);
-    let normal = || Attr::call("normal", [0.02.into()]);
-    l.scoped("relative", |l| {
-        let content = l.param("content", [width.clone()], normal())?;
-        let position = l.param("position", [width.clone()], normal())?;
-        let init = LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2).weight(&channels);
-        Ok([content, position, l.param("weight", [width, channels], init)?])
-    })
+    let start = l.starts.weight(&LinearInit::Projection(std::f64::consts::FRAC_1_SQRT_2), &channels);
+    let map = l.scoped("relative", |l| l.param("weight", [width, channels], start))?;
+    Ok([content, position, map])
 }
