@@ -2,6 +2,7 @@
 
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, RegionId};
 use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
 use rtc_compiler::ir::schedule::Depth;
 use rtc_compiler::ir::{text, verify};
 
@@ -322,4 +323,21 @@ fn graphs_broken_by_hand_are_refused() {
     assert!(rows.contains("the row gives f32[batch, 8], f32[batch, 8], f32[batch, 8]"), "{rows}");
     let attrs = broken(&|g| g.set_attr(gelu, rtc_compiler::ir::attribute::RANK, 1));
     assert!(attrs.contains("`map` has no attribute `rank`"), "{attrs}");
+}
+
+/// What is simpler has the same bits: a share of 0 of an infinite number is no number, and two shares of one number round.
+#[test]
+fn shares_of_what_is_not_known_are_no_simpler() {
+    let share = |args: [Scalar; 3]| Scalar::call(Pointwise::Lerp, args.to_vec());
+    let (number, x, y) = (Scalar::Number, || Scalar::Operand(0), || Scalar::Operand(1));
+    for args in [
+        [number(0.0), x(), y()],
+        [number(1.0), x(), y()],
+        [y(), x(), x()],
+        [number(0.0), number(f64::INFINITY), number(2.0)],
+    ] {
+        assert_eq!(share(args.clone()), Scalar::Call(Pointwise::Lerp, args.to_vec()));
+    }
+    assert_eq!(share([number(-100.0), number(100.0), number(f64::NEG_INFINITY)]), number(f64::NEG_INFINITY));
+    assert_eq!(share([number(0.25), number(4.0), number(8.0)]), number(7.0));
 }

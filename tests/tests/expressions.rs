@@ -492,6 +492,10 @@ impl Found {
     }
 }
 
+/// Expressions that once differed, beyond those that always run: a share of 0 of an infinite number, equal numbers in shares of 1e20, and
+/// arithmetic of constants without a number.
+const ONCE_WRONG: [u64; 5] = [1835, 1931, 3147, 4315, 4855];
+
 #[test]
 fn random_expressions_are_the_same_in_every_backend() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -499,7 +503,8 @@ fn random_expressions_are_the_same_in_every_backend() {
     let (mut python, mut found) = (Process::start("expression_runs.py"), Found::default());
     let one = std::env::var("RTC_EXPRESSION").ok().and_then(|text| text.parse::<u64>().ok());
     let begin = std::time::Instant::now();
-    for number in one.map_or(0..count(), |one| one..one + 1) {
+    let again = ONCE_WRONG.iter().copied().filter(|number| *number >= count() && one.is_none());
+    for number in one.map_or(0..count(), |one| one..one + 1).chain(again) {
         found.compare(number, &mut python, &file);
     }
     let seconds = begin.elapsed().as_secs_f64();

@@ -300,9 +300,11 @@ impl Scalar {
             (Mul, [Number(x), Call(Mul, ys)]) if matches!(ys[0], Number(_)) => {
                 Self::call(Mul, vec![Self::call(Mul, vec![Number(*x), ys[0].clone()]), ys[1].clone()])
             }
-            (Lerp, [one, x, _]) if is(one, 1.0) => x.clone(),
-            (Lerp, [zero, _, x]) if is(zero, 0.0) => x.clone(),
-            (Lerp, [_, x, y]) if x == y => x.clone(),
+            // `lerp(0, x, y)` is not y where x is infinite, nor `lerp(t, x, x)` always x: both products are rounded.
+            (Lerp, [Number(t), Number(x), Number(y)]) => {
+                let number = t * x + (1.0 - t) * y;
+                if number.is_nan() { Call(func, args) } else { Number(number) }
+            }
             (MulDifference, [one, x, y]) if is(one, 1.0) => Self::call(Sub, vec![x.clone(), y.clone()]),
             (MulDifference, [x, y, zero]) if is(zero, 0.0) => Self::call(ChainMul, vec![x.clone(), y.clone()]),
             (ChainMul | ChainDiv, [zero, _]) if is(zero, 0.0) => Number(0.0),

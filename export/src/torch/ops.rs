@@ -127,6 +127,16 @@ pub(super) fn axis(ty: &Type) -> Option<String> {
     ty.ragged().map(rows_of)
 }
 
+/// Whether an expression is arithmetic of constants without a number: of those with one, the simplest form is the number.
+fn is_no_number(expr: &Scalar) -> bool {
+    let Scalar::Call(func, args) = expr else { return false };
+    let is_arithmetic = {
+        use Pointwise::{Abs, Add, Div, Lerp, Mul, Neg, Sub};
+        matches!(func, Abs | Add | Div | Lerp | Mul | Neg | Sub)
+    };
+    is_arithmetic && args.iter().all(|arg| matches!(arg, Scalar::Number(_)) || is_no_number(arg))
+}
+
 /// Expressions as arguments.
 fn texts(codes: &[Code]) -> Vec<String> {
     codes.iter().map(|code| code.inside(Binds::Argument)).collect()
@@ -214,6 +224,9 @@ impl Call<'_> {
         match &results[..] {
             [expr] => match expr.with(&Scalar::Operand) {
                 Scalar::Number(value) => Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(value)))),
+                expr if is_no_number(&expr) => {
+                    Ok(Code::atom(format!("torch.full_like({}, {})", self.x(0), number(f64::NAN))))
+                }
                 expr => {
                     let code = self.scalar(&expr, self.in_branch)?;
                     if code.inside(Binds::Argument).contains("quiet(") {
@@ -234,6 +247,8 @@ impl Call<'_> {
     /// The expression of a number, which a choice may not take where it stands in a branch.
     fn scalar(&self, expr: &Scalar, in_branch: bool) -> Result<Code, Refused> {
         let (func, args) = match expr {
+            // Constants that are no simpler have no number: Python would stop at some, and gives others that are no tensors.
+            expr if is_no_number(expr) => return Ok(Code::number(f64::NAN)),
             Scalar::Call(Pointwise::Lerp, args) if in_branch => {
                 let rest = Scalar::Call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
                 let parts = [[args[0].clone(), args[1].clone()], [rest, args[2].clone()]];
@@ -248,7 +263,7 @@ impl Call<'_> {
         };
         let below = in_branch || func.chooses();
         let mut codes = args.iter().map(|arg| self.scalar(arg, below)).collect::<Result<Vec<Code>, Refused>>()?;
-        let is_number = |n: usize| matches!(args[n], Scalar::Number(_));
+        let is_number = |n: usize| matches!(args[n], Scalar::Number(_)) || is_no_number(&args[n]);
         let by_number = match func {
             Pointwise::Mul => is_number(0) || is_number(1),
             Pointwise::Div => is_number(1),
