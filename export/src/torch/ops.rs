@@ -250,7 +250,7 @@ impl Call<'_> {
             // Constants that are no simpler have no number: Python would stop at some, and gives others that are no tensors.
             expr if is_no_number(expr) => return Ok(Code::number(f64::NAN)),
             Scalar::Call(Pointwise::Lerp, args) if in_branch => {
-                let rest = Scalar::Call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
+                let rest = Scalar::call(Pointwise::Sub, vec![Scalar::Number(1.0), args[0].clone()]);
                 let parts = [[args[0].clone(), args[1].clone()], [rest, args[2].clone()]];
                 (Pointwise::Add, parts.map(|part| Scalar::Call(Pointwise::Mul, part.to_vec())).to_vec())
             }
