@@ -313,12 +313,13 @@ fn rows_that_stay_change_nothing() {
     }
 }
 
-/// The largest relative difference of two sets of named arrays.
-fn apart(a: &Saved, b: &Saved) -> f64 {
+/// The largest relative difference of two sets of named arrays, of the numbers whose second moment is more than rounding where moments are given.
+fn apart(a: &Saved, b: &Saved, moments: Option<&Saved>) -> f64 {
     let far = |(name, (_, values)): (&String, &(Vec<usize>, Vec<f32>))| {
         let other = &b.items[name].1;
-        let far = values.iter().zip(other).map(|(x, y)| f64::from((x - y).abs() / y.abs().max(1e-2)));
-        far.fold(0.0, f64::max)
+        let counts = |n: usize| moments.is_none_or(|moments| moments.items[name].1[n] > 1e-24);
+        let far = values.iter().zip(other).enumerate().filter(|(n, _)| counts(*n));
+        far.map(|(_, (x, y))| f64::from((x - y).abs() / y.abs().max(1e-2))).fold(0.0, f64::max)
     };
     a.items.iter().map(far).fold(0.0, f64::max)
 }
@@ -371,10 +372,12 @@ fn training_agrees_with_the_cpu() {
             let (ours, theirs) = (device.state(), host.state());
             assert_eq!(ours.updates, theirs.updates);
             assert!(ours.optimiser.keys().eq(theirs.optimiser.keys()));
+            // Without an epsilon a weight whose gradient is nothing but rounding goes as far as any other, and nobody knows where.
+            let meant = theirs.optimiser.get("second_moment").filter(|_| kind == OptimiserKind::AdamAtan2);
             let kept = ours.optimiser.values().zip(theirs.optimiser.values());
             let others = [(&ours.parameters, &theirs.parameters), (&ours.average, &theirs.average)];
             for (a, b) in kept.chain(others) {
-                assert!(apart(a, b) < 1e-6, "{name} {kind:?}: {:e}", apart(a, b));
+                assert!(apart(a, b, meant) < 1e-6, "{name} {kind:?}: {:e}", apart(a, b, meant));
             }
             let mut resumed = fresh();
             resumed.restore(&ours).expect("the same model");
@@ -385,7 +388,7 @@ fn training_agrees_with_the_cpu() {
             };
             // A checkpoint is single precision.
             let ((a, seen), (b, again)) = (after(&mut device), after(&mut resumed));
-            assert!(apart(&a.parameters, &b.parameters) < 1e-4 && (seen.loss_sum - again.loss_sum).abs() < 1e-4);
+            assert!(apart(&a.parameters, &b.parameters, meant) < 1e-4 && (seen.loss_sum - again.loss_sum).abs() < 1e-4);
         }
     }
 }
