@@ -181,6 +181,7 @@ fn files_that_are_no_model_are_refused() {
             "the only input of a model is `tokens`".to_owned(),
         ),
         ("init: normal(0.02)", "init: surprise(1)", "a parameter starts as one of zeros".to_owned()),
+        ("init: normal(0.02)", "init: normal(0.02, -2.0)", "a cut of `normal` is above 0".to_owned()),
         ("} : f32[vocab, 16]", &format!("}} : {huge}"), "bad.rtir:".to_owned()),
         (
             "{name: \"head.output.weight\"",

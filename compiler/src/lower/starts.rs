@@ -57,7 +57,7 @@ pub(crate) struct Starts {
     pub(crate) cut: Option<f64>,
 }
 
-/// Where [`Maps::Lecun`] cuts.
+/// The cut of [`Maps::Lecun`], in deviations.
 const LECUN_CUT: f64 = 2.0;
 /// The deviation of a normal number that is cut at 2 deviations: `sqrt(1 - 2 c p(c) / (2 P(c) - 1))` with the density p and the
 /// distribution P at c = 2.

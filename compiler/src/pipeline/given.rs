@@ -189,7 +189,10 @@ impl<'g> Judge<'g> {
                 Op::CrossEntropy | Op::BinaryCrossEntropy | Op::Accumulate | Op::Save => found.push(self.trained(id)),
                 op if op.def().dependence == Dependence::Backward => found.push(self.trained(id)),
                 Op::Param if !is_start(node.get(attribute::INIT)) => {
-                    let message = format!("a parameter starts as one of {}, with numbers", STARTS.join(", "));
+                    let message = format!(
+                        "a parameter starts as one of {}, with numbers; a cut of `normal` is above 0",
+                        STARTS.join(", ")
+                    );
                     found.push(self.problem(id, message));
                 }
                 Op::Param if !is_weight(self.graph.ty(node.results[0])) => {
@@ -380,6 +383,12 @@ fn is_start(start: &Attr) -> bool {
     let finite = |arg: &Attr| arg.float().is_some_and(f64::is_finite);
     match start {
         Attr::Word(name) => STARTS[..4].contains(&name.as_str()),
+        // Normal numbers can't be cut at or below 0.
+        Attr::Call(name, args)
+            if name == "normal" && args.get(1).and_then(Attr::float).is_some_and(|cut| cut <= 0.0) =>
+        {
+            false
+        }
         Attr::Call(name, args) => STARTS[4..].contains(&name.as_str()) && args.iter().all(finite),
         _ => false,
     }

@@ -116,11 +116,11 @@ fn modern() -> Vec<Field> {
     ]
 }
 
-/// What `relative_xl` shares, and how `rope` and `xpos` turn channels; left out of specs that do not write it.
+/// How layers share the vectors of `relative_xl`, and how `rope` and `xpos` turn channels; left out of specs that do not write it.
 fn rotation() -> Vec<Field> {
     let layout =
         "which channels of a head are turned together: neighbours (the default), or those of its first and second half";
-    let relative_biases = "whose are the two learned vectors that `relative_xl` adds to queries: of this layer (the default), or of \
+    let relative_biases = "the two learned vectors that `relative_xl` adds to queries: the layer's own (the default), or one pair for \
          all layers that share them, as in Transformer-XL unless untied";
     let base = "what the angles fall with from pair to pair; 10,000 if left out";
     let part = "how many channels of each head are turned, an even number; all if left out";
