@@ -1,5 +1,6 @@
 //! Signals: those that ask a training to stop, and one that would end the process where a write can fail instead.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,24 +10,43 @@ use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::failure::Failure;
+use crate::failure::{Exit, Failure};
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at once. SIGHUP is left ignored where it is: a
 /// program that was started with `nohup` goes on when its terminal closes.
 pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
+    for signal in stopping() {
+        // The order matters: at the first signal the flag is still clear when this looks at it.
+        let registered = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
+            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
+        registered.map_err(not_handled)?;
+    }
+    Ok(stop)
+}
+
+/// Lets the first SIGINT, SIGTERM or SIGHUP end the process, whatever its threads do; for commands that have nothing to save.
+pub(crate) fn end_on_stop(exit: Exit) -> Result<(), Failure> {
+    let always = Arc::new(AtomicBool::new(true));
+    for signal in stopping() {
+        let code = i32::from(exit.code());
+        flag::register_conditional_shutdown(signal, code, Arc::clone(&always)).map_err(not_handled)?;
+    }
+    Ok(())
+}
+
+/// Returns the signals that ask a command to stop.
+fn stopping() -> Vec<i32> {
     let mut signals = vec![SIGINT, SIGTERM];
     #[cfg(unix)]
     if !is_ignored(SIGHUP) {
         signals.push(SIGHUP);
     }
-    for signal in signals {
-        // The order matters: at the first signal the flag is still clear when this looks at it.
-        let registered = flag::register_conditional_shutdown(signal, 128 + signal, Arc::clone(&stop))
-            .and_then(|_| flag::register(signal, Arc::clone(&stop)));
-        registered.map_err(|error| Failure::io("handle", Path::new("signals"), error))?;
-    }
-    Ok(stop)
+    signals
+}
+
+fn not_handled(error: io::Error) -> Failure {
+    Failure::io("handle", Path::new("signals"), error)
 }
 
 /// Lets a write that goes beyond the largest size of a file (`ulimit -f`) fail, as one on a full disk does, instead of ending the process.

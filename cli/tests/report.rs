@@ -3,11 +3,15 @@
 mod support;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value;
-use support::{Place, RTC, signal};
+use support::{Place, signal};
 
 /// How often a text is in a page.
 fn count(page: &str, text: &str) -> usize {
@@ -261,14 +265,82 @@ fn runs_are_compared_over_their_examples() {
     place.rtc(&["report", "runs/new", "--examples", "0"]).code(7).says("answers.json is not the one that");
 }
 
-/// The code and the text that a server answers.
-fn asked(address: &str, request: &str, host: &str) -> (String, String) {
-    let mut stream = TcpStream::connect(address).expect("somebody listens");
-    write!(stream, "{request} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").expect("it listens");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("an answer");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
-    (head.split(' ').nth(1).expect("a code").to_owned(), body.to_owned())
+/// A server of the page of `runs`, killed with its test. Its messages are in the file `said`.
+struct Server {
+    child: Child,
+    /// The address with the port, as in the header `Host`.
+    host: String,
+    /// The path of the page, with the token.
+    page: String,
+}
+
+impl Server {
+    /// Starts a server that may have so many files open, and reads its address.
+    fn start(place: &Place, files: u32) -> Self {
+        let line = format!("ulimit -Sn {files} && exec \"$RTC\" report runs --watch");
+        let said = fs::File::create(place.path("said")).expect("a new file");
+        let mut child = place.command("bash").args(["-c", &line]).stderr(said).spawn().expect("bash runs");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut url).expect("it prints where");
+        let rest = url.trim_end().strip_prefix("http://").unwrap_or_else(|| panic!("{url:?}: {}", place.read("said")));
+        let (host, token) = rest.split_once('/').expect("a path");
+        Self { child, host: host.to_owned(), page: format!("/{token}") }
+    }
+
+    fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(&self.host).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).and_then(|()| stream.set_write_timeout(Some(PATIENCE))).expect("times");
+        stream
+    }
+
+    /// The head and the text that answer a request line and headers.
+    fn answers(&self, request: &str) -> (String, String) {
+        let mut stream = self.connect();
+        write!(stream, "{request}\r\n\r\n").expect("it listens");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("an answer");
+        let (head, body) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        (head.to_lowercase(), body.to_owned())
+    }
+
+    /// The code and the text that answer a method and path.
+    fn asked(&self, request: &str) -> (String, String) {
+        let (head, body) = self.answers(&format!("{request} HTTP/1.1\r\nHost: {}", self.host));
+        (head.split(' ').nth(1).expect("a code").to_owned(), body)
+    }
+
+    /// The same for a path beside the page.
+    fn get(&self, path: &str) -> (String, String) {
+        self.asked(&format!("GET {}{path}", self.page))
+    }
+
+    /// Sends a signal; the exit code, and how long the end took.
+    fn end(&mut self, number: i32) -> (Option<i32>, Duration) {
+        signal(&self.child, number);
+        let start = Instant::now();
+        until("the server ends", || self.child.try_wait().expect("a child").is_some());
+        (self.child.wait().expect("it has ended").code(), start.elapsed())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How long anything may take before it counts as hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until something is so.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !is_so() {
+        assert!(start.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
@@ -278,46 +350,136 @@ fn a_page_is_served_while_its_runs_go_on() {
     place.train(&["--run", "one", "--max-steps", "2"]).code(0);
     place.rtc(&["report", "runs", "--port", "80"]).code(2).says("--watch");
     place.rtc(&["report", "runs", "--watch", "-o", "page.html"]).code(2).says("cannot be used with");
-    let mut server = place.command(RTC).args(["report", "runs", "--watch"]).spawn().expect("the binary runs");
-    let mut lines = BufReader::new(server.stdout.take().expect("a pipe")).lines();
-    let url = lines.next().expect("a line").expect("it prints where");
-    let address = url.strip_prefix("http://").and_then(|rest| rest.strip_suffix('/')).expect("an address").to_owned();
-    assert!(address.starts_with("127.0.0.1:"), "{address}");
-    let get = |path: &str| asked(&address, &format!("GET {path}"), &address);
-    let (code, page) = get("/");
-    let (_, version) = get("/version");
+    let mut server = Server::start(&place, 1024);
+    assert!(server.host.starts_with("127.0.0.1:"), "{}", server.host);
+    let (code, page) = server.get("");
+    let (_, version) = server.get("version");
     assert_eq!(code, "200");
     assert!(
         page.contains("<p class=\"sub\">tiny, seed 1, finished</p>")
             && page.contains(&format!("data-watch=\"{version}\""))
     );
-    assert_eq!(get("/version").1, version, "nothing has changed");
+    assert_eq!(server.get("version").1, version, "nothing has changed");
 
     place.train(&["--run", "two", "--seed", "2", "--max-steps", "2"]).code(0);
-    let (_, after) = get("/version");
-    assert_ne!(after, version);
-    let (_, page) = get("/");
+    until("the version changes", || server.get("version").1 != version);
+    let (_, after) = server.get("version");
+    let (_, page) = server.get("");
     assert!(page.contains("2 runs") && page.contains(&format!("data-watch=\"{after}\"")), "both runs");
     // A record that is damaged for a moment leaves the page as it was.
     for run in ["one", "two"] {
         fs::rename(place.path(&format!("runs/{run}/run.json")), place.path(&format!("runs/{run}/away")))
             .expect("it was there");
     }
-    assert_eq!((get("/version").1, get("/").1 == page), (after, true));
-
-    assert_eq!(get("/else").0, "404");
-    assert_eq!(asked(&address, "POST /", &address).0, "405");
-    let port = address.rsplit(':').next().expect("a port");
-    assert_eq!(asked(&address, "GET /", &format!("localhost:{port}")).0, "200");
-    assert_eq!(asked(&address, "GET /", "other.example").0, "403", "a name that another site gave to this address");
+    until("the server says why", || {
+        assert_eq!((server.get("version").1, server.get("").1 == page), (after.clone(), true));
+        place.read("said").contains("the page is as it was")
+    });
     for run in ["one", "two"] {
         fs::rename(place.path(&format!("runs/{run}/away")), place.path(&format!("runs/{run}/run.json")))
             .expect("it was there");
     }
+    let port = server.host.rsplit(':').next().expect("a port");
     place.rtc(&["report", "runs", "--watch", "--port", port]).code(6).says("can't listen on");
-    signal(&server, libc::SIGINT);
-    let mut said = String::new();
-    server.stderr.take().expect("a pipe").read_to_string(&mut said).expect("messages");
-    assert_eq!(server.wait().expect("it ends").code(), Some(0), "{said}");
-    assert!(said.contains("Ctrl-C ends this") && said.contains("the page is as it was"), "{said}");
+    assert_eq!(server.end(libc::SIGINT).0, Some(0), "{}", place.read("said"));
+    assert!(place.read("said").contains("Ctrl-C ends this"), "{}", place.read("said"));
+}
+
+#[test]
+fn a_page_is_for_readers_of_its_address() {
+    let place = Place::new();
+    place.train(&["--run", "one", "--max-steps", "2"]).code(0);
+    let server = Server::start(&place, 1024);
+    let (page, host) = (&server.page, &server.host);
+    let token = page.trim_matches('/');
+    assert!(token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit()), "{page}");
+    assert_ne!(Server::start(&place, 1024).page, *page, "each server has a token of its own");
+    let nothing = ("404".to_owned(), String::new());
+    let almost = format!("/{}{}/", &token[..31], if token.ends_with('0') { '1' } else { '0' });
+    let wrong =
+        ["/", "/version", &format!("/{token}"), &format!("/{}/", &token[..31]), &almost, &format!("//{token}/")];
+    for path in wrong {
+        assert_eq!(server.asked(&format!("GET {path}")), nothing, "{path}");
+        assert_eq!(server.asked(&format!("POST {path}")), nothing, "{path}");
+    }
+    assert_eq!(server.get("else"), nothing);
+    assert_eq!(server.asked(&format!("POST {page}")).0, "405");
+    assert_eq!(server.asked(&format!("HEAD {page}")), ("200".to_owned(), String::new()));
+    assert_eq!(
+        server.answers(&format!("GET {page} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9")).1,
+        "a request must have no body\n"
+    );
+    let (head, _) = server.answers(&format!("GET {page} HTTP/1.1\r\nHost: {host}"));
+    for header in ["cache-control: no-store", "referrer-policy: no-referrer", "content-type: text/html; charset=utf-8"]
+    {
+        assert!(head.contains(header), "{head}");
+    }
+    let of_host = |host: &str| server.answers(&format!("GET {page} HTTP/1.1\r\nHost: {host}")).0;
+    let port = host.rsplit(':').next().expect("a port");
+    assert!(of_host(&format!("localhost:{port}")).starts_with("http/1.1 200"));
+    assert!(of_host("other.example").starts_with("http/1.1 403"), "a name that another site gave to this address");
+}
+
+/// How many clients this process may be at once: 1,000, if the system allows as many descriptors.
+fn clients() -> usize {
+    const OTHERS: u64 = 200;
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = limit.maximum.unwrap_or(u64::MAX).min(1000 + OTHERS);
+    if limit.current.is_some_and(|current| current < wanted) {
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit }).expect("not beyond the maximum");
+    }
+    wanted.saturating_sub(OTHERS) as usize
+}
+
+#[test]
+fn slow_clients_delay_neither_a_page_nor_the_end() {
+    let clients = clients();
+    let place = Place::new();
+    place.train(&["--run", "one", "--max-steps", "2"]).code(0);
+    // A server also goes on where the system gives it fewer descriptors than it serves connections.
+    for files in [1024, 48] {
+        let mut server = Server::start(&place, files);
+        let whole = format!("GET {} HTTP/1.1\r\nHost: {}\r\n\r\n", server.page, server.host);
+        let client = |n: usize| {
+            let mut stream = server.connect();
+            let text = ["", &whole[..whole.len() / 2], &whole][n % 3];
+            // It may be among the connections that were ended already.
+            let _ = stream.write_all(text.as_bytes());
+            stream
+        };
+        let slow: Vec<TcpStream> = (0..clients).map(client).collect();
+        let start = Instant::now();
+        let (code, page) = server.get("");
+        let took = start.elapsed();
+        assert!(code == "200" && page.contains("tiny, seed 1, finished"), "{code} {page}");
+        assert!(took < Duration::from_secs(5), "a page beside {clients} slow clients took {took:?}");
+        let (code, took) = server.end(libc::SIGTERM);
+        assert_eq!(code, Some(0), "{}", place.read("said"));
+        assert!(took < Duration::from_secs(5), "the end beside {clients} slow clients took {took:?}");
+        drop(slow);
+    }
+}
+
+#[test]
+fn a_header_has_limits() {
+    let place = Place::new();
+    place.train(&["--run", "one", "--max-steps", "2"]).code(0);
+    let server = Server::start(&place, 1024);
+    let head = format!("GET {} HTTP/1.1\r\nHost: {}\r\nLong: ", server.page, server.host);
+    let begun = |text: &str| {
+        let mut stream = server.connect();
+        stream.write_all(text.as_bytes()).expect("it listens");
+        stream
+    };
+    let mut slow = begun(&head);
+    // The server reads exactly as many bytes, so that none is left that would make the system throw its answer away.
+    let mut answer = String::new();
+    let mut full = begun(&format!("{head}{}", "x".repeat(8192 - head.len())));
+    full.read_to_string(&mut answer).expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+    let mut endless = begun(&head);
+    let error = (0..1024).find_map(|_| endless.write_all(&[b'x'; 1 << 16]).err()).expect("it takes no 64 MiB");
+    assert!([ErrorKind::BrokenPipe, ErrorKind::ConnectionReset].contains(&error.kind()), "{error}");
+    assert_eq!(slow.read(&mut [0; 9]).expect("it is ended before the client is"), 0, "half a header");
+    assert_eq!(server.get("").0, "200");
 }

@@ -48,7 +48,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("realfft", &["runtime/src/kernel/scan/"]),
     ("csv", &[]),
     ("parquet", &["runtime/src/task/files/columnar.rs"]),
-    ("tokenizers", &["runtime/src/task/alike.rs", "runtime/src/task/own/tokens.rs"]),
+    ("tokenizers", &["runtime/src/task/alike.rs", "runtime/src/task/own/growth.rs", "runtime/src/task/own/tokens.rs"]),
     ("prost", &["export/src/onnx/"]),
     ("zip", &["runtime/src/weights/", "runtime/tests/"]),
     ("pest_meta", &["lsp/src/grammar.rs"]),
@@ -58,7 +58,11 @@ const DOORS: &[(&str, &[&str])] = &[
     ("resvg", &["report/src/raster.rs"]),
     ("schemars", &["runtime/src/"]),
     ("statrs", &["runtime/src/statistics/"]),
-    ("tiny_http", &["cli/src/command/report/watch.rs"]),
+    ("getrandom", &["cli/src/command/report/watch/server.rs"]),
+    ("http_body_util", &["cli/src/command/report/watch/server.rs"]),
+    ("hyper", &["cli/src/command/report/watch/server.rs"]),
+    ("hyper_util", &["cli/src/command/report/watch/server.rs"]),
+    ("tokio", &["cli/src/command/report/watch/server.rs"]),
 ];
 
 fn root() -> PathBuf {

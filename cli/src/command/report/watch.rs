@@ -1,15 +1,12 @@
-//! `rtc report --watch`: the page of runs that go on, served to the browsers of this machine.
+//! `rtc report --watch`: the page of runs that go on, served to the browsers of this user.
+
+mod server;
 
 use std::fs;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use rtc_report::watched;
 use rtc_runtime::record::sha256;
-use tiny_http::{Header, Method, Request, Response, Server};
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::folders;
@@ -17,94 +14,78 @@ use crate::gather::{ReportOptions, gather};
 use crate::signals;
 use crate::terminal::Terminal;
 
-/// How long a signal may wait for its answer.
-const PAUSE: Duration = Duration::from_millis(100);
+use server::{Page, Server};
 
 /// The files of runs and grids that make another page when they change.
 const RECORDS: &[&str] =
     &["run.json", "metrics.jsonl", "results.json", "labels.json", "failure.json", "checkpoints/best/manifest.json"];
 
-/// Serves the page on the loopback address, and prints where, until a signal ends it.
+/// Serves the page on the loopback address, and prints where, until a signal ends the process.
+///
+/// This thread makes the pages, because it is one of those that compute; the server has a thread of its own. So no request waits for a
+/// page that takes long, and no client delays a signal.
 pub(super) fn watch(named: &[PathBuf], options: &ReportOptions, port: u16, terminal: &Terminal) -> Outcome {
-    let stop = signals::on_stop()?;
-    let mut live = Live::new(named, options, terminal)?;
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-    let failed = |error| Failure::io("listen on", Path::new(&address.to_string()), error);
-    let server = Server::http(address).map_err(|error| failed(io::Error::other(error)))?;
-    let port = server.server_addr().to_ip().map_or(port, |address| address.port());
-    terminal.result(&format!("http://{}:{port}/\n", Ipv4Addr::LOCALHOST))?;
+    signals::end_on_stop(Exit::Done)?;
+    let (mut live, page) = Live::new(named, options, terminal)?;
+    let server = Server::start(port, page)?;
+    terminal.result(&format!("{}\n", server.address()))?;
     terminal.message("the page follows its runs; Ctrl-C ends this");
-    while !stop.load(Ordering::Relaxed) {
-        if let Some(request) = server.recv_timeout(PAUSE).map_err(failed)? {
-            // A browser that went away is no failure.
-            let _ = live.answer(request, port);
-        }
+    while server.is_asked() {
+        server.show(live.look());
     }
-    Ok(Exit::Done)
+    Err(Failure::Panic("a fault of rtc: the server of the page has ended. Start `rtc report --watch` again".to_owned()))
 }
 
-/// The page as it was last, and the records that it was made of.
+/// The records that the page is made of, as last seen.
 struct Live<'a> {
     named: &'a [PathBuf],
     options: &'a ReportOptions,
     terminal: &'a Terminal,
-    /// The records as they were looked at last.
+    /// The version of the records at the last look.
     seen: String,
-    /// Those of the page.
-    version: String,
-    page: String,
+    /// The last message about records that can't be read.
+    said: Option<String>,
 }
 
 impl<'a> Live<'a> {
-    fn new(named: &'a [PathBuf], options: &'a ReportOptions, terminal: &'a Terminal) -> Result<Self, Failure> {
-        let version = version(named)?;
-        let page = watched(&gather(named, options, terminal)?.report, &version);
-        Ok(Self { named, options, terminal, seen: version.clone(), version, page })
+    fn new(named: &'a [PathBuf], options: &'a ReportOptions, terminal: &'a Terminal) -> Result<(Self, Page), Failure> {
+        let seen = version(named)?;
+        let html = watched(&gather(named, options, terminal)?.report, &seen);
+        let page = Page::new(seen.clone(), html);
+        Ok((Self { named, options, terminal, seen, said: None }, page))
     }
 
-    fn answer(&mut self, request: Request, port: u16) -> io::Result<()> {
-        let header = |name: &'static str, value: &str| {
-            Header::from_bytes(name, value).expect("the names and values of these headers are ASCII")
-        };
-        let plain = |code: u16, text: &str| Response::from_string(text).with_status_code(code);
-        // A page of another site that gives its own name to this address is not answered.
-        let hosts = [format!("{}:{port}", Ipv4Addr::LOCALHOST), format!("localhost:{port}")];
-        let host = request.headers().iter().find(|header| header.field.equiv("Host"));
-        let response = if !host.is_some_and(|host| hosts.iter().any(|own| host.value == own.as_str())) {
-            plain(403, "only this machine is answered\n")
-        } else if ![Method::Get, Method::Head].contains(request.method()) {
-            plain(405, "only GET is answered\n").with_header(header("Allow", "GET, HEAD"))
-        } else {
-            self.refresh();
-            match request.url() {
-                "/" => plain(200, &self.page).with_header(header("Content-Type", "text/html; charset=utf-8")),
-                "/version" => plain(200, &self.version),
-                _ => plain(404, "there is nothing but the page\n"),
-            }
-        };
-        request.respond(response.with_header(header("Cache-Control", "no-store")))
-    }
-
-    /// Makes the page again where the records have changed. What can't be read just now leaves the page as it was.
-    fn refresh(&mut self) {
+    /// Makes a new page if the records have changed. Records that can't be read just now leave the page as it is.
+    fn look(&mut self) -> Option<Page> {
         let version = match version(self.named) {
-            Ok(version) if version == self.seen => return,
+            Ok(version) if version == self.seen => return None,
             Ok(version) => version,
-            Err(failure) => return self.terminal.message(&format!("the page is as it was: {failure}")),
+            Err(failure) => return self.stay(&failure),
         };
         self.seen.clone_from(&version);
-        // Notes were printed once, and stand on the page.
+        // Notes were printed for the first page, and stand on each.
         match gather(self.named, self.options, &Terminal::new(true)) {
             Ok(gathered) => {
-                self.page = watched(&gathered.report, &version);
-                self.version = version;
+                self.said = None;
+                let html = watched(&gathered.report, &version);
+                Some(Page::new(version, html))
             }
-            Err(failure) => self.terminal.message(&format!("the page is as it was: {failure}")),
+            Err(failure) => self.stay(&failure),
         }
+    }
+
+    /// Says why the page stays as it is, once: a browser asks every second.
+    fn stay(&mut self, failure: &Failure) -> Option<Page> {
+        let text = format!("the page is as it was: {failure}");
+        if self.said.as_ref() != Some(&text) {
+            self.terminal.message(&text);
+            self.said = Some(text);
+        }
+        None
     }
 }
 
-/// A word that is another one when the records of the runs are.
+/// Returns a word that changes with the records of the runs.
 fn version(named: &[PathBuf]) -> Result<String, Failure> {
     let mut records = vec![];
     for path in named {
