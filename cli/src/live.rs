@@ -10,6 +10,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::{Sparkline, Widget};
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
+use crate::terminal::visible;
 use crate::text::number;
 
 /// Between two drawings.
@@ -241,7 +242,7 @@ impl Screen {
     /// Prints a text above the lines; whether it could.
     pub(crate) fn print(&mut self, text: &str) -> bool {
         let width = usize::from(self.terminal.get_frame().area().width).max(1);
-        let lines: Vec<String> = text.lines().flat_map(|line| folded(line, width)).collect();
+        let lines: Vec<String> = visible(text).lines().flat_map(|line| folded(line, width)).collect();
         let height = u16::try_from(lines.len()).unwrap_or(u16::MAX);
         let drawn = self.terminal.insert_before(height, |buffer| {
             for (y, line) in (0..height).zip(&lines) {

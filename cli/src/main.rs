@@ -87,22 +87,31 @@ struct Cli {
     quiet: bool,
 }
 
+/// Does nothing but to start a thread with a large stack: that of this one may be too small to parse the arguments (`ulimit -s`).
 fn main() -> ExitCode {
-    signals::let_writes_fail();
-    let cli = Cli::parse();
-    let terminal = Terminal::new(cli.quiet);
-    let threads = threads::set_up(cli.command.threads());
-    match threads::on_a_large_stack(threads, || run(&cli, &terminal)) {
+    match threads::on_a_large_stack(start) {
         Ok(code) => ExitCode::from(code),
         // The panic has printed its message already.
         Err(_) => ExitCode::from(failure::PANIC),
     }
 }
 
+/// Parses the arguments and runs the command; its exit code.
+fn start() -> u8 {
+    signals::let_writes_fail();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(told) => return terminal::say(&told),
+    };
+    let terminal = Terminal::new(cli.quiet);
+    threads::set_up(cli.command.threads());
+    run(&cli, &terminal)
+}
+
 fn run(cli: &Cli, terminal: &Terminal) -> u8 {
     let vectors = Vectors::from_environment().map_err(Failure::Usage);
-    let limit = || cli.command.time_limit().map_or(Ok(()), |limit| limit.start(cli.quiet));
-    match vectors.and_then(|()| limit()).and_then(|()| cli.command.run(terminal)) {
+    let limit = || cli.command.time_limit().map_or(Ok(None), |limit| limit.start(cli.quiet));
+    match vectors.and_then(|()| limit()).and_then(|_running| cli.command.run(terminal)) {
         Ok(exit) => exit.code(),
         Err(failure) => {
             terminal.report(&failure);

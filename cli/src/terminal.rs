@@ -1,5 +1,10 @@
 //! The only place that prints: results to standard output, messages and errors to standard error.
+//!
+//! Names and texts of files may hold characters that a terminal obeys. Messages never have them, and results only where standard
+//! output is no terminal.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,6 +22,8 @@ pub(crate) struct Terminal {
     quiet: bool,
     colour: bool,
     live: bool,
+    /// Whether results go to a terminal.
+    shown: bool,
     /// Whether the reader of the results has closed the pipe.
     deserted: AtomicBool,
 }
@@ -26,7 +33,8 @@ impl Terminal {
     pub(crate) fn new(quiet: bool) -> Self {
         let live = io::stderr().is_terminal() && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        Self { quiet, colour: live && !plain, live, deserted: AtomicBool::new(false) }
+        let shown = io::stdout().is_terminal();
+        Self { quiet, colour: live && !plain, live, shown, deserted: AtomicBool::new(false) }
     }
 
     /// Whether messages are wanted.
@@ -39,8 +47,9 @@ impl Terminal {
         if self.talks() && self.live { Screen::open(height, self.colour) } else { None }
     }
 
-    /// Prints a result. A reader that has gone away is no error: it has seen all that it wanted.
+    /// Prints a result, byte by byte where a program reads it. A reader that has gone away is no error: it has seen all that it wanted.
     pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
+        let text = if self.shown { visible(text) } else { Cow::Borrowed(text) };
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
@@ -65,7 +74,7 @@ impl Terminal {
     /// Prints a message, unless it should be quiet.
     pub(crate) fn message(&self, text: &str) {
         if !self.quiet {
-            self.error_line(text);
+            error_line(&visible(text));
         }
     }
 
@@ -76,7 +85,7 @@ impl Terminal {
 
     /// Prints a message that belongs to a failure, also if it should be quiet.
     pub(crate) fn alert(&self, text: &str) {
-        self.error_line(text);
+        error_line(&visible(text));
     }
 
     /// Prints the problems of a spec, errors and warnings; with `--quiet` only if there are errors.
@@ -84,15 +93,20 @@ impl Terminal {
         if self.quiet && !problems.has_errors() {
             return;
         }
-        let style = if self.colour { Style::Colour } else { Style::Plain };
-        self.error_line(render(problems, sources, style).trim_end_matches('\n'));
+        let plain = render(problems, sources, Style::Plain);
+        let report = match visible(&plain) {
+            // Colours are control characters themselves: a report with others has none.
+            Cow::Borrowed(_) if self.colour => render(problems, sources, Style::Colour),
+            report => report.into_owned(),
+        };
+        error_line(report.trim_end_matches('\n'));
     }
 
     /// Says what takes a while, until it is dropped; only on a terminal.
     pub(crate) fn waiting(&self, text: &str) -> Waiting {
         let shown = self.talks() && self.live;
         if shown {
-            let _ = write!(io::stderr().lock(), "{text} ...");
+            let _ = write!(io::stderr().lock(), "{} ...", visible(text));
         }
         Waiting(shown)
     }
@@ -103,22 +117,56 @@ impl Terminal {
             return self.problems(&found.0, &found.1);
         }
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
-        self.error_line(&format!("{word}: {failure}"));
-    }
-
-    /// There is nowhere to say that standard error is closed.
-    fn error_line(&self, text: &str) {
-        if !text.is_empty() {
-            let _ = writeln!(io::stderr().lock(), "{text}");
-        }
+        error_line(&format!("{word}: {}", visible(&failure.to_string())));
     }
 }
 
-/// A path as a shell takes it.
+/// Prints what clap says of the arguments, or the help that they ask for; its exit code.
+pub(crate) fn say(told: &clap::Error) -> u8 {
+    let plain = told.render().to_string();
+    match visible(&plain) {
+        // There is nowhere to say that nothing can be printed.
+        Cow::Borrowed(_) => drop(told.print()),
+        // Colours are control characters themselves: a message with others has none.
+        Cow::Owned(text) => error_line(text.trim_end_matches('\n')),
+    }
+    u8::try_from(told.exit_code()).unwrap_or(2)
+}
+
+/// Prints a line to standard error. There is nowhere to say that it is closed.
+fn error_line(text: &str) {
+    if !text.is_empty() {
+        let _ = writeln!(io::stderr().lock(), "{text}");
+    }
+}
+
+/// A text whose control characters are escaped as in JSON, as `\u001b`, but for line feeds and tabs. So are the characters that
+/// change the direction of what follows them.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let is_hidden = |c: char| match c {
+        '\n' | '\t' => false,
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => true,
+        c => c.is_control(),
+    };
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if is_hidden(c) {
+            write!(out, "\\u{:04x}", u32::from(c)).expect("a text takes all");
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out)
+}
+
+/// A path or a word as a shell takes it.
 pub(crate) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = |c: char| c.is_alphanumeric() || "/._-+:@%=,".contains(c);
-    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// Clears its line when dropped.
@@ -128,6 +176,37 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         if self.0 {
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_terminal_obeys_is_escaped() {
+        assert_eq!(visible("a\u{1b}[2J\u{7}b\r\u{7f}\u{9b}31m\0"), r"a\u001b[2J\u0007b\u000d\u007f\u009b31m\u0000");
+        assert_eq!(visible("\u{202e}txt.exe\u{2066}\u{2069}"), r"\u202etxt.exe\u2066\u2069");
+        for plain in ["", "a\tb\nc", "ä → ∞ 日本 \u{200d}", r"\u001b"] {
+            assert!(matches!(visible(plain), Cow::Borrowed(text) if text == plain), "{plain}");
+        }
+    }
+
+    #[test]
+    fn json_stays_the_same_value() {
+        let value = serde_json::json!({ "text": "a\u{9b}b\u{202e}\u{1b}" });
+        let shown = visible(&value.to_string()).into_owned();
+        assert!(shown.is_ascii(), "{shown}");
+        assert_eq!(serde_json::from_str::<Value>(&shown).ok(), Some(value));
+    }
+
+    #[test]
+    fn paths_are_one_word_of_a_shell() {
+        let cases =
+            [("a b", "'a b'"), ("it's", r"'it'\''s'"), ("", "''"), ("-x", "-x"), ("a\nb", "'a\nb'"), ("~", "'~'")];
+        for (path, expected) in cases {
+            assert_eq!(quoted(Path::new(path)), expected);
         }
     }
 }

@@ -2,6 +2,16 @@
 
 use rtc_compiler::ir::formula::thousands;
 
+use crate::failure::Failure;
+
+/// Refuses control characters, as line feeds, where a name goes into lines that other programs read.
+pub(crate) fn check_text(what: &str, text: &str) -> Result<(), Failure> {
+    if text.contains(char::is_control) {
+        return Err(Failure::Usage(format!("{what} must have no control characters: got {text:?}. Give another name")));
+    }
+    Ok(())
+}
+
 /// A whole number with commas between thousands.
 pub(crate) fn number(value: f64) -> String {
     let digits = thousands(&format!("{:.0}", value.abs()));

@@ -27,11 +27,12 @@ pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
     count.ok_or_else(|| format!("a whole number from 1 to {} is wanted", limits::THREADS))
 }
 
-/// Fixes the number of threads and gives it: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once, shared by the
+/// Fixes the number of threads that compute, of which this one is the first: as asked, else `RAYON_NUM_THREADS`, else as many as the machine runs at once, shared by the
 /// processes that were started together on it.
 ///
-/// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product.
-pub(crate) fn set_up(wanted: Option<usize>) -> usize {
+/// The variables are set for Candle, which would otherwise look the number of cores up on every matrix product. Work that came from
+/// outside the pool would sleep and be woken for every kernel, thousands of times a second.
+pub(crate) fn set_up(wanted: Option<usize>) {
     let given = || std::env::var("RAYON_NUM_THREADS").ok()?.parse().ok().filter(|n| (1..=limits::THREADS).contains(n));
     let available = || {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -39,13 +40,14 @@ pub(crate) fn set_up(wanted: Option<usize>) -> usize {
     };
     let count = wanted.or_else(given).unwrap_or_else(available);
     for name in ["RAYON_NUM_THREADS", "CANDLE_NUM_THREADS"] {
-        #[allow(unsafe_code, reason = "no other thread exists yet")]
-        // SAFETY: this runs first in `main`, before any other thread exists that could read the environment.
+        #[allow(unsafe_code, reason = "no other thread runs yet")]
+        // SAFETY: `main` calls this before any thread exists but its own, which waits and reads no environment meanwhile.
         unsafe {
             std::env::set_var(name, count.to_string())
         };
     }
-    count
+    // It can only fail if there is a global pool already, and nothing has made one.
+    let _ = rayon::ThreadPoolBuilder::new().num_threads(count).use_current_thread().build_global();
 }
 
 /// Whether what started this process has given it some of its own cores, so that they are not shared already.
@@ -87,16 +89,8 @@ pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failu
     })
 }
 
-/// Runs `work` on a thread of its own, which is one of the `count` threads that compute; the error is what it panicked
-/// with.
-///
-/// Work that came from outside the pool would sleep and be woken for every kernel, thousands of times a second.
-pub(crate) fn on_a_large_stack<T: Send>(count: usize, work: impl Fn() -> T + Sync) -> thread::Result<T> {
-    let work = || {
-        // It can only fail if there is a global pool already, and nothing has made one.
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(count).use_current_thread().build_global();
-        work()
-    };
+/// Runs `work` on a thread of its own; the error is what it panicked with.
+pub(crate) fn on_a_large_stack<T: Send>(work: fn() -> T) -> thread::Result<T> {
     thread::scope(|scope| {
         let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, work);
         match spawn(stack()).or_else(|_| spawn(SMALL_STACK)) {

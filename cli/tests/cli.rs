@@ -248,6 +248,39 @@ fn a_training_that_is_refused_leaves_nothing_behind() {
 }
 
 #[test]
+fn the_evaluated_splits_are_there_once() {
+    let place = Place::new();
+    let nothing = "`evaluate` must name at least one split: got `[]`. Name one, as `[test]`";
+    let twice = "`evaluate` must name every split once: got `test` twice. Remove one of the two";
+    for (list, why) in [("[]", nothing), ("[test, test]", twice), ("[test, dev, test]", twice)] {
+        place.write("wrong.yaml", &place.read("tiny.yaml").replace("[test]", list));
+        let told = format!("wrong.yaml:10: {why}");
+        place.rtc(&["train", "tiny.rt", "--experiment", "wrong.yaml"]).code(2).says(&told);
+        place.rtc(&["task", "check", "wrong.yaml"]).code(2).says(&told);
+        let edit = format!("evaluate={list}");
+        place.train(&["--with", &edit]).code(2).says(&format!("the edit `{edit}`: {why}"));
+    }
+    assert!(!place.path("runs").exists());
+    // A run of before is read as it is.
+    place.train(&["--run", "r", "--max-steps", "1"]).code(0);
+    let experiment = place.read("runs/r/experiment.yaml").replace("evaluate:\n- test\n", "evaluate: []\n");
+    place.begin_with("runs/r", "experiment.yaml", &experiment);
+    assert!(experiment.contains("evaluate: []"), "{experiment}");
+    place.rtc(&["predict", "r", "[MAX 2 9 ]"]).code(0);
+    place.rtc(&["runs", "--columns", "name,evaluate"]).code(0);
+}
+
+#[test]
+fn a_folder_that_lost_its_identity_says_what_is_missing() {
+    let place = Place::new();
+    place.train(&["--run", "r", "--max-steps", "1"]).code(0);
+    fs::remove_file(place.path("runs/r/run.json")).expect("it is there");
+    let again = place.train(&["--run", "r", "--max-steps", "1"]);
+    again.code(2).says("no run.json").is_quiet_about("resume it");
+    assert!(place.path("runs/r/checkpoints/last").exists());
+}
+
+#[test]
 fn help_begins_with_examples() {
     let place = Place::new();
     let commands =

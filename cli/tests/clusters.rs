@@ -338,3 +338,77 @@ fn a_manifest_of_kubernetes_has_the_cells_in_its_command() {
     let beyond = command(&place, &args[2..]).env("JOB_COMPLETION_INDEX", "4").output().expect("the binary runs");
     Answer::from(beyond).code(2).says("4 cells, and this job is number 5");
 }
+
+/// Runs all elements of an array, one after the other.
+const EACH: &str = r#"
+script=${!#}
+last=$(sed -n 's/^#SBATCH --array=1-//p' "$script")
+for ((task = 1; task <= last; task++)); do
+    SLURM_ARRAY_TASK_ID=$task sh "$script" > "$PLACE/out.$task" 2>&1 || true
+done
+echo 7
+"#;
+
+#[test]
+fn names_that_would_be_lines_of_a_script_are_refused() {
+    let place = place(1);
+    stand_in(&place, "sbatch", EACH);
+    let line = "a\ntouch ran\n#";
+    let slurm = ["--launcher", "slurm", "--time", "10"];
+    let refused = |args: &[&str], what: &str| {
+        let answer = with_stand_ins(&place, args);
+        answer.code(2).says(what).says("must have no control characters: got \"");
+        assert!(!place.path("ran").exists() && !place.path("submitted").exists(), "{args:?}");
+    };
+    refused(&["--grid", line], "`--grid`");
+    for launcher in ["slurm", "hyperqueue", "kubernetes", "commands"] {
+        refused(&["--launcher", launcher, "--grid", line], "`--grid`");
+        refused(&["--launcher", launcher, "--runs", line], "a word of the command");
+    }
+    refused(&[&slurm[..2], &["--time", line]].concat(), "`--time`");
+    refused(&[&slurm[..], &["--mem", "1G\r"]].concat(), "`--mem`");
+    refused(&[&slurm[..], &["--launcher-option", "--qos=a\nb"]].concat(), "`--launcher-option`");
+    for name in ["a\\nb", "\\e[2J"] {
+        let text = format!("compare:\n  - tiny\n  - {{ spec: tiny, name: \"{name}\" }}\n");
+        place.write("row.yaml", &(place.read("tiny.yaml") + &text));
+        let told = "row.yaml:13: `compare`: the name of an entry must have no control characters";
+        place.rtc(&["ablate", "row.yaml", "--table"]).code(2).says(told);
+    }
+    place.write("e\ntouch ran.yaml", &place.read("grid.yaml"));
+    for command in [&["ablate"][..], &["train", "--experiment"]] {
+        let answer = place.rtc(&[command, &["e\ntouch ran.yaml"]].concat());
+        answer.code(2).says("the name of an experiment must have no control characters");
+    }
+    place.train(&["--run", line]).code(2).says("`--run` must have no control characters");
+}
+
+#[test]
+fn folders_and_names_of_any_text_are_words_of_a_script() {
+    let place = place(1);
+    stand_in(&place, "sbatch", EACH);
+    let folder = place.path("a && touch ran; $(touch ran) `touch ran` 'b\" # %j");
+    fs::create_dir(&folder).expect("a new folder");
+    for file in ["tiny.rt", "grid.yaml"] {
+        fs::copy(place.path(file), folder.join(file)).expect("a copy");
+    }
+    fs::rename(folder.join("grid.yaml"), folder.join("-grid.yaml")).expect("a name");
+    let path = format!("{}:{}", place.path("bin").display(), std::env::var("PATH").expect("a path"));
+    let run = |args: &[&str]| -> Answer {
+        let mut command = place.command(RTC);
+        command.current_dir(&folder).env("PATH", &path).env("PLACE", place.path(""));
+        command.arg("ablate").args(args).args(["--", "-grid.yaml"]).output().expect("the binary runs").into()
+    };
+    let lines = run(&["--launcher", "commands"]).code(0).stdout.clone();
+    let first = lines.lines().next().expect("a cell is left");
+    place.shell(first).code(0).says("tiny seed 1: finished in");
+    let grid = ["--grid", "b; touch ran && $(touch ran)"];
+    run(&[&grid[..], &["--launcher", "slurm", "--time", "10", "--detach"]].concat()).code(0).says("cells in the queue");
+    let table = run(&[&grid[..], &["--table", "--json"]].concat()).code(0).json();
+    let cells =
+        table["models"].as_array().expect("rows").iter().flat_map(|row| row["cells"].as_array().expect("cells"));
+    let states: Vec<&Value> = cells.map(|cell| &cell["state"]).collect();
+    assert_eq!(states, [&Value::from("finished"); 4], "{}", place.read("out.1"));
+    let script = fs::read_to_string(folder.join("runs").join(grid[1]).join("launch/slurm-1.sh")).expect("a script");
+    assert!(script.contains("\n#SBATCH --job-name=rtc-b--touch-ran------touch-ran-\n"), "{script}");
+    assert!(!place.path("ran").exists() && !folder.join("ran").exists());
+}

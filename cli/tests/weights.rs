@@ -5,7 +5,7 @@ mod support;
 use std::fs;
 
 use serde_json::Value;
-use support::Place;
+use support::{Answer, Place, RTC};
 
 #[test]
 fn parameters_are_listed_with_names_shapes_and_starts() {
@@ -118,4 +118,19 @@ fn averaged_weights_are_those_that_a_run_is_measured_by() {
     fs::copy(place.path(file), place.path("copy.safetensors")).expect("weights");
     let copied = place.rtc(&["eval", "one", "--weights", "copy.safetensors"]);
     copied.code(7).says("without the averages").says("name the file in the checkpoint of the run");
+}
+
+#[test]
+fn a_damaged_file_is_told_in_a_line_with_backtraces_asked_for() {
+    let place = Place::new();
+    let tensors = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/tests/data/tensors.pt");
+    let mut bytes = fs::read(tensors).expect("a file of PyTorch");
+    let pickle = bytes.windows(3).position(|found| found == b"\x80\x02}").expect("a pickle");
+    bytes[pickle] = 0xff;
+    fs::write(place.path("damaged.pt"), bytes).expect("a new file");
+    let mut command = place.command(RTC);
+    command.args(["train", "tiny.rt", "--experiment", "tiny.yaml", "--weights", "damaged.pt"]);
+    let answer: Answer = command.env("RUST_BACKTRACE", "1").output().expect("the binary runs").into();
+    assert_eq!(answer.code(7).stderr.lines().count(), 1, "{}", answer.stderr);
+    answer.says("damaged.pt: its pickle can't be read: unknown op-code 255");
 }

@@ -91,3 +91,68 @@ def test_a_missing_program_and_missing_pandas_say_what_to_do(
     monkeypatch.setattr("sysconfig.get_path", lambda *_, **__: str(place))
     with pytest.raises(FileNotFoundError, match="RTC_PROGRAM"):
         rtc.version()
+
+
+# An experiment whose program must not run without being allowed to.
+PROGRAM = """\
+model: tiny
+task: { command: [sh, rows.sh], sizes: { train: 4, dev: 4, test: 4 } }
+optimiser: { learning_rate: 0.001 }
+schedule: { kind: constant }
+batch: { size: 2 }
+epochs: 1
+evaluate: [test]
+"""
+
+WORDS = ["--help", "--version", "--run-commands", "-h", "--"]
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_a_name_that_looks_like_an_option_is_a_name(place: Path, trained: rtc.Run, word: str) -> None:
+    """No name grants a right or prints the help: it is not found."""
+    Path("names.yaml").write_text(PROGRAM)
+    Path("rows.sh").write_text("touch ran\n")
+    for call in [
+        lambda: rtc.load(word),
+        lambda: rtc.load_grid(word),
+        lambda: rtc.compile(word),
+        lambda: rtc.cost(word),
+        lambda: rtc.diff(word, "gut"),
+        lambda: rtc.diff("gut", word),
+        lambda: rtc.train(word, "names.yaml", quiet=True),
+        lambda: rtc.train("gut", word, quiet=True),
+        lambda: rtc.ablate(word, quiet=True),
+        lambda: rtc.runs(word),
+        lambda: trained.eval(word),
+        lambda: trained.eval(checkpoint=word),
+        lambda: trained.eval(data=word),
+    ]:
+        with pytest.raises(rtc.RtcError) as found:
+            call()
+        assert found.value.code in (2, 6, 7) and word in str(found.value), found.value
+        assert "unexpected argument" not in str(found.value) and "allow it by" not in str(found.value)
+    assert not Path("ran").exists()
+
+
+def test_values_that_look_like_options_are_values(place: Path) -> None:
+    run = rtc.train("tiny.rt", "tiny.yaml", run="--fresh", max_steps=1, quiet=True)
+    assert run.folder == place / "runs/--fresh"
+    os.chdir("runs")
+    assert rtc.load("--fresh").model == "tiny" and rtc.runs("--fresh")["name"].tolist() == ["--fresh"]
+    with pytest.raises(rtc.SpecError, match="expected an edit"):
+        rtc.compile("gut", set_=["--json"])
+
+
+@pytest.mark.parametrize("printed", ["", "Usage: rtc", "[1", "null null"])
+def test_output_that_is_no_json_is_an_error_of_the_package(
+    place: Path, monkeypatch: pytest.MonkeyPatch, trained: rtc.Run, printed: str
+) -> None:
+    other = place / "other"
+    other.write_text(f"#!/bin/sh\ncat > /dev/null\necho '{printed}'\n")
+    other.chmod(0o755)
+    monkeypatch.setenv("RTC_PROGRAM", str(other))
+    calls = [lambda: rtc.load("x"), lambda: rtc.runs(), lambda: rtc.compile("gut"), lambda: trained.predict(["a"])]
+    for call in calls:
+        with pytest.raises(rtc.RtcError, match="must be JSON") as found:
+            call()
+        assert found.value.output.strip() == printed and "RTC_PROGRAM" in str(found.value)

@@ -79,8 +79,8 @@ def test_a_text_keeps_its_control_characters(trained: rtc.Run) -> None:
     try:
         answers = trained.predict(texts)
     except rtc.RtcError as error:
-        # A task may refuse such a token, and the message is whole.
-        assert f"`1{chr(SEPARATORS[0])}` is no symbol of ListOps" in str(error)
+        # A task may refuse such a token, and the message is whole, with its control characters escaped.
+        assert f"`1\\u{SEPARATORS[0]:04x}` is no symbol of ListOps" in str(error)
     else:
         assert [answer["text"] for answer in answers] == texts
 

@@ -20,6 +20,7 @@ pub mod limits;
 pub mod memory;
 pub mod model;
 pub mod optimiser;
+mod panics;
 pub mod ranks;
 pub mod record;
 pub mod rng;

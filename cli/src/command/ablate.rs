@@ -17,7 +17,7 @@ use rtc_runtime::limits;
 use rtc_runtime::record::RunFolder;
 use rtc_runtime::record::history::Progress;
 
-use super::train::is_name;
+use super::train::check_name;
 use crate::choice::choice;
 use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{Opened, ProgramOptions};
@@ -180,9 +180,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let card = place.card()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
-    if !is_name(name) {
-        return Err(Failure::Usage(format!("`--grid {name}` is no name; `--runs` says where the folder is made")));
-    }
+    check_name("--grid", name)?;
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
     // Every cell opens its own.
     drop(place);

@@ -1,7 +1,7 @@
 //! `rtc fmt`: the canonical layout of spec files.
 
-use std::fs;
-use std::io::Read;
+use std::fs::{self, File};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -86,7 +86,10 @@ fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     let target = file.canonicalize().map_err(at("read"))?;
     let permissions = fs::metadata(&target).map_err(at("read"))?.permissions();
     let fresh = target.with_extension("rt.new");
-    let written = fs::write(&fresh, text)
+    // Of a run that was killed, or a link that leads elsewhere.
+    let _ = fs::remove_file(&fresh);
+    let written = File::create_new(&fresh)
+        .and_then(|mut file| file.write_all(text.as_bytes()))
         .and_then(|()| fs::set_permissions(&fresh, permissions))
         .and_then(|()| fs::rename(&fresh, &target));
     written.map_err(|error| {

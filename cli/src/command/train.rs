@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
 use rtc_compiler::check::Override;
@@ -26,9 +27,9 @@ use crate::saved::{HaltingArg, catalog_in};
 use crate::signals;
 use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
-use crate::text::number;
-use crate::threads;
+use crate::text::{check_text, number};
 use crate::weights::{AVERAGED, WeightsOptions};
+use crate::{threads, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,6 +89,9 @@ pub(crate) struct Options {
     /// What sequences that have halted cost; changes speed alone
     #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
     halting: HaltingArg,
+    /// End with code 9 if spec and data are not read after so many seconds; training takes as long as it takes
+    #[arg(long, value_name = "SECONDS", value_parser = time::seconds)]
+    time_limit: Option<Duration>,
     #[command(flatten)]
     weights: WeightsOptions,
     #[command(flatten)]
@@ -122,6 +126,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
     let place = options.device.open()?;
+    let reading = options.time_limit.map(|time| time::limit(time, !terminal.talks())).transpose()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.read(&job.compiled.graph)? {
@@ -150,6 +155,7 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
     let data = named.map_or_else(|| make_data(&job.experiment, terminal), Ok)?;
     let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
     let fitted = job.fit(&path, &data, pace, place.card()?.as_ref())?;
+    drop(reading);
     terminal.message(&format!("run: {}", path.display()));
     uneven(ranks.size(), &job.experiment).iter().for_each(|warning| terminal.message(warning));
     let stop = signals::on_stop()?;
@@ -216,10 +222,10 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
 /// The folder of the run, or the one that it was given with `rtc runs rename`. With `--fresh`, the first numbered one that holds no run.
 fn folder(options: &Options, experiment: &str, job: &Job, terminal: &Terminal) -> Result<PathBuf, Failure> {
     let name = match &options.run {
-        Some(name) if !is_name(name) => {
-            return Err(Failure::Usage(format!("`--run {name}` is no name; `--runs` says where the folder is made")));
+        Some(name) => {
+            check_name("--run", name)?;
+            name.clone()
         }
-        Some(name) => name.clone(),
         None => {
             let RunInfo { model, seed, .. } = &job.info;
             format!("{}-{experiment}-seed{seed}-{}", model.replace(':', "."), job.info.identity(&job.experiment))
@@ -249,10 +255,13 @@ fn moved(first: &Path, job: &Job, terminal: &Terminal) -> Result<Option<PathBuf>
     Ok(None)
 }
 
-/// Whether a folder of this name lies below the one of the runs.
-pub(super) fn is_name(name: &str) -> bool {
+/// Refuses a name whose folder does not lie below the one of the runs, or that holds more than text.
+pub(super) fn check_name(option: &str, name: &str) -> Result<(), Failure> {
     let mut parts = Path::new(name).components().peekable();
-    parts.peek().is_some() && parts.all(|part| matches!(part, Component::Normal(_)))
+    if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
+        return Err(Failure::Usage(format!("`{option} {name}` is no name; `--runs` says where the folder is made")));
+    }
+    check_text(&format!("`{option}`"), name)
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {

@@ -31,6 +31,7 @@ use crate::job::{Data, Job, make_data, program_on};
 use crate::model::Compiled;
 use crate::saved::task_of;
 use crate::terminal::Terminal;
+use crate::text::check_text;
 
 pub(crate) use board::Board;
 pub(crate) use cells::resolved;
@@ -111,6 +112,7 @@ impl Grid {
         opened.check_models(None)?;
         let (mut models, mut wrong) = (vec![], None);
         for entry in opened.file.compare() {
+            check_row(opened, entry)?;
             match member(opened, entry, with, sets, terminal) {
                 Ok(model) => models.push(model),
                 Err(failure @ (Failure::Spec(_) | Failure::NoSpec(_))) => {
@@ -409,6 +411,12 @@ impl Grid {
 /// The data that an experiment asks for, in words that are equal for experiments that ask for the same.
 pub(crate) fn asked(experiment: &Experiment) -> String {
     format!("{:?} {:?}", experiment.task, experiment.splits())
+}
+
+/// Refuses a row whose name has control characters.
+fn check_row(opened: &Opened, entry: &Entry) -> Result<(), Failure> {
+    let refuse = |failure: Failure| opened.file.entry_error(entry, failure.to_string()).into();
+    check_text("`compare`: the name of an entry", &entry.name).map_err(refuse)
 }
 
 /// One entry of `compare`, checked and compiled.

@@ -3,7 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
@@ -146,6 +146,27 @@ impl Place {
 pub(crate) fn heed_hang_up() {
     // SAFETY: the default action is no code of this process.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
+}
+
+/// Runs a command whose standard output is a terminal, and returns what this is given.
+#[cfg(unix)]
+pub(crate) fn on_a_terminal(command: &mut Command) -> String {
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::ptr::null_mut;
+    let (mut here, mut there) = (0, 0);
+    // SAFETY: both numbers are of this frame; without the others a terminal has no name to be told, and the usual settings.
+    let opened = unsafe { libc::openpty(&mut here, &mut there, null_mut(), null_mut(), null_mut()) };
+    assert_eq!(opened, 0, "a terminal can be had");
+    // SAFETY: both were opened above, and nothing else closes them.
+    let (mut here, there) = unsafe { (fs::File::from_raw_fd(here), OwnedFd::from_raw_fd(there)) };
+    let mut child = command.stdout(there).stderr(Stdio::null()).spawn().expect("the binary runs");
+    // The end comes when nothing has the other side open any more.
+    command.stdout(Stdio::null());
+    let mut shown = vec![];
+    // Of a terminal that is gone it is an error.
+    let _ = here.read_to_end(&mut shown);
+    child.wait().expect("the binary ends");
+    String::from_utf8(shown).expect("rtc prints UTF-8")
 }
 
 /// Sends a signal to a child.

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .frames import frame
-from .program import Edits, command, edits, options
+from .program import Edits, edits, options, records
 from .run import Run, load
 
 if TYPE_CHECKING:
@@ -19,11 +18,11 @@ if TYPE_CHECKING:
 class Grid:
     """A comparison of models, as its runs were when it was opened."""
 
-    def __init__(self, records: dict[str, Any]) -> None:
-        self._records = records
-        self.folder = Path(records["grid"]).absolute()
+    def __init__(self, found: dict[str, Any]) -> None:
+        self._records = found
+        self.folder = Path(found["grid"]).absolute()
         self._place = Path.cwd()
-        table = records["table"]
+        table = found["table"]
         self.caption: str = table["caption"]
         """What the numbers of `table` are."""
         self.baseline: str | None = table["baseline"]
@@ -101,14 +100,14 @@ def ablate(
     Progress goes to `sys.stderr` unless `quiet`. An interrupt saves, and the same call resumes. If a cell fails, the exception is that of the first
     failed one after all others are trained; `load_grid` opens what there is."""
     asked = options(table=not train, **more)
-    words = [str(experiment), *edits("--set", set_), *edits("--with", with_), *asked]
-    return Grid(json.loads(command("ablate", *words, "--json", show=not quiet)))
+    words = [*edits("--set", set_), *edits("--with", with_), *asked, "--json"]
+    return Grid(records(["ablate"], words, [experiment], show=not quiet))
 
 
 def load_grid(folder: str | PathLike[str]) -> Grid:
     """Opens a grid by its folder, or its name below `runs`, without its experiment: the rows are those of its last `ablate`. Raises
     `RefusedError` if a run in it is damaged. Rows that halving has stopped are `unfinished` here: only the experiment knows of it."""
-    records = json.loads(command("runs", "records", folder))
-    if "grid" not in records:
+    found = records(["runs", "records"], [], [folder])
+    if "grid" not in found:
         raise ValueError(f"{folder} is a run: `load` opens it")
-    return Grid(records)
+    return Grid(found)

@@ -89,6 +89,27 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
     return result
 
 
+def call(words: Sequence[str], asked: Sequence[str], names: Sequence[object], **how: Any) -> str:
+    """Runs a command with its options, and with names behind `--`: a name that begins with `-` is a name there, and never an option."""
+    return command(*words, *asked, "--", *names, **how)
+
+
+def records(words: Sequence[str], asked: Sequence[str], names: Sequence[object], **how: Any) -> Any:
+    """As `call`, and reads the JSON that the command prints."""
+    return parsed(call(words, asked, names, **how))
+
+
+def parsed(text: str) -> Any:
+    """Reads JSON of the program."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        begin = text.strip()[:60]
+        raise RtcError(
+            f"the output of {program()} must be JSON: got {begin!r} ({error}). Check RTC_PROGRAM", 0, text
+        ) from None
+
+
 def _word(argument: object) -> str:
     return os.fspath(argument) if isinstance(argument, os.PathLike) else str(argument)
 
@@ -180,7 +201,7 @@ def edits(flag: str, given: Edits) -> list[str]:
         raise TypeError(f"edits are a mapping or a list of texts; write [{given!r}]")
     if isinstance(given, Mapping):
         given = [f"{path}={_value(flag, value)}" for path, value in given.items()]
-    return [word for edit in given for word in (flag, edit)]
+    return [f"{flag}={edit}" for edit in given]
 
 
 def _value(flag: str, value: object) -> str:
@@ -188,7 +209,9 @@ def _value(flag: str, value: object) -> str:
 
 
 def options(**given: object) -> list[str]:
-    """The arguments of options that were given: `max_steps=5` is `--max-steps 5`, `fresh=True` is `--fresh`."""
+    """The arguments of options that were given: `max_steps=5` is `--max-steps=5`, `fresh=True` is `--fresh`.
+
+    A value stands in the word of its option, so that one that begins with `-` is no option itself."""
     words: list[str] = []
     for name, value in given.items():
         flag = "--" + name.replace("_", "-")
@@ -197,5 +220,5 @@ def options(**given: object) -> list[str]:
             if one is True:
                 words.append(flag)
             elif one is not None and one is not False:
-                words.extend([flag, str(one)])
+                words.append(f"{flag}={_word(one)}")
     return words

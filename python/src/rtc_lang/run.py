@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import SpecError
 from .frames import flat, frame
-from .program import Edits, command, edits, lines, options
+from .program import Edits, call, edits, lines, options, parsed, records
 from .spec import Spec, SpecLike, argument
 
 if TYPE_CHECKING:
@@ -22,29 +22,29 @@ class Run:
     """A run as its records were when it was opened; of one that is being trained, `load` reads the newer ones. The program has checked
     every record."""
 
-    def __init__(self, records: dict[str, Any]) -> None:
-        self._records = records
-        self.folder = Path(records["run"]).absolute()
-        self.name: str = records["name"]
+    def __init__(self, found: dict[str, Any]) -> None:
+        self._records = found
+        self.folder = Path(found["run"]).absolute()
+        self.name: str = found["name"]
         """What commands call it: its folder, from `runs` where it lies there."""
-        self.state: str = records["state"]
+        self.state: str = found["state"]
         """`finished`, `running`, `stopped` or `failed`."""
-        self.begun: int = records["begun"]
+        self.begun: int = found["begun"]
         """When its experiment was written, in seconds since 1970; of a copy, when it was copied."""
-        self.tags: list[str] = records["tags"]
-        self.note: str | None = records["note"]
-        self.config: dict[str, Any] = records["experiment"]
+        self.tags: list[str] = found["tags"]
+        self.note: str | None = found["note"]
+        self.config: dict[str, Any] = found["experiment"]
         """The complete experiment, defaults and edits included: `run.config["optimiser"]["learning_rate"]`."""
-        self.spec: str = records["spec"]
+        self.spec: str = found["spec"]
         """The complete spec, or the graph that was trained in its place."""
-        self.info: dict[str, Any] = records["info"]
+        self.info: dict[str, Any] = found["info"]
         """`run.json`: hashes of spec, graph and data, versions, threads."""
         self.model: str = self.info["model"]
         self.seed: int = self.info["seed"]
         self.parameters: int = self.info["parameters"]
         """Number of trainable numbers."""
-        found = records["checkpoints"]
-        self.checkpoints = {name: Path(path).absolute() for name, path in found.items() if path is not None}
+        checkpoints = found["checkpoints"]
+        self.checkpoints = {name: Path(path).absolute() for name, path in checkpoints.items() if path is not None}
         """The folders of the checkpoints `best` and `last`, which hold `weights.safetensors`."""
 
     @property
@@ -80,7 +80,7 @@ class Run:
         """Measures the model: on splits of its task (those of its experiment without any), or on the rows of a file. Columns are those
         of `results`. Other options of `rtc eval` are given by name: `inference="flat"`, `threads=2`."""
         asked = options(split=list(splits), data=data, checkpoint=checkpoint, **more)
-        return frame(map(flat, json.loads(command("eval", self.folder, *asked, "--json"))["splits"]))
+        return frame(map(flat, records(["eval"], [*asked, "--json"], [self.folder])["splits"]))
 
     def predict(
         self, inputs: Iterable[str | Mapping[str, Any] | tuple[str, str]], **more: object
@@ -100,16 +100,16 @@ class Run:
         if not given:
             return []
         asked = options(**{"batch": 32, **more})
-        answers = command("predict", self.folder, *asked, "--json", input="\n".join(given) + "\n")
-        return [json.loads(answer) for answer in lines(answers)]
+        answers = call(["predict"], [*asked, "--json"], [self.folder], input="\n".join(given) + "\n")
+        return [parsed(answer) for answer in lines(answers)]
 
     def generate(self, prompts: str | Sequence[str], **more: object) -> list[dict[str, Any]]:
         """Continues texts with a language model: an object for each with `prompt`, `text` (without the prompt), `tokens` and `end`.
         Options of `rtc generate` are given by name: `length=60`, `temperature=0.8`, `top_k=20`, `seed=2`, `count=3`."""
         prompts = [prompts] if isinstance(prompts, str) else list(prompts)
         asked = options(**more)
-        answers = command("generate", self.folder, *asked, "--json", "--", *prompts)
-        return [json.loads(answer) for answer in lines(answers)]
+        answers = call(["generate"], [*asked, "--json"], [self.folder, *prompts])
+        return [parsed(answer) for answer in lines(answers)]
 
     def __fspath__(self) -> str:
         """Functions that take a folder take a run."""
@@ -150,30 +150,32 @@ def train(
 
     Progress goes to `sys.stderr` unless `quiet`. An interrupt saves, then `KeyboardInterrupt` goes on; the same call resumes, and returns
     a finished run without training it again. The resumed run has the same bits."""
-    words = _spec(spec, set_)
-    words += options(experiment=experiment, run=run, runs=runs, seed=seed, fresh=fresh, **more)
+    named, sets = _spec(spec, set_)
+    asked = options(experiment=experiment, run=run, runs=runs, seed=seed, fresh=fresh, **more)
     try:
-        trained = command("train", *words, *edits("--with", with_), "--json", show=not quiet)
+        words = [*sets, *asked, *edits("--with", with_), "--json"]
+        trained = records(["train"], words, named, show=not quiet)
     except SpecError:
         # A mistake in the spec itself is told with its place.
         if spec is not None and not isinstance(spec, Spec):
             Spec(argument(spec), set_)
         raise
-    return load(json.loads(trained)["run"])
+    return load(trained["run"])
 
 
-def _spec(spec: SpecLike | None, set_: Edits) -> list[str]:
+def _spec(spec: SpecLike | None, set_: Edits) -> tuple[list[str], list[str]]:
+    """The name of a spec, if there is one, and its edits."""
     if isinstance(spec, Spec):
-        return [spec.argument, *spec.edits, *edits("--set", set_)]
-    return [*([] if spec is None else [argument(spec)]), *edits("--set", set_)]
+        return [spec.argument], [*spec.edits, *edits("--set", set_)]
+    return [] if spec is None else [argument(spec)], edits("--set", set_)
 
 
 def load(run: str | PathLike[str]) -> Run:
     """Opens a run: its folder, its name below `runs`, or `@last`. Raises `RefusedError` if it is damaged."""
-    records = json.loads(command("runs", "records", run))
-    if "grid" in records:
+    found = records(["runs", "records"], [], [run])
+    if "grid" in found:
         raise ValueError(f"{run} is a grid: `load_grid` opens it")
-    return Run(records)
+    return Run(found)
 
 
 def runs(
@@ -191,5 +193,5 @@ def runs(
     order = sort if isinstance(sort, str) else ",".join(sort)
     asked = [*(f"--where={one}" for one in wheres), *([f"--sort={order}"] if order else [])]
     shown = options(columns=",".join(columns) or None)
-    listed = json.loads(command("runs", *folders, *asked, *shown, "--json"))["runs"]
+    listed = records(["runs"], [*asked, *shown, "--json"], folders)["runs"]
     return frame(listed, list(columns) or ["name", "model", "seed", "state", "score", "folder"])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, TypeAlias, Union
 
 from .errors import Diagnostic, SpecError
 from .frames import frame
-from .program import Edits, command, edits, options, stored
+from .program import Edits, call, edits, options, parsed, stored
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -33,7 +32,7 @@ class Spec:
         """The edits, as the command line is given them."""
         self.task = task
         self.warnings = self._check()
-        shown = json.loads(self._command("show", "--json"))
+        shown = parsed(self._command("show", "--json"))
         self.name, self.hash, self.doc = shown["name"], shown["hash"], shown.get("doc", "")
 
     @cached_property
@@ -49,7 +48,7 @@ class Spec:
     @cached_property
     def parameters(self) -> int:
         """Number of trainable numbers. Without a task its vocabulary and classes count as 1."""
-        [model] = json.loads(self._command("cost", "--json"))
+        [model] = parsed(self._command("cost", "--json"))
         figures = model["figures"][0]
         return int(figures["parameters"] + figures["embedding"])
 
@@ -57,12 +56,12 @@ class Spec:
     def weights(self) -> DataFrame:
         """Every parameter by name: shape, how it starts, and how many numbers it has. Without a task the sizes that only a task
         gives are names in `shape`, and `numbers` is missing."""
-        return frame(json.loads(self._command("show", "--parameters", "--json"))["parameters"])
+        return frame(parsed(self._command("show", "--parameters", "--json"))["parameters"])
 
     def stage(self, name: str, *, inference: bool = False) -> str:
         """A stage of compilation as text: `spec`, `graph`, `grad`, `optimised`, `plan`, `causality`, `yaml`, `json`, `dot`,
         `mermaid`. With `inference` it is the optimised forward pass without dropout."""
-        return self._command("compile", "--emit", name, *options(inference=inference))
+        return self._command("compile", *options(emit=name, inference=inference))
 
     def cost(self, *, length: int | list[int] = 100, batch: int = 32, depth: float | None = None) -> DataFrame:
         """As the function `cost`, of this model."""
@@ -71,15 +70,15 @@ class Spec:
     def __repr__(self) -> str:
         return f"<rtc.Spec {self.name}, {self.parameters:,} parameters, spec {self.hash[:12]}>"
 
-    def _command(self, name: str, *arguments: object) -> str:
-        return command(name, self.argument, *self.edits, *options(task=self.task), *arguments)
+    def _command(self, name: str, *asked: str) -> str:
+        return call([name], [*self.edits, *options(task=self.task), *asked], [self.argument])
 
     def _check(self) -> list[Diagnostic]:
         """The warnings; errors are raised, each by itself and as the report for people."""
         try:
-            [checked] = json.loads(self._command("check", "--json"))
+            [checked] = parsed(self._command("check", "--json"))
         except SpecError as error:
-            [checked] = json.loads(error.output)
+            [checked] = parsed(error.output)
             found = [Diagnostic.of(problem) for problem in checked["problems"]]
             try:
                 self._command("check")
@@ -132,7 +131,7 @@ def cost(
     for spec in specs:
         found = spec if isinstance(spec, Spec) else Spec(argument(spec), task=task)
         asked = options(length=lengths, batch=batch, depth=depth)
-        [model] = json.loads(found._command("cost", *asked, "--json"))
+        [model] = parsed(found._command("cost", *asked, "--json"))
         rows += [{"model": model["model"], **figures} for figures in model["figures"]]
     return frame(rows)
 
@@ -142,7 +141,7 @@ def diff(a: SpecLike, b: SpecLike, *, only: str | None = None, task: str | None 
     experiments, data, programs and results. With `only` (a slot, as `gate`) it is an assertion: `NegativeFinding` is raised if
     anything else differs."""
     first, second = (_whole(x) if isinstance(x, Spec) else argument(x) for x in (a, b))
-    return command("diff", first, second, *options(only=only, task=task))
+    return call(["diff"], options(only=only, task=task), [first, second])
 
 
 def _whole(spec: Spec) -> str:

@@ -15,7 +15,7 @@ use super::halving::Halving;
 use super::layers::{Layers, ReadFile, merge};
 use super::place::Written;
 use super::sweep::Sweep;
-use super::{EMBEDDED, Experiment, Known, TaskSettings, check, yaml};
+use super::{EMBEDDED, Experiment, Known, TaskSettings, check, check_evaluated, yaml};
 use crate::error::{self, ExperimentError, unknown};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -31,6 +31,8 @@ pub struct ExperimentFile {
     folder: Option<PathBuf>,
     /// Whether the program that makes its rows may run.
     permitted: bool,
+    /// Whether a run was trained by it: what is refused only since then is no fault of the run.
+    recorded: bool,
     /// The tasks that were asked for: equal ones share what is learned from their files.
     tasks: Arc<Mutex<Vec<TaskSettings>>>,
 }
@@ -39,15 +41,21 @@ impl ExperimentFile {
     /// Parses a file and checks it for every model that it names. `name` is used in messages. It may extend an experiment of the
     /// program.
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        Self::of(Layers::read(name, text, None)?)
+        Self::of(Layers::read(name, text, None)?, false)
+    }
+
+    /// Parses the complete experiment of a run.
+    pub fn recorded(name: &str, text: &str) -> Result<Self, ExperimentError> {
+        Self::of(Layers::read(name, text, None)?, true)
     }
 
     /// Parses a file of a folder, which may extend another one there. Paths of data start from the folder.
     pub fn parse_in(folder: &Path, read: ReadFile<'_>, name: &str, text: &str) -> Result<Self, ExperimentError> {
-        Ok(Self { folder: Some(folder.to_owned()), ..Self::of(Layers::read(name, text, Some((folder, read)))?)? })
+        let layers = Layers::read(name, text, Some((folder, read)))?;
+        Ok(Self { folder: Some(folder.to_owned()), ..Self::of(layers, false)? })
     }
 
-    fn of(layers: Layers) -> Result<Self, ExperimentError> {
+    fn of(layers: Layers, recorded: bool) -> Result<Self, ExperimentError> {
         let mut base = layers.fields();
         let models: BTreeMap<String, Value> = match base.remove("models") {
             None => BTreeMap::new(),
@@ -69,7 +77,7 @@ impl ExperimentFile {
         let halving = base.remove("halving").map(|block| Halving::read(&block)).transpose();
         let halving = halving.map_err(|message| layers.error(&[&["halving"]], format!("`halving`: {message}")))?;
         let (folder, permitted, tasks) = (None, false, Arc::default());
-        let file = Self { layers, base, models, compare, baseline, halving, folder, permitted, tasks };
+        let file = Self { layers, base, models, compare, baseline, halving, folder, permitted, recorded, tasks };
         file.resolve(None, &[])?;
         for model in file.models.keys() {
             file.resolve(Some(model), &[])?;
@@ -194,7 +202,8 @@ impl ExperimentFile {
         // Read from text, because an error of the reader names the path of the field only then.
         let read = serde_yaml::to_string(&fields).and_then(|text| serde_yaml::from_str(&text));
         let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
-        check(&experiment).map_err(|(path, message)| {
+        let splits = || if self.recorded { Ok(()) } else { check_evaluated(&experiment.evaluate) };
+        check(&experiment).and_then(|()| splits()).map_err(|(path, message)| {
             // A name that stands in a block of names has a line of its own.
             let named =
                 message.split('`').nth(1).filter(|_| matches!(path.last(), Some(&("options" | "sizes" | "data"))));
@@ -434,6 +443,8 @@ mod tests {
             (good.replace("train: 40", "train: 10000001"), "at most 10000000"),
             (good.replace("options:", "data: 5\n  options:"), "takes a folder, a file per split, or `command`"),
             (good.replace("[test]", "test"), "expected a list"),
+            (good.replace("[test]", "[]"), "`evaluate` must name at least one split: got `[]`. Name one, as `[test]`"),
+            (good.replace("[test]", "[dev, test, dev]"), "`evaluate` must name every split once: got `dev` twice"),
         ];
         for (text, expected) in cases {
             let error = ExperimentFile::parse("x.yaml", &text).expect_err(expected);

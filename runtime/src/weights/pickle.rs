@@ -3,6 +3,7 @@
 //! The reader trusts its input: a few bytes could make it allocate gigabytes, or a tree too deep to be dropped. So it is driven
 //! opcode by opcode; sizes are compared with what is left of the file, and what an opcode made is weighed.
 
+use candle_core::Error;
 use candle_core::pickle::{Object, Stack};
 
 /// The deepest tree; that of a `state_dict` has seven levels.
@@ -39,7 +40,7 @@ pub(super) fn object(bytes: &[u8]) -> Result<Object, String> {
     let (mut stack, mut rest, mut spent) = (Stack::empty(), bytes, 0);
     loop {
         fits(rest)?;
-        if stack.read(&mut rest).map_err(|error| format!("its pickle can't be read: {error}"))? {
+        if stack.read(&mut rest).map_err(|error| format!("its pickle can't be read: {}", first_line(&error)))? {
             break;
         }
         if let Some(top) = stack.stack().last() {
@@ -48,6 +49,11 @@ pub(super) fn object(bytes: &[u8]) -> Result<Object, String> {
         }
     }
     stack.finalize().map_err(|_| "its pickle is empty".to_owned())
+}
+
+/// What an error of Candle says: with `RUST_BACKTRACE` a backtrace follows in further lines.
+fn first_line(error: &Error) -> String {
+    error.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// Refuses an opcode that announces more than what follows it, before anything is allocated for it.

@@ -53,7 +53,9 @@ impl Fresh {
                 input.display()
             )));
         }
-        let file = File::create(&fresh).map_err(|error| Failure::io("write", path, error))?;
+        // Of a command that was killed, or a link that leads elsewhere.
+        let _ = fs::remove_file(&fresh);
+        let file = File::create_new(&fresh).map_err(|error| Failure::io("write", path, error))?;
         Ok(Self { to: BufWriter::new(file), fresh, path: path.to_owned() })
     }
 

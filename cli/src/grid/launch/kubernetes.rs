@@ -1,10 +1,10 @@
 //! An indexed Job of Kubernetes per group of cells.
 
-use std::env;
 use std::path::Path;
 
 use serde_json::{Value, json};
 
+use super::words::{self, CellWords};
 use super::{Group, Submission};
 use crate::failure::Failure;
 
@@ -16,10 +16,10 @@ const IMAGE: &str = "REGISTRY/rtc:VERSION";
 const VOLUME: &str = "CLAIM";
 
 /// The manifests, in YAML.
-pub(super) fn manifests(submission: &Submission<'_>, groups: &[Group], words: &[String]) -> Result<String, Failure> {
-    let folder = env::current_dir().map_err(|error| Failure::io("find", Path::new("."), error))?;
+pub(super) fn manifests(submission: &Submission<'_>, groups: &[Group], command: &CellWords) -> Result<String, Failure> {
+    let [folder, _] = words::start()?;
     let one = |(n, group): (usize, &Group)| {
-        let job = job(submission, group, n + 1, (words, &folder));
+        let job = job(submission, group, n + 1, (command, &folder));
         let text = serde_yaml::to_string(&job).map_err(|error| Failure::Panic(format!("no YAML: {error}")))?;
         Ok(format!("---\n{text}"))
     };
@@ -27,11 +27,11 @@ pub(super) fn manifests(submission: &Submission<'_>, groups: &[Group], words: &[
 }
 
 /// The cells stand in the command: the image needs neither a shell nor a list in a file.
-fn job(submission: &Submission<'_>, group: &Group, n: usize, (words, folder): (&[String], &Path)) -> Value {
+fn job(submission: &Submission<'_>, group: &Group, n: usize, (command, folder): (&CellWords, &Path)) -> Value {
     let options = submission.options;
     let name = format!("{}-{n}", label(&submission.name()));
     let memory = options.mem.clone().unwrap_or_else(|| format!("{}Mi", group.request.memory));
-    let args = [words, &["--cell".to_owned(), format!("{},", group.cells.join(","))]].concat();
+    let args = command.with_cell(&format!("{},", group.cells.join(",")));
     let folder = folder.display().to_string();
     // 75 says that the cell was stopped with its state saved, as where its node is drained: that is no failure.
     let stopped = json!({ "action": "Ignore", "onExitCodes": { "operator": "In", "values": [75] } });

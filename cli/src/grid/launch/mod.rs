@@ -18,7 +18,8 @@ use super::{CellIndex, Grid};
 use crate::device::Card;
 use crate::failure::Failure;
 use crate::job::{Data, Pace};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
+use crate::text::check_text;
 
 use estimate::Request;
 pub(crate) use words::line_of_variables;
@@ -83,6 +84,11 @@ impl LaunchOptions {
             ("--image", self.image.is_some(), &[Kubernetes]),
             ("--volume", self.volume.is_some(), &[Kubernetes]),
         ];
+        let texts =
+            [("--time", &self.time), ("--mem", &self.mem), ("--image", &self.image), ("--volume", &self.volume)];
+        let texts = texts.into_iter().filter_map(|(option, text)| Some((option, text.as_ref()?)));
+        let mut texts = texts.chain(self.launcher_option.iter().map(|text| ("--launcher-option", text)));
+        texts.try_for_each(|(option, text)| check_text(&format!("`{option}`"), text))?;
         match all.iter().find(|(_, given, of)| *given && !of.contains(&self.launcher)) {
             None => Ok(()),
             Some((option, _, of)) => {
@@ -116,14 +122,14 @@ pub(crate) struct Submission<'a> {
 
 /// Submits cells, or prints what submits them; whether there is something to watch now.
 pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, Failure> {
-    let words = words::for_cell(std::env::args().skip(1));
+    let words = words::of_this_command()?;
     let keys = submission.keys();
     match submission.options.launcher {
         Launcher::Local => Ok(true),
         Launcher::Commands => {
-            let start = words::start()?;
+            let [folder, program] = words::start()?.map(|path| quoted(&path));
             for key in keys {
-                terminal.result(&format!("{start} {}\n", words::shell(&[words.as_slice(), &cell(&key)].concat())))?;
+                terminal.result(&format!("cd {folder} && {program} {}\n", words::shell(&words.with_cell(&key))))?;
             }
             Ok(false)
         }
@@ -136,6 +142,7 @@ pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result
             let folder = submission.grid.folder.join("launch");
             fs::create_dir_all(&folder).map_err(|error| Failure::io("create", &folder, error))?;
             let folder = fs::canonicalize(&folder).map_err(|error| Failure::io("find", &folder, error))?;
+            words::in_script("the path of the grid", &folder)?;
             for group in estimate::groups(submission, terminal)? {
                 queue::submit(submission, &group, (&folder, &words), terminal)?;
             }
@@ -150,16 +157,12 @@ impl Submission<'_> {
         self.places.iter().map(|place| self.grid.key(*place).to_owned()).collect()
     }
 
-    /// What the queue calls the jobs.
+    /// What the queue calls the jobs: the name of the grid, in letters, digits, `-`, `_` and `.`.
     fn name(&self) -> String {
-        let name = self.grid.folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        format!("rtc-{name}")
+        let name = self.grid.folder.file_name().unwrap_or_default().to_string_lossy();
+        let safe = |c: char| if c.is_alphanumeric() || "-_.".contains(c) { c } else { '-' };
+        format!("rtc-{}", name.chars().map(safe).collect::<String>())
     }
-}
-
-/// The words that name a cell.
-fn cell(key: &str) -> [String; 2] {
-    ["--cell".to_owned(), key.to_owned()]
 }
 
 /// Writes a file under the first number that no submission has yet: an array that is still queued keeps its own.
@@ -169,7 +172,10 @@ fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(
         match OpenOptions::new().write(true).create_new(true).open(&path) {
             Ok(mut file) => {
                 let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
-                written.map_err(|error| Failure::io("write", &path, error))?;
+                // The half-written file is of no use; that it can't be removed changes nothing about the failure.
+                written
+                    .inspect_err(|_| drop(fs::remove_file(&path)))
+                    .map_err(|error| Failure::io("write", &path, error))?;
                 return Ok((path, n));
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::script::Script;
+use super::words::CellWords;
 use super::{Group, Launcher, Submission, numbered};
 use crate::failure::Failure;
 use crate::terminal::Terminal;
@@ -18,7 +19,7 @@ const NOTICE: u32 = 120;
 pub(super) fn submit(
     submission: &Submission<'_>,
     group: &Group,
-    (folder, words): (&Path, &[String]),
+    (folder, words): (&Path, &CellWords),
     terminal: &Terminal,
 ) -> Result<(), Failure> {
     let list: String = group.cells.iter().map(|key| format!("{key}\n")).collect();
@@ -27,7 +28,9 @@ pub(super) fn submit(
     let script = if slurm { array(submission, group, (folder, n)) } else { Script { directives: vec![], again: None } };
     let kind = if slurm { "slurm" } else { "hyperqueue" };
     let path = folder.join(format!("{kind}-{n}.sh"));
-    fs::write(&path, script.text(&list, words)?).map_err(|error| Failure::io("write", &path, error))?;
+    let written = fs::write(&path, script.text(&list, words)?);
+    // The half-written script is of no use; that it can't be removed changes nothing about the failure.
+    written.inspect_err(|_| drop(fs::remove_file(&path))).map_err(|error| Failure::io("write", &path, error))?;
     let mut command = if slurm { sbatch(submission) } else { hq(submission, group, (folder, n)) };
     command.args(&submission.options.launcher_option);
     if slurm {

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::words;
+use super::words::{self, CellWords};
 use crate::failure::Failure;
+use crate::terminal::quoted;
 
 /// Directives above the command, and what follows it.
 pub(super) struct Script<'a> {
@@ -15,14 +16,14 @@ pub(super) struct Script<'a> {
 
 impl Script<'_> {
     /// The whole script: it passes the signal that the time is over on to the training, which then saves and ends with 75.
-    pub(super) fn text(&self, list: &Path, command: &[String]) -> Result<String, Failure> {
+    pub(super) fn text(&self, list: &Path, command: &CellWords) -> Result<String, Failure> {
         let directives: String = self.directives.iter().map(|line| format!("{line}\n")).collect();
-        let cell = ["--cell".to_owned(), format!("@{}", list.display())];
-        let (start, words) = (words::start()?, words::shell(&[command, &cell].concat()));
-        let (folder, program) = start.split_once(" && ").unwrap_or(("true", &start));
+        let words = words::shell(&command.with_cell(&format!("@{}", words::in_script("the path of the list", list)?)));
+        let [folder, program] = words::start()?;
+        let (folder, program) = (quoted(&folder), quoted(&program));
         let again = self.again.map(|again| format!("if [ \"$code\" -eq 75 ]; then {again}; fi\n")).unwrap_or_default();
         Ok(format!(
-            "#!/bin/sh\n{directives}{folder} || exit 6\n{program} {words} &\nchild=$!\nasked=\n\
+            "#!/bin/sh\n{directives}cd {folder} || exit 6\n{program} {words} &\nchild=$!\nasked=\n\
              trap 'asked=1; kill -TERM \"$child\"' TERM\ncode=0\nwait \"$child\" || code=$?\n\
              if [ -n \"$asked\" ]; then code=0; wait \"$child\" || code=$?; fi\n{again}exit \"$code\"\n"
         ))

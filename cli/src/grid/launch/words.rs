@@ -2,10 +2,11 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 use crate::terminal::quoted;
+use crate::text::check_text;
 
 /// Options of the launching command that a cell has not, with a value.
 const WITH_VALUE: [&str; 12] = [
@@ -27,10 +28,33 @@ const WITH_VALUE: [&str; 12] = [
 const ALONE: [&str; 7] = ["--detach", "--json", "--watch", "--plain", "--parameters", "--depth", "--max"];
 
 /// The words of the launching command, without the program, that stay for a cell.
-pub(super) fn for_cell(words: impl Iterator<Item = String>) -> Vec<String> {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CellWords {
+    /// Subcommand and options.
+    before: Vec<String>,
+    /// Names behind `--`, which they need where they begin with `-`.
+    behind: Vec<String>,
+}
+
+impl CellWords {
+    /// The words with the option that names the cell, or says where it is named.
+    pub(super) fn with_cell(&self, cell: &str) -> Vec<String> {
+        let cell = ["--cell".to_owned(), cell.to_owned()];
+        let end = if self.behind.is_empty() { None } else { Some("--".to_owned()) };
+        self.before.iter().chain(&cell).chain(&end).chain(&self.behind).cloned().collect()
+    }
+}
+
+/// The words of this command for a cell; each must be a line of text.
+pub(super) fn of_this_command() -> Result<CellWords, Failure> {
+    let words = env::args_os().skip(1).map(|word| in_script("a word of the command", Path::new(&word)));
+    Ok(for_cell(words.collect::<Result<Vec<_>, _>>()?.into_iter()))
+}
+
+fn for_cell(words: impl Iterator<Item = String>) -> CellWords {
     let mut words = words;
     let mut kept = vec![];
-    while let Some(word) = words.next() {
+    while let Some(word) = words.next().filter(|word| word != "--") {
         let name = word.split_once('=').map_or(word.as_str(), |(name, _)| name);
         if WITH_VALUE.contains(&word.as_str()) {
             words.next();
@@ -38,7 +62,7 @@ pub(super) fn for_cell(words: impl Iterator<Item = String>) -> Vec<String> {
             kept.push(word);
         }
     }
-    kept
+    CellWords { before: kept, behind: words.collect() }
 }
 
 /// `-j4`.
@@ -46,11 +70,22 @@ fn is_jobs(word: &str) -> bool {
     word.strip_prefix("-j").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// The beginning of a command for a shell: the folder in which this one was given, and the program.
-pub(super) fn start() -> Result<String, Failure> {
+/// The folder in which this command was given, and its program.
+pub(super) fn start() -> Result<[PathBuf; 2], Failure> {
     let folder = env::current_dir().map_err(|error| Failure::io("find", Path::new("."), error))?;
     let program = env::current_exe().map_err(|error| Failure::io("find", Path::new("rtc"), error))?;
-    Ok(format!("cd {} && {}", quoted(&folder), quoted(&program)))
+    in_script("the path of the folder", &folder)?;
+    in_script("the path of the program", &program)?;
+    Ok([folder, program])
+}
+
+/// A path or a word as text for a script, which holds a word in a line.
+pub(super) fn in_script(what: &str, path: &Path) -> Result<String, Failure> {
+    let Some(text) = path.to_str() else {
+        return Err(Failure::Usage(format!("{what} must be UTF-8 text: got {path:?}. Give another name")));
+    };
+    check_text(what, text)?;
+    Ok(text.to_owned())
 }
 
 /// Words as a shell takes them.
@@ -89,18 +124,32 @@ mod tests {
     use super::*;
 
     fn kept(line: &str) -> String {
-        for_cell(line.split(' ').map(str::to_owned)).join(" ")
+        for_cell(line.split(' ').map(str::to_owned)).with_cell("@l").join(" ")
     }
 
     #[test]
     fn a_cell_has_what_decides_its_numbers() {
         let line = "ablate my.yaml --launcher slurm --launcher-option --partition=gpu --detach --set embed.width=8 -j 4 --mem=2G";
-        assert_eq!(kept(line), "ablate my.yaml --set embed.width=8");
-        assert_eq!(kept("-q ablate my.yaml --jobs=4 -j8 --json --grid g"), "-q ablate my.yaml --grid g");
+        assert_eq!(kept(line), "ablate my.yaml --set embed.width=8 --cell @l");
+        assert_eq!(kept("-q ablate my.yaml --jobs=4 -j8 --json --grid g"), "-q ablate my.yaml --grid g --cell @l");
+        assert_eq!(kept("ablate --grid g -j2 -- --json"), "ablate --grid g --cell @l -- --json");
+        assert_eq!(kept("ablate --launcher-option -- --jobs 2 -- -j4"), "ablate --cell @l -- -j4");
+    }
+
+    #[test]
+    fn a_word_of_a_script_is_a_line_of_text() {
+        assert_eq!(in_script("it", Path::new("a b")).ok().as_deref(), Some("a b"));
+        for wrong in ["a\nb", "a\rb", "\u{1b}", "\u{85}"] {
+            let refused = in_script("the name", Path::new(wrong)).expect_err(wrong);
+            assert_eq!(refused.code(), 2);
+            assert!(refused.to_string().starts_with("the name must have no control characters: got "), "{refused}");
+        }
     }
 
     #[test]
     fn words_are_quoted_for_a_shell() {
+        let hostile = "$(id) `id` && ; | > * ? # ! \\ \" ' ~".to_owned();
+        assert_eq!(shell(std::slice::from_ref(&hostile)), format!("'{}'", hostile.replace('\'', r"'\''")));
         assert_eq!(shell(&["a b".to_owned(), "x=1".to_owned(), "it's".to_owned()]), r"'a b' x=1 'it'\''s'");
     }
 }
