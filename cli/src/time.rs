@@ -1,6 +1,7 @@
 //! `--time-limit`: a command that takes longer ends.
 
 use std::process;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
@@ -19,21 +20,35 @@ pub(crate) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// Ends the process when the time is over, from a thread of its own: nothing that computes has to look at a clock. Files that are
-    /// written have another name until they are complete.
-    pub(crate) fn start(self, quiet: bool) -> Result<(), Failure> {
-        let Some(limit) = self.time_limit else { return Ok(()) };
-        let end = move || {
-            thread::sleep(limit);
-            let failure = Failure::Time(limit);
-            Terminal::new(quiet).report(&failure);
-            process::exit(failure.code().into());
-        };
-        thread::Builder::new().spawn(end).map(drop).map_err(|e| Failure::Panic(format!("no thread can be had: {e}")))
+    /// Ends the process when the time is over: see [`limit`].
+    pub(crate) fn start(self, quiet: bool) -> Result<Option<Running>, Failure> {
+        self.time_limit.map(|time| limit(time, quiet)).transpose()
     }
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A limit that holds as long as this value.
+pub(crate) struct Running {
+    _over: Sender<()>,
+}
+
+/// Ends the process when the time is over, from a thread of its own: nothing that computes has to look at a clock. Files that are
+/// written have another name until they are complete.
+pub(crate) fn limit(time: Duration, quiet: bool) -> Result<Running, Failure> {
+    let (over, ended) = channel();
+    let end = move || {
+        if ended.recv_timeout(time) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        let failure = Failure::Time(time);
+        Terminal::new(quiet).report(&failure);
+        process::exit(failure.code().into());
+    };
+    let thread = thread::Builder::new().spawn(end);
+    thread.map(|_| Running { _over: over }).map_err(|e| Failure::Panic(format!("no thread can be had: {e}")))
+}
+
+/// Reads `--time-limit`.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|s| *s > 0.0 && *s <= limits::SECONDS as f64);
     seconds
         .map(Duration::from_secs_f64)

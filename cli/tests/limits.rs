@@ -86,9 +86,12 @@ fn packed_rows_are_counted_while_they_are_read() {
     place.shell("(printf 'text\\tlabel\\n'; yes $'1\\t2\\n3\\t4' | head -8000000) | gzip -1 > rows.tsv.gz").code(0);
     place.write("few.tsv", "text\tlabel\n1\t2\n3\t4\n");
     let task = "task: { name: table, data: { train: rows.tsv.gz, dev: few.tsv }, input: text, label: label }\n";
-    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 8 }\nepochs: 1\nevaluate: []\n";
+    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 8 }\nepochs: 1\nevaluate: [dev]\n";
     place.write("rows.yaml", &format!("{task}{rest}"));
     place.rtc(&["task", "check", "rows.yaml"]).code(4).says("rows.tsv.gz:").says("more than 1 GiB of memory");
+    for command in [&["task", "check", "rows.yaml"][..], &["train", "tiny.rt", "--experiment", "rows.yaml"]] {
+        place.rtc(&[command, &["--time-limit", "0.5"]].concat()).code(9).says("not done after 0.5 s");
+    }
     // Where the system has less, it refuses.
     place.shell("ulimit -v 900000; \"$RTC\" task check rows.yaml").code(8).says("there is no memory left");
 }
@@ -103,6 +106,9 @@ fn a_command_that_takes_too_long_ends() {
     place.shell("(echo 3; exec sleep 2) | \"$RTC\" predict r --time-limit 1e-6 --quiet").code(9).says("--time-limit");
     place.shell("echo 3 | \"$RTC\" predict r --time-limit 600").code(0);
     place.rtc(&["check", "tiny.rt", "--time-limit", "600"]).code(0);
+    place.rtc(&["cost", "tiny.rt", "--time-limit", "600"]).code(0);
+    place.rtc(&["cost", "tiny.rt", "--time-limit", "1e-6"]).code(9).says("--time-limit");
+    place.train(&["--run", "r", "--max-steps", "2", "--time-limit", "600"]).code(0);
     for wrong in ["0", "-1", "nan", "inf", "1e300", "two"] {
         place.rtc(&["report", "r", &format!("--time-limit={wrong}")]).code(2).says("seconds are wanted");
     }
@@ -140,4 +146,57 @@ fn many_layers_of_products_compile_at_once() {
         place.rtc(&["compile", spec, "--emit", "plan"]).code(0);
     }
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+}
+
+/// Steps of loops within each other multiply, and so does the time in which costs are counted.
+#[test]
+fn loops_within_loops_have_limits() {
+    let place = Place::new();
+    let nested = |count: usize, steps: &str| {
+        let loops = format!("loop {{ steps: {steps}\n").repeat(count);
+        format!(
+            "model m {{ embed {{ width: 8 }}\n{loops}feedforward {{ hidden: 8 }}\n{}readout mean }}\n",
+            "}\n".repeat(count)
+        )
+    };
+    place.write("deep.rt", &nested(12, "2"));
+    place.write("long.rt", &nested(2, "1001"));
+    for (spec, why) in [("deep.rt", "more than 50000 statements"), ("long.rt", "at most 1000000 steps")] {
+        for command in [&["check", spec][..], &["cost", spec], &["train", spec, "--experiment", "tiny.yaml"]] {
+            place.rtc(command).code(3).says("too-long").says(why);
+        }
+    }
+    place.write("fits.rt", &nested(2, "1000"));
+    place.rtc(&["compile", "fits.rt", "-o", "fits.rtir"]).code(0);
+    place.rtc(&["cost", "fits.rtir"]).code(0);
+    let graph = place.read("fits.rtir").replace("{bound: 1000}", "{bound: 1001}");
+    place.write("long.rtir", &graph);
+    place.rtc(&["cost", "long.rtir"]).code(3).says("long.rtir:").says("at most 1000000 steps, multiplied");
+}
+
+/// Every `*` may end anywhere: only the last one that was met is tried again.
+#[test]
+fn patterns_of_files_take_no_longer_than_names_are_long() {
+    let place = Place::new();
+    place.write(&format!("{}.csv", "a".repeat(100)), "text,label\n");
+    let task = format!(
+        "task: {{ name: table, data: {{ train: \"{}b\", dev: 10% }}, input: text, label: label }}\n",
+        "a*".repeat(40)
+    );
+    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 8 }\nepochs: 1\nevaluate: [dev]\n";
+    place.write("many.yaml", &format!("{task}{rest}"));
+    place.rtc(&["task", "check", "many.yaml"]).code(4).says("no file has such a name");
+}
+
+/// The class of a row is not looked for among all others one by one.
+#[test]
+fn a_column_may_have_many_classes() {
+    let place = Place::new();
+    let rows = (0..120_000).map(|n| format!("t{n},a-class-with-a-long-name-{:05}\n", n % 60_000)).collect::<String>();
+    place.write("many.csv", &format!("text,label\n{rows}"));
+    place.write("few.csv", "text,label\na,a-class-with-a-long-name-00000\n");
+    let task = "task: { name: table, data: { train: many.csv, dev: few.csv }, input: text, label: label }\n";
+    let rest = "optimiser: { learning_rate: 0.001 }\nschedule: { kind: constant }\nbatch: { size: 8 }\nepochs: 1\nevaluate: [dev]\n";
+    place.write("many.yaml", &format!("{task}{rest}"));
+    place.rtc(&["task", "check", "many.yaml", "--time-limit", "30"]).code(0);
 }

@@ -3,6 +3,9 @@
 mod support;
 
 use std::fs;
+use std::process::Child;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use support::Place;
 
@@ -175,6 +178,93 @@ fn a_file_that_was_edited_is_noticed() {
     // A row more in training is other data, too, and so is an update that is not made yet.
     place.write("train.csv", &reviews(121, 0));
     train(&place, &[]).code(7).says("other rows in");
+}
+
+/// The time in which everything ends that does not wait for ever.
+const LONG: Duration = Duration::from_secs(180);
+
+/// Waits until something holds while a child runs, and for the end of the child where it never does.
+fn wait(child: &mut Child, mut holds: impl FnMut(&mut Child) -> bool) {
+    let begun = Instant::now();
+    while !holds(child) {
+        if begun.elapsed() > LONG {
+            child.kill().expect("it runs");
+            panic!("it does not end");
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Puts another file in place of one, of the same size and time.
+fn replace(place: &Place, name: &str, by: &str) {
+    let time = place.path(name).metadata().and_then(|found| found.modified()).expect("a time");
+    let other = fs::File::options().write(true).open(place.path(by)).expect(by);
+    other.set_modified(time).expect("it takes a time");
+    fs::rename(place.path(by), place.path(name)).expect("it takes the name");
+}
+
+#[test]
+fn a_streamed_file_that_is_replaced_ends_the_training_until_it_is_back() {
+    let place = Place::new();
+    let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &each);
+    // Texts above 64 MiB are read while they are needed.
+    let line = "to be, or not to be: that is the question\n";
+    let text = line.repeat((66 << 20) / line.len());
+    place.write("text.txt", &text);
+    place.write("other.txt", &text.replace("not", "yes"));
+    place.write("copy.txt", &text);
+    drop(text);
+    place.write("dev.txt", &line.repeat(4));
+    let task = "name: language, data: { train: text.txt, dev: dev.txt }, tokens: bytes, length: 16";
+    let steps = "max_steps: 1500\nevaluate_every: 20\nevaluate: [dev]\n";
+    place.write("mine.yaml", &experiment(task, steps).replace("epochs: 2\n", "").replace("size: 16", "size: 4"));
+    let args = ["train", "each.rt", "--experiment", "mine.yaml", "--run", "r"];
+    let mut child = place.command(support::RTC).args(args).arg("--quiet").spawn().expect("the binary runs");
+    let saved = place.path("runs/r/checkpoints/last");
+    wait(&mut child, |child| saved.exists() || child.try_wait().expect("it is ours").is_some());
+    replace(&place, "text.txt", "other.txt");
+    wait(&mut child, |child| child.try_wait().expect("it is ours").is_some());
+    let ended: support::Answer = child.wait_with_output().expect("it ended").into();
+    ended.code(4).says("text.txt: the file has changed while it was trained on");
+    place.rtc(&args).code(7).says("its data has changed");
+    // A copy of the file is the same data.
+    replace(&place, "text.txt", "copy.txt");
+    place.rtc(&args).code(0).says("going on after update");
+}
+
+#[test]
+fn data_is_read_from_regular_files_alone() {
+    let place = place();
+    train(&place, &[]).code(0);
+    let ends = |command: &str| place.shell(&format!("timeout 120 \"$RTC\" {command}"));
+    let refused = |command: &str, kind: &str| {
+        ends(command).code(4).says(&format!("no regular file but {kind}: copy its content into a file"));
+    };
+    place.shell("mkfifo pipe.csv && ln -s /dev/zero zero.csv && ln -s /dev/zero zero.parquet").code(0);
+    refused("eval runs/r --data pipe.csv", "a pipe");
+    refused("eval runs/r --data zero.csv", "a device");
+    refused("eval runs/r --data zero.parquet", "a device");
+    ends("task check zero.csv").code(4).says("is read several times");
+    place.shell("rm train.csv && mkfifo train.csv").code(0);
+    for command in [
+        "train tiny.rt --experiment mine.yaml --run other",
+        "eval runs/r --split dev",
+        "task check mine.yaml",
+        "task sample mine.yaml",
+    ] {
+        refused(command, "a pipe");
+    }
+    place.shell("rm train.csv && mkfifo tokenizer.json").code(0);
+    place.write("train.csv", &reviews(120, 0));
+    let task = "name: table, data: { train: train.csv, dev: 10% }, tokens: tokenizer.json";
+    place.write("mine.yaml", &experiment(task, "evaluate: [dev]\n"));
+    refused("train tiny.rt --experiment mine.yaml --run other", "a pipe");
+    // What these print of a run without its data is not the matter here, but that they end.
+    place.shell("rm test.jsonl && mkfifo test.jsonl").code(0);
+    for command in ["report runs/r", "verify runs/r --again"] {
+        assert_ne!(ends(command).status(), Some(124), "{command} waits for another program");
+    }
 }
 
 #[test]
@@ -542,7 +632,6 @@ fn a_model_is_not_trained_without_the_values_that_it_takes() {
 }
 
 /// Rows keep their values in the slots of a training by single steps, and everywhere when a run goes on.
-#[cfg(unix)]
 #[test]
 fn a_run_with_values_goes_on_to_the_same_bits() {
     let place = told_place();
@@ -556,7 +645,7 @@ fn a_run_with_values_goes_on_to_the_same_bits() {
             let metrics = place.path("runs").join(&other).join("metrics.jsonl");
             let written = || fs::read_to_string(&metrics).unwrap_or_default().lines().count();
             while written() < lines && child.try_wait().expect("the state of a child").is_none() {
-                std::thread::sleep(std::time::Duration::from_millis(1));
+                sleep(Duration::from_millis(1));
             }
             support::signal(&child, if lines == 8 { libc::SIGTERM } else { libc::SIGKILL });
             child.wait().expect("it ends");

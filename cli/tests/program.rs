@@ -117,6 +117,70 @@ fn what_a_program_does_wrong_is_said() {
     }
 }
 
+#[test]
+fn pipes_and_devices_that_a_command_names_are_not_opened() {
+    let place = place(&TASK.replace("gen.sh]", "gen.sh, named]"), &format!("shift\n{GENERATOR}"));
+    place.write("named", "");
+    rtc(&place, &[&TRAIN[..], &["--run-commands"]].concat()).code(0);
+    let ends = |command: &str| {
+        let cache = place.path("cache");
+        place.shell(&format!("XDG_CACHE_HOME='{}' timeout 120 \"$RTC\" {command}", cache.display()))
+    };
+    let train = TRAIN.join(" ").replace("--run r", "--run other");
+    let commands = [train.as_str(), "eval runs/r", "task check mine.yaml", "task sample mine.yaml"];
+    for change in ["rm named && mkfifo named", "rm named && ln -s /dev/zero named", "rm -r cache"] {
+        place.shell(change).code(0);
+        for command in commands {
+            ends(command).code(2).says("--run-commands");
+            ends(&format!("{command} --run-commands"))
+                .code(4)
+                .says("can't read the argument `named`: no regular file but ");
+        }
+        // What these print of a run without its data is not the matter here, but that they end.
+        for command in ["report runs/r", "verify runs/r --again", "verify runs/r --again --run-commands"] {
+            assert_ne!(ends(command).status(), Some(124), "{command} waits for another program");
+        }
+    }
+}
+
+#[test]
+fn the_output_of_a_program_ends_with_the_program() {
+    let place = place(TASK, &format!("{GENERATOR}\nsleep 600 &\n"));
+    let trained = rtc(&place, &[&TRAIN[..], &["--run-commands"]].concat());
+    trained.code(0).says("data: train 60, dev 12, test 20");
+}
+
+/// Whether a process still does something, where the system says.
+#[cfg(target_os = "linux")]
+fn is_alive(process: &str) -> bool {
+    let found = fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
+    found.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| !"ZX".contains(state))
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_program_and_its_children_end_with_rtc() {
+    use std::time::{Duration, Instant};
+    let place = place(TASK, "sleep 600 & echo $! > child.new; echo $$ > own; mv child.new child; sleep 600\n");
+    let mut command = place.command(support::RTC);
+    command.env("XDG_CACHE_HOME", place.path("cache")).args(["task", "check", "mine.yaml", "--run-commands"]);
+    let mut child = command.spawn().expect("the binary runs");
+    let begun = Instant::now();
+    let wait = |holds: &dyn Fn() -> bool, what: &str| {
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(50), "{what}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    wait(&|| place.path("child").exists(), "the program begins");
+    // It can't tell anybody.
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    for process in ["own", "child"] {
+        wait(&|| !is_alive(&place.read(process)), "the program ends");
+    }
+}
+
 /// Rows with a number (how often `up` occurs) and with labels (which words occur).
 fn counted(rows: usize, from: usize) -> String {
     let one = |n: usize| {

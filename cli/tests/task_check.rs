@@ -636,3 +636,16 @@ fn files_that_are_no_tables_have_one_problem() {
     place.write("ends.csv", &text);
     place.rtc(&["task", "check", "ends.csv", "--write", "ends.yaml"]).code(0);
 }
+
+#[test]
+fn a_file_that_the_reader_gives_up_is_told_in_a_line() {
+    let place = Place::new();
+    let mut bytes = include_bytes!("tables/sst2.parquet").to_vec();
+    // The place of a column, which is below 0 then: the reader panics.
+    bytes[1244] = 127;
+    std::fs::write(place.path("damaged.parquet"), bytes).expect("a new file");
+    let mut command = place.command(support::RTC);
+    let answer = command.args(["task", "check", "damaged.parquet"]).env("RUST_BACKTRACE", "1").output();
+    let answer: support::Answer = answer.expect("the binary runs").into();
+    answer.code(4).says("damaged.parquet").is_quiet_about("panicked").is_quiet_about("backtrace");
+}

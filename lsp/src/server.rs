@@ -382,4 +382,29 @@ mod tests {
             }
         }
     }
+
+    /// A text that is too large for a spec has one report, and answers without content.
+    #[test]
+    fn a_text_that_is_too_large_has_one_report() {
+        let sent: Rc<RefCell<Vec<Received>>> = Rc::default();
+        let log = sent.clone();
+        let host = Host { loader: |_| Box::new(NoFiles), numbers: |arrays| arrays.len().to_string(), version: "" };
+        let mut server = Server::new(&host, Box::new(move |message| log.borrow_mut().push(message)));
+        server.take(Ok(Request::new(1.into(), "initialize".to_owned(), json!({})).into()));
+        let text = "let a = = é\n".repeat(30_000);
+        let opened = json!({ "textDocument": { "uri": URI, "languageId": "rt", "version": 1, "text": text } });
+        server.take(Ok(Notification::new("textDocument/didOpen".to_owned(), opened).into()));
+        sent.borrow_mut().clear();
+        server.publish();
+        let here = json!({ "textDocument": { "uri": URI }, "position": { "line": 9, "character": 4 } });
+        server.take(Ok(Request::new(2.into(), "textDocument/hover".to_owned(), here).into()));
+        let sent = sent.borrow();
+        let [Ok(Message::Notification(reports)), Ok(Message::Response(hover))] = &sent[..] else {
+            panic!("a report and an answer: {sent:?}")
+        };
+        let reports = reports.params["diagnostics"].as_array().expect("reports");
+        assert_eq!(reports.len(), 1, "{reports:?}");
+        assert!(reports[0]["message"].to_string().contains("at most 262144 are read"), "{reports:?}");
+        assert!(matches!(&hover.response_result, Ok(Value::Null)), "{hover:?}");
+    }
 }

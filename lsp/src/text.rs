@@ -10,7 +10,12 @@ use rtc_compiler::source::Span;
 pub(crate) struct Text {
     pub(crate) text: String,
     starts: Vec<usize>,
+    /// Units of UTF-16 before every [`STRIDE`] bytes: a line may be as long as the text, and have many places.
+    units: Vec<usize>,
 }
+
+/// Bytes between two places whose units are known.
+const STRIDE: usize = 1024;
 
 impl Text {
     pub(crate) fn new(text: impl Into<String>) -> Self {
@@ -19,7 +24,15 @@ impl Text {
         // A line ends in `\n`, `\r\n` or `\r`.
         let ends = |at: &usize| bytes[*at] == b'\n' || bytes[*at] == b'\r' && bytes.get(at + 1) != Some(&b'\n');
         let starts = std::iter::once(0).chain((0..bytes.len()).filter(ends).map(|at| at + 1)).collect();
-        Self { text, starts }
+        let units = strides(&text);
+        Self { text, starts, units }
+    }
+
+    /// Units of UTF-16 before a byte that begins a character.
+    fn units(&self, offset: usize) -> usize {
+        let stride = (offset / STRIDE).min(self.units.len().saturating_sub(1));
+        let from = floor(&self.text, stride * STRIDE);
+        self.units.get(stride).copied().unwrap_or(0) + self.text[from..offset].encode_utf16().count()
     }
 
     /// The byte of a position; one behind the end of its line, or of the text, is that end.
@@ -41,7 +54,7 @@ impl Text {
     pub(crate) fn position(&self, offset: usize) -> Position {
         let offset = floor(&self.text, offset);
         let line = self.starts.partition_point(|start| *start <= offset) - 1;
-        let units = self.text[self.starts[line]..offset].encode_utf16().count();
+        let units = self.units(offset) - self.units(self.starts[line]);
         Position::new(line as u32, units as u32)
     }
 
@@ -61,6 +74,17 @@ impl Text {
         text.replace_range(start.min(end)..end.max(start), &change.text);
         Self::new(text)
     }
+}
+
+/// The units before the character at every [`STRIDE`] bytes.
+fn strides(text: &str) -> Vec<usize> {
+    let (mut units, mut from) = (vec![0], 0);
+    for at in (STRIDE..=text.len()).step_by(STRIDE) {
+        let at = floor(text, at);
+        units.push(units.last().copied().unwrap_or(0) + text[from..at].encode_utf16().count());
+        from = at;
+    }
+    units
 }
 
 /// The first byte of the character at a place.
@@ -87,6 +111,18 @@ mod tests {
         assert_eq!(text.offset(Position::new(0, 99)), 6);
         assert_eq!(text.offset(Position::new(99, 0)), 13);
         assert_eq!(text.position(99), Position::new(3, 0));
+    }
+
+    #[test]
+    fn units_of_a_long_line_are_counted() {
+        let long: String = "\n".to_owned() + &"aé\u{1f600}€".repeat(2_000);
+        let text = Text::new(long.as_str());
+        let mut units = 0;
+        for (at, c) in long.char_indices().skip(1) {
+            assert_eq!(text.position(at), Position::new(1, units), "{at}");
+            units += c.len_utf16() as u32;
+        }
+        assert_eq!(text.position(long.len()), Position::new(1, units));
     }
 
     #[test]

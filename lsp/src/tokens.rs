@@ -1,5 +1,7 @@
 //! The words around a place of a text, whether the text can be parsed or not: what is being written has mistakes.
 
+use rtc_compiler::syntax::MAX_FILE_BYTES;
+
 /// What a token is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -36,13 +38,13 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut found = vec![];
     let mut at = 0;
     while let Some(c) = text[at..].chars().next() {
+        // No search goes further than the token: a line may be as long as the text.
         let rest = &text[at..];
-        let line = rest.find('\n').unwrap_or(rest.len());
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let (kind, len) = match c {
             '\n' => (Kind::Line, 1),
-            '"' => (Kind::Quoted, rest[1..line].find('"').map_or(line, |end| end + 2)),
-            '/' if rest.starts_with("//") => (Kind::Comment, line),
+            '"' => (Kind::Quoted, quoted(rest)),
+            '/' if rest.starts_with("//") => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
             '0'..='9' => (Kind::Number, rest.find(|c| !letter(c) && c != '.').unwrap_or(rest.len())),
             c if letter(c) => (Kind::Word, rest.find(|c| !letter(c)).unwrap_or(rest.len())),
             c => (Kind::Sign, c.len_utf8()),
@@ -53,6 +55,15 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         at += len;
     }
     found
+}
+
+/// The length of what begins with a mark, up to the next one, or else to the end of the line.
+fn quoted(rest: &str) -> usize {
+    match rest[1..].find(['"', '\n']) {
+        Some(end) if rest[1 + end..].starts_with('"') => end + 2,
+        Some(end) => end + 1,
+        None => rest.len(),
+    }
 }
 
 /// Where something is being written.
@@ -80,8 +91,13 @@ pub(crate) struct Frame<'t> {
 }
 
 impl<'t> Place<'t> {
-    /// The place of a byte. `restart` are the words that begin an item where they begin a line.
+    /// The place of a byte. `restart` are the words that begin an item where they begin a line. Of a text that is too large for a spec
+    /// nothing is known.
     pub(crate) fn at(text: &'t str, offset: usize, restart: &[&str]) -> Self {
+        if text.len() > MAX_FILE_BYTES { Self::default() } else { Self::found(text, offset, restart) }
+    }
+
+    fn found(text: &'t str, offset: usize, restart: &[&str]) -> Self {
         let (mut place, mut frames) = (Self::default(), vec![]);
         let mut element: Vec<Token<'t>> = vec![];
         let all = tokens(text);
@@ -175,5 +191,23 @@ mod tests {
                 Place::at(text, at, &["model"]);
             }
         }
+    }
+
+    /// What looks for the end of a line at every token is not done with these in an hour.
+    #[test]
+    fn long_lines_have_tokens() {
+        for (piece, count) in [("é", 1 << 20), (" ", 0), ("\"\" ", 1 << 20), ("x ", 1 << 20)] {
+            assert_eq!(tokens(&piece.repeat(1 << 20)).len(), count, "{piece:?}");
+        }
+        assert_eq!(texts(&tokens("\"a\" \"b\nc\"")), ["\"a\"", "\"b", "\n", "c", "\""]);
+    }
+
+    #[test]
+    fn nothing_is_known_of_a_text_that_is_too_large() {
+        let text = "model m { embed { width: 8 } }\n".repeat(MAX_FILE_BYTES / 31 + 1);
+        let place = Place::at(&text, 20, &["model"]);
+        assert!(place.around.is_empty() && place.word.is_none());
+        let place = Place::at(&text[..31 * 100], 20, &["model"]);
+        assert_eq!(place.around.len(), 2);
     }
 }

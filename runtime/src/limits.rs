@@ -54,10 +54,18 @@ fn specs() -> Vec<Row> {
         ("depth of a mask or bias after inlining", count(check::MAX_DEPTH), "", ""),
         ("statements and fields of a model", count(check::MAX_ELEMENTS), "", ""),
         ("statements of a model, each counted as often as it is copied", count(check::MAX_COPIED), "", ""),
+        ("statements of a model, each counted three times for every loop around it", count(check::MAX_WALKED), "", ""),
+        ("steps of loops within each other, multiplied", count(check::MAX_STEPS), "", ""),
         ("edits of a model by its variants", count(check::MAX_EDITS), "", "`--set`, `variant`"),
         ("expressions of the equations that a model works out", count(define::MAX_EXPRESSIONS), "", ""),
         ("expressions within each other, definitions included", count(define::DEEPEST), "", ""),
-        ("steps of a recurrence in a graph", count(given::MOST_STEPS), "", "`bound`"),
+        (
+            "steps of a recurrence in a graph, and of those within each other, multiplied",
+            count(given::MOST_STEPS),
+            "",
+            "`bound`",
+        ),
+        ("nodes of a graph, each counted three times for every loop around it", count(given::MOST_WALKED), "", ""),
     ]
 }
 
@@ -93,6 +101,12 @@ fn data() -> Vec<Row> {
         ),
         ("the text of `characters`", bytes(characters::MAX_TEXT), "", ""),
         ("a packed text, or one in a column, unpacked", bytes(task::MAX_TEXT), "", ""),
+        ("rows of a packed file, or of Parquet", count(task::MAX_PACKED_ROWS), "", ""),
+        ("rows of a packed file, or of Parquet, unpacked", bytes(task::MAX_UNPACKED), "", ""),
+        ("a page of Parquet, unpacked", bytes(task::MAX_PAGE), "", ""),
+        ("values of the columns of Parquet that are read", count(task::MAX_VALUES), "", ""),
+        ("different keys of JSON lines that `rtc task check` looks at", count(task::MAX_KEYS), "", ""),
+        ("a text after the steps of a `tokenizer.json`", bytes(task::MAX_GROWN), "", ""),
         ("rows of a training file, for shares and numbers", count(task::MAX_ROWS), "", ""),
         (
             "different tokens of a training file",
@@ -101,10 +115,18 @@ fn data() -> Vec<Row> {
             "`task.vocabulary`",
         ),
         ("classes of a column", count(task::MAX_CLASSES), "", ""),
+        ("a `tokenizer.json`", bytes(task::MAX_TOKENIZER), "", ""),
         ("tokens of a row of your own", count(task::MAX_LENGTH), "512, for `language` 256", "`task.length`"),
         ("generated examples of a split", count(MAX_EXAMPLES), "as published", "`task.sizes`"),
         ("length of generated strings", count(formal::MAX_LENGTH), "as published", "`task.options`"),
+        ("the files that the command of a program names", bytes(program::MOST_BYTES), "", ""),
         ("seconds in which a program prints nothing", count(program::SILENCE.as_secs()), "", ""),
+        (
+            "seconds for rows that children print after the end of their program",
+            count(program::GRACE.as_secs()),
+            "",
+            "",
+        ),
     ]
 }
 
@@ -117,7 +139,12 @@ fn commands() -> Vec<Row> {
             "no limit of its own",
             "`--memory`",
         ),
-        ("seconds of `check`, `eval`, `predict`, `report`, `verify`", count(SECONDS), "no limit", "`--time-limit`"),
+        (
+            "seconds of `check`, `cost`, `task check`, `eval`, `predict`, `report`, `verify`, and of what `train` reads",
+            count(SECONDS),
+            "no limit",
+            "`--time-limit`",
+        ),
         ("steps of a model with `depth: given`", count(DEPTH), "those of the example", "`--depth`"),
         ("steps behind those of the example", count(BEYOND), "20", "`--beyond`"),
         ("tokens that are generated", count(GENERATED), "200", "`--length`"),

@@ -16,6 +16,7 @@ use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
+use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -62,6 +63,8 @@ pub(crate) struct Options {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(crate) time: TimeLimit,
 }
 
 /// `--optimiser`.

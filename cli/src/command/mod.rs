@@ -95,10 +95,12 @@ impl Command {
     pub(crate) fn time_limit(&self) -> Option<TimeLimit> {
         match self {
             Self::Check(options) => Some(options.time),
+            Self::Cost(options) => Some(options.time),
             Self::Eval(options) => Some(options.time),
             Self::Predict(options) => Some(options.time),
             Self::Report(options) => Some(options.time),
             Self::Verify(options) => Some(options.time),
+            Self::Task(options) => options.time_limit(),
             _ => None,
         }
     }

@@ -21,6 +21,7 @@ use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
+use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -41,6 +42,13 @@ Examples:
 pub(crate) struct Options {
     #[command(subcommand)]
     action: Action,
+}
+
+impl Options {
+    /// How long it may take, where it has a limit.
+    pub(super) fn time_limit(&self) -> Option<TimeLimit> {
+        if let Action::Check(options) = &self.action { Some(options.time) } else { None }
+    }
 }
 
 /// What to do with tasks.

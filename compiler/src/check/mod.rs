@@ -25,7 +25,7 @@ pub mod limits {
     pub use super::expand::MAX_ELEMENTS;
     pub use super::load::MAX_FILES;
     pub use super::resolve::{MAX_DEPTH, MAX_NODES};
-    pub use super::size::MAX_COPIED;
+    pub use super::size::{MAX_COPIED, MAX_STEPS, MAX_WALKED};
 }
 
 use std::ops::Range;

@@ -9,7 +9,7 @@ mod operands;
 use std::collections::BTreeMap;
 
 use crate::causality::{Leak, Why, analyse, leaks};
-use crate::ir::attribute;
+use crate::ir::attribute::{self, Bound};
 use crate::ir::dependence::Dependence;
 use crate::ir::document::{Document, NodeDoc, Problem};
 use crate::ir::graph::{Graph, MAIN, Node, NodeId, Value};
@@ -28,6 +28,9 @@ const LARGEST: u128 = 1 << 40;
 
 /// The most steps of a recurrence.
 pub const MOST_STEPS: usize = 1_000_000;
+
+/// The most nodes, each counted three times for every loop around it: costs and memory walk three steps of a loop.
+pub const MOST_WALKED: usize = 2_000_000;
 
 /// How parameters may start.
 const STARTS: &[&str] = &[
@@ -225,7 +228,33 @@ impl<'g> Judge<'g> {
             ));
         }
         found.extend(self.results());
+        found.extend(self.loops());
         end(found)
+    }
+
+    /// Loops within each other that would take too long.
+    fn loops(&self) -> Vec<Problem> {
+        let steps = |id: NodeId| self.graph.node(id).find(attribute::BOUND).and_then(Bound::steps).unwrap_or(1);
+        let around =
+            |id: NodeId| std::iter::successors(Some(id), |id| self.graph.owner(self.graph.node(*id).region)).skip(1);
+        let taken = |id: NodeId| around(id).map(steps).fold(steps(id), usize::saturating_mul);
+        let bodies = self.nodes().filter(|(_, node)| node.op == Op::Recur).map(|(id, _)| id);
+        let long = |id: &NodeId| {
+            taken(*id) > MOST_STEPS && steps(*id) <= MOST_STEPS && around(*id).all(|outer| taken(outer) <= MOST_STEPS)
+        };
+        let problem =
+            |id| self.problem(id, format!("loops within each other take at most {MOST_STEPS} steps, multiplied"));
+        let mut found: Vec<Problem> = bodies.filter(long).map(problem).collect();
+        let walks = |id: NodeId| 3_usize.saturating_pow(around(id).count() as u32);
+        let all = self.nodes().map(|(id, _)| walks(id)).fold(0, usize::saturating_add);
+        if all > MOST_WALKED {
+            let message = format!(
+                "the graph has more than {MOST_WALKED} nodes, each counted three times for every loop around it: put fewer loops \
+                 within each other"
+            );
+            found.push(of_graph(message));
+        }
+        found
     }
 
     fn trained(&self, id: NodeId) -> Problem {

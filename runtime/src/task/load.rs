@@ -1,7 +1,6 @@
 //! Loads the data of an experiment: reads splits with files, generates the others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
@@ -9,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use sha2::{Digest, Sha256};
 use zstd::stream::read::Decoder;
 
+use super::files::open::regular;
 use super::files::paths::matching;
 use super::files::records::Records;
 use super::pool::place;
@@ -462,7 +462,7 @@ impl<T: Row> Held<T> {
 
 /// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.
 pub(super) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
-    let file = BufReader::new(File::open(path).map_err(|error| unreadable(path, error))?);
+    let file = BufReader::new(regular(path).map_err(|error| unreadable(path, error))?);
     Ok(match path.extension().and_then(|ending| ending.to_str()) {
         Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(file))),
         Some("zst") => {

@@ -55,8 +55,11 @@ pub use own::NAMES as OWN_TASKS;
 
 /// What is read of files of rows at most.
 pub mod limits {
+    pub use super::files::{MAX_KEYS, MAX_PACKED_ROWS, MAX_PAGE, MAX_UNPACKED, MAX_VALUES};
     pub use super::load::{MAX_HELD as MAX_HELD_BYTES, MAX_LINE};
-    pub use super::own::{MAX_CLASSES, MAX_HELD as MAX_HELD_TOKENS, MAX_LENGTH, MAX_PIECES, MAX_ROWS, MAX_TEXT};
+    pub use super::own::{
+        MAX_CLASSES, MAX_GROWN, MAX_HELD as MAX_HELD_TOKENS, MAX_LENGTH, MAX_PIECES, MAX_ROWS, MAX_TEXT, MAX_TOKENIZER,
+    };
 }
 pub(crate) use own::check as check_own;
 pub use scale::Scale;

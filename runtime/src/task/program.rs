@@ -1,23 +1,24 @@
 //! Rows from a program: it gets a split, a seed and a count, and prints a JSON object per row, one per line.
 //!
 //! What it printed is kept in a cache, under a hash of all that it is known to depend on, so a program runs once for a request.
-//! A program runs only with the permission of the command line; no file can grant it.
+//! A program runs only with the permission of the command line; no file can grant it. Files that its command names are opened only
+//! where the same command was permitted before, in the same folder.
+
+mod running;
 
 use std::fs;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::load::MAX_LINE;
-use crate::cache;
+use super::files::open::regular;
+use super::load::hex;
 use crate::error::DataError;
-use crate::json;
+use crate::{cache, json, limits};
+use running::Running;
 
 /// The flag of commands that lets programs run.
 pub const FLAG: &str = "--run-commands";
@@ -25,11 +26,14 @@ pub const FLAG: &str = "--run-commands";
 /// How long a program may print nothing.
 pub const SILENCE: Duration = Duration::from_secs(60);
 
+/// How long rows of children are waited for after the end of the program.
+pub const GRACE: Duration = Duration::from_secs(1);
+
+/// Most bytes of the files that a command names, all together.
+pub const MOST_BYTES: u64 = 1 << 34;
+
 /// Rows that are asked for a second time, to see whether they are the same.
 const AGAIN: usize = 8;
-
-/// How much of what a program writes to its error output is shown: the end of it.
-const SHOWN: u64 = 2_000;
 
 /// What a program is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -64,30 +68,73 @@ impl Request<'_> {
     }
 
     /// A hash of the request and of the files that the command names.
-    fn key(&self) -> String {
-        let mut hash = Sha256::new();
-        let mut add = |bytes: &[u8]| {
-            hash.update((bytes.len() as u64).to_le_bytes());
-            hash.update(bytes);
-        };
+    ///
+    /// # Errors
+    /// An argument that names a pipe, a socket or a device, or a file that can't be read.
+    fn key(&self) -> Result<String, DataError> {
+        let (mut hash, mut room) = (Sha256::new(), MOST_BYTES);
         for argument in self.arguments() {
-            add(argument.as_bytes());
-            match fs::read(self.folder.join(&argument)) {
-                Ok(content) => add(&Sha256::digest(content)),
-                Err(_) => add(b""),
-            }
+            add(&mut hash, argument.as_bytes());
+            let content = self.content(&argument, &mut room)?;
+            add(&mut hash, content.as_deref().unwrap_or_default());
         }
-        hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+        Ok(hex(&hash.finalize()))
     }
 
-    /// The file with its rows, if it is there.
-    fn kept(&self, cache: &Path) -> Option<PathBuf> {
-        Some(cache.join(format!("{}.jsonl", self.key()))).filter(|file| file.is_file())
+    /// Hashes the file that an argument names, of at most `room` bytes; nothing where it names none.
+    fn content(&self, argument: &str, room: &mut u64) -> Result<Option<Vec<u8>>, DataError> {
+        let path = self.folder.join(argument);
+        if path.metadata().map_or(true, |found| found.is_dir()) {
+            return Ok(None);
+        }
+        let failed = |error| self.fault(None, format!("can't read the argument `{argument}`: {error}"));
+        let mut file = match regular(&path) {
+            // Others may run a program that they can't read.
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
+        let large = || {
+            let most = limits::bytes(MOST_BYTES);
+            let cure = "let the program know large files by itself";
+            self.fault(
+                None,
+                format!("the files that the command names, up to `{argument}`, have more than {most}: {cure}"),
+            )
+        };
+        if file.metadata().map_err(failed)?.len() > *room {
+            return Err(large());
+        }
+        let (mut hash, mut part) = (Sha256::new(), vec![0; 1 << 16]);
+        loop {
+            let read = file.read(&mut part).map_err(failed)?;
+            if read == 0 {
+                return Ok(Some(hash.finalize().to_vec()));
+            }
+            // The file may grow meanwhile.
+            *room = room.checked_sub(read as u64).ok_or_else(large)?;
+            hash.update(&part[..read]);
+        }
+    }
+
+    /// The file that says that this command was permitted in this folder.
+    fn mark(&self, cache: &Path) -> PathBuf {
+        let folder = self.folder.canonicalize().unwrap_or_else(|_| self.folder.to_owned());
+        let mut hash = Sha256::new();
+        add(&mut hash, folder.as_os_str().as_encoded_bytes());
+        self.command.iter().for_each(|argument| add(&mut hash, argument.as_bytes()));
+        cache.join(format!("{}.permitted", hex(&hash.finalize())))
+    }
+
+    /// Whether files that the command names may be opened.
+    fn may_open(&self, cache: &Path) -> bool {
+        self.permitted || self.mark(cache).is_file()
     }
 
     /// Whether rows can be had: they are in the cache, or programs may run.
     pub fn is_permitted(&self) -> bool {
-        self.permitted || cache::folder("programs").is_some_and(|cache| self.kept(&cache).is_some())
+        let is_kept =
+            |cache: PathBuf| self.may_open(&cache) && self.key().is_ok_and(|key| kept(&cache, &key).is_file());
+        self.permitted || cache::folder("programs").is_some_and(is_kept)
     }
 
     /// The sentence for a program that may not run.
@@ -103,21 +150,32 @@ impl Request<'_> {
     ///
     /// # Errors
     /// A program that may not run, can't be started, fails, stays silent for [`SILENCE`], or prints anything but so many JSON
-    /// objects, the same ones for the same request.
+    /// objects, the same ones for the same request; a command that names a pipe, a socket or a device.
     pub fn file(&self) -> Result<PathBuf, DataError> {
         let none = || self.fault(None, "there is no folder for what programs print: set XDG_CACHE_HOME or HOME");
-        let cache = cache::folder("programs").ok_or_else(none)?;
-        match self.kept(&cache) {
-            Some(file) => Ok(file),
-            None if self.permitted => self.make(&cache, SILENCE),
-            None => Err(self.fault(None, self.refusal())),
+        self.file_in(&cache::folder("programs").ok_or_else(none)?)
+    }
+
+    fn file_in(&self, cache: &Path) -> Result<PathBuf, DataError> {
+        if !self.may_open(cache) {
+            return Err(self.fault(None, self.refusal()));
         }
+        let key = self.key()?;
+        let file = match kept(cache, &key) {
+            file if file.is_file() => file,
+            _ if self.permitted => self.make(cache, &key, SILENCE)?,
+            _ => return Err(self.fault(None, self.refusal())),
+        };
+        if self.permitted {
+            // Without the mark the rows need the permission again, which loses nothing.
+            let _ = fs::write(self.mark(cache), "");
+        }
+        Ok(file)
     }
 
     /// Runs the program, and puts the rows into the cache.
-    fn make(&self, cache: &Path, silence: Duration) -> Result<PathBuf, DataError> {
-        let file = cache.join(format!("{}.jsonl", self.key()));
-        let draft = cache.join(format!("{}.{}", self.key(), std::process::id()));
+    fn make(&self, cache: &Path, key: &str, silence: Duration) -> Result<PathBuf, DataError> {
+        let (file, draft) = (kept(cache, key), cache.join(format!("{key}.{}", std::process::id())));
         let written = self.write(&draft, silence).and_then(|()| {
             fs::rename(&draft, &file).map_err(|error| self.fault(None, format!("can't keep its rows: {error}")))
         });
@@ -180,11 +238,24 @@ impl Request<'_> {
             return Err(self.fault((rows > 0).then_some(rows), format!("it failed after {rows} rows ({status}){said}")));
         }
         if rows < self.count {
-            let message = format!("it prints {rows} rows, and {} were asked for{said}", self.count);
+            let held =
+                if running.is_held { ", and ended before a process that it started closed its output" } else { "" };
+            let message = format!("it prints {rows} rows{held}, and {} were asked for{said}", self.count);
             return Err(self.fault((rows > 0).then_some(rows), message));
         }
         Ok(())
     }
+}
+
+/// The file with the rows of a key.
+fn kept(cache: &Path, key: &str) -> PathBuf {
+    cache.join(format!("{key}.jsonl"))
+}
+
+/// Feeds bytes to a hash, behind their number.
+fn add(hash: &mut Sha256, bytes: &[u8]) {
+    hash.update((bytes.len() as u64).to_le_bytes());
+    hash.update(bytes);
 }
 
 /// Whether a line is a JSON object.
@@ -195,108 +266,6 @@ fn object(line: &[u8]) -> Result<(), String> {
         Ok(_) => Err("this line is no JSON object, as `{\"text\": \"a b\", \"label\": \"yes\"}`".to_owned()),
         Err(error) => Err(format!("this line is no JSON: {error}")),
     }
-}
-
-/// A running program. It is killed when its reader is dropped.
-struct Running {
-    child: Child,
-    lines: Receiver<std::io::Result<Vec<u8>>>,
-    said: Receiver<String>,
-}
-
-impl Running {
-    fn start(request: &Request<'_>) -> Result<Self, DataError> {
-        let arguments = request.arguments();
-        let mut command = Command::new(&arguments[0]);
-        command.args(&arguments[1..]).current_dir(request.folder);
-        let spawned = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child =
-            spawned.map_err(|error| request.fault(None, format!("can't run `{}`: {error}", arguments[0])))?;
-        let (send, lines) = sync_channel(64);
-        let (tell, said) = sync_channel(1);
-        // Both readers end with their pipes; they are not waited for, since a pipe may outlive the program that was killed.
-        if let Some(out) = child.stdout.take() {
-            thread::spawn(move || read_lines(out, |line| send.send(line).is_ok()));
-        }
-        if let Some(err) = child.stderr.take() {
-            thread::spawn(move || tell.send(last_words(err)));
-        }
-        Ok(Self { child, lines, said })
-    }
-
-    /// The next line; nothing at the end.
-    fn line(&mut self, request: &Request<'_>, silence: Duration, rows: usize) -> Result<Option<Vec<u8>>, DataError> {
-        match self.lines.recv_timeout(silence) {
-            Ok(Ok(line)) => Ok(Some(line)),
-            Ok(Err(error)) => Err(request.fault(Some(rows + 1), error.to_string())),
-            Err(RecvTimeoutError::Disconnected) => Ok(None),
-            Err(RecvTimeoutError::Timeout) => {
-                let limit = silence.as_secs_f64();
-                Err(request.fault(Some(rows + 1), format!("it printed nothing for {limit} seconds, and was stopped")))
-            }
-        }
-    }
-
-    /// How it ended, and its last words.
-    fn end(&mut self, request: &Request<'_>, silence: Duration) -> Result<(ExitStatus, String), DataError> {
-        const PAUSE: Duration = Duration::from_millis(5);
-        let mut waited = Duration::ZERO;
-        let status = loop {
-            match self.child.try_wait().map_err(|error| request.fault(None, error.to_string()))? {
-                Some(status) => break status,
-                None if waited < silence => thread::sleep(PAUSE),
-                None => return Err(request.fault(None, "it closed its output and does not end, and was stopped")),
-            }
-            waited += PAUSE;
-        };
-        let said = self.said.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
-        Ok((status, if said.is_empty() { said } else { format!(":\n{said}") }))
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // Both fail for a program that has ended, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Sends the lines of a pipe until the receiver is dropped.
-fn read_lines(pipe: impl Read, mut give: impl FnMut(std::io::Result<Vec<u8>>) -> bool) {
-    let mut reader = BufReader::new(pipe);
-    loop {
-        let mut line = vec![];
-        let read = reader.by_ref().take(MAX_LINE).read_until(b'\n', &mut line);
-        let line = match read {
-            Ok(0) => return,
-            Ok(read) if read as u64 == MAX_LINE && line.last() != Some(&b'\n') => {
-                Err(std::io::Error::other("the line is longer than 16 MiB"))
-            }
-            Ok(_) => {
-                line.truncate(line.trim_ascii_end().len());
-                Ok(line)
-            }
-            Err(error) => Err(error),
-        };
-        let broken = line.is_err();
-        if !give(line) || broken {
-            return;
-        }
-    }
-}
-
-/// The end of a text, without what can't be shown.
-fn last_words(pipe: impl Read) -> String {
-    let mut reader = BufReader::new(pipe);
-    let (mut kept, mut part) = (vec![], [0; 4096]);
-    while let Ok(read @ 1..) = reader.read(&mut part) {
-        kept.extend_from_slice(&part[..read]);
-        let over = kept.len().saturating_sub(SHOWN as usize);
-        kept.drain(..over);
-    }
-    let text = String::from_utf8_lossy(&kept);
-    text.chars().filter(|c| *c == '\n' || !c.is_control()).collect::<String>().trim().to_owned()
 }
 
 #[cfg(test)]
@@ -311,12 +280,16 @@ mod tests {
         let request =
             Request { command: &command, folder: folder.path(), split: "train", seed: 7, count, permitted: true };
         let cache = folder.path().join("cache");
-        let made = request.make(&cache, silence).map_err(|error| error.to_string());
+        let made = request.key().and_then(|key| request.make(&cache, &key, silence));
+        let made = made.map_err(|error| error.to_string());
         let text = made.map(|file| fs::read_to_string(file).expect("it was kept"));
         (text, fs::read_dir(&cache).map_or(0, Iterator::count))
     }
 
     const LONG: Duration = Duration::from_secs(30);
+
+    /// The key of three rows of `gen.sh` where that is the text `one`.
+    const KEY: &str = "eab9adac6806c73774195481dfd8a077";
 
     /// Prints rows until the count, which is the sixth argument.
     const ROWS: &str = "n=1; while [ $n -le $6 ]; do echo \"{\\\"text\\\": \\\"$2 $4 $n\\\"}\"; n=$((n+1)); done\n";
@@ -335,13 +308,13 @@ mod tests {
         let command = ["sh", "gen.sh"].map(str::to_owned);
         let request =
             Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 3, permitted: true };
-        let key = request.key();
-        assert_eq!(request.key(), key);
+        let key = request.key().expect("readable");
+        assert_eq!(key, KEY, "rows in the caches of users are found under it");
         let others =
             [Request { seed: 8, ..request }, Request { split: "dev", ..request }, Request { count: 4, ..request }];
-        assert!(others.iter().all(|other| other.key() != key));
+        assert!(others.iter().all(|other| other.key().expect("readable") != key));
         fs::write(&script, "two").expect("written");
-        assert_ne!(request.key(), key, "the content of the script counts");
+        assert_ne!(request.key().expect("readable"), key, "the content of the script counts");
     }
 
     #[test]
@@ -376,7 +349,7 @@ mod tests {
     #[test]
     fn a_silent_program_is_stopped() {
         let short = Duration::from_millis(300);
-        let (found, kept) = asked("echo '{\"text\": \"a\"}'\nexec sleep 600", 3, short);
+        let (found, kept) = asked("echo '{\"text\": \"a\"}'\nsleep 600", 3, short);
         let message = found.expect_err("it stays silent");
         assert!(message.contains("--count 3:2: it printed nothing for 0.3 seconds, and was stopped"), "{message}");
         let (found, _) = asked("exec >&-\nexec sleep 600", 3, short);
@@ -395,5 +368,119 @@ mod tests {
         let message = request.file().expect_err("nobody allowed it").to_string();
         assert!(message.contains(FLAG) && message.contains("sh -c touch ran --split train"), "{message}");
         assert!(!folder.path().join("ran").exists());
+    }
+
+    #[test]
+    fn a_permission_is_for_a_command_in_a_folder() {
+        let (one, two) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let cache = one.path().join("cache");
+        for folder in [&one, &two] {
+            fs::write(folder.path().join("gen.sh"), ROWS).expect("written");
+        }
+        let command = ["sh", "gen.sh"].map(str::to_owned);
+        let request =
+            Request { command: &command, folder: one.path(), split: "train", seed: 7, count: 3, permitted: false };
+        let refused = |request: &Request<'_>| {
+            let message = request.file_in(&cache).expect_err("nobody allowed it").to_string();
+            assert!(message.contains(FLAG), "{message}");
+        };
+        refused(&request);
+        let made = Request { permitted: true, ..request }.file_in(&cache).expect("it runs");
+        assert_eq!(request.file_in(&cache), Ok(made.clone()), "nothing runs");
+        let other = Request { folder: two.path(), ..request };
+        refused(&other);
+        assert_eq!(
+            Request { permitted: true, ..other }.file_in(&cache),
+            Ok(made),
+            "the rows depend on the files alone"
+        );
+        assert_eq!(fs::read_dir(&cache).expect("it is there").count(), 3, "the rows, and a mark for each folder");
+        refused(&Request { seed: 8, ..request });
+    }
+
+    /// What comes of a program with an argument, which is made in its folder: with permission or without.
+    #[cfg(target_os = "linux")]
+    fn named(argument: &'static str, permitted: bool, make: fn(&Path)) -> Result<PathBuf, String> {
+        let (tell, told) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            make(&folder.path().join(argument));
+            let command = ["sh", "-c", "touch ran", argument].map(str::to_owned);
+            let request =
+                Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 1, permitted };
+            let found = request.file_in(&folder.path().join("cache")).map_err(|error| error.to_string());
+            assert!(!folder.path().join("ran").exists());
+            tell.send(found)
+        });
+        told.recv_timeout(2 * LONG).expect("it ends without waiting for another program")
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn only_regular_files_are_arguments_and_none_is_opened_before_the_permission() {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        let pipe = |path: &Path| mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let none = |_: &Path| {};
+        for (argument, make) in [("pipe", pipe as fn(&Path)), ("/dev/zero", none)] {
+            let message = named(argument, false, make).expect_err("nobody allowed it");
+            assert!(message.contains(FLAG), "{message}");
+            let message = named(argument, true, make).expect_err("no regular file");
+            assert!(
+                message.contains(&format!("can't read the argument `{argument}`: no regular file but")),
+                "{message}"
+            );
+        }
+        let large = |path: &Path| fs::File::create(path).and_then(|file| file.set_len(MOST_BYTES + 1)).expect("sparse");
+        let message = named("large", true, large).expect_err("too large");
+        assert!(message.contains("up to `large`, have more than 16 GiB"), "{message}");
+    }
+
+    /// Whether a process still does something.
+    #[cfg(target_os = "linux")]
+    fn is_alive(process: &str) -> bool {
+        let found = fs::read_to_string(format!("/proc/{}/stat", process.trim())).unwrap_or_default();
+        found
+            .rsplit(')')
+            .next()
+            .and_then(|rest| rest.split_whitespace().next())
+            .is_some_and(|state| !"ZX".contains(state))
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_end_of_a_program_is_that_of_its_children() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let command = ["sh", "gen.sh"].map(str::to_owned);
+        let request =
+            Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 3, permitted: true };
+        // A child holds both outputs of a program that ends well, ends early, and is stopped.
+        let holds = "sleep 600 & echo $! > child\n";
+        let (few, silent) = ("echo '{\"text\": \"a\"}'\n", "sleep 600\n");
+        for (script, silence, expected) in [
+            (format!("{holds}{ROWS}"), LONG, None),
+            (
+                format!("{holds}{few}"),
+                LONG,
+                Some("1 rows, and ended before a process that it started closed its output"),
+            ),
+            (format!("{holds}{silent}"), Duration::from_millis(300), Some("printed nothing for 0.3 seconds")),
+        ] {
+            fs::write(folder.path().join("gen.sh"), &script).expect("written");
+            let key = request.key().expect("readable");
+            let made = request.make(&folder.path().join("cache"), &key, silence);
+            match expected {
+                None => drop(made.expect("all rows came")),
+                Some(expected) => {
+                    let message = made.expect_err(&script).to_string();
+                    assert!(message.contains(expected), "{message}");
+                }
+            }
+            let child = fs::read_to_string(folder.path().join("child")).expect("it began");
+            let begun = std::time::Instant::now();
+            while is_alive(&child) {
+                assert!(begun.elapsed() < LONG, "{script}: the child lives on");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+        }
     }
 }

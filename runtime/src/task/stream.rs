@@ -2,11 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::fs::{File, Metadata};
+#[cfg(unix)]
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use super::Example;
+use super::files::open::regular;
 use super::load::unreadable;
 use crate::error::DataError;
 
@@ -41,34 +45,106 @@ impl PartialEq for Stream {
     }
 }
 
-/// A file as it was when its rows were counted.
+/// A file as it was when its rows were counted, for as long as the process lives: a copy of the file has another stamp.
 #[derive(Clone, Debug)]
 pub(super) struct Stamp {
     pub(super) path: PathBuf,
+    facts: Facts,
+}
+
+/// What the system says of a file, and what differs for another file and after a change.
+#[derive(Clone, Debug, PartialEq)]
+struct Facts {
     bytes: u64,
     modified: Option<SystemTime>,
+    /// Device and inode.
+    #[cfg(unix)]
+    inode: [u64; 2],
+    /// Seconds and nanoseconds of the last change, which no program can set.
+    #[cfg(unix)]
+    changed: [i64; 2],
+}
+
+impl Facts {
+    fn of(found: &Metadata) -> Self {
+        Self {
+            bytes: found.len(),
+            modified: found.modified().ok(),
+            #[cfg(unix)]
+            inode: [found.dev(), found.ino()],
+            #[cfg(unix)]
+            changed: [found.ctime(), found.ctime_nsec()],
+        }
+    }
 }
 
 impl Stamp {
+    /// The stamp of a regular file.
     pub(super) fn of(path: &Path) -> Result<Self, DataError> {
-        let found = path.metadata().map_err(|error| unreadable(path, error))?;
-        Ok(Self { path: path.to_owned(), bytes: found.len(), modified: found.modified().ok() })
+        let found = regular(path).and_then(|file| file.metadata()).map_err(|error| unreadable(path, error))?;
+        Ok(Self { path: path.to_owned(), facts: Facts::of(&found) })
     }
 
     /// Number of bytes.
     pub(super) fn bytes(&self) -> u64 {
-        self.bytes
+        self.facts.bytes
     }
 
-    /// Refuses a file that has changed.
-    pub(super) fn check(&self) -> Result<(), DataError> {
-        let now = Self::of(&self.path)?;
-        if (now.bytes, now.modified) == (self.bytes, self.modified) {
+    /// Opens the file again.
+    ///
+    /// # Errors
+    /// The file has changed, or another one has its name.
+    pub(super) fn open(&self) -> Result<File, DataError> {
+        let file = regular(&self.path).map_err(|error| unreadable(&self.path, error))?;
+        self.check(&file)?;
+        Ok(file)
+    }
+
+    /// Refuses an open file that has changed. What was read of it before is as it was counted.
+    pub(super) fn check(&self, file: &File) -> Result<(), DataError> {
+        let now = file.metadata().map_err(|error| unreadable(&self.path, error))?;
+        if Facts::of(&now) == self.facts {
             return Ok(());
         }
         Err(unreadable(
             &self.path,
-            "the file has changed while it was trained on: the run goes on once it is as it was",
+            "the file has changed while it was trained on: put it back as it was, and the same command resumes the run",
         ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_replaced_by_one_of_the_same_size_and_time_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, other) = (folder.path().join("a.txt"), folder.path().join("b.txt"));
+        fs::write(&path, "one").expect("written");
+        let stamp = Stamp::of(&path).expect("a file");
+        let open = stamp.open().expect("it is as it was");
+        fs::write(&other, "two").expect("written");
+        let then = open.metadata().and_then(|found| found.modified()).expect("a time");
+        File::options().write(true).open(&other).and_then(|file| file.set_modified(then)).expect("set");
+        fs::rename(&other, &path).expect("replaced");
+        if cfg!(unix) {
+            let error = stamp.open().expect_err("another file").to_string();
+            assert!(error.contains("a.txt: the file has changed while it was trained on"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_written_while_it_is_open_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.txt");
+        fs::write(&path, "one").expect("written");
+        let stamp = Stamp::of(&path).expect("a file");
+        let open = stamp.open().expect("it is as it was");
+        fs::write(&path, "other").expect("written");
+        let error = stamp.check(&open).expect_err("it has changed").to_string();
+        assert!(error.contains("a.txt: the file has changed while it was trained on"), "{error}");
     }
 }

@@ -16,8 +16,9 @@ use serde_json::{Map, Value, json};
 use super::draft::{Attempt, Draft, Kind, Question, QuotesArg, Role, Wishes, attempt, draft};
 use crate::experiment_file::{Opened, ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
+use crate::time::TimeLimit;
 
 /// Arguments of `rtc task check`.
 #[derive(Args)]
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     /// Print as JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    pub(super) time: TimeLimit,
 }
 
 /// Exit code of data with problems.
@@ -88,7 +91,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
                 .iter()
                 .filter_map(|split| Some(format!("{}: {}", split.split, split.cut()?)))
                 .for_each(|cut| terminal.message(&cut));
-            let (model, to) = (written.task.model(), to.display());
+            let (model, to) = (written.task.model(), quoted(to));
             terminal.message(&format!(
                 "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains on it"
             ));
@@ -135,7 +138,9 @@ fn print(
 /// Writes a file that is not there yet.
 fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error| Failure::io("write", path, error);
-    File::create_new(path).map_err(failed)?.write_all(text.as_bytes()).map_err(failed)
+    let mut file = File::create_new(path).map_err(failed)?;
+    // The half-written file is of no use; that it can't be removed changes nothing about the failure.
+    file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(path))).map_err(failed)
 }
 
 fn unit(format: Format) -> &'static str {

@@ -1,19 +1,26 @@
 //! Rows of Apache Parquet files.
 
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::iter;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row as ParquetRow};
 use parquet::schema::types::{Type, TypePtr};
+use rtc_compiler::ir::formula::thousands;
 
+use super::open::regular;
+use super::pages::{Claims, claims};
+use super::records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 use super::{Cell, Column, Items, Row};
 use crate::error::{DataError, unknown};
+use crate::limits::bytes;
+use crate::panics::caught;
 use crate::task::load::unreadable;
 
 /// The rows of a file, by their numbers from 1.
@@ -22,37 +29,87 @@ pub(super) struct Rows {
     rows: RowIter<'static>,
     columns: Vec<Column>,
     number: usize,
+    /// Bytes of the cells that were read.
+    bytes: u64,
     broken: bool,
 }
 
 /// Opens a file.
 ///
 /// # Errors
-/// What is no Parquet file, and a column that is not there.
+/// What is no Parquet file, a column that is not there, and a file that unpacks to more than is read.
 pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
-    let reader = reader(path)?;
+    let (file, reader) = reader(path)?;
     let projection = guarded(|| Ok(projection(reader.metadata().file_metadata().schema(), columns)));
     let projection = projection.map_err(|why| no_file(path, &why))?.map_err(|why| unreadable(path, why))?;
+    let claimed = guarded(|| claimed(&file, reader.metadata(), columns)).map_err(|why| no_file(path, &why))?;
+    if let Some(why) = too_large(reader.metadata().file_metadata().num_rows(), claimed) {
+        return Err(unreadable(path, why));
+    }
     let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).project(Some(projection)));
     let rows = rows.map_err(|why| no_file(path, &why))?;
-    Ok(Rows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, broken: false })
+    Ok(Rows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, bytes: 0, broken: false })
 }
 
 /// The names of the columns of a file.
 pub(super) fn names(path: &Path) -> Result<Vec<String>, DataError> {
-    let reader = reader(path)?;
+    let (_, reader) = reader(path)?;
     let schema = reader.metadata().file_metadata().schema();
     let names: Vec<String> = schema.get_fields().iter().map(|field| field.name().to_owned()).collect();
-    match names.iter().enumerate().find(|(n, name)| names[..*n].contains(name)) {
-        Some((_, name)) => Err(unreadable(path, twice(name))),
+    let mut known = HashSet::new();
+    match names.iter().find(|name| !known.insert(name.as_str())) {
+        Some(name) => Err(unreadable(path, twice(name))),
         None => Ok(names),
     }
 }
 
-fn reader(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
-    guarded(|| SerializedFileReader::new(file)).map_err(|why| no_file(path, &why))
+/// A file with its reader, which moves the same position in it.
+fn reader(path: &Path) -> Result<(File, SerializedFileReader<File>), DataError> {
+    let file = regular(path).map_err(|error| unreadable(path, error))?;
+    let own = file.try_clone().map_err(|error| unreadable(path, error))?;
+    guarded(|| SerializedFileReader::new(own)).map(|reader| (file, reader)).map_err(|why| no_file(path, &why))
 }
+
+/// The most values of the columns that are read, the items of lists and missing ones among them.
+pub const MAX_VALUES: u64 = 1 << 27;
+
+/// The most bytes of one page, which is unpacked as a whole.
+pub const MAX_PAGE: u64 = 1 << 28;
+
+/// What the pages of the columns claim, each of which lies in a part of the file of its own.
+fn claimed(file: &File, metadata: &ParquetMetaData, columns: &[Column]) -> Result<Claims, ParquetError> {
+    let wanted: HashSet<String> = columns.iter().map(Column::to_string).collect();
+    let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
+    let read =
+        |chunk: &&ColumnChunkMetaData| chunk.column_path().parts().first().is_some_and(|root| wanted.contains(root));
+    let (mut all, mut left) = (Claims::default(), file.metadata()?.len());
+    for chunk in chunks.filter(read) {
+        let (start, length) = chunk.byte_range();
+        left = left.checked_sub(length).ok_or_else(|| ParquetError::General(PARTS.to_owned()))?;
+        all = all + claims(file, start, length)?;
+    }
+    Ok(all)
+}
+
+/// Why a file is too large, before any of it is unpacked.
+fn too_large(rows: i64, claimed: Claims) -> Option<String> {
+    let more = |what: &str, count: u64, most: u64| {
+        let [count, most] = [count, most].map(|number| thousands(&number.to_string()));
+        format!("the file has {count} {what}, and at most {most} are read of a Parquet file{WRITE}")
+    };
+    let large = |what: &str, most: u64| format!("{what} of the file unpacks to more than {}{WRITE}", bytes(most));
+    match claimed {
+        _ if rows.unsigned_abs() > MAX_PACKED_ROWS as u64 => {
+            Some(more("rows", rows.unsigned_abs(), MAX_PACKED_ROWS as u64))
+        }
+        Claims { values, .. } if values > MAX_VALUES => Some(more("values", values, MAX_VALUES)),
+        Claims { largest, .. } if largest > MAX_PAGE => Some(large("a page", MAX_PAGE)),
+        Claims { bytes, .. } if bytes > MAX_UNPACKED => Some(large("what is read", MAX_UNPACKED)),
+        _ => None,
+    }
+}
+
+const WRITE: &str = ": write it as .csv or .jsonl, which are read as they are needed, or in several files";
 
 fn no_file(path: &Path, why: &str) -> DataError {
     unreadable(path, format!("this is no whole Parquet file: {why}"))
@@ -62,27 +119,25 @@ const PARTS: &str = "its parts do not fit together";
 
 /// The decoder's own checks are not complete: what it would end the program for is an error of the file here.
 fn guarded<T>(work: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String> {
-    let found = catch_unwind(AssertUnwindSafe(work)).map_err(|_| PARTS.to_owned())?;
-    found.map_err(|error| error.to_string())
+    caught(work).ok_or_else(|| PARTS.to_owned())?.map_err(|error| error.to_string())
 }
 
 /// The schema of the columns alone, in the order in which the file has them.
 fn projection(schema: &Type, columns: &[Column]) -> Result<Type, String> {
     let names: Vec<&str> = schema.get_fields().iter().map(|field| field.name()).collect();
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    names.iter().for_each(|name| *counts.entry(*name).or_default() += 1);
     let wanted: Vec<String> = columns.iter().map(Column::to_string).collect();
     for name in &wanted {
-        match names.iter().filter(|own| *own == name).count() {
-            0 => return Err(unknown("column", name, &names)),
-            1 => {}
-            _ => return Err(twice(name)),
+        match counts.get(name.as_str()) {
+            None => return Err(unknown("column", name, &names)),
+            Some(1) => {}
+            Some(_) => return Err(twice(name)),
         }
     }
-    let kept: Vec<TypePtr> = schema
-        .get_fields()
-        .iter()
-        .filter(|field| wanted.iter().any(|name| name == field.name()))
-        .map(Arc::clone)
-        .collect();
+    let asked: HashSet<&str> = wanted.iter().map(String::as_str).collect();
+    let kept: Vec<TypePtr> =
+        schema.get_fields().iter().filter(|field| asked.contains(field.name())).map(Arc::clone).collect();
     Type::group_type_builder(schema.name()).with_fields(kept).build().map_err(|error| error.to_string())
 }
 
@@ -98,10 +153,10 @@ impl Rows {
         cell: impl Fn(&Field, &str) -> Result<C, String>,
     ) -> Result<Vec<C>, String> {
         let fields = row.into_columns();
+        let fields: HashMap<&str, &Field> = fields.iter().map(|(name, field)| (name.as_str(), field)).collect();
         let cell = |column: &Column| {
             let name = column.to_string();
-            let field = fields.iter().find(|(own, _)| *own == name).map(|(_, field)| field);
-            field.map_or_else(|| Ok(C::default()), |field| cell(field, &name))
+            fields.get(&*name).map_or_else(|| Ok(C::default()), |field| cell(field, &name))
         };
         self.columns.iter().map(cell).collect()
     }
@@ -113,7 +168,13 @@ impl Rows {
         }
         self.number += 1;
         let next = guarded(|| self.rows.next().transpose()).transpose()?;
-        let row = next.and_then(|row| read(self, row));
+        let row = next.and_then(|row| {
+            self.bytes = row.get_column_iter().map(|(_, field)| size(field)).fold(self.bytes, u64::saturating_add);
+            if self.bytes > MAX_UNPACKED {
+                return Err(format!("up to here the file unpacks to more than {}{WRITE}", bytes(MAX_UNPACKED)));
+            }
+            read(self, row)
+        });
         self.broken = row.is_err();
         Some(row.map_err(|why| unreadable(&self.path, format!("row {}: {why}", self.number))))
     }
@@ -139,6 +200,16 @@ impl Iterator for Rows {
             let cells = rows.cells(row, |field, name| cell(field, name, real))?;
             Ok(Row { line: rows.number, offset: 0, bytes: 0, cells })
         })
+    }
+}
+
+/// About the bytes of a value.
+fn size(field: &Field) -> u64 {
+    match field {
+        Field::Str(text) => text.len() as u64,
+        Field::Bytes(bytes) => bytes.len() as u64,
+        Field::ListInternal(list) => list.elements().iter().map(size).fold(0, u64::saturating_add),
+        _ => 8,
     }
 }
 
@@ -212,7 +283,7 @@ fn real(value: f64, text: &str, name: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use parquet::basic::Repetition;
-    use parquet::data_type::DoubleType;
+    use parquet::data_type::{DoubleType, Int32Type};
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
@@ -250,6 +321,39 @@ mod tests {
         }
     }
 
+    /// A few bytes hold any number of missing values.
+    #[test]
+    fn rows_are_counted_before_they_are_read() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("a.parquet");
+        let schema = Arc::new(parse_message_type("message s { optional int32 v; }").expect("a schema"));
+        let file = File::create(&path).expect("a new file");
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::default()).expect("a writer");
+        let mut group = writer.next_row_group().expect("a group");
+        let mut column = group.next_column().expect("a column").expect("the first");
+        let none = vec![0; MAX_PACKED_ROWS + 1];
+        column.typed::<Int32Type>().write_batch(&[], Some(&none), None).expect("written");
+        column.close().expect("closed");
+        group.close().expect("closed");
+        writer.close().expect("closed");
+        let error = rows(&path, &[Column::Name("v".into())]).err().expect("too many").to_string();
+        assert!(error.contains("the file has 16,777,217 rows, and at most 16,777,216 are read"), "{error}");
+    }
+
+    #[test]
+    fn sizes_are_limited_before_anything_is_unpacked() {
+        let claims = |bytes, largest, values| Claims { bytes, largest, values };
+        assert_eq!(too_large(1, claims(MAX_UNPACKED, MAX_PAGE, MAX_VALUES)), None);
+        for (claimed, why) in [
+            (claims(2_147_483_647, 2_147_483_647, 1), "a page of the file unpacks to more than 256 MiB"),
+            (claims(MAX_UNPACKED + 1, MAX_PAGE, 1), "unpacks to more than 8 GiB"),
+            (claims(1, 1, MAX_VALUES + 1), "the file has 134,217,729 values"),
+        ] {
+            let error = too_large(1, claimed).expect(why);
+            assert!(error.contains(why), "{error}");
+        }
+    }
+
     #[test]
     fn lists_of_lists_are_read_as_they_stand() {
         const SCHEMA: &str = "message s { required group v (LIST) { repeated group list { required group element (LIST) { \
@@ -268,6 +372,9 @@ mod tests {
         column.close().expect("closed");
         group.close().expect("closed");
         writer.close().expect("closed");
+        let (file, reader) = reader(&path).expect("readable");
+        let claimed = claimed(&file, reader.metadata(), &[Column::Name("v".into())]).expect("as they were written");
+        assert_eq!(claimed.values, 10, "five in the dictionary, and five that point there");
         let found: Vec<Vec<Cell>> = rows(&path, &[Column::Name("v".into())])
             .expect("readable")
             .map(|row| row.expect("readable").cells)

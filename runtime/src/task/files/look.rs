@@ -1,7 +1,9 @@
 //! A first look at an unknown file: its columns and their content.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
+
+use serde_json::{Map, Value};
 
 use super::records::{Delimited, Record, Records};
 use super::{Cell, Column, Format, Layout, Row, cell, columnar, is_blank, object};
@@ -178,6 +180,8 @@ fn is_date(text: &str) -> bool {
         && day.len() >= 6
 }
 
+/// The most different keys of JSON lines: every row is looked at for each of them.
+pub const MAX_KEYS: usize = 4_096;
 /// Problems that are listed.
 const PROBLEMS: usize = 10;
 /// Rows by which a header is told from a row.
@@ -285,6 +289,7 @@ impl FileLook {
 
     /// Looks at JSON lines: a column is a key of any object.
     fn objects(&mut self, path: &Path) -> Result<(), DataError> {
+        let mut known = HashSet::new();
         for record in Records::open(path, None)? {
             let record = record?;
             if is_blank(&record.bytes) {
@@ -302,17 +307,10 @@ impl FileLook {
                     continue;
                 }
             };
-            for name in fields
-                .keys()
-                .filter(|name| self.columns.iter().all(|column| column.name != **name))
-                .cloned()
-                .collect::<Vec<_>>()
-            {
-                self.columns.push(ColumnLook { name, missing: self.rows, ..ColumnLook::default() });
-            }
+            self.meet(&fields, &mut known).map_err(|why| broken(path, record.line, why))?;
             let mut cells = vec![];
             for column in &mut self.columns {
-                let value = fields.get(&column.name).unwrap_or(&serde_json::Value::Null);
+                let value = fields.get(&column.name).unwrap_or(&Value::Null);
                 let found = cell(value, &Column::Name(column.name.clone()));
                 column.nested += usize::from(found.is_err());
                 cells.push(found.unwrap_or_else(|_| Cell::Text(value.to_string())));
@@ -324,6 +322,20 @@ impl FileLook {
             return Err(broken(path, 1, super::EMPTY.to_owned()));
         }
         Ok(())
+    }
+
+    /// Adds the keys of an object that are not known.
+    fn meet(&mut self, fields: &Map<String, Value>, known: &mut HashSet<String>) -> Result<(), String> {
+        for name in fields.keys().filter(|name| known.insert((*name).clone())) {
+            self.columns.push(ColumnLook { name: name.clone(), missing: self.rows, ..ColumnLook::default() });
+        }
+        match known.len() {
+            count if count > MAX_KEYS => Err(format!(
+                "up to here the rows have {count} different keys, and at most {MAX_KEYS} are looked at: write what a task reads into a \
+                 file of its own"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Looks at the rows of a Parquet file.

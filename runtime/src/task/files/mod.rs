@@ -3,9 +3,12 @@
 mod columnar;
 mod look;
 mod object;
+pub(crate) mod open;
+mod pages;
 pub(crate) mod paths;
 pub(crate) mod records;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
@@ -18,7 +21,9 @@ use crate::task::load::{broken, unreadable};
 use object::object;
 use records::{Delimited, NO_TEXT, Record, Records};
 
-pub use look::{ColumnLook, FileLook, look};
+pub use columnar::{MAX_PAGE, MAX_VALUES};
+pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
+pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -238,14 +243,14 @@ fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser
         return Err(RETURNS.to_owned().into());
     }
     let names = texts(shape, &header.bytes)?;
+    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
+    names.iter().enumerate().for_each(|(place, name)| known.entry(name).or_default().push(place));
     let place = |column: &Column| {
         let wanted = column.to_string();
-        let mut found = names.iter().enumerate().filter(|(_, name)| **name == wanted).map(|(place, _)| place);
-        let none = || Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes));
-        let place = found.next().ok_or_else(none)?;
-        match found.next() {
-            Some(_) => Err(Fault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
-            None => Ok(place),
+        match known.get(&*wanted).map_or(&[][..], Vec::as_slice) {
+            [] => Err(Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
+            [place] => Ok(*place),
+            _ => Err(Fault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
         }
     };
     let places = columns.iter().map(place).collect::<Result<_, _>>()?;

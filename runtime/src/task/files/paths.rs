@@ -37,18 +37,28 @@ pub(crate) fn there(path: &Path) -> bool {
     if is_pattern(&path.to_string_lossy()) { matching(path).is_ok() } else { path.exists() }
 }
 
-/// Whether a name fits a pattern: `*` stands for any characters, `?` for one.
+/// Whether a name fits a pattern: `*` stands for any characters, `?` for one. A `*` takes as few characters as it can, and only the last
+/// one that was met takes more: the time grows with the product of both lengths at most.
 fn fits(pattern: &str, name: &str) -> bool {
-    let mut rest = pattern.chars();
-    match rest.next() {
-        None => name.is_empty(),
-        Some('*') => {
-            let ends = name.char_indices().map(|(at, _)| at).chain([name.len()]);
-            ends.into_iter().any(|at| fits(rest.as_str(), &name[at..]))
-        }
-        Some(wanted) => {
-            let mut own = name.chars();
-            own.next().is_some_and(|c| wanted == '?' || wanted == c) && fits(rest.as_str(), own.as_str())
+    let (mut pattern, mut name) = (pattern.chars(), name.chars());
+    // What stands behind the last `*`, and the name behind the characters that it took.
+    let mut last = None;
+    loop {
+        let left = name.clone();
+        match (pattern.next(), name.next()) {
+            (Some('*'), _) => {
+                name = left.clone();
+                last = Some((pattern.clone(), left));
+            }
+            (None, None) => return true,
+            (Some(wanted), Some(c)) if wanted == '?' || wanted == c => {}
+            (None | Some(_), _) => {
+                let Some((behind, taken)) = &mut last else { return false };
+                if taken.next().is_none() {
+                    return false;
+                }
+                (pattern, name) = (behind.clone(), taken.clone());
+            }
         }
     }
 }
@@ -66,8 +76,22 @@ mod tests {
             ("*", "", true),
             ("?", "", false),
             ("**a", "bca", true),
+            ("", "", true),
+            ("", "a", false),
+            ("a*", "a", true),
+            ("*ab*b", "aabcb", true),
+            ("*ab*bc", "aabcb", false),
+            ("*?a", "a", false),
+            ("*.c?v*", "é.a.csv", true),
         ] {
             assert_eq!(fits(pattern, name), expected, "{pattern} {name}");
         }
+    }
+
+    /// A reader that tries every end of every `*` would not be done in a lifetime.
+    #[test]
+    fn many_stars_take_no_longer_than_the_name_is_long() {
+        assert!(!fits(&format!("{}b", "a*".repeat(120)), &"a".repeat(250)));
+        assert!(fits(&format!("{}b", "a*".repeat(120)), &format!("{}b", "a".repeat(250))));
     }
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Format;
 use crate::error::DataError;
+use crate::limits::bytes as size;
 use crate::task::load::{MAX_LINE, broken, open};
 
 /// What stands between the cells of a row.
@@ -186,6 +187,9 @@ pub(crate) struct Records {
     /// Lines and bytes that were read.
     lines: usize,
     bytes: u64,
+    /// Records that were read, where they are counted: a small packed file may have any number of them.
+    records: Option<usize>,
+    packed: bool,
     /// Whether something could not be read. Where the next record begins is not known then, and a packed file that is broken would be so
     /// again and again.
     broken: bool,
@@ -194,7 +198,11 @@ pub(crate) struct Records {
 impl Records {
     /// Opens a file of lines, or of rows if they have a shape.
     pub(crate) fn open(path: &Path, shape: Option<Delimited>) -> Result<Self, DataError> {
-        Ok(Self { path: path.to_path_buf(), reader: open(path)?, shape, lines: 0, bytes: 0, broken: false })
+        let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+        // The lines of a text are no rows: only its bytes are counted.
+        let records = (packed && Format::of(path) != Ok(Format::Text)).then_some(0);
+        let reader = open(path)?;
+        Ok(Self { path: path.to_path_buf(), reader, shape, lines: 0, bytes: 0, records, packed, broken: false })
     }
 
     fn read(&mut self) -> Result<Option<Record>, (usize, String)> {
@@ -216,16 +224,38 @@ impl Records {
             if bytes.len() as u64 > MAX_LINE {
                 return Err((line, "the line is longer than 16 MiB".to_owned()));
             }
+            if self.packed && self.bytes > MAX_UNPACKED {
+                return Err((line, format!("up to here the file unpacks to more than {}{UNPACK}", size(MAX_UNPACKED))));
+            }
             // The mark at the start of a file is no part of the first cell.
             let mark =
                 if offset == 0 && from == 0 && bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
             at = self.shape.map_or(At::Start, |shape| shape.after(at, &bytes[from + mark..]));
             if at != At::Quoted {
+                self.count(line)?;
                 return Ok(Some(Record::new(line, offset, bytes)));
             }
         }
     }
+
+    /// Counts a record of a packed file.
+    fn count(&mut self, line: usize) -> Result<(), (usize, String)> {
+        let Some(records) = &mut self.records else { return Ok(()) };
+        *records += 1;
+        if *records <= MAX_PACKED_ROWS {
+            return Ok(());
+        }
+        Err((line, format!("up to here the file has more than {MAX_PACKED_ROWS} rows{UNPACK}")))
+    }
 }
+
+/// The most rows of a file that is packed, or of Parquet: such files are held in memory.
+pub const MAX_PACKED_ROWS: usize = 1 << 24;
+
+/// The most bytes of rows to which a packed file unpacks.
+pub const MAX_UNPACKED: u64 = 1 << 33;
+
+const UNPACK: &str = ", the most that is read of a packed one: unpack it, and it is read as it is needed";
 
 const UNCLOSED: &str = "a quotation mark that opens in this row never closes: a mark inside of a quoted cell is written twice, and \
                         `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters";
@@ -301,6 +331,27 @@ mod tests {
             let expected: Vec<_> = oracle.records().map(|record| row(record.expect("valid"))).collect();
             let found: Vec<_> = read("a.csv", &text).expect("valid").into_iter().map(|(_, _, cells)| cells).collect();
             assert_eq!(found, expected, "{}", String::from_utf8_lossy(&text));
+        }
+    }
+
+    /// A packed file of a few bytes may have any number of rows; as many lines of a packed text are no rows.
+    #[test]
+    fn rows_of_a_packed_file_are_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let lines = vec![b'\n'; MAX_PACKED_ROWS + 1];
+        let packed = zstd::encode_all(&lines[..], 1).expect("packed");
+        assert!(packed.len() < 10_000, "{}", packed.len());
+        for (name, many) in [("a.csv.zst", true), ("a.txt.zst", false)] {
+            let path = folder.path().join(name);
+            fs::write(&path, &packed).expect("writable");
+            let last = Records::open(&path, None).expect("it is there").last().expect("it has lines");
+            match last {
+                Ok(record) => assert!(!many && record.line == lines.len(), "{name}: {}", record.line),
+                Err(error) => {
+                    let error = error.to_string();
+                    assert!(many && error.contains("a.csv.zst:16777217: up to here the file has more than"), "{error}");
+                }
+            }
         }
     }
 

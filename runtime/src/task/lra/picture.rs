@@ -1,12 +1,12 @@
 //! Grey pictures as tokens: every pixel is a token, and its grey level the id.
 
-use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 
 use png::{ColorType, Decoder, Limits, Transformations};
 
 use crate::error::DataError;
+use crate::task::files::open::regular;
 use crate::task::load::unreadable;
 
 /// The names of the 256 grey levels.
@@ -24,7 +24,7 @@ const MAX_BYTES: usize = 1 << 24;
 
 /// The pixels of a square PNG file, row by row; colours become grey, and transparency is dropped.
 pub(super) fn read(path: &Path, side: usize) -> Result<Vec<u32>, DataError> {
-    let file = File::open(path).map_err(|error| unreadable(path, error))?;
+    let file = regular(path).map_err(|error| unreadable(path, error))?;
     let mut decoder = Decoder::new_with_limits(BufReader::new(file), Limits { bytes: MAX_BYTES });
     decoder.set_transformations(Transformations::EXPAND | Transformations::STRIP_16);
     let broken =

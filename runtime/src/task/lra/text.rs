@@ -3,13 +3,13 @@
 //! Without files reviews are generated: simple sentences with opinions, negated or not, between sentences without any;
 //! the review is positive if more opinions are. It is a task of counting words and seeing `not`, and no natural language.
 
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{bytes, generate};
 use crate::error::DataError;
 use crate::rng::Draws;
+use crate::task::files::open::regular;
 use crate::task::files::records::rows;
 use crate::task::line;
 use crate::task::load::{Held, broken, by_name, entries, unreadable};
@@ -227,7 +227,7 @@ fn reviews(part: &Path, folder: &Folder<'_>) -> Result<Vec<Example>, DataError> 
     let length = folder.options.get("length");
     let read = |(class, path): (u32, &PathBuf)| {
         let mut text = Vec::new();
-        let read = File::open(path).and_then(|file| file.take(length).read_to_end(&mut text));
+        let read = regular(path).and_then(|file| file.take(length).read_to_end(&mut text));
         read.map_err(|error| unreadable(path, error))?;
         if text.is_empty() {
             return Err(unreadable(path, "the review is empty"));

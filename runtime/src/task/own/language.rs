@@ -80,7 +80,7 @@ impl Source {
     }
 
     fn file(&self) -> Result<File, DataError> {
-        File::open(&self.path).map_err(|error| unreadable(&self.path, error))
+        self.stamp.open()
     }
 
     /// The same, from its open file where its bytes are not held.
@@ -92,10 +92,11 @@ impl Source {
                 let (from, count) = ((self.mark + at) as usize, bytes.len());
                 bytes.copy_from_slice(&held[from..from + count]);
             }
-            (None, Some(mut file)) => file
-                .seek(SeekFrom::Start(self.mark + at))
-                .and_then(|_| file.read_exact(&mut bytes))
-                .map_err(|error| unreadable(&self.path, error))?,
+            (None, Some(mut file)) => {
+                let read = file.seek(SeekFrom::Start(self.mark + at)).and_then(|_| file.read_exact(&mut bytes));
+                self.stamp.check(file)?;
+                read.map_err(|error| unreadable(&self.path, error))?;
+            }
             (None, None) => return self.read(at, count),
         }
         bytes.extend(added.then_some(b'\n'));
@@ -129,11 +130,6 @@ impl Text {
     /// Whether some of it is held in memory.
     pub(super) fn is_held(&self) -> bool {
         self.parts.iter().any(|part| part.held.is_some())
-    }
-
-    /// Refuses files that have changed.
-    pub(super) fn unchanged(&self) -> Result<(), DataError> {
-        self.parts.iter().try_for_each(|part| part.stamp.check())
     }
 
     /// The blocks between two bytes, of which the first begins one.
@@ -206,7 +202,7 @@ impl Text {
         if let Some(held) = &part.held {
             return Some(1 + count(held.get(..(part.mark + at) as usize)?));
         }
-        let mut reader = File::open(&part.path).ok()?.take(part.mark + at);
+        let mut reader = part.file().ok()?.take(part.mark + at);
         let (mut buffer, mut lines) = (vec![0; 1 << 16], 1);
         loop {
             match reader.read(&mut buffer).ok()? {

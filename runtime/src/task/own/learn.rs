@@ -1,7 +1,7 @@
 //! Facts of the training file: the vocabulary, the classes, and its rows in other splits.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,12 +13,13 @@ use super::plan::{self, Cutting, Kind, Plan};
 use super::tokens::{Cut, Kept as KeptTokens, Tokens};
 use crate::error::DataError;
 use crate::experiment::{Answer, TaskSettings};
-use crate::json;
 use crate::rng::Key;
+use crate::task::files::open::regular;
 use crate::task::files::{Cell, Items, Row, paths};
 use crate::task::load::{broken, unreadable};
 use crate::task::scale::Scale;
 use crate::task::share::{Place, TRAIN, ranges, shares};
+use crate::{json, limits};
 
 /// The most classes: more are a sign of the wrong column.
 pub const MAX_CLASSES: usize = 65_536;
@@ -29,6 +30,7 @@ pub(super) struct Learned {
     pub(super) tokens: Arc<Tokens>,
     /// The names of the classes or labels; none where tokens or numbers are the answers.
     pub(super) classes: Vec<String>,
+    ids: HashMap<String, u32>,
     /// The unit of the numbers, where they are the answers.
     pub(super) scale: Scale,
     shares: Vec<Share>,
@@ -68,7 +70,13 @@ impl Learned {
     pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
         let Kept { tokens, classes, scale, shares, seed } =
             Kept::deserialize(kept).map_err(|error| error.to_string())?;
-        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, scale, shares, seed })
+        let ids = ids(&classes);
+        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, ids, scale, shares, seed })
+    }
+
+    /// The id of a class: a file may have many of them, and every row one.
+    pub(super) fn class(&self, name: &str) -> Option<u32> {
+        self.ids.get(name).copied()
     }
 
     /// What is left of the training file.
@@ -80,6 +88,11 @@ impl Learned {
     pub(super) fn share(&self, split: &str) -> Part {
         Part::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.seed)
     }
+}
+
+/// The first place of each name.
+fn ids(names: &[String]) -> HashMap<String, u32> {
+    names.iter().enumerate().rev().map(|(id, name)| (name.clone(), id as u32)).collect()
 }
 
 /// Rows of a file.
@@ -175,6 +188,9 @@ pub(super) fn number(cell: &Cell) -> Result<f64, String> {
     }
 }
 
+/// Most bytes of a `tokenizer.json`.
+pub const MAX_TOKENIZER: u64 = 1 << 28;
+
 /// The largest number that is learned: errors of larger ones would not be finite.
 const LARGEST: f64 = 1e300;
 
@@ -194,6 +210,7 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
     let learned = Learned {
         tokens: Arc::new(Tokens::bytes()),
         classes: vec![],
+        ids: HashMap::new(),
         scale: Scale::default(),
         shares,
         seed: settings.seed,
@@ -209,14 +226,24 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), &counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
-    Ok(Learned { tokens: Arc::new(tokens), classes, scale: Scale::of(&counts.numbers), ..learned })
+    let ids = ids(&classes);
+    Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale: Scale::of(&counts.numbers), ..learned })
 }
 
 /// Reads a `tokenizer.json`.
 fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
     let path = settings.locate(file);
-    let text = fs::read_to_string(&path).map_err(|error| unreadable(&path, error))?;
-    let value = json::value(text.as_bytes()).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
+    let mut text = vec![];
+    let read = regular(&path).and_then(|file| file.take(MAX_TOKENIZER + 1).read_to_end(&mut text));
+    read.map_err(|error| unreadable(&path, error))?;
+    if text.len() as u64 > MAX_TOKENIZER {
+        let most = limits::bytes(MAX_TOKENIZER);
+        return Err(unreadable(
+            &path,
+            format!("a `tokenizer.json` has at most {most}, and this one has more: use a smaller one"),
+        ));
+    }
+    let value = json::value(&text).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
     Tokens::trained(&value).map_err(|message| unreadable(&path, message))
 }
 

@@ -6,6 +6,7 @@
 
 mod ask;
 mod given;
+mod growth;
 mod language;
 mod learn;
 pub(crate) mod plan;
@@ -37,7 +38,8 @@ use plan::{Kind, Plan};
 use rows::TableRows;
 use windows::Windows;
 
-pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS};
+pub use growth::MAX_GROWN;
+pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS, MAX_TOKENIZER};
 pub use plan::{MAX_LENGTH, NAMES};
 
 /// A task on files.
@@ -119,8 +121,7 @@ impl Own {
 
     fn class(&self, name: &str) -> Result<u32, String> {
         let known = &self.learned.classes;
-        let found = known.iter().position(|class| class == name);
-        found.map(|class| class as u32).ok_or_else(|| {
+        self.learned.class(name).ok_or_else(|| {
             let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
             let more = if known.len() > shown.len() { ", and others" } else { "" };
             unknown("class", name, &shown) + more + " among the labels of the training file"
@@ -560,9 +561,20 @@ mod tests {
         let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
         assert_eq!(read, held, "{name} by {tokens}");
         assert_eq!(stream.0.label_shares(), crate::task::describe(&held).label_shares, "{name} by {tokens}");
+        let refused = || {
+            let error = stream.0.row(0).expect_err("it has changed").to_string();
+            assert!(error.contains("has changed while it was trained on"), "{error}");
+        };
+        if cfg!(unix) {
+            let (other, then) = (folder.path().join("other"), path.metadata().and_then(|found| found.modified()));
+            fs::write(&other, text).expect("writable");
+            let other_time = fs::File::options().write(true).open(&other).expect("it is there");
+            other_time.set_modified(then.expect("a time")).expect("writable");
+            fs::rename(&other, &path).expect("replaced by a file of the same size and time");
+            refused();
+        }
         fs::write(&path, text.to_owned() + " ").expect("writable");
-        let error = stream.0.row(0).expect_err("it has changed").to_string();
-        assert!(error.contains("has changed while it was trained on"), "{error}");
+        refused();
         (held, stream)
     }
 

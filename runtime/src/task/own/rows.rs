@@ -1,7 +1,6 @@
 //! Rows of large tables, read from their files on demand: memory holds only the start of each row.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
@@ -54,8 +53,9 @@ impl TableRows {
         let mut found = Self { own: own.clone(), files: vec![], places: vec![], tokens: 0, labels, fingerprint };
         let mut hash = Hasher::default();
         for path in files {
+            let stamp = Stamp::of(path)?;
             let (_, parser) = own.plan.layout.begin(path)?;
-            found.files.push((Stamp::of(path)?, parser));
+            found.files.push((stamp.clone(), parser));
             for row in own.plan.layout.rows(path)? {
                 let row = row?;
                 if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs]) {
@@ -69,6 +69,8 @@ impl TableRows {
                 found.places.push(Place { offset: row.offset, bytes: row.bytes, length, file });
                 found.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
             }
+            // The rows are those of the file that has the stamp.
+            stamp.open()?;
         }
         found.fingerprint = hash.text();
         Ok((found, cuts))
@@ -103,11 +105,11 @@ impl Rows for TableRows {
     fn row(&self, row: usize) -> Result<Example, DataError> {
         let Place { offset, bytes, file, .. } = self.places[row];
         let (stamp, parser) = &self.files[file as usize];
-        stamp.check()?;
-        let failed = |error| unreadable(&stamp.path, error);
         let mut text = vec![0; bytes as usize];
-        let mut file = File::open(&stamp.path).map_err(failed)?;
-        file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut text)).map_err(failed)?;
+        let mut file = stamp.open()?;
+        let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut text));
+        stamp.check(&file)?;
+        read.map_err(|error| unreadable(&stamp.path, error))?;
         let record = Record::new(1, offset, text);
         let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&stamp.path, &record))?;
         let (example, _) = self.own.example(&cells).map_err(|message| unreadable(&stamp.path, message))?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
+use super::growth::Growth;
 use crate::task::encoding::{Encoding, ranges};
 use crate::task::line;
 use crate::task::lra::bytes;
@@ -79,7 +80,14 @@ pub(super) struct Tokens {
     lines: bool,
     names: Vec<String>,
     ids: HashMap<String, u32>,
-    trained: Option<Box<Tokenizer>>,
+    trained: Option<Box<Trained>>,
+}
+
+/// A tokenizer, and how long it makes texts.
+#[derive(Clone)]
+struct Trained {
+    tokenizer: Tokenizer,
+    growth: Growth,
 }
 
 /// A vocabulary as a run keeps it.
@@ -131,6 +139,7 @@ impl Tokens {
         let text = file.to_string();
         let mut tokenizer =
             Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
+        let growth = Growth::of(&tokenizer)?;
         tokenizer.with_padding(None);
         tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
         let ids: BTreeMap<String, u32> = tokenizer.get_vocab(true).into_iter().collect();
@@ -153,7 +162,7 @@ impl Tokens {
         let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
         let names = (0..=last).map(name).collect();
         Ok(Self {
-            trained: Some(Box::new(tokenizer)),
+            trained: Some(Box::new(Trained { tokenizer, growth })),
             ids: HashMap::new(),
             ..Self::of_names(Cut::Trained, true, names)
         })
@@ -162,8 +171,9 @@ impl Tokens {
     /// What a run keeps.
     pub(super) fn kept(&self) -> Kept {
         let vocabulary = if self.ids.is_empty() { vec![] } else { self.names.clone() };
-        let file =
-            |tokenizer: &Tokenizer| tokenizer.to_string(false).ok().and_then(|text| serde_json::from_str(&text).ok());
+        let file = |trained: &Trained| {
+            trained.tokenizer.to_string(false).ok().and_then(|text| serde_json::from_str(&text).ok())
+        };
         Kept { cut: self.cut, lines: self.lines, vocabulary, tokenizer: self.trained.as_deref().and_then(file) }
     }
 
@@ -202,8 +212,9 @@ impl Tokens {
     /// The tokens of a text.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
         match (&self.trained, self.cut) {
-            (Some(tokenizer), _) => {
-                let found = tokenizer.encode_fast(text, false);
+            (Some(trained), _) => {
+                trained.growth.check(&trained.tokenizer, text)?;
+                let found = trained.tokenizer.encode_fast(text, false);
                 found.map(|found| found.get_ids().to_vec()).map_err(|error| format!("the tokenizer failed: {error}"))
             }
             (None, Cut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
@@ -247,7 +258,7 @@ impl Tokens {
         let byte = |token: &u32| u8::try_from(*token).unwrap_or(b'?');
         match (&self.trained, self.cut) {
             (_, Cut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
-            (Some(tokenizer), _) => tokenizer.decode(tokens, false).unwrap_or_default(),
+            (Some(trained), _) => trained.tokenizer.decode(tokens, false).unwrap_or_default(),
             (None, cut) => self.joined(tokens, if cut == Cut::Characters { "" } else { " " }),
         }
     }

@@ -1,0 +1,84 @@
+//! Opens files of data: regular ones alone, and without waiting for another program.
+
+#[cfg(unix)]
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+
+use std::fs::{File, FileType, OpenOptions};
+use std::io;
+use std::path::Path;
+
+/// Opens a regular file to read. Links are followed.
+///
+/// # Errors
+/// The system refuses, or the path leads to a folder, a pipe, a socket or a device.
+pub(crate) fn regular(path: &Path) -> io::Result<File> {
+    // Some devices act as soon as they are opened.
+    refuse_others(path.metadata()?.file_type())?;
+    let mut options = OpenOptions::new();
+    options.read(true);
+    // The path may lead to a pipe by now, whose opening waits for a writer.
+    #[cfg(unix)]
+    options.custom_flags((rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY).bits() as i32);
+    let file = options.open(path)?;
+    refuse_others(file.metadata()?.file_type())?;
+    Ok(file)
+}
+
+fn refuse_others(found: FileType) -> io::Result<()> {
+    if found.is_file() {
+        return Ok(());
+    }
+    Err(io::Error::other(match kind(found) {
+        FOLDER => "no regular file but a folder: name a file".to_owned(),
+        kind => format!("no regular file but {kind}: copy its content into a file, and name that"),
+    }))
+}
+
+const FOLDER: &str = "a folder";
+
+fn kind(found: FileType) -> &'static str {
+    if found.is_dir() {
+        return FOLDER;
+    }
+    #[cfg(unix)]
+    if found.is_fifo() {
+        return "a pipe";
+    } else if found.is_socket() {
+        return "a socket";
+    }
+    "a device"
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::os::unix::fs::symlink;
+    use std::os::unix::net::UnixListener;
+
+    use rustix::fs::{CWD, FileType as Made, Mode, mknodat};
+
+    use super::*;
+
+    #[test]
+    fn only_regular_files_are_opened() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("file"), "text").expect("written");
+        symlink("file", path("link")).expect("a link");
+        mknodat(CWD, path("pipe"), Made::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a pipe");
+        let _listener = UnixListener::bind(path("socket")).expect("a socket");
+        for name in ["file", "link"] {
+            assert_eq!(io::read_to_string(regular(&path(name)).expect(name)).expect(name), "text");
+        }
+        let refused = [
+            (path("pipe"), "a pipe: copy its content"),
+            (path("socket"), "a socket: copy its content"),
+            ("/dev/zero".into(), "a device: copy its content"),
+            (path(""), "a folder: name a file"),
+        ];
+        for (path, expected) in refused {
+            let error = regular(&path).expect_err("no file").to_string();
+            assert!(error.contains("no regular file but ") && error.contains(expected), "{path:?}: {error}");
+        }
+        assert_eq!(regular(&path("none")).expect_err("not there").kind(), io::ErrorKind::NotFound);
+    }
+}
