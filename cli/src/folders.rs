@@ -15,6 +15,9 @@ use crate::grid::resolved;
 /// The folder of all runs, where a command names none.
 pub(crate) const RUNS: &str = "runs";
 
+/// The hidden folder with the runs that were removed from the folder in which it lies.
+pub(crate) const REMOVED: &str = ".removed";
+
 /// The word for the run that was begun last.
 pub(crate) const LAST: &str = "@last";
 
@@ -49,13 +52,13 @@ fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), Failure>
     folders_in(folder)?.iter().try_for_each(|path| collect(path, deep, found))
 }
 
-/// The folders in a folder in the order of their names; links are none.
+/// The folders in a folder in the order of their names, but for the one with removed runs. Links are none.
 pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error| Failure::io("read", folder, error);
     let mut inside = vec![];
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        if entry.file_type().map_err(failed)?.is_dir() {
+        if entry.file_type().map_err(failed)?.is_dir() && entry.file_name() != REMOVED {
             inside.push(entry.path());
         }
     }

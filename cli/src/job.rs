@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rtc_compiler::pipeline::asked::{Asked, asked};
 use rtc_compiler::pipeline::memory::{Fitted, Work};
 use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_runtime::disk::beneath;
 use rtc_runtime::disk::{Disk, FileSystem};
 use rtc_runtime::exec::Halting;
 use rtc_runtime::experiment::{Experiment, OptimiserKind, Supervision};
@@ -260,7 +261,7 @@ impl Job {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<(Ended, Balance), Failure> {
-        self.train_on((Rc::new(FileSystem), path), data, how, ranks, stop, observer)
+        self.train_on((Rc::new(FileSystem::below(path)), path), data, how, ranks, stop, observer)
     }
 
     /// The same with a folder on any disk.
@@ -304,7 +305,7 @@ pub(crate) struct Lock {
 }
 
 /// The name of the file that is locked.
-const LOCK: &str = ".lock";
+pub(crate) const LOCK: &str = ".lock";
 
 /// How often a lock is tried to get, and what lies between: a command that only looks whether it is held has it for a moment.
 const TRIES: u32 = 5;
@@ -312,7 +313,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether another process trains in a folder.
 pub(crate) fn is_locked(folder: &Path) -> bool {
-    let file = File::open(folder.join(LOCK));
+    let file = beneath::open(folder, Path::new(LOCK));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
@@ -348,7 +349,7 @@ fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<
     loop {
         fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
         let path = folder.join(LOCK);
-        let file = match File::create(&path) {
+        let file = match beneath::append_or_create(folder, Path::new(LOCK)) {
             Ok(file) => file,
             // Another process has just left, and removed the folder behind it.
             Err(error) if error.kind() == ErrorKind::NotFound && !folder.exists() => continue,
@@ -375,7 +376,7 @@ fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     let place = |found: fs::Metadata| (found.dev(), found.ino());
-    file.metadata().map(place).ok() == fs::metadata(path).map(place).ok()
+    file.metadata().map(place).ok() == fs::symlink_metadata(path).map(place).ok()
 }
 
 #[cfg(not(unix))]

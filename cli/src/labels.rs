@@ -1,9 +1,12 @@
 //! `labels.json`: what people call a run and say of it. Nothing that a run computes depends on it.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{File, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
+use rtc_runtime::disk::beneath::{self, SMALL};
 use rtc_runtime::disk::write_file;
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::record::{RunInfo, sealed, unsealed};
@@ -11,6 +14,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::folders::folders_in;
+
+/// The file that is locked while labels are changed.
+pub(crate) const LOCK: &str = ".labels";
+
+/// How often the lock is tried to get, and the time between: a change takes milliseconds.
+const TRIES: u32 = 1500;
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// The name of the file.
 pub(crate) const FILE: &str = "labels.json";
@@ -42,17 +52,16 @@ impl Labels {
 
     /// Whether anything is said of the run in a folder.
     pub(crate) fn exist(folder: &Path) -> bool {
-        folder.join(FILE).exists()
+        beneath::exists(&folder.join(FILE))
     }
 
     /// Reads what is said of the run in a folder; that may be nothing.
     pub(crate) fn read(folder: &Path, info: &RunInfo) -> Result<Self, Failure> {
-        let file = folder.join(FILE);
-        let bytes = match fs::read(&file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => {
+        let bytes = match beneath::read_named(folder, FILE, SMALL) {
+            Err(error) if error.source.kind() == ErrorKind::NotFound => {
                 return Ok(Self { run: info.run.clone(), ..Self::default() });
             }
-            read => read.map_err(|error| Failure::io("read", &file, error))?,
+            read => read?,
         };
         let found: Result<Self, String> = unsealed(&bytes);
         let own = found.and_then(|found| match found.run == info.run {
@@ -65,10 +74,36 @@ impl Labels {
         })
     }
 
+    /// Changes what is said of the run in a folder. Of several processes one does so at a time, and each sees what those before it said.
+    pub(crate) fn change(
+        folder: &Path,
+        change: impl FnOnce(&mut Self) -> Result<(), Failure>,
+    ) -> Result<Self, Failure> {
+        let _lock = lock(folder)?;
+        let mut labels = Self::read(folder, &RunInfo::read(folder)?)?;
+        change(&mut labels)?;
+        labels.write(folder)?;
+        Ok(labels)
+    }
+
     /// Says it of the run in a folder.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
-        Ok(write_file(&folder.join(FILE), &sealed(self))?)
+        Ok(write_file(&folder.join(FILE), sealed(self))?)
     }
+}
+
+/// Waits for the processes that change the labels of a run. Where the file system has no locks nobody waits.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    RunInfo::read(folder)?;
+    let failed = |error| Failure::io("lock", &folder.join(LOCK), error);
+    let file = beneath::append_or_create(folder, Path::new(LOCK)).map_err(failed)?;
+    for _ in 0..TRIES {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
+            Ok(()) | Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
+    Err(failed(io::Error::other("another process has been changing the labels of this run for a long time")))
 }
 
 /// The runs beside a folder that were begun in it and have another name now, and those of which that can't be told.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rtc_export::onnx::{About, onnx};
-use rtc_runtime::disk::{Disk, FileSystem};
+use rtc_runtime::disk::write_file;
 use rtc_runtime::exec::Inference;
 use rtc_runtime::task::Scale;
 use serde_json::json;
@@ -15,9 +15,7 @@ use crate::saved::Trained;
 pub(crate) fn write(trained: &Trained, scale: Option<Scale>, output: &Path) -> Result<(), Failure> {
     let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained, scale))
         .map_err(|refused| Failure::Usage(refused.to_string()))?;
-    let fresh = output.with_extension("onnx.new");
-    FileSystem.write(&fresh, &bytes).map_err(|error| Failure::io("write", &fresh, error))?;
-    FileSystem.rename(&fresh, output).map_err(|error| Failure::io("write", output, error))
+    Ok(write_file(output, bytes)?)
 }
 
 fn about(trained: &Trained, scale: Option<Scale>) -> About {

@@ -22,7 +22,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         match entry.path() {
             path if path.is_dir() => found.extend(files(&path)),
-            path if path.ends_with(".lock") || path.ends_with("report.html") => {}
+            path if path.ends_with(".lock") || path.ends_with(".labels") || path.ends_with("report.html") => {}
             path => found.push(path),
         }
     }

@@ -1,6 +1,8 @@
 //! `rtc runs`, `rtc diff` of runs, and `@last`: lists, tags, names and removal, with runs that are damaged, missing or no runs at all.
 #![cfg(unix)]
 
+#[path = "runs/hostile.rs"]
+mod hostile;
 mod support;
 
 use std::fs;
@@ -479,14 +481,15 @@ fn runs_are_removed_when_that_is_said() {
     assert!(lines.iter().all(|line| line.ends_with("iB")), "{lines:?}");
     place.rtc(&["runs", "remove", "a", "none", "--yes"]).code(6);
     assert_eq!(names(&place.rtc(&["runs", "--json"]).code(0).json()), ["a", "b c", "kept"]);
-    assert_eq!(place.rtc(&["runs", "remove", "a", "b c", "--yes"]).code(0).stdout, answer.stdout);
+    assert_eq!(place.rtc(&["runs", "remove", "a", "b c", "--yes", "--all-files"]).code(0).stdout, answer.stdout);
     assert!(!place.path("runs/a").exists() && !place.path("runs/b c").exists());
     // What links led to is still there, and so is the other run.
     assert!(place.path("tiny.rt").exists());
     place.rtc(&["verify", "kept"]).code(0);
-    // A damaged run can be removed; a folder that is none can't.
+    // What can't be read as a run is not removed, for it may be something else; nor is a folder that is none.
     place.write("runs/kept/run.json", "{}");
-    place.rtc(&["runs", "remove", "kept", "--yes"]).code(0);
+    place.rtc(&["runs", "remove", "kept", "--yes"]).code(7).says("run.json");
+    assert!(place.path("runs/kept/spec.rt").exists());
     fs::create_dir(place.path("runs/mine")).expect("a new folder");
     place.write("runs/mine/file", "");
     place.rtc(&["runs", "remove", "mine", "--yes"]).code(6).says("there is no run in this folder");
@@ -597,7 +600,7 @@ fn the_last_run_is_named_by_a_word() {
     for edit in ["tag", "records"] {
         assert_eq!(found(&format!("rtc|runs|{edit}|in/b")), ["in/between"]);
     }
-    assert_eq!(found("rtc|runs|re"), ["records", "remove", "rename"]);
+    assert_eq!(found("rtc|runs|re"), ["records", "remove", "rename", "restore"]);
     assert_eq!(found("rtc|diff|old|@l"), ["@last"]);
     assert_eq!(found("rtc|runs|--sort|sc"), ["score"]);
 }

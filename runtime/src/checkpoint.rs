@@ -12,8 +12,8 @@
 //! begins anew if the folder was replaced while it did.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::thread::sleep;
@@ -24,8 +24,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::batching::Cursor;
 use crate::disk::Disk;
+use crate::disk::beneath::{self, RECORD, SMALL};
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::{Arrays, LearnerState};
+use crate::memory;
 use crate::record::{RunInfo, sha256};
 use crate::schedule::Plateau;
 use crate::train::SlotPlaces;
@@ -172,14 +174,16 @@ impl Entry {
 
 /// The checkpoints of one run.
 pub struct Checkpoints {
+    /// The folder of the run: nothing below it is reached through a link.
+    root: PathBuf,
     folder: PathBuf,
     disk: Rc<dyn Disk>,
 }
 
 impl Checkpoints {
-    /// Opens the folder of a run's checkpoints, which may not exist yet, and finishes an interrupted swap.
-    pub fn open(folder: &Path, disk: Rc<dyn Disk>) -> Result<Self, IoError> {
-        let store = Self { folder: folder.to_path_buf(), disk };
+    /// Opens the folder `name` of the checkpoints of the run in `root`, which may not exist yet, and finishes an interrupted swap.
+    pub fn open(root: &Path, name: &str, disk: Rc<dyn Disk>) -> Result<Self, IoError> {
+        let store = Self { root: root.to_path_buf(), folder: root.join(name), disk };
         store.finish_swap()?;
         Ok(store)
     }
@@ -188,10 +192,10 @@ impl Checkpoints {
     fn finish_swap(&self) -> Result<(), IoError> {
         for slot in [Slot::Last, Slot::Best] {
             let (path, fresh, old) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, OLD));
-            if old.exists() {
+            if beneath::exists(&old) {
                 self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
             }
-            if !path.exists() && decode(&fresh).is_ok() {
+            if !beneath::exists(&path) && decode(&self.root, &fresh).is_ok() {
                 self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
                 self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
             }
@@ -210,31 +214,24 @@ impl Checkpoints {
 
     /// Whether the slot was ever saved, damaged or not.
     pub fn exists(&self, slot: Slot) -> bool {
-        self.path(slot).exists() || self.beside(slot, PREVIOUS).exists()
+        beneath::exists(&self.path(slot)) || beneath::exists(&self.beside(slot, PREVIOUS))
     }
 
     /// Saves a checkpoint. After an error the slot holds what it held before, or what was being saved.
     pub fn save(&self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
         let (previous, old) = (self.beside(slot, PREVIOUS), self.beside(slot, OLD));
-        let files = encode(checkpoint)?;
-        let is_first = !self.folder.exists();
-        self.disk.remove(&fresh).map_err(IoError::at("remove", &fresh))?;
-        self.disk.create_folder(&fresh).map_err(IoError::at("create", &fresh))?;
-        for (name, bytes) in files {
-            let file = fresh.join(name);
-            self.disk.write(&file, &bytes).map_err(IoError::at("write", &file))?;
-        }
-        self.disk.sync_folder(&fresh).map_err(IoError::at("sync", &fresh))?;
-        if is_first && let Some(run) = self.folder.parent() {
-            self.disk.sync_folder(run).map_err(IoError::at("sync", run))?;
+        if let Err(error) = self.write_fresh(&fresh, checkpoint) {
+            // The disk may be full. What can't be removed goes with the next save.
+            let _ = self.disk.remove(&fresh);
+            return Err(error);
         }
         // A damaged slot must not replace a good previous one.
-        match decode(&path) {
+        match decode(&self.root, &path) {
             Ok(_) => {
                 // A reader, and a kill, find the previous one whole or not at all.
                 self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
-                if previous.exists() {
+                if beneath::exists(&previous) {
                     self.disk.rename(&previous, &old).map_err(IoError::at("rename", &previous))?;
                 }
                 self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
@@ -250,9 +247,26 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Writes the files of a checkpoint into a new folder.
+    fn write_fresh(&self, fresh: &Path, checkpoint: &Checkpoint) -> Result<(), Error> {
+        let files = encode(checkpoint)?;
+        let is_first = !beneath::exists(&self.folder);
+        self.disk.remove(fresh).map_err(IoError::at("remove", fresh))?;
+        self.disk.create_folder(fresh).map_err(IoError::at("create", fresh))?;
+        for (name, bytes) in files {
+            let file = fresh.join(name);
+            self.disk.write(&file, &bytes).map_err(IoError::at("write", &file))?;
+        }
+        self.disk.sync_folder(fresh).map_err(IoError::at("sync", fresh))?;
+        if is_first {
+            self.disk.sync_folder(&self.root).map_err(IoError::at("sync", &self.root))?;
+        }
+        Ok(())
+    }
+
     /// Loads and verifies a slot, see [`load`].
     pub fn load(&self, slot: Slot) -> Result<Checkpoint, Error> {
-        load(&self.path(slot))
+        load(&self.root, &self.path(slot))
     }
 }
 
@@ -267,20 +281,21 @@ pub struct Found {
     pub manifest: String,
 }
 
-/// Loads the checkpoint in a folder, after checking that every file is as it was saved. Another process may be saving meanwhile.
+/// Loads the checkpoint in a folder at or below `root`, after checking that every file is as it was saved. Another process may be saving
+/// meanwhile.
 ///
 /// # Errors
 /// The system does not give the files; or they are refused, with what can be done about it.
-pub fn load(path: &Path) -> Result<Checkpoint, Error> {
-    Ok(find(path)?.checkpoint)
+pub fn load(root: &Path, path: &Path) -> Result<Checkpoint, Error> {
+    Ok(find(root, path)?.checkpoint)
 }
 
 /// The same, with what it is known by.
 ///
 /// # Errors
 /// As those of [`load`].
-pub fn find(path: &Path) -> Result<Found, Error> {
-    let reason = match settled(path) {
+pub fn find(root: &Path, path: &Path) -> Result<Found, Error> {
+    let reason = match settled(root, path) {
         Ok(found) => return Ok(found),
         Err(Fault::Io(error)) => return Err(error.into()),
         Err(Fault::Damaged(reason) | Fault::Missing(reason)) => reason,
@@ -290,7 +305,7 @@ pub fn find(path: &Path) -> Result<Found, Error> {
     if name == Slot::Last.name() {
         // An earlier state of the same run leads to the same numbers.
         let previous = beside(path, PREVIOUS);
-        error.previous = decode(&previous).is_ok().then_some(previous);
+        error.previous = decode(root, &previous).is_ok().then_some(previous);
     } else if name == Slot::Best.name() {
         // No other one is the best: with another one in its place a table would have the numbers of that one.
         error.reason += "; no other one can stand in its place: without the folder of the checkpoints and `results.json` `rtc train` trains the run again";
@@ -306,16 +321,18 @@ pub(crate) fn averages_beside(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8
     if path.file_name().is_none_or(|name| name != WEIGHTS) || !path.with_file_name(STATE).is_file() {
         return Ok(None);
     }
-    let manifest = fs::read(path.with_file_name(MANIFEST)).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
+    let beside = |name: &str, most: u64| {
+        let folder = path.parent().unwrap_or(Path::new("."));
+        beneath::read(folder, Path::new(name), most).map_err(|error| format!("{name} beside it: {error}"))
+    };
     let manifest: Manifest =
-        serde_json::from_slice(&manifest).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
+        serde_json::from_slice(&beside(MANIFEST, SMALL)?).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
     let check = |name: &str, bytes: &[u8]| match manifest.files.get(name) {
         Some(entry) if *entry == Entry::of(bytes) => Ok(()),
         _ => Err(format!("{name} is not the one that {MANIFEST} beside it names: the checkpoint was changed")),
     };
     check(WEIGHTS, bytes)?;
-    let optimiser =
-        fs::read(path.with_file_name(OPTIMISER)).map_err(|error| format!("{OPTIMISER} beside it: {error}"))?;
+    let optimiser = beside(OPTIMISER, most(OPTIMISER))?;
     check(OPTIMISER, &optimiser)?;
     let arrays = SafeTensors::deserialize(&optimiser).map_err(|error| format!("{OPTIMISER} beside it: {error}"))?;
     let is_average = |name: &&str| name.strip_prefix(AVERAGE).is_some_and(|name| name.starts_with('.'));
@@ -344,6 +361,17 @@ const NEW: &str = "new";
 const PREVIOUS: &str = "previous";
 const OLD: &str = "old";
 
+/// Whether a folder of checkpoints may have a folder of this name.
+pub(crate) fn is_slot(name: &str) -> bool {
+    let (slot, end) = name.split_once('.').unwrap_or((name, ""));
+    [Slot::Last, Slot::Best].iter().any(|known| known.name() == slot) && ["", NEW, PREVIOUS, OLD].contains(&end)
+}
+
+/// Whether a checkpoint may have a file of this name.
+pub(crate) fn is_file(name: &str) -> bool {
+    name == MANIFEST || FILES.contains(&name)
+}
+
 /// Whether a folder of this name is a save or a removal that was not ended.
 pub(crate) fn is_unfinished(name: &str) -> bool {
     Path::new(name).extension().is_some_and(|end| end == NEW || end == OLD)
@@ -360,19 +388,19 @@ const DAMAGED: usize = 2;
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// Reads a slot that another process may be saving to: what is read is one save, and what is refused is so when it is read again.
-fn settled(path: &Path) -> Result<Found, Fault> {
-    let now = |path: &Path| fs::read(path.join(MANIFEST)).ok();
+fn settled(root: &Path, path: &Path) -> Result<Found, Fault> {
+    let now = |path: &Path| beneath::read(root, &below(root, path).join(MANIFEST), SMALL).ok();
     let mut looks = 0;
     loop {
         let before = now(path);
-        let fault = match decode(path) {
+        let fault = match decode(root, path) {
             Ok(found) => return Ok(found),
             Err(fault) => fault,
         };
         // Between its two renames a save has the slot in `new`. Beside a folder that is there, `new` is a save that was not ended.
         if before.is_none()
-            && !path.exists()
-            && let Ok(found) = decode(&beside(path, NEW))
+            && !beneath::exists(path)
+            && let Ok(found) = decode(root, &beside(path, NEW))
         {
             return Ok(found);
         }
@@ -392,6 +420,16 @@ fn settled(path: &Path) -> Result<Found, Fault> {
         looks += 1;
         sleep(PAUSE);
     }
+}
+
+/// Most bytes of a file of a checkpoint: arrays have to fit into memory.
+fn most(name: &str) -> u64 {
+    if name == STATE { RECORD } else { memory::machine().unwrap_or(u64::MAX) }
+}
+
+/// The name of a path below a folder; of one that is elsewhere, itself, which is refused when it is opened.
+fn below<'p>(root: &Path, path: &'p Path) -> &'p Path {
+    path.strip_prefix(root).unwrap_or(path)
 }
 
 /// The files of a checkpoint, the manifest last.
@@ -419,29 +457,34 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
 }
 
 /// Reads and verifies a folder.
-fn decode(path: &Path) -> Result<Found, Fault> {
-    match fs::metadata(path) {
-        Ok(found) if found.is_dir() => {}
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(Fault::Io(IoError::at("read", path)(error))),
+fn decode(root: &Path, path: &Path) -> Result<Found, Fault> {
+    // Beside a folder that was named by itself, its earlier saves are named by themselves, too.
+    let root = if path.starts_with(root) { root } else { path };
+    let unread = |error| Fault::Io(IoError::at("read", path)(error));
+    match path.symlink_metadata() {
+        Ok(found) if found.is_dir() || found.is_symlink() => {}
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unread(error)),
         _ => return Err(Fault::Missing("there is no such folder".into())),
+    }
+    match beneath::open_folder(root, below(root, path)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(unread(error)),
+        _ => {}
     }
     // All files that are there are opened before any is read: the folder may be replaced meanwhile.
     let mut files = BTreeMap::new();
     for name in std::iter::once(MANIFEST).chain(FILES) {
         let file = path.join(name);
-        match File::open(&file) {
+        match beneath::open(root, below(root, &file)) {
             Ok(open) => drop(files.insert(name, open)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => return Err(Fault::Io(IoError::at("open", &file)(error))),
         }
     }
-    let mut read = |name: &str| {
-        let mut bytes = vec![];
-        let file = files.get_mut(name).ok_or_else(|| Fault::Missing(format!("{name} is missing")))?;
-        file.read_to_end(&mut bytes).map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io)?;
-        Ok::<_, Fault>(bytes)
+    let mut read = |name: &str, most: u64| {
+        let file = files.remove(name).ok_or_else(|| Fault::Missing(format!("{name} is missing")))?;
+        beneath::whole(file, most).map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io)
     };
-    let bytes = read(MANIFEST)?;
+    let bytes = read(MANIFEST, SMALL)?;
     let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
     if manifest.format != FORMAT {
         return Err(format!("its layout has version {}, and this program reads {FORMAT}", manifest.format).into());
@@ -451,7 +494,7 @@ fn decode(path: &Path) -> Result<Found, Fault> {
     }
     let mut verified = |name: &str| {
         let entry = manifest.files.get(name).ok_or_else(|| format!("{MANIFEST} does not name {name}"))?;
-        let bytes = read(name)?;
+        let bytes = read(name, most(name))?;
         match Entry::of(&bytes) {
             found if found == *entry => Ok(bytes),
             found if found.size != entry.size => {

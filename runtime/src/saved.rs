@@ -6,7 +6,7 @@ mod definition;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rtc_compiler::check::{NoFiles, check};
 use rtc_compiler::diag::{Problems, Severity};
@@ -80,7 +80,10 @@ impl Opened<'_> {
         let same = |slot: Slot| fs::canonicalize(which).ok() == fs::canonicalize(folder(slot)).ok();
         let known = |slot: &Slot| slot.name() == which || Path::new(which).exists() && same(*slot);
         let slot = [Slot::Best, Slot::Last].into_iter().find(known);
-        let found = checkpoint::find(&slot.map_or_else(|| PathBuf::from(which), folder))?;
+        let found = match slot {
+            Some(slot) => checkpoint::find(self.path, &folder(slot))?,
+            None => checkpoint::find(Path::new(which), Path::new(which))?,
+        };
         self.run.check_checkpoint(&found, slot)?;
         Ok(found.checkpoint)
     }

@@ -19,7 +19,6 @@ const LACKED: &str = "import importlib.util as u, sys; print(*(n for n in sys.ar
 ///
 /// # Panics
 /// If the file that `RTC_SKIPPED` names can't be written.
-#[allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 pub fn with_torch() -> Option<PathBuf> {
     let missing = match std::env::var_os("RTC_TORCH_PYTHON") {
         None => format!("RTC_TORCH_PYTHON names no Python with {PACKAGES}"),
@@ -33,6 +32,16 @@ pub fn with_torch() -> Option<PathBuf> {
             Err(error) => format!("{} does not run: {error}", python.display()),
         },
     };
+    skip(&missing);
+    None
+}
+
+/// Says that the test of this thread is skipped, and why: on standard error, and in the file that `RTC_SKIPPED` names.
+///
+/// # Panics
+/// If that file can't be written.
+#[allow(clippy::print_stderr, reason = "a skipped test says why")]
+pub fn skip(missing: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     eprintln!("skipped: {test}: {missing}");
     if let Some(list) = std::env::var_os("RTC_SKIPPED") {
@@ -40,7 +49,6 @@ pub fn with_torch() -> Option<PathBuf> {
             std::fs::OpenOptions::new().append(true).create(true).open(list).expect("a file for what is skipped");
         writeln!(list, "{test}: {missing}").expect("a line for what is skipped");
     }
-    None
 }
 
 /// A script of this folder that answers each line of JSON with a line of JSON.

@@ -175,7 +175,8 @@ impl Run {
     /// The model with the weights of a checkpoint.
     pub(crate) fn trained(&self, slot: Slot) -> Model<f32> {
         let mut model = self.model();
-        let found = checkpoint::find(&SavedRun::checkpoint(&self.path, slot)).unwrap_or_else(|error| panic!("{error}"));
+        let found = checkpoint::find(&self.path, &SavedRun::checkpoint(&self.path, slot))
+            .unwrap_or_else(|error| panic!("{error}"));
         model.restore(&found.checkpoint.learner).expect("a checkpoint of this model");
         model
     }

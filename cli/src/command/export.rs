@@ -18,7 +18,7 @@ use crate::definition::{Definition, Facts};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::onnx;
 use crate::saved::{ModelOptions, Trained};
-use crate::terminal::Terminal;
+use crate::terminal::{Terminal, quoted};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +61,24 @@ const WEIGHTS: &str = "weights.safetensors";
 const CONFIG: &str = "config.json";
 const TOKENIZER: &str = "tokenizer.py";
 const TRAINED: &str = "tokenizer.json";
+const README: &str = "README.md";
+
+/// What whoever is handed the folder should know before anything else.
+const PROGRAM: &str = "\
+# A model exported by rtc
+
+`model.py` and `tokenizer.py` are Python programs: importing them runs them. Read them first if the folder comes from somebody else.
+`weights.safetensors`, `config.json` and `tokenizer.json`, where there is one, are data and hold no code.
+
+```python
+from model import Model
+from tokenizer import Tokenizer
+
+model, tokenizer = Model.from_folder(\".\"), Tokenizer.from_folder(\".\")
+tokens, lengths = tokenizer([\"a text\"])
+logits = model(tokens, lengths)
+```
+";
 
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
@@ -88,16 +106,16 @@ fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, 
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
     write_file(&folder.join(MODULE), &module)?;
-    let file = folder.join(WEIGHTS);
-    fs::write(&file, safetensors(&weights)).map_err(|error| Failure::io("write", &file, error))?;
+    write_file(&folder.join(WEIGHTS), safetensors(&weights))?;
     write_file(&folder.join(CONFIG), &config)?;
     write_file(&folder.join(TOKENIZER), torch::TOKENIZER)?;
+    write_file(&folder.join(README), PROGRAM)?;
     if let Some(trained) = trained.task.encoding(&trained.options).tokenizer {
-        write_file(&folder.join(TRAINED), &trained.to_string())?;
+        write_file(&folder.join(TRAINED), trained.to_string())?;
     }
     terminal.message(&format!(
         "wrote {MODULE}, {WEIGHTS}, {CONFIG} and {TOKENIZER}; next, in {}: python -c 'from model import Model; print(Model.from_folder(\".\"))'",
-        folder.display()
+        quoted(folder)
     ));
     Ok(Exit::Done)
 }
@@ -121,7 +139,7 @@ fn origin(definition: &Definition) -> torch::Origin<'_> {
 fn prepare(folder: &Path) -> Result<(), Failure> {
     fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
     let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, error))?;
-    let own = ["__pycache__", MODULE, WEIGHTS, CONFIG, TOKENIZER, TRAINED];
+    let own = ["__pycache__", MODULE, WEIGHTS, CONFIG, TOKENIZER, TRAINED, README];
     let foreign = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     match foreign.filter(|name| !own.contains(&name.as_str())).min() {
         Some(name) => Err(Failure::Usage(format!(

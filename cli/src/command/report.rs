@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rtc_report::{Picture, page, pictures};
+use rtc_runtime::disk::beneath::is_owned;
 use rtc_runtime::disk::write_file;
 use rtc_runtime::limits;
 
@@ -35,7 +36,7 @@ The page needs no network and nothing beside it. A run may be unfinished: what t
 
 Accuracy and depth by length are measured with the best checkpoint on the first examples of every evaluation split, and \
 kept in lengths.json in the run's folder. --analyses draws strings of a length where the task can, and else takes the longest \
-of these examples up to it. --watch serves the page to the browsers of this machine at an address that it prints, makes it again when the \
+of these examples up to it. --watch serves the page at an address that it prints, which no other user can guess, makes it again when the \
 records of the runs change, and measures nothing unless --examples says how much. A pair on a line of --inputs is written `left ||| right`.
 ";
 
@@ -49,7 +50,7 @@ pub(crate) struct Options {
     /// Folders of runs, folders with runs below them, names below `runs`, or `@last`
     #[arg(required = true)]
     runs: Vec<PathBuf>,
-    /// The page; `report.html` in the folder, or here for several folders, without it
+    /// The page; `report.html` in the folder, or here for several folders or for one of another user, without it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Write every plot to this folder, as SVG and PNG
@@ -97,7 +98,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),
-        (None, [folder]) => folder.join("report.html"),
+        // Nothing is written into a folder of another user.
+        (None, [folder]) if is_owned(folder) => folder.join("report.html"),
         (None, _) => PathBuf::from("report.html"),
     };
     let html = page(&gathered.report);
@@ -123,10 +125,10 @@ fn analysed(text: &str) -> Result<usize, String> {
 fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), Failure> {
     make_folder(Some(folder))?;
     for picture in pictures {
-        write_file(&folder.join(format!("{}.svg", picture.name)), &picture.file())?;
+        write_file(&folder.join(format!("{}.svg", picture.name)), picture.file())?;
         let path = folder.join(format!("{}.png", picture.name));
         let png = picture.png().map_err(|error| Failure::io("draw", &path, std::io::Error::other(error)))?;
-        fs::write(&path, png).map_err(|error| Failure::io("write", &path, error))?;
+        write_file(&path, png)?;
     }
     Ok(())
 }

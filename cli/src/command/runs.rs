@@ -2,6 +2,7 @@
 
 mod edit;
 mod records;
+mod remove;
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,7 @@ Examples:
   rtc runs tag runs/NAME baseline keep                            `rtc runs --where tags=keep` shows it
   rtc runs note runs/NAME 'norm before, for the paper'
   rtc runs rename runs/NAME better                                the same `rtc train` finds it
-  rtc runs remove runs/NAME --yes
+  rtc runs remove runs/NAME --yes                                 `rtc runs restore runs/NAME` brings it back
   rtc runs records runs/NAME                                      metrics, results, experiment and spec as JSON
 ";
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_report::data::{Answers, Cloud, Panel, Saliency, StepCurve, Trace, Unit};
 use rtc_runtime::checkpoint::Slot;
+use rtc_runtime::disk::beneath::is_owned;
 use rtc_runtime::error::{DataError, Error};
 use rtc_runtime::examine::{Traced, by_length, trace};
 use rtc_runtime::experiment::{Experiment, TaskSettings};
@@ -169,8 +170,10 @@ impl<'a> Probe<'a> {
         }
         drop(waiting);
         let lengths = Lengths { run, rtc, update, examples, splits };
-        // A folder that can't be written to is no reason to show nothing.
-        if let Err(error) = lengths.write(&trained.path) {
+        // A folder that can't be written to is no reason to show nothing; into one of another user nothing is written.
+        if is_owned(&trained.path)
+            && let Err(error) = lengths.write(&trained.path)
+        {
             terminal.message(&format!("what was measured is not kept: {error}"));
         }
         Ok(lengths.splits)

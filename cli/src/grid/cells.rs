@@ -11,6 +11,7 @@ use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
 
 use super::{CellIndex, Grid};
 use crate::failure::Failure;
+use crate::folders::folders_in;
 use crate::job::{Data, Job};
 
 /// How deep below the folder of all runs others are looked for.
@@ -184,12 +185,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<(PathBuf, RunInfo)>) {
         return;
     }
     let Some(deep) = deep.checked_sub(1) else { return };
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    // Links are not followed: they may lead around in circles.
-    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    let mut inside: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
-    inside.sort();
-    inside.iter().for_each(|path| collect(path, deep, found));
+    folders_in(folder).unwrap_or_default().iter().for_each(|path| collect(path, deep, found));
 }
 
 /// A path from a folder, without the steps up in it where they can be taken.

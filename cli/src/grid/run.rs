@@ -217,7 +217,7 @@ fn train(
     let on = work.pace.device.open()?;
     job.computes_on(&on);
     let pause = observer.pause;
-    let disk = Rc::new(Fenced::by(claim));
+    let disk = Rc::new(Fenced::by(claim, path));
     let (ended, _) = job.train_on((disk, path), data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
     Ok(Some(ended))
 }

@@ -1,9 +1,9 @@
 //! The two ends of a record of a run, which may be long: its first line, and the last ones.
 
-use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
+use rtc_runtime::disk::beneath;
 use rtc_runtime::record::sha256;
 use serde_json::Value;
 
@@ -23,9 +23,9 @@ pub(super) struct Ends {
 
 impl Ends {
     /// Reads so many bytes of each end; nothing of a file that is not there.
-    pub(super) fn read(path: &Path, run: &str, most: u64) -> io::Result<Self> {
+    pub(super) fn read(folder: &Path, name: &str, run: &str, most: u64) -> io::Result<Self> {
         let mut ends = Self { run: run.to_owned(), first: vec![], last: vec![], is_whole: true };
-        let mut file = match File::open(path) {
+        let mut file = match beneath::open(folder, Path::new(name)) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ends),
             file => file?,
         };

@@ -5,11 +5,11 @@ mod fields;
 mod query;
 
 use std::cmp::Ordering;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rtc_runtime::disk::beneath::{self, RECORD, SMALL};
 use rtc_runtime::error::CheckpointError;
 use rtc_runtime::experiment::ExperimentFile;
 use rtc_runtime::grid::{Fault, less_is_better};
@@ -159,7 +159,7 @@ impl Run {
         let last = metrics.last("").map_err(|why| self.refused("metrics.jsonl", why))?;
         self.updates = last.map_or(metrics.is_whole().then_some(0), |line| line["update"].as_u64());
         // A training writes its results before it lets go of its folder.
-        let trains = !self.path.join(RESULTS).exists() && is_locked(&self.path);
+        let trains = !beneath::exists(&self.path.join(RESULTS)) && is_locked(&self.path);
         if let Some(table) = results(&self.path, &run)? {
             let row = table.rows.iter().find(|row| row.split == "test").or(table.rows.first());
             self.score = row.and_then(|row| Score::of(&EvaluationLine::new(0, row)));
@@ -192,8 +192,7 @@ impl Run {
     }
 
     fn ends(&self, file: &str, run: &str, most: u64) -> Result<Ends, Failure> {
-        let path = self.path.join(file);
-        Ends::read(&path, run, most).map_err(|error| Failure::io("read", &path, error))
+        Ends::read(&self.path, file, run, most).map_err(|error| Failure::io("read", &self.path.join(file), error))
     }
 
     fn refused(&self, file: &str, why: &str) -> Failure {
@@ -208,19 +207,18 @@ fn refused(path: &Path, file: &str, why: &str) -> Failure {
 /// The experiment of a run as it was written.
 fn experiment(path: &Path, info: &RunInfo) -> Result<Value, Failure> {
     let file = path.join("experiment.yaml");
-    let bytes = fs::read(&file).map_err(|error| Failure::io("read", &file, error))?;
+    let bytes = beneath::read_named(path, "experiment.yaml", SMALL)?;
     let text = String::from_utf8(bytes).ok().filter(|text| info.files.get("experiment.yaml") == Some(&sha256(text)));
     let text = text.ok_or_else(|| refused(path, "experiment.yaml", "was changed after the training began"))?;
-    let experiment = ExperimentFile::parse(&file.display().to_string(), &text)?.resolve(None, &[])?;
+    let experiment = ExperimentFile::recorded(&file.display().to_string(), &text)?.resolve(None, &[])?;
     Ok(serde_json::to_value(experiment).expect("an experiment holds nothing that JSON can't"))
 }
 
 /// The table of a run that is finished.
 fn results(path: &Path, run: &str) -> Result<Option<Table>, Failure> {
-    let file = path.join(RESULTS);
-    let bytes = match fs::read(&file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        read => read.map_err(|error| Failure::io("read", &file, error))?,
+    let bytes = match beneath::read_named(path, RESULTS, RECORD) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+        read => read?,
     };
     let found: Value = unsealed(&bytes).map_err(|why| refused(path, RESULTS, &why))?;
     if found["run"] != run {

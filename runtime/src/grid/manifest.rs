@@ -2,13 +2,13 @@
 //!
 //! `rtc ablate` writes it before it trains, so that the folder of a grid names its rows.
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::disk::write_shared;
+use crate::disk::beneath::{self, SMALL};
+use crate::disk::write_file;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::record::{sealed, unsealed};
 
@@ -65,7 +65,7 @@ impl Manifest {
 
     /// Whether a folder is that of a grid which says its rows.
     pub fn exists(folder: &Path) -> bool {
-        folder.join(FILE).is_file()
+        beneath::exists(&folder.join(FILE))
     }
 
     /// Reads the rows of the grid in a folder; nothing if it does not say them.
@@ -74,9 +74,9 @@ impl Manifest {
     /// The file can't be read, or is no list of rows.
     pub fn read(folder: &Path) -> Result<Option<Self>, Error> {
         let path = folder.join(FILE);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(IoError::at("read", &path))?,
+        let bytes = match beneath::read_named(folder, FILE, SMALL) {
+            Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read?,
         };
         let broken = |why: String| {
             let reason = format!("this list of the rows of a grid {why}; `rtc ablate` writes it again");
@@ -96,15 +96,17 @@ impl Manifest {
     /// What the system says.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
         let (path, text) = (folder.join(FILE), sealed(self));
-        if fs::read(&path).is_ok_and(|found| found == text.as_bytes()) {
+        if beneath::read_named(folder, FILE, SMALL).is_ok_and(|found| found == text.as_bytes()) {
             return Ok(());
         }
-        write_shared(&path, &text)
+        write_file(&path, &text)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

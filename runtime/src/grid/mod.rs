@@ -13,13 +13,13 @@ mod render;
 mod sheet;
 mod worth;
 
-use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::disk::beneath::{self, SMALL};
 use crate::disk::write_file;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::experiment::Experiment;
@@ -151,10 +151,9 @@ impl Fault {
     /// # Errors
     /// The file can't be read, or is not as it was written.
     pub fn read(path: &Path) -> Result<Option<Self>, Error> {
-        let file = path.join(FAILURE);
-        let bytes = match fs::read(&file) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(IoError::at("read", &file))?,
+        let bytes = match beneath::read_named(path, FAILURE, SMALL) {
+            Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read?,
         };
         let broken = |why| {
             let reason = format!("its {FAILURE} {why}; without it the run goes on as one that was stopped");
@@ -165,16 +164,13 @@ impl Fault {
 
     /// Records it, so that tables of later commands show it too.
     pub fn write(&self, path: &Path) -> Result<(), IoError> {
-        write_file(&path.join(FAILURE), &sealed(self))
+        write_file(&path.join(FAILURE), sealed(self))
     }
 
     /// Forgets the failure of an earlier attempt.
     pub fn clear(path: &Path) -> Result<(), IoError> {
         let file = path.join(FAILURE);
-        match fs::remove_file(&file) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(IoError::at("remove", &file)(error)),
-            _ => Ok(()),
-        }
+        beneath::remove(path, Path::new(FAILURE)).map_err(IoError::at("remove", &file))
     }
 }
 

@@ -3,13 +3,12 @@
 //! With it two models are compared example by example without running either. `results.json` holds the file's hash.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ANSWERS, MEASURE, RESULTS, sha256};
+use super::{ANSWERS, MEASURE, RESULTS, read, sha256};
 use crate::disk::{Disk, write_on};
 use crate::error::{CheckpointError, Error, IoError};
 use crate::statistics::examples::Answered;
@@ -63,16 +62,15 @@ impl Answers {
     /// Reads those of a finished run; `results` is its `results.json`. Nothing if the file is not there, or not the one that was
     /// written.
     pub fn read(folder: &Path, results: &serde_json::Value) -> Option<Self> {
-        let bytes = fs::read(folder.join(ANSWERS)).ok()?;
+        let bytes = read(folder, ANSWERS).ok()?;
         let same = results["files"][ANSWERS].as_str() == Some(&sha256(&bytes));
         serde_json::from_slice(&bytes).ok().filter(|_| same)
     }
 
     /// Refuses answers of a finished run that are not as they were written.
     pub(super) fn check(folder: &Path, results: &serde_json::Value) -> Result<(), Error> {
-        let path = folder.join(ANSWERS);
-        let bytes = match fs::read(&path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => return Err(IoError::at("read", &path)(error).into()),
+        let bytes = match read(folder, ANSWERS) {
+            Err(error) if error.source.kind() != ErrorKind::NotFound => return Err(error.into()),
             read => read.unwrap_or_default(),
         };
         if results["files"][ANSWERS].as_str() == Some(&sha256(bytes)) {
@@ -127,6 +125,8 @@ impl Counted {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use serde_json::json;
 
     use super::*;
@@ -142,7 +142,7 @@ mod tests {
             [("accuracy", vec![tally(1, 2), tally(3, 3)]), ("exact", vec![tally(0, 1), tally(1, 1)])],
         );
         let answers = Answers { splits: vec![split] };
-        let hash = answers.write(&FileSystem, folder.path()).expect("it can be written");
+        let hash = answers.write(&FileSystem::below(folder.path()), folder.path()).expect("it can be written");
         let text = fs::read_to_string(folder.path().join(ANSWERS)).expect("it was written");
         let expected = "{\"splits\":[{\"split\":\"test/a\",\"data\":\"3f2a\",\"measures\":{\"accuracy\":{\"right\":[1,3],\"of\":[2,3]},\
                         \"exact\":{\"right\":[0,1],\"of\":1}}}]}\n";

@@ -1,13 +1,13 @@
 //! Files that only grow, except when a resumed run cuts them back.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::seal::Chain;
-use crate::disk::Disk;
+use crate::disk::beneath::{self, RECORD};
+use crate::disk::{Disk, folder_of};
 use crate::error::{CheckpointError, Error, IoError};
 
 /// A file with a known length; writes go to its end, unbuffered, so that a killed process loses nothing written.
@@ -20,7 +20,7 @@ pub(super) struct Appender {
 impl Appender {
     pub(super) fn open(disk: &Rc<dyn Disk>, path: &Path) -> Result<Self, IoError> {
         disk.create(path).map_err(IoError::at("open", path))?;
-        let length = fs::metadata(path).map_err(IoError::at("read", path))?.len();
+        let length = path.symlink_metadata().map_err(IoError::at("read", path))?.len();
         Ok(Self { disk: disk.clone(), path: path.to_path_buf(), length })
     }
 
@@ -49,7 +49,8 @@ impl Appender {
     }
 
     fn bytes(&self) -> Result<Vec<u8>, IoError> {
-        fs::read(&self.path).map_err(IoError::at("read", &self.path))
+        let (folder, name) = (folder_of(&self.path), self.path.file_name().unwrap_or_default());
+        beneath::read(folder, Path::new(name), RECORD).map_err(IoError::at("read", &self.path))
     }
 }
 

@@ -2,7 +2,6 @@
 //! writes to them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -12,7 +11,7 @@ use serde_json::Value;
 
 use super::seal::{Chain, sha256};
 use super::verify::timing;
-use super::{METRICS, RESULTS, RunFolder, RunInfo, TIMING, results};
+use super::{METRICS, RESULTS, RunFolder, RunInfo, TIMING, read, results};
 use crate::error::{CheckpointError, Error, IoError};
 use crate::learner::StepReport;
 use crate::train::{Row, Table};
@@ -168,10 +167,9 @@ impl History {
 
 /// A file of a run; empty where it is not there.
 fn bytes(folder: &Path, file: &str) -> Result<Vec<u8>, IoError> {
-    let path = folder.join(file);
-    match fs::read(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(vec![]),
-        read => read.map_err(IoError::at("read", &path)),
+    match read(folder, file) {
+        Err(error) if error.source.kind() == ErrorKind::NotFound => Ok(vec![]),
+        read => read,
     }
 }
 

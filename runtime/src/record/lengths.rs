@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use super::{sealed, unsealed};
+use crate::disk::beneath::{self, SMALL};
 use crate::disk::write_file;
 use crate::error::IoError;
 use crate::examine::OfLength;
@@ -38,7 +39,7 @@ pub struct SplitLengths {
 impl Lengths {
     /// What is kept in a folder, if it is as it was written: it can be measured again.
     pub fn read(folder: &Path) -> Option<Self> {
-        unsealed(&std::fs::read(folder.join(FILE)).ok()?).ok()
+        unsealed(&beneath::read_named(folder, FILE, SMALL).ok()?).ok()
     }
 
     /// Keeps it in a folder.
@@ -46,6 +47,6 @@ impl Lengths {
     /// # Errors
     /// What the system says.
     pub fn write(&self, folder: &Path) -> Result<(), IoError> {
-        write_file(&folder.join(FILE), &sealed(self))
+        write_file(&folder.join(FILE), sealed(self))
     }
 }

@@ -20,6 +20,7 @@
 mod answers;
 mod append;
 mod content;
+mod files;
 pub mod history;
 mod lengths;
 mod seal;
@@ -38,7 +39,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkpoint::{self, Checkpoints, Slot};
-use crate::disk::{Disk, FileSystem, folder_of, write_on};
+use crate::disk::beneath::{self, RECORD, SMALL};
+use crate::disk::{Disk, FileSystem, drafted, folder_of, write_on};
 use crate::error::{CheckpointError, Error, ExperimentError, IoError};
 use crate::experiment::{Experiment, ExperimentFile, Known};
 use crate::task::open_task;
@@ -46,6 +48,7 @@ use crate::train::Table;
 pub use answers::{Answers, SplitAnswers};
 use append::{Appender, Lines};
 pub use content::Change;
+pub use files::RunFiles;
 use history::{Line, TimingLine};
 pub use lengths::{Lengths, SplitLengths};
 pub use seal::{sealed, sha256, unsealed};
@@ -77,7 +80,7 @@ pub enum Written {
 
 impl Written {
     /// The name of its file.
-    pub fn file(self) -> &'static str {
+    pub const fn file(self) -> &'static str {
         match self {
             Self::Spec => "spec.rt",
             Self::Graph => "graph.rtir",
@@ -180,7 +183,8 @@ impl RunInfo {
     /// There is no run, or it is not as it was written.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let refuse = |reason: String| CheckpointError { path: folder.to_path_buf(), reason, previous: None };
-        let found: Self = unsealed(&read(folder, RUN)?).map_err(|why| refuse(format!("its {RUN} {why}")))?;
+        let found: Self =
+            unsealed(&beneath::read_named(folder, RUN, SMALL)?).map_err(|why| refuse(format!("its {RUN} {why}")))?;
         match found.format {
             FORMAT => Ok(found),
             other => Err(refuse(format!("its format is {other}, and this program reads {FORMAT}")).into()),
@@ -240,7 +244,7 @@ impl SavedRun {
         let refuse = |reason: String| CheckpointError { path: path.to_path_buf(), reason, previous: None };
         let info = RunInfo::read(path)?;
         let file = path.join(EXPERIMENT).display().to_string();
-        let mut experiment = ExperimentFile::parse(&file, &info.file(path, EXPERIMENT)?)?.resolve(None, &[])?;
+        let mut experiment = ExperimentFile::recorded(&file, &info.file(path, EXPERIMENT)?)?.resolve(None, &[])?;
         let kept = info.files.contains_key(TASK).then(|| info.file(path, TASK)).transpose()?;
         let kept = kept.map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
         let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
@@ -343,17 +347,17 @@ pub struct RunFolder {
 impl RunFolder {
     /// Whether there is a run in this folder.
     pub fn exists(path: &Path) -> bool {
-        path.join(RUN).exists()
+        beneath::exists(&path.join(RUN))
     }
 
     /// What a run is, if it is finished and can be read.
     pub fn finished(path: &Path) -> Option<RunInfo> {
-        path.join(RESULTS).exists().then(|| RunInfo::read(path).ok()).flatten()
+        beneath::exists(&path.join(RESULTS)).then(|| RunInfo::read(path).ok()).flatten()
     }
 
     /// Makes the folder of a new run. A folder that holds a run already is refused.
     pub fn create(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
-        Self::create_on(Rc::new(FileSystem), path, spec, experiment, info)
+        Self::create_on(Rc::new(FileSystem::below(path)), path, spec, experiment, info)
     }
 
     /// The same on any disk.
@@ -364,8 +368,7 @@ impl RunFolder {
         experiment: &Experiment,
         info: RunInfo,
     ) -> Result<Self, Error> {
-        if Self::exists(path) || path.join(CHECKPOINTS).exists() {
-            let message = "there is a run in this folder already: resume it, or choose another name".to_string();
+        if let Some(message) = occupied(path) {
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
         disk.create_folder(path).map_err(IoError::at("create", path))?;
@@ -379,13 +382,13 @@ impl RunFolder {
             files.insert(name.to_owned(), sha256(text));
         }
         let info = RunInfo { format: FORMAT, run: info.content(experiment), files, ..info };
-        write_on(&*disk, &path.join(RUN), &sealed(&info))?;
+        write_on(&*disk, &path.join(RUN), sealed(&info))?;
         Self::open(disk, path, info)
     }
 
     /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
     pub fn resume(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
-        Self::resume_on(Rc::new(FileSystem), path, spec, experiment, info)
+        Self::resume_on(Rc::new(FileSystem::below(path)), path, spec, experiment, info)
     }
 
     /// The same on any disk.
@@ -400,13 +403,14 @@ impl RunFolder {
         saved.same(path, spec, experiment, &info)?;
         let versions = info.versions_after(&saved.info);
         if versions != saved.info.versions {
-            write_on(&*disk, &path.join(RUN), &sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
+            write_on(&*disk, &path.join(RUN), sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
         }
         let RunInfo { format, run, files, .. } = saved.info;
         Self::open(disk, path, RunInfo { format, run, files, versions, ..info })
     }
 
     fn open(disk: Rc<dyn Disk>, path: &Path, info: RunInfo) -> Result<Self, Error> {
+        remove_drafts(&*disk, path)?;
         let mut timing = Lines::open(&disk, &path.join(TIMING), &info.run)?;
         timing.keep_whole().map_err(|error| match error {
             Error::Checkpoint(CheckpointError { path, reason, .. }) => {
@@ -421,7 +425,7 @@ impl RunFolder {
             metrics,
             timing,
             events: Appender::open(&disk, &path.join(EVENTS))?,
-            checkpoints: Checkpoints::open(&path.join(CHECKPOINTS), disk.clone())?,
+            checkpoints: Checkpoints::open(path, CHECKPOINTS, disk.clone())?,
             disk,
             opened: Instant::now(),
             path: path.to_path_buf(),
@@ -514,13 +518,36 @@ impl RunFolder {
         let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&*self.disk, &self.path)?)]);
         let manifests = [Slot::Best, Slot::Last].map(checkpoint_name);
         for name in std::iter::once(METRICS.to_owned()).chain(manifests) {
-            let file = self.path.join(&name);
-            files.insert(name, sha256(fs::read(&file).map_err(IoError::at("read", &file))?));
+            let hash = sha256(read(&self.path, &name)?);
+            files.insert(name, hash);
         }
         results["run"] = self.info.run.clone().into();
         results["files"] = json!(files);
-        write_on(&*self.disk, &self.path.join(RESULTS), &sealed(&results))
+        write_on(&*self.disk, &self.path.join(RESULTS), sealed(&results))
     }
+}
+
+/// Why no run can begin in a folder, if none can.
+fn occupied(path: &Path) -> Option<String> {
+    if RunFolder::exists(path) {
+        return Some("there is a run in this folder already: resume it, or choose another name".to_owned());
+    }
+    beneath::exists(&path.join(CHECKPOINTS)).then(|| {
+        format!(
+            "the folder has {CHECKPOINTS} and no {RUN}, so their run can't be resumed: put {RUN} back, or choose another name"
+        )
+    })
+}
+
+/// Removes drafts of files that a process left which was killed while it wrote them. The caller holds the lock of the run.
+fn remove_drafts(disk: &dyn Disk, path: &Path) -> Result<(), IoError> {
+    for entry in fs::read_dir(path).map_err(IoError::at("read", path))? {
+        let file = entry.map_err(IoError::at("read", path))?;
+        if drafted(&file.file_name().to_string_lossy()).is_some() {
+            disk.remove(&file.path()).map_err(IoError::at("remove", &file.path()))?;
+        }
+    }
+    Ok(())
 }
 
 /// How results are made again.
@@ -547,8 +574,7 @@ fn checkpoint_name(slot: Slot) -> String {
 }
 
 fn read(folder: &Path, name: &str) -> Result<Vec<u8>, IoError> {
-    let file = folder.join(name);
-    fs::read(&file).map_err(IoError::at("read", &file))
+    beneath::read_named(folder, name, RECORD)
 }
 
 /// A line of a record, its keys in the order of its fields.

@@ -12,6 +12,7 @@ use super::{
     results, tensorboard, unsealed,
 };
 use crate::checkpoint::{self, Slot};
+use crate::disk::beneath;
 use crate::error::{CheckpointError, Error, IoError};
 use crate::grid::{FAILURE, Fault};
 use crate::train::Table;
@@ -58,7 +59,7 @@ pub fn verify(path: &Path) -> Vec<Checked> {
         Ok(None) => {}
         found => add(FAILURE, found.map(drop)),
     }
-    if path.join(lengths::FILE).exists() {
+    if beneath::exists(&path.join(lengths::FILE)) {
         add(lengths::FILE, of_lengths(path, &info));
     }
     match (saved_names(path, finished), SavedRun::read(path)) {
@@ -127,6 +128,10 @@ fn of_lengths(path: &Path, info: &RunInfo) -> Result<(), Error> {
 /// The names of the checkpoints: those that are there, and of a finished run those that must be.
 fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
     let folder = path.join(CHECKPOINTS);
+    match beneath::open_folder(path, Path::new(CHECKPOINTS)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(IoError::at("read", &folder)(error)),
+        _ => {}
+    }
     let mut names: Vec<String> = match fs::read_dir(&folder) {
         Ok(entries) => {
             let name = |entry: fs::DirEntry| entry.file_name().to_string_lossy().into_owned();
@@ -145,14 +150,14 @@ fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
 
 fn saved(path: &Path, run: &SavedRun, name: &str) -> Result<(), Error> {
     let slot = [Slot::Best, Slot::Last].into_iter().find(|slot| slot.name() == name);
-    let found = checkpoint::find(&path.join(CHECKPOINTS).join(name))?;
+    let found = checkpoint::find(path, &path.join(CHECKPOINTS).join(name))?;
     run.check_checkpoint(&found, slot)?;
     let progress = found.checkpoint.state.progress;
     // An earlier save of a run that was gone on with may know of more: these updates are being made again.
     let last = slot == Some(Slot::Last);
     for (name, saved) in [(METRICS, progress.metrics), (EVENTS, progress.events)].into_iter().filter(|_| last) {
         let file = path.join(name);
-        let length = match fs::metadata(&file) {
+        let length = match file.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => 0,
             found => found.map_err(IoError::at("read", &file))?.len(),
         };

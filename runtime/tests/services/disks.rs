@@ -43,13 +43,13 @@ impl Op {
     /// Does it on the real file system. Nothing is made durable: no power is cut in a test.
     fn run(&self) -> io::Result<()> {
         match self {
-            Op::CreateFolder(path) => FileSystem.create_folder(path),
-            Op::Create(path) => FileSystem.create(path),
+            Op::CreateFolder(path) => fs::create_dir_all(path),
+            Op::Create(path) => real(path).create(path),
             Op::Write(path, bytes) => fs::write(path, bytes),
-            Op::Append(path, bytes) => FileSystem.append(path, bytes),
-            Op::Truncate(path, length) => FileSystem.truncate(path, *length),
-            Op::Rename(from, to) => FileSystem.rename(from, to),
-            Op::Remove(path) => FileSystem.remove(path),
+            Op::Append(path, bytes) => real(path).append(path, bytes),
+            Op::Truncate(path, length) => real(path).truncate(path, *length),
+            Op::Rename(from, to) => real(from).rename(from, to),
+            Op::Remove(path) => real(path).remove(path),
             Op::Sync(path) | Op::SyncFolder(path) => fs::metadata(path).map(drop),
         }
     }
@@ -62,6 +62,11 @@ impl Op {
             _ => None,
         }
     }
+}
+
+/// The real file system for the names in the folder of a path.
+fn real(path: &Path) -> FileSystem {
+    FileSystem::below(path.parent().expect("it is in a folder"))
 }
 
 /// The disk.

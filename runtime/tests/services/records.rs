@@ -188,7 +188,7 @@ fn seen(path: &Path) -> Result<String, Error> {
     let history = History::read(path)?;
     let mut text = format!("{run:?} {history:?} {:?}", Answers::read(path, run.measured.as_ref().expect("finished")));
     for slot in [Slot::Best, Slot::Last] {
-        let found = find(&SavedRun::checkpoint(path, slot))?;
+        let found = find(path, &SavedRun::checkpoint(path, slot))?;
         run.check_checkpoint(&found, Some(slot))?;
         text += &format!("{:?}", found.checkpoint);
     }

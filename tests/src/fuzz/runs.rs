@@ -45,7 +45,7 @@ pub(super) fn folder(bytes: &[u8]) {
     for slot in [Slot::Last, Slot::Best] {
         let place = SavedRun::checkpoint(path, slot);
         if place.is_dir() {
-            told(checkpoint::load(&place).map(drop));
+            told(checkpoint::load(&place, &place).map(drop));
         }
     }
     let Ok(run) = SavedRun::read(path) else { return };

@@ -1,20 +1,21 @@
 //! What `rtc runs` does with runs: tags, notes, names, removal; and their records.
 
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
-use rtc_runtime::record::RunInfo;
+use rtc_runtime::disk::beneath;
 
 use crate::failure::{Exit, Failure, Outcome};
-use crate::folders::{LAST, find, grids_with, name, size};
+use crate::folders::{LAST, RUNS, find, grids_with, name};
 use crate::job::lock;
 use crate::labels::Labels;
-use crate::memory::bytes;
 use crate::terminal::Terminal;
-use crate::text::{columns, count};
+use crate::text::check_text;
 
 use super::records::records;
+use super::remove::{purge, remove, restore};
 
 /// Its arguments.
 #[derive(Subcommand)]
@@ -54,11 +55,28 @@ pub(crate) enum Edit {
         /// The new name, in the same folder
         new: String,
     },
-    /// Remove runs with all their files
+    /// Put runs aside, into a hidden folder beside them: `rtc runs restore` brings them back
     Remove {
         /// The folders of runs, their names below `runs`, or `@last`
         #[arg(required = true)]
         runs: Vec<PathBuf>,
+        /// Remove them; without it, what would go is listed
+        #[arg(long)]
+        yes: bool,
+        /// Remove files in their folders, too, that are no part of a run
+        #[arg(long)]
+        all_files: bool,
+    },
+    /// Bring a removed run back
+    Restore {
+        /// The folder of the run as it was, or its name below `runs`
+        run: PathBuf,
+    },
+    /// Remove the runs for good that `rtc runs remove` has put aside
+    Purge {
+        /// Where removed runs are looked for, with all folders below
+        #[arg(default_value = RUNS)]
+        folder: PathBuf,
         /// Remove them; without it, what would go is listed
         #[arg(long)]
         yes: bool,
@@ -96,7 +114,9 @@ pub(super) fn run(edit: &Edit, terminal: &Terminal) -> Outcome {
             Ok(())
         }),
         Edit::Rename { run, new } => rename(run, new, terminal),
-        Edit::Remove { runs, yes } => remove(runs, *yes, terminal),
+        Edit::Remove { runs, yes, all_files } => remove(runs, *yes, *all_files, terminal),
+        Edit::Restore { run } => restore(run, terminal),
+        Edit::Purge { folder, yes } => purge(folder, *yes, terminal),
     }
 }
 
@@ -105,19 +125,29 @@ fn said(tags: &[String]) -> String {
 }
 
 /// Changes what is said of a run, and prints its tags.
-fn label(run: &Path, terminal: &Terminal, change: impl Fn(&mut Labels) -> Result<(), Failure>) -> Outcome {
+fn label(run: &Path, terminal: &Terminal, change: impl FnOnce(&mut Labels) -> Result<(), Failure>) -> Outcome {
     let path = find(run)?;
-    let mut labels = Labels::read(&path, &RunInfo::read(&path)?)?;
-    change(&mut labels)?;
-    labels.write(&path)?;
+    owned(&path)?;
+    let labels = Labels::change(&path, change)?;
     let note = labels.note.map_or_else(String::new, |note| format!("; note: {note}"));
     terminal.message(&format!("{}: tags: {}{note}", name(&path), said(&labels.tags)));
     Ok(Exit::Done)
 }
 
-/// The folder of a run that is to be moved or removed, which must be one and no link to one.
-fn own(run: &Path) -> Result<PathBuf, Failure> {
-    let path = find(run)?;
+/// Refuses the run of another user.
+pub(super) fn owned(path: &Path) -> Result<(), Failure> {
+    if beneath::is_owned(path) {
+        return Ok(());
+    }
+    let other =
+        io::Error::other("it belongs to another user, and nothing of it is changed: copy it, and change the copy");
+    Err(Failure::io("change", path, other))
+}
+
+/// The folder of a run that is to be moved or removed, which must be one and no link to one. A slash after the name of a link would
+/// lead to the folder: it is cut off.
+pub(super) fn unlinked(run: &Path) -> Result<PathBuf, Failure> {
+    let path: PathBuf = find(run)?.components().collect();
     match fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
         true => Err(Failure::Usage(format!("{} is a link: name the folder that it leads to", path.display()))),
         false => Ok(path),
@@ -125,12 +155,14 @@ fn own(run: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn rename(run: &Path, new: &str, terminal: &Terminal) -> Outcome {
-    let path = own(run)?;
+    let path = unlinked(run)?;
+    owned(&path)?;
     let mut parts = Path::new(new).components();
     let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) && new != LAST;
     if !is_name {
         return Err(Failure::Usage(format!("`{new}` is no name of a folder: a run stays in the folder that it is in")));
     }
+    check_text("the new name", new)?;
     let to = path.with_file_name(new);
     if fs::symlink_metadata(&to).is_ok() {
         return Err(Failure::Usage(format!("there is a {} already", to.display())));
@@ -143,45 +175,13 @@ fn rename(run: &Path, new: &str, terminal: &Terminal) -> Outcome {
         )));
     }
     let _lock = lock(&path)?;
-    let mut labels = Labels::read(&path, &RunInfo::read(&path)?)?;
     let old = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    // Where it was begun; a run that gets its first name back was never renamed.
-    labels.was = labels.was.or(old).filter(|was| was != new);
-    labels.write(&path)?;
+    Labels::change(&path, |labels| {
+        // Where it was begun; a run that gets its first name back was never renamed.
+        labels.was = labels.was.take().or(old).filter(|was| was != new);
+        Ok(())
+    })?;
     fs::rename(&path, &to).map_err(|error| Failure::io("rename", &path, error))?;
     terminal.result(&format!("{}\n", to.display()))?;
-    Ok(Exit::Done)
-}
-
-fn remove(runs: &[PathBuf], yes: bool, terminal: &Terminal) -> Outcome {
-    let mut paths = runs.iter().map(|run| own(run)).collect::<Result<Vec<_>, _>>()?;
-    paths.sort();
-    paths.dedup();
-    // A run that is being trained stays.
-    let _locks = if yes { paths.iter().map(|path| lock(path)).collect::<Result<Vec<_>, _>>()? } else { vec![] };
-    for path in &paths {
-        for grid in grids_with(path)? {
-            terminal.message(&format!(
-                "{} is a cell of the grid {}, which would train it again",
-                path.display(),
-                grid.display()
-            ));
-        }
-    }
-    let sizes = paths.iter().map(|path| size(path)).collect::<Result<Vec<_>, _>>()?;
-    let all = vec![count(paths.len(), "run"), bytes(sizes.iter().sum())];
-    let rows = paths.iter().zip(&sizes).map(|(path, size)| vec![path.display().to_string(), bytes(*size)]);
-    let table = columns(&rows.chain([all]).collect::<Vec<_>>());
-    if !yes {
-        terminal.result(&table)?;
-        return Err(Failure::Usage("nothing was removed: `--yes` removes these runs".to_owned()));
-    }
-    for path in &paths {
-        // Without this file the folder is none of a run, should the rest be cut off.
-        let file = path.join("run.json");
-        fs::remove_file(&file).map_err(|error| Failure::io("remove", &file, error))?;
-        fs::remove_dir_all(path).map_err(|error| Failure::io("remove", path, error))?;
-    }
-    terminal.result(&table)?;
     Ok(Exit::Done)
 }

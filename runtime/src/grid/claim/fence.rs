@@ -19,8 +19,8 @@ pub struct Fenced {
 
 impl Fenced {
     /// For the folder of the run of a claimed cell.
-    pub fn by(claim: &Claim) -> Self {
-        Self { held: claim.holding(), disk: FileSystem }
+    pub fn by(claim: &Claim, root: &Path) -> Self {
+        Self { held: claim.holding(), disk: FileSystem::below(root) }
     }
 }
 

@@ -1,14 +1,14 @@
 //! A claim that this process holds: renewed by a thread of its own, given up when it is dropped.
 
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{Far, Record, draft, file, highest, text};
+use super::{CellClaims, Far, Record, text};
+use crate::disk::beneath;
 use crate::error::IoError;
 
 /// A claim of this process on a cell.
@@ -21,7 +21,7 @@ pub struct Claim {
 /// What the thread of the claim shares with the training.
 #[derive(Debug)]
 pub(super) struct Holding {
-    cell: PathBuf,
+    cell: CellClaims,
     generation: u64,
     state: Mutex<State>,
     ended: Condvar,
@@ -45,7 +45,7 @@ struct Lost {
 
 impl Claim {
     /// Begins to renew a claim that was made.
-    pub(super) fn start(cell: PathBuf, generation: u64, record: Record, beat: Duration) -> Result<Self, IoError> {
+    pub(super) fn start(cell: CellClaims, generation: u64, record: Record, beat: Duration) -> Result<Self, IoError> {
         let state = Mutex::new(State { record, first: None, ended: false });
         let held = Arc::new(Holding { cell, generation, state, ended: Condvar::new(), lost: AtomicBool::new(false) });
         let own = Arc::clone(&held);
@@ -71,7 +71,7 @@ impl Claim {
     /// # Errors
     /// It has, or the folder of the claims can't be read.
     pub fn check(&self) -> Result<(), IoError> {
-        self.held.check().map_err(IoError::at("train", &self.held.cell))
+        self.held.check().map_err(IoError::at("train", &self.held.cell.path()))
     }
 
     /// Says how far the cell is; it is written when the claim is renewed.
@@ -112,7 +112,7 @@ impl Drop for Claim {
 impl Holding {
     /// Fails if a higher claim is there.
     pub(super) fn check(&self) -> io::Result<()> {
-        if !self.lost.load(Ordering::Relaxed) && highest(&self.cell)? == self.generation {
+        if !self.lost.load(Ordering::Relaxed) && self.cell.highest()? == self.generation {
             return Ok(());
         }
         self.lost.store(true, Ordering::Relaxed);
@@ -141,14 +141,18 @@ impl Holding {
         self.check()?;
         let (draft, text) = {
             let state = self.state();
-            (draft(&self.cell, &state.record), text(&state.record))
+            (self.cell.draft(&state.record), text(&state.record))
         };
-        fs::write(&draft, text)?;
-        fs::rename(&draft, self.file())
+        let (cell, file) = (&self.cell, self.cell.file(self.generation));
+        let renewed = cell.write_draft(&draft, &text).and_then(|()| beneath::rename(&cell.grid, &draft, &file));
+        if renewed.is_err() {
+            beneath::remove(&cell.grid, &draft)?;
+        }
+        renewed
     }
 
     fn file(&self) -> PathBuf {
-        file(&self.cell, self.generation)
+        self.cell.grid.join(self.cell.file(self.generation))
     }
 
     /// Nothing that holds the lock can panic between two changes that belong together.
@@ -158,10 +162,7 @@ impl Holding {
 }
 
 /// Who has the highest claim on a cell, as far as it says.
-fn taker(cell: &Path) -> String {
-    let record = || -> Option<Record> {
-        let file = file(cell, highest(cell).ok()?);
-        serde_json::from_slice(&fs::read(file).ok()?).ok()
-    };
+fn taker(cell: &CellClaims) -> String {
+    let record = || -> Option<Record> { serde_json::from_slice(&cell.read(cell.highest().ok()?).ok()?).ok() };
     record().map_or_else(|| "another process".to_owned(), |record| record.holder.name())
 }

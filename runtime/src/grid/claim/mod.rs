@@ -13,7 +13,7 @@ mod hold;
 mod host;
 mod watch;
 
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
+use crate::disk::beneath::{self, SMALL};
 use crate::error::IoError;
 use crate::record::sha256;
 
@@ -41,7 +42,7 @@ const BEATS: u32 = 12;
 /// The claims on the cells of one grid.
 #[derive(Clone, Debug)]
 pub struct Claims {
-    folder: PathBuf,
+    grid: PathBuf,
     lease: Duration,
     own: Holder,
 }
@@ -85,7 +86,7 @@ impl Far {
 impl Claims {
     /// Those of the grid in a folder, each of which holds for the length of a lease.
     pub fn of(grid: &Path, lease: Duration) -> Self {
-        Self { folder: grid.join(FOLDER), lease, own: Holder::this() }
+        Self { grid: grid.to_owned(), lease, own: Holder::this() }
     }
 
     /// Takes a cell whose highest claim is this one; none if another process was faster.
@@ -93,26 +94,109 @@ impl Claims {
     /// # Errors
     /// The claim can't be written.
     pub fn take(&self, cell: &str, highest: u64) -> Result<Option<Claim>, IoError> {
-        let folder = self.folder.join(cell);
-        fs::create_dir_all(&folder).map_err(IoError::at("create", &folder))?;
+        let folder = self.cell(cell);
+        beneath::create_folder(&folder.grid, &folder.name).map_err(IoError::at("create", &folder.path()))?;
         let record =
             Record { token: token(&self.own), holder: self.own.clone(), beats: 0, progress: None, released: false };
-        let file = file(&folder, highest + 1);
-        if !create(&file, &draft(&folder, &record), &text(&record)).map_err(IoError::at("create", &file))? {
+        let next = highest + 1;
+        let made = folder.create(next, &folder.draft(&record), &text(&record));
+        if !made.map_err(IoError::at("create", &self.grid.join(folder.file(next))))? {
             return Ok(None);
         }
-        Claim::start(folder, highest + 1, record, self.lease / BEATS).map(Some)
+        Claim::start(folder, next, record, self.lease / BEATS).map(Some)
+    }
+
+    fn cell(&self, cell: &str) -> CellClaims {
+        CellClaims { grid: self.grid.clone(), name: Path::new(FOLDER).join(cell) }
     }
 }
 
-/// The file of a claim.
-fn file(cell: &Path, generation: u64) -> PathBuf {
-    cell.join(format!("{generation}.json"))
+/// The folder with the claims on a cell. Nothing below the folder of the grid is reached through a link.
+#[derive(Clone, Debug)]
+struct CellClaims {
+    grid: PathBuf,
+    /// The name of the folder from that of the grid: `claims/CELL`.
+    name: PathBuf,
 }
 
-/// Where the content of a claim is written before it has its name.
-fn draft(cell: &Path, record: &Record) -> PathBuf {
-    cell.join(format!("{}.new", record.token))
+/// The highest number of a claim. It is above what any grid reaches, and leaves numbers for the claims that follow it.
+const MOST: u64 = 1_000_000_000;
+
+impl CellClaims {
+    fn path(&self) -> PathBuf {
+        self.grid.join(&self.name)
+    }
+
+    /// The name of a claim.
+    fn file(&self, generation: u64) -> PathBuf {
+        self.name.join(format!("{generation}.json"))
+    }
+
+    /// Where the content of a claim is written before it has its name.
+    fn draft(&self, record: &Record) -> PathBuf {
+        self.name.join(format!("{}.new", record.token))
+    }
+
+    fn read(&self, generation: u64) -> io::Result<Vec<u8>> {
+        beneath::read(&self.grid, &self.file(generation), SMALL)
+    }
+
+    /// The highest claim on the cell; 0 without one.
+    ///
+    /// The folder is listed, instead of asking for the next file: a network file system may remember for a while that a file was absent,
+    /// and looks at a folder anew when that is opened.
+    fn highest(&self) -> io::Result<u64> {
+        match beneath::open_folder(&self.grid, &self.name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
+            opened => drop(opened?),
+        }
+        let mut highest = 0;
+        for entry in fs::read_dir(self.path())? {
+            let name = entry?.file_name();
+            let number =
+                name.to_str().and_then(|name| name.strip_suffix(".json")).and_then(|number| number.parse().ok());
+            highest = highest.max(number.unwrap_or(0));
+        }
+        if highest > MOST {
+            return Err(io::Error::other(format!("{highest}.json is no claim, for they count from 1: remove it")));
+        }
+        Ok(highest)
+    }
+
+    /// Writes a draft with the next content of a claim.
+    fn write_draft(&self, draft: &Path, content: &[u8]) -> io::Result<()> {
+        beneath::create_new(&self.grid, draft)?.write_all(content)
+    }
+
+    /// Makes a claim with its whole content; false if there is one of that number already. A link to a draft does both at once, on
+    /// network file systems, too.
+    fn create(&self, generation: u64, draft: &Path, content: &[u8]) -> io::Result<bool> {
+        let made = match self.write_draft(draft, content) {
+            Ok(()) => match beneath::link(&self.grid, draft, &self.file(generation)) {
+                Ok(()) => Ok(true),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(self.is_own(generation, content)),
+                Err(_) => self.create_without_links(generation, content),
+            },
+            Err(error) => Err(error),
+        };
+        beneath::remove(&self.grid, draft)?;
+        made
+    }
+
+    /// The same where the file system knows no links. Whoever reads the file before its content is written sees a claim of somebody who
+    /// does not say his name.
+    fn create_without_links(&self, generation: u64, content: &[u8]) -> io::Result<bool> {
+        match beneath::create_new(&self.grid, &self.file(generation)) {
+            Ok(mut file) => file.write_all(content).map(|()| true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(self.is_own(generation, content)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a claim that was there already is one's own: the answer of a server may be lost, and the question asked again.
+    fn is_own(&self, generation: u64, content: &[u8]) -> bool {
+        self.read(generation).is_ok_and(|found| found == content)
+    }
 }
 
 fn text(record: &Record) -> Vec<u8> {
@@ -127,52 +211,6 @@ fn token(own: &Holder) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     sha256(format!("{own:?} {now} {count}"))[..16].to_owned()
-}
-
-/// The highest claim on a cell; 0 without one.
-///
-/// The folder is listed, instead of asking for the next file: a network file system may remember for a while that a file was absent,
-/// and looks at a folder anew when that is opened.
-fn highest(cell: &Path) -> io::Result<u64> {
-    let entries = match fs::read_dir(cell) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(0),
-        entries => entries?,
-    };
-    let mut highest = 0;
-    for entry in entries {
-        let name = entry?.file_name();
-        let number = name.to_str().and_then(|name| name.strip_suffix(".json")).and_then(|number| number.parse().ok());
-        highest = highest.max(number.unwrap_or(0));
-    }
-    Ok(highest)
-}
-
-/// Makes a file with its whole content; false if there is one of that name already. A link to a draft does both at once, on network
-/// file systems, too.
-fn create(path: &Path, draft: &Path, content: &[u8]) -> io::Result<bool> {
-    fs::write(draft, content)?;
-    let made = match fs::hard_link(draft, path) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(is_own(path, content)),
-        Err(_) => create_without_links(path, content),
-    };
-    fs::remove_file(draft)?;
-    made
-}
-
-/// The same where the file system knows no links. Whoever reads the file before its content is written sees a claim of somebody who
-/// does not say his name.
-fn create_without_links(path: &Path, content: &[u8]) -> io::Result<bool> {
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Ok(mut file) => file.write_all(content).map(|()| true),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(is_own(path, content)),
-        Err(error) => Err(error),
-    }
-}
-
-/// Whether a file that was there already is one's own: the answer of a server may be lost, and the question asked again.
-fn is_own(path: &Path, content: &[u8]) -> bool {
-    fs::read(path).is_ok_and(|found| found == content)
 }
 
 #[cfg(test)]

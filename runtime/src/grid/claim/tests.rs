@@ -37,7 +37,7 @@ fn leave(grid: &Path, cell: &str, generation: u64, host: Option<&str>) {
     let record = serde_json::json!({ "token": "other", "holder": holder, "beats": 3, "released": false });
     let folder = grid.join(FOLDER).join(cell);
     fs::create_dir_all(&folder).expect("a folder");
-    fs::write(file(&folder, generation), record.to_string()).expect("a file");
+    fs::write(folder.join(format!("{generation}.json")), record.to_string()).expect("a file");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn a_claim_of_a_process_that_ended_is_free_at_once() {
 fn one_that_lost_its_claim_writes_nothing() {
     let grid = tempfile::tempdir().expect("a folder");
     let claim = Claims::of(grid.path(), LONG).take("a", 0).expect("writable").expect("it is free");
-    let (disk, path) = (Fenced::by(&claim), grid.path().join("x"));
+    let (disk, path) = (Fenced::by(&claim, grid.path()), grid.path().join("x"));
     disk.write(&path, b"1").expect("it is held");
     assert!(!claim.is_lost());
     leave(grid.path(), "a", 2, Some("elsewhere"));
@@ -172,21 +172,32 @@ fn one_that_lost_its_claim_writes_nothing() {
     assert_eq!(fs::read(&path).expect("it is there"), b"1");
     drop(claim);
     let record: Record =
-        serde_json::from_slice(&fs::read(file(&grid.path().join(FOLDER).join("a"), 2)).expect("a file")).expect("JSON");
+        serde_json::from_slice(&fs::read(grid.path().join(FOLDER).join("a/2.json")).expect("a file")).expect("JSON");
     assert!(!record.released, "that of the taker is left alone");
 }
 
 #[test]
 fn a_file_system_without_links_has_one_winner_too() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("1.json");
-    assert!(create_without_links(&path, b"one").expect("writable"));
-    assert!(!create_without_links(&path, b"two").expect("writable"));
-    assert!(create_without_links(&path, b"one").expect("writable"), "a question that is asked again");
+    let cell = CellClaims { grid: folder.path().to_owned(), name: PathBuf::new() };
+    assert!(cell.create_without_links(1, b"one").expect("writable"));
+    assert!(!cell.create_without_links(1, b"two").expect("writable"));
+    assert!(cell.create_without_links(1, b"one").expect("writable"), "a question that is asked again");
     // A claim whose content is not written yet is held.
     let grid = tempfile::tempdir().expect("a folder");
     let cell = grid.path().join(FOLDER).join("a");
     fs::create_dir_all(&cell).expect("a folder");
-    fs::write(file(&cell, 1), "").expect("a file");
+    fs::write(cell.join("1.json"), "").expect("a file");
     assert!(matches!(watch(grid.path(), LONG).look("a"), Ok(Standing::Held(Held { record: None, .. }))));
+}
+
+#[test]
+fn a_number_that_no_claim_has_is_refused() {
+    let grid = tempfile::tempdir().expect("a folder");
+    for stray in [u64::MAX, MOST + 1] {
+        leave(grid.path(), "a", stray, Some("elsewhere"));
+        let error = watch(grid.path(), SHORT).look("a").expect_err("no claim follows it").to_string();
+        assert!(error.contains(&format!("{stray}.json is no claim")), "{error}");
+        fs::remove_file(grid.path().join(FOLDER).join(format!("a/{stray}.json"))).expect("it was left there");
+    }
 }

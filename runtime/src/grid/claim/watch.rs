@@ -1,10 +1,9 @@
 //! The claims of all processes, as one of them sees them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::{Duration, Instant};
 
-use super::{Claims, Record, file, highest};
+use super::{Claims, Record};
 use crate::error::IoError;
 
 /// Watches claims: which are held, and which are left.
@@ -68,13 +67,13 @@ impl Watch {
     /// # Errors
     /// The claims can't be read.
     pub fn look(&mut self, cell: &str) -> Result<Standing, IoError> {
-        let folder = self.claims.folder.join(cell);
-        let generation = highest(&folder).map_err(IoError::at("read", &folder))?;
+        let folder = self.claims.cell(cell);
+        let generation = folder.highest().map_err(IoError::at("read", &folder.path()))?;
         if generation == 0 {
             return Ok(Standing::Free { highest: 0, left: false });
         }
-        let file = file(&folder, generation);
-        let content = fs::read(&file).map_err(IoError::at("read", &file))?;
+        let file = folder.grid.join(folder.file(generation));
+        let content = folder.read(generation).map_err(IoError::at("read", &file))?;
         let record: Option<Record> = serde_json::from_slice(&content).ok();
         let (released, gone) =
             record.as_ref().map_or((false, false), |record| (record.released, record.holder.is_gone(&self.claims.own)));
