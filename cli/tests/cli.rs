@@ -770,7 +770,9 @@ fn what_has_no_end_or_no_room_is_refused() {
     place.shell("mkfifo pipe && \"$RTC\" check /dev/zero").code(6).says("more than 16 MiB");
     place.write("piped.rt", "use \"pipe\"\n");
     place.rtc(&["check", "piped.rt"]).code(3).says("no plain file");
-    place.train(&["--with", "task.data={train: /dev/zero}"]).code(4).says("longer than 16 MiB");
+    place.train(&["--with", "task.data={train: /dev/zero}"]).code(4).says("no regular file but a device");
+    place.shell("head -c 17000000 /dev/zero > long").code(0);
+    place.train(&["--with", "task.data={train: long}"]).code(4).says("longer than 16 MiB");
     place.train(&["--set", "embed.width=1048576"]).code(8).says("this machine has").says("make it narrower");
 }
 

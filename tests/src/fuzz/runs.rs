@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rtc_runtime::checkpoint::{self, Slot};
@@ -12,6 +13,7 @@ use rtc_runtime::record::tensorboard::Whole;
 use rtc_runtime::record::verify::verify;
 use rtc_runtime::record::{Answers, Lengths, RunFolder, RunInfo, SavedRun, sealed, sha256, tensorboard, unsealed};
 use serde_json::{Map, Value, json};
+use tempfile::TempDir;
 
 use super::folder::{Parts, write};
 
@@ -19,9 +21,11 @@ type Fields = Map<String, Value>;
 
 /// The files of a run.
 pub(super) fn folder(bytes: &[u8]) {
-    let folder = Parts::of(bytes).written();
+    let parts = Parts::of(bytes);
+    let folder = parts.written();
     let path = folder.path();
     seal(path);
+    let outside = Outside::linked(path, &parts);
     let told = |result: Result<(), Error>| {
         if let Err(error) = &result {
             assert!(!error.to_string().trim().is_empty());
@@ -48,6 +52,7 @@ pub(super) fn folder(bytes: &[u8]) {
             told(checkpoint::load(&place, &place).map(drop));
         }
     }
+    outside.check();
     let Ok(run) = SavedRun::read(path) else { return };
     if let Some(results) = &run.measured {
         Answers::read(path, results).map(|answers| answers.get("test", "accuracy"));
@@ -57,6 +62,36 @@ pub(super) fn folder(bytes: &[u8]) {
     match RunFolder::resume(path, &run.spec, &run.experiment, run.info.clone()) {
         Ok(mut again) => drop(again.rewind(0, 0)),
         Err(error) => drop(told(Err(error))),
+    }
+    outside.check();
+}
+
+/// A folder that links lead to: nothing is written through them.
+struct Outside(TempDir);
+
+impl Outside {
+    /// Replaces files by links to a file, where their content is `->`, or to a folder, where it is `->/`.
+    fn linked(run: &Path, parts: &Parts<'_>) -> Self {
+        let outside = Self(TempDir::new().expect("a temporary folder"));
+        fs::write(outside.0.path().join("file"), "mine").expect("a new file");
+        for (name, content) in &parts.files {
+            let to = match content.trim_ascii() {
+                b"->" => outside.0.path().join("file"),
+                b"->/" => outside.0.path().to_owned(),
+                _ => continue,
+            };
+            // Another file may stand in its way.
+            if fs::remove_file(run.join(name)).is_ok() {
+                symlink(to, run.join(name)).expect("its place is free");
+            }
+        }
+        outside
+    }
+
+    fn check(&self) {
+        let names: Vec<_> = fs::read_dir(self.0.path()).expect("it is there").flatten().map(|e| e.file_name()).collect();
+        assert_eq!(names, ["file"], "names outside of the run");
+        assert_eq!(fs::read(self.0.path().join("file")).expect("it is there"), b"mine", "a file outside of the run");
     }
 }
 
