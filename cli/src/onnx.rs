@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rtc_export::onnx::{About, onnx};
-use rtc_runtime::disk::write_file;
+use rtc_runtime::disk::write_output;
 use rtc_runtime::exec::Inference;
 use rtc_runtime::task::Scale;
 use serde_json::json;
@@ -15,7 +15,7 @@ use crate::saved::Trained;
 pub(crate) fn write(trained: &Trained, scale: Option<Scale>, output: &Path) -> Result<(), Failure> {
     let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained, scale))
         .map_err(|refused| Failure::Usage(refused.to_string()))?;
-    Ok(write_file(output, bytes)?)
+    Ok(write_output(output, bytes)?)
 }
 
 fn about(trained: &Trained, scale: Option<Scale>) -> About {

@@ -1,11 +1,20 @@
 //! Numbers and columns for people.
 
+use std::path::Path;
+
 use rtc_compiler::ir::formula::thousands;
 
 use crate::failure::Failure;
+use crate::folders::REMOVED;
 
-/// Refuses control characters, as line feeds, where a name goes into lines that other programs read.
+/// Refuses control characters, as line feeds, where a name goes into lines that other programs read, and the name of the folder with
+/// removed runs.
 pub(crate) fn check_text(what: &str, text: &str) -> Result<(), Failure> {
+    if Path::new(text).iter().any(|part| part == REMOVED) {
+        return Err(Failure::Usage(format!(
+            "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
+        )));
+    }
     if text.contains(char::is_control) {
         return Err(Failure::Usage(format!("{what} must have no control characters: got {text:?}. Give another name")));
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_report::{Picture, page, pictures};
 use rtc_runtime::disk::beneath::is_owned;
-use rtc_runtime::disk::write_file;
+use rtc_runtime::disk::{write_file, write_output};
 use rtc_runtime::limits;
 
 use crate::device::DeviceOptions;
@@ -104,7 +104,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     };
     let html = page(&gathered.report);
     make_folder(output.parent())?;
-    write_file(&output, &html)?;
+    match &options.output {
+        Some(named) => write_output(named, &html)?,
+        None => write_file(&output, &html)?,
+    }
     if let Some(folder) = &options.plots {
         let pictures = pictures(&gathered.report);
         write_plots(folder, &pictures)?;

@@ -4,11 +4,14 @@
 //! another. The cells that this process trains are its threads: the data is in memory once, and a kill leaves nothing behind. A panic
 //! ends its cell alone. Which cells are left for it, [`super::share`] says.
 
+use std::io::ErrorKind;
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
+use rtc_runtime::disk::beneath;
 use rtc_runtime::grid::claim::Fenced;
 use rtc_runtime::grid::{Fault, Stop};
 use rtc_runtime::ranks::Alone;
@@ -138,6 +141,15 @@ pub(super) enum End {
     Lost,
 }
 
+/// Refuses the folder of a cell that a link in the folder of the grid leads to. A cell that lies elsewhere was listed there.
+fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), Failure> {
+    let Ok(inside) = cell.strip_prefix(grid) else { return Ok(()) };
+    match beneath::open_folder(grid, inside) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io("use", cell, error)),
+        _ => Ok(()),
+    }
+}
+
 /// Trains one cell that this process has claimed, up to an update if there is one, and says how it went. The error is its exit code.
 pub(super) fn cell(
     work: &Work<'_>,
@@ -148,6 +160,8 @@ pub(super) fn cell(
     let pause = AtomicBool::new(false);
     let mut observer = CellObserver::new(work, place, until, (&pause, taken));
     let path = work.grid.path(place);
+    reached_without_links(&work.grid.folder, path)
+        .map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;
     // Where the folder is another's, nothing may be written into it.
     let _lock =
         lock_claimed(path, taken.over).map_err(|failure| observer.alerts(failure.code(), &failure.to_string()))?;

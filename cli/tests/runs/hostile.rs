@@ -280,3 +280,67 @@ fn a_folder_is_removed_only_as_far_as_it_is_a_run() {
     assert_eq!(place.read("outside/file"), "mine\n", "what a link led to");
     place.rtc(&["verify", "runs/r", "runs/other"]).code(0);
 }
+
+#[test]
+fn a_removed_run_comes_back_to_its_folder_alone() {
+    let place = place();
+    let before = place.contents("r");
+    // Of one run under many names.
+    let named = place.path("runs/r").display().to_string();
+    let answer = place.rtc(&["runs", "remove", "r", "runs/other", "./runs/r", "runs/r", &named]);
+    assert!(answer.code(2).stdout.contains("2 runs"), "{}", answer.stdout);
+    place.rtc(&["runs", "remove", "r", &named, "--yes"]).code(0);
+    // A link in its place, or among what was removed, leads nowhere.
+    symlink("../outside", place.path("runs/r")).expect("a link");
+    place.rtc(&["runs", "restore", "r"]).code(2).says("runs/r is a link");
+    fs::remove_file(place.path("runs/r")).expect("a link");
+    fs::create_dir_all(place.path("runs/.removed/7")).expect("a folder");
+    symlink("../../other", place.path("runs/.removed/7/r")).expect("a link");
+    place.rtc(&["runs", "restore", "r"]).code(0);
+    assert_eq!(place.contents("r"), before);
+    place.rtc(&["verify", "runs/r", "runs/other"]).code(0);
+    // What is no run is not purged.
+    place.shell("mkdir -p runs/.removed/2024/photos && echo mine > runs/.removed/2024/photos/one").code(0);
+    place.rtc(&["runs", "purge", "--yes"]).code(0).says("photos is no run").says("no removed run is kept");
+    assert_eq!(place.read("runs/.removed/2024/photos/one"), "mine\n");
+    for args in [&["runs", "rename", "r", ".removed"][..], &["runs", "rename", "r", "a/.removed"]] {
+        place.rtc(args).code(2);
+    }
+    place.train(&["--run", ".removed"]).code(2).says("where removed runs are kept");
+}
+
+#[test]
+fn of_many_that_remove_a_run_one_does() {
+    let place = place();
+    let before = place.contents("r");
+    for _ in 0..4 {
+        let answers: Vec<Answer> = thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(|| place.rtc(&["runs", "remove", "r", "--yes"]))).collect();
+            all.into_iter().map(|one| one.join().expect("it ends")).collect()
+        });
+        assert_eq!(answers.iter().filter(|answer| answer.status() == Some(0)).count(), 1);
+        assert!(!place.path("runs/r").exists());
+        place.rtc(&["runs", "restore", "r"]).code(0);
+        assert_eq!(place.contents("r"), before);
+    }
+}
+
+#[test]
+fn a_grid_writes_nothing_behind_a_link() {
+    let place = place();
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "max_steps: 2");
+    place.write("grid.yaml", &format!("{experiment}compare: [tiny.rt, \"tiny.rt:no_gate\"]\n"));
+    let before = snapshot(&place.path("outside"));
+    for link in ["tiny", "tiny.no_gate", "claims", "launch"] {
+        place.shell("rm -rf runs/grid && mkdir runs/grid").code(0);
+        symlink("../../outside/folder", place.path("runs/grid").join(link)).expect("a link");
+        let args: &[&str] = match link {
+            "launch" => &["--launcher", "slurm", "--time", "10", "--detach"],
+            _ => &["--jobs", "1"],
+        };
+        let answer = place.rtc(&[&["ablate", "grid.yaml"], args].concat());
+        assert_ne!(answer.status(), Some(0), "{link}");
+        answer.says("it is a link");
+        assert_eq!(snapshot(&place.path("outside")), before, "{link}");
+    }
+}

@@ -607,9 +607,11 @@ impl<'e, 'l> Eval<'e, 'l> {
             if !matches!(item, Item::Part(..) | Item::Position(..)) {
                 return Some(item);
             }
-            // Taken once, however often it is read.
+            // Taken once, however often it is read; but what is made among chosen positions stays there.
             let item = Item::Array(self.array(item, span)?);
-            self.frame.names.insert(text.to_owned(), item.clone());
+            if self.l.chosen.is_empty() && !self.l.in_whole {
+                self.frame.names.insert(text.to_owned(), item.clone());
+            }
             return Some(item);
         }
         if let Some(item) = self.setting(text) {

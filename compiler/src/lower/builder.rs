@@ -153,6 +153,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) steps: Option<Steps>,
     /// What is computed for chosen positions alone, around the current place.
     pub(crate) chosen: Vec<Chosen>,
+    /// Whether `whole(x)` is evaluated among chosen positions: its values belong to their region, and `chosen` is empty meanwhile.
+    pub(crate) in_whole: bool,
     /// Whether all that is done now is taken back.
     pub(crate) trying: bool,
     /// Whether the equations of atomic definitions stand in the place of their ops.
@@ -195,6 +197,7 @@ impl<'a> Lower<'a> {
             taken_by_step: 0,
             steps: None,
             chosen: vec![],
+            in_whole: false,
             trying: false,
             by_equations: false,
             problems: Problems::default(),

@@ -6,7 +6,7 @@
 
 pub mod beneath;
 
-use std::fs::{self, File};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -112,7 +112,25 @@ pub fn write_file(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), IoError> {
     write_on(&FileSystem::below(folder_of(path)), &named_in_folder(path), bytes)
 }
 
-/// The same on any disk.
+/// Writes an output that the user named: into a device, a pipe or a socket that is there, else as [`write_file`].
+///
+/// # Errors
+/// What the system says, with the path.
+pub fn write_output(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), IoError> {
+    match special(path) {
+        Some(file) => file.and_then(|mut file| file.write_all(bytes.as_ref())).map_err(IoError::at("write", path)),
+        None => write_file(path, bytes),
+    }
+}
+
+/// Opens what has the name of an output and is no regular file, such as `/dev/null`: it must not be replaced by one. Nothing if the name is
+/// free, or that of a regular file or of a folder.
+pub fn special(path: &Path) -> Option<io::Result<File>> {
+    let kind = fs::metadata(path).ok()?.file_type();
+    (!kind.is_file() && !kind.is_dir()).then(|| OpenOptions::new().write(true).open(path))
+}
+
+/// Does what [`write_file`] does on any disk.
 ///
 /// # Errors
 /// What the system says, with the path.

@@ -92,6 +92,10 @@ impl Layer {
         let Some((file, read)) = beside.filter(|(file, _)| has_ending || file.is_file()) else {
             return Err(self.refuse(&unknown("experiment", name, EMBEDDED.iter().map(|(name, _)| name))));
         };
+        // Its reading would wait for a pipe.
+        if file.exists() && !file.is_file() {
+            return Err(self.refuse(&format!("{} is no regular file", file.display())));
+        }
         let text = read(&file).map_err(|message| self.refuse(&message))?;
         Self::parse(file.display().to_string(), text).map(Some)
     }

@@ -89,7 +89,8 @@ impl Outside {
     }
 
     fn check(&self) {
-        let names: Vec<_> = fs::read_dir(self.0.path()).expect("it is there").flatten().map(|e| e.file_name()).collect();
+        let names: Vec<_> =
+            fs::read_dir(self.0.path()).expect("it is there").flatten().map(|e| e.file_name()).collect();
         assert_eq!(names, ["file"], "names outside of the run");
         assert_eq!(fs::read(self.0.path().join("file")).expect("it is there"), b"mine", "a file outside of the run");
     }

@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use rtc_report::data::{Beam, Tree};
+use rtc_runtime::disk::special;
 use rtc_runtime::examine::TracedUnit;
 use rtc_runtime::task::{Objective, Options, TaskHandle, set_text};
 use serde_json::{Map, Value, json};
@@ -36,7 +37,8 @@ pub(super) struct Output<'a> {
 /// A file that takes its name when it is complete, and is removed when it never is.
 struct Fresh {
     to: BufWriter<File>,
-    fresh: PathBuf,
+    /// Absent where the name is that of a device or a pipe, which is written into.
+    fresh: Option<PathBuf>,
     path: PathBuf,
 }
 
@@ -53,10 +55,14 @@ impl Fresh {
                 input.display()
             )));
         }
+        if let Some(file) = special(path) {
+            let file = file.map_err(|error| Failure::io("write", path, error))?;
+            return Ok(Self { to: BufWriter::new(file), fresh: None, path: path.to_owned() });
+        }
         // Of a command that was killed, or a link that leads elsewhere.
         let _ = fs::remove_file(&fresh);
         let file = File::create_new(&fresh).map_err(|error| Failure::io("write", path, error))?;
-        Ok(Self { to: BufWriter::new(file), fresh, path: path.to_owned() })
+        Ok(Self { to: BufWriter::new(file), fresh: Some(fresh), path: path.to_owned() })
     }
 
     fn write(&mut self, text: &str) -> Result<(), Failure> {
@@ -66,14 +72,14 @@ impl Fresh {
     fn finish(mut self) -> Result<(), Failure> {
         let failed = |error| Failure::io("write", &self.path, error);
         self.to.flush().map_err(failed)?;
-        fs::rename(&self.fresh, &self.path).map_err(failed)
+        self.fresh.as_ref().map_or(Ok(()), |fresh| fs::rename(fresh, &self.path)).map_err(failed)
     }
 }
 
 impl Drop for Fresh {
     fn drop(&mut self) {
         // After `finish` there is nothing under this name.
-        let _ = fs::remove_file(&self.fresh);
+        self.fresh.iter().for_each(|fresh| drop(fs::remove_file(fresh)));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `rtc runs remove`, `restore` and `purge`: a removed run lies in a hidden folder beside it until it is purged.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,10 +65,14 @@ impl Removal {
 /// Moves runs into hidden folders beside them; without `yes`, lists what would go.
 pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Terminal) -> Outcome {
     let mut removals = runs.iter().map(|run| Removal::of(run)).collect::<Result<Vec<_>, _>>()?;
+    // A run may be named twice.
+    let mut seen = BTreeSet::new();
+    removals.retain(|one| seen.insert(fs::canonicalize(&one.path).unwrap_or_else(|_| one.path.clone())));
     removals.sort_by(|a, b| a.path.cmp(&b.path));
-    removals.dedup_by(|a, b| fs::canonicalize(&a.path).ok() == fs::canonicalize(&b.path).ok());
     // A run that is being trained stays.
     let _locks = if yes { removals.iter().map(|one| lock(&one.path)).collect::<Result<Vec<_>, _>>()? } else { vec![] };
+    // Another process may have removed it before this one had the lock.
+    removals.iter().try_for_each(|one| RunInfo::read(&one.path).map(drop))?;
     for Removal { path, .. } in &removals {
         for grid in grids_with(path)? {
             let (run, grid) = (path.display(), grid.display());
@@ -122,7 +127,7 @@ fn parent(path: &Path) -> &Path {
 /// The numbered places in the hidden folder of a folder, the newest last.
 fn slots(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     let hidden = folder.join(REMOVED);
-    if !fs::symlink_metadata(&hidden).is_ok_and(|found| found.is_dir()) {
+    if !is_folder(&hidden) {
         return Ok(vec![]);
     }
     let number = |path: &PathBuf| path.file_name()?.to_str()?.parse::<u64>().ok();
@@ -131,11 +136,20 @@ fn slots(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(found)
 }
 
+/// Whether this is a folder, and no link to one.
+fn is_folder(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
+}
+
 /// Brings a removed run back; of several with one name, that which was removed last.
 pub(super) fn restore(run: &Path, terminal: &Terminal) -> Outcome {
     let run: PathBuf = run.components().collect();
     let (found, to) = removed(&run)?.ok_or_else(|| no_run(&run, "no removed run has this name"))?;
     owned(&found)?;
+    RunInfo::read(&found)?;
+    if to.is_symlink() {
+        return Err(Failure::Usage(format!("{} is a link: move it away first", to.display())));
+    }
     if RunFolder::exists(&to) {
         return Err(Failure::Usage(format!("there is a run {} already: rename it first", to.display())));
     }
@@ -153,7 +167,7 @@ pub(super) fn restore(run: &Path, terminal: &Terminal) -> Outcome {
 fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
     for place in [run.to_owned(), Path::new(RUNS).join(run)] {
         let Some(name) = place.file_name() else { continue };
-        let found = slots(parent(&place))?.into_iter().rev().map(|slot| slot.join(name)).find(|path| path.is_dir());
+        let found = slots(parent(&place))?.into_iter().rev().map(|slot| slot.join(name)).find(|path| is_folder(path));
         if let Some(found) = found {
             return Ok(Some((found, place)));
         }
@@ -190,6 +204,11 @@ pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> Outcome {
     let mut found = vec![];
     if folder.is_dir() {
         collect(folder, crate::folders::DEEPEST, &mut found)?;
+    }
+    let (found, others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|path| RunInfo::read(path).is_ok() && beneath::is_owned(path));
+    for other in others {
+        terminal.message(&format!("{} is no run, or belongs to another user, and stays", other.display()));
     }
     if found.is_empty() {
         terminal.message(&format!("no removed run is kept in {} or below it", folder.display()));

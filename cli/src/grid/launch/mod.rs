@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
+use rtc_runtime::disk::beneath;
 
 use super::{CellIndex, Grid};
 use crate::device::Card;
@@ -140,7 +141,8 @@ pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result
         }
         Launcher::Slurm | Launcher::Hyperqueue => {
             let folder = submission.grid.folder.join("launch");
-            fs::create_dir_all(&folder).map_err(|error| Failure::io("create", &folder, error))?;
+            let made = beneath::create_folder(&submission.grid.folder, Path::new("launch"));
+            made.map_err(|error| Failure::io("create", &folder, error))?;
             let folder = fs::canonicalize(&folder).map_err(|error| Failure::io("find", &folder, error))?;
             words::in_script("the path of the grid", &folder)?;
             for group in estimate::groups(submission, terminal)? {
