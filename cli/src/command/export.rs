@@ -63,7 +63,7 @@ const TOKENIZER: &str = "tokenizer.py";
 const TRAINED: &str = "tokenizer.json";
 const README: &str = "README.md";
 
-/// What whoever is handed the folder should know before anything else.
+/// The page of the folder: its program must be read before it is imported.
 const PROGRAM: &str = "\
 # A model exported by rtc
 

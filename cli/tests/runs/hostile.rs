@@ -54,7 +54,7 @@ const COMMANDS: [&[&str]; 10] = [
     &["train", "tiny.rt", "--experiment", "tiny.yaml", "--run", "r", "--with", "epochs=2", "--threads", "1"],
 ];
 
-/// What stands under a name.
+/// A trap under a name.
 #[derive(Clone, Copy, Debug)]
 enum Trap {
     /// A link to a file, or for a folder to a folder, outside.
@@ -323,6 +323,20 @@ fn of_many_that_remove_a_run_one_does() {
         place.rtc(&["runs", "restore", "r"]).code(0);
         assert_eq!(place.contents("r"), before);
     }
+}
+
+#[test]
+fn what_is_no_file_is_written_into_and_not_replaced() {
+    let place = place();
+    // The reader ends by itself, should nobody write.
+    let read = |line: &str, pipe: &str| {
+        place.shell(&format!("mkfifo {pipe} && timeout 60 cat {pipe} > read & sleep 0.5; {line}; wait")).code(0);
+        assert!(!fs::symlink_metadata(place.path(pipe)).expect(pipe).is_file(), "{line}");
+        place.read("read").len()
+    };
+    let page = read("timeout 60 \"$RTC\" report runs/r --examples 0 -o page", "page");
+    let rows = read("echo '[MAX 2 9 ]' | timeout 60 \"$RTC\" predict runs/r --output rows.jsonl", "rows.jsonl");
+    assert!(page > 10_000 && rows > 10, "{page} bytes, {rows} bytes");
 }
 
 #[test]

@@ -74,7 +74,7 @@ pub(crate) enum Edit {
     },
     /// Remove the runs for good that `rtc runs remove` has put aside
     Purge {
-        /// Where removed runs are looked for, with all folders below
+        /// The folder with removed runs, searched with all folders below
         #[arg(default_value = RUNS)]
         folder: PathBuf,
         /// Remove them; without it, what would go is listed

@@ -133,7 +133,8 @@ impl Eval<'_, '_> {
             return self.fail(Kind::WrongArity, span, "`whole` takes one value: `attention(x, whole(keys))`", "");
         };
         let levels = std::mem::take(&mut self.l.chosen);
-        let before = std::mem::replace(&mut self.l.in_whole, !levels.is_empty());
+        let before = self.l.in_whole;
+        self.l.in_whole |= !levels.is_empty();
         let item = self.expr(x, None);
         (self.l.chosen, self.l.in_whole) = (levels, before);
         let array = match item? {
