@@ -24,7 +24,7 @@ use rtc_runtime::exec::{Executor, Halting, parameter_ranges};
 use rtc_runtime::learner::{Learner, UpdateRule};
 use rtc_runtime::model::Model;
 use rtc_runtime::rng::Key;
-use rtc_tests::generated::Generated;
+use rtc_tests::generated::{Construct, Generated};
 use rtc_tests::models::{CLASSES, VOCAB, binding, library};
 use rtc_tests::numeric::{
     Arrays, KEY, Run, asking, batch, checked, differences, differentiated, executor, results, run, weights,
@@ -49,6 +49,8 @@ pub(crate) enum Seen {
     Leaves,
     /// Under a limit of memory, more is computed again.
     Again,
+    /// It has a construct of the wider family.
+    Has(Construct),
 }
 
 /// Draws of the weights for models that leak.
@@ -132,6 +134,7 @@ pub(crate) fn examine(number: u64, model: &Generated) -> Held<Vec<Seen>> {
     let (spec, problems, sources) = check_form(&library(), source.clone(), None, &[], &catalog);
     let spec = spec.ok_or_else(|| report(&problems, &sources))?;
     let mut seen = vec![Seen::Compiled];
+    seen.extend(model.constructs.iter().map(|construct| Seen::Has(*construct)));
     reads_back(&spec, model)?;
     let error = |fault: rtc_compiler::ir::graph::InvalidNode| fault.to_string();
     let forward = pipeline::forward(&spec, &task).map_err(error)?;
@@ -239,7 +242,7 @@ impl Subject<'_> {
         }
         ensure(!(moves && proved), || "an answer that is proved to see the past alone moves".to_owned())?;
         if !moves && !proved {
-            eprintln!("model {}: a leak is found, and no number moves", self.number);
+            eprintln!("model {}: a leak is found, and no number moves", self.model.name);
             seen.push(Seen::LeakStays);
         }
         Ok(())
