@@ -22,7 +22,7 @@ RANKS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def exchange(ranks, parameters, alpha, beta):
-    """Seconds of the sum: two exchanges of a slice with every other rank, as runtime/src/ranks/sum.rs makes them, and the commands and
+    """Seconds of the sum: two exchanges of a slice with every other rank, as runtime/train/src/ranks/sum.rs makes them, and the commands and
     answers of rank 0, which sends to each rank in turn: two of each for every update."""
     if ranks == 1:
         return 0.0
@@ -69,7 +69,7 @@ def contiguous(order, parts):
 
 
 def small(order, parts, lengths):
-    """Micro-batches of 4 rows, dealt to neighbouring ranks by their tokens, as runtime/src/ranks/tree.rs does."""
+    """Micro-batches of 4 rows, dealt to neighbouring ranks by their tokens, as runtime/exec/src/gradient_tree.rs does."""
     batches = [order[at : at + 4] for at in range(0, len(order), 4)]
     costs = [sum(lengths[row] for row in batch) for batch in batches]
     whole, at, spent, dealt = sum(costs), 0, 0, []

@@ -32,7 +32,7 @@ for kind in "${kinds[@]}"; do
             export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-deterministic-floats"
             cargo "+$nightly" miri test --locked -p rtc-runtime --test arena
             RAYON_NUM_THREADS=2 \
-                cargo "+$nightly" miri test --locked -p rtc-runtime --test kernels -- moving:: top:: pool::
+                cargo "+$nightly" miri test --locked -p rtc-kernel --test it -- moving:: top:: pool::
             ;;
         address)
             RUSTFLAGS="-Zsanitizer=address" CARGO_TARGET_DIR=target/address \

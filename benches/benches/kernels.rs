@@ -5,10 +5,10 @@
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::pointwise::parse;
-use rtc_runtime::kernel::Real;
-use rtc_runtime::kernel::pointwise::Program;
-use rtc_runtime::rng::Key;
+use rtc_kernel::Real;
+use rtc_kernel::pointwise::Program;
 
 fn main() {
     // As in training, the thread that calls the kernels is one of the pool. It can only fail if there is a pool already.
@@ -54,9 +54,9 @@ mod candle {
 
 mod linear {
     use super::{Bencher, ItemsCount, candle, map, numbers};
-    use rtc_runtime::kernel::linear::{add_rows, linear};
-    use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
-    use rtc_runtime::kernel::{Precision, Write};
+    use rtc_kernel::linear::{add_rows, linear};
+    use rtc_kernel::product::{Orientation, Packed, outer, product};
+    use rtc_kernel::{Precision, Write};
 
     /// Rows, inputs, outputs.
     const SIZES: [(usize, usize, usize); 7] = [
@@ -144,11 +144,11 @@ mod linear {
 /// `Causal` are the kernels that know of no mask.
 mod few_keys {
     use super::{Bencher, Key};
+    use rtc_base::batch::{Batch, Labels};
     use rtc_compiler::ir::text;
     use rtc_compiler::pass;
     use rtc_compiler::plan::plan;
-    use rtc_runtime::batch::{Batch, Labels};
-    use rtc_runtime::exec::Executor;
+    use rtc_exec::Executor;
     use std::sync::Arc;
 
     const LENGTH: usize = 4096;
@@ -228,7 +228,7 @@ mod few_keys {
 mod attention {
     use super::{Bencher, ItemsCount, Key, candle, numbers};
     use candle_nn::ops::{softmax, softmax_last_dim};
-    use rtc_runtime::kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
+    use rtc_kernel::attention::{Attention, MaskKind, ProbabilityDropout, attention, attention_grad};
 
     /// Rows, heads, tokens of a row, width of a head.
     type Size = (usize, usize, usize, usize);
@@ -340,9 +340,9 @@ mod attention {
 mod row_by_row {
     use super::{Bencher, Key, candle, map, numbers};
     use candle_nn::ops;
-    use rtc_runtime::kernel::dropout::{Keep, dropout};
-    use rtc_runtime::kernel::linear::add_rows;
-    use rtc_runtime::kernel::norm::{layer_norm, layer_norm_grad};
+    use rtc_kernel::dropout::{Keep, dropout};
+    use rtc_kernel::linear::add_rows;
+    use rtc_kernel::norm::{layer_norm, layer_norm_grad};
 
     /// Rows and their width.
     const SIZES: [(usize, usize); 4] = [(3200, 512), (3200, 128), (320, 128), (10, 128)];
@@ -452,15 +452,15 @@ mod row_by_row {
 /// The layer of S4D in front of a fold: both directions of 128 channels with 32 modes, a linear map with a gate.
 mod scan {
     use super::{Bencher, numbers};
+    use rtc_base::batch::{Batch, Labels};
+    use rtc_base::rng::Key;
     use rtc_compiler::lower::{Binding, Objective};
     use rtc_compiler::pipeline;
-    use rtc_runtime::batch::{Batch, Labels};
-    use rtc_runtime::exec::Executor;
-    use rtc_runtime::kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
-    use rtc_runtime::kernel::scan::{Scan, Side, scan, scan_grad};
-    use rtc_runtime::learner::{Learner, UpdateRule};
-    use rtc_runtime::model::Model;
-    use rtc_runtime::rng::Key;
+    use rtc_exec::Executor;
+    use rtc_exec::learner::{Learner, UpdateRule};
+    use rtc_exec::model::Model;
+    use rtc_kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
+    use rtc_kernel::scan::{Scan, Side, scan, scan_grad};
 
     const LENGTHS: [usize; 3] = [100, 1000, 4000];
     const CHANNELS: usize = 256;

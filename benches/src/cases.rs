@@ -1,6 +1,6 @@
 //! What is measured: one table of models, one of sizes, and two special cases.
 
-use rtc_runtime::rng::Key;
+use rtc_base::rng::Key;
 use serde_json::{Value as Json, json};
 
 use crate::protocol::{Job, Rows};

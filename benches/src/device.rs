@@ -3,8 +3,8 @@
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::Launching;
-use rtc_runtime::kernel::Precision;
+use rtc_cuda::Launching;
+use rtc_kernel::Precision;
 
 /// The device of a bench.
 #[derive(Args, Clone, Copy, Debug, Default)]

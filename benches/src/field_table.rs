@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use rtc_runtime::rng::Key;
+use rtc_base::rng::Key;
 use serde::Serialize;
 
 use crate::child::Child;

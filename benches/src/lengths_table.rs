@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::task::{Example, Target, load};
+use rtc_task::TaskSettings;
+use rtc_task::{Example, Target, load};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 

@@ -1,6 +1,6 @@
 //! The processor that figures belong to, in a line above every table.
 
-use rtc_runtime::kernel::Vectors;
+use rtc_kernel::Vectors;
 
 /// Name, family and model, threads, caches of a core and vectors, as far as the system says them.
 pub(crate) fn machine() -> String {

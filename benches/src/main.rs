@@ -29,7 +29,7 @@ use failure::Failure;
 use measure::{Amount, Bench};
 use peer::Peer;
 use report::Report;
-use rtc_runtime::kernel::Vectors;
+use rtc_kernel::Vectors;
 
 const NOTES: &str = "\
 Both programs get the same weights and batches. Their losses without dropout must be equal to a relative 1e-5; then

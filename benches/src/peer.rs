@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use rtc_runtime::kernel::Vectors;
+use rtc_kernel::Vectors;
 
 use crate::device::Place;
 use crate::failure::Failure;

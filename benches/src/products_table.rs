@@ -3,10 +3,10 @@
 
 use std::time::Instant;
 
-use rtc_runtime::kernel::parallel::{Parts, block, each};
-use rtc_runtime::kernel::product::{Orientation, Packed, outer, product};
-use rtc_runtime::kernel::{Precision, Write};
-use rtc_runtime::rng::Key;
+use rtc_base::rng::Key;
+use rtc_kernel::parallel::{Parts, block, each};
+use rtc_kernel::product::{Orientation, Packed, outer, product};
+use rtc_kernel::{Precision, Write};
 use serde::Serialize;
 
 use crate::child::Child;

@@ -4,16 +4,16 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use rtc_base::batch::Batch;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::batching::{Batching, Buckets, Cursor, collect};
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::counter::Counted;
-use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::learner::{Depths, LearnError, Learner, LearnerState, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::task::{Dataset, Example, OptionValue, load};
+use rtc_exec::Halting;
+use rtc_exec::counter::Counted;
+use rtc_exec::learner::{Depths, LearnError, Learner, LearnerState, UpdateRule};
+use rtc_exec::model::Model;
+use rtc_task::TaskSettings;
+use rtc_task::batching::{Batching, Buckets, Cursor, collect};
+use rtc_task::{Dataset, Example, OptionValue, load};
 use serde::Serialize;
 
 use crate::failure::Failure;

@@ -6,18 +6,17 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
+use rtc_base::batch::{Batch, Labels};
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
+use rtc_cuda::device::{Command, Device, Matrix, Product};
+use rtc_exec::learner::{Learner, OptimiserKind, UpdateRule};
+use rtc_exec::model::Model;
 use rtc_export::weights::{Weight, safetensors};
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::{Command, Device, Matrix, Product};
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::task::listops::SYMBOLS;
+use rtc_kernel::Precision;
+use rtc_task::listops::SYMBOLS;
 use rtc_tests::peer::{Description, load};
 
 use crate::device::{Kind, Place};
@@ -145,7 +144,7 @@ impl Loaded {
         }
         let model: Box<dyn Learner> = match device {
             Some(device) => {
-                let there = cuda::Model::<f32>::new(training, inference, binding, job.seed, device.clone());
+                let there = rtc_cuda::model::<f32>(training, inference, binding, job.seed, device.clone());
                 let mut there = there.map_err(|e| e.to_string())?;
                 there.restore(&model.state()).map_err(|e| e.to_string())?;
                 Box::new(there)
@@ -248,7 +247,7 @@ impl Loaded {
 fn open(place: Place) -> Result<Option<Rc<dyn Device>>, String> {
     match place.device {
         Kind::Cpu => Ok(None),
-        Kind::Cuda => Ok(Some(cuda::driver::Gpu::open(place.precision.into(), place.launch.into())?)),
+        Kind::Cuda => Ok(Some(rtc_cuda::driver::Gpu::open(place.precision.into(), place.launch.into())?)),
     }
 }
 
@@ -279,7 +278,7 @@ fn burst(device: &dyn Device) -> Result<f64, String> {
 /// Adds to the last bias of every halting head.
 fn shift(model: &mut Model<f32>, by: f32) {
     let plan = model.executor().plan().clone();
-    for (parameter, range) in plan.parameters.iter().zip(rtc_runtime::exec::parameter_ranges(&plan)) {
+    for (parameter, range) in plan.parameters.iter().zip(rtc_exec::parameter_ranges(&plan)) {
         if parameter.name.ends_with("halt.output.bias") {
             model.executor().parameters_mut()[range].iter_mut().for_each(|bias| *bias += by);
         }

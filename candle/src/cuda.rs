@@ -7,10 +7,10 @@ use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 use candle_core::{CudaDevice, CudaStorage, Layout, Result, Shape, Storage, Tensor, bail};
 use rtc_compiler::plan::Plan;
-use rtc_runtime::cuda::driver::Gpu;
-use rtc_runtime::cuda::{Executor, Launching, Span};
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::model::Function;
+use rtc_cuda::driver::Gpu;
+use rtc_cuda::{DeviceFunction, Executor, Launching, Span};
+use rtc_exec::model::Function;
+use rtc_kernel::Precision;
 
 use crate::failed;
 use crate::op::{Ask, Question};

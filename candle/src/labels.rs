@@ -1,8 +1,8 @@
 //! Tensors of labels as those of a batch.
 
 use candle_core::{DType, Device, Result, Tensor, bail};
-use rtc_runtime::batch::Labels;
-use rtc_runtime::task::Objective;
+use rtc_base::batch::Labels;
+use rtc_task::Objective;
 
 use crate::rows::{Rows, same_device, whole};
 

@@ -17,9 +17,9 @@ mod worker;
 
 pub use model::{Model, Training};
 pub use open::Options;
-pub use rtc_runtime::exec::{Halting, Inference};
-pub use rtc_runtime::kernel::Precision;
-pub use rtc_runtime::task::{Objective, Scale};
+pub use rtc_exec::{Halting, Inference};
+pub use rtc_kernel::Precision;
+pub use rtc_task::{Objective, Scale};
 
 /// A failure of rtc as one of Candle.
 fn failed(error: impl std::fmt::Display) -> candle_core::Error {

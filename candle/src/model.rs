@@ -8,8 +8,8 @@ use std::sync::{Arc, MutexGuard};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var, bail};
 use candle_nn::{Module, VarMap};
-use rtc_runtime::model::Draws;
-use rtc_runtime::task::{Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
+use rtc_exec::model::Draws;
+use rtc_task::{Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
 
 use crate::failed;
 use crate::labels::labels;

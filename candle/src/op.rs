@@ -5,8 +5,8 @@ use std::sync::Arc;
 #[cfg(feature = "cuda")]
 use candle_core::CudaStorage;
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor, bail};
-use rtc_runtime::batch::Batch;
-use rtc_runtime::model::Draws;
+use rtc_base::batch::Batch;
+use rtc_exec::model::Draws;
 
 use crate::failed;
 use crate::worker::{Engine, Worker};

@@ -1,7 +1,7 @@
 //! Tensors of token ids as rows of a batch.
 
 use candle_core::{DType, Device, Result, Tensor, bail};
-use rtc_runtime::batch::{Batch, Labels};
+use rtc_base::batch::{Batch, Labels};
 
 /// Rows end to end, and how they were given.
 #[derive(Clone, Debug)]

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use candle_core::Result;
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use rtc_runtime::exec::Executor;
-use rtc_runtime::model::Function;
+use rtc_exec::Executor;
+use rtc_exec::model::Function;
 
 use crate::failed;
 

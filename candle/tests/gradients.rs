@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{Module, Optimizer, SGD, loss::cross_entropy};
 use rtc_candle::Model;
-use rtc_runtime::batching::pack;
-use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::learner::{Arrays, Learner};
-use rtc_runtime::task::{Example, Target};
+use rtc_exec::learner::{Arrays, Learner};
+use rtc_runs::record::checkpoint::Slot;
+use rtc_task::batching::pack;
+use rtc_task::{Example, Target};
 use support::{EACH, HALTING, LISTOPS, PLAIN, Place, Run, bits};
 
 const CPU: Device = Device::Cpu;
@@ -146,7 +146,7 @@ fn an_optimiser_of_candle_trains_the_model() -> Result<()> {
     let vars = map.data().lock().expect("nobody panics");
     let items = vars.iter().map(|(name, var)| (name.clone(), (var.dims().to_vec(), numbers(var)))).collect();
     let mut own = run.trained(Slot::Best);
-    let state = rtc_runtime::learner::LearnerState { parameters: Arrays { items }, ..Default::default() };
+    let state = rtc_exec::learner::LearnerState { parameters: Arrays { items }, ..Default::default() };
     own.restore(&state).expect("the same names and shapes");
     drop(vars);
     let answers = own.answers(&pack(&examples(&run).iter().collect::<Vec<_>>())).expect("it fits");

@@ -8,8 +8,8 @@ use std::fs;
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{Init, Module, VarMap};
 use rtc_candle::{Model, Options};
-use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::record::SavedRun;
+use rtc_runs::record::SavedRun;
+use rtc_runs::record::checkpoint::Slot;
 use support::{EACH, GIVEN, HALTING, LISTOPS, PLAIN, Place, bits, wide_bits};
 
 const CPU: Device = Device::Cpu;
@@ -158,7 +158,7 @@ fn steps_that_come_with_examples_are_said_when_the_model_is_opened() -> Result<(
         let model = with(Some(depth))?;
         let mut own = run.trained(Slot::Best);
         own.set_depth(Some(depth));
-        let answers = rtc_runtime::learner::Learner::answers(&mut own, &rtc_runtime::batching::pack(&[&example]));
+        let answers = rtc_exec::learner::Learner::answers(&mut own, &rtc_task::batching::pack(&[&example]));
         let logits = numbers(&model.forward(&model.encode(text)?)?);
         assert_eq!(bits(logits.iter().copied()), wide_bits(&answers.expect("it fits").logits));
         outcomes.push(logits);
@@ -206,7 +206,7 @@ fn parameters_are_variables_and_variables_are_parameters() -> Result<()> {
     loaded.load(weights(Slot::Last))?;
     let mut own = last;
     let answers =
-        rtc_runtime::learner::Learner::answers(&mut own, &rtc_runtime::batching::pack(&[&run.example("[MAX 2 9 ]")]));
+        rtc_exec::learner::Learner::answers(&mut own, &rtc_task::batching::pack(&[&run.example("[MAX 2 9 ]")]));
     assert_eq!(bits(numbers(&model.forward(&row)?)), wide_bits(&answers.expect("it fits").logits));
     let other = VarMap::new();
     for (name, tensor) in &saved {

@@ -15,8 +15,8 @@ use rtc_compiler::source::SourceId;
 use rtc_compiler::spec::Block;
 use rtc_compiler::syntax::{self, ast::ItemKind};
 use rtc_lsp::paths::{Place, paths};
-use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::task::{OWN_TASKS, TASKS};
+use rtc_runs::experiment::EMBEDDED;
+use rtc_task::{OWN_TASKS, TASKS};
 
 use crate::definition::Definition;
 use crate::experiment_file::Opened;

@@ -5,7 +5,7 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Dim, LENGTH, unprefixed};
 use rtc_compiler::ir::{attribute, graph};
 use rtc_compiler::spec::Spec;
-pub(crate) use rtc_runtime::saved::Definition;
+pub(crate) use rtc_runs::saved::Definition;
 
 use crate::failure::Failure;
 
@@ -64,7 +64,7 @@ impl Facts<'_> {
 mod tests {
     use rtc_compiler::ir::{hash, text};
     use rtc_compiler::schema::Catalog;
-    use rtc_runtime::task::Objective;
+    use rtc_task::Objective;
 
     use super::*;
     use crate::spec_file::SpecArg;

@@ -3,9 +3,9 @@
 use std::rc::Rc;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::cuda::device::{Capacity, Device};
-use rtc_runtime::cuda::{Launching, overrides};
-use rtc_runtime::kernel::Precision;
+use rtc_cuda::device::{Capacity, Device};
+use rtc_cuda::{Launching, overrides};
+use rtc_kernel::Precision;
 
 use crate::choice::choice;
 use crate::failure::Failure;
@@ -121,7 +121,7 @@ impl Place {
 
 #[cfg(feature = "cuda")]
 fn cuda(precision: Precision, launching: Launching) -> Result<Rc<dyn Device>, String> {
-    let gpu = rtc_runtime::cuda::driver::Gpu::open_for(local_rank(), precision, launching);
+    let gpu = rtc_cuda::driver::Gpu::open_for(local_rank(), precision, launching);
     gpu.map_err(|reason| format!("`--device cuda`: {reason}"))
 }
 

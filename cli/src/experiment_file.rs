@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
-use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, TaskSettings, Written};
+use rtc_runs::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Written};
+use rtc_task::TaskSettings;
 
 use crate::failure::Failure;
 use crate::spec_file::{SpecArg, read_text};
@@ -128,7 +129,7 @@ impl Opened {
             known.sort();
             known.dedup();
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
-            rtc_runtime::error::unknown("spec", name, &known)
+            rtc_task::error::unknown("spec", name, &known)
         })
     }
 

@@ -5,12 +5,14 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
+use rtc_base::disk::IoError;
 use rtc_compiler::diag::Problems;
 use rtc_compiler::ir::graph::InvalidNode;
 use rtc_compiler::source::Sources;
-use rtc_runtime::error::{CheckpointError, DataError, Error, ExperimentError, IoError, STOPPED};
-use rtc_runtime::learner::LearnError;
-use rtc_runtime::saved::NoModel;
+use rtc_exec::learner::LearnError;
+use rtc_runs::error::{CheckpointError, Error, ExperimentError, STOPPED};
+use rtc_runs::saved::NoModel;
+use rtc_task::error::DataError;
 
 /// Exit code of a spec with errors.
 pub(crate) const BAD_SPEC: u8 = 3;

@@ -6,8 +6,8 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rtc_runtime::grid::Manifest;
-use rtc_runtime::record::RunFolder;
+use rtc_runs::grid::Manifest;
+use rtc_runs::record::RunFolder;
 
 use crate::failure::Failure;
 use crate::grid::resolved;

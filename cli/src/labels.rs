@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use rtc_runtime::disk::beneath::{self, SMALL};
-use rtc_runtime::disk::write_file;
-use rtc_runtime::error::CheckpointError;
-use rtc_runtime::record::{RunInfo, sealed, unsealed};
+use rtc_base::disk::beneath::{self, SMALL};
+use rtc_base::disk::write_file;
+use rtc_runs::error::CheckpointError;
+use rtc_runs::record::{RunInfo, sealed, unsealed};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use rtc_runtime::task::sequence::{self, Line, LineError};
+use rtc_task::sequence::{self, Line, LineError};
 
 use crate::failure::Failure;
 

@@ -13,6 +13,7 @@ mod gather;
 mod grid;
 mod job;
 mod labels;
+mod limits;
 mod lines;
 mod listing;
 mod live;
@@ -37,7 +38,7 @@ use clap::Parser;
 
 use command::Command;
 use failure::Failure;
-use rtc_runtime::kernel::Vectors;
+use rtc_kernel::Vectors;
 use terminal::Terminal;
 
 #[global_allocator]

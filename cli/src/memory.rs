@@ -3,13 +3,13 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use rtc_base::memory::machine;
 use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
 use rtc_compiler::plan::memory::{BatchShape, Target};
-use rtc_runtime::experiment::{Experiment, OptimiserKind};
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::memory::machine;
-use rtc_runtime::task::{Dataset, Example, Objective, Rows, Stream};
-use rtc_runtime::train::longest;
+use rtc_kernel::Precision;
+use rtc_runs::experiment::{Experiment, OptimiserKind};
+use rtc_task::{Dataset, Example, Objective, Rows, Stream};
+use rtc_train::longest;
 
 use crate::device::Card;
 use crate::failure::Failure;

@@ -15,14 +15,13 @@ use rtc_compiler::pipeline::{
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::Catalog;
-use rtc_runtime::cuda;
-use rtc_runtime::error::hint;
-use rtc_runtime::examine::Examined;
-use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::experiment::{Experiment, Supervision};
-use rtc_runtime::model::{Backend, Model, ModelOn};
-use rtc_runtime::ranks::Distributed;
-use rtc_runtime::task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
+use rtc_exec::learner::Distributed;
+use rtc_exec::model::{Backend, Model, ModelOn};
+use rtc_exec::{Halting, Inference};
+use rtc_runs::experiment::{Experiment, Supervision};
+use rtc_task::error::hint;
+use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
+use rtc_train::examine::Examined;
 
 use crate::definition::Definition;
 use crate::device::{Card, Place};
@@ -171,8 +170,9 @@ impl Compiled {
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
             Some(device) => {
-                let mut model = cuda::Model::new(training, inference, self.binding, seed, device.clone())?;
-                model.hold_at_most(how.memory.map(memory::for_arrays));
+                let mut model = rtc_cuda::model(training, inference, self.binding, seed, device.clone())?;
+                let bytes = how.memory.map(memory::for_arrays);
+                model.executor().pool().hold_at_most(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)));
                 self.set(model, &how)
             }
         }

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use rtc_base::disk::write_output;
+use rtc_exec::Inference;
 use rtc_export::onnx::{About, onnx};
-use rtc_runtime::disk::write_output;
-use rtc_runtime::exec::Inference;
-use rtc_runtime::task::Scale;
+use rtc_task::Scale;
 use serde_json::json;
 
 use crate::failure::Failure;

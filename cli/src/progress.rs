@@ -3,9 +3,10 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::learner::StepReport;
-use rtc_runtime::train::{Event, Observer, Row};
+use rtc_exec::learner::StepReport;
+use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::record::table::Row;
+use rtc_train::{Event, Observer};
 
 use crate::live::{Course, Line, Screen};
 use crate::terminal::Terminal;

@@ -4,12 +4,12 @@ use rtc_compiler::ir::text;
 use rtc_compiler::pipeline::memory::Work;
 use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::schema::Catalog;
-use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::experiment::{Experiment, Supervision};
-use rtc_runtime::learner::LearnError;
-use rtc_runtime::ranks::launch::Launch;
-use rtc_runtime::ranks::{Alone, Balance, Beginning, RankError, Ranks, await_beginning, serve};
-use rtc_runtime::task::Objective;
+use rtc_exec::learner::LearnError;
+use rtc_exec::{Halting, Inference};
+use rtc_runs::experiment::{Experiment, Supervision};
+use rtc_task::Objective;
+use rtc_train::ranks::launch::Launch;
+use rtc_train::ranks::{Alone, Balance, Beginning, RankError, Ranks, await_beginning, serve};
 use serde::{Deserialize, Serialize};
 
 use crate::definition::Definition;
@@ -57,7 +57,7 @@ pub(crate) fn join() -> Result<Box<dyn Ranks>, Failure> {
 
 #[cfg(feature = "mpi")]
 fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
-    let ranks = rtc_runtime::ranks::MpiRanks::join().map_err(|error| error.to_string())?;
+    let ranks = rtc_train::ranks::MpiRanks::join().map_err(|error| error.to_string())?;
     let (Launch { size, variable, .. }, found) = (launch, ranks.size());
     if found != size {
         return Err(format!(
@@ -199,7 +199,7 @@ pub(crate) fn follow(ranks: &dyn Ranks, halting: Halting, device: DeviceOptions)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtc_runtime::experiment::ExperimentFile;
+    use rtc_runs::experiment::ExperimentFile;
 
     #[test]
     fn ranks_that_do_not_divide_the_batch_are_told_of() {

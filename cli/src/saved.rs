@@ -8,18 +8,20 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::checkpoint::{Checkpoint, CheckpointState};
-use rtc_runtime::error::{CheckpointError, DataError, unknown};
-use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
-use rtc_runtime::saved;
-use rtc_runtime::task::sequence::{self, sides};
-use rtc_runtime::task::{
+use rtc_exec::{Halting, Inference};
+use rtc_runs::error::CheckpointError;
+use rtc_runs::experiment::Experiment;
+use rtc_runs::record::checkpoint::{Checkpoint, CheckpointState};
+use rtc_runs::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
+use rtc_runs::saved;
+use rtc_task::TaskSettings;
+use rtc_task::error::{DataError, unknown};
+use rtc_task::sequence::{self, sides};
+use rtc_task::{
     AskedRow, AskedRows, Column, Dataset, Example, Format, Options as TaskOptions, TaskHandle, catalog, file_format,
     open_task,
 };
-use rtc_runtime::train::Measurement;
+use rtc_train::Measurement;
 use serde_json::{Map, Value};
 
 use crate::choice::choice;
@@ -36,7 +38,7 @@ use crate::threads;
 use crate::weights::{AVERAGED, WeightsOptions};
 
 /// The most steps that `--depth` takes.
-const MOST_STEPS: i64 = rtc_runtime::limits::DEPTH;
+const MOST_STEPS: i64 = crate::limits::DEPTH;
 
 /// The checkpoint that is meant where none is named.
 const BEST: &str = "best";

@@ -15,8 +15,9 @@ use rtc_compiler::spec::Spec;
 
 use crate::definition::Definition;
 use crate::failure::Failure;
+use crate::limits;
 use crate::terminal::Terminal;
-use rtc_runtime::limits;
+use rtc_compiler::ir::formula;
 
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -142,7 +143,7 @@ impl SpecArg {
         let name = self.name();
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
-            return Err(Failure::Usage(rtc_runtime::error::unknown("spec", name, Self::built_in_names())));
+            return Err(Failure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));
         }
         let text = if self.built_in { None } else { Some(read_spec(&self.file)?) };
         let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));
@@ -252,7 +253,7 @@ fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = vec![];
     File::open(path)?.take(limits::FILE + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > limits::FILE {
-        Err(io::Error::other(format!("more than {}", limits::bytes(limits::FILE))))
+        Err(io::Error::other(format!("more than {}", formula::bytes(limits::FILE))))
     } else {
         Ok(bytes)
     }

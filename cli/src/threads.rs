@@ -8,8 +8,9 @@ use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
 use crate::failure::Failure;
+use crate::limits;
 use crate::ranks::on_this_machine;
-use rtc_runtime::{limits, memory};
+use rtc_base::memory;
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
 const STACK: usize = 1 << 30;

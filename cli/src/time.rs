@@ -5,8 +5,8 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
+use crate::limits;
 use clap::Args;
-use rtc_runtime::limits;
 
 use crate::failure::Failure;
 use crate::terminal::Terminal;

@@ -3,9 +3,9 @@
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::schedule::{Chunk, Levels, Schedule as _};
 use rtc_compiler::spec::Block;
+use rtc_exec::{Inference, ParseTrees};
 use rtc_report::data::{Beam, Tree};
-use rtc_runtime::exec::{Inference, ParseTrees};
-use rtc_runtime::task::Example;
+use rtc_task::Example;
 
 use crate::saved::Trained;
 

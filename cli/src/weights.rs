@@ -6,9 +6,9 @@ use clap::Args;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
-use rtc_runtime::learner::{Arrays, LearnerState};
-use rtc_runtime::record::Start;
-use rtc_runtime::weights::{Names, WeightsFile, fingerprint, fit};
+use rtc_exec::learner::{Arrays, LearnerState};
+use rtc_runs::record::Start;
+use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
 
 use crate::failure::Failure;
 
@@ -45,7 +45,7 @@ impl WeightsOptions {
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
         let parameters: Vec<(String, Vec<usize>)> =
             pipeline::parameters(graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect();
-        let arrays = fit(&file, &names, &parameters).map_err(rtc_runtime::error::Error::from)?;
+        let arrays = fit(&file, &names, &parameters).map_err(rtc_runs::error::Error::from)?;
         let start = Start { file: path.display().to_string(), sha256: fingerprint(&arrays) };
         Ok(Some(Weights { start, averaged: file.is_averaged(), arrays }))
     }

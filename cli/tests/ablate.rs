@@ -9,7 +9,7 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rtc_runtime::record::sealed;
+use rtc_runs::record::sealed;
 use serde_json::{Value, json};
 use support::{Answer, Place, RTC, signal};
 

@@ -12,7 +12,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use rtc_runtime::experiment::ExperimentFile;
+use rtc_runs::experiment::ExperimentFile;
 use support::{Answer, Place, RTC};
 
 /// Programs whose commands build or start something else than `rtc`, and why they are not run here.

@@ -16,6 +16,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
+use rtc_base::batch::{Batch, Labels};
 use rtc_compiler::check::check;
 use rtc_compiler::ir::graph::{Graph, Parameter};
 use rtc_compiler::ir::types::Dim;
@@ -23,9 +24,8 @@ use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::{pass, pipeline};
+use rtc_exec::Halting;
 use rtc_export::weights::{Weight, safetensors};
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
 use rtc_tests::numeric::{self, Arrays, CHAOTIC, differentiated};
 use rtc_tests::subjects::{self, Subject};
 use rtc_tests::{models, peer, python};

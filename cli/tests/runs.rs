@@ -9,7 +9,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::time::{Duration, SystemTime};
 
-use rtc_runtime::record::{sealed, sha256};
+use rtc_runs::record::{sealed, sha256};
 use serde_json::{Value, json};
 use support::{Place, signal};
 

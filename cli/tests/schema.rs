@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use rtc_runtime::experiment::{EMBEDDED, ExperimentFile};
+use rtc_runs::experiment::{EMBEDDED, ExperimentFile};
 use serde_json::{Map, Value, json};
 use support::Place;
 

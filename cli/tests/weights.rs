@@ -123,7 +123,7 @@ fn averaged_weights_are_those_that_a_run_is_measured_by() {
 #[test]
 fn a_damaged_file_is_told_in_a_line_with_backtraces_asked_for() {
     let place = Place::new();
-    let tensors = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/tests/data/tensors.pt");
+    let tensors = concat!(env!("CARGO_MANIFEST_DIR"), "/../runtime/runs/tests/data/tensors.pt");
     let mut bytes = fs::read(tensors).expect("a file of PyTorch");
     let pickle = bytes.windows(3).position(|found| found == b"\x80\x02}").expect("a pickle");
     bytes[pickle] = 0xff;

@@ -2,12 +2,12 @@
 //! escaped later.
 
 use rtc_compiler::spec::Spec;
-pub use rtc_runtime::exec::Beam;
-use rtc_runtime::grid::TextTable;
-use rtc_runtime::record::SplitLengths;
-use rtc_runtime::record::history::{EvaluationLine, StepLine};
-use rtc_runtime::stopping::StepRow;
-use rtc_runtime::train::Row as ResultRow;
+pub use rtc_exec::Beam;
+use rtc_runs::grid::TextTable;
+use rtc_runs::record::SplitLengths;
+use rtc_runs::record::history::{EvaluationLine, StepLine};
+use rtc_runs::record::table::Row as ResultRow;
+use rtc_train::stopping::StepRow;
 
 use crate::scale::number;
 

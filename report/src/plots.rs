@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rtc_runtime::examine::OfLength;
-use rtc_runtime::record::history::{EvaluationLine, StepLine};
+use rtc_runs::record::OfLength;
+use rtc_runs::record::history::{EvaluationLine, StepLine};
 
 use crate::analyses;
 use crate::chart::{Chart, Look, Mark, Series};

@@ -1,6 +1,6 @@
 //! Pictures of a model whose depth comes with the examples: how right and how sure it is after every number of steps.
 
-use rtc_runtime::stopping::StepRow;
+use rtc_train::stopping::StepRow;
 
 use crate::chart::{Chart, Look, Series};
 use crate::data::{Model, StepCurve};

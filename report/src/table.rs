@@ -1,7 +1,7 @@
 //! Tables of results as HTML.
 
-use rtc_runtime::grid::{TextCell, TextTable};
-use rtc_runtime::train::Row as ResultRow;
+use rtc_runs::grid::{TextCell, TextTable};
+use rtc_runs::record::table::Row as ResultRow;
 
 use crate::data::{Report, Run, Score, score};
 use crate::scale::number;

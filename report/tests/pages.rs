@@ -8,12 +8,12 @@ use rtc_report::data::{
     Answer, Answers, Beam, Cloud, Confusion, Model, Panel, Row, Run, Saliency, Score, StepCurve, Trace, Tree, Unit,
 };
 use rtc_report::{Picture, Report, page, pictures};
-use rtc_runtime::examine::OfLength;
-use rtc_runtime::grid::{TextCell, TextTable};
-use rtc_runtime::record::SplitLengths;
-use rtc_runtime::record::history::{EvaluationLine, StepLine};
-use rtc_runtime::stopping::StepRow;
-use rtc_runtime::train::Row as ResultRow;
+use rtc_runs::grid::{TextCell, TextTable};
+use rtc_runs::record::OfLength;
+use rtc_runs::record::SplitLengths;
+use rtc_runs::record::history::{EvaluationLine, StepLine};
+use rtc_runs::record::table::Row as ResultRow;
+use rtc_train::stopping::StepRow;
 
 const SPEC: &str = "\
 /// Halts in every chunk.

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::parameter_ranges;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::kernel::Real;
-use rtc_runtime::learner::UpdateRule;
-use rtc_runtime::model::Model;
+use rtc_base::batch::{Batch, Labels};
+use rtc_exec::learner::UpdateRule;
+use rtc_exec::model::Model;
+use rtc_exec::parameter_ranges;
+use rtc_exec::storage::Element;
+use rtc_kernel::Real;
 use serde_json::Value as Json;
 
 use crate::peer::{Tensors, holders, load};

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
@@ -12,12 +14,9 @@ use rtc_compiler::ir::{text, verify};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
 use rtc_compiler::plan::plan;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::Device;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
-use rtc_runtime::rng::Key;
+use rtc_cuda::device::Device;
+use rtc_exec::storage::Element;
+use rtc_exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
 
 use crate::models::CLASSES;
 
@@ -257,9 +256,9 @@ pub fn executor_on<T: Element>(
     weights: &Arrays,
     halting: Halting,
     device: Rc<dyn Device>,
-) -> cuda::Executor<T> {
+) -> rtc_cuda::Executor<T> {
     let plan = Arc::new(plan(graph.clone()));
-    let mut executor = cuda::Executor::<T>::new(plan.clone(), device);
+    let mut executor = rtc_cuda::Executor::<T>::new(plan.clone(), device);
     executor.settings.halting = halting;
     let mut flat = vec![T::ZERO; executor.parameters().len()];
     for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {

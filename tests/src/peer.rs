@@ -8,9 +8,9 @@ use std::path::Path;
 
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::plan::Plan;
-use rtc_runtime::exec::parameter_ranges;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::model::Model;
+use rtc_exec::model::Model;
+use rtc_exec::parameter_ranges;
+use rtc_exec::storage::Element;
 use safetensors::{Dtype, SafeTensors};
 use serde_json::Value as Json;
 

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::{Executor, Halting};
-use rtc_runtime::learner::{Learner, OptimiserKind, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{Learner, OptimiserKind, UpdateRule};
+use rtc_exec::model::Model;
+use rtc_exec::{Executor, Halting};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{batch, differentiated, executor, graph, weights};
 

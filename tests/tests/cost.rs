@@ -2,15 +2,15 @@
 //! runs one after the other.
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::counter::Counted;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
+use rtc_exec::counter::Counted;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, differentiated, executor, labelled_tokens, weights};
 

@@ -9,9 +9,9 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_runtime::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
-use rtc_runtime::record::RunInfo;
-use rtc_runtime::task::{Objective, resolve_options, task_named};
+use rtc_runs::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
+use rtc_runs::record::RunInfo;
+use rtc_task::{Objective, resolve_options, task_named};
 use rtc_tests::models::Folder;
 
 /// What is known of the published models of an experiment.

@@ -9,15 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rtc_base::batch::{Batch, Labels};
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::lower::{Objective, attach_loss};
 use rtc_compiler::{pass, pipeline};
+use rtc_exec::Halting;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
 use rtc_tests::choices::{self, CHOICES};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{self, Arrays, Run, asking, batch, differentiated, rounded, singles, weights};

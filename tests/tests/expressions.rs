@@ -7,17 +7,17 @@
 
 use std::collections::BTreeMap;
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::{Draws, Key};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval, slope, tables};
 use rtc_compiler::ir::attr;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::lower::Objective;
+use rtc_exec::Halting;
 use rtc_export::onnx::{About, onnx};
 use rtc_export::torch;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, differentiated, executor, graph, rounded, run, singles, weights};
 use rtc_tests::python::Process;

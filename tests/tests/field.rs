@@ -25,20 +25,20 @@
 
 use std::path::Path;
 
+use rtc_base::batch::{Batch, Given, Labels};
 use rtc_compiler::ir::graph::FIXED;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::each_step::EachStep;
 use rtc_compiler::plan::Plan;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::{Batch, Given, Labels};
-use rtc_runtime::exec::parameter_ranges;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::learner::Learner;
-use rtc_runtime::model::Model;
-use rtc_runtime::train::Carried;
+use rtc_exec::learner::Learner;
+use rtc_exec::model::Model;
+use rtc_exec::parameter_ranges;
+use rtc_exec::storage::Element;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
 use rtc_tests::peer::{Filled, Tensor, Tensors, fill, holders};
+use rtc_train::Carried;
 use serde_json::Value as Json;
 
 type Outcome = datatest_stable::Result<()>;

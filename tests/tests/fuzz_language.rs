@@ -7,13 +7,13 @@
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use rtc_base::rng::{Draws, Key};
 use rtc_compiler::check::{check, check_all, names};
 use rtc_compiler::diag::{Kind, Style, render};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Var, eval, simplify};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::syntax;
-use rtc_runtime::rng::{Draws, Key};
 use rtc_tests::fuzz::language::{Library, catalog, examine, reads_back};
 
 /// Longer than a machine with other work takes for a text of bounded size, and shorter than one that is not bounded takes.

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{KEY, asking, batch, executor, weights};
 

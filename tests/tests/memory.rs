@@ -1,6 +1,7 @@
 //! The memory estimate against what a training step really takes from the executor's arena.
 #![allow(clippy::print_stdout, reason = "the figures are worth seeing with --nocapture")]
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
@@ -8,10 +9,9 @@ use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::plan::memory::{BatchShape, Target, estimate};
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::arena::Usage;
-use rtc_runtime::exec::counter::Counted;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
+use rtc_exec::arena::Usage;
+use rtc_exec::counter::Counted;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor, weights};
 

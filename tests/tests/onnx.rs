@@ -5,15 +5,15 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
+use rtc_exec::model::Backend;
+use rtc_exec::storage::Element;
+use rtc_exec::{Halting, Inference};
 use rtc_export::onnx::{About, onnx};
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::model::Backend;
-use rtc_runtime::rng::Key;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, batch, distance, executor, graph, labelled_tokens, rounded, single_limit, singles, weights,

@@ -9,10 +9,10 @@
 use std::path::PathBuf;
 
 use rtc_compiler::pipeline;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, HaltingRecorder, HaltingTrace};
-use rtc_runtime::learner::Learner;
-use rtc_runtime::model::Model;
+use rtc_exec::learner::Learner;
+use rtc_exec::model::Model;
+use rtc_exec::storage::Element;
+use rtc_exec::{Halting, HaltingRecorder, HaltingTrace};
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles};
 use rtc_tests::peer::Description;
 
@@ -117,7 +117,7 @@ fn after_update<T: Element>(case: &Case, model: &mut Model<T>, comparison: &mut 
     let norm = model.update(&rule).unwrap_or_else(|e| panic!("{name}: {e}"));
     comparison.check("gradient norm", &[norm], &[meta["grad_norm"].as_f64().unwrap_or_default()], 1e-3, 1e-10);
     let plan = model.executor().plan().clone();
-    let ranges = rtc_runtime::exec::parameter_ranges(&plan);
+    let ranges = rtc_exec::parameter_ranges(&plan);
     for (name, tensor) in after {
         let ours = case.rename(name);
         let Some(index) = plan.parameters.iter().position(|p| p.name == ours) else { continue };

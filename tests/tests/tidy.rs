@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::feature::slots;
 use rtc_compiler::ir::ops::Op;
-use rtc_runtime::task::TASKS;
+use rtc_task::TASKS;
 
 /// Which modules of the compiler a module may use besides itself. A line less is a dependency less: add none lightly.
 const LAYERS: &[(&str, &[&str])] = &[
@@ -30,34 +30,34 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// The places that may name a library; everything else goes through them.
 const DOORS: &[(&str, &[&str])] = &[
-    ("allocator_api2", &["runtime/src/exec/"]),
+    ("allocator_api2", &["runtime/exec/src/"]),
     ("candle_core", &["runtime/", "candle/", "cli/tests/candle.rs", "tests/", "benches/benches/"]),
     ("candle_nn", &["runtime/", "candle/", "cli/tests/candle.rs", "tests/", "benches/benches/"]),
-    ("cudarc", &["runtime/src/cuda/driver/"]),
+    ("cudarc", &["runtime/cuda/src/driver/"]),
     ("divan", &["benches/benches/"]),
     ("clap", &["cli/", "benches/src/main.rs", "benches/src/device.rs"]),
     ("clap_complete", &["cli/"]),
     ("ratatui", &["cli/src/live.rs"]),
     ("libloading", &["tests/src/emulated/"]),
-    ("mpi", &["runtime/src/ranks/"]),
+    ("mpi", &["runtime/train/src/ranks/"]),
     ("lsp_server", &["lsp/src/"]),
     ("lsp_types", &["lsp/src/"]),
     ("gemm", &["benches/src/peak.rs"]),
-    ("png", &["runtime/src/task/lra/picture.rs", "runtime/tests/"]),
-    ("pulp", &["runtime/src/kernel/"]),
-    ("realfft", &["runtime/src/kernel/scan/"]),
+    ("png", &["runtime/task/src/lra/picture.rs", "runtime/tests/"]),
+    ("pulp", &["runtime/kernel/src/"]),
+    ("realfft", &["runtime/kernel/src/scan/"]),
     ("csv", &[]),
-    ("parquet", &["runtime/src/task/files/columnar.rs"]),
-    ("tokenizers", &["runtime/src/task/alike.rs", "runtime/src/task/own/growth.rs", "runtime/src/task/own/tokens.rs"]),
+    ("parquet", &["runtime/task/src/files/columnar.rs"]),
+    ("tokenizers", &["runtime/task/src/alike.rs", "runtime/task/src/own/growth.rs", "runtime/task/src/own/tokens.rs"]),
     ("prost", &["export/src/onnx/"]),
-    ("zip", &["runtime/src/weights/", "runtime/tests/"]),
+    ("zip", &["runtime/runs/src/weights/", "runtime/tests/"]),
     ("pest_meta", &["lsp/src/grammar.rs"]),
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),
     ("resvg", &["report/src/raster.rs"]),
     ("schemars", &["runtime/src/"]),
-    ("statrs", &["runtime/src/statistics/"]),
+    ("statrs", &["runtime/runs/src/statistics/"]),
     ("getrandom", &["cli/src/command/report/watch/server.rs"]),
     ("http_body_util", &["cli/src/command/report/watch/server.rs"]),
     ("hyper", &["cli/src/command/report/watch/server.rs"]),
@@ -271,7 +271,7 @@ fn every_feature_task_kernel_and_spec_names_its_source() {
     }
     sources.extend(TASKS.iter().map(|task| (task.name().to_owned(), task.about().source.to_owned())));
     let mark = "/// Source: ";
-    let kernel = |file: &File| file.path.starts_with("runtime/src/kernel/").then_some("//! Source: ");
+    let kernel = |file: &File| file.path.starts_with("runtime/kernel/src/").then_some("//! Source: ");
     let spec = |file: &File| (file.path.starts_with("specs/") && file.path.ends_with(".rt")).then_some(mark);
     for file in files() {
         let Some(mark) = kernel(&file).or_else(|| spec(&file)) else { continue };

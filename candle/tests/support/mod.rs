@@ -12,15 +12,16 @@ use rtc_compiler::ir::hash;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{self, asked::asked};
 use rtc_compiler::source::Source;
-use rtc_runtime::batching::pack;
-use rtc_runtime::checkpoint::{self, Slot};
-use rtc_runtime::experiment::{Experiment, ExperimentFile, Known};
-use rtc_runtime::learner::{Answers, Learner};
-use rtc_runtime::model::Model;
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
-use rtc_runtime::saved::Definition;
-use rtc_runtime::task::{Example, Options, TaskHandle, catalog, load, open_task, sequence};
-use rtc_runtime::train::{Silent, train};
+use rtc_exec::learner::{Answers, Learner};
+use rtc_exec::model::Model;
+use rtc_runs::experiment::{Experiment, ExperimentFile};
+use rtc_runs::record::checkpoint::{self, Slot};
+use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runs::saved::Definition;
+use rtc_task::Known;
+use rtc_task::batching::pack;
+use rtc_task::{Example, Options, TaskHandle, catalog, load, open_task, sequence};
+use rtc_train::{Silent, train};
 use tempfile::TempDir;
 
 /// A gated model that halts, with dropout.

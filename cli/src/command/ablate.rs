@@ -9,13 +9,13 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
+use crate::limits;
 use clap::Args;
-use rtc_runtime::experiment::Halving;
-use rtc_runtime::grid::claim::LEASE;
-use rtc_runtime::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
-use rtc_runtime::limits;
-use rtc_runtime::record::RunFolder;
-use rtc_runtime::record::history::Progress;
+use rtc_runs::experiment::Halving;
+use rtc_runs::grid::claim::LEASE;
+use rtc_runs::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runs::record::RunFolder;
+use rtc_runs::record::history::Progress;
 
 use super::train::check_name;
 use crate::choice::choice;

@@ -6,8 +6,8 @@ use clap::{Args, ValueEnum};
 use rtc_compiler::ir::formula::{Formula, Legend};
 use rtc_compiler::pipeline::cost::{Cost, Figures};
 use rtc_compiler::schema::Catalog;
-use rtc_runtime::kernel::muon::Matrix;
-use rtc_runtime::model::matrices;
+use rtc_exec::model::matrices;
+use rtc_kernel::optimiser::Matrix;
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};

@@ -4,13 +4,14 @@ use std::fs::metadata;
 use std::path::{Path, PathBuf, absolute};
 use std::sync::atomic::AtomicBool;
 
+use crate::limits;
 use clap::{Args, ValueEnum};
-use rtc_runtime::collapse::note;
-use rtc_runtime::experiment::DataSource;
-use rtc_runtime::limits;
-use rtc_runtime::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
-use rtc_runtime::task::{Example, Objective, Wanted, load_wanted};
-use rtc_runtime::train::{Row, Table, evaluate, require_finite};
+use rtc_runs::record::table::{Row, Table};
+use rtc_task::DataSource;
+use rtc_task::{Example, Objective, Wanted, load_wanted};
+use rtc_train::collapse::note;
+use rtc_train::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
+use rtc_train::{evaluate, require_finite};
 use serde_json::{Value, json};
 
 use crate::choice::choice;

@@ -4,14 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use rtc_base::disk::write_file;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::{pass, pipeline};
+use rtc_exec::Inference;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
-use rtc_runtime::disk::write_file;
-use rtc_runtime::exec::Inference;
-use rtc_runtime::task::{Scale, catalog};
+use rtc_task::{Scale, catalog};
 use serde_json::{Value, json};
 
 use crate::definition::{Definition, Facts};

@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::time::Instant;
 
+use crate::limits;
 use clap::Args;
-use rtc_runtime::generate::{Generator, Pieces, Row, Sampling, Writing};
-use rtc_runtime::limits;
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::Objective;
+use rtc_base::rng::Key;
+use rtc_task::Objective;
+use rtc_train::generate::{Generator, Pieces, Row, Sampling, Writing};
 use serde_json::json;
 
 use crate::failure::{Exit, Failure, Outcome};

@@ -6,11 +6,11 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::limits;
 use clap::Args;
+use rtc_base::disk::beneath::is_owned;
+use rtc_base::disk::{write_file, write_output};
 use rtc_report::{Picture, page, pictures};
-use rtc_runtime::disk::beneath::is_owned;
-use rtc_runtime::disk::{write_file, write_output};
-use rtc_runtime::limits;
 
 use crate::device::DeviceOptions;
 use crate::failure::{Exit, Failure, Outcome};

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
-use rtc_runtime::error::hint;
+use rtc_task::error::hint;
 use serde_json::{Map, Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};

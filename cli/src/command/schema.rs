@@ -1,7 +1,7 @@
 //! `rtc schema`: the JSON Schema of experiments.
 
 use clap::Args;
-use rtc_runtime::experiment::schema;
+use rtc_runs::experiment::schema;
 
 use crate::failure::{Exit, Outcome};
 use crate::terminal::Terminal;

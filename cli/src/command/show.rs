@@ -10,7 +10,7 @@ use rtc_compiler::pipeline;
 use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
-use rtc_runtime::experiment::Setting as Given;
+use rtc_runs::experiment::Setting as Given;
 use serde_json::{Map, Value, json};
 
 use crate::definition::need_spec;

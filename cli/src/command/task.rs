@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use clap::{Args, Subcommand};
-use rtc_runtime::batch::Given;
-use rtc_runtime::experiment::{EMBEDDED, TaskSettings};
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::{
+use rtc_base::batch::Given;
+use rtc_base::rng::Key;
+use rtc_runs::experiment::EMBEDDED;
+use rtc_task::TaskSettings;
+use rtc_task::{
     Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, SampleRow, TASKS, TaskHandle,
     Wanted,
 };
-use rtc_runtime::task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
+use rtc_task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
 use crate::experiment_file::{Opened, ProgramOptions, check_program};
@@ -153,7 +154,7 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
     let own = || used.iter().map(|name| (name.clone(), None, "rows of a file"));
     let splits: Vec<_> = if task.about().splits.is_empty() { own().collect() } else { splits().collect() };
     if rows.json {
-        let field = |f: &rtc_runtime::task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });
+        let field = |f: &rtc_task::OptionField| json!({ "name": f.name, "value": options.get(f.name), "least": f.least, "most": f.most, "doc": f.doc });
         let split =
             |(name, count, doc): &(String, Option<usize>, &str)| json!({ "name": name, "examples": count, "doc": doc });
         return terminal.json(&json!({
@@ -162,7 +163,7 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
             "splits": splits.iter().map(split).collect::<Vec<_>>(),
         }));
     }
-    let option = |f: &rtc_runtime::task::OptionField| {
+    let option = |f: &rtc_task::OptionField| {
         vec![format!("  {}", f.name), options.get(f.name).to_string(), format!("{} ({} to {})", f.doc, f.least, f.most)]
     };
     let split = |(name, count, doc): &(String, Option<usize>, &str)| {

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use clap::Args;
 use rtc_compiler::check::Override;
-use rtc_runtime::error::Error;
-use rtc_runtime::learner::LearnError;
-use rtc_runtime::ranks::{Ranks, end};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
-use rtc_runtime::train::{Fall, Outcome as Ended, Table};
+use rtc_exec::learner::LearnError;
+use rtc_runs::error::Error;
+use rtc_runs::record::fall::Fall;
+use rtc_runs::record::table::Table;
+use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
+use rtc_train::Outcome as Ended;
+use rtc_train::ranks::{Ranks, end};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;

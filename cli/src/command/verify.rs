@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use rtc_runtime::record::verify::verify;
-use rtc_runtime::record::{Answers, RunInfo, SavedRun};
-use rtc_runtime::train::{Row, Table, evaluate_kept};
+use rtc_runs::record::table::{Row, Table};
+use rtc_runs::record::verify::verify;
+use rtc_runs::record::{Answers, RunInfo, SavedRun};
+use rtc_train::evaluate_kept;
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
@@ -207,7 +208,7 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
     let same = (*best_update, *dev_accuracy, *dev_loss) == (trained.state.progress.updates, best.accuracy, best.loss);
     let why = || "results.json tells of another checkpoint than the best one".to_owned();
     parts.push(Part::compared("again: the best checkpoint", (!same).then(why)));
-    let trained_by = rtc_runtime::record::program(&saved.info.versions);
+    let trained_by = rtc_runs::record::program(&saved.info.versions);
     if trained_by != program() && parts.iter().any(|part| part.fault.is_some()) {
         terminal.message(&format!("the run was trained by {trained_by}, and this is {}", program()));
     }

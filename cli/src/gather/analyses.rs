@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::roles;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_report::data::{Cloud, Saliency};
-use rtc_runtime::examine::components::components;
-use rtc_runtime::examine::states::{State, States, states};
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::formal::automaton::Automaton;
-use rtc_runtime::task::formal::{Draw, Formal};
-use rtc_runtime::task::{Example, Objective, catalog};
+use rtc_task::formal::automaton::Automaton;
+use rtc_task::formal::{Draw, Formal};
+use rtc_task::{Example, Objective, catalog};
+use rtc_train::examine::components::components;
+use rtc_train::examine::states::{State, States, states};
 
 use crate::failure::Failure;
 use crate::saved::Trained;

@@ -1,9 +1,9 @@
 //! What a model answers on the first examples of a split: how often which class for which, and some examples.
 
+use rtc_exec::learner::Evaluation;
 use rtc_report::data::{Answer, Answers, Confusion};
-use rtc_runtime::batching::pack;
-use rtc_runtime::learner::Evaluation;
-use rtc_runtime::task::{Dataset, Example, Tally, Target, sample, scored, set_text};
+use rtc_task::batching::pack;
+use rtc_task::{Dataset, Example, Tally, Target, sample, scored, set_text};
 
 use crate::failure::Failure;
 use crate::saved::Trained;

@@ -3,9 +3,9 @@
 use std::sync::atomic::AtomicBool;
 
 use rtc_report::data::StepCurve;
-use rtc_runtime::stopping::{BEYOND, Stop, evaluate_stopping};
-use rtc_runtime::task::{Dataset, Example, Objective};
-use rtc_runtime::train::Silent;
+use rtc_task::{Dataset, Example, Objective};
+use rtc_train::Silent;
+use rtc_train::stopping::{BEYOND, Stop, evaluate_stopping};
 
 use crate::failure::Failure;
 use crate::saved::Trained;

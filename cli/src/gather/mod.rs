@@ -13,8 +13,8 @@ use std::path::{Path, PathBuf};
 
 use rtc_report::Report;
 use rtc_report::data;
-use rtc_runtime::grid::{Manifest, State};
-use rtc_runtime::record::{RunFolder, SavedRun};
+use rtc_runs::grid::{Manifest, State};
+use rtc_runs::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
 use crate::folders::folder;

@@ -3,15 +3,17 @@
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use rtc_base::disk::beneath::is_owned;
+use rtc_exec::learner::LearnError;
 use rtc_report::data::{Answers, Cloud, Panel, Saliency, StepCurve, Trace, Unit};
-use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::disk::beneath::is_owned;
-use rtc_runtime::error::{DataError, Error};
-use rtc_runtime::examine::{Traced, by_length, trace};
-use rtc_runtime::experiment::{Experiment, TaskSettings};
-use rtc_runtime::learner::LearnError;
-use rtc_runtime::record::{Lengths, SavedRun, SplitLengths};
-use rtc_runtime::task::{AskedRow, Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
+use rtc_runs::error::Error;
+use rtc_runs::experiment::Experiment;
+use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::record::{Lengths, SavedRun, SplitLengths};
+use rtc_task::TaskSettings;
+use rtc_task::error::DataError;
+use rtc_task::{AskedRow, Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
+use rtc_train::examine::{Traced, by_length, trace};
 
 use super::analyses::{ANALYSED, analyse, strings};
 use super::answers::answers;

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
-use rtc_runtime::experiment::Experiment;
-use rtc_runtime::grid::{Cell, Manifest, Row, Sheet, Show, State, TextTable, text_tables};
-use rtc_runtime::record::SavedRun;
+use rtc_runs::experiment::Experiment;
+use rtc_runs::grid::{Cell, Manifest, Row, Sheet, Show, State, TextTable, text_tables};
+use rtc_runs::record::SavedRun;
 use serde_json::Value;
 
 use crate::grid::{asked, resolved};

@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::schema::Objective;
 use rtc_compiler::spec::Spec;
 use rtc_report::data::{Model, Run, Score};
-use rtc_runtime::experiment::{Choice, Experiment};
-use rtc_runtime::grid::Manifest;
-use rtc_runtime::record::history::{EvaluationLine, History, Times};
-use rtc_runtime::record::{RunFolder, RunInfo};
-use rtc_runtime::task::{Options, Task};
-use rtc_runtime::train::Table;
+use rtc_runs::experiment::{Choice, Experiment};
+use rtc_runs::grid::Manifest;
+use rtc_runs::record::history::{EvaluationLine, History, Times};
+use rtc_runs::record::table::Table;
+use rtc_runs::record::{RunFolder, RunInfo};
+use rtc_task::{Options, Task};
 
 use super::LocatedRun;
 use super::brief::with_origins;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rtc_runtime::grid::{Row, State as Known};
-use rtc_runtime::learner::StepReport;
+use rtc_exec::learner::StepReport;
+use rtc_runs::grid::{Row, State as Known};
 
 use super::CellIndex;
 use crate::live::{Line, Screen, State};
@@ -183,7 +183,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The folder of a cell's run, and what is known of it before it is trained.
-fn known(cell: &rtc_runtime::grid::Cell) -> (PathBuf, State) {
+fn known(cell: &rtc_runs::grid::Cell) -> (PathBuf, State) {
     let state = match cell.state {
         Known::Absent | Known::Failed(..) => State::Waiting,
         Known::Unfinished(_) => State::Paused,
@@ -289,7 +289,7 @@ mod tests {
 
     /// Rows of two cells that did not begin.
     fn rows(names: &[&str]) -> Vec<Row> {
-        let cell = |name: &str, seed| rtc_runtime::grid::Cell {
+        let cell = |name: &str, seed| rtc_runs::grid::Cell {
             seed,
             path: Path::new(name).join(seed.to_string()),
             state: Known::Absent,

@@ -6,8 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rtc_runtime::grid::{Manifest, State};
-use rtc_runtime::record::{RunFolder, RunInfo, SavedRun};
+use rtc_runs::grid::{Manifest, State};
+use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
 
 use super::{CellIndex, Grid};
 use crate::failure::Failure;

@@ -7,9 +7,9 @@ use std::time::Duration;
 use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::pipeline;
-use rtc_runtime::experiment::Supervision;
-use rtc_runtime::grid::{Row, State};
-use rtc_runtime::train::{Forecast, forecast};
+use rtc_runs::experiment::Supervision;
+use rtc_runs::grid::{Row, State};
+use rtc_train::{Forecast, forecast};
 use serde_json::{Value, json};
 
 use super::room::Rooms;

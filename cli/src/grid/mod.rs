@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_runtime::error::unknown;
-use rtc_runtime::experiment::{Entry, Experiment, Halving};
-use rtc_runtime::grid::{
+use rtc_runs::experiment::{Entry, Experiment, Halving};
+use rtc_runs::grid::{
     Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
 };
-use rtc_runtime::task::{Objective, catalog};
-use rtc_runtime::train::{Feed, NUMBERS};
+use rtc_task::error::unknown;
+use rtc_task::{Objective, catalog};
+use rtc_train::{Feed, NUMBERS};
 
 use crate::device::Place;
 use crate::experiment_file::{ForModel, Opened};

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use rtc_runtime::grid::State;
-use rtc_runtime::grid::claim::Standing;
+use rtc_runs::grid::State;
+use rtc_runs::grid::claim::Standing;
 
 use super::room::Rooms;
 use super::run::{End, Work, cell, locked, shared, stopped};

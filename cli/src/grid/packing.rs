@@ -107,8 +107,8 @@ fn at_once(free: u64, need: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use rtc_runtime::cuda::device::Capacity;
-    use rtc_runtime::kernel::Precision;
+    use rtc_cuda::device::Capacity;
+    use rtc_kernel::Precision;
 
     use super::*;
 

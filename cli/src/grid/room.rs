@@ -2,8 +2,8 @@
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use rtc_base::memory::machine;
 use rtc_compiler::pipeline::memory::Fitted;
-use rtc_runtime::memory::machine;
 
 use crate::device::Card;
 use crate::failure::Failure;

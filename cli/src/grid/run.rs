@@ -11,11 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use rtc_runtime::disk::beneath;
-use rtc_runtime::grid::claim::Fenced;
-use rtc_runtime::grid::{Fault, Stop};
-use rtc_runtime::ranks::Alone;
-use rtc_runtime::train::{Event, Observer, Outcome};
+use rtc_base::disk::beneath;
+use rtc_runs::grid::Stop;
+use rtc_runs::grid::claim::Fenced;
+use rtc_runs::record::Fault;
+use rtc_train::ranks::Alone;
+use rtc_train::{Event, Observer, Outcome};
 
 use super::board::Board;
 use super::room::Rooms;

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rtc_runtime::grid::claim::{Claim, Claims, Held, Standing, Watch};
-use rtc_runtime::grid::{Cell, Row, State, reached};
+use rtc_runs::grid::claim::{Claim, Claims, Held, Standing, Watch};
+use rtc_runs::grid::{Cell, Row, State, reached};
 
 use super::cells::look;
 use super::run::{Work, locked, stopped};

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rtc_runtime::grid::State;
-use rtc_runtime::grid::claim::{Far, Held, Standing};
+use rtc_runs::grid::State;
+use rtc_runs::grid::claim::{Far, Held, Standing};
 use serde_json::{Value, json};
 
 use super::share::Sharing;

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use rtc_runtime::disk::beneath;
-use rtc_runtime::record::sha256;
+use rtc_base::disk::beneath;
+use rtc_runs::record::sha256;
 use serde_json::Value;
 
 /// Digits in the `check` of a line.

@@ -64,7 +64,7 @@ const fn field(name: &'static str, doc: &'static str, kind: Kind, value: fn(&Run
     Field { name, doc, kind, value }
 }
 
-fn of_info(run: &Run, value: impl Fn(&rtc_runtime::record::RunInfo) -> Value) -> Value {
+fn of_info(run: &Run, value: impl Fn(&rtc_runs::record::RunInfo) -> Value) -> Value {
     run.info.as_ref().map_or(Value::Null, value)
 }
 

@@ -9,13 +9,15 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rtc_runtime::disk::beneath::{self, RECORD, SMALL};
-use rtc_runtime::error::CheckpointError;
-use rtc_runtime::experiment::ExperimentFile;
-use rtc_runtime::grid::{Fault, less_is_better};
-use rtc_runtime::record::history::{EvaluationLine, History};
-use rtc_runtime::record::{RunInfo, sha256, unsealed};
-use rtc_runtime::train::{Fall, Table};
+use rtc_base::disk::beneath::{self, RECORD, SMALL};
+use rtc_runs::error::CheckpointError;
+use rtc_runs::experiment::ExperimentFile;
+use rtc_runs::grid::less_is_better;
+use rtc_runs::record::Fault;
+use rtc_runs::record::fall::Fall;
+use rtc_runs::record::history::{EvaluationLine, History};
+use rtc_runs::record::table::Table;
+use rtc_runs::record::{RunInfo, sha256, unsealed};
 use serde::Deserialize;
 use serde_json::Value;
 

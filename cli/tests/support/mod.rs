@@ -7,7 +7,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use rtc_runtime::record::{sealed, sha256, unsealed};
+use rtc_runs::record::{sealed, sha256, unsealed};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -363,6 +363,16 @@ fn grouped(value: f64) -> String {
     }
 }
 
+/// Bytes as people write them: `16 MiB`.
+pub fn bytes(number: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    let unit = units.iter().find(|(size, _)| number.is_multiple_of(*size));
+    unit.map_or_else(
+        || format!("{} bytes", thousands(&number.to_string())),
+        |(size, name)| format!("{} {name}", thousands(&(number / size).to_string())),
+    )
+}
+
 /// Digits with commas between thousands.
 pub fn thousands(digits: &str) -> String {
     let mut out = String::new();

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use rtc_runtime::cuda::device::{Command, Device, Generated, Graph, Target};
+use rtc_cuda::device::{Command, Device, Generated, Graph, Target};
 
 use super::{Emulated, Kernels, Options};
 

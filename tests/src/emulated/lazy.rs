@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-use rtc_runtime::cuda::device::{Command, Device, Generated, Graph, Target};
-use rtc_runtime::rng::Key;
+use rtc_base::rng::Key;
+use rtc_cuda::device::{Command, Device, Generated, Graph, Target};
 
 use super::{Emulated, Kernels, Options};
 

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::Arc;
 
 use libloading::Library;
-use rtc_runtime::cuda::device::{Generated, Shape};
+use rtc_cuda::device::{Generated, Shape};
 
 use super::text;
 
@@ -49,7 +49,7 @@ pub struct Checker {
 /// All kernels that plans may use, those made for some plans among them.
 pub fn source(made: &BTreeSet<Generated>) -> String {
     let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
-    format!("{}{made}", rtc_runtime::cuda::kernels())
+    format!("{}{made}", rtc_cuda::kernels())
 }
 
 impl Kernels {

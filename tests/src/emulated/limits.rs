@@ -1,7 +1,7 @@
 //! What every GPU that rtc knows can launch: the tables of "Compute Capabilities" in NVIDIA's CUDA C++ Programming Guide.
 
-use rtc_runtime::cuda::device::Shape;
-use rtc_runtime::cuda::memory::WARP;
+use rtc_cuda::device::Shape;
+use rtc_cuda::memory::WARP;
 
 /// Blocks along each axis of a launch.
 pub const GRID: [u32; 3] = [(1 << 31) - 1, 65_535, 65_535];

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 pub use library::{Kernels, source};
 use memory::Memory;
-use rtc_runtime::cuda::device::{Arg, Command, Device, Generated, Graph, Shape, Target};
+use rtc_cuda::device::{Arg, Command, Device, Generated, Graph, Shape, Target};
 
 /// The device; clones of the library may serve several.
 pub struct Emulated {

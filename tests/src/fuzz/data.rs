@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use rtc_runtime::error::DataError;
-use rtc_runtime::experiment::{DataSource, Known, TaskSettings};
-use rtc_runtime::task::sequence::{LineError, Lines, example};
-use rtc_runtime::task::{Example, Options, Target, Task, describe, load, look, open_task, sample};
+use rtc_task::error::DataError;
+use rtc_task::sequence::{LineError, Lines, example};
+use rtc_task::{DataSource, Known, TaskSettings};
+use rtc_task::{Example, Options, Target, Task, describe, load, look, open_task, sample};
 
 use super::folder::{Parts, is_inside};
 

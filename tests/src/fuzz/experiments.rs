@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use rtc_runtime::error::ExperimentError;
-use rtc_runtime::experiment::{Experiment, ExperimentFile, Halving};
-use rtc_runtime::schedule::Plateau;
+use rtc_runs::error::ExperimentError;
+use rtc_runs::experiment::{Experiment, ExperimentFile, Halving};
+use rtc_runs::schedule::Plateau;
 
 use super::folder::Parts;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rtc_runtime::rng::{Draws, Key};
+use rtc_base::rng::{Draws, Key};
 
 /// The most bytes of an input that is made of seeds.
 pub const LONGEST: usize = 1 << 16;

@@ -6,12 +6,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use rtc_runtime::checkpoint::{self, Slot};
-use rtc_runtime::error::Error;
-use rtc_runtime::record::history::{History, Progress};
-use rtc_runtime::record::tensorboard::Whole;
-use rtc_runtime::record::verify::verify;
-use rtc_runtime::record::{Answers, Lengths, RunFolder, RunInfo, SavedRun, sealed, sha256, tensorboard, unsealed};
+use rtc_runs::error::Error;
+use rtc_runs::record::checkpoint::{self, Slot};
+use rtc_runs::record::history::{History, Progress};
+use rtc_runs::record::tensorboard::Whole;
+use rtc_runs::record::verify::verify;
+use rtc_runs::record::{Answers, Lengths, RunFolder, RunInfo, SavedRun, sealed, sha256, tensorboard, unsealed};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 

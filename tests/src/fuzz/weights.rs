@@ -1,7 +1,8 @@
 //! Weights of other programs, and maps of their names.
 
-use rtc_runtime::error::Error;
-use rtc_runtime::weights::{Names, WeightsError, WeightsFile, fingerprint, fit};
+use rtc_runs::error::Error;
+use rtc_runs::error::WeightsError;
+use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
 use safetensors::tensor::{Dtype, SafeTensors};
 use tempfile::TempDir;
 

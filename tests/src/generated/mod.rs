@@ -12,7 +12,7 @@ mod values;
 
 use std::collections::BTreeSet;
 
-use rtc_runtime::rng::{Draws, Key};
+use rtc_base::rng::{Draws, Key};
 
 /// Type of a value of every row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

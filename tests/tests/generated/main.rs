@@ -13,9 +13,9 @@ use std::rc::Rc;
 
 use properties::{Seen, examine, training};
 use rtc_compiler::plan::plan;
-use rtc_runtime::cuda::device::Target;
-use rtc_runtime::cuda::generated;
-use rtc_runtime::exec::Halting;
+use rtc_cuda::device::Target;
+use rtc_cuda::generated;
+use rtc_exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::generated::{Construct, Generated, model, wider};
 use rtc_tests::numeric::{assert_same, run, run_on};

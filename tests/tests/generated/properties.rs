@@ -2,6 +2,8 @@
 
 use std::sync::LazyLock;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
 use rtc_compiler::check::{check, check_form};
 use rtc_compiler::diag::{Kind, Problems, Style, render};
@@ -19,11 +21,9 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::{self, Spec};
 use rtc_compiler::syntax;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Executor, Halting, parameter_ranges};
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model;
+use rtc_exec::{Executor, Halting, parameter_ranges};
 use rtc_tests::generated::{Construct, Generated};
 use rtc_tests::models::{CLASSES, VOCAB, binding, library};
 use rtc_tests::numeric::{

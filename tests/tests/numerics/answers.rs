@@ -2,19 +2,20 @@
 
 use std::sync::atomic::AtomicBool;
 
+use rtc_base::batch::Labels;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::{export, hash, text};
 use rtc_compiler::lower::{Objective, attach_loss, lower};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Labels;
-use rtc_runtime::batching::split;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model as Trained;
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::{Example, SEVERAL, Scale, Target};
-use rtc_runtime::train::{Measurement, Row, Silent, evaluate};
+use rtc_exec::Halting;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model as Trained;
+use rtc_runs::record::table::Row;
+use rtc_task::batching::split;
+use rtc_task::{Example, SEVERAL, Scale, Target};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{asking, batch, check_gradients, run, weights};
+use rtc_train::{Measurement, Silent, evaluate};
 
 const OBJECTIVES: [Objective; 2] = [Objective::Number, Objective::Several];
 

@@ -3,7 +3,7 @@
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Objective, attach_loss, lower};
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::models::{self, binding};
 use rtc_tests::numeric::{Arrays, assert_same, differentiated, run, strong};
 

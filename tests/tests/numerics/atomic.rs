@@ -6,7 +6,7 @@ use rtc_compiler::ir::graph::{Graph, InvalidNode};
 use rtc_compiler::ir::text;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower, lower_by_equations};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::models::{self, binding};
 use rtc_tests::numeric::{assert_same, differentiated, run};
 

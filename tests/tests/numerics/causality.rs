@@ -3,6 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
+use rtc_base::batch::{Batch, Given, Labels};
+use rtc_base::rng::{Draws, Key};
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::check::{NoFiles, check_form, names};
 use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value as Truth, Var, eval};
@@ -17,9 +19,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
 use rtc_compiler::{pass, pipeline};
-use rtc_runtime::batch::{Batch, Given, Labels};
-use rtc_runtime::exec::{Executor, Halting};
-use rtc_runtime::rng::{Draws, Key};
+use rtc_exec::{Executor, Halting};
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, executor, graph, results, strong, weights};
 

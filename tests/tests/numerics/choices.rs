@@ -3,7 +3,7 @@
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::{self, Forward};
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::choices::{self, CHOICES};
 use rtc_tests::models::binding;
 use rtc_tests::numeric::{check_gradients, differentiated, run, weights};

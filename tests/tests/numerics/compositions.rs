@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::text;
 use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Halting, Inference};
-use rtc_runtime::rng::Key;
+use rtc_exec::{Halting, Inference};
 use rtc_tests::models;
 use rtc_tests::numeric::{Arrays, batch, differentiated, distance, executor, graph, run, weights};
 use serde_json::Value as Json;

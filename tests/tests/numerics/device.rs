@@ -5,28 +5,28 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda::device::{Device, Target};
-use rtc_runtime::cuda::{self, generated};
-use rtc_runtime::examine::Examined;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Halting, StateTrace};
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
-use rtc_runtime::model::Backend;
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::Example;
+use rtc_cuda::device::{Device, Target};
+use rtc_cuda::generated;
+use rtc_exec::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
+use rtc_exec::model::Backend;
+use rtc_exec::storage::Element;
+use rtc_exec::{Halting, StateTrace};
+use rtc_kernel::Precision;
+use rtc_task::Example;
 use rtc_tests::emulated::{Emulated, Kernels, Options};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, KEY, Run, asking, assert_same, batch, differentiated, executor, executor_on, graph, run, run_on, untied,
     weights,
 };
+use rtc_train::examine::Examined;
 
 use rtc_tests::numeric::differences;
 
@@ -54,7 +54,7 @@ pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
 }
 
 /// An executor on a device with the weights of a case.
-fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> cuda::Executor<T> {
+fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> rtc_cuda::Executor<T> {
     executor_on(&case.graph, &case.weights, case.halting, device)
 }
 
@@ -244,10 +244,10 @@ fn numbers_and_labels_agree_with_the_cpu() {
         let plans = || pipeline::plans(&model.spec, &binding(objective)).expect("it lowers");
         let (first, second) = plans();
         let Some(kernels) = kernels("double", [&*first.graph, &*second.graph]) else { return };
-        let mut host = rtc_runtime::model::Model::<f64>::new(first, second, binding(objective), 5);
+        let mut host = rtc_exec::model::Model::<f64>::new(first, second, binding(objective), 5);
         let (training, inference) = plans();
         let device = emulated(&kernels);
-        let mut ours = cuda::Model::<f64>::new(training, inference, binding(objective), 5, device).expect("it fits");
+        let mut ours = rtc_cuda::model::<f64>(training, inference, binding(objective), 5, device).expect("it fits");
         for learner in [&mut host as &mut dyn Learner, &mut ours] {
             learner.accumulate(&batch, 1.0).expect("it fits");
             learner.update(&UpdateRule { learning_rate: 0.01, ..UpdateRule::ADAMW }).expect("finite");
@@ -335,11 +335,11 @@ fn training_agrees_with_the_cpu() {
         let Some(kernels) = kernels("double", [&*first.graph, &*second.graph]) else { return };
         let fresh = || {
             let (training, inference) = plans();
-            cuda::Model::<f64>::new(training, inference, bound, 5, emulated(&kernels)).expect("it fits the device")
+            rtc_cuda::model::<f64>(training, inference, bound, 5, emulated(&kernels)).expect("it fits the device")
         };
         for kind in OptimiserKind::ALL {
             let (training, inference) = plans();
-            let mut host = rtc_runtime::model::Model::<f64>::new(training, inference, bound, 5);
+            let mut host = rtc_exec::model::Model::<f64>::new(training, inference, bound, 5);
             let mut device = fresh();
             // Constants that are not those of the default.
             let rule = UpdateRule {
@@ -381,7 +381,7 @@ fn training_agrees_with_the_cpu() {
             }
             let mut resumed = fresh();
             resumed.restore(&ours).expect("the same model");
-            let after = |model: &mut cuda::Model<f64>| {
+            let after = |model: &mut rtc_cuda::Model<f64>| {
                 model.accumulate(&micro[1], 1.0).expect("it fits");
                 model.update(&rule).expect("finite");
                 (model.state(), model.evaluate(&micro[0]).expect("it fits"))
@@ -406,9 +406,9 @@ fn what_is_recorded_agrees_with_the_cpu() {
         let slopes = || pipeline::slopes(&model.spec, &Binding { vocab: Some(5), ..bound }).expect("it lowers");
         let ((first, second), third) = (plans(), slopes());
         let Some(kernels) = kernels("double", [&*first.graph, &*second.graph, &*third.graph]) else { return };
-        let mut host = rtc_runtime::model::Model::<f64>::new(first, second, bound, 5);
+        let mut host = rtc_exec::model::Model::<f64>::new(first, second, bound, 5);
         let (training, inference) = plans();
-        let mut device = cuda::Model::<f64>::new(training, inference, bound, 5, emulated(&kernels)).expect("it fits");
+        let mut device = rtc_cuda::model::<f64>(training, inference, bound, 5, emulated(&kernels)).expect("it fits");
         let batch = example(&[7, 1, 4, 12], Objective::Classify);
         let (ours, theirs) = (device.examine(&batch).expect("it fits"), host.examine(&batch).expect("it fits"));
         assert_eq!(ours.evaluation.predictions, theirs.evaluation.predictions);
@@ -449,8 +449,8 @@ fn what_is_recorded_agrees_with_the_cpu() {
 
 /// The GPU of this machine, with the kernels of some graphs compiled.
 fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>> {
-    use rtc_runtime::cuda::Launching;
-    use rtc_runtime::cuda::driver::Gpu;
+    use rtc_cuda::Launching;
+    use rtc_cuda::driver::Gpu;
     match Gpu::open(Precision::F32, Launching::Graph) {
         Ok(device) => {
             let target = device.target();

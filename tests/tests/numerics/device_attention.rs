@@ -5,8 +5,8 @@ use std::rc::Rc;
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::cuda::device::Target;
-use rtc_runtime::kernel::Precision;
+use rtc_cuda::device::Target;
+use rtc_kernel::Precision;
 use rtc_tests::emulated::Emulated;
 use rtc_tests::models::{self, binding};
 use rtc_tests::numeric::{Run, assert_same, run, weights};

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::plan::plan;
-use rtc_runtime::cuda::device::{Generated, Target};
-use rtc_runtime::cuda::driver::compile;
-use rtc_runtime::cuda::generated;
-use rtc_runtime::kernel::Precision;
+use rtc_cuda::device::{Generated, Target};
+use rtc_cuda::driver::compile;
+use rtc_cuda::generated;
+use rtc_kernel::Precision;
 use rtc_tests::cubin::{Usage, usage};
 use rtc_tests::emulated::{limits, source};
 use rtc_tests::models;

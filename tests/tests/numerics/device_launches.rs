@@ -3,13 +3,12 @@
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
+use rtc_base::batch::Batch;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::Device;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::learner::{Learner, LearnerState, OptimiserKind, UpdateRule};
+use rtc_cuda::device::Device;
+use rtc_exec::Halting;
+use rtc_exec::learner::{Learner, LearnerState, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::{Counts, Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::batch;
@@ -41,9 +40,9 @@ pub(super) fn plans(model: &Model) -> (rtc_compiler::plan::Plan, rtc_compiler::p
     pipeline::plans(&model.spec, &binding(Objective::Classify)).unwrap_or_else(|e| panic!("{}: {e}", model.name))
 }
 
-pub(super) fn on(model: &Model, device: Rc<dyn Device>) -> cuda::Model<f64> {
+pub(super) fn on(model: &Model, device: Rc<dyn Device>) -> rtc_cuda::Model<f64> {
     let (training, inference) = plans(model);
-    cuda::Model::new(training, inference, binding(Objective::Classify), 5, device).expect("it fits the device")
+    rtc_cuda::model(training, inference, binding(Objective::Classify), 5, device).expect("it fits the device")
 }
 
 /// Rows of these lengths, with other tokens and labels for every seed.
@@ -60,7 +59,7 @@ pub(super) struct History {
 
 /// A training in which everything changes that can: tokens, shapes, shares of micro-batches, learning rates, clipping; with
 /// evaluations in between, averaged weights that begin later, and a state that is put back.
-pub(super) fn history(model: &mut cuda::Model<f64>, kind: OptimiserKind) -> History {
+pub(super) fn history(model: &mut rtc_cuda::Model<f64>, kind: OptimiserKind) -> History {
     let shapes: [&[usize]; 3] = [&[5, 3, 5], &[4, 9], &[5, 5, 3]];
     let mut numbers = vec![];
     let mut saved = None;

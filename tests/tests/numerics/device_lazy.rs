@@ -4,10 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use rtc_compiler::lower::Objective;
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::{Arg, Device};
-use rtc_runtime::cuda::memory::{Array, Pool, whole};
-use rtc_runtime::learner::{LearnError, Learner, OptimiserKind, UpdateRule};
+use rtc_cuda::device::{Arg, Device};
+use rtc_cuda::memory::{Array, Pool, whole};
+use rtc_exec::learner::{LearnError, Learner, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::failing::{Call, Failing};
 use rtc_tests::emulated::lazy::{Lazy, RING, Wrong};
 use rtc_tests::emulated::{Emulated, Options};
@@ -103,7 +102,7 @@ fn what_relies_on_work_that_is_not_done_shows() {
 /// The first thing that went wrong while a small model was trained and asked.
 fn trained(device: Rc<dyn Device>) -> Result<Vec<f64>, LearnError> {
     let (training, inference) = plans(&model("gutlb.rt", "gutlb"));
-    let mut model = cuda::Model::<f64>::new(training, inference, binding(Objective::Classify), 5, device)?;
+    let mut model = rtc_cuda::model::<f64>(training, inference, binding(Objective::Classify), 5, device)?;
     let batch = example(&[5, 1, 4], Objective::Classify);
     let mut numbers = vec![];
     for _ in 0..3 {

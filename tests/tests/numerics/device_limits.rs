@@ -9,8 +9,8 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_runtime::cuda::device::{Arg, Device, Shape};
-use rtc_runtime::cuda::memory::{Array, Pool, int};
+use rtc_cuda::device::{Arg, Device, Shape};
+use rtc_cuda::memory::{Array, Pool, int};
 use rtc_tests::emulated::{Emulated, Kernels, limits, source};
 
 use super::device_races::FAULTY;

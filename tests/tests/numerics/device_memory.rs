@@ -4,13 +4,13 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::{BatchShape, Target, estimate_on};
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor_on, weights};

@@ -4,15 +4,14 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::Target;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::rng::Key;
+use rtc_cuda::device::Target;
+use rtc_exec::Halting;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_kernel::Precision;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{KEY, assert_same, batch, executor_on, run, weights};
@@ -122,7 +121,7 @@ fn losses(model: &Model, kernels: &Arc<Kernels>, target: Target) -> Vec<f64> {
     let (training, inference) = plans(model);
     let device = Rc::new(Emulated::made_for(kernels.clone(), target));
     let mut learner =
-        cuda::Model::<f32>::new(training, inference, binding(Objective::Classify), 5, device).expect("it fits");
+        rtc_cuda::model::<f32>(training, inference, binding(Objective::Classify), 5, device).expect("it fits");
     let rule = UpdateRule { learning_rate: 0.002, ..UpdateRule::ADAMW };
     let one = |update: u64| {
         let report = learner.accumulate(&batch(&[9, 12, 7, 12], VOCAB as u64, CLASSES as u64, update % 3), 1.0);

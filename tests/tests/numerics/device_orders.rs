@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_runtime::cuda::device::Target;
+use rtc_cuda::device::Target;
 use rtc_tests::emulated::{Emulated, Kernels, Options, source};
 
 use super::device_limits::faulty;

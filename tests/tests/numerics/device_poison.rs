@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use rtc_runtime::cuda::device::Arg;
-use rtc_runtime::cuda::memory::{Pool, int, whole};
+use rtc_cuda::device::Arg;
+use rtc_cuda::memory::{Pool, int, whole};
 use rtc_tests::emulated::{Emulated, Options};
 
 use super::device_limits::faulty;

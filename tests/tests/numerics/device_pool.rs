@@ -4,16 +4,15 @@
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 
+use rtc_base::batch::Batch;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda;
-use rtc_runtime::cuda::device::{Arg, Device};
-use rtc_runtime::cuda::memory::{Pool, whole};
-use rtc_runtime::learner::{LearnError, Learner, LearnerState, OptimiserKind, UpdateRule};
+use rtc_cuda::device::{Arg, Device};
+use rtc_cuda::memory::{Pool, whole};
+use rtc_exec::learner::{LearnError, Learner, LearnerState, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::batch;
@@ -62,9 +61,9 @@ static COMPILED: LazyLock<Option<Arc<Kernels>>> = LazyLock::new(|| {
     kernels("float", graphs.iter().map(|graph| &**graph))
 });
 
-fn on(device: Rc<dyn Device>) -> Result<cuda::Model<f32>, LearnError> {
+fn on(device: Rc<dyn Device>) -> Result<rtc_cuda::Model<f32>, LearnError> {
     let [training, inference] = plans();
-    cuda::Model::new(training, inference, binding(Objective::Classify), 5, device)
+    rtc_cuda::model(training, inference, binding(Objective::Classify), 5, device)
 }
 
 /// Lengths of the rows of the batches of a training, which hardly ever are as many together as before.
@@ -82,18 +81,18 @@ fn rows(step: usize) -> Batch {
 }
 
 /// An update with the rows of a step: what it says of the loss.
-fn update(model: &mut cuda::Model<f32>, step: usize) -> Result<u64, LearnError> {
+fn update(model: &mut rtc_cuda::Model<f32>, step: usize) -> Result<u64, LearnError> {
     let loss = model.accumulate(&rows(step), 1.0)?.loss.to_bits();
     model.update(&UpdateRule { clip: Some(0.5), learning_rate: 0.01, ..UpdateRule::ADAMW })?;
     Ok(loss)
 }
 
 /// The losses of a training of mixed lengths, and what it leaves.
-fn training(model: &mut cuda::Model<f32>) -> Result<(Vec<u64>, LearnerState), LearnError> {
+fn training(model: &mut rtc_cuda::Model<f32>) -> Result<(Vec<u64>, LearnerState), LearnError> {
     Ok(((0..STEPS).map(|step| update(model, step)).collect::<Result<_, _>>()?, model.state()))
 }
 
-fn taken(model: &mut cuda::Model<f32>) -> usize {
+fn taken(model: &mut rtc_cuda::Model<f32>) -> usize {
     model.executor().pool().taken()
 }
 
@@ -116,7 +115,7 @@ fn a_training_of_mixed_lengths_fits_where_its_plan_fits() {
     let mut full = on(device.clone()).expect("it fits");
     assert!(training(&mut full).expect("its plan fits") == expected, "memory changes no bit");
     let mut bound = on(emulated(kernels)).expect("it fits");
-    bound.hold_at_most(Some(needed() as u64));
+    bound.executor().pool().hold_at_most(Some(needed()));
     for step in 0..STEPS {
         assert_eq!(update(&mut bound, step).expect("it fits"), expected.0[step]);
         assert!(taken(&mut bound) <= needed(), "{} of {}", taken(&mut bound), needed());
@@ -161,7 +160,7 @@ fn zeros_between_parameters_stay_zeros() {
     for kind in OptimiserKind::ALL {
         let mut model = on(emulated(kernels)).expect("it fits");
         let [training, inference] = plans();
-        let mut host = rtc_runtime::model::Model::<f32>::new(training, inference, binding(Objective::Classify), 5);
+        let mut host = rtc_exec::model::Model::<f32>::new(training, inference, binding(Objective::Classify), 5);
         assert_eq!(model.parameter_count(), host.parameter_count());
         for step in 0..3 {
             let rule = UpdateRule { kind, weight_decay: 0.1, learning_rate: 0.01, ..UpdateRule::ADAMW };

@@ -4,11 +4,11 @@
 
 use std::process::Output;
 
-use rtc_runtime::cuda::Launching;
-use rtc_runtime::cuda::device::{Device, Matrix, Product};
-use rtc_runtime::cuda::driver::Gpu;
-use rtc_runtime::cuda::memory::{Array, Pool};
-use rtc_runtime::kernel::Precision;
+use rtc_cuda::Launching;
+use rtc_cuda::device::{Device, Matrix, Product};
+use rtc_cuda::driver::Gpu;
+use rtc_cuda::memory::{Array, Pool};
+use rtc_kernel::Precision;
 use rtc_tests::emulated::pretended::Pretended;
 
 /// The variable by which a test below asks itself to run on the libraries, in a process of its own.

@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use rtc_runtime::cuda::device::{Device, Target};
-use rtc_runtime::cuda::memory::{Pool, int};
+use rtc_cuda::device::{Device, Target};
+use rtc_cuda::memory::{Pool, int};
 use rtc_tests::emulated::{Emulated, Kernels, Options, source};
 
 use super::device_work::{THREADS, Work, in_parallel, with_threads};

@@ -2,13 +2,13 @@
 
 use std::rc::Rc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::cuda::device::Device;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::rng::Key;
+use rtc_cuda::device::Device;
+use rtc_exec::Halting;
+use rtc_exec::storage::Element;
 use rtc_tests::emulated::Emulated;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, Run, batch, executor_on, run, weights};

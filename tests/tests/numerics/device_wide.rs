@@ -4,13 +4,12 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use rtc_base::batch::Batch;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::cuda;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::learner::{Learner, UpdateRule};
+use rtc_exec::Halting;
+use rtc_exec::learner::{Learner, UpdateRule};
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{batch, differentiated, graph, run, run_on, weights};
@@ -176,7 +175,7 @@ fn an_update_has_no_more_launches_than_the_log_says() {
         let plans = pipeline::plans(&model.spec, &binding(Objective::Classify)).expect("it lowers");
         let Some(kernels) = kernels("double", [&*plans.0.graph, &*plans.1.graph]) else { return };
         let device = Rc::new(Emulated::direct(kernels));
-        let mut model = cuda::Model::<f64>::new(plans.0, plans.1, binding(Objective::Classify), 5, device.clone());
+        let mut model = rtc_cuda::model::<f64>(plans.0, plans.1, binding(Objective::Classify), 5, device.clone());
         let model = model.as_mut().expect("it fits");
         model.set_halting(Halting::Never);
         device.counts();

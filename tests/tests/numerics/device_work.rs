@@ -9,14 +9,14 @@ use std::thread;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
-use rtc_runtime::cuda::device::{Device, Generated, Target};
-use rtc_runtime::cuda::{self, generated};
-use rtc_runtime::examine::Examined;
-use rtc_runtime::kernel::Precision;
-use rtc_runtime::learner::{Learner, LearnerState, Lookahead, OptimiserKind, UpdateRule};
-use rtc_runtime::task::Example;
+use rtc_cuda::device::{Device, Generated, Target};
+use rtc_cuda::generated;
+use rtc_exec::learner::{Learner, LearnerState, Lookahead, OptimiserKind, UpdateRule};
+use rtc_kernel::Precision;
+use rtc_task::Example;
 use rtc_tests::models::{self, CLASSES, binding};
 use rtc_tests::numeric::Run;
+use rtc_train::examine::Examined;
 
 use super::device::{Case, all_masks, all_ops, all_specs, example, on_device};
 use super::{device_attention, device_narrow};
@@ -120,7 +120,7 @@ fn slopes() -> rtc_compiler::plan::Plan {
 
 fn training(kind: OptimiserKind, device: Rc<dyn Device>) -> Outcome {
     let (first, second) = plans();
-    let mut model = cuda::Model::<f32>::new(first, second, binding(Objective::Classify), 5, device).expect("it fits");
+    let mut model = rtc_cuda::model::<f32>(first, second, binding(Objective::Classify), 5, device).expect("it fits");
     let batch = example(&[5, 1, 9], Objective::Classify);
     let mut numbers = vec![];
     let lookahead = Lookahead { every: 2, follow: 0.6 };

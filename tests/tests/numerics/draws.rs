@@ -1,9 +1,9 @@
 //! Random numbers as values: they belong to the row and the place in it, and to nothing else.
 
+use rtc_base::rng::Key;
 use rtc_compiler::pass::inference;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
+use rtc_exec::storage::Element;
 use rtc_tests::numeric::{batch, executor, graph, weights};
 
 /// Numbers of positions and of rows, before a loop and in its second step.

@@ -3,6 +3,7 @@
 //!
 //! `field.rs` compares the updates themselves with those of PyTorch.
 
+use rtc_base::batch::{Batch, Given};
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
@@ -12,8 +13,7 @@ use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::pipeline::{self, each_step};
 use rtc_compiler::plan::memory::{BatchShape, Target};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::{Batch, Given};
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::models::{CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, Run, asking, assert_same, batch, checked, run, weights};
 
@@ -215,7 +215,7 @@ fn rows_are_in_different_steps() {
 
 /// One row of a batch.
 fn one(all: &Batch, row: usize) -> Batch {
-    use rtc_runtime::batch::Labels;
+    use rtc_base::batch::Labels;
     let range = all.offsets[row]..all.offsets[row + 1];
     let labels = match &all.labels {
         Labels::Each { class, weight } => {

@@ -4,15 +4,15 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{plans, slopes};
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batching::collect;
-use rtc_runtime::examine::Examined;
-use rtc_runtime::examine::receptive_field::receptive_field;
-use rtc_runtime::examine::saliency::Saliency;
-use rtc_runtime::examine::states::states;
-use rtc_runtime::exec::parameter_ranges;
-use rtc_runtime::model::Model;
-use rtc_runtime::task::{Example, Target};
+use rtc_exec::model::Model;
+use rtc_exec::parameter_ranges;
+use rtc_task::batching::collect;
+use rtc_task::{Example, Target};
 use rtc_tests::spec;
+use rtc_train::examine::Examined;
+use rtc_train::examine::receptive_field::receptive_field;
+use rtc_train::examine::saliency::Saliency;
+use rtc_train::examine::states::states;
 
 /// RegularGPT with chunks of `c`, small.
 fn regular(c: usize, tokens: &str) -> String {

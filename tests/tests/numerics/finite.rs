@@ -1,15 +1,15 @@
 //! No number that is not finite is swallowed: what a run says of it is an error, or is not finite, or does not depend on it.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Fault, Halting, Outputs};
-use rtc_runtime::learner::{LearnError, Learner, LearnerState, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{LearnError, Learner, LearnerState, UpdateRule};
+use rtc_exec::model::Model;
+use rtc_exec::storage::Element;
+use rtc_exec::{Fault, Halting, Outputs};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, asking, batch, executor, executor_on, results, run, strong};
 

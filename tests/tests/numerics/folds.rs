@@ -7,6 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::check::check;
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::graph::Graph;
@@ -17,11 +19,9 @@ use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Halting, Inference, NoiseSource};
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model as Trained;
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model as Trained;
+use rtc_exec::{Halting, Inference, NoiseSource};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, assert_same, batch, check_gradients, differentiated, distance, executor, graph, run, weights,

@@ -5,20 +5,20 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{FIXED, Graph, MAIN, Parameter};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::{self, jacobian};
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::cuda::device::{Device, Target};
-use rtc_runtime::cuda::{self, Span, generated};
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Executor, Inference, Settings};
-use rtc_runtime::learner::{LearnError, Learner};
-use rtc_runtime::model::{Draws, Function, Model};
-use rtc_runtime::rng::Key;
+use rtc_cuda::device::{Device, Target};
+use rtc_cuda::{DeviceFunction, Span, generated};
+use rtc_exec::learner::{LearnError, Learner};
+use rtc_exec::model::{Draws, Function, Model};
+use rtc_exec::storage::Element;
+use rtc_exec::{Executor, Inference, Settings};
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{asking, batch, distance, numbers, untied};
@@ -277,8 +277,9 @@ fn a_device_reads_and_writes_memory_of_others() {
         host.set_weights(&at).expect("as many as it has");
         let device: Rc<dyn Device> = Rc::new(Emulated::new(kernels.clone()));
         let own = device.clone();
-        let there =
-            Function::new(graph.clone(), binding(objective), SEED, |plan| cuda::Executor::<f32>::new(plan.into(), own));
+        let there = Function::new(graph.clone(), binding(objective), SEED, |plan| {
+            rtc_cuda::Executor::<f32>::new(plan.into(), own)
+        });
         let mut there = there.unwrap_or_else(|e| panic!("{}: {e}", model.name));
         let near = |what: &str, found: &Foreign, expected: &[f64]| {
             let far = distance(&found.read(), expected);

@@ -12,12 +12,12 @@ mod scans;
 
 use std::collections::BTreeSet;
 
+use rtc_base::batch::{Batch, Given};
 use rtc_compiler::ir::gradient;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::loops as interface;
 use rtc_compiler::ir::ops::Op;
-use rtc_runtime::batch::{Batch, Given};
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::numeric::{batch, check_gradients, differentiated, graph, labelled_tokens, run, weights};
 
 /// Sequences, rows and slots that depend on parameters and differ from row to row.

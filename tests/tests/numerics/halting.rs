@@ -1,12 +1,12 @@
 //! What halted rows cost changes speed only: all three policies give the same numbers, however rows halt.
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::{Halting, HaltingRecorder, Unit};
-use rtc_runtime::rng::Key;
+use rtc_exec::{Halting, HaltingRecorder, Unit};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, asking, assert_same, batch, executor, run, weights};
 

@@ -3,12 +3,12 @@
 //! A token stands for a unit with its halting probabilities `p_0, p_1, ...` and its states `H_0, H_1, ...`: two tables hold
 //! them, and every step of the recurrence takes the first of each list and shifts the lists by one.
 
+use rtc_base::batch::{Batch, Labels};
 use rtc_compiler::ir::graph::Graph;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
-use rtc_runtime::kernel::position::{Direction, PositionKind, PositionTables, Rotation, rotate};
-use rtc_runtime::schedule::{Beta1, Schedule, ScheduleKind};
-use rtc_runtime::task::{Target, flip_flop, logic};
+use rtc_exec::Halting;
+use rtc_kernel::position::{Direction, PositionKind, PositionTables, Rotation, rotate};
+use rtc_runs::schedule::{Beta1, Schedule, ScheduleKind};
+use rtc_task::{Target, flip_flop, logic};
 use rtc_tests::numeric::{Arrays, Run, differentiated, graph, run};
 
 /// Entries of a list of probabilities, and one less than those of a list of states.

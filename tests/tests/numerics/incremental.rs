@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
 use rtc_compiler::check::{Loader, check_form};
 use rtc_compiler::incremental::incremental;
@@ -14,9 +15,8 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_runtime::exec::storage::Element;
-use rtc_runtime::exec::{Executor, Halting, Past};
-use rtc_runtime::rng::Key;
+use rtc_exec::storage::Element;
+use rtc_exec::{Executor, Halting, Past};
 use rtc_tests::models::{self, Model, VOCAB};
 use rtc_tests::numeric::{self, batch, executor, strong};
 

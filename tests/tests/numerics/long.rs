@@ -2,8 +2,8 @@
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model as Trained;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model as Trained;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::batch;
 
@@ -33,7 +33,7 @@ fn two_hundred_chunks_fit_on_a_small_stack() {
         let report = trained.accumulate(&rows, 1.0).expect("the batch fits");
         assert!(report.loss.is_finite());
         let slots = trained.executor().plan().parameters.iter().position(|p| p.name == "chunkwise.memory.slots");
-        let range = rtc_runtime::exec::parameter_ranges(trained.executor().plan())[slots.expect("the memory")].clone();
+        let range = rtc_exec::parameter_ranges(trained.executor().plan())[slots.expect("the memory")].clone();
         assert!(trained.executor().gradients()[range].iter().any(|g| *g != 0.0), "the first memory gets a gradient");
         trained.update(&RULE).expect("the gradients are finite");
         let after = trained.evaluate(&rows).expect("the batch fits");

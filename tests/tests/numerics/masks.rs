@@ -1,14 +1,14 @@
 //! The masks and biases of `specs/lib/masks.rt`: what they show, what they add, what of them is proved; and attention to few
 //! keys against attention to all of them.
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
 use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, Value, Var, eval, slope, tables};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, check_gradients, differentiated, executor, graph, run, weights};
 

@@ -1,14 +1,14 @@
 //! Micro-batches: together they give the gradients of the whole, and each draws masks of its own. Restoring a state.
 
+use rtc_base::rng::Key;
 use rtc_compiler::lower::{Objective, attach_loss};
 use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
-use rtc_runtime::batching::split;
-use rtc_runtime::learner::{Arrays, Learner, LearnerState, UpdateRule};
-use rtc_runtime::model::Model as Trained;
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::{Example, Target};
+use rtc_exec::learner::{Arrays, Learner, LearnerState, UpdateRule};
+use rtc_exec::model::Model as Trained;
+use rtc_task::batching::split;
+use rtc_task::{Example, Target};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 
 const LENGTHS: [usize; 5] = [7, 1, 12, 4, 9];

@@ -1,17 +1,17 @@
 //! Optimisers: what each of them updates, at which rate, and that all of them resume.
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::cost::Sizes;
 use rtc_compiler::ir::diff::diff;
 use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::examine::Examined;
-use rtc_runtime::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
-use rtc_runtime::model::{Model, initial, matrices};
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
+use rtc_exec::model::{Model, initial, matrices};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{asking, batch};
+use rtc_train::examine::Examined;
 
 /// Longer rows than those that are convolved directly, and shorter ones.
 const LENGTHS: [usize; 3] = [70, 3, 130];

@@ -1,7 +1,7 @@
 //! Candle's own autograd as an independent oracle: a pre-norm layer with the slow forms of every op.
 
 use candle_core::{D, DType, Device, Result, Tensor, Var};
-use rtc_runtime::exec::Halting;
+use rtc_exec::Halting;
 use rtc_tests::numeric::{Arrays, Run, batch, differentiated, distance, graph, run, weights};
 
 const WIDTH: usize = 6;
@@ -131,7 +131,7 @@ fn a_transformer_layer_agrees_with_candle() {
         let backward = differentiated(&forward);
         let weights = weights(&forward, 4, 0.6);
         let rows = batch(&[LENGTH; ROWS], 7, WIDTH as u64, 4);
-        let rtc_runtime::batch::Labels::Class(labels) = &rows.labels else { panic!("one label per row") };
+        let rtc_base::batch::Labels::Class(labels) = &rows.labels else { panic!("one label per row") };
         let ours = run::<f64>(&backward, &weights, &rows, Halting::Compact);
         let oracle = Oracle::new(&weights).and_then(|o| o.run(&rows.tokens, labels, causal)).expect("Candle runs");
         for (name, reference) in oracle.outputs.iter().chain(&oracle.gradients) {

@@ -1,7 +1,7 @@
 //! Parity by a tree of dilated attention: what START is for, and weights set by hand with which it counts ones exactly.
 
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::Halting;
+use rtc_base::batch::{Batch, Labels};
+use rtc_exec::Halting;
 use rtc_tests::numeric::{Arrays, graph, run, weights};
 
 /// The token that stands before a row; 0 and 1 are the bits.

@@ -8,11 +8,11 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
-use rtc_runtime::exec::{Halting, NoiseSource};
-use rtc_runtime::kernel::beam::{Draw, Site};
-use rtc_runtime::rng::Key;
+use rtc_exec::{Halting, NoiseSource};
+use rtc_kernel::beam::{Draw, Site};
 use rtc_tests::models;
 use rtc_tests::numeric::{Arrays, differentiated, distance, executor, weights};
 use serde_json::{Value as Json, json};
@@ -213,7 +213,7 @@ fn searches_agree_with_another_implementation() {
         let logits = outputs.real("logits").expect("the model classifies");
         assert!(distance(logits, &numbers(&answer["out"])) < 1e-10, "{what}: {logits:?}, {}", answer["out"]);
         let plan = executor.plan().clone();
-        let ranges = rtc_runtime::exec::parameter_ranges(&plan);
+        let ranges = rtc_exec::parameter_ranges(&plan);
         let gradient = |name: &str| {
             let at = plan.parameters.iter().position(|p| p.name == name).expect("the model has it");
             &executor.gradients()[ranges[at].clone()]

@@ -1,15 +1,15 @@
 //! Properties over many graphs: passes keep what a graph computes, the forms of a graph keep its identity, gradients are
 //! slopes.
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::{export, hash, text};
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::pass::{self, LAST, PASSES};
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, asking, assert_same, batch, check_gradients, checked, differentiated, graph, run, untied, weights,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use rtc_runtime::rng::{Draws, Key};
+use rtc_base::rng::{Draws, Key};
 
 /// Number of tokens.
 pub(crate) const VOCAB: u64 = 5;

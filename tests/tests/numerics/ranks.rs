@@ -2,19 +2,20 @@
 
 use std::sync::atomic::AtomicBool;
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::batching::{pack, split};
-use rtc_runtime::learner::{Answers, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
-use rtc_runtime::model::Model as Trained;
-use rtc_runtime::ranks::threads::on_threads;
-use rtc_runtime::ranks::tree::Block;
-use rtc_runtime::ranks::{Distributed, Ranks, Shared, end, joined, serve};
-use rtc_runtime::rng::Key;
-use rtc_runtime::task::Example;
+use rtc_exec::gradient_tree::Block;
+use rtc_exec::learner::Distributed;
+use rtc_exec::learner::{Answers, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_exec::model::Model as Trained;
+use rtc_task::Example;
+use rtc_task::batching::{pack, split};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
+use rtc_train::ranks::threads::on_threads;
+use rtc_train::ranks::{Ranks, Shared, end, joined, serve};
 
 const LENGTHS: [usize; 11] = [7, 1, 12, 4, 9, 2, 5, 5, 13, 3, 8];
 

@@ -1,14 +1,14 @@
 //! What is computed again has the same bits: losses, gradients and all other results are equal to those of a run that keeps
 //! everything, whatever the memory limit.
 
+use rtc_base::batch::Batch;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Objective, attach_loss, lower};
 use rtc_compiler::pass;
 use rtc_compiler::pipeline::memory::{Work, plans_within};
 use rtc_compiler::plan::memory::{BatchShape, Target};
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::exec::storage::Element;
+use rtc_exec::Halting;
+use rtc_exec::storage::Element;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, Run, asking, batch, checked, run, weights};
 

@@ -1,14 +1,14 @@
 //! Rows do not see one another, and threads do not change a bit.
 
+use rtc_base::batch::{Batch, Labels};
+use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
-use rtc_runtime::batch::{Batch, Labels};
-use rtc_runtime::exec::{Executor, Halting};
-use rtc_runtime::kernel::Vectors;
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model as Trained;
-use rtc_runtime::rng::Key;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model as Trained;
+use rtc_exec::{Executor, Halting};
+use rtc_kernel::Vectors;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{asking, batch, executor, weights};
 

@@ -2,9 +2,9 @@
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::learner::{Learner, UpdateRule};
-use rtc_runtime::model::Model;
+use rtc_exec::Halting;
+use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::model::Model;
 use rtc_tests::models::{CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{batch, differences, run, weights};
 

@@ -2,12 +2,12 @@
 
 use std::rc::Rc;
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
-use rtc_runtime::exec::counter::Counted;
-use rtc_runtime::exec::{Halting, Inference, NoiseSource};
-use rtc_runtime::kernel::beam::Site;
-use rtc_runtime::rng::Key;
+use rtc_exec::counter::Counted;
+use rtc_exec::{Halting, Inference, NoiseSource};
+use rtc_kernel::beam::Site;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{batch, executor, weights};
 

@@ -4,11 +4,11 @@
 //! Source: Mohtashami et al. 2023 (CoTFormer), arXiv:2310.10845.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
+use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::pass;
-use rtc_runtime::exec::Halting;
-use rtc_runtime::rng::Key;
+use rtc_exec::Halting;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, folder};
 use rtc_tests::models::VOCAB;
 use rtc_tests::numeric::{self, Arrays, Run, batch, differentiated, executor, graph, labelled_tokens, weights};

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
+use rtc_base::batch::Batch;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::batching::collect;
-use rtc_runtime::experiment::TaskSettings;
-use rtc_runtime::learner::{Evaluation, Learner, UpdateRule};
-use rtc_runtime::model::Model;
-use rtc_runtime::stopping::{BySteps, Stop, Stopped, evaluate_stopping};
-use rtc_runtime::task::{Example, OptionValue, Scale, Target, load_split, task_named};
-use rtc_runtime::train::{Measurement, Silent, evaluate};
+use rtc_exec::learner::{Evaluation, Learner, UpdateRule};
+use rtc_exec::model::Model;
+use rtc_task::TaskSettings;
+use rtc_task::batching::collect;
+use rtc_task::{Example, OptionValue, Scale, Target, load_split, task_named};
 use rtc_tests::models;
+use rtc_train::stopping::{BySteps, Stop, Stopped, evaluate_stopping};
+use rtc_train::{Measurement, Silent, evaluate};
 
 const CLASSES: usize = 6;
 

@@ -1,10 +1,10 @@
 //! Trees that are recorded of a search: whoever joins by them gets what the search gave.
 
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_runtime::batch::Batch;
-use rtc_runtime::exec::{Beam, Halting, Inference, ParseTrees};
-use rtc_runtime::rng::Key;
+use rtc_exec::{Beam, Halting, Inference, ParseTrees};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor, weights};
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rtc_runtime::grid::State;
-use rtc_runtime::grid::claim::LEASE;
+use rtc_runs::grid::State;
+use rtc_runs::grid::claim::LEASE;
 
 use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
 use crate::device::Card;

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use rtc_runtime::record::history::EvaluationLine;
-use rtc_runtime::record::{Change, RunInfo, SavedRun};
-use rtc_runtime::train::Row;
+use rtc_runs::record::history::EvaluationLine;
+use rtc_runs::record::table::Row;
+use rtc_runs::record::{Change, RunInfo, SavedRun};
 use serde_json::{Map, Value, json};
 
 use super::{Comparison, Options, body, compare, to_json};

@@ -1,9 +1,9 @@
 //! The answer of a model to one sequence, as numbers.
 
+use rtc_exec::learner::Answers;
 use rtc_report::data::Tree;
-use rtc_runtime::examine::TracedUnit;
-use rtc_runtime::learner::Answers;
-use rtc_runtime::task::{AskedRow, Example, SIDES, Target};
+use rtc_task::{AskedRow, Example, SIDES, Target};
+use rtc_train::examine::TracedUnit;
 use serde_json::Value;
 
 /// The answer to one sequence.

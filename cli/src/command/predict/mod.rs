@@ -9,10 +9,10 @@ use std::path::PathBuf;
 
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
-use rtc_runtime::batching::collect;
-use rtc_runtime::examine::trace;
-use rtc_runtime::learner::LearnError;
-use rtc_runtime::task::{AskedRow, Example, Format as RowFormat};
+use rtc_exec::learner::LearnError;
+use rtc_task::batching::collect;
+use rtc_task::{AskedRow, Example, Format as RowFormat};
+use rtc_train::examine::trace;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::saved::{ModelOptions, Trained};

@@ -4,10 +4,10 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+use rtc_base::disk::special;
 use rtc_report::data::{Beam, Tree};
-use rtc_runtime::disk::special;
-use rtc_runtime::examine::TracedUnit;
-use rtc_runtime::task::{Objective, Options, TaskHandle, set_text};
+use rtc_task::{Objective, Options, TaskHandle, set_text};
+use rtc_train::examine::TracedUnit;
 use serde_json::{Map, Value, json};
 
 use super::answer::{Answer, Item};

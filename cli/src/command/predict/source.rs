@@ -5,9 +5,10 @@ use std::fs::{File, metadata};
 use std::io::{self, BufReader, IsTerminal, Read, stdin};
 use std::path::Path;
 
-use rtc_runtime::error::DataError;
-use rtc_runtime::limits;
-use rtc_runtime::task::{AskedRow, AskedRows, Column, Format};
+use crate::limits;
+use rtc_compiler::ir::formula;
+use rtc_task::error::DataError;
+use rtc_task::{AskedRow, AskedRows, Column, Format};
 use tempfile::{Builder, NamedTempFile};
 
 use super::InputFormat;
@@ -219,7 +220,7 @@ fn whole(input: Option<&Path>, name: &str) -> Result<String, Failure> {
     let most = limits::PREDICTED as u64;
     reader(input)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(Failure::data(name, None, format!("this text is longer than {}", limits::bytes(most))));
+        return Err(Failure::data(name, None, format!("this text is longer than {}", formula::bytes(most))));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line =

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use rtc_report::watched;
-use rtc_runtime::record::sha256;
+use rtc_runs::record::sha256;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::folders;

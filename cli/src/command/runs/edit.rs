@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
-use rtc_runtime::disk::beneath;
+use rtc_base::disk::beneath;
 
 use crate::failure::{Exit, Failure, Outcome};
 use crate::folders::{LAST, RUNS, find, grids_with, name};

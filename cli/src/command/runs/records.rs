@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use rtc_runtime::checkpoint::Slot;
-use rtc_runtime::grid::{Cell, Fault, Listed, ListedCell, Manifest, Row, Sheet, Show, State, to_json};
-use rtc_runtime::record::history::History;
-use rtc_runtime::record::{RunFolder, SavedRun};
+use rtc_runs::grid::{Cell, Listed, ListedCell, Manifest, Row, Sheet, Show, State, to_json};
+use rtc_runs::record::Fault;
+use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::record::history::History;
+use rtc_runs::record::{RunFolder, SavedRun};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};

@@ -5,8 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use rtc_runtime::disk::beneath;
-use rtc_runtime::record::{RunFiles, RunFolder, RunInfo};
+use rtc_base::disk::beneath;
+use rtc_runs::record::{RunFiles, RunFolder, RunInfo};
 
 use super::edit::{owned, unlinked};
 use crate::failure::{Exit, Failure, Outcome};

@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use rtc_runtime::error::DataError;
-use rtc_runtime::experiment::EMBEDDED;
-use rtc_runtime::task::{
+use rtc_runs::experiment::EMBEDDED;
+use rtc_task::error::DataError;
+use rtc_task::{
     Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, load, look, open_task,
 };
 use serde_json::{Map, Value, json};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::disk::beneath;
+use rtc_base::disk::beneath;
 
 use super::{CellIndex, Grid};
 use crate::device::Card;

@@ -62,7 +62,7 @@ pub struct Estimate {
     pub lists: u64,
 }
 
-/// Numbers between whose multiples a device lays parameters, as in `runtime/src/cuda/exec.rs`.
+/// Numbers between whose multiples a device lays parameters, as in `runtime/cuda/src/exec.rs`.
 const DEVICE_ALIGN: u64 = 64;
 
 /// Value, gradient and the two moments of AdamW, in `f32`.

@@ -82,7 +82,7 @@ impl Amount {
     }
 }
 
-/// The bytes of a block of a device that holds this many: the sizes of `runtime/src/cuda/memory.rs`.
+/// The bytes of a block of a device that holds this many: the sizes of `runtime/cuda/src/memory.rs`.
 pub(super) fn class(bytes: u64) -> u64 {
     let step = (bytes.checked_next_power_of_two().unwrap_or(bytes) / 8).max(SMALLEST);
     bytes.checked_next_multiple_of(step).unwrap_or(bytes)

@@ -17,7 +17,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rtc_runtime::record::sha256;
+use rtc_runs::record::sha256;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime;
 use tokio::sync::watch;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use rtc_runtime::batching::collect;
-use rtc_runtime::task::{Audit, Dataset, Example, Stream, audit, load, open_task};
+use rtc_task::batching::collect;
+use rtc_task::{Audit, Dataset, Example, Stream, audit, load, open_task};
 
 use super::TaskArg;
 use crate::experiment_file::{ForModel, Opened};

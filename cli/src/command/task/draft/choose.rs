@@ -3,7 +3,7 @@
 mod label;
 mod tagging;
 
-use rtc_runtime::task::{ColumnLook, FileLook, Format};
+use rtc_task::{ColumnLook, FileLook, Format};
 
 use super::kind::{Kind, has_few_values};
 use super::{AnswerArg, Draft, Question, Role, TaskArg, Wishes, names};
@@ -106,7 +106,7 @@ impl<'a> Chooser<'a> {
         names
             .iter()
             .position(|own| *own == name)
-            .ok_or_else(|| Question(format!("`{option}`: {}", rtc_runtime::error::unknown("column", name, &names))))
+            .ok_or_else(|| Question(format!("`{option}`: {}", rtc_task::error::unknown("column", name, &names))))
     }
 
     /// Number of different values, as text.

@@ -1,6 +1,6 @@
 //! The kind of a column: by its values, and by its name where values alone do not tell.
 
-use rtc_runtime::task::ColumnLook;
+use rtc_task::ColumnLook;
 
 use super::names;
 

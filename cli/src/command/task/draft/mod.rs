@@ -7,7 +7,7 @@ mod names;
 mod text;
 
 use clap::{Args, ValueEnum};
-use rtc_runtime::task::{FileLook, Format};
+use rtc_task::{FileLook, Format};
 
 use choose::Chooser;
 

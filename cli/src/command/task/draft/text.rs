@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rtc_runtime::task::{FileLook, Format};
+use rtc_task::{FileLook, Format};
 
 use super::{AnswerArg, Draft, TaskArg};
 

@@ -1,6 +1,6 @@
 //! Tokens with a label each: lists, or texts with blanks between, with equally many items in every row.
 
-use rtc_runtime::task::ColumnLook;
+use rtc_task::ColumnLook;
 
 use super::{Chooser, Found, Label, ask};
 use crate::command::task::draft::kind::Kind;

@@ -1,0 +1,555 @@
+//! Attention on a device: what the kernels are told.
+//!
+//! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
+//! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
+
+use rtc_compiler::expr::{Value as Number, Var, eval};
+use rtc_compiler::ir::attribute::{self, Mask, Sight};
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::types::Elem;
+
+use super::active_rows::Ragged;
+use super::attention_kernels::{Form, KEYS};
+use super::device::Arg;
+use super::dispatch::NodeContext;
+use super::exec::Executor;
+use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::offset_lists::List;
+use super::relative::Codes;
+use rtc_exec::attention::{apart, whole_keys};
+use rtc_exec::mask::Rule;
+use rtc_exec::storage::Element;
+use rtc_exec::{Fault, history};
+use rtc_kernel::dropout::Keep;
+
+/// Channels that a warp adds up.
+const SLICE: usize = 128;
+
+/// Queries (keys) of a block in tiles, and the channels that it makes.
+const TILE: usize = 64;
+
+/// Threads of such a block.
+const TILE_THREADS: u32 = 128;
+
+/// An attention with everything that its kernels read.
+pub(super) struct Attention {
+    args: Vec<Arg>,
+    pub(super) queries: Ragged,
+    pub(super) keys: Ragged,
+    pub(super) heads: usize,
+    /// Heads of keys and values.
+    key_heads: usize,
+    /// Channels of a head: of queries and keys, of values.
+    pub(super) widths: [usize; 2],
+    pub(super) rows: usize,
+    /// What the names of its kernels end with.
+    kernels: String,
+    /// The same for those in tiles, where it is computed so.
+    tiles: Option<String>,
+    /// Whether queries, keys, values and results are kept in 16 bits.
+    narrow: bool,
+    /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
+    given: Vec<Arg>,
+    /// Whether heads talk: then a warp has all of them.
+    talking: bool,
+    pub(super) rule: Option<Ruled>,
+    pub(super) codes: Option<Codes>,
+    history: Option<History>,
+    /// What the arguments point to.
+    _kept: Vec<Array>,
+}
+
+/// Keys and values of the slots that are filled, `[positions, steps, width]`.
+struct History {
+    keys: Array,
+    values: Array,
+    /// Slots of a position, those that are filled, and their width.
+    sizes: (usize, usize, usize),
+}
+
+/// A mask or a bias that is an expression.
+pub(super) struct Ruled {
+    /// What the names of its kernels end with; none where there is only a mask that sees distances.
+    pub(super) name: Option<String>,
+    /// The step, and the learned tables.
+    pub(super) given: Vec<Arg>,
+    /// The operands that are tables.
+    pub(super) tables: Vec<Value>,
+    /// The distances that are seen, where positions are seen only through theirs.
+    pub(super) list: Option<List>,
+    /// Whether the gradients of keys and values go apart.
+    pub(super) stops: bool,
+}
+
+/// How heads share keys, and what their products become.
+struct Scored<'a> {
+    heads: usize,
+    key_heads: usize,
+    scale: f64,
+    softcap: Option<f64>,
+    causal: bool,
+    /// Numbers per distance of an attention with one head.
+    bias: Option<&'a Array>,
+    dropout: (u32, f64, u64),
+}
+
+impl<T: Element> Executor<T> {
+    /// The attention of a node; its step and tables follow the first `fixed` operands.
+    fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
+        let (keep, key) = (Keep::<T>::new(c.get(attribute::DROPOUT)), c.view.key.at(c.get(attribute::STREAM) as u64));
+        let dropped = c.get(attribute::DROPOUT) > 0.0;
+        let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(fixed).filter(is_step);
+        let step = step.map_or(0, |v| i64::from(self.index(*v).host[0]));
+        let axes = [0, 1].map(|n| c.place.axis_of(c.ty(c.operand(n)), &self.pool));
+        let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
+        let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
+        let heads = c.get(attribute::HEADS);
+        let scored = Scored {
+            heads,
+            key_heads: c.get(attribute::KEY_HEADS),
+            scale: c.node.attrs.scale(c.last(0) / heads),
+            softcap: c.node.find(attribute::SOFTCAP),
+            causal: c.get(attribute::MASK) == Mask::Causal,
+            bias: None,
+            dropout: (threshold, factor, key.value()),
+        };
+        // Gradients of biases, of codes and of some pairs alone read what is computed with; so does a recurrence's history.
+        let narrow = match fixed {
+            3 => self.narrow[c.node.results[0].index()],
+            _ => {
+                let plain = rule.as_ref().is_none_or(|rule| rule.tables.is_empty() && !rule.stops);
+                codes.is_none() && plain && self.stored(c.operand(3)).is_narrow()
+            }
+        };
+        let narrow = narrow && (0..3).all(|n| self.stored(c.operand(n)).is_narrow());
+        let history = history::sizes(history::slots(c), step as usize, c.last(1)).map(|sizes| self.history(c, sizes));
+        Ok(self.attend(c, axes, scored, rule, (codes, history), narrow))
+    }
+
+    fn history(&self, c: &NodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> History {
+        let [keys, values] = [1, 2].map(|n| {
+            let x = self.real(c.operand(n));
+            let packed = self.pool.take::<T>(x.len() / slots * steps);
+            let sizes = [int(slots), int(steps), whole(width), whole(packed.len())];
+            self.pool.each("pack_slots", packed.len(), &[&[x.arg(), packed.arg()][..], &sizes].concat());
+            packed
+        });
+        History { keys, values, sizes: (slots, steps, width) }
+    }
+
+    /// An axis on which every position stands as often as there are steps.
+    fn stretched(&self, c: &NodeContext<'_>, axis: Ragged, steps: usize) -> Ragged {
+        let small = |n: &usize| u32::try_from(n * steps).expect("the keys of a batch are fewer than 2^32");
+        let offsets: Vec<u32> = c.axis(1).offsets.iter().map(small).collect();
+        Ragged { offsets: self.pool.upload(&offsets), longest: axis.longest * steps, ..axis }
+    }
+
+    fn attend(
+        &mut self,
+        c: &NodeContext<'_>,
+        [queries, keys]: [Ragged; 2],
+        Scored { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
+        rule: Option<Ruled>,
+        (codes, history): (Option<Codes>, Option<History>),
+        narrow: bool,
+    ) -> Attention {
+        let keys = match &history {
+            Some(own) => self.stretched(c, keys, own.sizes.1),
+            None => keys,
+        };
+        let widths = [c.last(0) / heads, c.last(2) / key_heads];
+        let ids = c.place.ids(&self.pool);
+        let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
+        let form = Form::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
+        let in_tiles = form.in_tiles() && !list.is_some_and(|list| list.gaps);
+        let narrow = narrow && in_tiles && history.is_none();
+        let [q, own_k, own_v] =
+            [0, 1, 2].map(|n| if narrow { self.stored(c.operand(n)) } else { self.real(c.operand(n)) }.arg());
+        let [k, v] = history.as_ref().map_or([own_k, own_v], |own| [own.keys.arg(), own.values.arg()]);
+        let shifts = codes.as_ref().map(|codes| codes.shifts.map(|v| self.real(v)));
+        let [shift_k, shift_r] = [0, 1].map(|n| address(shifts.as_ref().map(|shifts| &shifts[n])));
+        let places = whole_keys(c).map(|(_, of)| {
+            let small = |place: &usize| u32::try_from(*place).expect("a batch has fewer than 2^32 positions");
+            self.pool.upload(&of.iter().map(small).collect::<Vec<_>>())
+        });
+        let args = vec![
+            q,
+            k,
+            v,
+            address(bias),
+            int(bias.map_or(1, |bias| bias.len().div_ceil(2))),
+            queries.offsets.arg(),
+            keys.offsets.arg(),
+            int(heads),
+            int(key_heads),
+            int(widths[0]),
+            int(widths[1]),
+            Arg::Real(scale),
+            Arg::Real(softcap.unwrap_or(0.0)),
+            flag(causal),
+            address(places.as_ref()),
+            address(list.map(|list| &list.distances)),
+            int(list.map_or(0, |list| list.distances.len())),
+            address(list.and_then(|list| list.values.as_ref())),
+            shift_k,
+            shift_r,
+            address(codes.as_ref().map(|codes| &codes.mapped)),
+            int(codes.as_ref().map_or(0, |codes| codes.last)),
+            Arg::Int(threshold as i32),
+            Arg::Real(factor),
+            self.pool.upload(&[key]).arg(),
+            ids.arg(),
+        ];
+        let own = c.node.behind().talking;
+        let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
+        let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
+        given.extend(history.as_ref().map(|own| whole(own.sizes.1)));
+        let kernels = match &rule {
+            Some(Ruled { name: Some(name), given: own, list: None, .. }) => {
+                given.extend_from_slice(own);
+                format!("_{name}")
+            }
+            _ => form.ending(),
+        };
+        let tiles = in_tiles.then(|| format!("{kernels}{}", form.in_tiles_ending(narrow)));
+        let (talking, _kept) =
+            (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).chain(places).collect());
+        let rows = c.view.rows();
+        Attention {
+            args,
+            queries,
+            keys,
+            heads,
+            key_heads,
+            widths,
+            rows,
+            kernels,
+            tiles,
+            narrow,
+            given,
+            talking,
+            rule,
+            codes,
+            history,
+            _kept,
+        }
+    }
+
+    /// Starts a kernel of an attention.
+    fn start_kernel(&self, kernel: &str, a: &Attention, grid: [u32; 3], more: &[Arg]) {
+        let args = [&a.args[..], &a.given, more].concat();
+        self.pool.launch(&format!("{kernel}{}", a.kernels), grid, &args);
+    }
+
+    /// Starts a kernel of an attention in tiles, with a block for some of at most `longest` things of every head (of every row).
+    fn start_tiles(
+        &self,
+        kernel: &str,
+        a: &Attention,
+        ending: &str,
+        [heads, longest]: [usize; 2],
+        width: usize,
+        more: &[Arg],
+    ) {
+        let grid = [heads as u32, blocks(longest, TILE), blocks(width, TILE).max(1)];
+        let args = [&a.args[..], &a.given, more].concat();
+        self.pool.start(&format!("{kernel}{ending}"), grid, TILE_THREADS, &args);
+    }
+
+    /// Starts a kernel with a warp for each of at most `longest` things of every head of every row.
+    fn start_attention(&self, kernel: &str, a: &Attention, longest: usize, width: usize, more: &[Arg]) {
+        self.start_warps(kernel, a, [a.rows * a.heads, longest], width, more);
+    }
+
+    /// Starts a kernel with a warp for each of `count` things of every head (of every row).
+    fn start_warps(&self, kernel: &str, a: &Attention, [heads, count]: [usize; 2], width: usize, more: &[Arg]) {
+        let grid = [heads as u32, self.pool.warp_blocks(count), blocks(width, SLICE).max(1)];
+        self.start_kernel(kernel, a, grid, more);
+    }
+
+    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let a = self.describe(c, 3)?;
+        self.forward(c, &a);
+        Ok(())
+    }
+
+    fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
+        let y = self.fresh_kept(c, 0, a.narrow);
+        match &a.tiles {
+            _ if a.talking => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
+            Some(tiles) => {
+                self.start_tiles("attention", a, tiles, [a.rows * a.heads, a.queries.longest], a.widths[1], &[y.arg()]);
+            }
+            None => self.start_attention("attention", a, a.queries.longest, a.widths[1], &[y.arg()]),
+        }
+        self.put(c, 0, y);
+    }
+
+    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let a = self.describe(c, 4)?;
+        let dy = if a.narrow { self.stored(c.operand(3)) } else { self.real(c.operand(3)) };
+        let stats = self.backward(c, &a, &dy);
+        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
+        if let Some(rule) = a.rule.as_ref().filter(|_| tables > 0) {
+            let slopes = self.bias_slopes(c, &a, rule, &dy, &stats);
+            for table in 0..tables {
+                self.table_grad(c, &a, rule, &slopes, table);
+            }
+        }
+        if let Some(codes) = &a.codes {
+            let width = a.heads * a.widths[0];
+            let d_codes = self.pool.take::<T>(codes.count * width);
+            let args = [dy.arg(), stats.arg(), d_codes.arg(), int(codes.count), int(a.rows)];
+            self.start_warps("attention_codes", &a, [a.heads, codes.count], a.widths[0], &args);
+            self.map_grad(c, codes, &d_codes, 3 + tables + 2);
+        }
+        Ok(())
+    }
+
+    /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
+    fn backward(&mut self, c: &NodeContext<'_>, a: &Attention, dy: &Array) -> Array {
+        let dq = self.fresh_kept(c, 0, a.narrow);
+        let [dk, dv] = [1, 2].map(|n| match &a.history {
+            Some(own) => self.pool.take::<T>(own.keys.len()),
+            None => self.fresh_kept(c, n, a.narrow),
+        });
+        let [e, ev] = a.widths;
+        let stats = self.pool.take::<T>(3 * dq.len() / e.max(1));
+        let parts = a.codes.is_some().then(|| [0, 1].map(|_| self.pool.take::<T>(dq.len())));
+        let [by_keys, by_codes] = [0, 1].map(|n| address(parts.as_ref().map(|parts| &parts[n])));
+        let of_queries = [dy.arg(), dq.arg(), stats.arg(), by_keys, by_codes];
+        let of_keys = [dy.arg(), stats.arg(), dk.arg(), dv.arg()];
+        let mut apart = None;
+        if a.talking {
+            let (count, numbers) = (a.queries.row_of.len(), a.heads * a.heads);
+            let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
+            let more = [&of_queries[..], &matrices.each_ref().map(Array::arg)].concat();
+            self.start_warps("attention_queries", a, [a.rows, a.queries.longest], 1, &more);
+            self.start_warps(KEYS, a, [a.rows, a.keys.longest], 1, &of_keys);
+            for (n, of_queries) in matrices.iter().enumerate() {
+                let (y, add) = self.target(c, c.node.results.len() - 2 + n);
+                self.sum_rows(of_queries, &y, count, numbers, add);
+            }
+        } else {
+            match &a.tiles {
+                Some(tiles) => {
+                    let count = [a.rows * a.heads, a.queries.longest];
+                    self.start_tiles("attention_queries", a, tiles, count, e, &of_queries);
+                }
+                None => self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries),
+            }
+            let keys = |more: &[Arg]| {
+                let count = [a.rows * a.key_heads, a.keys.longest];
+                match &a.tiles {
+                    Some(tiles) => self.start_tiles(KEYS, a, tiles, count, e.max(ev), more),
+                    None => self.start_warps(KEYS, a, count, e.max(ev), more),
+                }
+            };
+            match a.rule.as_ref().is_some_and(|rule| rule.stops) {
+                true => {
+                    let last = c.node.results.len();
+                    let [other_dk, other_dv] = [2, 1].map(|n| self.fresh(c, last - n));
+                    keys(&[&of_keys[..], &[int(1)]].concat());
+                    keys(&[dy.arg(), stats.arg(), other_dk.arg(), other_dv.arg(), int(2)]);
+                    apart = Some([(last - 2, other_dk), (last - 1, other_dv)]);
+                }
+                false => keys(&of_keys),
+            }
+        }
+        let width = a.heads * e;
+        let tables = a.rule.as_ref().map_or(0, |rule| rule.tables.len());
+        for (n, part) in parts.iter().flatten().enumerate() {
+            let (y, add) = self.target(c, 3 + tables + n);
+            self.sum_rows(part, &y, part.len() / width.max(1), width, add);
+        }
+        let unpacked = |n: usize, packed: Array| {
+            let Some(History { sizes: (slots, steps, width), .. }) = a.history else { return packed };
+            let grad = self.fresh(c, n);
+            let sizes = [int(slots), int(steps), whole(width), whole(grad.len())];
+            self.pool.each("unpack_slots", grad.len(), &[&[packed.arg(), grad.arg()][..], &sizes].concat());
+            grad
+        };
+        let [dk, dv] = [unpacked(1, dk), unpacked(2, dv)];
+        for (n, grad) in [dq, dk, dv].into_iter().enumerate().chain(apart.into_iter().flatten()) {
+            self.put_or_add(c, n, grad);
+        }
+        stats
+    }
+
+    /// The gradients of what is added to scores: of every distance of a list, or of every query and key.
+    fn bias_slopes(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, dy: &Array, stats: &Array) -> Slopes {
+        if let Some(list) = &rule.list {
+            let count = list.distances.len();
+            let values = self.pool.zeros::<T>(a.heads * count);
+            let args = [dy.arg(), stats.arg(), values.arg(), int(a.rows)];
+            self.start_warps("attention_values", a, [a.heads, count], 1, &args);
+            return Slopes { numbers: values, starts: None };
+        }
+        let (queries, keys) = (c.axis(0), c.axis(1));
+        let (mut starts, mut total) = (vec![], 0);
+        for row in 0..a.rows {
+            starts.push(total as u64);
+            total += a.heads * queries.len(row) * keys.len(row);
+        }
+        let (numbers, starts) = (self.pool.take::<T>(total), self.pool.upload(&starts));
+        let pairs = (0..a.rows).map(|row| queries.len(row) * keys.len(row)).max().unwrap_or(0);
+        let across = self.pool.thread_blocks(pairs).min(MOST_BLOCKS as u32);
+        let more = [dy.arg(), stats.arg(), numbers.arg(), starts.arg()];
+        self.start_kernel("attention_slopes", a, [(a.rows * a.heads) as u32, across, 1], &more);
+        Slopes { numbers, starts: Some(starts) }
+    }
+
+    /// The gradient of a learned table.
+    fn table_grad(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
+        let Some(name) = &rule.name else { return };
+        let (y, add) = self.target(c, 3 + table);
+        let kernel = format!("tables_{name}");
+        let Some(list) = &rule.list else {
+            let offsets = [a.queries.offsets.arg(), a.keys.offsets.arg(), int(a.rows)];
+            let given = [&rule.given[..], &[slopes.numbers.arg(), address(slopes.starts.as_ref())], &offsets].concat();
+            return self.table_of_pairs(&kernel, given, slopes.numbers.len(), (&y, add), table);
+        };
+        let more = [list.distances.arg(), int(list.distances.len()), int(a.heads), slopes.numbers.arg()];
+        let args = [&rule.given[..], &more, &[y.arg(), int(table), flag(add)]].concat();
+        self.pool.launch(&kernel, [y.len() as u32, 1, 1], &args);
+    }
+
+    /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
+    pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, grad: Array) {
+        match c.step.accumulates_into[n] {
+            Some(parameter) => self.pool.add(&self.pool.widened::<T>(&grad), &self.gradient(parameter)),
+            None => self.put(c, n, grad),
+        }
+    }
+
+    fn describe_offsets(&mut self, c: &NodeContext<'_>) -> Attention {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let bias = self.real(c.operand(3));
+        let scored = Scored {
+            heads: 1,
+            key_heads: 1,
+            scale: c.node.attrs.scale(c.last(0)),
+            softcap: None,
+            causal: c.get(attribute::SIGHT) == Sight::Causal,
+            bias: Some(&bias),
+            dropout: (0, 1.0, 0),
+        };
+        self.attend(c, [axis.clone(), axis], scored, None, (None, None), false)
+    }
+
+    pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {
+        let a = self.describe_offsets(c);
+        self.forward(c, &a);
+    }
+
+    pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
+        let a = self.describe_offsets(c);
+        let dy = self.real(c.operand(4));
+        let stats = self.backward(c, &a, &dy);
+        let sums = self.pool.take::<T>(2 * a.queries.row_of.len());
+        let distances = (2 * a.queries.longest).saturating_sub(1);
+        self.start_attention("attention_grad_distances", &a, distances, 1, &[dy.arg(), stats.arg(), sums.arg()]);
+        let (d_bias, add) = self.target(c, 3);
+        let reach = d_bias.len().div_ceil(2);
+        let args = [sums.arg(), a.queries.offsets.arg(), d_bias.arg(), int(reach), whole(a.rows), flag(add)];
+        self.pool.each("attention_distances", d_bias.len(), &args);
+    }
+
+    /// Heads, channels of each, and the scale of a geometric attention.
+    fn geometric_sizes(c: &NodeContext<'_>) -> (usize, [Arg; 3]) {
+        let heads = c.get(attribute::HEADS);
+        let e = c.last(0) / heads;
+        (heads, [int(heads), int(e), Arg::Real(c.node.attrs.scale(e))])
+    }
+
+    pub(super) fn geometric_attention(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let (heads, sizes) = Self::geometric_sizes(c);
+        let sides = c.node.operands.get(3).map(|sides| self.real(*sides));
+        let [q, k, v] = self.first(c);
+        let (y, count) = (self.fresh(c, 0), axis.row_of.len() * heads);
+        let given = [q, k, v, address(sides.as_ref()), y.arg(), axis.row_of.arg(), axis.offsets.arg()];
+        self.pool.each("geometric_attention", count, &[&given[..], &sizes, &[whole(count)]].concat());
+        self.put(c, 0, y);
+    }
+
+    pub(super) fn geometric_attention_grad(&mut self, c: &NodeContext<'_>) {
+        let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
+        let (heads, sizes) = Self::geometric_sizes(c);
+        let positions = axis.row_of.len();
+        let sides = c.node.operands.get(4).map(|sides| self.real(*sides));
+        let [q, k, v, dy] = self.first(c);
+        let grads: Vec<Array> = (0..c.node.results.len()).map(|n| self.fresh(c, n)).collect();
+        let memory = self.pool.take::<T>(4 * heads * positions);
+        let given = [q, k, v, dy, address(sides.as_ref())];
+        let results = [0, 1, 2, 3].map(|n| address(grads.get(n)));
+        let more = [memory.arg(), axis.offsets.arg()];
+        let args = [&given[..], &results, &more, &sizes, &[whole(positions)]].concat();
+        self.pool.launch("geometric_attention_grad", [(c.view.rows() * heads) as u32, 1, 1], &args);
+        for (n, grad) in grads.into_iter().enumerate() {
+            self.put_or_add(c, n, grad);
+        }
+    }
+}
+
+/// Gradients of what is added to scores.
+struct Slopes {
+    numbers: Array,
+    /// Where those of a row begin, if every query and key has one.
+    starts: Option<Array>,
+}
+
+impl<T: Element> Executor<T> {
+    /// The mask and the bias of an attention, where they are expressions; `longest` are its queries and keys at most.
+    pub(super) fn ruled(
+        &mut self,
+        c: &NodeContext<'_>,
+        step: i64,
+        longest: [usize; 2],
+    ) -> Result<Option<Ruled>, Fault> {
+        let exprs = self.exprs.clone();
+        let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
+        let rule = rule.as_ref().map_err(|message| Fault::Batch(message.clone()))?;
+        let name = self.rules.get(&c.step.node).cloned();
+        let (first, count) = rule.bias.as_ref().map_or((0, 0), |bias| (bias.first, bias.sizes.len()));
+        let tables = c.node.operands[first..first + count].to_vec();
+        let mut given = vec![Arg::Whole(step)];
+        given.extend(tables.iter().map(|v| self.real(*v).arg()));
+        let list = rule.by_distance.then(|| {
+            let (distances, gaps) = self.distances(c, rule, step, longest);
+            let values = name.as_ref().filter(|_| rule.bias.is_some()).map(|name| {
+                let (heads, count) = (c.get(attribute::HEADS), distances.len());
+                let values = self.pool.take::<T>(heads * count);
+                let args = [distances.arg(), int(count), int(heads), values.arg(), whole(count)];
+                self.pool.each(&format!("values_{name}"), count, &[&given[..], &args].concat());
+                values
+            });
+            List { distances, gaps, values }
+        });
+        Ok(Some(Ruled { name, given, tables, list, stops: rule.stop.is_some() }))
+    }
+
+    /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.
+    fn distances(&mut self, c: &NodeContext<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> (Array, bool) {
+        let reads_step = rule.expr.as_ref().is_some_and(|expr| expr.uses(Var::Step));
+        let sizes = longest.map(usize::next_power_of_two);
+        let seen = (c.step.node, if reads_step { step } else { 0 }, sizes);
+        if let Some(known) = self.lists.get(&seen) {
+            return known.clone();
+        }
+        let causal = c.get(attribute::MASK) == Mask::Causal;
+        let sees = |distance: &isize| match &rule.expr {
+            Some(expr) => eval(expr, &apart(*distance, step, 0)) == Ok(Number::Bool(true)),
+            None => !causal || *distance >= 0,
+        };
+        let [queries, keys] = sizes.map(|size| size as isize);
+        // The device reads them as signed numbers.
+        let list: Vec<u32> = (1 - keys..queries).filter(sees).map(|distance| distance as i32 as u32).collect();
+        let gaps = list.windows(2).any(|pair| pair[1] != pair[0].wrapping_add(1));
+        let list = (self.pool.keep(&list), gaps);
+        self.lists.insert(seen, list.clone());
+        list
+    }
+}

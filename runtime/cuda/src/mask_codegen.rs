@@ -1,0 +1,336 @@
+//! Masks and biases that are expressions: CUDA C for those of a plan, as chains are made for its arithmetic.
+//!
+//! Where mask and bias see positions only through their distance, attention goes through a list of distances ([`super::offset_lists`]), and
+//! only the numbers of the bias need a kernel. Elsewhere the expressions become part of the attention itself, which asks them
+//! for every query and key: nothing as large as all pairs is kept, but for the gradients of learned numbers.
+
+use std::fmt::Write as _;
+
+use rtc_compiler::expr::{BinaryOp, Expr, Func, Var, distances};
+use rtc_compiler::ir::graph::{MAIN, NodeId};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::plan::Plan;
+use sha2::{Digest, Sha256};
+
+use super::attention_kernels::{Form, KEYS, Kernel, is_attention};
+use super::device::{Generated, Target};
+use rtc_exec::mask::{self, Bias, Rule};
+
+/// The kernels of one node's mask and bias.
+#[derive(Clone, Debug)]
+pub(super) struct Written {
+    /// What their names end with.
+    pub(super) name: String,
+    pub(super) kernels: Vec<Generated>,
+}
+
+/// What a kernel is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Needs {
+    /// Whether there are gradients.
+    backward: bool,
+    form: Form,
+    /// Whether it has learned numbers.
+    learned: bool,
+    /// Whether the gradients of some pairs go apart.
+    stops: bool,
+}
+
+/// The kernels of the masks and biases of a plan that are expressions, by node.
+pub(super) fn written(plan: &Plan, target: Target) -> Vec<(NodeId, Written)> {
+    let exprs = mask::exprs(&plan.graph);
+    let of = |id: NodeId| {
+        let node = plan.graph.node(id);
+        let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
+        let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
+        let needs = Needs {
+            backward: node.op == Op::AttentionGrad,
+            form: Form::of(&plan.graph, node, rule.by_distance, target),
+            learned,
+            stops: rule.stop.is_some(),
+        };
+        Some((id, write(rule, needs)?))
+    };
+    plan.graph.walk(MAIN).into_iter().filter_map(of).collect()
+}
+
+/// The kernels of a rule; none where the fixed ones do.
+fn write(rule: &Rule, needs: Needs) -> Option<Written> {
+    let fields = fields(rule);
+    let body = expressions(rule);
+    // The same expressions with and without codes of distances are other kernels.
+    let more = needs.form.of_any_rule().ending();
+    let text = format!("{fields} {body} {} {}{more}", needs.form.relative, rule.by_distance);
+    let hash: String = Sha256::digest(&text).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    // Attentions of one model may share expressions: the first kernel of a program brings them.
+    let shared =
+        format!("#ifndef RULE_{hash}\n#define RULE_{hash}\nstruct Rule_{hash} {{\n{fields}{body}}};\n#endif\n");
+    let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+    let kernels = match rule.by_distance {
+        true => by_distance(&hash, tables, rule.bias.is_some(), needs),
+        false => by_pair(&hash, tables, needs),
+    };
+    let made = |(name, rest): (String, String)| Generated { source: format!("{shared}TEAM({name}){rest}\n"), name };
+    let kernels: Vec<Generated> = kernels.into_iter().map(made).collect();
+    (!kernels.is_empty()).then_some(Written { name: hash, kernels })
+}
+
+/// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
+/// apart.
+fn given(hash: &str, tables: usize, part: &str) -> (String, String) {
+    let parameters: String = (0..tables).map(|n| format!(", const real *t{n}")).collect();
+    let values: String = (0..tables).map(|n| format!(", t{n}")).collect();
+    (format!("whole step{parameters}"), format!("Rule_{hash} own = {{step{part}{values}}};"))
+}
+
+/// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
+fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(String, String)> {
+    let (parameters, object) = given(hash, tables, "");
+    let mut out = vec![];
+    if biased {
+        let body = format!(
+            "({parameters}, const int *list, int listed, int heads, real *values, whole n) {{\n    EACH(i, n)\n    {object}\n    \
+             list_value(own, list, listed, heads, values, i);\n}}"
+        );
+        out.push((format!("values_{hash}"), body));
+    }
+    if needs.learned && needs.backward {
+        let body = format!(
+            "({parameters}, const int *list, int listed, int heads, const real *slopes, real *y, int table, int add) {{\n    \
+             {object}\n    list_gradient(own, list, listed, heads, slopes, y, table, add);\n}}"
+        );
+        out.push((format!("tables_{hash}"), body));
+    }
+    out
+}
+
+/// Attention with the expressions in it.
+fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
+    let (parameters, object) = given(hash, tables, if needs.stops { ", 0" } else { "" });
+    let kernel = |kernel: Kernel| {
+        let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
+        // The gradients of keys are made in two parts.
+        let (object, part) = match needs.stops && kernel.name == KEYS {
+            true => (given(hash, tables, ", part").1, ", int part"),
+            false => (object.clone(), ""),
+        };
+        let body = format!(
+            "(ATTEND{own}, {parameters}, {}{part}) {{\n    GIVEN\n    {object}\n    Evaluated<Rule_{hash}> rule = {{own}};\n    \
+             {call}\n}}",
+            kernel.parameters
+        );
+        (format!("{}_{hash}{}", kernel.name, needs.form.tiles_ending(&kernel)), body)
+    };
+    let mut out: Vec<_> = needs.form.kernels(needs.backward).into_iter().map(kernel).collect();
+    if needs.backward && needs.learned {
+        let more = "const real *dy, const real *stats, real *slopes, const u64 *starts";
+        out.push(kernel(Kernel::by_score(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"])));
+        let body = format!(
+            "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
+             whole total, whole per, whole count, real *parts, int size, int table) {{\n    {object}\n    \
+             pair_gradient(own, slopes, starts, q_offsets, k_offsets, rows, total, per, count, parts, size, table);\n}}"
+        );
+        out.push((format!("tables_{hash}"), body));
+    }
+    out
+}
+
+/// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), and the tables.
+fn fields(rule: &Rule) -> String {
+    let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+    let tables: String = (0..tables).map(|n| format!("    const real *t{n};\n")).collect();
+    let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
+    format!("{}    whole step;\n{part}{tables}", reach(rule))
+}
+
+/// The distances at which keys are seen, as constants; farther than any where that is not known.
+fn reach(rule: &Rule) -> String {
+    const FARTHEST: f64 = (1_i64 << 40) as f64;
+    let (low, high) = rule.expr.as_ref().map_or((-FARTHEST, FARTHEST), distances);
+    let whole = |x: f64| x.clamp(-FARTHEST, FARTHEST) as i64;
+    format!("    static const whole nearest = {}LL, farthest = {}LL;\n", whole(low), whole(high))
+}
+
+/// The functions of the object.
+fn expressions(rule: &Rule) -> String {
+    let place = "whole i, whole j, whole length, whole head";
+    let mut out = String::new();
+    let none = Bias { expr: Expr::Float(0.0), sizes: vec![], uses: vec![], first: 0 };
+    let bias = rule.bias.as_ref().unwrap_or(&none);
+    let mut writer = Writer { bias, next: 0 };
+    let value = writer.text(&bias.expr).into_dual();
+    let _ = write!(
+        out,
+        "    // The bias, and how it changes with the number that is read at use `by`, which is number `place` of its table.\n    \
+         __device__ Dual bias({place}, int by, whole &place, bool &ok) const {{\n        return {value};\n    }}\n"
+    );
+    let mut sees = match &rule.expr {
+        Some(mask) => format!("        if (!{} || !ok) return minus_infinity();\n", writer.text(mask).text),
+        None => String::new(),
+    };
+    if let Some(stop) = &rule.stop {
+        let text = writer.text(stop).text;
+        let _ = write!(
+            out,
+            "    // Whether the gradients of a pair go apart.\n    __device__ bool stops({place}) const {{\n        bool ok = true;\n        \
+             return {text} && ok;\n    }}\n"
+        );
+        sees += "        if (part && stops(i, j, length, head) != (part == 2)) return minus_infinity();\n";
+    }
+    let _ = write!(
+        out,
+        "    // What is added to a score; minus infinity where the key is hidden, or the bias has no value.\n    \
+         __device__ real added({place}) const {{\n        bool ok = true;\n        whole unused = -1;\n{sees}        \
+         double more = bias(i, j, length, head, -1, unused, ok).value;\n        \
+         return is_bias(more, ok) ? (real)more : minus_infinity();\n    }}\n"
+    );
+    let uses: String =
+        bias.uses.iter().enumerate().map(|(use_, table)| format!("use == {use_} ? {table} : ")).collect();
+    let _ = write!(
+        out,
+        "    __device__ int uses() const {{ return {}; }}\n    __device__ int table_of(int use) const {{ return {uses}-1; }}\n",
+        bias.uses.len()
+    );
+    out
+}
+
+/// What an expression is in C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Truth,
+    Whole,
+    Real,
+    /// A number that changes with learned ones.
+    Dual,
+}
+
+/// An expression in C.
+struct Text {
+    text: String,
+    kind: Kind,
+}
+
+impl Text {
+    fn new(kind: Kind, text: String) -> Self {
+        Self { text, kind }
+    }
+
+    /// As a kind that is at least as wide.
+    fn widened(&self, kind: Kind) -> String {
+        match (self.kind, kind) {
+            (Kind::Whole, Kind::Real) => format!("(double){}", self.text),
+            (Kind::Whole, Kind::Dual) => format!("dual((double){})", self.text),
+            (Kind::Real, Kind::Dual) => format!("dual({})", self.text),
+            _ => self.text.clone(),
+        }
+    }
+
+    fn into_dual(self) -> String {
+        self.widened(Kind::Dual)
+    }
+
+    /// Without its slope.
+    fn number(&self) -> Self {
+        match self.kind {
+            Kind::Dual => Self::new(Kind::Real, format!("{}.value", self.text)),
+            kind => Self::new(kind, self.text.clone()),
+        }
+    }
+}
+
+/// Writes expressions; learned numbers are counted in reading order.
+struct Writer<'a> {
+    bias: &'a Bias,
+    next: usize,
+}
+
+impl Writer<'_> {
+    fn text(&mut self, expr: &Expr) -> Text {
+        match expr {
+            Expr::Int(i64::MIN) => Text::new(Kind::Whole, "(whole)LEAST_WHOLE".to_owned()),
+            Expr::Int(v) => Text::new(Kind::Whole, format!("(whole)({v}LL)")),
+            Expr::Float(v) => Text::new(Kind::Real, format!("({v:?})")),
+            Expr::Bool(v) => Text::new(Kind::Truth, v.to_string()),
+            Expr::Var(var) => Text::new(Kind::Whole, variable(*var).to_owned()),
+            // The depth of an example is no matter of a mask.
+            Expr::Given | Expr::Draw(_) => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
+            Expr::Neg(x) => {
+                let x = self.text(x);
+                let zero = Text::new(Kind::Whole, "(whole)0".to_owned()).widened(x.kind);
+                Text::new(x.kind, format!("minus({zero}, {}, ok)", x.text))
+            }
+            Expr::Not(x) => Text::new(Kind::Truth, format!("!{}", self.text(x).text)),
+            Expr::Binary(op, a, b) => {
+                let (a, b) = (self.text(a), self.text(b));
+                binary(*op, &a, &b)
+            }
+            Expr::Call(func, arguments) => {
+                let arguments: Vec<Text> = arguments.iter().map(|x| self.text(x)).collect();
+                call(*func, &arguments)
+            }
+            Expr::Learn(_, indices) => self.learned(indices),
+        }
+    }
+
+    fn learned(&mut self, indices: &[Expr]) -> Text {
+        let here = self.next;
+        self.next += 1;
+        let table = self.bias.uses.get(here).copied().unwrap_or(0);
+        let sizes = self.bias.sizes.get(table).cloned().unwrap_or_default();
+        let mut at = "(whole)0".to_owned();
+        for (index, size) in indices.iter().zip(sizes) {
+            let index = self.text(index).text;
+            at = format!("({at} * {size} + inside({index}, {size}, ok))");
+        }
+        Text::new(Kind::Dual, format!("learned(t{table}, {at}, by == {here}, place)"))
+    }
+}
+
+fn variable(var: Var) -> &'static str {
+    match var {
+        Var::I => "i",
+        Var::J => "j",
+        Var::Step => "step",
+        Var::Length => "length",
+        Var::Head => "head",
+    }
+}
+
+fn binary(op: BinaryOp, a: &Text, b: &Text) -> Text {
+    let function = match op {
+        BinaryOp::Add => "plus",
+        BinaryOp::Sub => "minus",
+        BinaryOp::Mul => "times",
+        BinaryOp::Div => "quotient",
+        BinaryOp::Rem => "modulo",
+        BinaryOp::Pow => "power",
+        // These stop at the first operand that decides, as in the language.
+        BinaryOp::And => return Text::new(Kind::Truth, format!("({} && {})", a.text, b.text)),
+        BinaryOp::Or => return Text::new(Kind::Truth, format!("({} || {})", a.text, b.text)),
+        BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
+            let (a, b) = (a.number(), b.number());
+            let kind = a.kind.max(b.kind);
+            return Text::new(Kind::Truth, format!("({} {} {})", a.widened(kind), op.symbol(), b.widened(kind)));
+        }
+    };
+    let kind = a.kind.max(b.kind);
+    Text::new(kind, format!("{function}({}, {}, ok)", a.widened(kind), b.widened(kind)))
+}
+
+fn call(func: Func, arguments: &[Text]) -> Text {
+    match (func, arguments) {
+        (Func::Floor, [x]) => Text::new(Kind::Whole, format!("floor_of({}, ok)", x.text)),
+        (Func::Ln, [x]) => {
+            let kind = x.kind.max(Kind::Real);
+            Text::new(kind, format!("logarithm_of({}, ok)", x.widened(kind)))
+        }
+        (Func::Log, [a, b]) => Text::new(Kind::Whole, format!("logarithm_up({}, {}, ok)", a.text, b.text)),
+        (_, [a, b]) => {
+            let kind = a.kind.max(b.kind);
+            let name = if func == Func::Min { "least" } else { "most" };
+            Text::new(kind, format!("{name}({}, {})", a.widened(kind), b.widened(kind)))
+        }
+        // The checker counts arguments.
+        _ => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
+    }
+}

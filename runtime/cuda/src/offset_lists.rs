@@ -1,0 +1,30 @@
+//! Masks and biases that are expressions, as an attention on a device takes them: the distances that are seen, listed by the host,
+//! and a number for each, which the device works out.
+
+use std::collections::BTreeMap;
+
+use rtc_compiler::ir::graph::NodeId;
+use rtc_compiler::plan::Plan;
+
+use super::device::Target;
+use super::memory::Array;
+
+/// Distances between queries and keys that are seen.
+#[derive(Clone, Debug)]
+pub(super) struct List {
+    /// Rising, as 32-bit integers.
+    pub(super) distances: Array,
+    /// Whether there are others between them.
+    pub(super) gaps: bool,
+    /// A number for each head and distance, where there is a bias.
+    pub(super) values: Option<Array>,
+}
+
+/// What the distances that a node sees depend on: the step, where the mask reads it, and how many queries and keys there are at
+/// most, by the next power of two.
+pub(super) type Seen = (NodeId, i64, [usize; 2]);
+
+/// What the names of the kernels of expressions end with, by node.
+pub(super) fn names(plan: &Plan, target: Target) -> BTreeMap<NodeId, String> {
+    super::mask_codegen::written(plan, target).into_iter().map(|(id, written)| (id, written.name)).collect()
+}

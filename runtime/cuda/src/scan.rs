@@ -1,0 +1,103 @@
+//! Scans on a device: kernels from parameters, convolutions as recurrences, and the way back.
+
+use rtc_compiler::ir::attribute::{self, Discretisation, Side};
+use rtc_compiler::ir::ops::Op;
+
+use super::active_rows::Ragged;
+use super::device::Arg;
+use super::dispatch::NodeContext;
+use super::exec::Executor;
+use super::memory::{Array, flag, int, whole};
+use rtc_exec::storage::Element;
+
+/// A scan with everything that its kernels read.
+struct Scan {
+    axis: Ragged,
+    right: bool,
+    lag: usize,
+    modes: usize,
+    channels: usize,
+    rows: usize,
+    /// Poles and weights.
+    kernel: Array,
+}
+
+impl<T: Element> Executor<T> {
+    fn describe_scan(&mut self, c: &NodeContext<'_>) -> Scan {
+        let s4d = matches!(c.node.op, Op::S4d | Op::S4dGrad);
+        let channels = c.last(0);
+        // The second parameter of either has a number per channel and mode.
+        let modes = self.real(c.operand(2)).len() / channels.max(1);
+        let kernel = self.pool.take::<f64>(4 * channels * modes);
+        let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
+        args.push(kernel.arg());
+        args.extend(rule(c));
+        args.extend([int(modes), whole(channels * modes)]);
+        self.pool.each(if s4d { "s4d_modes" } else { "ema_modes" }, channels * modes, &args);
+        Scan {
+            axis: c.place.axis_of(c.ty(c.operand(0)), &self.pool),
+            right: c.get(attribute::SIDE) == Side::Right,
+            lag: c.get(attribute::LAG),
+            modes,
+            channels,
+            rows: c.view.rows(),
+            kernel,
+        }
+    }
+
+    fn run_scan(&self, s: &Scan, x: &Array, y: &Array, right: bool) {
+        self.start_scan("scan", s, &[x.arg(), s.kernel.arg(), y.arg()], right);
+    }
+
+    /// Starts a kernel with a warp for every row and channel.
+    fn start_scan(&self, kernel: &str, s: &Scan, arrays: &[Arg], right: bool) {
+        let sizes = [s.axis.offsets.arg(), flag(right), int(s.lag), int(s.modes), int(s.channels)];
+        let grid = [s.rows as u32, self.pool.warp_blocks(s.channels), 1];
+        self.pool.launch(kernel, grid, &[arrays, &sizes].concat());
+    }
+
+    /// `s4d` and `ema`.
+    pub(super) fn scan(&mut self, c: &NodeContext<'_>) {
+        let (s, y) = (self.describe_scan(c), self.fresh(c, 0));
+        self.run_scan(&s, &self.real(c.operand(0)), &y, s.right);
+        self.put(c, 0, y);
+    }
+
+    /// `s4d_grad` and `ema_grad`: gradients of all operands but the last, which is the upstream gradient.
+    pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
+        let s = self.describe_scan(c);
+        let (x, dy) = (self.real(c.operand(0)), self.real(c.operand(c.node.operands.len() - 1)));
+        let dx = self.fresh(c, 0);
+        self.run_scan(&s, &dy, &dx, !s.right);
+        let numbers = 4 * s.channels * s.modes;
+        let by_row = self.pool.take::<f64>(s.rows * numbers);
+        self.start_scan("scan_grad", &s, &[x.arg(), dy.arg(), s.kernel.arg(), by_row.arg()], s.right);
+        let d = self.pool.take::<f64>(numbers);
+        self.pool.each("scan_rows", numbers, &[by_row.arg(), d.arg(), whole(s.rows), whole(numbers)]);
+        let grads: Vec<Array> = parameters(c).map(|n| self.fresh(c, n)).collect();
+        let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
+        args.push(d.arg());
+        args.extend(grads.iter().map(Array::arg));
+        let s4d = c.node.op == Op::S4dGrad;
+        let count = if s4d { s.channels } else { s.channels * s.modes };
+        args.extend(rule(c));
+        args.extend([int(s.modes), whole(count)]);
+        self.pool.each(if s4d { "s4d_pull" } else { "ema_pull" }, count, &args);
+        for (n, grad) in std::iter::once(dx).chain(grads).enumerate() {
+            self.put_or_add(c, n, grad);
+        }
+    }
+}
+
+/// What the kernels of S4D alone are told: whether the input is held between two positions.
+fn rule(c: &NodeContext<'_>) -> Option<Arg> {
+    matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.get(attribute::DISCRETISATION) == Discretisation::Held))
+}
+
+/// Which operands are parameters.
+fn parameters(c: &NodeContext<'_>) -> std::ops::Range<usize> {
+    match c.node.op {
+        Op::S4d | Op::S4dGrad => 1..6,
+        _ => 1..5,
+    }
+}

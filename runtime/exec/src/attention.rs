@@ -1,0 +1,416 @@
+//! Attention: the mask and the bias of a node become what the kernel takes.
+//!
+//! Where mask and bias see positions only through their distance, they are evaluated once per distance. Else the bias is evaluated
+//! for every pair of a query and a key.
+
+use rtc_compiler::ir::attribute::{self, Mask};
+use std::ops::Range;
+
+use rtc_compiler::expr::{Env, EvalError, Expr, LARGEST_BIAS, Reach, Value as Number, Var, eval, flat, reach, slope};
+use rtc_compiler::ir::graph::Value;
+use rtc_compiler::ir::types::Elem;
+
+use super::mask::{Bias, Exprs, Rule, mark, place};
+use super::node_context::NodeContext;
+use super::rows::Axis;
+use super::storage::{Buffer, Element, List, Shared};
+use super::{Executor, Fault, Memory};
+use rtc_kernel::attention::{
+    Apart, Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with,
+    attention_with, steps,
+    talking::{self, Talking},
+};
+
+/// No table has this number: nothing is differentiated.
+const NONE: usize = usize::MAX;
+
+/// A bias at a step of the recurrence, with the numbers of its tables.
+pub(super) struct Scored<'e, T> {
+    bias: &'e Bias,
+    step: i64,
+    tables: &'e [&'e [T]],
+}
+
+/// What depends on the distance alone.
+#[derive(Clone, Debug)]
+pub(super) struct ByDistance<T: Element> {
+    /// For which rows.
+    span: Span,
+    /// Distances that are seen, rising.
+    list: List<isize>,
+    /// From the first to the last: whether it is.
+    seen: List<bool>,
+    /// Biases of every head and distance; empty without a bias.
+    values: Buffer<T>,
+}
+
+/// Between how many queries and keys distances occur.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Span {
+    pub(super) queries: usize,
+    pub(super) keys: usize,
+    /// Whether it is worth to know the keys of every query beforehand.
+    pub(super) listed: bool,
+}
+
+impl Span {
+    /// That of the longest rows.
+    fn longest(c: &NodeContext<'_>) -> Self {
+        let of = |n: usize| {
+            let axis = c.axis(n);
+            (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0)
+        };
+        Self { queries: of(0), keys: of(1), listed: true }
+    }
+}
+
+impl<T: Element> Scored<'_, T> {
+    fn learned(&self, env: &Env, at: usize, indices: &[Expr]) -> Result<f64, EvalError> {
+        let table = self.bias.uses[at];
+        flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
+    }
+
+    /// The number of the bias; minus infinity, which hides the key, where it has none, and NaN where a learned number is not finite.
+    fn value(&self, env: &Env) -> T {
+        let mut learned = |at: usize, indices: &[Expr]| self.learned(env, at, indices);
+        let found = slope(&self.bias.expr, env, &mut learned, NONE).map(|found| found.value);
+        let number = found.ok().filter(|value| value.is_nan() || value.abs() <= LARGEST_BIAS);
+        number.map_or(T::NEG_INFINITY, T::from_f64)
+    }
+
+    /// Adds `by` times the derivatives by all learned numbers to `sums`, one table behind the other.
+    fn add_slopes(&self, env: &Env, by: f64, sums: &mut [T]) {
+        for (one, &own) in self.bias.uses.iter().enumerate() {
+            let mut at = None;
+            let mut learned = |n: usize, indices: &[Expr]| {
+                let table = self.bias.uses[n];
+                let place = flat(indices, &self.bias.sizes[table], env)?;
+                if n == one {
+                    at = Some(place);
+                }
+                Ok(self.tables[table][place].to_f64())
+            };
+            let found = slope(&self.bias.expr, env, &mut learned, one);
+            let start: usize = (0..own).map(|table| self.bias.len(table)).sum();
+            if let (Ok(found), Some(at)) = (found, at) {
+                sums[start + at] += T::from_f64(by * found.slope);
+            }
+        }
+    }
+
+    /// All numbers of the tables.
+    fn len(&self) -> usize {
+        (0..self.tables.len()).map(|table| self.bias.len(table)).sum()
+    }
+}
+
+/// The range that holds the keys of a query, and whether it holds no others.
+fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
+    let Reach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
+    (keys, exact)
+}
+
+/// The variables at a distance: positions count from the nearer one.
+pub fn apart(distance: isize, step: i64, head: usize) -> Env {
+    let distance = distance as i64;
+    Env { i: distance.max(0), j: (-distance).max(0), step, head: head as i64, ..Env::default() }
+}
+
+impl<T: Element> Executor<T> {
+    /// `attention`.
+    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let mut out = self.fresh(c, 0);
+        let (codes, history) = (self.codes(c, Span::longest(c)), self.history(c, 3));
+        self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
+            let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
+            let (queries, keys) = (c.axis(0), c.axis(1));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
+            let scores = Scores { bias: *bias, relative };
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize], out: &mut [T]| match talking(c, m) {
+                Some(mixed) => talking::attention(spec, &scores, &mixed, inputs, &queries.offsets, keys, out),
+                None => attention_with(spec, &scores, inputs, &queries.offsets, keys, out),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice()], &own.offsets, &mut out);
+                }),
+                None => run(spec, inputs, &keys.offsets, &mut out),
+            }
+        })?;
+        self.put(c, 0, out);
+        Ok(())
+    }
+
+    /// `attention_grad`.
+    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let history = self.history(c, 4);
+        let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| match &history {
+            Some(own) if n > 0 => self.arena.take(own.keys.len()),
+            _ => self.fresh(c, n),
+        });
+        let exprs = self.exprs.clone();
+        let stop = self.stop(&exprs, c)?;
+        let last = c.node.results.len();
+        let mut apart = stop.as_ref().map(|_| [2, 1].map(|n| self.fresh(c, last - n)));
+        let arena = self.arena.clone();
+        let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
+        let codes = self.codes(c, Span::longest(c));
+        self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
+            let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
+            let (queries, keys) = (c.axis(0), c.axis(1));
+            let relative = codes.as_ref().map(|codes| codes.relative(m));
+            let scores = Scores { bias: *bias, relative };
+            let width = scores.gradients(spec.head_width);
+            let mut partial = arena.take(c.view.rows() * spec.heads * width);
+            let rule =
+                stop.as_ref().map(|(expr, step)| move |at: MaskRow, holds: &mut [bool]| mark(expr, *step, at, holds));
+            let apart = rule.as_ref().zip(apart.as_mut()).map(|(rule, [dk, dv])| Apart { rule, grads: [dk, dv] });
+            let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
+            let run = |spec: &Attention<'_>, inputs, keys: &[usize]| match talking(c, m) {
+                Some(mixed) => {
+                    let width = 2 * spec.heads * spec.heads;
+                    let mut own = arena.take(c.view.rows() * width);
+                    let slopes = [partial.as_mut_slice(), own.as_mut_slice()];
+                    talking::attention_grad(spec, &scores, &mixed, inputs, &queries.offsets, keys, out, slopes);
+                    let (of_scores, of_probabilities) = over_rows(&mut own, width).split_at(width / 2);
+                    matrices = Some([of_scores, of_probabilities].map(|grad| arena.copy(grad)));
+                }
+                None => attention_grad_with(spec, &scores, inputs, &queries.offsets, keys, out, apart, &mut partial),
+            };
+            match &history {
+                Some(own) => steps::by_position(spec, own.sizes.1, |spec| {
+                    run(spec, [inputs[0], own.keys.as_slice(), own.values.as_slice(), inputs[3]], &own.offsets);
+                }),
+                None => run(spec, inputs, &keys.offsets),
+            }
+            // Where no key is seen, learned numbers have gradients of 0.
+            if let Some(scored) = scored {
+                sums = arena.filled(scored.len(), T::ZERO);
+            }
+            if width == 0 {
+                return;
+            }
+            let heads = over_rows(&mut partial, spec.heads * width);
+            if let Some(scored) = scored {
+                gathered(spec, bias, scored, heads, width, &mut sums);
+            }
+            more = codes.as_ref().map(|codes| codes.gradients(spec, heads, width, self));
+        })?;
+        if let Some(own) = &history {
+            [dk, dv] = self.unpacked(c, own, &[dk, dv]);
+        }
+        for (n, grad) in [dq, dk, dv].into_iter().enumerate() {
+            self.put(c, n, grad);
+        }
+        let (mut from, mut n) = (0, 3);
+        while from < sums.len() {
+            let len = c.view.extent(c.ty(c.node.results[n]));
+            let table = self.arena.copy(&sums[from..from + len]);
+            self.put(c, n, table);
+            (from, n) = (from + len, n + 1);
+        }
+        for (at, grad) in more.into_iter().flatten().enumerate() {
+            self.put(c, n + at, grad);
+        }
+        for (n, grad) in apart.into_iter().flatten().enumerate() {
+            self.put(c, last - 2 + n, grad);
+        }
+        for (at, grad) in matrices.into_iter().flatten().enumerate() {
+            self.put(c, last - 2 + at, grad);
+        }
+        Ok(())
+    }
+
+    /// Where the gradients of keys and values of a node go apart, if they do, and its step.
+    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<(&'e Expr, i64)>, Fault> {
+        let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
+        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
+        Ok(rule.stop.as_ref().map(|stop| (stop, step)))
+    }
+
+    /// Runs `f` with the attention that the node describes; its step and tables follow the first `fixed` operands. What depends on
+    /// distances is taken from `known`, where it is known already for this span, and left there.
+    pub(super) fn with_attention(
+        &self,
+        c: &NodeContext<'_>,
+        fixed: usize,
+        span: Span,
+        known: &mut Option<ByDistance<T>>,
+        f: impl FnOnce(&Memory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&Scored<'_, T>>),
+    ) -> Result<(), Fault> {
+        let heads = c.get(attribute::HEADS);
+        let head_width = c.last(0) / heads;
+        let p = c.get(attribute::DROPOUT);
+        let keys = if p > 0.0 { c.view.row_keys(c.get(attribute::STREAM) as u64) } else { self.arena.list([]) };
+        let dropout = (p > 0.0).then_some(ProbabilityDropout { p, row_keys: &keys });
+        let (scale, softcap) = (c.node.attrs.scale(head_width), c.node.find(attribute::SOFTCAP));
+        let key_heads = c.get(attribute::KEY_HEADS);
+        let with = |mask| Attention { heads, key_heads, head_width, scale, softcap, mask, dropout };
+        let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
+        let step = c.node.operands.get(fixed).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
+        let named = if c.get(attribute::MASK) == Mask::Causal { MaskKind::Causal } else { MaskKind::All };
+        let whole = whole_keys(c).filter(|_| matches!(named, MaskKind::Causal));
+        if let Some((queries, chosen)) = &whole {
+            let (starts, of) = (queries.offsets.as_slice(), chosen.as_slice());
+            let end = |at: MaskRow| of[starts[at.row] + at.query] + 1;
+            let reach = |at: MaskRow| (0..end(at), true);
+            let rule = |at: MaskRow, seen: &mut [bool]| {
+                seen.iter_mut().enumerate().for_each(|(j, seen)| *seen = at.first + j < end(at));
+            };
+            let mask = MaskKind::Within { reach: &reach, rule: &rule };
+            f(&self.memory, &with(mask), &ScoreBias::None, None);
+            return Ok(());
+        }
+        let Some(rule) = self.exprs.get(&c.step.node) else {
+            f(&self.memory, &with(named), &ScoreBias::None, None);
+            return Ok(());
+        };
+        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let first = rule.bias.as_ref().map_or(c.node.operands.len(), |bias| bias.first);
+        let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
+        let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
+        let scored = rule.bias.as_ref().map(|bias| Scored { bias, step, tables: &tables });
+        if rule.by_distance {
+            let found = match known.take().filter(|known| known.span == span) {
+                Some(found) => found,
+                None => self.distances(c, rule, scored.as_ref(), (step, span)),
+            };
+            let found = &*known.insert(found);
+            let mask = MaskKind::Offsets(Offsets { list: &found.list, seen: &found.seen, few: rule.few });
+            let first = found.list.first().copied().unwrap_or(0);
+            let by_offset = ScoreBias::ByOffset { values: &found.values, first, span: found.seen.len() };
+            let bias = if scored.is_some() { by_offset } else { ScoreBias::None };
+            f(&self.memory, &with(mask), &bias, scored.as_ref());
+            return Ok(());
+        }
+        let marked = rule.expr.as_ref().map(|expr| move |at, seen: &mut [bool]| mark(expr, step, at, seen));
+        let ranges = if span.listed { self.ranges(c, rule, step) } else { None };
+        let starts = &c.axis(0).offsets;
+        let starts = starts.as_slice();
+        let near = rule.expr.as_ref().map(|expr| {
+            let ranges = ranges.as_deref();
+            move |at: MaskRow| match ranges {
+                Some(ranges) => ranges[starts[at.row] + at.query].clone(),
+                None => range(expr, step, at),
+            }
+        });
+        let both = marked.as_ref().zip(near.as_ref());
+        let mask = both.map_or(named, |(rule, reach)| MaskKind::Within { reach, rule });
+        let Some(scored) = &scored else {
+            f(&self.memory, &with(mask), &ScoreBias::None, None);
+            return Ok(());
+        };
+        // What the mask hides has no bias: its index may lie outside the table.
+        let values = |at: MaskRow, by: T, scores: &mut [T]| {
+            let env = place(at, step);
+            for (j, score) in scores.iter_mut().enumerate() {
+                *score += scored.value(&Env { j: env.j + j as i64, ..env }) * by;
+            }
+        };
+        let slopes = |at: MaskRow, by: T, d: &[T], sums: &mut [T]| {
+            let env = place(at, step);
+            for (j, d) in d.iter().enumerate().filter(|(_, d)| **d != T::ZERO) {
+                scored.add_slopes(&Env { j: env.j + j as i64, ..env }, (*d * by).to_f64(), sums);
+            }
+        };
+        let bias = ScoreBias::Dense { rule: &values, grad: &slopes, learned: scored.len() };
+        f(&self.memory, &with(mask), &bias, Some(scored));
+        Ok(())
+    }
+
+    /// The range of keys of every query of the batch, where the heads do not differ in it.
+    fn ranges(&self, c: &NodeContext<'_>, rule: &Rule, step: i64) -> Option<List<(Range<usize>, bool)>> {
+        let expr = rule.expr.as_ref().filter(|expr| !expr.uses(Var::Head))?;
+        let queries = c.axis(0);
+        let row = |row: usize| {
+            let at = MaskRow { row, head: 0, query: 0, queries: queries.len(row), first: 0 };
+            (0..at.queries).map(move |query| range(expr, step, MaskRow { query, ..at }))
+        };
+        Some(self.arena.list((0..c.view.rows()).flat_map(row)))
+    }
+
+    /// Mask and bias at every distance that occurs.
+    fn distances(
+        &self,
+        c: &NodeContext<'_>,
+        rule: &Rule,
+        scored: Option<&Scored<'_, T>>,
+        (step, span): (i64, Span),
+    ) -> ByDistance<T> {
+        let heads = c.get(attribute::HEADS);
+        let causal = c.get(attribute::MASK) == Mask::Causal;
+        let sees = |distance: isize| match &rule.expr {
+            Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
+            None => !causal || distance >= 0,
+        };
+        let all = 1 - span.keys as isize..span.queries as isize;
+        let list = self.arena.list(all.filter(|distance| sees(*distance)));
+        let first = list.first().copied().unwrap_or(0);
+        let count = list.last().map_or(0, |last| (last - first + 1) as usize);
+        let mut seen = self.arena.list(std::iter::repeat_n(false, count));
+        let mut values = self.arena.filled(if scored.is_some() { heads * count } else { 0 }, T::ZERO);
+        for distance in &*list {
+            let at = (distance - first) as usize;
+            seen[at] = true;
+            let Some(scored) = scored else { continue };
+            for head in 0..heads {
+                values[head * count + at] = scored.value(&apart(*distance, step, head));
+            }
+        }
+        ByDistance { span, list, seen, values }
+    }
+}
+
+/// The axis of queries that were chosen among the positions of the keys, and the place of each of them there.
+pub fn whole_keys(c: &NodeContext<'_>) -> Option<(Shared<Axis>, List<usize>)> {
+    let [queries, keys] = [0, 1].map(|n| c.ty(c.operand(n)).ragged());
+    if queries == keys || keys.is_none() {
+        return None;
+    }
+    let axis = c.axis(0);
+    let of = axis.chosen.as_ref().map(|chosen| c.view.arena().copy(&chosen.of))?;
+    Some((axis, of))
+}
+
+/// The matrices of heads that talk.
+pub(super) fn talking<'m, T: Element>(c: &NodeContext<'_>, memory: &'m Memory<T>) -> Option<Talking<'m, T>> {
+    let own = c.node.behind().talking;
+    let &[scores, probabilities] = &c.node.operands[own] else { return None };
+    Some(Talking { scores: memory.real(scores), probabilities: memory.real(probabilities) })
+}
+
+/// Adds the gradients of all rows, which have `width` numbers each, into those of the first one.
+fn over_rows<T: Element>(partial: &mut [T], width: usize) -> &[T] {
+    let (total, rest) = partial.split_at_mut(width.min(partial.len()));
+    for row in rest.chunks_exact(width) {
+        total.iter_mut().zip(row).for_each(|(sum, x)| *sum += *x);
+    }
+    total
+}
+
+/// The gradients of the tables, from those of every head, which follow one another every `width` numbers.
+fn gathered<T: Element>(
+    spec: &Attention<'_>,
+    bias: &ScoreBias<'_, T>,
+    scored: &Scored<'_, T>,
+    heads: &[T],
+    width: usize,
+    sums: &mut [T],
+) {
+    let (ScoreBias::ByOffset { first, .. }, MaskKind::Offsets(offsets)) = (bias, &spec.mask) else {
+        for part in heads.chunks_exact(width) {
+            sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += *x);
+        }
+        return;
+    };
+    for (head, part) in heads.chunks_exact(width).enumerate() {
+        for distance in offsets.list {
+            let by = part[(distance - first) as usize].to_f64();
+            if by != 0.0 {
+                scored.add_slopes(&apart(*distance, scored.step, head), by, sums);
+            }
+        }
+    }
+}

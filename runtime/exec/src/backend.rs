@@ -1,0 +1,86 @@
+//! The processor as a machine that models compute on.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rtc_compiler::plan::Plan;
+
+use super::storage::Element;
+use super::{Executor, Fault, Outputs, Settings};
+use crate::learner::UpdateRule;
+use crate::model::{Backend, Memory};
+use rtc_base::batch::Batch;
+use rtc_base::rng::Key;
+use rtc_kernel::array_update::ArrayUpdate;
+use rtc_kernel::clip::squared_norm;
+use rtc_kernel::muon::{Scratch, muon};
+use rtc_kernel::optimiser::Matrix;
+
+/// The memory of the processor, with what updates matrix by matrix keep there from one to the next.
+#[derive(Debug, Default)]
+pub struct Host<T: Element> {
+    matrices: Vec<Scratch<T>>,
+}
+
+impl<T: Element> Memory<T> for Host<T> {
+    type Array = Vec<T>;
+
+    fn keep(&self, numbers: Vec<T>) -> Vec<T> {
+        numbers
+    }
+
+    fn numbers(&self, array: &Vec<T>) -> Vec<T> {
+        array.clone()
+    }
+
+    fn squared_norm(&self, array: &Vec<T>) -> f64 {
+        squared_norm(array)
+    }
+
+    fn each<K: ArrayUpdate<W, R>, const W: usize, const R: usize>(
+        &self,
+        kernel: &K,
+        write: [&mut Vec<T>; W],
+        read: [&Vec<T>; R],
+        part: &Range<usize>,
+    ) {
+        kernel.run(write.map(|array| &mut array[part.clone()]), read.map(|array| &array[part.clone()]));
+    }
+
+    fn muon(&mut self, [w, m]: [&mut Vec<T>; 2], g: &Vec<T>, matrices: &[Matrix], rule: &UpdateRule) {
+        muon([w, m], g, matrices, &mut self.matrices, rule);
+    }
+}
+
+impl<T: Element> Backend for Executor<T> {
+    type Number = T;
+    type Memory = Host<T>;
+
+    const ALIGN: usize = 1;
+
+    fn memory(&self) -> Host<T> {
+        Host::default()
+    }
+
+    /// It shares the arena: executors of one model run in turn.
+    fn beside(&self, plan: Plan) -> Self {
+        Self::within(Arc::new(plan), self.arena.clone())
+    }
+
+    fn settings(&mut self) -> &mut Settings {
+        &mut self.settings
+    }
+
+    fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {
+        self.run(batch, key)
+    }
+
+    fn weights(&self) -> &Vec<T> {
+        &self.memory.parameters
+    }
+
+    fn arrays(&mut self) -> (&mut Vec<T>, &mut Vec<T>) {
+        self.version += 1;
+        (&mut self.memory.parameters, &mut self.gradients)
+    }
+}

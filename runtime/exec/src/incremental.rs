@@ -1,0 +1,296 @@
+//! Incremental runs: a row grows by some positions, and only those are computed.
+//!
+//! The ragged axes hold the new positions alone, and say how many stand before them ([`Axis::before`]). Ops that work position
+//! by position need nothing else. What looks along the row takes up what it left in the run before, in its [`Scope`]: the
+//! place of the execution, by the loops around it and their counters. Which steps run is decided beforehand
+//! ([`rtc_compiler::incremental`]).
+
+use rtc_compiler::ir::attribute;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rtc_compiler::incremental::{Incremental, Take};
+use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::LENGTH;
+use rtc_compiler::plan::{Plan, Step};
+
+use super::attention::{ByDistance, Span, talking};
+use super::loops::{Chunk, Settled};
+use super::node_context::NodeContext;
+use super::region::{InputName, run_region};
+use super::relative::Codes;
+use super::rows::{Axis, BatchView};
+use super::storage::{Element, List};
+use super::value::Val;
+use super::{Executor, Fault, check_tokens};
+use rtc_base::rng::Key;
+use rtc_kernel::attention::cache::{self, TurnedCodes};
+use rtc_kernel::attention::{Attention, Scores, steps, talking};
+use rtc_kernel::scan::state::State;
+use rtc_kernel::{offset_attention, pool};
+
+/// What the positions of one row have left for the next ones.
+#[derive(Clone, Debug)]
+pub struct Past<T: Element> {
+    how: Arc<Incremental>,
+    positions: usize,
+    scope: Scope<T>,
+}
+
+/// What is left at one place of the execution.
+#[derive(Clone, Debug)]
+pub(super) struct Scope<T: Element> {
+    kept: BTreeMap<NodeId, Kept<T>>,
+    /// The places inside of a loop, by its counter.
+    inner: BTreeMap<NodeId, Vec<Scope<T>>>,
+}
+
+/// What one node, or one group by its first node, has left.
+#[derive(Clone, Debug)]
+pub(super) enum Kept<T: Element> {
+    /// Results that are the same for all positions.
+    Results(Vec<(Value, Val<T>)>),
+    /// Keys and values.
+    Attention(Box<Attended<T>>),
+    /// Keys and values of an attention with a number per distance.
+    Offsets(offset_attention::Cache<T>),
+    /// The state of a scan.
+    Scan(State),
+    /// The sum of a mean over the positions so far.
+    Sum(Vec<T>),
+    /// The last positions, as many as later ones still read.
+    Latest(Vec<T>),
+    /// The chunk that is not complete yet.
+    Chunk(Chunk<T>),
+    /// The states of a recurrence that halts.
+    Settled(Settled<T>),
+}
+
+/// Keys and values, and what is known of distances.
+#[derive(Clone, Debug)]
+pub(super) struct Attended<T: Element> {
+    cache: cache::Cache<T>,
+    distances: Option<ByDistance<T>>,
+    codes: Option<(Codes<T>, TurnedCodes<T>)>,
+}
+
+/// An incremental run.
+#[derive(Debug)]
+pub(super) struct Extending<T: Element> {
+    how: Arc<Incremental>,
+    scope: Scope<T>,
+}
+
+impl<T: Element> Default for Scope<T> {
+    fn default() -> Self {
+        Self { kept: BTreeMap::new(), inner: BTreeMap::new() }
+    }
+}
+
+impl<T: Element> Past<T> {
+    /// A row without positions.
+    pub fn new(how: Arc<Incremental>) -> Self {
+        Self { how, positions: 0, scope: Scope::default() }
+    }
+
+    /// How many positions there are.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+}
+
+impl<T: Element> Executor<T> {
+    /// Adds tokens to a row and gives the logits of their positions. After an error, what the row has left is not to be used.
+    ///
+    /// # Errors
+    /// Tokens that the model does not know, or more positions than it has learned.
+    pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
+        check_tokens(&self.plan, tokens)?;
+        let total = past.positions + tokens.len();
+        let mut view = BatchView::new(1, key, total, &self.arena);
+        let new = Axis { before: past.positions, ..Axis::of_lengths([tokens.len()], &self.arena) };
+        self.set_axis(&mut view, LENGTH, new);
+        self.inputs.push((InputName::Own("tokens"), Val::index(self.arena.copy(tokens))));
+        self.extending = Some(Extending { how: past.how.clone(), scope: std::mem::take(&mut past.scope) });
+        let outcome = run_region(self, MAIN, &view);
+        past.scope = self.extending.take().map(|extending| extending.scope).unwrap_or_default();
+        past.positions = total;
+        let logits = self.plan.graph.output("logits").expect("a model gives logits");
+        let logits = outcome.map(|()| self.arena.copy(self.memory.real(logits)));
+        self.memory.values.fill(None);
+        self.inputs.clear();
+        logits
+    }
+
+    /// Takes what a node has left out of the scope.
+    pub(super) fn kept(&mut self, id: NodeId) -> Option<Kept<T>> {
+        self.extending.as_mut()?.scope.kept.remove(&id)
+    }
+
+    /// Leaves something for the next run.
+    pub(super) fn keep(&mut self, id: NodeId, kept: Kept<T>) {
+        if let Some(extending) = &mut self.extending {
+            extending.scope.kept.insert(id, kept);
+        }
+    }
+
+    /// Does something inside of a loop, in the scope of one of its steps.
+    pub(super) fn inside<R>(&mut self, of: NodeId, counter: usize, run: impl FnOnce(&mut Self) -> R) -> R {
+        let mut inner = self.extending.as_mut().and_then(|e| e.scope.inner.remove(&of)).unwrap_or_default();
+        inner.resize_with(inner.len().max(counter + 1), Scope::default);
+        self.exchange(&mut inner[counter]);
+        let outcome = run(self);
+        self.exchange(&mut inner[counter]);
+        if let Some(extending) = &mut self.extending {
+            extending.scope.inner.insert(of, inner);
+        }
+        outcome
+    }
+
+    fn exchange(&mut self, scope: &mut Scope<T>) {
+        if let Some(extending) = &mut self.extending {
+            std::mem::swap(&mut extending.scope, scope);
+        }
+    }
+
+    /// Does something over all positions of a part of the row, as if nothing went before.
+    pub(super) fn wholly<R>(&mut self, run: impl FnOnce(&mut Self) -> R) -> R {
+        let extending = self.extending.take();
+        let outcome = run(self);
+        self.extending = extending;
+        outcome
+    }
+
+    /// Forgets what is inside of a loop.
+    pub(super) fn forget_inside(&mut self, of: NodeId) {
+        if let Some(extending) = &mut self.extending {
+            extending.scope.inner.remove(&of);
+        }
+    }
+
+    /// Whether steps that go together need not run: nothing needs them, or their results are here from an earlier run.
+    pub(super) fn is_known(&mut self, together: &[Step]) -> bool {
+        let Some(extending) = &self.extending else { return false };
+        match extending.how.take(together[0].node) {
+            Take::Run => false,
+            Take::Skip => true,
+            Take::Once => match extending.scope.kept.get(&together[0].node) {
+                Some(Kept::Results(results)) => {
+                    for (value, val) in results {
+                        self.memory.values[value.index()] = Some(val.clone());
+                    }
+                    true
+                }
+                _ => false,
+            },
+        }
+    }
+
+    /// Keeps the results of steps that run once.
+    pub(super) fn keep_results(&mut self, plan: &Plan, together: &[Step]) {
+        let Some(extending) = &mut self.extending else { return };
+        if extending.how.take(together[0].node) == Take::Once {
+            let results = together.iter().flat_map(|step| &plan.graph.node(step.node).results);
+            let here = results.filter_map(|v| Some((*v, self.memory.values[v.index()].clone()?)));
+            extending.scope.kept.insert(together[0].node, Kept::Results(here.collect()));
+        }
+    }
+
+    /// Runs a node that looks along the row, from what it has left; false for any other node, and outside of incremental runs.
+    pub(super) fn extend_along(&mut self, c: &NodeContext<'_>) -> Result<bool, Fault> {
+        if self.extending.is_none() {
+            return Ok(false);
+        }
+        let along = |n: usize| c.ty(c.operand(n)).ragged().is_some();
+        match c.node.op {
+            Op::Recur => self.extend_recur(c)?,
+            Op::Chunks => self.extend_chunks(c)?,
+            Op::Attention if along(1) => self.extend_attention(c)?,
+            Op::OffsetAttention if along(1) => self.extend_offset_attention(c),
+            Op::S4d | Op::Ema if along(0) => self.extend_scan(c),
+            Op::CumulativeMean if along(0) => self.extend_mean(c),
+            Op::Shift if along(0) => self.extend_shift(c),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// `attention` of new positions, which see those before them.
+    fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+        let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
+        let few = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
+        let history = self.history(c, 3);
+        let by_key = few && !c.get(attribute::TALKING) && history.is_none();
+        let mut own = match self.kept(id) {
+            Some(Kept::Attention(own)) => own,
+            _ => {
+                let key_heads = c.get(attribute::KEY_HEADS);
+                let cache = match &history {
+                    Some(history) => cache::Cache::of_steps(key_heads, head_width, history.sizes.1),
+                    None => cache::Cache::new(key_heads, head_width, by_key),
+                };
+                Box::new(Attended { cache, distances: None, codes: None })
+            }
+        };
+        match &history {
+            Some(history) => own.cache.push(&history.keys, &history.values),
+            None => own.cache.push(self.memory.real(c.operand(1)), self.memory.real(c.operand(2))),
+        }
+        let span = Span { queries: own.cache.room(), keys: 1, listed: false };
+        if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
+            own.codes = self.codes(c, span).map(|codes| {
+                let turned = TurnedCodes::new(&codes.relative(&self.memory), heads, head_width);
+                (codes, turned)
+            });
+        }
+        let mut out = self.fresh(c, 0);
+        let Attended { cache, distances, codes } = &mut *own;
+        self.with_attention(c, 3, span, distances, |m, spec, bias, _| {
+            let relative = codes.as_ref().map(|(codes, _)| codes.relative(m));
+            let scores = Scores { bias: *bias, relative };
+            let turned = codes.as_ref().map(|(_, turned)| turned);
+            let mut run = |spec: &Attention<'_>| match talking(c, m) {
+                Some(mixed) => talking::attend(spec, &scores, &mixed, turned, cache, m.real(c.operand(0)), &mut out),
+                None => cache::attend(spec, &scores, turned, cache, m.real(c.operand(0)), &mut out),
+            };
+            match &history {
+                Some(history) => steps::by_position(spec, history.sizes.1, run),
+                None => run(spec),
+            }
+        })?;
+        self.put(c, 0, out);
+        self.keep(id, Kept::Attention(own));
+        Ok(())
+    }
+
+    /// `cumulative_mean` of new positions.
+    fn extend_mean(&mut self, c: &NodeContext<'_>) {
+        let (axis, width) = (c.axis(0), c.inner(0));
+        let mut sum = match self.kept(c.step.node) {
+            Some(Kept::Sum(sum)) => sum,
+            _ => vec![T::ZERO; width],
+        };
+        self.produce(c, |e, c, y| pool::running_mean(e.memory.real(c.operand(0)), axis.before, &mut sum, y));
+        self.keep(c.step.node, Kept::Sum(sum));
+    }
+
+    /// `shift` of new positions to the right: the last `lag` of those before them, and all new ones, are known.
+    fn extend_shift(&mut self, c: &NodeContext<'_>) {
+        let width = c.inner(0);
+        let lag = c.get(attribute::LAG).saturating_mul(width);
+        let mut known = match self.kept(c.step.node) {
+            Some(Kept::Latest(known)) => known,
+            _ => vec![],
+        };
+        known.extend_from_slice(self.memory.real(c.operand(0)));
+        let end = known.len().saturating_sub(lag);
+        self.produce(c, |_, _, y| {
+            let (none, there) = y.split_at_mut(y.len() - y.len().min(end));
+            none.fill(T::ZERO);
+            there.copy_from_slice(&known[end - there.len()..end]);
+        });
+        known.drain(..end);
+        self.keep(c.step.node, Kept::Latest(known));
+    }
+}

@@ -1,0 +1,106 @@
+//! Expressions that the executor evaluates: attention masks and biases, and depths of rows.
+
+use rtc_compiler::ir::attribute::{self, Bound};
+use std::collections::BTreeMap;
+
+use rtc_compiler::expr::{Env, Expr, Uses, Value, Var, by_distance, eval, keys, tables};
+use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::{Attr, Dim, Elem};
+
+use rtc_kernel::attention::MaskRow;
+
+/// The expressions of each node that has some, read once; a message where they can't be read.
+pub type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
+
+/// The expressions of one node.
+#[derive(Debug)]
+pub struct Rule {
+    /// The mask, where it is an expression; for a loop its bound, for a choice how many are chosen.
+    pub expr: Option<Expr>,
+    /// The bias, where there is one.
+    pub bias: Option<Bias>,
+    /// Where gradients of keys and values go apart, if they do.
+    pub stop: Option<Expr>,
+    /// Whether mask and bias see positions only through their distance, the mask sees no heads, and gradients do not go apart.
+    pub by_distance: bool,
+    /// Whether queries see so few keys, and those so far from one another, that going key by key is worth it.
+    pub few: bool,
+}
+
+/// A bias with its tables.
+#[derive(Debug)]
+pub struct Bias {
+    /// The expression.
+    pub expr: Expr,
+    /// The sizes of its tables.
+    pub sizes: Vec<Vec<usize>>,
+    /// For every use its table.
+    pub uses: Vec<usize>,
+    /// The first operand that is a table.
+    pub first: usize,
+}
+
+impl Bias {
+    /// Numbers of one table.
+    pub fn len(&self, table: usize) -> usize {
+        self.sizes[table].iter().product()
+    }
+}
+
+/// So many keys side by side are gone through one by one; more of them are worth whole blocks.
+const FEW: usize = 4;
+
+/// The masks, biases and bounds of a graph that are expressions.
+pub fn exprs(graph: &Graph) -> Exprs {
+    let of = |id: NodeId| {
+        let node = graph.node(id);
+        let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(Bound::rule);
+        let expr = node.get(attribute::MASK).rule().or_else(bound);
+        let (bias, stop) = (node.find(attribute::BIAS), node.find(attribute::STOP));
+        [expr, bias, stop].iter().any(Option::is_some).then(|| (id, rule(graph, id, [expr, bias, stop])))
+    };
+    graph.walk(MAIN).into_iter().filter_map(of).collect()
+}
+
+fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Result<Rule, String> {
+    let expr = expr.map(Expr::try_from).transpose()?;
+    let stop = stop.map(Expr::try_from).transpose()?;
+    let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
+    let mut parts = expr.iter().chain(bias.as_ref().map(|bias| &bias.expr));
+    let headless = expr.as_ref().is_none_or(|mask| !mask.uses(Var::Head));
+    let by_distance = parts.all(by_distance) && headless && stop.is_none();
+    let seen = expr.as_ref().and_then(keys);
+    let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
+    Ok(Rule { expr, bias, stop, by_distance, few })
+}
+
+fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
+    let (expr, node) = (Expr::try_from(attr)?, graph.node(id));
+    let before = if node.op == Op::AttentionGrad { 4 } else { 3 };
+    let step = node.operands.get(before).is_some_and(|v| graph.ty(*v).elem() == Some(Elem::Index));
+    let first = before + usize::from(step);
+    let table = |v| graph.ty(v).dims().iter().filter_map(Dim::fixed).collect();
+    let end = node.behind().relative.start.max(first);
+    let sizes: Vec<Vec<usize>> = node.operands[first..end].iter().map(|v| table(*v)).collect();
+    let Uses { names, uses } = tables(&expr);
+    let uses = uses.iter().map(|(table, _)| *table).collect();
+    match sizes.len() == names.len() {
+        true => Ok(Bias { sizes, uses, first, expr }),
+        false => Err(format!("the bias `{expr}` has not one table for each `learn`")),
+    }
+}
+
+/// Marks the keys that a query sees at a step of the recurrence. An expression that fails to evaluate at a position (a
+/// division by zero) hides the key.
+pub fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
+    let env = place(at, step);
+    for (j, flag) in seen.iter_mut().enumerate() {
+        *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(Value::Bool(true));
+    }
+}
+
+/// The variables for a query and its first key.
+pub fn place(at: MaskRow, step: i64) -> Env {
+    Env { i: at.query as i64, j: at.first as i64, step, length: at.queries as i64, head: at.head as i64, given: None }
+}

@@ -1,0 +1,148 @@
+//! The flat array of all parameters, by their names and by the rules that update them.
+
+use rtc_compiler::ir::attribute;
+use std::collections::HashSet;
+use std::ops::Range;
+
+use rtc_compiler::ir::graph::{FIXED, Graph, MAIN, Parameter};
+use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::types::Dim;
+use rtc_compiler::plan::Plan;
+
+use crate::aligned_ranges;
+use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
+use crate::model::Backend;
+use crate::update::Targets;
+use rtc_kernel::Real;
+use rtc_kernel::optimiser::Matrix;
+
+/// Neighbouring parameters, as many as possible, that are updated alike, and their group.
+type Segment = (Range<usize>, Option<usize>);
+
+/// What the optimisers update number by number, and what [`OptimiserKind::Muon`] updates matrix by matrix.
+#[derive(Debug)]
+pub(super) struct Segments {
+    all: Vec<Segment>,
+    others: Vec<Segment>,
+    matrices: Vec<Matrix>,
+    /// Numbers of all parameters, those that are not trained among them.
+    count: usize,
+    /// Numbers of the flat array.
+    len: usize,
+}
+
+impl Segments {
+    /// The segments of the flat array of a model, whose parameters lie in the order of their names, each at a multiple of `align`
+    /// numbers.
+    pub(super) fn new(graph: &Graph, align: usize) -> Self {
+        let (hidden, mut parameters) = (hidden(graph), graph.parameters());
+        parameters.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut segments = Self { all: vec![], others: vec![], matrices: vec![], count: 0, len: 0 };
+        for parameter in &parameters {
+            let (start, count) = (segments.len.next_multiple_of(align), dims(parameter).iter().product::<usize>());
+            let range = start..start + count;
+            segments.count += count;
+            segments.len = range.end;
+            if parameter.group.as_deref() == Some(FIXED) {
+                continue;
+            }
+            let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
+            extend(&mut segments.all, &range, group, align);
+            match columns(parameter, &hidden) {
+                Some(columns) => segments.matrices.push(Matrix { range, columns }),
+                None => extend(&mut segments.others, &range, group, align),
+            }
+        }
+        segments
+    }
+
+    /// Numbers of all parameters.
+    pub(super) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Numbers of the flat array.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// What an optimiser updates number by number, and what matrix by matrix.
+    pub(super) fn of(&self, kind: OptimiserKind) -> Targets<'_> {
+        match kind {
+            OptimiserKind::Muon => Targets { numbers: &self.others, matrices: &self.matrices, len: self.len() },
+            _ => Targets { numbers: &self.all, matrices: &[], len: self.len() },
+        }
+    }
+}
+
+/// The names of the weights of linear maps without a role: Muon leaves embeddings and the last map to AdamW (Jordan et al. 2024).
+fn hidden(graph: &Graph) -> HashSet<&str> {
+    let linear = graph.walk(MAIN).into_iter().map(|node| graph.node(node)).filter(|node| node.op == Op::Linear);
+    let weights: HashSet<_> = linear.map(|node| node.operands[1]).collect();
+    let parameters = graph.nodes(MAIN).iter().map(|node| graph.node(*node)).filter(|node| node.op == Op::Param);
+    let own = parameters.filter(|node| weights.contains(&node.results[0]) && !node.has(attribute::PARAMETER_ROLE));
+    own.map(|node| node.get(attribute::NAME)).collect()
+}
+
+/// The columns of a parameter that Muon takes as a matrix: a hidden weight with several inputs and outputs.
+fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
+    match dims(parameter)[..] {
+        [rows, columns] if rows.min(columns) > 1 && hidden.contains(&*parameter.name) => Some(columns),
+        _ => None,
+    }
+}
+
+/// The matrices that Muon updates in the model of a graph.
+pub fn matrices(graph: &Graph) -> Vec<Matrix> {
+    Segments::new(graph, 1).matrices
+}
+
+/// Adds a range to the last segment, if it belongs there, or begins one. The zeros between two parameters are updated with them, and
+/// stay zeros.
+fn extend(segments: &mut Vec<Segment>, range: &Range<usize>, group: Option<usize>, align: usize) {
+    match segments.last_mut() {
+        Some((before, same)) if *same == group && before.end.next_multiple_of(align) == range.start => {
+            before.end = range.end;
+        }
+        _ => segments.push((range.clone(), group)),
+    }
+}
+
+fn dims(parameter: &Parameter) -> Vec<usize> {
+    parameter.ty.dims().iter().filter_map(Dim::fixed).collect()
+}
+
+/// Name, shape and place of every parameter in the flat array of a backend.
+pub(super) fn named_ranges<B: Backend>(plan: &Plan) -> Vec<(String, Vec<usize>, Range<usize>)> {
+    let named = plan.parameters.iter().zip(aligned_ranges(plan, B::ALIGN));
+    named.map(|(p, range)| (p.name.clone(), dims(p), range)).collect()
+}
+
+/// A flat array under the names of the parameters.
+pub(super) fn named<B: Backend>(plan: &Plan, flat: &[B::Number]) -> Arrays {
+    let single = |x: &B::Number| x.to_f64() as f32;
+    let items = named_ranges::<B>(plan)
+        .into_iter()
+        .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
+    Arrays { items: items.collect() }
+}
+
+/// A flat array from named ones.
+pub(super) fn flat<B: Backend>(plan: &Plan, arrays: &Arrays) -> Result<Vec<B::Number>, LearnError> {
+    let ranges = named_ranges::<B>(plan);
+    if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
+        return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));
+    }
+    let mut flat = vec![B::Number::ZERO; ranges.last().map_or(0, |(_, _, range)| range.end)];
+    for (name, dims, range) in ranges {
+        let (shape, values) =
+            arrays.items.get(&name).ok_or_else(|| LearnError::Mismatch(format!("`{name}` is missing")))?;
+        if *shape != dims || values.len() != range.len() {
+            return Err(LearnError::Mismatch(format!("`{name}` has shape {shape:?}, the model has {dims:?}")));
+        }
+        for (to, from) in flat[range].iter_mut().zip(values) {
+            *to = B::Number::from_f64(f64::from(*from));
+        }
+    }
+    Ok(flat)
+}

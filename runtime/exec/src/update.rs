@@ -1,0 +1,67 @@
+//! An update of the weights: which arrays an optimiser keeps, and which kernels change them.
+
+use std::ops::Range;
+
+use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, OptimiserKind, UpdateRule};
+
+use crate::model::Memory;
+use crate::storage::Element;
+
+/// The arrays that optimisers keep from one update to the next, by their names in checkpoints. Each begins when it is first used.
+pub const STATE: [&str; 3] = ["first_moment", "second_moment", "slow"];
+
+/// The arrays of [`STATE`] on a machine.
+pub type State<A> = [Option<A>; STATE.len()];
+
+/// What an update changes in which way: neighbouring parameters with one rule, and matrices.
+#[derive(Clone, Copy, Debug)]
+pub struct Targets<'a> {
+    /// What is updated number by number, and the group of its learning rate.
+    pub numbers: &'a [(Range<usize>, Option<usize>)],
+    /// What is updated matrix by matrix.
+    pub matrices: &'a [Matrix],
+    /// How many numbers there are.
+    pub len: usize,
+}
+
+/// Update number `step` (from 1) of the weights with the gradients times `scale`, which is that of
+/// [`clip_factor`](rtc_kernel::clip::clip_factor).
+pub fn update<T: Element, M: Memory<T>>(
+    memory: &mut M,
+    (w, g): (&mut M::Array, &M::Array),
+    [first, second, slow]: &mut State<M::Array>,
+    targets: Targets<'_>,
+    rule: &UpdateRule,
+    (scale, step): (f64, u64),
+) {
+    let len = targets.len;
+    let [m, v] = [first, second].map(|moment| moment.get_or_insert_with(|| memory.keep(vec![T::ZERO; len])));
+    if rule.kind == OptimiserKind::Ranger && slow.is_none() {
+        memory.copy(w, slow, len);
+    }
+    if !targets.matrices.is_empty() {
+        memory.muon([w, m], g, targets.matrices, rule);
+    }
+    for (range, group) in targets.numbers {
+        let rule = UpdateRule { learning_rate: rule.rate(*group), ..*rule };
+        match rule.kind {
+            OptimiserKind::Adamw | OptimiserKind::Muon => {
+                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);
+            }
+            OptimiserKind::Adam => {
+                let rule = UpdateRule { weight_decay: 0.0, ..rule };
+                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);
+            }
+            OptimiserKind::AdamAtan2 => {
+                memory.each(&AdamAtan2::new(&rule, scale, step), [w, m, v], [g], range);
+            }
+            OptimiserKind::Ranger => {
+                memory.each(&Adam::rectified(&rule, scale, step), [w, m, v], [g], range);
+                if let Some(slow) = slow.as_mut().filter(|_| step.is_multiple_of(rule.lookahead.every)) {
+                    memory.each(&Follow { follow: rule.lookahead.follow }, [w, slow], [], range);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,454 @@
+//! Multi-head attention over packed rows: forward, and backward with the probabilities recomputed.
+//!
+//! Every (row, head) is done by itself, block by block ([`dense`]), or key by key where queries see few ([`sparse`]). Where heads
+//! share keys and values, gradients add up in the order of the heads.
+//!
+//! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; recomputed probabilities: Dao et al. 2022, arXiv:2205.14135; shared
+//! keys and values: Ainslie et al. 2023, arXiv:2305.13245; capped scores: Gemma Team 2024 (Gemma 2), arXiv:2408.00118.
+
+pub mod cache;
+mod dense;
+mod relative;
+mod sparse;
+pub mod steps;
+pub mod talking;
+
+use std::ops::Range;
+
+use super::Real;
+use super::parallel::{LANES, Parts, each, vectorised};
+use super::pointwise::tanh_of;
+use super::tile::{Left, Panel, product};
+pub(super) use dense::{cut, softmax, softmax_grad};
+pub use relative::Relative;
+use rtc_base::rng::Key;
+
+/// Where a row of a dense mask stands.
+#[derive(Clone, Copy, Debug)]
+pub struct MaskRow {
+    /// The row of the batch.
+    pub row: usize,
+    /// The head.
+    pub head: usize,
+    /// The query's position in the row.
+    pub query: usize,
+    /// Number of queries of the row.
+    pub queries: usize,
+    /// The key that the first flag or number stands for.
+    pub first: usize,
+}
+
+/// Which keys a query sees.
+#[derive(Clone, Copy)]
+pub enum MaskKind<'a> {
+    /// All of its row.
+    All,
+    /// Those up to its own position.
+    Causal,
+    /// Those that the rule leaves true: it gets one flag per key of the row, all true. Where none is left, the output
+    /// and all gradients of the query are 0.
+    Dense(&'a (dyn Fn(MaskRow, &mut [bool]) + Sync)),
+    /// As `Dense`, with the range that the keys of a query lie in: the rule is not asked for others, and what no query near
+    /// it sees is not touched.
+    Within {
+        /// The range, and whether all of it is seen; else the rule is asked.
+        reach: &'a (dyn Fn(MaskRow) -> (Range<usize>, bool) + Sync),
+        /// The rule, for keys of the range.
+        rule: &'a (dyn Fn(MaskRow, &mut [bool]) + Sync),
+    },
+    /// Those at some distances before it; keys before the first and behind the last distance are not touched.
+    Offsets(Offsets<'a>),
+}
+
+/// Distances `query - key`; negative ones look ahead.
+#[derive(Clone, Copy, Debug)]
+pub struct Offsets<'a> {
+    /// Those that are seen, rising.
+    pub list: &'a [isize],
+    /// From the first to the last of them: whether it is seen.
+    pub seen: &'a [bool],
+    /// Whether to go key by key: worth it where there are few between the first and the last. The lengths of rows must not
+    /// decide, as both ways round differently.
+    pub few: bool,
+}
+
+impl Offsets<'_> {
+    /// The smallest distance that is seen.
+    fn first(&self) -> isize {
+        self.list.first().copied().unwrap_or(0)
+    }
+
+    /// Whether all distances from the first to the last are seen.
+    fn is_window(&self) -> bool {
+        self.list.len() == self.seen.len()
+    }
+
+    /// The keys, of `nk`, that lie between the first and the last distance of some queries.
+    fn reach(&self, queries: Range<usize>, nk: usize) -> Range<usize> {
+        let (Some(first), Some(last)) = (self.list.first(), self.list.last()) else { return 0..0 };
+        let inside = |key: isize| key.clamp(0, nk as isize) as usize;
+        let start = inside(queries.start as isize - last);
+        start..inside(queries.end as isize - first).max(start)
+    }
+
+    /// Whether a query sees a key.
+    fn flag(&self, query: usize, key: usize) -> bool {
+        let at = query as isize - key as isize - self.first();
+        usize::try_from(at).ok().and_then(|at| self.seen.get(at)).is_some_and(|seen| *seen)
+    }
+}
+
+/// Adds to some numbers what the scores of all keys of a query give, times a factor.
+pub type SlopeRule<'a, T> = dyn Fn(MaskRow, T, &[T], &mut [T]) + Sync + 'a;
+
+/// What is added to the scaled scores.
+#[derive(Clone, Copy)]
+pub enum ScoreBias<'a, T> {
+    /// Nothing.
+    None,
+    /// A number per head and distance; the mask is one of [`MaskKind::Offsets`]. Gradients are those of these numbers.
+    ByOffset {
+        /// `[heads, distances]`, from the first distance on.
+        values: &'a [T],
+        /// The first distance.
+        first: isize,
+        /// Number of distances.
+        span: usize,
+    },
+    /// A rule for every query and key; minus infinity hides a key.
+    Dense {
+        /// Adds the numbers of all keys of a query, times a factor, to their scores.
+        rule: &'a (dyn Fn(MaskRow, T, &mut [T]) + Sync),
+        /// Adds the gradients of what the numbers are made of, from those of the scores times a factor.
+        grad: &'a SlopeRule<'a, T>,
+        /// How many gradients that are.
+        learned: usize,
+    },
+}
+
+impl<T: Real> ScoreBias<'_, T> {
+    /// How many gradients one row and head has.
+    pub fn gradients(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::ByOffset { span, .. } => *span,
+            Self::Dense { learned, .. } => *learned,
+        }
+    }
+
+    /// Where the number of a distance stands among those of a head.
+    fn index(&self, distance: isize) -> Option<usize> {
+        match self {
+            Self::ByOffset { first, span, .. } => usize::try_from(distance - first).ok().filter(|at| at < span),
+            _ => None,
+        }
+    }
+
+    /// The number at a distance; 0 where there is none.
+    fn at(&self, head: usize, distance: isize) -> T {
+        match self {
+            Self::ByOffset { values, span, .. } => self.index(distance).map_or(T::ZERO, |at| values[head * span + at]),
+            _ => T::ZERO,
+        }
+    }
+}
+
+/// What the scores are besides the products of queries and keys.
+#[derive(Clone, Copy)]
+pub struct Scores<'a, T> {
+    /// What is added to them.
+    pub bias: ScoreBias<'a, T>,
+    /// Positions relative to one another.
+    pub relative: Option<Relative<'a, T>>,
+}
+
+impl<T: Real> Scores<'_, T> {
+    /// Products of queries and keys alone.
+    pub const PLAIN: Self = Self { bias: ScoreBias::None, relative: None };
+
+    /// How many gradients one row and head has: those of the bias, then those of the relative positions.
+    pub fn gradients(&self, head_width: usize) -> usize {
+        self.bias.gradients() + self.relative.map_or(0, |r| r.gradients(head_width))
+    }
+}
+
+/// Dropout on the attention probabilities: query `i` of head `h` draws from `row_keys[row].at(h).at(i)`, key by key.
+#[derive(Clone, Copy, Debug)]
+pub struct ProbabilityDropout<'a> {
+    /// The probability of dropping.
+    pub p: f64,
+    /// One key per row.
+    pub row_keys: &'a [Key],
+}
+
+/// Says for the keys of a query whether something holds, one flag per key from the first one of the place on.
+pub type KeyRule<'a> = dyn Fn(MaskRow, &mut [bool]) + Sync + 'a;
+
+/// Gradients of keys and values by themselves, from the pairs of query and key for which a rule holds; for masks that are not
+/// [`MaskKind::Offsets`].
+pub struct Apart<'a, T> {
+    /// The pairs.
+    pub rule: &'a KeyRule<'a>,
+    /// Gradients of keys, and of values, which are overwritten.
+    pub grads: [&'a mut [T]; 2],
+}
+
+/// What an attention computes: `softmax(scale q k^T) v` per row and head, or `softmax(c tanh(scale q k^T / c)) v`.
+#[derive(Clone, Copy)]
+pub struct Attention<'a> {
+    /// Number of heads.
+    pub heads: usize,
+    /// Number of heads of keys and values, which divides `heads`: neighbouring heads share one.
+    pub key_heads: usize,
+    /// Width of one head.
+    pub head_width: usize,
+    /// Factor on the scores; positive.
+    pub scale: f64,
+    /// What scores stay below, if anything: `c`; positive.
+    pub softcap: Option<f64>,
+    /// Which keys a query sees.
+    pub mask: MaskKind<'a>,
+    /// Dropout on the probabilities.
+    pub dropout: Option<ProbabilityDropout<'a>>,
+}
+
+impl<'a> Attention<'a> {
+    /// Heads with keys of their own and the usual scale, without dropout.
+    pub fn new(heads: usize, head_width: usize, mask: MaskKind<'a>) -> Self {
+        let scale = 1.0 / (head_width as f64).sqrt();
+        Self { heads, key_heads: heads, head_width, scale, softcap: None, mask, dropout: None }
+    }
+}
+
+/// How scores are capped: `c tanh(scale s / c)` for a product `s`.
+#[derive(Clone, Copy)]
+struct Cap<T> {
+    most: T,
+    scale: T,
+    part: T,
+}
+
+impl<T: Real> Cap<T> {
+    fn of(spec: &Attention<'_>) -> Option<Self> {
+        let most = spec.softcap?;
+        Some(Self { most: T::from_f64(most), scale: T::from_f64(spec.scale), part: T::from_f64(spec.scale / most) })
+    }
+
+    /// Turns products into scores, and leaves their derivatives in `slopes`, which may be empty.
+    #[inline(never)]
+    fn apply(self, scores: &mut [T], slopes: &mut [T]) {
+        vectorised!({
+            if slopes.is_empty() {
+                for score in scores {
+                    *score = self.score(*score).0;
+                }
+                return;
+            }
+            for (score, slope) in scores.iter_mut().zip(slopes) {
+                (*score, *slope) = self.score(*score);
+            }
+        });
+    }
+
+    /// The score of a product, and its derivative.
+    #[inline(always)]
+    fn score(self, product: T) -> (T, T) {
+        let t = tanh_of(self.part * product);
+        (self.most * t, self.scale * (T::ONE - t * t))
+    }
+}
+
+/// `out[tq, heads e] = softmax(scale q k^T) v` with `q[tq, heads e]` and `k, v[tk, key_heads e]`, row by row.
+pub fn attention<T: Real>(
+    spec: &Attention,
+    q: &[T],
+    k: &[T],
+    v: &[T],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    out: &mut [T],
+) {
+    attention_with(spec, &Scores::PLAIN, [q, k, v], q_offsets, k_offsets, out);
+}
+
+/// As [`attention`], with more in the scores: `softmax(scale (q k^T + relative) + bias) v`; a cap comes before the bias.
+pub fn attention_with<T: Real>(
+    spec: &Attention,
+    scores: &Scores<'_, T>,
+    [q, k, v]: [&[T]; 3],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    out: &mut [T],
+) {
+    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    debug_assert_eq!(out.len(), q.len());
+    let out = Parts::new(out);
+    shape.each_head(1, 2, |place, extent| {
+        // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
+        unsafe {
+            match shape.sparse() {
+                Some(offsets) => sparse::forward(&shape, scores, offsets, place, extent, 0, [q, k, v], &out),
+                None => dense::forward(&shape, scores, place, extent, [q, k, v], &out),
+            }
+        }
+    });
+}
+
+/// Gradients of [`attention`] for the upstream gradient `dout`; overwrites `dq`, `dk` and `dv`.
+pub fn attention_grad<T: Real>(
+    spec: &Attention,
+    q: &[T],
+    k: &[T],
+    v: &[T],
+    dout: &[T],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    dq: &mut [T],
+    dk: &mut [T],
+    dv: &mut [T],
+) {
+    let grads = [dq, dk, dv];
+    attention_grad_with(spec, &Scores::PLAIN, [q, k, v, dout], q_offsets, k_offsets, grads, None, &mut []);
+}
+
+/// As [`attention_grad`], for [`attention_with`]. The gradients of what is added to the scores of every row and head, `[rows, heads, gradients]`,
+/// overwrite `partial`: their sum is the caller's. What `apart` takes of the gradients of keys and values is not in `dk` and `dv`.
+pub fn attention_grad_with<T: Real>(
+    spec: &Attention,
+    scores: &Scores<'_, T>,
+    [q, k, v, dout]: [&[T]; 4],
+    q_offsets: &[usize],
+    k_offsets: &[usize],
+    [dq, dk, dv]: [&mut [T]; 3],
+    apart: Option<Apart<'_, T>>,
+    partial: &mut [T],
+) {
+    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let width = scores.gradients(spec.head_width);
+    debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * spec.heads * width);
+    partial.fill(T::ZERO);
+    let partial = Parts::new(partial);
+    debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
+    let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
+    let apart = apart.map(|Apart { rule, grads: [dk, dv] }| {
+        debug_assert!(dk.len() == k.len() && dv.len() == v.len() && shape.sparse().is_none());
+        (rule, [Parts::new(dk), Parts::new(dv)])
+    });
+    shape.each_head(shape.sharing, 5, |first, extent| {
+        for head in first.head..first.head + shape.sharing {
+            let place = Place { head, ..first };
+            let at = (place.row * spec.heads + head) * width;
+            // SAFETY: every row and head has a range of its own.
+            let slopes = unsafe { partial.part(at..at + width) };
+            let inputs = [q, k, v, dout];
+            // SAFETY: the heads that share keys are one task, so tasks own disjoint strided parts of the gradients, all inside them.
+            unsafe {
+                match shape.sparse() {
+                    Some(offsets) => sparse::backward(&shape, scores, offsets, place, extent, inputs, &grads, slopes),
+                    None => dense::backward(&shape, scores, place, extent, inputs, &grads, apart.as_ref(), slopes),
+                }
+            }
+        }
+    });
+}
+
+/// The sizes shared by all tasks of one call.
+struct Shape<'a> {
+    spec: &'a Attention<'a>,
+    q_offsets: &'a [usize],
+    k_offsets: &'a [usize],
+    /// Elements from one query to the next: all heads.
+    stride: usize,
+    /// Elements from one key to the next: all key heads.
+    key_stride: usize,
+    /// Heads that share a key head.
+    sharing: usize,
+    /// Factor on what the softmax takes: the scale, unless scores have it already because they are capped.
+    scale: f64,
+    /// Width of a head, filled up to whole vectors.
+    padded: usize,
+}
+
+/// One task: a row and a head.
+#[derive(Clone, Copy)]
+struct Place {
+    row: usize,
+    head: usize,
+}
+
+impl Place {
+    /// Queries and keys of the row; nothing where there are neither.
+    fn extent(self, shape: &Shape) -> Option<(usize, usize)> {
+        let length = |offsets: &[usize]| offsets[self.row + 1] - offsets[self.row];
+        let (nq, nk) = (length(shape.q_offsets), length(shape.k_offsets));
+        (nq > 0 || nk > 0).then_some((nq, nk))
+    }
+}
+
+impl<'a> Shape<'a> {
+    fn new<T>(
+        spec: &'a Attention<'a>,
+        q: &[T],
+        k: &[T],
+        v: &[T],
+        q_offsets: &'a [usize],
+        k_offsets: &'a [usize],
+    ) -> Self {
+        let shape = Self::of(spec, q_offsets, k_offsets);
+        debug_assert_eq!(q_offsets.len(), k_offsets.len());
+        debug_assert!(q_offsets.last().is_some_and(|&end| end * shape.stride == q.len()));
+        debug_assert!(k_offsets.last().is_some_and(|&end| end * shape.key_stride == k.len() && v.len() == k.len()));
+        debug_assert!(spec.dropout.is_none_or(|dropout| dropout.row_keys.len() + 1 == q_offsets.len()));
+        shape
+    }
+
+    fn of(spec: &'a Attention<'a>, q_offsets: &'a [usize], k_offsets: &'a [usize]) -> Self {
+        let [stride, key_stride] = [spec.heads, spec.key_heads].map(|heads| heads * spec.head_width);
+        let (sharing, scale) = (spec.heads / spec.key_heads, if spec.softcap.is_some() { 1.0 } else { spec.scale });
+        let padded = spec.head_width.next_multiple_of(LANES);
+        Self { spec, q_offsets, k_offsets, stride, key_stride, sharing, scale, padded }
+    }
+
+    /// Runs `task` for every row that has queries or keys, and the first of every `together` heads; `products` products of scores'
+    /// size are the cost of a head.
+    fn each_head(&self, together: usize, products: usize, task: impl Fn(Place, (usize, usize)) + Sync + Send) {
+        let rows = self.q_offsets.len() - 1;
+        let (heads, tasks) = (self.spec.heads, self.spec.heads / together);
+        let pairs: usize =
+            self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
+        let work = pairs * heads * (products * self.padded / 4 + 4);
+        each(rows * tasks, work, |i| {
+            let place = Place { row: i / tasks, head: i % tasks * together };
+            if let Some(extent) = place.extent(self) {
+                task(place, extent);
+            }
+        });
+    }
+
+    /// The distances at which queries see keys, where they are gone through key by key.
+    fn sparse(&self) -> Option<&Offsets<'a>> {
+        match &self.spec.mask {
+            MaskKind::Offsets(offsets) if offsets.few => Some(offsets),
+            _ => None,
+        }
+    }
+
+    /// Index of the first element of the head in the query (or key) arrays.
+    fn query_start(&self, place: Place) -> usize {
+        self.q_offsets[place.row] * self.stride + place.head * self.spec.head_width
+    }
+
+    fn key_start(&self, place: Place) -> usize {
+        self.k_offsets[place.row] * self.key_stride + self.key_head(place) * self.spec.head_width
+    }
+
+    /// The key head that the head reads.
+    fn key_head(&self, place: Place) -> usize {
+        place.head / self.sharing
+    }
+
+    /// Whether no head before this one has the same keys.
+    fn is_first_of_key_head(&self, place: Place) -> bool {
+        place.head.is_multiple_of(self.sharing)
+    }
+}

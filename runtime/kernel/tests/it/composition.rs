@@ -1,0 +1,144 @@
+//! Continuous composition and ordered memory: cases by hand, the definitions, gradients.
+
+use rtc_kernel::continuous::{
+    Side, is_unmerged, merge_probability, merge_probability_grad, neighbours, neighbours_grad,
+};
+use rtc_kernel::ordered_memory::{Division, repeat, slot_get, slot_set, slot_softmax, slot_softmax_grad};
+use rtc_kernel::truth::{FALSE, TRUE, UNKNOWN};
+
+use crate::support::{check_gradients, close, filled, numbers, offsets};
+
+const LENGTHS: [usize; 4] = [5, 1, 9, 2];
+const POSITIONS: usize = 17;
+const D: usize = 3;
+
+/// Existences in (0, 1), away from whole numbers and from one another.
+fn existence() -> Vec<f64> {
+    numbers("existence", POSITIONS).iter().map(|x| 1.0 / (1.0 + (-1.5 * x).exp())).collect()
+}
+
+/// The weights of a row's right neighbours by their definition.
+fn weights(e: &[f64]) -> Vec<Vec<f64>> {
+    let weight = |i: usize, j: usize| {
+        if j <= i { 0.0 } else { e[j].min((1.0 - e[i + 1..j].iter().sum::<f64>()).max(0.0)) }
+    };
+    (0..e.len()).map(|i| (0..e.len()).map(|j| weight(i, j)).collect()).collect()
+}
+
+#[test]
+fn neighbours_by_hand() {
+    let e = [1.0, 0.5, 0.7, 1.0];
+    close(&weights(&e)[0], &[0.0, 0.5, 0.5, 0.0], 1e-15);
+    let unit = |at: usize| (0..4).map(|j| f64::from(u8::from(at == j))).collect::<Vec<_>>();
+    for j in 0..4 {
+        let right = filled(4, |y| neighbours(Side::Right, &e, &[0, 4], &unit(j), 1, y));
+        let expected: Vec<f64> = weights(&e).iter().map(|row| row[j]).collect();
+        close(&right, &expected, 1e-15);
+        // The left is the mirror image.
+        let mirrored: Vec<f64> = e.iter().rev().copied().collect();
+        let left = filled(4, |y| neighbours(Side::Left, &mirrored, &[0, 4], &unit(3 - j), 1, y));
+        let expected: Vec<f64> = expected.into_iter().rev().collect();
+        close(&left, &expected, 1e-15);
+    }
+}
+
+#[test]
+fn neighbours_are_means() {
+    let (e, x, starts) = (existence(), numbers("x", POSITIONS * D), offsets(&LENGTHS));
+    let got = filled(x.len(), |y| neighbours(Side::Right, &e, &starts, &x, D, y));
+    for row in starts.windows(2) {
+        let weights = weights(&e[row[0]..row[1]]);
+        for i in row[0]..row[1] {
+            let mean = |c: usize| (row[0]..row[1]).map(|j| weights[i - row[0]][j - row[0]] * x[j * D + c]).sum();
+            close(&got[i * D..(i + 1) * D], &(0..D).map(mean).collect::<Vec<f64>>(), 1e-14);
+        }
+    }
+    for side in [Side::Left, Side::Right] {
+        check_gradients(
+            &[x.clone(), e.clone()],
+            |v| filled(x.len(), |y| neighbours(side, &v[1], &starts, &v[0], D, y)),
+            |v, dy| {
+                let (mut dx, mut de) = (vec![4.0; x.len()], vec![4.0; e.len()]);
+                neighbours_grad(side, &v[1], &starts, &v[0], D, dy, &mut dx, &mut de);
+                vec![dx, de]
+            },
+        );
+    }
+}
+
+#[test]
+fn positions_vanish() {
+    // START, two tokens, the last token, END; all exist.
+    let s = [9.0, 2.0_f64.ln(), 0.0, 9.0, 9.0].map(|s: f64| if s == 9.0 { 0.0 } else { s });
+    let c = filled(5, |c| merge_probability(&s, &[1.0; 5], &[0, 5], c));
+    close(&c, &[0.0, 0.5, 0.25, 0.0, 0.0], 1e-7);
+    let (s, e, starts) = (numbers("s", POSITIONS), existence(), offsets(&LENGTHS));
+    let forward = |v: &[Vec<f64>]| filled(POSITIONS, |c| merge_probability(&v[0], &v[1], &starts, c));
+    check_gradients(&[s.clone(), e], forward, |v, dc| {
+        let (mut ds, mut de) = (vec![4.0; POSITIONS], vec![4.0; POSITIONS]);
+        merge_probability_grad(&v[0], &v[1], &starts, dc, &mut ds, &mut de);
+        vec![ds, de]
+    });
+    // Only differences of scores to 0 and to one another count, not their size.
+    let high: Vec<f64> = s.iter().map(|s| s + 800.0).collect();
+    assert!(filled(POSITIONS, |c| merge_probability(&high, &existence(), &starts, c)).iter().all(|c| c.is_finite()));
+}
+
+#[test]
+fn rows_of_one_token_are_finished() {
+    let going =
+        [&[1.0, 1.0, 1.0][..], &[1.0, 0.2, 1.0, 1.0], &[1.0, 0.1, 1.0, 1.0_f32], &[1.0, f32::NAN]].map(is_unmerged);
+    assert_eq!(going, [FALSE, TRUE, FALSE, UNKNOWN]);
+}
+
+/// `p`, `below` and `above` side by side.
+fn division(beta: &[f64], before: &[f64], slots: usize) -> Vec<f64> {
+    let mut out = vec![9.0; 3 * beta.len()];
+    let (p, sums) = out.split_at_mut(beta.len());
+    let (below, above) = sums.split_at_mut(beta.len());
+    slot_softmax(beta, before, slots, Division { p, below, above });
+    out
+}
+
+#[test]
+fn memory_is_divided() {
+    let got = division(&[7.0; 3], &[0.0, 0.4, 0.6], 3);
+    let [p, q] = [1.0 / 6.0, 5.0 / 12.0];
+    close(&got, &[p, q, q, p, p + q, 1.0, 1.0, 2.0 * q, q], 1e-15);
+    assert_eq!(division(&[7.0; 2], &[-1.0; 2], 2), [0.0, 0.0, 0.0, 0.0, 1.0, 1.0], "the first step");
+    let got = division(&[50.0, 0.0, 0.0], &[0.0, 1e-6, 1.0], 3);
+    assert_eq!(got[0], 0.0, "closed");
+}
+
+#[test]
+fn gradients_of_division() {
+    let (slots, len) = (4, 12);
+    let beta = numbers("beta", len);
+    let mut before: Vec<f64> = numbers("before", len).iter().map(|x| x.abs() / 4.0).collect();
+    // One row has a closed slot, so far from open that no difference opens it.
+    before[4..6].copy_from_slice(&[1e-4, -3e-4]);
+    let forward = |v: &[Vec<f64>]| division(&v[0], &v[1], slots);
+    let backward = |v: &[Vec<f64>], d: &[f64]| {
+        let (mut dbeta, mut dbefore) = (vec![4.0; len], vec![4.0; len]);
+        let parts = [&d[..len], &d[len..2 * len], &d[2 * len..]];
+        slot_softmax_grad(&v[0], &v[1], slots, parts, &mut dbeta, &mut dbefore);
+        vec![dbeta, dbefore]
+    };
+    check_gradients(&[beta, before], forward, backward);
+    let (mut dbeta, mut dbefore) = ([4.0; 2], [4.0; 2]);
+    slot_softmax_grad(&[1.0, 2.0], &[-1.0; 2], 2, [&[1.0, 1.0]; 3], &mut dbeta, &mut dbefore);
+    assert_eq!([dbeta, dbefore], [[0.0; 2]; 2], "the first step does not look at scores");
+}
+
+#[test]
+fn slots_are_read_and_written() {
+    let x: Vec<f64> = (0..12).map(f64::from).collect();
+    assert_eq!(filled(4, |y| slot_get(&x, 1, 3, 2, y)), [2.0, 3.0, 8.0, 9.0]);
+    assert_eq!(filled(4, |y| slot_get(&x, 3, 3, 2, y)), [0.0; 4], "there is no such slot");
+    assert_eq!(filled(8, |y| repeat(&x[..4], 2, 2, y)), [0.0, 1.0, 0.0, 1.0, 2.0, 3.0, 2.0, 3.0]);
+    let mut own = x.clone();
+    slot_set(&mut own, &[20.0, 21.0, 22.0, 23.0], 2, 3, 2);
+    assert_eq!(own, [0.0, 1.0, 2.0, 3.0, 20.0, 21.0, 6.0, 7.0, 8.0, 9.0, 22.0, 23.0]);
+    slot_set(&mut own, &[0.0; 4], 3, 3, 2);
+    assert_eq!(own[4], 20.0, "there is no such slot");
+}

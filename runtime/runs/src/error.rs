@@ -1,0 +1,105 @@
+//! Every way in which a run can fail, with the exit code that the command gives for it.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use rtc_base::disk::IoError;
+use rtc_exec::learner::LearnError;
+use rtc_task::error::{DataError, located};
+
+/// Exit code of a run that was asked to stop and can go on later.
+pub const STOPPED: u8 = 75;
+
+/// The failure of a task, an experiment, a record, a checkpoint or the model.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The experiment file, or an edit of it, is not valid.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// A data file is broken, or a split can't be made.
+    #[error(transparent)]
+    Data(#[from] DataError),
+    /// The model failed.
+    #[error(transparent)]
+    Learn(#[from] LearnError),
+    /// Reading or writing failed; nothing that was complete before is lost.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// A checkpoint is damaged or belongs to another run.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// Weights from elsewhere do not fit the model, or their file is broken.
+    #[error(transparent)]
+    Weights(#[from] WeightsError),
+}
+
+impl Error {
+    /// The exit code of the command: 2 usage, 4 data, 5 non-finite, 6 input, output, devices and ranks, 7 checkpoint refused.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Experiment(_) => 2,
+            Self::Data(_) | Self::Learn(LearnError::Batch(_)) => 4,
+            Self::Learn(LearnError::NonFinite { .. }) => 5,
+            Self::Io(_) | Self::Learn(LearnError::Device(_) | LearnError::Ranks(_)) => 6,
+            Self::Checkpoint(_) | Self::Weights(_) | Self::Learn(LearnError::Mismatch(_)) => 7,
+        }
+    }
+}
+
+/// A mistake in an experiment, with the line where one is known.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{}", located(file, *line, message))]
+pub struct ExperimentError {
+    /// The file's name as the user gave it, or the name of an embedded experiment.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: Option<usize>,
+    /// What is wrong, with a suggestion where a name is close to a valid one.
+    pub message: String,
+}
+
+/// A checkpoint or run folder that can't be used.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointError {
+    /// The folder that was asked for.
+    pub path: PathBuf,
+    /// Why it is refused.
+    pub reason: String,
+    /// A complete older checkpoint that may stand in its place, if there is one.
+    pub previous: Option<PathBuf>,
+}
+
+impl fmt::Display for CheckpointError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is refused: {}", self.path.display(), self.reason)?;
+        match &self.previous {
+            Some(previous) => {
+                let (good, bad) = (previous.display(), self.path.display());
+                write!(f, "; the last good one is {good}: put it in the place of {bad} to go on from there")
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for CheckpointError {}
+
+/// A file with weights that is refused.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WeightsError {
+    /// The file as the user gave it.
+    pub file: String,
+    /// All that is wrong with it.
+    pub faults: Vec<String>,
+}
+
+impl fmt::Display for WeightsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.faults[..] {
+            [fault] => write!(f, "{}: {fault}", self.file),
+            faults => write!(f, "{}: {} faults\n  {}", self.file, faults.len(), faults.join("\n  ")),
+        }
+    }
+}
+
+impl std::error::Error for WeightsError {}

@@ -1,0 +1,478 @@
+//! Experiments: one YAML file says on what, how and how long models are trained, and what is measured.
+//!
+//! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
+use rtc_exec::Inference;
+pub use rtc_exec::learner::OptimiserKind;
+use rtc_exec::learner::{GROUPS, Lookahead, MuonStep, UpdateRule};
+use rtc_task::batching::Buckets;
+use rtc_task::{
+    DataSource, MAX_EXAMPLES, TaskSettings, check_own, check_shares, formal_named, own_split, resolve_options,
+    task_named,
+};
+
+mod compare;
+mod file;
+mod fresh;
+mod halving;
+mod layers;
+mod place;
+mod schema;
+mod settings;
+mod supervision;
+mod sweep;
+mod yaml;
+
+pub use compare::Entry;
+pub use file::ExperimentFile;
+pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
+pub use halving::Halving;
+pub use layers::ReadFile;
+pub use place::Written;
+pub use schema::schema;
+pub use settings::Setting;
+pub use supervision::Supervision;
+
+macro_rules! embedded {
+    ($($name:literal,)*) => { &[$(($name, include_str!(concat!("../../../specs/experiments/", $name, ".yaml")))),*] };
+}
+
+/// How large experiments may be.
+pub mod limits {
+    pub use super::layers::MOST as MOST_LAYERS;
+    pub use super::sweep::MOST as MOST_ROWS;
+    pub use super::yaml::{MOST_BYTES, MOST_OPEN, MOST_REPEATED};
+}
+
+/// The experiments that are part of the program: name and text.
+#[rustfmt::skip]
+pub const EMBEDDED: &[(&str, &str)] = embedded! {
+    "listops", "listops_ablation_smoke", "listops_smoke", "logic", "logic_smoke", "flip_flop",
+    "flip_flop_smoke", "lra_listops", "lra_text", "lra_text_smoke", "lra_retrieval", "lra_retrieval_smoke",
+    "lra_image", "lra_image_smoke", "lra_pathfinder", "lra_pathfinder_smoke", "listops_trees",
+    "listops_trees_smoke", "logic_trees", "logic_trees_smoke", "lra_listops_trees", "lra_listops_trees_smoke",
+    "listops_mix", "listops_mix_smoke", "lra_text_trees", "lra_text_trees_smoke", "lra_retrieval_trees",
+    "lra_retrieval_trees_smoke", "regular_even_pairs", "regular_modular_arithmetic", "regular_parity",
+    "regular_cycle_navigation", "regular_dyck", "regular_tomita", "regular_smoke", "regular_parity_smoke",
+    "regular_languages_smoke", "chomsky", "chomsky_smoke", "looped_parity", "looped_copy", "looped_addition",
+    "looped_multiplication", "looped_binary_sum", "looped_unique_set", "looped_parity_smoke",
+    "looped_copy_smoke", "looped_addition_smoke", "looped_smoke", "characters", "characters_smoke",
+    "characters_positions_smoke", "doubling_smoke", "looped_language_smoke",
+    "sudoku", "sudoku_ablation_smoke", "sudoku_smoke",
+};
+
+/// A checked experiment for one model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Experiment {
+    /// The data.
+    pub task: TaskSettings,
+    /// Path of the spec that is trained when the command line names none.
+    #[serde(default)]
+    pub model: Option<String>,
+    /// Edits of the spec, as with `--set` on the command line.
+    #[serde(default)]
+    pub set: Vec<String>,
+    /// The optimiser.
+    pub optimiser: Optimiser,
+    /// The learning rate over time.
+    pub schedule: ScheduleSettings,
+    /// How many examples make an update.
+    pub batch: BatchSettings,
+    /// After which steps of the model's outermost loop the weights are updated.
+    #[serde(default, skip_serializing_if = "Supervision::is_of_all_steps")]
+    pub supervision: Supervision,
+    /// Training on strings that are drawn for every update, in place of a stored split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fresh: Option<Fresh>,
+    /// Averaged weights, which are measured in place of the last ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ema: Option<Ema>,
+    /// Passes over the training data, at most.
+    #[serde(default)]
+    pub epochs: Option<u64>,
+    /// Updates, at most.
+    #[serde(default)]
+    pub max_steps: Option<u64>,
+    /// Updates between evaluations on the dev split; without it, one evaluation after each pass.
+    #[serde(default)]
+    pub evaluate_every: Option<u64>,
+    /// Stop after more than so many evaluations in a row without improvement.
+    #[serde(default)]
+    pub patience: Option<u64>,
+    /// Updates between lines of `metrics.jsonl`.
+    #[serde(default = "number::<10>")]
+    pub log_every: u64,
+    /// Seeds of the runs: of the parameters, the dropout and the order of the data.
+    #[serde(default = "one_seed")]
+    pub seeds: Vec<u64>,
+    /// The split to train on.
+    #[serde(default = "train_split")]
+    pub train: String,
+    /// The split that decides which checkpoint is best.
+    #[serde(default = "dev_split")]
+    pub dev: String,
+    /// Which evaluated weights are measured at the end.
+    #[serde(default, skip_serializing_if = "Choice::is_best")]
+    pub choose: Choice,
+    /// How the outermost balanced fold of the model runs on dev and on the splits that are measured.
+    #[serde(default, skip_serializing_if = "Inference::is_recursive")]
+    pub inference: Inference,
+    /// The splits on which the best checkpoint is measured, in the order of the table.
+    pub evaluate: Vec<String>,
+}
+
+/// The optimiser.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Optimiser {
+    /// The family.
+    #[serde(default)]
+    pub kind: OptimiserKind,
+    /// Base learning rate, which the schedule scales.
+    pub learning_rate: f64,
+    /// Decay of the first and of the second moment.
+    #[serde(default = "betas")]
+    pub betas: [f64; 2],
+    /// Decay of the momentum of `muon`; without it 0.95.
+    #[serde(default)]
+    pub momentum: Option<f64>,
+    /// Length of a step of `muon`; without it, as long as one of AdamW.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub muon_step: Option<MuonStep>,
+    /// The slow weights of `ranger`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lookahead: Option<Lookahead>,
+    /// From which length of its average on `ranger` rectifies; without it 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rectify_from: Option<f64>,
+    /// Added to the root of the second moment.
+    #[serde(default = "epsilon")]
+    pub epsilon: f64,
+    /// Decoupled weight decay.
+    #[serde(default)]
+    pub weight_decay: f64,
+    /// Largest global L2 norm of the gradient; none does not clip, and `muon` does not need it for matrices.
+    #[serde(default)]
+    pub clip: Option<f64>,
+    /// Largest base learning rates of groups of parameters.
+    #[serde(default)]
+    pub most: MostRates,
+}
+
+/// The largest base learning rate of each group of parameters; the schedule scales it like that of all others.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MostRates {
+    /// The state spaces of `scan s4d`: steps, A, B, C and the skip.
+    #[serde(default = "s4d_rate")]
+    pub s4d: f64,
+}
+
+impl Default for MostRates {
+    fn default() -> Self {
+        Self { s4d: s4d_rate() }
+    }
+}
+
+/// The learning rate over time.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleSettings {
+    /// The shape.
+    pub kind: ScheduleKind,
+    /// Warm-up updates.
+    #[serde(default)]
+    pub warmup: u64,
+    /// The update with which `cosine` and `linear` begin to fall, if that is not the end of the warm-up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start: Option<u64>,
+    /// Updates over which the shape is laid out; without it, those of the run.
+    #[serde(default)]
+    pub total: Option<u64>,
+    /// Evaluations in a row without a gain that `plateau` endures before it halves the rate.
+    #[serde(default = "number::<2>")]
+    pub wait: u64,
+    /// Whether `one_cycle` moves the decay of the first moment too.
+    #[serde(default)]
+    pub beta1: Beta1,
+}
+
+/// How many examples make an update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSettings {
+    /// Examples per update.
+    pub size: usize,
+    /// Parts in which they are computed, one after the other, to save memory.
+    #[serde(default = "one")]
+    pub accumulate: usize,
+    /// Grouping by length.
+    #[serde(default)]
+    pub buckets: Buckets,
+}
+
+/// A whole number that a field has where nothing is said.
+fn number<const N: u64>() -> u64 {
+    N
+}
+
+fn s4d_rate() -> f64 {
+    1e-3
+}
+
+fn one() -> usize {
+    1
+}
+
+fn one_seed() -> Vec<u64> {
+    vec![1]
+}
+
+fn train_split() -> String {
+    "train".into()
+}
+
+fn dev_split() -> String {
+    "dev".into()
+}
+
+fn betas() -> [f64; 2] {
+    [0.9, 0.999]
+}
+
+fn epsilon() -> f64 {
+    1e-8
+}
+
+impl Experiment {
+    /// The names of all splits that a run needs, each once.
+    pub fn splits(&self) -> Vec<&str> {
+        let stored = self.fresh.is_none().then_some(self.train.as_str());
+        let mut names: Vec<&str> = stored.into_iter().collect();
+        for name in std::iter::once(&self.dev).chain(&self.evaluate) {
+            if !names.contains(&name.as_str()) {
+                names.push(name.as_str());
+            }
+        }
+        names
+    }
+
+    /// Number of updates of the whole run, with `batches` updates per pass.
+    pub fn updates(&self, batches: u64) -> u64 {
+        let by_epochs = self.epochs.map(|epochs| epochs.saturating_mul(batches));
+        [by_epochs, self.max_steps].into_iter().flatten().min().unwrap_or(0)
+    }
+
+    /// The schedule of a run with `batches` updates per pass.
+    pub fn schedule(&self, batches: u64) -> Schedule {
+        let ScheduleSettings { kind, warmup, start, total, beta1, .. } = self.schedule;
+        Schedule {
+            kind,
+            warmup,
+            start: start.unwrap_or(warmup),
+            total: total.unwrap_or_else(|| self.updates(batches)),
+            beta1,
+        }
+    }
+
+    /// The settings of update `t`, after what the dev split has said so far.
+    pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
+        let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } = self.optimiser;
+        let Optimiser { muon_step, lookahead, rectify_from, .. } = self.optimiser;
+        let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
+        let factor = schedule.factor(t) * halved;
+        let of = |group| match group {
+            "s4d" => most.s4d,
+            _ => f64::INFINITY,
+        };
+        UpdateRule {
+            kind,
+            learning_rate: learning_rate * factor,
+            group_rates: GROUPS.map(|group| Some(learning_rate.min(of(group)) * factor)),
+            beta1: schedule.beta1(t, betas[0]),
+            beta2: betas[1],
+            momentum: momentum.unwrap_or(UpdateRule::ADAMW.momentum),
+            muon_step: muon_step.unwrap_or_default(),
+            lookahead: lookahead.unwrap_or_default(),
+            rectify_from: rectify_from.unwrap_or(UpdateRule::ADAMW.rectify_from),
+            epsilon,
+            weight_decay,
+            clip,
+        }
+    }
+
+    /// The complete experiment as YAML, every default written out.
+    pub fn to_yaml(&self) -> String {
+        serde_yaml::to_string(self).expect("an experiment holds nothing that YAML can't")
+    }
+}
+
+/// What is wrong with a pass that is too long.
+const PASS: &str = "`pass` times `size` must be at most 10000000";
+
+/// A rule that was broken: the path of the field, and the sentence.
+type Broken = (Vec<&'static str>, String);
+
+/// The rules that types can't express.
+fn check(experiment: &Experiment) -> Result<(), Broken> {
+    check_task(experiment)?;
+    let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } =
+        experiment.optimiser;
+    let Optimiser { muon_step, lookahead, rectify_from, .. } = experiment.optimiser;
+    let BatchSettings { size, accumulate, .. } = experiment.batch;
+    let schedule = &experiment.schedule;
+    let start = schedule.start.unwrap_or(0);
+    let Fresh { pass, curriculum, .. } =
+        experiment.fresh.unwrap_or(Fresh { lengths: Lengths::Batch, curriculum: None, pass: 1 });
+    let curriculum = curriculum.unwrap_or(Curriculum { from: 1, every: 1 });
+    let bounded = experiment.epochs.is_some() || experiment.max_steps.is_some();
+    let positive = |number: f64| number > 0.0 && number.is_finite();
+    let rules: &[(bool, &[&'static str], &str)] = &[
+        (positive(learning_rate), &["optimiser", "learning_rate"], "`learning_rate` must be positive"),
+        (betas.iter().all(|b| (0.0..1.0).contains(b)), &["optimiser", "betas"], "`betas` must lie in 0..1"),
+        (
+            momentum.is_none_or(|m| kind == OptimiserKind::Muon && (0.0..1.0).contains(&m)),
+            &["optimiser", "momentum"],
+            "`momentum` belongs to `muon`, and must lie in 0..1",
+        ),
+        (
+            muon_step.is_none() || kind == OptimiserKind::Muon,
+            &["optimiser", "muon_step"],
+            "`muon_step` belongs to `kind: muon`",
+        ),
+        (
+            lookahead.is_none_or(|l| kind == OptimiserKind::Ranger && l.every > 0 && (0.0..=1.0).contains(&l.follow)),
+            &["optimiser", "lookahead"],
+            "`lookahead` belongs to `kind: ranger`; `every` is at least 1, and `follow` lies in 0..1",
+        ),
+        (
+            rectify_from.is_none_or(|from| kind == OptimiserKind::Ranger && from >= 4.0 && from.is_finite()),
+            &["optimiser", "rectify_from"],
+            "`rectify_from` belongs to `kind: ranger`, and is at least 4",
+        ),
+        (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
+        (
+            kind != OptimiserKind::AdamAtan2 || epsilon == self::epsilon(),
+            &["optimiser", "epsilon"],
+            "`adam_atan2` divides by nothing and has no `epsilon`; leave it out",
+        ),
+        (
+            weight_decay >= 0.0 && weight_decay.is_finite(),
+            &["optimiser", "weight_decay"],
+            "`weight_decay` can't be negative",
+        ),
+        (
+            kind != OptimiserKind::Adam || weight_decay == 0.0,
+            &["optimiser", "weight_decay"],
+            "`adam` has no weight decay; leave `weight_decay` out, or use `adamw`",
+        ),
+        (positive(most.s4d), &["optimiser", "most", "s4d"], "`s4d` must be positive"),
+        (clip.is_none_or(positive), &["optimiser", "clip"], "`clip` must be positive; leave it out for no clipping"),
+        (size > 0, &["batch", "size"], "`size` must be at least 1"),
+        (
+            accumulate > 0 && accumulate <= size.max(1),
+            &["batch", "accumulate"],
+            "`accumulate` must lie between 1 and `size`",
+        ),
+        (bounded, &["epochs"], "`epochs` or `max_steps` must say when the run ends"),
+        (experiment.epochs != Some(0), &["epochs"], "`epochs` must be at least 1"),
+        (experiment.max_steps != Some(0), &["max_steps"], "`max_steps` must be at least 1"),
+        (experiment.evaluate_every != Some(0), &["evaluate_every"], "`evaluate_every` must be at least 1"),
+        (experiment.log_every > 0, &["log_every"], "`log_every` must be at least 1"),
+        (!experiment.seeds.is_empty(), &["seeds"], "`seeds` needs at least one seed"),
+        (
+            schedule.total.is_none_or(|total| !schedule.kind.needs_total() || total > schedule.warmup.max(start)),
+            &["schedule", "total"],
+            "`total` must be larger than `warmup` and `start`",
+        ),
+        (
+            schedule.start.is_none_or(|start| start >= schedule.warmup && schedule.kind.falls()),
+            &["schedule", "start"],
+            "`start` belongs to `cosine` and `linear`, and is no smaller than `warmup`",
+        ),
+        (pass > 0, &["fresh", "pass"], "`pass` must be at least 1"),
+        (curriculum.every > 0, &["fresh", "curriculum"], "`every` must be at least 1"),
+        (curriculum.from > 0, &["fresh", "curriculum"], "`from` must be at least 1"),
+        (pass.saturating_mul(size as u64) <= MAX_EXAMPLES as u64, &["fresh", "pass"], PASS),
+        (
+            experiment.fresh.is_none() || experiment.batch.buckets == Buckets::None,
+            &["batch", "buckets"],
+            "`buckets: length` is for stored examples; fresh ones have `lengths` under `fresh`",
+        ),
+        (
+            experiment.ema.is_none_or(|ema| (0.0..1.0).contains(&ema.decay)),
+            &["ema", "decay"],
+            "`decay` must lie in 0..1",
+        ),
+        (
+            schedule.beta1 == Beta1::Fixed || schedule.kind == ScheduleKind::OneCycle,
+            &["schedule", "beta1"],
+            "`beta1: cycled` belongs to `kind: one_cycle`",
+        ),
+    ];
+    match rules.iter().find(|(holds, ..)| !holds) {
+        Some((_, path, message)) => Err((path.to_vec(), message.to_string())),
+        None => Ok(()),
+    }
+}
+
+/// The rules of `evaluate` that runs of before may break.
+fn check_evaluated(evaluate: &[String]) -> Result<(), Broken> {
+    let twice = evaluate.iter().enumerate().find(|(n, name)| evaluate[..*n].contains(name));
+    let message = match (evaluate, twice) {
+        ([], _) => "`evaluate` must name at least one split: got `[]`. Name one, as `[test]`".to_owned(),
+        (_, Some((_, name))) => {
+            format!("`evaluate` must name every split once: got `{name}` twice. Remove one of the two")
+        }
+        (_, None) => return Ok(()),
+    };
+    Err((vec!["evaluate"], message))
+}
+
+fn check_task(experiment: &Experiment) -> Result<(), Broken> {
+    let settings = &experiment.task;
+    match check_own(settings) {
+        Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
+        None => {
+            let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
+            resolve_options(task.about().options, &settings.options)
+                .map_err(|message| (vec!["task", "options"], message))?;
+        }
+    }
+    let named = |path: &[&'static str], name: &str| {
+        let found = own_split(settings, name).unwrap_or_else(|| task_named(&settings.name)?.split(name).map(drop));
+        found.map_err(|message| (path.to_vec(), message))
+    };
+    for (name, size) in &settings.sizes {
+        named(&["task", "sizes"], name)?;
+        if *size == 0 {
+            return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at least 1")));
+        }
+        if *size > MAX_EXAMPLES {
+            return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at most {MAX_EXAMPLES}")));
+        }
+    }
+    if let Some(DataSource::Files(files)) = &settings.data {
+        files.keys().try_for_each(|name| named(&["task", "data"], name))?;
+        check_shares(files).map_err(|message| (vec!["task", "data"], message))?;
+    }
+    if experiment.fresh.is_some() {
+        if formal_named(&settings.name).is_none() {
+            return Err((
+                vec!["fresh"],
+                format!("`fresh` is for tasks on strings of a length, and {} is none", settings.name),
+            ));
+        }
+        if settings.data.is_some() {
+            return Err((vec!["fresh"], "`fresh` strings are drawn, so `data` has no use".to_owned()));
+        }
+    }
+    named(&["train"], &experiment.train)?;
+    named(&["dev"], &experiment.dev)?;
+    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name))
+}

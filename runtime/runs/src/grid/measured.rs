@@ -1,0 +1,115 @@
+//! The results of a finished run, whatever its task measures.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::record::fall::Fall;
+use crate::record::{Answers, program};
+
+/// Fields of a split that count examples and measure nothing.
+const COUNTS: [&str; 2] = ["examples", "scored"];
+
+/// Fields of a split that are shares.
+const SHARES: [&str; 2] = ["accuracy", "majority"];
+
+/// The results of a finished run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measured {
+    /// The splits in the experiment's order, each with what was measured on it.
+    pub splits: Vec<(String, Vec<Measure>)>,
+    /// Fingerprint of the data.
+    pub data: String,
+    /// The program: its version, its code, and the graph that it makes of the spec.
+    pub program: Program,
+    /// What was right of every example, where `answers.json` is as it was written.
+    pub answers: Option<Answers>,
+    /// That the training ended far below its best, where that is so.
+    pub fall: Option<Fall>,
+}
+
+/// One number of a split.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Measure {
+    /// Its name: `accuracy`, `loss`, or what the task calls it.
+    pub name: String,
+    /// The number.
+    pub number: f64,
+    /// Whether it is a share of right answers.
+    pub share: bool,
+    /// Whether it says how good the answers are: shares do, and what stands in the block of numbers.
+    pub own: bool,
+}
+
+/// Whether less of a measure is better, as of a loss; of depths, too, nothing says that more is.
+pub fn less_is_better(metric: &str) -> bool {
+    matches!(metric, "loss" | "perplexity" | "rmse" | "mae")
+}
+
+/// Which program made results.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// Versions of its parts as `code 3f2a, rtc 0.1.0`.
+    pub versions: String,
+    /// Hash of the graph of the spec.
+    pub graph: String,
+}
+
+impl Measured {
+    /// Reads the `results.json` of a run in a folder, and what the folder has of its answers; nothing if it holds no results.
+    pub fn read(folder: &Path, results: &Value) -> Option<Self> {
+        Some(Self { answers: Answers::read(folder, results), ..Self::of(results)? })
+    }
+
+    /// Reads `results.json` alone; nothing if it holds no results.
+    pub fn of(results: &Value) -> Option<Self> {
+        let splits = results["splits"].as_array()?;
+        let named = |split: &Value| Some((split["split"].as_str()?.to_owned(), measures(split, "")));
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let identity = &results["identity"];
+        let versions = BTreeMap::deserialize(&identity["versions"]).unwrap_or_default();
+        Some(Self {
+            splits: splits.iter().map(named).collect::<Option<_>>()?,
+            data: text(&identity["data_hash"]),
+            program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
+            answers: None,
+            fall: Fall::deserialize(&results["fall"]).ok(),
+        })
+    }
+
+    /// What was measured on a split.
+    pub fn get(&self, split: &str, metric: &str) -> Option<f64> {
+        let (_, measures) = self.splits.iter().find(|(name, _)| name == split)?;
+        measures.iter().find(|measure| measure.name == metric).map(|measure| measure.number)
+    }
+
+    /// For programs.
+    pub fn to_json(&self) -> Value {
+        let numbers = |found: &[Measure]| -> Value {
+            found.iter().map(|m| (m.name.clone(), json!(m.number))).collect::<serde_json::Map<_, _>>().into()
+        };
+        let splits = self.splits.iter().map(|(split, found)| (split.clone(), numbers(found)));
+        json!({
+            "splits": Value::from(splits.collect::<serde_json::Map<_, _>>()), "data_hash": self.data,
+            "graph_hash": self.program.graph, "versions": self.program.versions,
+        })
+    }
+}
+
+/// All numbers of a split but counts. What a task measures besides stands in a block of shares of right answers, or in one of
+/// numbers.
+fn measures(split: &Value, block: &str) -> Vec<Measure> {
+    let mut found = vec![];
+    for (name, value) in split.as_object().into_iter().flatten().filter(|(name, _)| !COUNTS.contains(&name.as_str())) {
+        match value {
+            Value::Object(_) => found.extend(measures(value, name)),
+            _ => found.extend(value.as_f64().map(|number| {
+                let share = block == "metrics" || SHARES.contains(&name.as_str());
+                Measure { name: name.clone(), number, share, own: share || block == "numbers" }
+            })),
+        }
+    }
+    found
+}

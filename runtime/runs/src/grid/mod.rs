@@ -1,0 +1,164 @@
+//! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
+//!
+//! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it. [`claim`] says
+//! who trains which cell.
+
+pub mod claim;
+mod halving;
+mod latex;
+mod manifest;
+mod measured;
+mod notes;
+mod render;
+mod sheet;
+mod worth;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use crate::error::Error;
+use crate::experiment::Experiment;
+use crate::record::{Fault, RunFolder, RunInfo, SavedRun, program};
+
+pub use halving::{Decision, Standing, Stop, decide, reached, standing};
+pub use manifest::{Listed, ListedCell, Manifest};
+pub use measured::{Measured, less_is_better};
+pub use render::{Format, TextCell, TextTable, render, text_tables};
+pub use sheet::{METRICS, Mixture, Sheet, Show};
+pub use worth::{By, Worth};
+
+/// One model of a grid with its runs: a row of the table.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What the table calls it.
+    pub name: String,
+    /// Number of trainable numbers.
+    pub parameters: usize,
+    /// The data that its experiment asks for, in any words: rows that ask for the same must have been trained on the same.
+    pub data: String,
+    /// One per seed, in the order of the experiment.
+    pub cells: Vec<Cell>,
+}
+
+/// One run of a grid.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    /// The seed of the run.
+    pub seed: u64,
+    /// The folder of the run.
+    pub path: PathBuf,
+    /// How far it is.
+    pub state: State,
+}
+
+/// How far a cell is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// Nothing was begun.
+    Absent,
+    /// It was begun, and can be gone on with.
+    Unfinished(Begun),
+    /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
+    Failed(Fault, Option<Begun>),
+    /// Successive halving stopped its row; it can be gone on with.
+    Stopped(Stop),
+    /// It is finished.
+    Finished(Measured),
+}
+
+/// What is known of a run that is not finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// Versions of the programs that trained it so far in one line, as a finished run has them.
+    pub versions: String,
+}
+
+impl State {
+    /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
+    /// experiment, seed or data, or, if it is not finished, of another graph.
+    ///
+    /// # Errors
+    /// The run can't be read.
+    pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
+        if !RunFolder::exists(path) {
+            return Ok(Some(Fault::read(path)?.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
+        }
+        let saved = SavedRun::read(path)?;
+        let state = Self::of(path, &saved)?;
+        // A finished run of a program that made another graph is no other one: the table says so, and asks.
+        let expected = match &state {
+            Self::Finished(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
+            _ => info.clone(),
+        };
+        Ok(saved.difference(experiment, &expected).is_none().then_some(state))
+    }
+
+    /// How far the run in a folder is, whichever run it is.
+    ///
+    /// # Errors
+    /// The record of its failure can't be read.
+    pub fn of(path: &Path, saved: &SavedRun) -> Result<Self, Error> {
+        if let Some(measured) = saved.measured.as_ref().and_then(|results| Measured::read(path, results)) {
+            return Ok(Self::Finished(measured));
+        }
+        let begun = Begun { versions: program(&saved.info.versions) };
+        Ok(match Fault::read(path)? {
+            Some(fault) => Self::Failed(fault, Some(begun)),
+            None => Self::Unfinished(begun),
+        })
+    }
+
+    /// What is known of the run, if one was begun and is not finished.
+    pub fn begun(&self) -> Option<&Begun> {
+        match self {
+            Self::Unfinished(begun) | Self::Failed(_, Some(begun)) => Some(begun),
+            Self::Absent | Self::Failed(_, None) | Self::Stopped(_) | Self::Finished(_) => None,
+        }
+    }
+
+    /// One word for programs.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Absent => "absent",
+            Self::Unfinished(_) => "unfinished",
+            Self::Failed(..) => "failed",
+            Self::Stopped(_) => "stopped",
+            Self::Finished(_) => "finished",
+        }
+    }
+}
+
+impl Row {
+    /// The finished runs.
+    pub fn finished(&self) -> impl Iterator<Item = (&Cell, &Measured)> {
+        self.cells.iter().filter_map(|cell| match &cell.state {
+            State::Finished(measured) => Some((cell, measured)),
+            _ => None,
+        })
+    }
+}
+
+/// The whole grid for programs: every cell with its state and results, and the table's notes.
+pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
+    let cell = |cell: &Cell| {
+        let mut out = serde_json::json!({
+            "seed": cell.seed, "run": cell.path.display().to_string(), "state": cell.state.word(),
+        });
+        match &cell.state {
+            State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            State::Stopped(Stop { update, rank, of }) => {
+                out["stopped"] = serde_json::json!({ "update": update, "rank": rank, "of": of });
+            }
+            State::Finished(measured) => out["results"] = measured.to_json(),
+            State::Absent | State::Unfinished(_) => {}
+        }
+        out
+    };
+    let row = |row: &Row| {
+        serde_json::json!({
+            "model": row.name, "parameters": row.parameters, "cells": row.cells.iter().map(cell).collect::<Vec<_>>(),
+        })
+    };
+    serde_json::json!({ "models": rows.iter().map(row).collect::<Vec<_>>(), "table": sheet.to_json() })
+}

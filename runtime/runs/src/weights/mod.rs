@@ -1,0 +1,239 @@
+//! Weights from files of other programs: safetensors, and the `state_dict` of a PyTorch module.
+//!
+//! A file is read as a table of tensors that point into its bytes ([`WeightsFile`]); nothing is executed, and no number is read
+//! before its tensor is known to fit. [`fit`] then compares the table with the parameters of a model, and either gives all of them
+//! or names everything that does not fit.
+
+mod fit;
+mod pickle;
+mod torch;
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+use std::{fs, io};
+
+use safetensors::tensor::{Dtype, SafeTensors};
+
+use crate::error::{Error, WeightsError};
+use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
+pub use fit::{Names, fingerprint, fit};
+use rtc_base::disk::IoError;
+use rtc_base::json;
+
+/// How large the description of saved weights may be.
+pub mod limits {
+    pub use super::pickle::{LONGEST, MOST};
+}
+
+/// How a file writes a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    F16,
+    Bf16,
+    F32,
+    F64,
+}
+
+impl Kind {
+    /// Bytes of a number.
+    fn size(self) -> usize {
+        match self {
+            Self::F16 | Self::Bf16 => 2,
+            Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The number in so many bytes, little end first.
+    fn number(self, bytes: &[u8]) -> f32 {
+        match (self, bytes) {
+            (Self::F16, &[a, b]) => half(u16::from_le_bytes([a, b])),
+            (Self::Bf16, &[a, b]) => f32::from_le_bytes([0, 0, a, b]),
+            (Self::F32, &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]),
+            (Self::F64, bytes) => bytes.try_into().map_or(f32::NAN, |bytes| f64::from_le_bytes(bytes) as f32),
+            _ => f32::NAN,
+        }
+    }
+}
+
+/// A number of half precision (IEEE 754 binary16).
+fn half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    sign * match exponent {
+        0 => fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => f32::INFINITY,
+        31 => f32::NAN,
+        _ => (1.0 + fraction / 1024.0) * 2f32.powi(exponent - 15),
+    }
+}
+
+/// A tensor of a file.
+#[derive(Clone, Debug)]
+struct Tensor {
+    shape: Vec<usize>,
+    /// Distance between neighbours along each axis, in numbers.
+    strides: Vec<usize>,
+    /// The first number, counted from the start of `bytes`.
+    offset: usize,
+    /// How its numbers are written, or the name of a kind that no weight has.
+    kind: Result<Kind, String>,
+    /// Where in the file its numbers are.
+    bytes: Range<usize>,
+    /// Whether the numbers have the other sign there (PyTorch's negative bit).
+    negative: bool,
+}
+
+impl Tensor {
+    /// Whether both are the same numbers of the file, in the same order.
+    fn is(&self, other: &Self) -> bool {
+        let place = |tensor: &Self| (tensor.bytes.clone(), tensor.offset, tensor.negative, tensor.kind.clone());
+        place(self) == place(other) && self.shape == other.shape && self.strides == other.strides
+    }
+}
+
+/// The bytes of a file; a device or a pipe may have no end.
+fn read(path: &Path) -> Result<Vec<u8>, IoError> {
+    let failed = IoError::at("read", path);
+    match fs::metadata(path) {
+        Ok(found) if !found.is_file() && !found.is_dir() => Err(failed(io::Error::other("it is no file"))),
+        _ => fs::read(path).map_err(failed),
+    }
+}
+
+/// A file with named tensors.
+#[derive(Debug)]
+pub struct WeightsFile {
+    name: String,
+    bytes: Vec<u8>,
+    tensors: BTreeMap<String, Tensor>,
+    averaged: bool,
+}
+
+impl WeightsFile {
+    /// Reads a safetensors file or a PyTorch `state_dict`, whatever its name ends in. The weights of a checkpoint of rtc that has
+    /// averaged weights are those averages.
+    ///
+    /// # Errors
+    /// The file can't be read, or is neither.
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let bytes = read(path)?;
+        let name = path.display().to_string();
+        let refused = |fault| WeightsError { file: path.display().to_string(), faults: vec![fault] };
+        if let Some(bytes) = averages_beside(path, &bytes).map_err(refused)? {
+            let tensors = averages(&bytes).map_err(refused)?;
+            return Ok(Self { name, bytes, tensors, averaged: true });
+        }
+        let tensors = match bytes.get(..4) {
+            Some(b"PK\x03\x04") => torch::tensors(&bytes),
+            Some([0x80, 1..=5, ..]) if SafeTensors::read_metadata(&bytes).is_err() => Err(
+                "a PyTorch file of the old form, or a bare pickle; save it again: torch.save(model.state_dict(), FILE)"
+                    .to_owned(),
+            ),
+            _ => safetensors(&bytes),
+        };
+        let tensors = tensors.map_err(refused)?;
+        Ok(Self { name, bytes, tensors, averaged: false })
+    }
+
+    /// Whether the weights are averages over updates, which the checkpoint of the file holds beside it.
+    pub fn is_averaged(&self) -> bool {
+        self.averaged
+    }
+
+    /// The numbers of a tensor in the order of its axes.
+    fn numbers(&self, tensor: &Tensor, kind: Kind) -> Vec<f32> {
+        let data = &self.bytes[tensor.bytes.clone()];
+        let count = tensor.shape.iter().product::<usize>();
+        let mut index = vec![0; tensor.shape.len()];
+        let mut numbers = Vec::with_capacity(count);
+        for _ in 0..count {
+            let place = tensor.offset + index.iter().zip(&tensor.strides).map(|(n, stride)| n * stride).sum::<usize>();
+            let number = kind.number(&data[place * kind.size()..(place + 1) * kind.size()]);
+            numbers.push(if tensor.negative { -number } else { number });
+            for (n, size) in index.iter_mut().zip(&tensor.shape).rev() {
+                *n += 1;
+                if *n < *size {
+                    break;
+                }
+                *n = 0;
+            }
+        }
+        numbers
+    }
+}
+
+/// The description at the start of a safetensors file, if it has one.
+fn header(bytes: &[u8]) -> Option<&[u8]> {
+    let (size, rest) = bytes.split_first_chunk()?;
+    rest.get(..usize::try_from(u64::from_le_bytes(*size)).ok()?)
+}
+
+/// The averaged weights among the arrays of an optimiser.
+fn averages(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+    let of = |(name, tensor): (String, Tensor)| {
+        let name = name.strip_prefix(AVERAGE)?.strip_prefix('.')?.to_owned();
+        Some((name, tensor))
+    };
+    Ok(safetensors(bytes)?.into_iter().filter_map(of).collect())
+}
+
+/// The tensors of a safetensors file.
+fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+    if let Some(Err(error)) = header(bytes).map(json::value)
+        && error.is_data()
+    {
+        return Err(format!("its header is ambiguous: {error}"));
+    }
+    if json::value(bytes).is_ok_and(|index| index.get("weight_map").is_some()) {
+        return Err("an index of several files, and the weights are wanted in one: join them into one file".to_owned());
+    }
+    let neither = |error| format!("neither safetensors ({error}) nor a PyTorch state_dict");
+    let file = SafeTensors::deserialize(bytes).map_err(neither)?;
+    let (_, about) = SafeTensors::read_metadata(bytes).map_err(neither)?;
+    if about.metadata().as_ref().is_some_and(|about| about.contains_key(NOT_AVERAGED)) {
+        return Err(
+            "it is a copy of weights that a run averages (`ema`), without the averages, by which the run is measured: name the file \
+             in the checkpoint of the run"
+                .to_owned(),
+        );
+    }
+    let tensor = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
+        let kind = match view.dtype() {
+            Dtype::F16 => Ok(Kind::F16),
+            Dtype::BF16 => Ok(Kind::Bf16),
+            Dtype::F32 => Ok(Kind::F32),
+            Dtype::F64 => Ok(Kind::F64),
+            other => Err(format!("{other:?}")),
+        };
+        let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
+        let (shape, range) = (view.shape().to_vec(), start..start + view.data().len());
+        (name.to_owned(), Tensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range, negative: false })
+    };
+    Ok(file.iter().map(tensor).collect())
+}
+
+/// The strides of an array whose last axis is contiguous.
+fn row_major(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1; shape.len()];
+    for n in (1..shape.len()).rev() {
+        strides[n - 1] = strides[n] * shape[n].max(1);
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_what_the_standard_says() {
+        let numbers =
+            [(0x3c00, 1.0), (0xc000, -2.0), (0x7bff, 65504.0), (0x0001, 5.960_464_5e-8), (0x3555, 0.333_251_95)];
+        for (bits, number) in numbers {
+            assert_eq!(half(bits), number);
+        }
+        assert!(half(0x7e00).is_nan() && half(0xfc00) == f32::NEG_INFINITY);
+    }
+}

@@ -1,0 +1,309 @@
+//! Weights of other programs: files that PyTorch wrote, files that fit in part, and files that are broken or hostile.
+
+use std::fs;
+use std::io::{Cursor, Write};
+use std::path::{Path, PathBuf};
+
+use rtc_exec::learner::Arrays;
+use rtc_runs::error::Error;
+use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
+use safetensors::tensor::{Dtype, TensorView};
+use tempfile::TempDir;
+use zip::ZipWriter;
+use zip::write::SimpleFileOptions;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
+}
+
+fn map(json: &str) -> Names {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("map.json");
+    fs::write(&path, json).expect("a new file");
+    Names::read(&path).expect("a map")
+}
+
+fn wanted(parameters: &[(&str, &[usize])]) -> Vec<(String, Vec<usize>)> {
+    parameters.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec())).collect()
+}
+
+fn numbers<'a>(arrays: &'a Arrays, name: &str) -> &'a [f32] {
+    &arrays.items[name].1
+}
+
+/// What is said of a file with these bytes.
+fn refusal(bytes: &[u8]) -> String {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("theirs.bin");
+    fs::write(&path, bytes).expect("a new file");
+    match WeightsFile::read(&path) {
+        Ok(_) => String::new(),
+        Err(error) => {
+            assert_eq!(error.exit_code(), 7, "{error}");
+            assert!(error.to_string().contains("theirs.bin: "), "{error}");
+            error.to_string()
+        }
+    }
+}
+
+/// A zip archive as `torch.save` makes one, around a pickle.
+fn archive(pickle: &[u8]) -> Vec<u8> {
+    let mut zip = ZipWriter::new(Cursor::new(vec![]));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for (name, bytes) in [("a/data.pkl", pickle), ("a/data/0", &[0; 24])] {
+        zip.start_file(name, stored).expect("a place in memory");
+        zip.write_all(bytes).expect("a place in memory");
+    }
+    zip.finish().expect("a place in memory").into_inner()
+}
+
+#[test]
+fn tensors_of_pytorch_of_every_kind_are_read() {
+    let file = WeightsFile::read(&fixture("tensors.pt")).expect("a file of PyTorch");
+    let parameters = wanted(&[
+        ("single", &[2, 3]),
+        ("turned", &[3, 2]),
+        ("half", &[2, 3]),
+        ("brain", &[2, 3]),
+        ("double", &[2]),
+        ("tied", &[2, 3]),
+        ("parameter", &[2, 3]),
+        ("scalar", &[]),
+        ("broadcast", &[2, 2]),
+    ]);
+    let arrays = fit(&file, &map(r#"{"count": null}"#), &parameters).expect("all of them");
+    let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+    for name in ["single", "half", "brain", "tied"] {
+        assert_eq!(numbers(&arrays, name), plain, "{name}");
+    }
+    assert_eq!(numbers(&arrays, "turned"), [0.0, 0.75, 0.25, 1.0, 0.5, 1.25]);
+    assert_eq!(numbers(&arrays, "double"), [3.0, 4.0]);
+    assert_eq!(numbers(&arrays, "parameter"), plain.map(|x| x + 1.0));
+    assert_eq!(numbers(&arrays, "scalar"), [0.5]);
+    assert_eq!(numbers(&arrays, "broadcast"), [2.0, 3.0, 2.0, 3.0]);
+    let error = fit(&file, &Names::default(), &wanted(&[("count", &[])])).expect_err("an integer");
+    assert!(error.to_string().contains("`count` has numbers of the kind long"), "{error}");
+}
+
+#[test]
+fn names_are_mapped_and_turned() {
+    let file = WeightsFile::read(&fixture("module.pt")).expect("a file of PyTorch");
+    let names = r#"{"0.weight": {"to": "linear.weight", "transpose": true}, "0.bias": "linear.bias", "1.weight": "norm.gain", "1.bias": null}"#;
+    let parameters = wanted(&[("linear.weight", &[2, 3]), ("linear.bias", &[3]), ("norm.gain", &[3])]);
+    let arrays = fit(&file, &map(names), &parameters).expect("all of them");
+    assert_eq!(numbers(&arrays, "linear.weight"), [0.0, 2.0, 4.0, 1.0, 3.0, 5.0]);
+    assert_eq!(numbers(&arrays, "norm.gain"), [20.0, 21.0, 22.0]);
+    let other = fit(&file, &map(&names.replace("true", "false")), &wanted(&[("linear.weight", &[3, 2])]));
+    assert!(other.is_err(), "what no parameter takes is a fault");
+    assert_eq!(fingerprint(&arrays), fingerprint(&arrays.clone()));
+    let mut changed = arrays.clone();
+    changed.items.get_mut("norm.gain").expect("it is there").1[0] += 1.0;
+    assert_ne!(fingerprint(&arrays), fingerprint(&changed));
+}
+
+#[test]
+fn everything_that_does_not_fit_is_said_at_once() {
+    let file = WeightsFile::read(&fixture("module.pt")).expect("a file of PyTorch");
+    let names = map(r#"{"0.weight": "a.weight", "0.bias": "a.weigth", "0.gain": "x"}"#);
+    let parameters = wanted(&[("a.weight", &[2, 3]), ("1.bais", &[3]), ("1.weight", &[4]), ("q", &[2])]);
+    let error = fit(&file, &names, &parameters).expect_err("nothing fits").to_string();
+    for said in [
+        "module.pt: 7 faults",
+        "the map names `0.gain`, which is not there",
+        "`a.weight` has shape [3, 2], the model has [2, 3]; it would fit transposed",
+        "`1.bais` [3] is missing; is it `1.bias`?",
+        "`1.weight` has shape [3], the model has [4]",
+        "`q` [2] is missing",
+        "`a.weigth` (`0.bias` there) [3] is no parameter of the model; is it `a.weight`?",
+        "`1.bias` [3] is no parameter of the model; is it `1.bais`?",
+    ] {
+        assert!(error.contains(said), "`{said}` is not in:\n{error}");
+    }
+    let twice = fit(&file, &map(r#"{"0.bias": "1.bias"}"#), &wanted(&[("1.bias", &[3])])).expect_err("two of them");
+    assert!(twice.to_string().contains("`0.bias` and `1.bias` both become `1.bias`"), "{twice}");
+}
+
+#[test]
+fn numbers_that_are_not_finite_are_refused_by_name() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("w.safetensors");
+    for (number, said) in [(f64::NAN, "NaN as its number 1"), (1e300, "inf as its number 1")] {
+        let bytes: Vec<u8> = [0.5, number].iter().flat_map(|x: &f64| x.to_le_bytes()).collect();
+        let view = TensorView::new(Dtype::F64, vec![2], &bytes).expect("two numbers");
+        fs::write(&path, safetensors::serialize([("w", view)], None).expect("one tensor")).expect("a new file");
+        let file = WeightsFile::read(&path).expect("a file of safetensors");
+        let error = fit(&file, &Names::default(), &wanted(&[("w", &[2])])).expect_err("not finite").to_string();
+        assert!(error.contains("`w` has ") && error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn a_pickle_with_code_is_refused_and_nothing_runs() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let made = folder.path().join("made");
+    // What Python would run: os.system("touch made").
+    let touch = format!("touch {}", made.display());
+    let mut pickle = b"\x80\x02cposix\nsystem\nX".to_vec();
+    pickle.extend((touch.len() as u32).to_le_bytes());
+    pickle.extend(touch.as_bytes());
+    pickle.extend(b"\x85R.");
+    let said = refusal(&archive(&pickle));
+    assert!(said.contains("it names `posix.system`") && said.contains("nothing of it was executed"), "{said}");
+    assert!(!made.exists());
+    let module = fs::read(fixture("whole_module.pt")).expect("the fixture");
+    assert!(refusal(&module).contains("it names `torch.nn.modules.container.Sequential`"));
+}
+
+#[test]
+fn hostile_pickles_are_refused_before_they_cost_anything() {
+    let deep = [&b"\x80\x02)"[..], &vec![0x85; 1_000_000], b"."].concat();
+    let mut wide = b"\x80\x02]".to_vec();
+    // Lists of two copies of the list before: 2^40 nodes in 400 bytes.
+    for n in 0..40 {
+        wide.extend([b'q', n, b'(', b'h', n, b'h', n, b't']);
+    }
+    let cases: [(&[u8], &str); 8] = [
+        (&deep, "too deep or too large"),
+        (&wide, "too deep or too large"),
+        (b"\x80\x02X\xff\xff\xff\xffa.", "cut off inside a text"),
+        (b"\x80\x02\x8a\xff123", "a number that is too large"),
+        (b"\x80\x02}", "cut off"),
+        (b"\x80\x02K\x01.", "it holds no dictionary"),
+        (b"\x80\x02}X\x01\x00\x00\x00aK\x01s.", "`a` is no tensor"),
+        (b"\x80\x02R.", "can't be read"),
+    ];
+    for (pickle, expected) in cases {
+        let said = refusal(&archive(pickle));
+        assert!(said.contains(expected), "`{expected}` is not in: {said}");
+    }
+}
+
+/// A file cut off, or with a byte changed, is refused or read; it is never a panic.
+#[test]
+fn damaged_files_are_refused_or_read() {
+    for name in ["module.pt", "tensors.pt"] {
+        let whole = fs::read(fixture(name)).expect("the fixture");
+        for end in (0..whole.len()).step_by(31) {
+            assert!(!refusal(&whole[..end]).is_empty(), "{name} cut off after {end} bytes");
+        }
+        for (at, flip) in (0..whole.len()).step_by(7).zip([1, 0x80, 0xff].into_iter().cycle()) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= flip;
+            let _ = refusal(&bytes);
+        }
+    }
+    assert!(refusal(b"\x80\x02}.").contains("save it again: torch.save"));
+    assert!(refusal(b"").contains("neither safetensors"));
+    assert!(refusal(b"\xff\xff\xff\xff\xff\xff\xff\x7f{}").contains("neither safetensors"));
+    let missing = WeightsFile::read(Path::new("not/there.pt")).expect_err("there is none");
+    assert!(matches!(missing, Error::Io(_)), "{missing}");
+}
+
+/// Weights are held against the manifest of a checkpoint only where they lie in one.
+#[test]
+fn a_file_named_as_those_of_a_checkpoint_is_read_where_none_is() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("weights.safetensors");
+    let values: Vec<u8> = [0.5_f32, -2.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+    let view = TensorView::new(Dtype::F32, vec![2], &values).expect("two numbers");
+    fs::write(&path, safetensors::serialize([("w", view)], None).expect("a file")).expect("a new file");
+    let arrays = fit(&WeightsFile::read(&path).expect("weights"), &map("{}"), &wanted(&[("w", &[2])])).expect("all");
+    assert_eq!(numbers(&arrays, "w"), [0.5, -2.0]);
+    fs::write(folder.path().join("state.json"), "{}").expect("a new file");
+    let error = WeightsFile::read(&path).expect_err("a checkpoint without a manifest is damaged");
+    assert!(error.to_string().contains("manifest.json beside it"), "{error}");
+}
+
+/// PyTorch keeps some tensors as others with the opposite sign (`torch._neg_view`, the imaginary part of a conjugate).
+#[test]
+fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
+    let file = WeightsFile::read(&fixture("negated.pt")).expect("a file of PyTorch");
+    let parameters = wanted(&[
+        ("turned", &[2, 3]),
+        ("half", &[3, 2]),
+        ("part", &[2, 3]),
+        ("parameter", &[2, 3]),
+        ("plain", &[2, 3]),
+    ]);
+    let arrays = fit(&file, &Names::default(), &parameters).expect("all of them");
+    let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+    assert_eq!(numbers(&arrays, "plain"), plain);
+    for name in ["turned", "part", "parameter"] {
+        assert_eq!(numbers(&arrays, name), plain.map(|x| -x), "{name}");
+    }
+    assert_eq!(numbers(&arrays, "half"), [0.0, -0.75, -0.25, -1.0, -0.5, -1.25]);
+    let file = WeightsFile::read(&fixture("complex.pt")).expect("a file of PyTorch");
+    let error = fit(&file, &Names::default(), &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
+    assert!(error.contains("`x` has numbers of the kind complexfloat"), "{error}");
+    let mut unknown = fs::read(fixture("negated.pt")).expect("the fixture");
+    let marks: Vec<usize> = (0..unknown.len()).filter(|at| unknown[*at..].starts_with(b"neg\x71")).collect();
+    assert!(!marks.is_empty());
+    marks.into_iter().for_each(|at| unknown[at] = b'p');
+    assert!(refusal(&unknown).contains("has the mark `peg`"), "{}", refusal(&unknown));
+}
+
+/// Both names of a tied weight are one weight: either may be the one that the model has.
+#[test]
+fn a_tied_weight_may_have_two_names_in_a_state_dict() {
+    let file = WeightsFile::read(&fixture("shared.pt")).expect("a file of PyTorch");
+    let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
+    for names in
+        ["{}", r#"{"head.weight": "embed.table", "embed.table": "other"}"#, r#"{"head.weight": "embed.table"}"#]
+    {
+        let parameters = wanted(&[("embed.table", &[2, 3]), ("norm", &[3])]);
+        let arrays = fit(&file, &map(names), &parameters).unwrap_or_else(|error| panic!("{names}: {error}"));
+        assert_eq!(numbers(&arrays, "embed.table"), plain, "{names}");
+    }
+    let untied = wanted(&[("embed.table", &[2, 3]), ("head.weight", &[2, 3]), ("norm", &[3])]);
+    assert_eq!(numbers(&fit(&file, &map("{}"), &untied).expect("both"), "head.weight"), plain);
+    // Equal numbers in another place may be one weight, which the user knows.
+    let numbers: Vec<u8> = [0.5_f32, 2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
+    let view = || TensorView::new(Dtype::F32, vec![2], &numbers).expect("two numbers");
+    let bytes = safetensors::serialize([("a", view()), ("b", view())], None).expect("two tensors");
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("w.safetensors");
+    fs::write(&path, bytes).expect("a new file");
+    let file = WeightsFile::read(&path).expect("a file of safetensors");
+    let error = fit(&file, &Names::default(), &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
+    assert!(error.contains("`b` [2] is no parameter of the model; it has the numbers of `a`"), "{error}");
+    fit(&file, &map(r#"{"b": null}"#), &wanted(&[("a", &[2])])).expect("one of them");
+}
+
+#[test]
+fn what_is_named_twice_is_refused() {
+    let folder = TempDir::new().expect("a temporary folder");
+    let path = folder.path().join("map.json");
+    for text in [
+        "{\"a\": \"x\",\n\"a\": \"y\"}",
+        "{\"a\": {\"to\": \"x\",\n\"to\": \"y\"}}",
+        "{\"a\": null,\n\"\\u0061\": \"y\"}",
+    ] {
+        fs::write(&path, text).expect("writable");
+        let error = Names::read(&path).expect_err(text).to_string();
+        assert!(error.contains("map.json:2") && error.contains("stands twice in one object"), "{error}");
+    }
+    let tensor = r#"{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;
+    for header in [
+        format!(r#"{{"w":{tensor},"w":{tensor}}}"#),
+        format!(r#"{{"__metadata__":{{"a":"b","a":"c"}},"w":{tensor}}}"#),
+        format!(r#"{{"w":{}}}"#, tensor.replace("\"shape\"", "\"shape\":[4],\"shape\"")),
+    ] {
+        let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &[0; 4]].concat();
+        let said = refusal(&bytes);
+        assert!(said.contains("its header is ambiguous") && said.contains("stands twice"), "{said}");
+    }
+    let index = br#"{"metadata": {}, "weight_map": {"w": "model-1.safetensors"}}"#;
+    assert!(refusal(index).contains("an index of several files"));
+    // Two files of one name in an archive: readers differ in which of them they take.
+    let mut zip = ZipWriter::new(Cursor::new(vec![]));
+    let stored = SimpleFileOptions::default().compression_method(zip::CompressionMethod::Stored);
+    for (name, bytes) in [("a/data.pkl", &b"\x80\x02}."[..]), ("a/data/0", &[0; 24]), ("a/data/1", &[1; 24])] {
+        zip.start_file(name, stored).expect("a place in memory");
+        zip.write_all(bytes).expect("a place in memory");
+    }
+    let mut bytes = zip.finish().expect("a place in memory").into_inner();
+    assert_eq!(refusal(&bytes), "");
+    let names: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at..].starts_with(b"a/data/1")).collect();
+    names.into_iter().for_each(|at| bytes[at + 7] = b'0');
+    assert!(refusal(&bytes).contains("`a/data/0` is in it twice"), "{}", refusal(&bytes));
+}

@@ -1,0 +1,372 @@
+//! Rows of a user's files by columns: CSV, TSV, JSON lines and Parquet, packed by gzip or Zstandard or not.
+
+mod columnar;
+mod look;
+mod object;
+pub(crate) mod open;
+mod pages;
+pub(crate) mod paths;
+pub(crate) mod records;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::Path;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::error::{DataError, unknown};
+use crate::load::{broken, unreadable};
+use object::object;
+use records::{Delimited, NO_TEXT, Record, Records};
+
+pub use columnar::{MAX_PAGE, MAX_VALUES};
+pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
+pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
+
+/// How a file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    /// Cells with commas between them.
+    Csv,
+    /// Cells with tabs between them.
+    Tsv,
+    /// A JSON object per line.
+    Json,
+    /// Apache Parquet.
+    Parquet,
+    /// Text without columns.
+    Text,
+}
+
+impl Format {
+    /// The format of a file by the ending of its name, that of its packing left out.
+    ///
+    /// # Errors
+    /// A sentence about an ending that says nothing, or about a packed Parquet file.
+    pub(crate) fn of(path: &Path) -> Result<Self, String> {
+        let name = path.file_name().map(|name| name.to_string_lossy().to_lowercase()).unwrap_or_default();
+        let plain = [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(&name);
+        match plain.rsplit_once('.').map_or("", |(_, ending)| ending) {
+            "csv" => Ok(Self::Csv),
+            "tsv" | "tab" => Ok(Self::Tsv),
+            "jsonl" | "ndjson" | "json" => Ok(Self::Json),
+            "parquet" | "pq" if plain.len() < name.len() => {
+                Err("a Parquet file is packed inside: unpack it".to_owned())
+            }
+            "parquet" | "pq" => Ok(Self::Parquet),
+            "txt" | "text" | "md" => Ok(Self::Text),
+            _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): say \
+                      `task.format`"
+                .to_owned()),
+        }
+    }
+}
+
+/// The format of a file, where the ending of its name says it.
+pub fn format_of(path: &Path) -> Option<Format> {
+    Format::of(path).ok()
+}
+
+/// A column by its name or, counted from 1, by its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Column {
+    /// By its place, in a file without a header.
+    Place(usize),
+    /// By its name in the header.
+    Name(String),
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Place(place) => write!(f, "{place}"),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// What stands in a cell.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Cell {
+    /// Text, or a number or a truth value as text.
+    Text(String),
+    /// A list of texts, with holes where it has `null`.
+    List(Items),
+    /// A list of lists.
+    Lists(Vec<Items>),
+    /// Nothing: `null`, or no such field.
+    #[default]
+    Missing,
+}
+
+/// The texts of a list, with holes where it has `null`.
+pub(crate) type Items = Vec<Option<String>>;
+
+/// A row with the cells of the columns that were asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Row {
+    /// The line on which it begins; in a Parquet file its number. Both from 1.
+    pub(crate) line: usize,
+    /// The byte with which it begins; 0 where rows have none.
+    pub(crate) offset: u64,
+    /// Number of its bytes.
+    pub(crate) bytes: u32,
+    pub(crate) cells: Vec<Cell>,
+}
+
+/// What is read of files.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Layout {
+    /// The format, where the names of the files don't say it.
+    pub(crate) format: Option<Format>,
+    pub(crate) columns: Vec<Column>,
+    /// Whether `"` stands around cells.
+    pub(crate) quotes: bool,
+}
+
+impl Layout {
+    /// The format of a file.
+    pub(crate) fn format(&self, path: &Path) -> Result<Format, DataError> {
+        self.format.map_or_else(|| Format::of(path).map_err(|why| unreadable(path, why)), Ok)
+    }
+
+    /// The rows of a file.
+    ///
+    /// # Errors
+    /// A file that can't be opened, or lacks a column.
+    pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<Row, DataError>>>, DataError> {
+        if self.format(path)? == Format::Parquet {
+            return Ok(Box::new(columnar::rows(path, &self.columns)?));
+        }
+        let (records, parser) = self.begin(path)?;
+        let path = path.to_owned();
+        let row = move |record: Result<Record, DataError>| {
+            let record = match record {
+                Ok(record) if parser.skips(&record.bytes) => return None,
+                Ok(record) => record,
+                Err(error) => return Some(Err(error)),
+            };
+            let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&path, &record));
+            Some(cells.map(|cells| Row { line: record.line, offset: record.offset, bytes: record.length, cells }))
+        };
+        Ok(Box::new(records.filter_map(row)))
+    }
+
+    /// The records of a file behind its header, and what makes rows of them.
+    pub(crate) fn begin(&self, path: &Path) -> Result<(Records, Parser), DataError> {
+        let format = self.format(path)?;
+        let Some(shape) = Delimited::of_format(format, self.quotes) else {
+            return match format {
+                Format::Json => Ok((Records::open(path, None)?, Parser::Json(self.columns.clone()))),
+                _ => Err(unreadable(path, "this format has no rows of text")),
+            };
+        };
+        let mut records = Records::open(path, Some(shape))?;
+        if let Some(places) = self.numbered() {
+            return Ok((records, Parser::Delimited { shape, width: None, places }));
+        }
+        let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
+        let parser = named(shape, &header, &self.columns).map_err(|fault| fault.at(path, &header))?;
+        Ok((records, parser))
+    }
+
+    /// Whether a file has a column. Rows of JSON say it each for itself.
+    pub(crate) fn has_column(&self, path: &Path, column: &Column) -> Result<bool, DataError> {
+        let names = match self.format(path)? {
+            Format::Json => return Ok(true),
+            Format::Parquet => columnar::names(path)?,
+            Format::Csv | Format::Tsv | Format::Text => self.names(path)?,
+        };
+        Ok(match column {
+            Column::Place(place) => *place <= names.len(),
+            Column::Name(name) => names.contains(name),
+        })
+    }
+
+    /// Refuses a file without a header whose first rows have at least `columns` cells if another mark stands between them.
+    ///
+    /// # Errors
+    /// The first row of such a file, or one that can't be read.
+    pub(crate) fn refuse_other_marks(&self, path: &Path, columns: usize) -> Result<(), DataError> {
+        let shape = Delimited::of_format(self.format(path)?, self.quotes).filter(|_| columns > 1);
+        let Some(shape) = shape.filter(|_| self.numbered().is_some()) else { return Ok(()) };
+        let rows: Vec<Record> = Records::open(path, Some(shape))?.take(SAMPLE).collect::<Result<_, _>>()?;
+        let cells = |row: &Record, mark: u8| row.bytes.split(|byte| *byte == mark).count();
+        let Some((first, mark)) = rows.first().and_then(|row| Some((row, shape.other_mark(&row.bytes)?))) else {
+            return Ok(());
+        };
+        if rows.iter().all(|row| shape.other_mark(&row.bytes) == Some(mark) && cells(row, mark) >= columns) {
+            let why = shape.wanted(mark) + "; `--input-format lines` takes every line as a text";
+            return Err(broken(path, first.line, why));
+        }
+        Ok(())
+    }
+
+    /// The names of all columns of a file of text: those of the header, or of the first object.
+    fn names(&self, path: &Path) -> Result<Vec<String>, DataError> {
+        let shape = Delimited::of_format(self.format(path)?, self.quotes);
+        let first =
+            Records::open(path, shape)?.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
+        let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
+        let names = match shape {
+            Some(shape) => texts(shape, &first.bytes),
+            None => text(&first.bytes).and_then(|line| Ok(object(line)?.keys().cloned().collect())),
+        };
+        names.map_err(|fault| fault.at(path, &first))
+    }
+
+    /// The places of the columns, if there are some and all are named by theirs.
+    fn numbered(&self) -> Option<Vec<usize>> {
+        if self.columns.is_empty() {
+            return None;
+        }
+        let place = |column: &Column| if let Column::Place(place) = column { place.checked_sub(1) } else { None };
+        self.columns.iter().map(place).collect()
+    }
+}
+
+const EMPTY: &str = "the file is empty";
+/// Rows by which the mark between cells is told from one of a text.
+const SAMPLE: usize = 20;
+
+fn is_blank(record: &[u8]) -> bool {
+    record.iter().all(u8::is_ascii_whitespace)
+}
+
+/// The columns by the names in the header.
+fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
+    if header.bytes.contains(&b'\r') && shape.ends_in_returns(&header.bytes) {
+        return Err(RETURNS.to_owned().into());
+    }
+    let names = texts(shape, &header.bytes)?;
+    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
+    names.iter().enumerate().for_each(|(place, name)| known.entry(name).or_default().push(place));
+    let place = |column: &Column| {
+        let wanted = column.to_string();
+        match known.get(&*wanted).map_or(&[][..], Vec::as_slice) {
+            [] => Err(Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
+            [place] => Ok(*place),
+            _ => Err(Fault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
+        }
+    };
+    let places = columns.iter().map(place).collect::<Result<_, _>>()?;
+    Ok(Parser::Delimited { shape, width: Some(names.len()), places })
+}
+
+/// Why a record is no row: lines below the one on which it begins, and a sentence.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    below: usize,
+    message: String,
+}
+
+impl From<String> for Fault {
+    fn from(message: String) -> Self {
+        Self { below: 0, message }
+    }
+}
+
+impl Fault {
+    pub(crate) fn at(self, path: &Path, record: &Record) -> DataError {
+        broken(path, record.line + self.below, self.message)
+    }
+}
+
+fn text(bytes: &[u8]) -> Result<&str, Fault> {
+    str::from_utf8(bytes).map_err(|error| {
+        let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
+        Fault { below, message: NO_TEXT.to_owned() }
+    })
+}
+
+fn texts(shape: Delimited, record: &[u8]) -> Result<Vec<String>, Fault> {
+    text(record)?;
+    let cells = shape.cells(record)?;
+    Ok(cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect())
+}
+
+/// Makes rows of records.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Parser {
+    Delimited {
+        shape: Delimited,
+        /// Number of cells of a row, where a header says it.
+        width: Option<usize>,
+        /// Where the columns stand.
+        places: Vec<usize>,
+    },
+    Json(Vec<Column>),
+}
+
+/// What is wrong with a row in which a carriage return stands by itself, outside of quotation marks.
+const RETURNS: &str = "this row has a carriage return without a line feed, and lines end with a line feed, with or without a carriage \
+                       return before it: write the file with such line ends, or quote the cell";
+
+impl Parser {
+    /// Whether a record is no row: one of blanks alone, unless these are cells.
+    fn skips(&self, record: &[u8]) -> bool {
+        let cells = matches!(self, Self::Delimited { shape, .. } if record.contains(&shape.delimiter));
+        !cells && is_blank(record)
+    }
+
+    /// The cells of a record, in the order of the columns.
+    pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<Cell>, Fault> {
+        match self {
+            Self::Delimited { shape, width, places } => {
+                if shape.quotes && record.contains(&b'\r') && shape.ends_in_returns(record) {
+                    return Err(RETURNS.to_owned().into());
+                }
+                let cells = texts(*shape, record)?;
+                if let Some(width) = width.filter(|width| *width != cells.len()) {
+                    return Err(format!("the header has {width} columns, and this row has {}", cells.len()).into());
+                }
+                let cell = |place: &usize| {
+                    let cell = cells.get(*place).cloned().map(Cell::Text);
+                    let few = || {
+                        let (wanted, found) = (place + 1, cells.len());
+                        format!("column {wanted} is wanted, and this row has {found}{}", shape.other(record))
+                    };
+                    cell.ok_or_else(|| few().into())
+                };
+                places.iter().map(cell).collect()
+            }
+            Self::Json(columns) => Ok(json(text(record)?, columns)?),
+        }
+    }
+}
+
+/// The cells of an object, in the order of the columns.
+pub(crate) fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> {
+    let fields = object(line)?;
+    // Several columns may be the same.
+    columns.iter().map(|column| cell(fields.get(&column.to_string()).unwrap_or(&Value::Null), column)).collect()
+}
+
+fn cell(value: &Value, column: &Column) -> Result<Cell, String> {
+    let items = |items: &[Value]| items.iter().map(|item| plain(item, column)).collect::<Result<Items, _>>();
+    let list = |item: &Value| if let Value::Array(own) = item { Some(items(own)) } else { None };
+    match value {
+        Value::Null => Ok(Cell::Missing),
+        Value::Array(all) => match all.iter().map(list).collect::<Option<Result<Vec<_>, _>>>() {
+            Some(lists) if !all.is_empty() => lists.map(Cell::Lists),
+            _ => items(all).map(Cell::List),
+        },
+        value => Ok(plain(value, column)?.map_or(Cell::Missing, Cell::Text)),
+    }
+}
+
+fn plain(value: &Value, column: &Column) -> Result<Option<String>, String> {
+    match value {
+        Value::Null => Ok(None),
+        Value::String(text) => Ok(Some(text.clone())),
+        // Numbers are texts by now, see `object`.
+        value @ (Value::Bool(_) | Value::Number(_)) => Ok(Some(value.to_string())),
+        Value::Array(_) | Value::Object(_) => {
+            Err(format!("`{column}` holds a block, or lists in lists; text, a number or a list of these is wanted"))
+        }
+    }
+}

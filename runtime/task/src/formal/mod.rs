@@ -1,0 +1,273 @@
+//! Tasks on strings of a chosen length: regular languages, the Chomsky hierarchy, looped arithmetic.
+//!
+//! Every such task is a row: how a string of a length is drawn, and what the answer to a string is. So a training can draw
+//! fresh strings for every update, a split can be a range of lengths (`41-500`), and any string of a file has its answer
+//! worked out. One file per family; to add a task, add a row to its family and name it in [`super::TASKS`].
+
+mod accept;
+mod arithmetic;
+pub mod automaton;
+mod bits;
+pub mod looped;
+pub mod regular;
+pub mod transduce;
+
+pub use accept::{DYCK, TOMITA};
+
+use std::ops::RangeInclusive;
+use std::path::Path;
+
+use super::load::lines;
+use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split};
+use crate::error::DataError;
+use rtc_base::rng::{Draws, Key};
+
+/// Where the tasks of the Chomsky hierarchy are defined.
+const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098";
+/// The longest length that can be asked for.
+pub const MAX_LENGTH: u64 = 10_000;
+/// The most tokens of a split, which is held in memory.
+const MAX_TOKENS: u64 = 1 << 29;
+/// Strings of every length in a range that no `task.sizes` names, as in the published evaluations.
+const PER_LENGTH: usize = 512;
+
+/// Which string is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Draw<'a> {
+    /// Its length, as the task counts it: bits of an operand, say.
+    pub length: usize,
+    /// In training the longest length of this update; nothing in a test.
+    pub longest: Option<usize>,
+    /// Its place in the batch or split: tasks that balance their classes take turns by it.
+    pub index: u64,
+    /// The complete options of the task.
+    pub options: &'a Options,
+}
+
+/// A task on strings of a chosen length.
+#[derive(Debug)]
+pub struct Formal {
+    /// The name in experiments.
+    pub name: &'static str,
+    /// One line of documentation.
+    pub doc: &'static str,
+    /// Where it is defined: paper, section, arXiv id.
+    pub source: &'static str,
+    /// What a model predicts.
+    pub objective: Objective,
+    /// The names of the tokens, by id.
+    pub vocabulary: fn(&Options) -> Vec<String>,
+    /// The names of the classes, by id.
+    pub classes: fn(&Options) -> Vec<String>,
+    /// The options; among them `train_length` and `test_length`.
+    pub options: &'static [OptionField],
+    /// The least length that has a string.
+    pub shortest: usize,
+    /// Draws the tokens of a string of the length, which is at least `shortest`.
+    pub draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    /// The example of some tokens, or why they are none.
+    pub example: fn(&Options, &[u32]) -> Result<Example, String>,
+}
+
+/// A task of the Chomsky hierarchy that asks for a bit about a string of bits, from length 1 on.
+const fn classify(
+    (name, doc): (&'static str, &'static str),
+    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    example: fn(&Options, &[u32]) -> Result<Example, String>,
+) -> Formal {
+    Formal {
+        name,
+        doc,
+        source: CHOMSKY,
+        objective: Objective::Classify,
+        vocabulary: |_| numbers(2),
+        classes: |_| numbers(2),
+        options: const { &[train_length(40), test_length(500)] },
+        shortest: 1,
+        draw,
+        example,
+    }
+}
+
+impl Formal {
+    /// The lengths of training.
+    pub fn lengths(&self, options: &Options) -> RangeInclusive<usize> {
+        self.shortest..=(options.get(TRAIN) as usize).max(self.shortest)
+    }
+
+    /// One example, drawn from `draws`.
+    pub fn fresh(&self, draw: &Draw<'_>, draws: &mut Draws) -> Example {
+        let tokens = (self.draw)(draw, draws);
+        (self.example)(draw.options, &tokens).expect("a task understands the strings that it draws")
+    }
+
+    /// The lengths of a split, and whether it is drawn as in training.
+    fn of_split(&self, split: &str, options: &Options) -> Result<(RangeInclusive<usize>, bool), String> {
+        let trained = self.lengths(options);
+        let longest = options.get(TEST) as usize;
+        match split {
+            "train" | "dev" => Ok((trained, true)),
+            "test" => Ok((trained, false)),
+            "long" if longest > *trained.end() => Ok((trained.end() + 1..=longest, false)),
+            "long" => Err(format!("`long` needs a `{TEST}` above {}, the longest of training", trained.end())),
+            _ => {
+                let range = range(split).ok_or_else(|| format!("`{split}` is no range of lengths, as `41-500`"))?;
+                Ok((*range.start().max(&self.shortest)..=*range.end().max(&self.shortest), false))
+            }
+        }
+    }
+}
+
+const TRAIN: &str = "train_length";
+const TEST: &str = "test_length";
+
+/// How a split of these tasks can be named after its lengths.
+pub(super) const RANGES: &str = ", or shortest and longest length, as `41-500`";
+
+/// The lengths of a split that is named after them, as `41-500`.
+pub fn range(split: &str) -> Option<RangeInclusive<usize>> {
+    let number = |text: &str| text.parse::<usize>().ok().filter(|n| (1..=MAX_LENGTH as usize).contains(n));
+    let (from, to) = split.split_once('-')?;
+    let (from, to) = (number(from)?, number(to)?);
+    (from <= to).then_some(from..=to)
+}
+
+/// The split that is named after a range of lengths.
+pub(super) fn range_split(name: &str) -> Option<Split> {
+    let lengths = range(name)?;
+    let count = PER_LENGTH * (lengths.end() - lengths.start() + 1);
+    Some(Split { name: "FROM-TO", doc: "strings of these lengths, in turn", count, files: &[] })
+}
+
+/// The option with the longest length of training.
+const fn train_length(default: u64) -> OptionField {
+    option(TRAIN, default, 1, MAX_LENGTH, "longest length of training, of dev and of test")
+}
+
+/// The option with the longest length of `long`.
+const fn test_length(default: u64) -> OptionField {
+    option(TEST, default, 1, MAX_LENGTH, "longest length of the split `long`, which begins above `train_length`")
+}
+
+const SPLITS: [Split; 4] = [
+    split("train", "lengths up to `train_length`, each as likely as any other", 100_000, &[]),
+    split("dev", "the lengths of training in turn, drawn as in training", 2_560, &[]),
+    split("test", "the lengths of training in turn", 10_240, &[]),
+    split("long", "the lengths above those of training, up to `test_length`, in turn", 23_000, &[]),
+];
+
+/// What is reported for answers of several tokens.
+pub(super) const WHOLE: &[Metric] = &[Metric {
+    name: "exact",
+    doc: "share of the strings with no token of the answer wrong; `accuracy` is that of the single tokens",
+    count: super::metric::whole,
+}];
+
+fn names(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn numbers(count: u64) -> Vec<String> {
+    (0..count).map(|n| n.to_string()).collect()
+}
+
+/// Fair bits.
+fn fair(length: usize, draws: &mut Draws) -> Vec<u32> {
+    (0..length).map(|_| draws.below(2) as u32).collect()
+}
+
+/// The bits of a number above 0, all of that length alike.
+fn positive(length: usize, draws: &mut Draws) -> Vec<u32> {
+    loop {
+        let bits = fair(length, draws);
+        if bits.contains(&1) {
+            return bits;
+        }
+    }
+}
+
+/// An example that asks for one class.
+fn classified(tokens: &[u32], class: u32) -> Example {
+    Example { size: Some(tokens.len() as u32), ..Example::classified(tokens.to_vec(), class) }
+}
+
+/// Refuses ids that are none of the first `count`, and the empty string.
+fn check(tokens: &[u32], count: u32) -> Result<(), String> {
+    match tokens.iter().position(|token| *token >= count) {
+        _ if tokens.is_empty() => Err("there is no token".to_owned()),
+        Some(at) => Err(format!("token {} can't stand here", at + 1)),
+        None => Ok(()),
+    }
+}
+
+impl Task for Formal {
+    fn about(&self) -> About {
+        About {
+            name: self.name,
+            doc: self.doc,
+            source: self.source,
+            objective: self.objective,
+            options: self.options,
+            splits: &SPLITS,
+            metrics: if self.objective == Objective::Each { WHOLE } else { &[] },
+        }
+    }
+
+    /// Answers of several tokens stand on blanks that the string ends with: no token is an answer, unless an option says so.
+    fn next_token(&self, options: &Options) -> bool {
+        self.options.iter().any(|field| field.name == looped::NEXT_TOKEN) && looped::next_token(options)
+    }
+
+    fn vocabulary(&self, options: &Options) -> Vec<String> {
+        (self.vocabulary)(options)
+    }
+
+    fn classes(&self, options: &Options) -> Vec<String> {
+        (self.classes)(options)
+    }
+
+    fn formal(&self) -> Option<&Formal> {
+        Some(self)
+    }
+
+    /// Strings are drawn by themselves, so short ones occur more than once, and in several splits: there are only two of one bit.
+    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+        let fail = |message| DataError { file: self.name.into(), line: None, message };
+        self.split(request.split).map_err(fail)?;
+        let (lengths, trained) = self.of_split(request.split, request.options).map_err(fail)?;
+        let count = lengths.end() - lengths.start() + 1;
+        let tokens = request.count as u64 * (lengths.start() + lengths.end()) as u64 / 2;
+        if tokens > MAX_TOKENS {
+            let (split, strings) = (request.split, request.count);
+            let message =
+                format!("{strings} strings of `{split}` have about {tokens} tokens: ask for fewer under `sizes`");
+            return Err(fail(message));
+        }
+        let key = Key::new(request.seed).stream(self.name).stream(request.split);
+        let one = |n: usize| {
+            let mut draws = key.at(n as u64).draws();
+            let turn = if request.split == "train" { draws.below(count as u64) as usize } else { n % count };
+            let longest = trained.then_some(*lengths.end());
+            // Those of one length take turns among themselves.
+            let draw =
+                Draw { length: lengths.start() + turn, longest, index: (n / count) as u64, options: request.options };
+            self.fresh(&draw, &mut draws)
+        };
+        Ok((0..request.count).map(one).collect())
+    }
+
+    /// A string per line, its tokens as [`Task::encode`] takes them; the answer is worked out.
+    fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
+        lines(path, |_, text| (self.example)(options, &self.encode(text, options)?).map(Some))
+    }
+}
+
+/// The answer of a whole string, written on the last tokens.
+fn written(tokens: &[u32], size: usize, answer: &[u32], scored: usize) -> Example {
+    let start = tokens.len() - answer.len();
+    let (mut class, mut weight) = (vec![0; tokens.len()], vec![0.0; tokens.len()]);
+    class[start..].copy_from_slice(answer);
+    weight[start..start + scored].fill(1.0);
+    let label = Target::Each { class, weight };
+    Example { tokens: tokens.to_vec(), second: None, label, depth: None, size: Some(size as u32), given: vec![] }
+}

@@ -1,0 +1,115 @@
+//! Rows of a user's files of which a trained model is asked: by the columns of the training, where the label may be missing.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::plan::Kind;
+use super::{Own, learn, same_count};
+use crate::Answer;
+use crate::error::DataError;
+use crate::files::{Cell, Column, Format, Layout, json};
+use crate::{AskedRow, AskedRows, Example, GivenColumn, SIDES, Target, line};
+
+impl Own {
+    /// The columns of the input.
+    pub(super) fn input_columns(&self) -> &[Column] {
+        &self.plan.layout.columns[..self.plan.inputs]
+    }
+
+    /// The column of the label; a text has none.
+    pub(super) fn label(&self) -> Option<&Column> {
+        self.plan.layout.columns.get(self.plan.inputs).filter(|_| self.plan.kind != Kind::Language)
+    }
+
+    /// The values that a model takes of those that come with the rows.
+    fn taken(&self, wanted: &[&str]) -> Vec<GivenColumn> {
+        self.plan.given.iter().filter(|given| wanted.contains(&&*given.name)).cloned().collect()
+    }
+
+    /// The row of a JSON object.
+    pub(super) fn asked_object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
+        let taken = self.taken(wanted);
+        let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column));
+        let columns: Vec<Column> = columns.chain(self.label()).cloned().collect();
+        self.asked(0, &json(text, &columns)?, &taken)
+    }
+
+    /// The rows of a file of columns.
+    pub(super) fn asked_file(&self, path: &Path, format: Format, wanted: &[&str]) -> Result<AskedRows, DataError> {
+        let taken = self.taken(wanted);
+        let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column)).cloned().collect();
+        let mut layout = Layout { format: Some(format), columns, quotes: self.plan.layout.quotes };
+        if let Some(label) = self.label()
+            && layout.has_column(path, label)?
+        {
+            layout.columns.push(label.clone());
+        } else {
+            let place = |column: &Column| if let Column::Place(place) = column { *place } else { 0 };
+            layout.refuse_other_marks(path, self.plan.layout.columns.iter().map(place).max().unwrap_or(0))?;
+        }
+        let (own, rows, path) = (self.clone(), layout.rows(path)?, path.to_owned());
+        Ok(Box::new(rows.map(move |row| {
+            let row = row?;
+            own.asked(row.line, &row.cells, &taken).map_err(|message| own.fault(&path, &row, message))
+        })))
+    }
+
+    /// The row of some cells: the inputs, the values that are taken, and the label if it is there.
+    fn asked(&self, line: usize, cells: &[Cell], taken: &[GivenColumn]) -> Result<AskedRow, String> {
+        let (inputs, rest) = cells.split_at(self.plan.inputs);
+        let (values, label) = rest.split_at(taken.len());
+        let (example, cut) = self.texts(inputs)?;
+        let given = self.values(taken.iter().zip(values), (&example, cut[0]))?;
+        let label = label.first().map(|cell| self.shown(cell));
+        if let (Kind::Tagging, Some(Value::Array(labels))) = (self.plan.kind, &label) {
+            same_count(learn::items(&inputs[0]).len(), labels.len())?;
+        }
+        let sides = self.plan.kind == Kind::Pairs;
+        let text = self.plan.texts(inputs);
+        let text = text.iter().map(|cell| match cell {
+            Cell::Text(text) => line::written(text, sides),
+            cell => learn::items(cell).join(" "),
+        });
+        Ok(AskedRow {
+            line,
+            text: text.collect::<Vec<_>>().join(&format!(" {SIDES} ")),
+            label,
+            example: Example { label: self.no_label(example.tokens.len()), given, ..example },
+            cut: cut.iter().sum(),
+        })
+    }
+
+    /// The label of a file as it is shown beside the answer, `null` where there is none. A label that the task can't take is shown as
+    /// it stands.
+    fn shown(&self, cell: &Cell) -> Value {
+        let read = match (self.plan.kind, self.plan.answer) {
+            (_, _) if is_empty(cell) => return Value::Null,
+            (Kind::Tagging, _) if matches!(cell, Cell::Lists(_)) => None,
+            (Kind::Tagging, _) => Some(learn::labels(cell).into()),
+            (_, Answer::Labels) => learn::set(cell, &self.plan.separator).ok().map(Value::from),
+            (_, Answer::Number) => learn::number(cell).ok().map(Value::from),
+            (_, Answer::Class) => learn::label(cell).ok().map(Value::from),
+        };
+        read.unwrap_or_else(|| match cell {
+            Cell::Missing => Value::Null,
+            Cell::Text(text) => text.trim().into(),
+            Cell::List(items) => items.clone().into(),
+            Cell::Lists(lists) => lists.clone().into(),
+        })
+    }
+
+    /// The target of an example without a label.
+    fn no_label(&self, tokens: usize) -> Target {
+        match (self.plan.kind, self.plan.answer) {
+            (Kind::Tagging | Kind::Language, _) => Target::Each { class: vec![0; tokens], weight: vec![1.0; tokens] },
+            (_, Answer::Class) => Target::Class(0),
+            (_, Answer::Number) => Target::Number(0.0),
+            (_, Answer::Labels) => Target::Several(vec![false; self.learned.classes.len()]),
+        }
+    }
+}
+
+fn is_empty(cell: &Cell) -> bool {
+    matches!(cell, Cell::Missing) || matches!(cell, Cell::Text(text) if text.trim().is_empty())
+}

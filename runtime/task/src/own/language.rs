@@ -1,0 +1,317 @@
+//! Texts of `language`: read block by block, cut into windows of tokens.
+//!
+//! A text is tokenised block by block, where a block of up to [`BLOCK`] bytes ends at the end of a line, or else at a blank, or else
+//! between two characters. So tokens depend on the text alone, and any block can be read again by itself. Ends of lines are line feeds,
+//! those of a carriage return and a line feed, too; a mark at the start of a file (U+FEFF) is no part of the text; and the last line
+//! of a file ends before the next file begins.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::MAX_TEXT;
+use super::learn::Part;
+use super::tokens::Tokens;
+use crate::error::DataError;
+use crate::files::records::BYTE_ORDER_MARK;
+use crate::files::{Cell, Format, Layout};
+use crate::load::{broken, open, unreadable};
+use crate::stream::Stamp;
+use crate::{Example, Target};
+
+/// The most bytes of a block.
+const BLOCK: usize = 4096;
+
+/// A text in one or several files, one behind the other.
+#[derive(Debug)]
+pub(super) struct Text {
+    parts: Vec<Source>,
+    bytes: u64,
+}
+
+/// A file of the text.
+#[derive(Debug)]
+struct Source {
+    path: PathBuf,
+    /// Its place in the whole text.
+    from: u64,
+    /// Number of its bytes in the text.
+    bytes: u64,
+    /// Its bytes, where the file has them packed or in a column.
+    held: Option<Vec<u8>>,
+    /// Bytes of the mark at its start.
+    mark: u64,
+    /// Whether a line feed is added behind it: another file follows, and its last line has no end.
+    ended: bool,
+    stamp: Stamp,
+}
+
+impl Source {
+    fn open(path: &Path, layout: &Layout) -> Result<Self, DataError> {
+        let plain = !path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+        let held = match layout.format(path)? {
+            Format::Text if plain => None,
+            Format::Text => Some(unpacked(path)?),
+            _ => Some(column(path, layout)?),
+        };
+        let stamp = Stamp::of(path)?;
+        let all = held.as_ref().map_or(stamp.bytes(), |held| held.len() as u64);
+        let mut found = Self { path: path.to_owned(), from: 0, bytes: all, held, mark: 0, ended: false, stamp };
+        let mark = BYTE_ORDER_MARK.len() as u64;
+        if all >= mark && found.read(0, BYTE_ORDER_MARK.len())? == BYTE_ORDER_MARK {
+            (found.mark, found.bytes) = (mark, all - mark);
+        }
+        Ok(found)
+    }
+
+    /// Adds an end to a last line that has none.
+    fn end(&mut self) -> Result<(), DataError> {
+        if self.bytes > 0 && self.read(self.bytes - 1, 1)? != b"\n" {
+            self.bytes += 1;
+            self.ended = true;
+        }
+        Ok(())
+    }
+
+    /// Some of its bytes, from one on.
+    fn read(&self, at: u64, count: usize) -> Result<Vec<u8>, DataError> {
+        let file = if self.held.is_some() { None } else { Some(self.file()?) };
+        self.read_from(file.as_ref(), at, count)
+    }
+
+    fn file(&self) -> Result<File, DataError> {
+        self.stamp.open()
+    }
+
+    /// The same, from its open file where its bytes are not held.
+    fn read_from(&self, file: Option<&File>, at: u64, count: usize) -> Result<Vec<u8>, DataError> {
+        let added = self.ended && at + count as u64 == self.bytes;
+        let mut bytes = vec![0; count - usize::from(added)];
+        match (&self.held, file) {
+            (Some(held), _) => {
+                let (from, count) = ((self.mark + at) as usize, bytes.len());
+                bytes.copy_from_slice(&held[from..from + count]);
+            }
+            (None, Some(mut file)) => {
+                let read = file.seek(SeekFrom::Start(self.mark + at)).and_then(|_| file.read_exact(&mut bytes));
+                self.stamp.check(file)?;
+                read.map_err(|error| unreadable(&self.path, error))?;
+            }
+            (None, None) => return self.read(at, count),
+        }
+        bytes.extend(added.then_some(b'\n'));
+        Ok(bytes)
+    }
+}
+
+impl Text {
+    /// Opens files. Those that are packed or have columns are unpacked into memory.
+    pub(super) fn open(files: &[PathBuf], layout: &Layout) -> Result<Self, DataError> {
+        let mut parts = files.iter().map(|path| Source::open(path, layout)).collect::<Result<Vec<_>, _>>()?;
+        let (last, mut from) = (parts.len().saturating_sub(1), 0);
+        for (n, part) in parts.iter_mut().enumerate() {
+            if n < last {
+                part.end()?;
+            }
+            part.from = from;
+            from += part.bytes;
+        }
+        Ok(Self { parts, bytes: from })
+    }
+
+    /// Calls `see` with every block of a part of the text.
+    pub(super) fn each(&self, part: &Part, mut see: impl FnMut(&str)) -> Result<(), DataError> {
+        for block in self.blocks(part)? {
+            see(&block?.text);
+        }
+        Ok(())
+    }
+
+    /// Whether some of it is held in memory.
+    pub(super) fn is_held(&self) -> bool {
+        self.parts.iter().any(|part| part.held.is_some())
+    }
+
+    /// The blocks between two bytes, of which the first begins one.
+    pub(super) fn range(&self, from: u64, to: u64) -> Blocks<'_> {
+        Blocks { text: self, at: from, end: to, file: None }
+    }
+
+    /// The blocks of a part of the text, each with the byte on which it begins.
+    pub(super) fn blocks(&self, part: &Part) -> Result<Blocks<'_>, DataError> {
+        let [from, to] = part.of_text();
+        Ok(self.range(self.border(from)?, self.border(to)?))
+    }
+
+    /// Where a share of the bytes ends: behind the end of the line, or of the block, in which it does.
+    fn border(&self, share: f64) -> Result<u64, DataError> {
+        let at = (share * self.bytes as f64).round() as u64;
+        if at == 0 || at >= self.bytes {
+            return Ok(at.min(self.bytes));
+        }
+        let bytes = self.range(at, self.bytes).read(at)?;
+        let begins = bytes.iter().position(|byte| (*byte as i8) >= -0x40).unwrap_or(0);
+        let line = bytes.iter().position(|byte| *byte == b'\n');
+        Ok(at + line.map_or(begins, |line| line + 1) as u64)
+    }
+
+    fn part_at(&self, at: u64) -> Option<&Source> {
+        self.parts.iter().find(|part| (part.from..part.from + part.bytes).contains(&at))
+    }
+
+    /// The windows of a part of the text, `most` of them at most, one behind the other; more than `held` are refused. Every token but
+    /// the first of all is an answer once; the last window may be shorter.
+    pub(super) fn windows(
+        &self,
+        tokens: &Tokens,
+        (length, held): (usize, usize),
+        part: &Part,
+        most: usize,
+    ) -> Result<Vec<Example>, DataError> {
+        let (mut found, mut rest) = (vec![], vec![]);
+        for block in self.blocks(part)? {
+            let Block { at, text, .. } = block?;
+            rest.extend(tokens.encode(&text).map_err(|why| self.fault(at, why))?);
+            while rest.len() > length && found.len() < most {
+                found.push(window(&rest[..=length]));
+                rest.drain(..length);
+            }
+            if found.len() >= most {
+                return Ok(found);
+            }
+            if found.len() > held {
+                return Err(self.fault(at, super::TOO_MANY.to_owned()));
+            }
+        }
+        if rest.len() > 1 {
+            found.push(window(&rest));
+        }
+        Ok(found)
+    }
+
+    /// An error at a byte of the text, with its line.
+    pub(super) fn fault(&self, at: u64, message: String) -> DataError {
+        let Some(part) = self.part_at(at) else { return DataError { file: "text".to_owned(), line: None, message } };
+        let line = self.line(part, at - part.from).unwrap_or(1);
+        broken(&part.path, line, message)
+    }
+
+    /// The line of a byte of a file.
+    fn line(&self, part: &Source, at: u64) -> Option<usize> {
+        let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
+        if let Some(held) = &part.held {
+            return Some(1 + count(held.get(..(part.mark + at) as usize)?));
+        }
+        let mut reader = part.file().ok()?.take(part.mark + at);
+        let (mut buffer, mut lines) = (vec![0; 1 << 16], 1);
+        loop {
+            match reader.read(&mut buffer).ok()? {
+                0 => return Some(lines),
+                read => lines += count(&buffer[..read]),
+            }
+        }
+    }
+}
+
+/// A window of the tokens, every one but the last; the answers are those behind them.
+pub(super) fn window(tokens: &[u32]) -> Example {
+    let (class, weight) = (tokens[1..].to_vec(), vec![1.0; tokens.len() - 1]);
+    Example { label: Target::Each { class, weight }, ..Example::classified(tokens[..tokens.len() - 1].to_vec(), 0) }
+}
+
+fn unpacked(path: &Path) -> Result<Vec<u8>, DataError> {
+    let mut bytes = vec![];
+    open(path)?.take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(|error| {
+        let line = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
+        broken(path, line, error.to_string())
+    })?;
+    if bytes.len() as u64 > MAX_TEXT { Err(unreadable(path, TOO_LARGE)) } else { Ok(bytes) }
+}
+
+const TOO_LARGE: &str = "a packed text, or one in a column, is held in memory, and this one is larger than 1 GiB: unpack it into a .txt \
+                         file, which is read as it is needed";
+
+/// The texts of a column, a line each.
+fn column(path: &Path, layout: &Layout) -> Result<Vec<u8>, DataError> {
+    let mut bytes = vec![];
+    for row in layout.rows(path)? {
+        let row = row?;
+        match row.cells.first() {
+            Some(Cell::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
+            _ => return Err(broken(path, row.line, format!("the row has no text in `{}`", layout.columns[0]))),
+        }
+        bytes.push(b'\n');
+        if bytes.len() as u64 > MAX_TEXT {
+            return Err(unreadable(path, TOO_LARGE));
+        }
+    }
+    Ok(bytes)
+}
+
+/// A block of a text.
+pub(super) struct Block {
+    /// The byte of the text on which it begins, and the one behind it.
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) text: String,
+}
+
+/// The blocks of a range of a text.
+pub(super) struct Blocks<'t> {
+    text: &'t Text,
+    at: u64,
+    end: u64,
+    /// The file that is open, with the place of its first byte in the text.
+    file: Option<(u64, File)>,
+}
+
+impl Blocks<'_> {
+    /// Up to a block's bytes from `at` on, of one file.
+    fn read(&mut self, at: u64) -> Result<Vec<u8>, DataError> {
+        let Some(part) = self.text.part_at(at) else { return Ok(vec![]) };
+        let count = (part.bytes - (at - part.from)).min(self.end.saturating_sub(at)).min(BLOCK as u64) as usize;
+        if part.held.is_none() && self.file.as_ref().is_none_or(|(from, _)| *from != part.from) {
+            self.file = Some((part.from, part.file()?));
+        }
+        part.read_from(self.file.as_ref().map(|(_, file)| file), at - part.from, count)
+    }
+
+    fn block(&mut self) -> Result<Option<Block>, DataError> {
+        if self.at >= self.end {
+            return Ok(None);
+        }
+        let mut bytes = self.read(self.at)?;
+        let whole = self.at + bytes.len() as u64 == self.end;
+        let valid = match str::from_utf8(&bytes) {
+            Ok(_) => bytes.len(),
+            // A character that the block cuts in two belongs to the next one.
+            Err(error) if error.error_len().is_none() && !whole && error.valid_up_to() > 0 => error.valid_up_to(),
+            Err(error) => {
+                let at = self.at + error.valid_up_to() as u64;
+                return Err(self.text.fault(at, "this line is not UTF-8 text".to_owned()));
+            }
+        };
+        bytes.truncate(if whole { valid } else { end_of_block(&bytes[..valid]) });
+        let at = self.at;
+        self.at += bytes.len() as u64;
+        let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
+        Ok(Some(Block { at, end: self.at, text }))
+    }
+}
+
+/// Where a block of whole characters ends: behind its last line, else its last blank, else all of it. A carriage return at its end
+/// belongs to the next block, which may begin with the line feed.
+fn end_of_block(bytes: &[u8]) -> usize {
+    let behind = |ends: fn(&u8) -> bool| bytes.iter().rposition(ends).map(|at| at + 1);
+    let blank = |byte: &u8| byte.is_ascii_whitespace() && *byte != b'\r';
+    let all = bytes.strip_suffix(b"\r").unwrap_or(bytes).len().max(1);
+    behind(|byte| *byte == b'\n').or_else(|| behind(blank)).unwrap_or(all)
+}
+
+impl Iterator for Blocks<'_> {
+    type Item = Result<Block, DataError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.block().transpose()
+    }
+}

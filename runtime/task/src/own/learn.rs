@@ -1,0 +1,381 @@
+//! Facts of the training file: the vocabulary, the classes, and its rows in other splits.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::language::Text;
+use super::plan::{self, Cutting, Kind, Plan};
+use super::tokens::{Cut, Kept as KeptTokens, Tokens};
+use crate::Answer;
+use crate::TaskSettings;
+use crate::error::DataError;
+use crate::files::open::regular;
+use crate::files::{Cell, Items, Row, paths};
+use crate::load::{broken, unreadable};
+use crate::scale::Scale;
+use crate::share::{Place, TRAIN, ranges, shares};
+use rtc_base::json;
+use rtc_base::rng::Key;
+use rtc_compiler::ir::formula::bytes;
+
+/// The most classes: more are a sign of the wrong column.
+pub const MAX_CLASSES: usize = 65_536;
+
+/// What a training file adds to an experiment.
+#[derive(Debug)]
+pub(super) struct Learned {
+    pub(super) tokens: Arc<Tokens>,
+    /// The names of the classes or labels; none where tokens or numbers are the answers.
+    pub(super) classes: Vec<String>,
+    ids: HashMap<String, u32>,
+    /// The unit of the numbers, where they are the answers.
+    pub(super) scale: Scale,
+    shares: Vec<Share>,
+    seed: u64,
+}
+
+/// The part of the training file that another split has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Share {
+    split: String,
+    /// Of rows: the hashes of their inputs, from the first to the last.
+    hashes: Option<[u64; 2]>,
+    /// Of texts: the share of their bytes.
+    text: [f64; 2],
+}
+
+/// What a run keeps of this.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    tokens: KeptTokens,
+    classes: Vec<String>,
+    #[serde(default, skip_serializing_if = "Scale::is_plain")]
+    scale: Scale,
+    shares: Vec<Share>,
+    seed: u64,
+}
+
+impl Learned {
+    pub(super) fn kept(&self) -> Value {
+        let (classes, shares) = (self.classes.clone(), self.shares.clone());
+        let kept = Kept { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed: self.seed };
+        serde_json::to_value(kept).expect("names and numbers are valid JSON")
+    }
+
+    pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
+        let Kept { tokens, classes, scale, shares, seed } =
+            Kept::deserialize(kept).map_err(|error| error.to_string())?;
+        let ids = ids(&classes);
+        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, ids, scale, shares, seed })
+    }
+
+    /// The id of a class: a file may have many of them, and every row one.
+    pub(super) fn class(&self, name: &str) -> Option<u32> {
+        self.ids.get(name).copied()
+    }
+
+    /// What is left of the training file.
+    pub(super) fn rest(&self) -> Part {
+        if self.shares.is_empty() { Part::All } else { Part::Without(self.shares.clone(), self.seed) }
+    }
+
+    /// The part of the training file that a split has.
+    pub(super) fn share(&self, split: &str) -> Part {
+        Part::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.seed)
+    }
+}
+
+/// The first place of each name.
+fn ids(names: &[String]) -> HashMap<String, u32> {
+    names.iter().enumerate().rev().map(|(id, name)| (name.clone(), id as u32)).collect()
+}
+
+/// Rows of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Part {
+    All,
+    Only(Vec<Share>, u64),
+    Without(Vec<Share>, u64),
+}
+
+impl Part {
+    /// Whether a row belongs to it. It depends on the input alone, so equal inputs are never in two splits.
+    pub(super) fn holds(&self, inputs: &[Cell]) -> bool {
+        let among = |shares: &[Share], seed| {
+            let hash = hash(inputs, seed);
+            shares.iter().filter_map(|share| share.hashes).any(|[first, last]| (first..=last).contains(&hash))
+        };
+        match self {
+            Self::All => true,
+            Self::Only(shares, seed) => among(shares, *seed),
+            Self::Without(shares, seed) => !among(shares, *seed),
+        }
+    }
+
+    /// Which shares of the bytes of a text belong to it.
+    pub(super) fn of_text(&self) -> [f64; 2] {
+        match self {
+            Self::All => [0.0, 1.0],
+            Self::Only(shares, _) => shares.first().map_or([0.0, 0.0], |share| share.text),
+            Self::Without(shares, _) => [0.0, shares.iter().map(|share| share.text[0]).fold(1.0, f64::min)],
+        }
+    }
+}
+
+fn hash(inputs: &[Cell], seed: u64) -> u64 {
+    let key = Key::new(seed).stream("share");
+    let key = inputs.iter().fold(key, |key, cell| items(cell).iter().fold(key.at(1), |key, item| key.stream(item)));
+    key.value()
+}
+
+/// The texts of a cell: of a list its items, else what stands between blanks.
+pub(super) fn items(cell: &Cell) -> Vec<&str> {
+    match cell {
+        Cell::Missing => vec![],
+        Cell::Text(text) => text.split_whitespace().collect(),
+        Cell::List(items) => items.iter().map(|item| item.as_deref().unwrap_or_default()).collect(),
+        Cell::Lists(lists) => lists.iter().flatten().map(|item| item.as_deref().unwrap_or_default()).collect(),
+    }
+}
+
+/// The labels of a cell of several; nothing where one is `null`, and none of a list of lists.
+pub(super) fn labels(cell: &Cell) -> Items {
+    match cell {
+        Cell::List(labels) => labels.clone(),
+        Cell::Lists(_) => vec![],
+        cell => items(cell).into_iter().map(|label| Some(label.to_owned())).collect(),
+    }
+}
+
+/// The one label of a cell, or what is wrong with it.
+pub(super) fn label(cell: &Cell) -> Result<String, &'static str> {
+    match cell {
+        Cell::Text(text) if text.trim().is_empty() => Err("is empty"),
+        Cell::Text(text) => Ok(text.trim().to_owned()),
+        Cell::List(_) | Cell::Lists(_) => Err("is a list, and one class is wanted"),
+        Cell::Missing => Err("is missing"),
+    }
+}
+
+/// The labels of a cell of which any number may belong to a row: the items of a list, or what stands between separators.
+pub(super) fn set(cell: &Cell, separator: &str) -> Result<Vec<String>, &'static str> {
+    match cell {
+        Cell::Text(text) => {
+            let names = text.split(separator).map(str::trim).filter(|name| !name.is_empty());
+            Ok(names.map(str::to_owned).collect())
+        }
+        Cell::List(items) => items.iter().map(|item| item.clone().ok_or("has an item that is `null`")).collect(),
+        Cell::Lists(_) => Err("is a list of lists, and a list of labels is wanted"),
+        Cell::Missing => Err("is missing"),
+    }
+}
+
+/// The number of a cell.
+pub(super) fn number(cell: &Cell) -> Result<f64, String> {
+    let text = label(cell).map_err(|why| format!("{why}, and a number is wanted"))?;
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    match number {
+        None => Err(format!("is `{text}`, which is no number")),
+        Some(number) if number.abs() > LARGEST => Err(format!(
+            "is `{text}`, and numbers reach from -{LARGEST:e} to {LARGEST:e}, in a larger unit where they are larger"
+        )),
+        Some(number) => Ok(number),
+    }
+}
+
+/// Most bytes of a `tokenizer.json`.
+pub const MAX_TOKENIZER: u64 = 1 << 28;
+
+/// The largest number that is learned: errors of larger ones would not be finite.
+const LARGEST: f64 = 1e300;
+
+/// Learns from the training file.
+pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, DataError> {
+    let fail = |message| DataError { file: settings.name.clone(), line: None, message };
+    let made = settings.made(&[TRAIN])?;
+    let settings: &TaskSettings = &made;
+    let named = plan::files(settings).ok_or_else(|| fail("`task.data` names no files".to_owned()))?;
+    let train = named.get(TRAIN).ok_or_else(|| fail("`task.data` names no file for `train`".to_owned()))?;
+    let Place::File(train) = Place::parse(train).map_err(fail)? else {
+        return Err(fail("`task.data.train` must be a file".to_owned()));
+    };
+    let shares = shares(named).map_err(fail)?;
+    let files = paths::matching(&settings.locate(train))?;
+    let shares = place(plan, &files, &shares, settings.seed)?;
+    let learned = Learned {
+        tokens: Arc::new(Tokens::bytes()),
+        classes: vec![],
+        ids: HashMap::new(),
+        scale: Scale::default(),
+        shares,
+        seed: settings.seed,
+    };
+    let mut counts = Counts::default();
+    match plan.kind {
+        Kind::Language => counts.text(plan, &files, &learned.rest())?,
+        _ => counts.rows(plan, &files, &learned.rest())?,
+    }
+    let classes = counts.classes(plan, &files)?;
+    let tokens = match &plan.cutting {
+        Cutting::By(Cut::Bytes) => Tokens::bytes(),
+        Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), &counts.pieces, plan.vocabulary),
+        Cutting::File(file) => trained(settings, file)?,
+    };
+    let ids = ids(&classes);
+    Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale: Scale::of(&counts.numbers), ..learned })
+}
+
+/// Reads a `tokenizer.json`.
+fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
+    let path = settings.locate(file);
+    let mut text = vec![];
+    let read = regular(&path).and_then(|file| file.take(MAX_TOKENIZER + 1).read_to_end(&mut text));
+    read.map_err(|error| unreadable(&path, error))?;
+    if text.len() as u64 > MAX_TOKENIZER {
+        let most = bytes(MAX_TOKENIZER);
+        return Err(unreadable(
+            &path,
+            format!("a `tokenizer.json` has at most {most}, and this one has more: use a smaller one"),
+        ));
+    }
+    let value = json::value(&text).map_err(|error| unreadable(&path, format!("this is no JSON: {error}")))?;
+    Tokens::trained(&value).map_err(|message| unreadable(&path, message))
+}
+
+/// Which rows, or bytes, the shares of the training file are. A share of a text is the end of it.
+fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> Result<Vec<Share>, DataError> {
+    let mut hashes = vec![];
+    if plan.kind != Kind::Language && !shares.is_empty() {
+        for path in files {
+            for row in plan.layout.rows(path)? {
+                let row = row?;
+                hashes.push(hash(&row.cells[..plan.inputs], seed));
+                few(hashes.len(), MAX_ROWS, "rows", path, row.line)?;
+            }
+        }
+    }
+    let mut from = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
+    let share = |((split, share), hashes): (&(&str, f64), Option<[u64; 2]>)| {
+        let text = [from, from + share];
+        from += share;
+        Share { split: (*split).to_owned(), hashes, text }
+    };
+    Ok(shares.iter().zip(ranges(hashes, shares)).map(share).collect())
+}
+
+/// The most rows that shares are made of, or numbers are learned from: something is held of each.
+pub const MAX_ROWS: usize = 1 << 27;
+
+/// The most different tokens that are counted for a vocabulary.
+pub const MAX_PIECES: usize = 1 << 24;
+
+/// Refuses a training file with more than is held of it.
+fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Result<(), DataError> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(broken(path, line, format!("a training file has at most {most} {what}, and up to here it has more")))
+}
+
+/// What was seen of a training file.
+#[derive(Default)]
+struct Counts {
+    /// Rows of the files, and of these the rows that are trained on.
+    all: usize,
+    rows: usize,
+    pieces: BTreeMap<String, u64>,
+    classes: BTreeSet<String>,
+    numbers: Vec<f64>,
+}
+
+impl Counts {
+    fn piece(&mut self, piece: &str) {
+        match self.pieces.get_mut(piece) {
+            Some(count) => *count += 1,
+            None => drop(self.pieces.insert(piece.to_owned(), 1)),
+        }
+    }
+
+    fn rows(&mut self, plan: &Plan, files: &[PathBuf], part: &Part) -> Result<(), DataError> {
+        let cut = if let Cutting::By(cut) = plan.cutting { cut } else { Cut::Trained };
+        for path in files {
+            for row in plan.layout.rows(path)? {
+                let Row { cells, line, .. } = row?;
+                let (inputs, rest) = cells.split_at(plan.inputs);
+                let label = &rest[..rest.len().min(1)];
+                self.all += 1;
+                if !part.holds(inputs) {
+                    continue;
+                }
+                self.rows += 1;
+                for input in &*plan.texts(inputs) {
+                    match input {
+                        Cell::Text(text) => {
+                            cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece))
+                        }
+                        list => items(list).into_iter().for_each(|item| self.piece(item)),
+                    }
+                }
+                // A broken label is an error with its line, when the row becomes an example.
+                match (plan.kind, plan.answer) {
+                    (Kind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
+                    (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
+                    (_, Answer::Labels) => {
+                        self.classes.extend(label.iter().filter_map(|cell| set(cell, &plan.separator).ok()).flatten());
+                    }
+                    (_, Answer::Number) => self.numbers.extend(label.iter().filter_map(|cell| number(cell).ok())),
+                }
+                few(self.pieces.len(), MAX_PIECES, "different tokens", path, line)?;
+                few(self.numbers.len(), MAX_ROWS, "rows", path, line)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn text(&mut self, plan: &Plan, files: &[PathBuf], part: &Part) -> Result<(), DataError> {
+        let Cutting::By(cut) = plan.cutting else { return Ok(()) };
+        if cut == Cut::Bytes {
+            return Ok(());
+        }
+        let text = Text::open(files, &plan.layout)?;
+        text.each(part, |line| cut.pieces(line, true).into_iter().for_each(|piece| self.piece(piece)))
+    }
+
+    /// The classes in order: that of their numbers if all are whole numbers, else that of their texts.
+    fn classes(&self, plan: &Plan, files: &[PathBuf]) -> Result<Vec<String>, DataError> {
+        if plan.kind == Kind::Language || plan.answer == Answer::Number {
+            return Ok(vec![]);
+        }
+        let mut classes: Vec<String> = self.classes.iter().cloned().collect();
+        let numbers: Option<Vec<i64>> = classes.iter().map(|class| class.parse().ok()).collect();
+        if numbers.is_some() {
+            classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
+        }
+        let column = plan.layout.columns.get(plan.inputs).map(ToString::to_string).unwrap_or_default();
+        let why = match classes.len() {
+            0 if self.all == 0 => "there is no row".to_owned(),
+            0 if self.rows == 0 => {
+                "no row is left for training: equal rows go into the same split, so that more rows are needed, or a \
+                                    file for each split"
+                    .to_owned()
+            }
+            0 => format!("no row has a `{column}`, and classes are learned from it"),
+            1 if plan.answer == Answer::Class => {
+                format!("all rows have the same `{column}`, `{}`: there is nothing to learn", classes[0])
+            }
+            count if count > MAX_CLASSES => {
+                format!("`{column}` has {count} different values: is it the column of the class?")
+            }
+            _ => return Ok(classes),
+        };
+        let path = files.first().cloned().unwrap_or_default();
+        Err(broken(&path, 1, why))
+    }
+}

@@ -1,0 +1,612 @@
+//! Tasks on files of the user's own: a class per row (`table`) or pair (`pairs`), a class per token (`tagging`), or the next token
+//! of a text (`language`).
+//!
+//! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
+//! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
+
+mod ask;
+mod given;
+mod growth;
+mod language;
+mod learn;
+pub(crate) mod plan;
+mod rows;
+mod tokens;
+mod windows;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+
+use super::files::{Cell, Column, Format, Row, paths};
+use super::line;
+use super::load::{MAX_LINE, broken, unreadable};
+use super::share::{Place, TRAIN};
+use super::stream::Stamp;
+use super::{
+    About, AskedRow, AskedRows, Cuts, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL,
+    Scale, Split, Stream, Target, Task,
+};
+use crate::Answer;
+use crate::Asks;
+use crate::DataSource;
+use crate::TaskSettings;
+use crate::error::{DataError, unknown};
+use language::Text;
+use learn::{Learned, Part};
+use plan::{Kind, Plan};
+use rows::TableRows;
+use rtc_base::batch::Given;
+use windows::Windows;
+
+pub use growth::MAX_GROWN;
+pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS, MAX_TOKENIZER};
+pub use plan::{MAX_LENGTH, NAMES};
+
+/// A task on files.
+#[derive(Clone, Debug)]
+pub(super) struct Own {
+    plan: Plan,
+    learned: Arc<Learned>,
+    /// The splits that the experiment names.
+    splits: Vec<String>,
+    /// What models take from the rows.
+    asked: Asks,
+    /// Inputs of the splits that were read which were cut.
+    cuts: Arc<Mutex<BTreeMap<String, Cuts>>>,
+}
+
+/// The field of `task` that is wrong, and a sentence; nothing for a task of another kind.
+pub fn check(settings: &TaskSettings) -> Option<Result<(), (&'static str, String)>> {
+    plan::check(settings)
+}
+
+/// The splits that an experiment has files for; nothing for a task of another kind.
+pub(crate) fn split_names(settings: &TaskSettings) -> Option<Vec<String>> {
+    Kind::named(&settings.name)?;
+    Some(match &settings.data {
+        Some(DataSource::Program(_)) => settings.sizes.keys().cloned().collect(),
+        _ => plan::files(settings).map_or_else(Vec::new, |files| files.keys().cloned().collect()),
+    })
+}
+
+/// Opens such a task: learns from the training file, or takes what a run has `kept`. Nothing for a task of another kind.
+pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Result<Arc<Own>, DataError>> {
+    let fail = |message| DataError { file: settings.name.clone(), line: None, message };
+    let plan = Plan::of(settings)?;
+    let open = || {
+        let plan = plan.map_err(|(field, message)| fail(format!("`task.{field}`: {message}")))?;
+        let splits = split_names(settings).unwrap_or_default();
+        let learned = match kept {
+            Some(kept) => Learned::from_kept(kept)
+                .map_err(|why| fail(format!("what the run keeps of its task is broken: {why}")))?,
+            None => learn::learn(&plan, settings)?,
+        };
+        let (learned, asked) = (Arc::new(learned), settings.known.asked.clone());
+        Ok(Arc::new(Own { plan, learned, splits, asked, cuts: Arc::default() }))
+    };
+    Some(open())
+}
+
+impl Own {
+    /// The tokens of a text, and how many more it has.
+    fn sequence(&self, cell: &Cell, at: usize) -> Result<(Vec<u32>, usize), String> {
+        let column = &self.plan.layout.columns[at];
+        let mut tokens = match cell {
+            Cell::Missing => return Err(format!("the row has no `{column}`: give it one, or remove the row")),
+            Cell::Text(text) => self.learned.tokens.encode(text)?,
+            Cell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
+            Cell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
+        };
+        if tokens.is_empty() {
+            return Err(format!("`{column}` has no tokens: give it a text, or remove the row"));
+        }
+        let cut = tokens.len().saturating_sub(self.plan.length);
+        tokens.truncate(self.plan.length);
+        Ok((tokens, cut))
+    }
+
+    /// The tokens of a list, which is cut already.
+    fn items(&self, items: &[Option<String>]) -> Result<Vec<u32>, String> {
+        let tokens = &self.learned.tokens;
+        let one =
+            |item: &Option<String>| item.as_ref().map(|item| tokens.id(item)).ok_or("an item is `null`".to_owned());
+        match tokens.cut() {
+            tokens::Cut::Words | tokens::Cut::Blanks => items.iter().map(one).collect(),
+            _ => {
+                Err("a list is cut into tokens already, which only `tokens: words` and `tokens: blanks` take"
+                    .to_owned())
+            }
+        }
+    }
+
+    fn class(&self, name: &str) -> Result<u32, String> {
+        let known = &self.learned.classes;
+        self.learned.class(name).ok_or_else(|| {
+            let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
+            let more = if known.len() > shown.len() { ", and others" } else { "" };
+            unknown("class", name, &shown) + more + " among the labels of the training file"
+        })
+    }
+
+    /// The labels of a list of tokens: `null` is not scored.
+    fn labels(&self, cell: &Cell, tokens: usize) -> Result<Target, String> {
+        if let Cell::Lists(_) = cell {
+            let column = &self.plan.layout.columns[self.plan.inputs];
+            return Err(format!("`{column}` is a list of lists, and a list of labels is wanted"));
+        }
+        let labels = learn::labels(cell);
+        same_count(tokens, labels.len())?;
+        let class = labels.iter().map(|label| label.as_ref().map_or(Ok(0), |label| self.class(label)));
+        let class = class.take(self.plan.length).collect::<Result<_, _>>()?;
+        let weight =
+            labels.iter().take(self.plan.length).map(|label| if label.is_some() { 1.0 } else { 0.0 }).collect();
+        Ok(Target::Each { class, weight })
+    }
+
+    /// The example of a row, and how many of its tokens were cut off.
+    fn example(&self, cells: &[Cell]) -> Result<(Example, usize), String> {
+        let inputs = self.plan.inputs;
+        let label = &cells[inputs];
+        let (example, cut) = self.texts(&cells[..inputs])?;
+        let label = match self.plan.kind {
+            Kind::Tagging => self.labels(label, learn::items(&cells[0]).len())?,
+            _ => self.answer(label)?,
+        };
+        let given = self.plan.given.iter().zip(&cells[inputs + 1..]);
+        let given = self.values(given, (&example, cut[0]))?;
+        Ok((Example { label, given, ..example }, cut.iter().sum()))
+    }
+
+    /// The texts of a row as an example, and how many tokens were cut off from each of two.
+    fn texts(&self, cells: &[Cell]) -> Result<(Example, [usize; 2]), String> {
+        let texts = self.plan.texts(cells);
+        let (tokens, cut) = self.sequence(&texts[0], 0)?;
+        let (second, behind) = match texts.get(1) {
+            Some(cell) => self.sequence(cell, 1).map(|(second, cut)| (Some(second), cut))?,
+            None => (None, 0),
+        };
+        Ok((Example { second, ..Example::classified(tokens, 0) }, [cut, behind]))
+    }
+
+    /// The values of a row in their cells.
+    fn values<'a>(
+        &self,
+        cells: impl Iterator<Item = (&'a GivenColumn, &'a Cell)>,
+        (example, cut): (&Example, usize),
+    ) -> Result<Vec<Given>, String> {
+        let asked = self.asked.all();
+        cells.map(|(column, cell)| given::value(column, cell, (example, cut), &asked)).collect()
+    }
+
+    /// What a label asks for.
+    fn answer(&self, cell: &Cell) -> Result<Target, String> {
+        let column = &self.plan.layout.columns[self.plan.inputs];
+        match self.plan.answer {
+            Answer::Class => {
+                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                self.class(&name).map(Target::Class)
+            }
+            Answer::Labels => {
+                let names =
+                    learn::set(cell, &self.plan.separator).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                let mut labels = vec![false; self.learned.classes.len()];
+                for name in names {
+                    labels[self.class(&name)? as usize] = true;
+                }
+                Ok(Target::Several(labels))
+            }
+            Answer::Number => {
+                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                let Scale { mean, deviation } = self.learned.scale;
+                match self.learned.scale.to_model(number) {
+                    answer if answer.is_finite() => Ok(Target::Number(answer)),
+                    _ => Err(format!(
+                        "`{column}` is {number:e}, and the numbers of training have the mean {mean:.2e} and the deviation \
+                         {deviation:.2e}: it is too far from them for single precision; correct it"
+                    )),
+                }
+            }
+        }
+    }
+
+    /// The examples of some files, of the rows that belong to a part, and which of them were cut.
+    fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
+        let (mut examples, mut tokens, mut cuts) = (vec![], 0, Cuts::default());
+        for path in files {
+            for row in self.plan.layout.rows(path)? {
+                if examples.len() >= most {
+                    return Ok((examples, cuts));
+                }
+                let row = row?;
+                if part.holds(&row.cells[..self.plan.inputs]) {
+                    let (example, cut) = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
+                    cuts.add(cut);
+                    tokens += example.bytes() / 4;
+                    examples.push(example);
+                    if tokens > MAX_HELD {
+                        return Err(self.fault(path, &row, TOO_MANY.to_owned()));
+                    }
+                }
+            }
+        }
+        Ok((examples, cuts))
+    }
+
+    /// Remembers which rows of a split were cut.
+    fn has_cut(&self, split: &str, cuts: Cuts) {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), cuts);
+    }
+
+    fn fault(&self, path: &Path, row: &Row, message: String) -> DataError {
+        match row.offset {
+            0 if row.line > 1 => unreadable(path, format!("row {}: {message}", row.line)),
+            _ => broken(path, row.line, message),
+        }
+    }
+
+    /// The first problems of a file.
+    fn problems_of(&self, path: &Path, most: usize) -> Vec<DataError> {
+        if self.plan.kind == Kind::Language {
+            return self.windows(&[path.to_owned()], &Part::All, usize::MAX).err().into_iter().collect();
+        }
+        let rows = match self.plan.layout.rows(path) {
+            Ok(rows) => rows,
+            Err(problem) => return vec![problem],
+        };
+        let problem = |row: Result<Row, DataError>| {
+            row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
+        };
+        rows.filter_map(problem).take(most).collect()
+    }
+
+    fn windows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
+        let text = Text::open(files, &self.plan.layout)?;
+        text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
+    }
+
+    fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
+        match self.plan.kind {
+            Kind::Language => Ok((self.windows(files, part, most)?, Cuts::default())),
+            _ => self.rows(files, part, most),
+        }
+    }
+
+    /// The files of a split, and which part of them it is.
+    fn found(&self, files: &Files<'_>) -> Result<Option<(Vec<PathBuf>, Part)>, DataError> {
+        let fail = |message| DataError { file: self.name().to_owned(), line: None, message };
+        let named = files.named.get(files.split).ok_or_else(|| fail(no_file(files.split)))?;
+        let (file, part) = match Place::parse(named).map_err(fail)? {
+            Place::File(file) if files.split == TRAIN => (file, self.learned.rest()),
+            Place::File(file) => (file, Part::All),
+            Place::Share(_) => {
+                let train = files.named.get(TRAIN).ok_or_else(|| fail(no_file(TRAIN)))?;
+                (train.as_str(), self.learned.share(files.split))
+            }
+            Place::Generated => return Ok(None),
+        };
+        let paths = paths::matching(&files.settings.locate(file))?;
+        Ok(Some((paths, part)))
+    }
+
+    /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
+    fn unheld(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Option<Stream>, DataError> {
+        if self.plan.kind != Kind::Language {
+            if !TableRows::can(self, files)? {
+                return Ok(None);
+            }
+            let (rows, cuts) = TableRows::find(self, files, part, most)?;
+            self.has_cut(TRAIN, cuts);
+            return Ok(Some(Stream(Arc::new(rows))));
+        }
+        let text = Text::open(files, &self.plan.layout)?;
+        if text.is_held() {
+            return Ok(None);
+        }
+        let found = Windows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
+        Ok(Some(Stream(Arc::new(found))))
+    }
+}
+
+impl Task for Own {
+    fn about(&self) -> About {
+        About {
+            name: self.plan.kind.name(),
+            doc: self.plan.kind.doc(),
+            source: "rtc",
+            objective: match self.plan.kind {
+                Kind::Table => match self.plan.answer {
+                    Answer::Class => Objective::Classify,
+                    Answer::Labels => Objective::Several,
+                    Answer::Number => Objective::Number,
+                },
+                Kind::Pairs => Objective::Pair,
+                Kind::Tagging | Kind::Language => Objective::Each,
+            },
+            options: &[],
+            splits: &[],
+            metrics: match (self.plan.kind, self.plan.answer) {
+                (Kind::Tagging, _) => super::formal::WHOLE,
+                (_, Answer::Labels) => SEVERAL,
+                _ => &[],
+            },
+        }
+    }
+
+    fn next_token(&self, _options: &Options) -> bool {
+        self.plan.kind == Kind::Language
+    }
+
+    fn vocabulary(&self, _options: &Options) -> Vec<String> {
+        self.learned.tokens.names()
+    }
+
+    fn classes(&self, options: &Options) -> Vec<String> {
+        if self.plan.kind == Kind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
+    }
+
+    fn split_names(&self) -> Vec<String> {
+        self.splits.clone()
+    }
+
+    fn split(&self, name: &str) -> Result<Split, String> {
+        split(self.name(), &self.splits, name)
+    }
+
+    fn scale(&self, _options: &Options) -> Scale {
+        self.learned.scale
+    }
+
+    fn perplexity(&self) -> bool {
+        self.plan.kind == Kind::Language
+    }
+
+    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+        let message =
+            format!("the split `{}` has no file, and nothing is generated for `{}`", request.split, self.name());
+        Err(DataError { file: self.name().to_owned(), line: None, message })
+    }
+
+    fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
+        self.part_of(&[path.to_owned()], &Part::All, usize::MAX).map(|(rows, _)| rows)
+    }
+
+    fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
+        match self.found(files)? {
+            Some((paths, part)) => {
+                let (rows, cuts) = self.part_of(&paths, &part, files.most)?;
+                self.has_cut(files.split, cuts);
+                Ok(Some(rows))
+            }
+            None => Ok(None),
+        }
+    }
+
+    fn stream(&self, files: &Files<'_>) -> Result<Option<Stream>, DataError> {
+        let Some((paths, part)) = self.found(files)? else { return Ok(None) };
+        let mut bytes = 0;
+        for path in &paths {
+            bytes += Stamp::of(path)?.bytes();
+        }
+        if bytes <= HELD {
+            return Ok(None);
+        }
+        self.unheld(&paths, &part, files.most)
+    }
+
+    fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
+        let mut tokens = self.learned.tokens.read(text)?;
+        if self.plan.kind != Kind::Language {
+            tokens.truncate(self.plan.length);
+        }
+        Ok(tokens)
+    }
+
+    fn encoding(&self, _options: &Options) -> Encoding {
+        let is_text = self.plan.kind == Kind::Language;
+        let length = (!is_text).then_some(self.plan.length);
+        let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
+        Encoding { length, replaced, ..self.learned.tokens.encoding() }
+    }
+
+    fn on_one_line(&self, text: &str) -> String {
+        match self.plan.kind {
+            Kind::Language => line::written(&text.replace("\r\n", "\n"), false),
+            _ => line::written(text, false),
+        }
+    }
+
+    fn decode(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
+    }
+
+    fn written(&self, tokens: &[u32], _options: &Options) -> String {
+        self.learned.tokens.text(tokens)
+    }
+
+    fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
+        let mut problems = vec![];
+        let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
+        let settings = match settings.made(&splits) {
+            Ok(settings) => settings,
+            Err(problem) => return vec![problem],
+        };
+        for text in plan::files(&settings).into_iter().flat_map(BTreeMap::values) {
+            let Ok(Place::File(file)) = Place::parse(text) else { continue };
+            match paths::matching(&settings.locate(file)) {
+                Ok(files) => files.iter().for_each(|path| problems.extend(self.problems_of(path, most))),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        problems.truncate(most);
+        problems
+    }
+
+    fn kept(&self) -> Option<Value> {
+        Some(self.learned.kept())
+    }
+
+    fn unknown(&self) -> Option<u32> {
+        self.learned.tokens.unknown()
+    }
+
+    fn given(&self) -> Vec<GivenColumn> {
+        self.plan.given.clone()
+    }
+
+    fn columns(&self) -> Vec<Column> {
+        self.input_columns().to_vec()
+    }
+
+    fn label_column(&self) -> Option<Column> {
+        self.label().cloned()
+    }
+
+    fn format(&self) -> Option<Format> {
+        self.plan.layout.format
+    }
+
+    fn cuts(&self, split: &str) -> Cuts {
+        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).get(split).copied().unwrap_or_default()
+    }
+
+    fn cut(&self, text: &str) -> Result<usize, String> {
+        let count = self.learned.tokens.read(text)?.len();
+        Ok(if self.plan.kind == Kind::Language { 0 } else { count.saturating_sub(self.plan.length) })
+    }
+
+    fn rows_asked(
+        &self,
+        path: &Path,
+        format: Format,
+        wanted: &[&str],
+        _options: &Options,
+    ) -> Result<AskedRows, DataError> {
+        self.asked_file(path, format, wanted)
+    }
+
+    fn object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
+        self.asked_object(text, wanted)
+    }
+}
+
+/// What to do about a label that can't be taken.
+const CORRECT: &str = ": correct it, or remove the row";
+
+/// Refuses a row whose tokens do not have a label each.
+fn same_count(tokens: usize, labels: usize) -> Result<(), String> {
+    let count = |count: usize, thing: &str| format!("{count} {thing}{}", if count == 1 { "" } else { "s" });
+    if tokens == labels {
+        return Ok(());
+    }
+    Err(format!("the row has {} and {}: give every token one label", count(tokens, "token"), count(labels, "label")))
+}
+
+/// The split of a task on files: all the rows that there are.
+pub(crate) fn split(task: &str, splits: &[String], name: &str) -> Result<Split, String> {
+    if splits.iter().any(|split| split == name) {
+        return Ok(Split { name: "NAME", doc: "the rows of a file", count: usize::MAX, files: &[] });
+    }
+    Err(format!(
+        "{}: name its file under `task.data`, or a share of `train` as `10%`",
+        unknown(&format!("split of {task}"), name, splits)
+    ))
+}
+
+fn no_file(split: &str) -> String {
+    format!("the split `{split}` has no file: name one under `task.data`, or a share of `train` as `10%`")
+}
+
+/// The largest text that is held in memory.
+pub const MAX_TEXT: u64 = 64 * MAX_LINE;
+
+/// Training files above so many bytes are read while they are needed.
+const HELD: u64 = 64 << 20;
+
+const TOO_MANY: &str = "the rows up to here take more than 1 GiB of memory, and a split that is measured, or packed, is held in memory: \
+                        `task.sizes` takes the first rows of it";
+
+/// The most tokens of a split that is held, each four bytes; a row counts with all that it takes.
+pub const MAX_HELD: usize = 1 << 28;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use crate::DataSource;
+    use crate::GivenColumns;
+    use crate::load;
+
+    /// What is held of the training split, and what is read of it row by row.
+    fn both(name: &str, tokens: &str, file: &str, text: &str, given: &[&str]) -> (Vec<Example>, Stream) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join(file);
+        fs::write(&path, text).expect("writable");
+        let files = [("train", path.display().to_string()), ("dev", "20%".to_owned())];
+        let named: BTreeMap<String, String> = files.map(|(split, file)| (split.to_owned(), file)).into();
+        let settings = TaskSettings {
+            name: name.to_owned(),
+            tokens: Some(tokens.to_owned()),
+            length: Some(7),
+            data: Some(DataSource::Files(named.clone())),
+            given: (!given.is_empty()).then(|| GivenColumns::Same(given.iter().map(ToString::to_string).collect())),
+            ..TaskSettings::default()
+        };
+        let own = open(&settings, None).expect("a task on files").expect("readable");
+        let options = Options::default();
+        let files =
+            Files { named: &named, settings: &settings, options: &options, split: TRAIN, most: usize::MAX, dev: 0 };
+        let (paths, part) = own.found(&files).expect("it is there").expect("a file");
+        let stream = own.unheld(&paths, &part, usize::MAX).expect("readable").expect("no packed file");
+        let held = load(&settings, &[TRAIN]).expect("readable").split(TRAIN).to_vec();
+        let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
+        assert_eq!(read, held, "{name} by {tokens}");
+        assert_eq!(stream.0.label_shares(), crate::describe(&held).label_shares, "{name} by {tokens}");
+        let refused = || {
+            let error = stream.0.row(0).expect_err("it has changed").to_string();
+            assert!(error.contains("has changed while it was trained on"), "{error}");
+        };
+        if cfg!(unix) {
+            let (other, then) = (folder.path().join("other"), path.metadata().and_then(|found| found.modified()));
+            fs::write(&other, text).expect("writable");
+            let other_time = fs::File::options().write(true).open(&other).expect("it is there");
+            other_time.set_modified(then.expect("a time")).expect("writable");
+            fs::rename(&other, &path).expect("replaced by a file of the same size and time");
+            refused();
+        }
+        fs::write(&path, text.to_owned() + " ").expect("writable");
+        refused();
+        (held, stream)
+    }
+
+    #[test]
+    fn rows_that_are_read_when_they_are_needed_are_those_that_are_held() {
+        let row = |n: usize| format!("\"a, \"\"{n}\"\"\nb\",{}\r\n", n % 3);
+        let table = "text,label\r\n".to_owned() + &(0..500).map(row).collect::<String>();
+        let (held, stream) = both("table", "words", "a.csv", &table, &[]);
+        assert!((390..=400).contains(&held.len()), "{}", held.len());
+        assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
+        assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+        let line =
+            |n: usize| format!("{{\"text\": \"w{n} ä\", \"label\": {}, \"own\": {n}, \"two\": [1, {n}]}}\n", n % 2);
+        let lines: String = (0..3_000).map(line).collect();
+        let (_, plain) = both("table", "characters", "a.jsonl", &lines, &[]);
+        let (held, with) = both("table", "characters", "a.jsonl", &lines, &["own", "two"]);
+        assert!(held.iter().all(|row| row.given[1].numbers == [1.0, row.given[0].numbers[0]]));
+        let (_, other) = both("table", "characters", "a.jsonl", &lines.replace("[1, 7]", "[2, 7]"), &["own", "two"]);
+        assert_ne!(plain.0.fingerprint(), with.0.fingerprint());
+        assert_ne!(other.0.fingerprint(), with.0.fingerprint(), "a value is a part of the data");
+        let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
+        let long = "\u{feff}".to_owned() + &"\r\n".repeat(3_000) + &"y".repeat(9_000) + "\r";
+        for (tokens, text) in
+            ["bytes", "characters", "words"].into_iter().flat_map(|tokens| [(tokens, &text), (tokens, &long)])
+        {
+            let (held, stream) = both("language", tokens, "a.txt", text, &[]);
+            assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+            assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! The settings of a task on a user's files, checked without reading any file.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use super::given;
+use super::learn::items;
+use crate::Answer;
+use crate::Columns;
+use crate::DataSource;
+use crate::GivenColumn;
+use crate::Quotes;
+use crate::TaskSettings;
+use crate::files::{Cell, Column, Layout};
+use crate::own::tokens::Cut;
+use crate::share::{GENERATED, TRAIN};
+
+/// The kinds of such tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Table,
+    Pairs,
+    Tagging,
+    Language,
+}
+
+/// The names of these tasks in experiments, with a line of documentation each.
+pub const NAMES: [(&str, &str); 4] = [
+    ("table", "a class, a number or several labels per row of a file of your own"),
+    ("pairs", "a class per pair of texts of a file of your own"),
+    ("tagging", "a class per token of rows of a file of your own"),
+    ("language", "the next token of texts of your own"),
+];
+
+const KINDS: [Kind; 4] = [Kind::Table, Kind::Pairs, Kind::Tagging, Kind::Language];
+
+impl Kind {
+    pub(super) fn named(name: &str) -> Option<Self> {
+        NAMES.iter().zip(KINDS).find(|((own, _), _)| *own == name).map(|(_, kind)| kind)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        NAMES[self as usize].0
+    }
+
+    pub(super) fn doc(self) -> &'static str {
+        NAMES[self as usize].1
+    }
+}
+
+/// How texts become tokens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Cutting {
+    By(Cut),
+    /// As the `tokenizer.json` at this path says.
+    File(String),
+}
+
+/// A task on files, as an experiment has it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) kind: Kind,
+    /// The columns of the input, then that of the label, then those of the values that come with the rows.
+    pub(super) layout: Layout,
+    /// How many columns are input.
+    pub(super) inputs: usize,
+    /// These values.
+    pub(super) given: Vec<GivenColumn>,
+    pub(super) answer: Answer,
+    /// What stands between several labels.
+    pub(super) separator: String,
+    pub(super) cutting: Cutting,
+    /// The most tokens of an input; of a window in `language`.
+    pub(super) length: usize,
+    /// The most tokens of a vocabulary.
+    pub(super) vocabulary: usize,
+}
+
+/// Without `task.length`: the most tokens of an input, and the tokens of a window.
+const LENGTH: usize = 512;
+const WINDOW: usize = 256;
+/// Without `task.separator`: what stands between several labels.
+const SEPARATOR: &str = ",";
+/// The largest `task.length`.
+pub const MAX_LENGTH: usize = 1 << 20;
+/// Without `task.vocabulary`: the most tokens of a vocabulary.
+const VOCABULARY: usize = 50_000;
+
+/// A rule that was broken: the field of `task`, and the sentence.
+pub(super) type Broken = (&'static str, String);
+
+impl Plan {
+    /// The plan of an experiment; nothing if its task is none of these.
+    pub(super) fn of(settings: &TaskSettings) -> Option<Result<Self, Broken>> {
+        Kind::named(&settings.name).map(|kind| Self::new(kind, settings))
+    }
+
+    fn new(kind: Kind, settings: &TaskSettings) -> Result<Self, Broken> {
+        if let Some(name) = settings.options.keys().next() {
+            let message =
+                format!("`{}` has no options, and `{name}` is one: its fields stand in `task` itself", kind.name());
+            return Err(("options", message));
+        }
+        let given = given::columns(kind, settings)?;
+        let inputs = inputs(kind, settings)?;
+        let columns = inputs.iter().cloned().chain(label(kind, settings)?);
+        let columns = columns.chain(given.iter().map(|given| given.column.clone())).collect();
+        let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
+        let layout = Layout { format: settings.format, columns, quotes };
+        let length = settings.length.unwrap_or(if kind == Kind::Language { WINDOW } else { LENGTH });
+        if !(1..=MAX_LENGTH).contains(&length) {
+            return Err(("length", format!("`length` must lie between 1 and {MAX_LENGTH}")));
+        }
+        let vocabulary = settings.vocabulary.unwrap_or(VOCABULARY);
+        if vocabulary < 2 {
+            return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
+        }
+        let (answer, separator) = answer(kind, settings)?;
+        let (inputs, cutting) = (inputs.len(), cutting(kind, settings)?);
+        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, length, vocabulary })
+    }
+
+    /// Whether several columns make one text.
+    fn joins(&self) -> bool {
+        self.kind == Kind::Table && self.inputs > 1
+    }
+
+    /// Whether the end of a line is a token also where blanks are none.
+    pub(super) fn lines(&self) -> bool {
+        self.kind == Kind::Language || self.joins()
+    }
+
+    /// The texts of a row: those of its cells, or one with the text of each cell on a line of its own.
+    pub(super) fn texts<'c>(&self, cells: &'c [Cell]) -> Cow<'c, [Cell]> {
+        if !self.joins() {
+            return Cow::Borrowed(cells);
+        }
+        let text = |cell: &Cell| match cell {
+            Cell::Text(text) => text.trim().to_owned(),
+            cell => items(cell).join(" "),
+        };
+        let texts: Vec<String> = cells.iter().map(text).collect();
+        let text = if texts.iter().all(String::is_empty) { String::new() } else { texts.join("\n") };
+        Cow::Owned(vec![Cell::Text(text)])
+    }
+}
+
+fn inputs(kind: Kind, settings: &TaskSettings) -> Result<Vec<Column>, Broken> {
+    match (kind, &settings.input) {
+        (Kind::Pairs, Some(Columns::Several(columns))) if columns.len() == 2 => Ok(columns.clone()),
+        (Kind::Pairs, _) => {
+            Err(("input", "`pairs` needs `input`, a list of two columns, as `[premise, hypothesis]`".to_owned()))
+        }
+        (Kind::Table, Some(Columns::Several(columns))) => {
+            let twice = columns.iter().enumerate().find(|(n, column)| columns[..*n].contains(column));
+            match twice {
+                Some((_, column)) => Err(("input", format!("`input` names the column `{column}` twice"))),
+                None if columns.is_empty() => Err(("input", "`input` names no column".to_owned())),
+                None => Ok(columns.clone()),
+            }
+        }
+        (_, Some(Columns::Several(_))) => Err(("input", format!("`input` of `{}` is one column", kind.name()))),
+        (_, Some(Columns::One(column))) => Ok(vec![column.clone()]),
+        (_, None) => Ok(vec![Column::Name("text".to_owned())]),
+    }
+}
+
+fn label(kind: Kind, settings: &TaskSettings) -> Result<Option<Column>, Broken> {
+    match (kind, &settings.label) {
+        (Kind::Language, Some(_)) => {
+            Err(("label", "`language` has no labels: every token is the label of those before".to_owned()))
+        }
+        (Kind::Language, None) => Ok(None),
+        (_, Some(label)) => Ok(Some(label.clone())),
+        (_, None) => Ok(Some(Column::Name("label".to_owned()))),
+    }
+}
+
+fn answer(kind: Kind, settings: &TaskSettings) -> Result<(Answer, String), Broken> {
+    let answer = settings.answer.unwrap_or_default();
+    if kind != Kind::Table && answer != Answer::Class {
+        return Err(("answer", format!("`answer` belongs to `table`, and the task is `{}`", kind.name())));
+    }
+    match &settings.separator {
+        Some(_) if answer != Answer::Labels => {
+            Err(("separator", "`separator` stands between the labels of `answer: labels`".to_owned()))
+        }
+        Some(separator) if separator.is_empty() => Err(("separator", "`separator` is empty".to_owned())),
+        separator => Ok((answer, separator.clone().unwrap_or_else(|| SEPARATOR.to_owned()))),
+    }
+}
+
+fn cutting(kind: Kind, settings: &TaskSettings) -> Result<Cutting, Broken> {
+    let default = match kind {
+        Kind::Table | Kind::Pairs => "words",
+        Kind::Tagging => "blanks",
+        Kind::Language => "characters",
+    };
+    let tokens = settings.tokens.as_deref().unwrap_or(default);
+    if kind == Kind::Tagging && tokens != "blanks" {
+        let message =
+            "`tagging` has a label per token: its tokens are the items of lists, or what stands between blanks";
+        return Err(("tokens", message.to_owned()));
+    }
+    match Cut::NAMED.iter().find(|(name, _)| *name == tokens) {
+        Some((_, cut)) => Ok(Cutting::By(*cut)),
+        None if tokens.ends_with(".json") => Ok(Cutting::File(tokens.to_owned())),
+        None => {
+            let names: Vec<&str> = Cut::NAMED.iter().map(|(name, _)| *name).collect();
+            let message =
+                format!("`{tokens}` is no way to make tokens (known: {}, or a tokenizer.json)", names.join(", "));
+            Err(("tokens", message))
+        }
+    }
+}
+
+/// The files of an experiment, by split.
+pub(crate) fn files(settings: &TaskSettings) -> Option<&BTreeMap<String, String>> {
+    match &settings.data {
+        Some(DataSource::Files(files)) => Some(files),
+        _ => None,
+    }
+}
+
+/// Refuses an experiment whose task on files can't be read, and one of another task that has fields of these.
+pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
+    let Some(plan) = Plan::of(settings) else {
+        if let Some(DataSource::Program(_)) = &settings.data {
+            return Some(Err(("data", format!("a program makes rows of your own: {}", names()))));
+        }
+        return foreign(settings)
+            .map(|field| Err((field, format!("`{field}` belongs to tasks on files of your own: {}", names()))));
+    };
+    let data = || {
+        let plan = plan?;
+        if let Some(DataSource::Program(program)) = &settings.data {
+            return check_program(&plan, &program.command, settings);
+        }
+        let files = files(settings).ok_or_else(|| {
+            (
+                "data",
+                format!(
+                    "`{}` needs a file per split, as `data: {{ train: a.csv, dev: 10%, test: b.csv }}`",
+                    settings.name
+                ),
+            )
+        })?;
+        if !files.contains_key(TRAIN) {
+            return Err((
+                "data",
+                format!("`data` names no file for `{TRAIN}`, from which vocabulary and classes are learned"),
+            ));
+        }
+        match files.iter().find(|(_, file)| *file == GENERATED) {
+            Some((split, _)) => {
+                Err(("data", format!("`{}` generates nothing: name a file for `{split}`", settings.name)))
+            }
+            None => Ok(()),
+        }
+    };
+    Some(data())
+}
+
+/// Refuses a program that can't be asked for rows.
+fn check_program(plan: &Plan, command: &[String], settings: &TaskSettings) -> Result<(), Broken> {
+    if plan.kind == Kind::Language {
+        return Err(("data", "a program makes rows, and `language` reads texts: write them into a file".to_owned()));
+    }
+    if command.first().is_none_or(String::is_empty) {
+        return Err(("data", "`command` is empty: name a program and its arguments, as `[python, gen.py]`".to_owned()));
+    }
+    if settings.format.is_some() {
+        return Err(("format", "a program prints JSON lines, so there is no `format`".to_owned()));
+    }
+    if !settings.sizes.contains_key(TRAIN) {
+        let message =
+            "a program is told how many rows to make: say so for every split, as `sizes: { train: 1000, dev: 100 }`";
+        return Err(("sizes", message.to_owned()));
+    }
+    Ok(())
+}
+
+fn names() -> String {
+    NAMES.map(|(name, _)| format!("`{name}`")).join(", ")
+}
+
+/// A field that only tasks on files have, if it is there.
+fn foreign(settings: &TaskSettings) -> Option<&'static str> {
+    let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
+        settings;
+    let fields = [
+        ("input", input.is_some()),
+        ("label", label.is_some()),
+        ("answer", answer.is_some()),
+        ("separator", separator.is_some()),
+        ("tokens", tokens.is_some()),
+        ("length", length.is_some()),
+        ("vocabulary", vocabulary.is_some()),
+        ("format", format.is_some()),
+        ("quotes", quotes.is_some()),
+        ("given", given.is_some()),
+    ];
+    fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
+}

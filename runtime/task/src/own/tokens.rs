@@ -1,0 +1,310 @@
+//! Tokens of a user's texts: splitting, and the vocabulary.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokenizers::Tokenizer;
+
+use super::growth::Growth;
+use crate::encoding::{Encoding, ranges};
+use crate::line;
+use crate::lra::bytes;
+
+/// How texts are cut into tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Cut {
+    /// Runs of letters, digits and `_`, and every other character that is no blank by itself.
+    Words,
+    /// What stands between blanks.
+    Blanks,
+    /// Every character (Unicode scalar value).
+    Characters,
+    /// Every byte of the UTF-8 text.
+    Bytes,
+    /// As a `tokenizer.json` of Hugging Face says.
+    Trained,
+}
+
+impl Cut {
+    /// The cuts by the names that experiments have for them.
+    pub(super) const NAMED: [(&str, Self); 4] =
+        [("words", Self::Words), ("blanks", Self::Blanks), ("characters", Self::Characters), ("bytes", Self::Bytes)];
+
+    /// The pieces of a text. With `lines`, the end of a line is a piece of its own also where blanks are none.
+    pub(super) fn pieces(self, text: &str, lines: bool) -> Vec<&str> {
+        match self {
+            Self::Words => runs(text, lines, in_word),
+            Self::Blanks => runs(text, lines, |_| true),
+            Self::Characters => text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]).collect(),
+            Self::Bytes | Self::Trained => vec![],
+        }
+    }
+}
+
+/// Whether a word may have this character.
+fn in_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_'
+}
+
+/// Runs of characters that belong together, and each other one alone; blanks are left out.
+fn runs(text: &str, lines: bool, together: impl Fn(char) -> bool) -> Vec<&str> {
+    let (mut pieces, mut begun) = (vec![], None);
+    for (at, c) in text.char_indices() {
+        if !c.is_whitespace() && together(c) {
+            begun.get_or_insert(at);
+            continue;
+        }
+        pieces.extend(begun.take().map(|from| &text[from..at]));
+        if !c.is_whitespace() || (lines && c == '\n') {
+            pieces.push(&text[at..at + c.len_utf8()]);
+        }
+    }
+    pieces.extend(begun.map(|from| &text[from..]));
+    pieces
+}
+
+/// The token of what training does not have.
+pub(super) const UNKNOWN: &str = "<unknown>";
+
+/// So many ids of a `tokenizer.json` may have no token, and as many more as have one: a model has a row for each.
+const MOST_GAPS: usize = 1 << 16;
+
+/// A vocabulary with the way to cut texts.
+#[derive(Clone)]
+pub(super) struct Tokens {
+    cut: Cut,
+    /// Whether the ends of lines are tokens.
+    lines: bool,
+    names: Vec<String>,
+    ids: HashMap<String, u32>,
+    trained: Option<Box<Trained>>,
+}
+
+/// A tokenizer, and how long it makes texts.
+#[derive(Clone)]
+struct Trained {
+    tokenizer: Tokenizer,
+    growth: Growth,
+}
+
+/// A vocabulary as a run keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kept {
+    cut: Cut,
+    lines: bool,
+    /// The learned names by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    vocabulary: Vec<String>,
+    /// The `tokenizer.json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tokenizer: Option<Value>,
+}
+
+impl Tokens {
+    /// The vocabulary of pieces that were counted: the most frequent ones, those with equal counts in the order of their texts,
+    /// behind one token for all others.
+    pub(super) fn learned(cut: Cut, lines: bool, counts: &BTreeMap<String, u64>, most: usize) -> Self {
+        let mut pieces: Vec<(&String, &u64)> = counts.iter().filter(|(piece, _)| *piece != UNKNOWN).collect();
+        pieces.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+        pieces.truncate(most.saturating_sub(1));
+        let names = std::iter::once(UNKNOWN.to_owned()).chain(pieces.into_iter().map(|(piece, _)| piece.clone()));
+        Self::of_names(cut, lines, names.collect())
+    }
+
+    fn of_names(cut: Cut, lines: bool, names: Vec<String>) -> Self {
+        let ids = names.iter().enumerate().map(|(id, name)| (name.clone(), id as u32)).collect();
+        Self { cut, lines, names, ids, trained: None }
+    }
+
+    /// The 256 bytes.
+    pub(super) fn bytes() -> Self {
+        Self { ids: HashMap::new(), ..Self::of_names(Cut::Bytes, true, bytes::names()) }
+    }
+
+    /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out.
+    ///
+    /// # Errors
+    /// A sentence about a file that is none, or by which a text has other tokens at every reading.
+    pub(super) fn trained(file: &Value) -> Result<Self, String> {
+        if let Some((field, number)) = random(&file["model"]) {
+            return Err(format!(
+                "`model.{field}` of this tokenizer.json is {number}: a text would have other tokens at every reading, and no \
+                 result could be had again; set it to null"
+            ));
+        }
+        let text = file.to_string();
+        let mut tokenizer =
+            Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
+        let growth = Growth::of(&tokenizer)?;
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
+        let ids: BTreeMap<String, u32> = tokenizer.get_vocab(true).into_iter().collect();
+        let mut known: BTreeMap<u32, String> = BTreeMap::new();
+        for (name, id) in ids {
+            // What a run keeps has one name for every id, and would read texts in another way.
+            if let Some(other) = known.insert(id, name.clone()) {
+                return Err(format!("this tokenizer.json gives the id {id} to `{other}` and to `{name}`"));
+            }
+        }
+        let Some((&last, _)) = known.last_key_value() else {
+            return Err("this tokenizer.json has no tokens".to_owned());
+        };
+        if last as usize > MOST_GAPS + 2 * known.len() {
+            let count = known.len();
+            return Err(format!(
+                "this tokenizer.json has {count} tokens, and one of them has the id {last}: number them from 0"
+            ));
+        }
+        let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
+        let names = (0..=last).map(name).collect();
+        Ok(Self {
+            trained: Some(Box::new(Trained { tokenizer, growth })),
+            ids: HashMap::new(),
+            ..Self::of_names(Cut::Trained, true, names)
+        })
+    }
+
+    /// What a run keeps.
+    pub(super) fn kept(&self) -> Kept {
+        let vocabulary = if self.ids.is_empty() { vec![] } else { self.names.clone() };
+        let file = |trained: &Trained| {
+            trained.tokenizer.to_string(false).ok().and_then(|text| serde_json::from_str(&text).ok())
+        };
+        Kept { cut: self.cut, lines: self.lines, vocabulary, tokenizer: self.trained.as_deref().and_then(file) }
+    }
+
+    /// The vocabulary that a run kept.
+    pub(super) fn from_kept(kept: Kept) -> Result<Self, String> {
+        match (kept.cut, &kept.tokenizer) {
+            (Cut::Bytes, _) => Ok(Self::bytes()),
+            (Cut::Trained, Some(file)) => Self::trained(file),
+            (Cut::Trained, None) => Err("the tokenizer is missing".to_owned()),
+            (cut, _) if kept.vocabulary.is_empty() => Err(format!("the vocabulary of {cut:?} is empty")),
+            (cut, _) => Ok(Self::of_names(cut, kept.lines, kept.vocabulary)),
+        }
+    }
+
+    /// How texts are cut.
+    pub(super) fn cut(&self) -> Cut {
+        self.cut
+    }
+
+    /// The names by id, on one line each.
+    pub(super) fn names(&self) -> Vec<String> {
+        let line = |name: &String| if self.cut == Cut::Bytes { name.clone() } else { line::written(name, false) };
+        self.names.iter().map(line).collect()
+    }
+
+    /// The token that stands for what training does not have, if there is one.
+    pub(super) fn unknown(&self) -> Option<u32> {
+        self.ids.get(UNKNOWN).copied()
+    }
+
+    /// The id of one piece.
+    pub(super) fn id(&self, piece: &str) -> u32 {
+        self.ids.get(piece).copied().unwrap_or(0)
+    }
+
+    /// The tokens of a text.
+    pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
+        match (&self.trained, self.cut) {
+            (Some(trained), _) => {
+                trained.growth.check(&trained.tokenizer, text)?;
+                let found = trained.tokenizer.encode_fast(text, false);
+                found.map(|found| found.get_ids().to_vec()).map_err(|error| format!("the tokenizer failed: {error}"))
+            }
+            (None, Cut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
+            (None, cut) => Ok(cut.pieces(text, self.lines).into_iter().map(|piece| self.id(piece)).collect()),
+        }
+    }
+
+    /// The same for other programs.
+    pub(super) fn encoding(&self) -> Encoding {
+        let (cut, letters) = match self.cut {
+            Cut::Words => ("words", Some(ranges(|c| !c.is_whitespace() && in_word(c)))),
+            Cut::Blanks => ("blanks", None),
+            Cut::Characters => ("characters", None),
+            Cut::Bytes => ("bytes", None),
+            Cut::Trained => ("tokenizer.json", None),
+        };
+        let Kept { vocabulary: pieces, tokenizer, .. } = self.kept();
+        // What is not known has the id 0, whatever its name.
+        let unknown = (!pieces.is_empty()).then_some(0);
+        Encoding { cut, letters, line_ends: self.lines, pieces, unknown, tokenizer, ..Encoding::default() }
+    }
+
+    /// A text as a person writes it on one line, with escapes for line breaks and the like.
+    pub(super) fn read(&self, line: &str) -> Result<Vec<u32>, String> {
+        match self.cut {
+            Cut::Bytes => bytes::encode(line, usize::MAX),
+            _ => self.encode(&line::read(line)?),
+        }
+    }
+
+    /// Some tokens as text on one line; with `sides` there is no `|` in it.
+    pub(super) fn written(&self, tokens: &[u32], sides: bool) -> String {
+        match self.cut {
+            Cut::Bytes => bytes::decode(tokens),
+            _ => line::written(&self.text(tokens), sides),
+        }
+    }
+
+    /// Some tokens as the text that they are.
+    pub(super) fn text(&self, tokens: &[u32]) -> String {
+        let byte = |token: &u32| u8::try_from(*token).unwrap_or(b'?');
+        match (&self.trained, self.cut) {
+            (_, Cut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
+            (Some(trained), _) => trained.tokenizer.decode(tokens, false).unwrap_or_default(),
+            (None, cut) => self.joined(tokens, if cut == Cut::Characters { "" } else { " " }),
+        }
+    }
+
+    fn joined(&self, tokens: &[u32], between: &str) -> String {
+        let name = |token: &u32| self.names.get(*token as usize).map_or("?", String::as_str);
+        tokens.iter().map(name).collect::<Vec<_>>().join(between)
+    }
+}
+
+/// The field by which the model of a `tokenizer.json` draws among the ways to cut a text (BPE dropout, subword regularisation).
+fn random(model: &Value) -> Option<(&'static str, &Value)> {
+    let drawn =
+        |field: &'static str| Some((field, model.get(field)?)).filter(|(_, number)| number.as_f64() != Some(0.0));
+    ["dropout", "alpha"].into_iter().find_map(|field| drawn(field).filter(|(_, number)| !number.is_null()))
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tokens").field("cut", &self.cut).field("tokens", &self.names.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(cut: Cut, lines: bool) -> Vec<&'static str> {
+        cut.pieces("Don't  say\n5%_x!", lines)
+    }
+
+    #[test]
+    fn texts_are_cut() {
+        assert_eq!(words(Cut::Words, false), ["Don", "'", "t", "say", "5", "%", "_x", "!"]);
+        assert_eq!(words(Cut::Words, true), ["Don", "'", "t", "say", "\n", "5", "%", "_x", "!"]);
+        assert_eq!(words(Cut::Blanks, false), ["Don't", "say", "5%_x!"]);
+        assert_eq!(Cut::Characters.pieces("aé", false), ["a", "é"]);
+    }
+
+    #[test]
+    fn the_most_frequent_pieces_are_known() {
+        let counts = [("b", 2), ("a", 2), ("c", 1)].map(|(piece, count)| (piece.to_owned(), count)).into();
+        let tokens = Tokens::learned(Cut::Blanks, false, &counts, 3);
+        assert_eq!(tokens.names(), ["<unknown>", "a", "b"]);
+        assert_eq!(tokens.encode("b c a"), Ok(vec![2, 0, 1]));
+        let again = Tokens::from_kept(tokens.kept()).expect("it was kept");
+        assert_eq!(again.names(), tokens.names());
+    }
+}

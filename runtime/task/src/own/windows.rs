@@ -1,0 +1,103 @@
+//! Windows of large texts, which are read from their files while a training needs them: where each block begins, and with which
+//! token, is all that is held.
+
+use sha2::{Digest, Sha256};
+
+use super::language::{Block, Text, window};
+use super::learn::Part;
+use super::tokens::Tokens;
+use crate::Example;
+use crate::error::DataError;
+use crate::load::hex;
+use crate::stream::Rows;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Windows of a part of a text.
+#[derive(Debug)]
+pub(super) struct Windows {
+    text: Text,
+    tokens: Arc<Tokens>,
+    length: usize,
+    /// The byte and the number of the token with which every block begins.
+    blocks: Vec<(u64, u64)>,
+    /// Where the part ends: its last byte and the number of its tokens.
+    end: (u64, u64),
+    most: usize,
+    /// How often every token is an answer.
+    counts: BTreeMap<u32, u64>,
+    fingerprint: String,
+}
+
+impl Windows {
+    /// Goes through a part of a text once.
+    pub(super) fn find(
+        text: Text,
+        tokens: Arc<Tokens>,
+        length: usize,
+        part: &Part,
+        most: usize,
+    ) -> Result<Self, DataError> {
+        let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), BTreeMap::new());
+        for block in text.blocks(part)? {
+            let Block { at, end: behind, text: block } = block?;
+            blocks.push((at, end.1));
+            let found = tokens.encode(&block).map_err(|why| text.fault(at, why))?;
+            // The first token of all answers nothing.
+            let answers = &found[usize::from(end.1 == 0).min(found.len())..];
+            let rest = most.saturating_mul(length).saturating_sub(end.1.saturating_sub(1) as usize);
+            answers.iter().take(rest).for_each(|token| *counts.entry(*token).or_insert(0) += 1);
+            end = (behind, end.1 + found.len() as u64);
+            hash.update(&block);
+        }
+        hash.update(length.to_le_bytes());
+        let fingerprint = hex(&hash.finalize());
+        Ok(Self { text, tokens, length, blocks, end, most, counts, fingerprint })
+    }
+}
+
+impl Rows for Windows {
+    fn count(&self) -> usize {
+        (self.end.1.saturating_sub(1) as usize).div_ceil(self.length).min(self.most)
+    }
+
+    fn length(&self, row: usize) -> usize {
+        let left = self.end.1.saturating_sub(1) - row as u64 * self.length as u64;
+        left.min(self.length as u64) as usize
+    }
+
+    fn tokens(&self) -> u64 {
+        self.end.1.saturating_sub(1).min(self.count() as u64 * self.length as u64)
+    }
+
+    fn label_shares(&self) -> BTreeMap<u32, f64> {
+        let all = self.counts.values().sum::<u64>().max(1) as f64;
+        self.counts.iter().map(|(token, count)| (*token, *count as f64 / all)).collect()
+    }
+
+    fn held(&self) -> u64 {
+        (self.blocks.len() * size_of::<(u64, u64)>()) as u64
+    }
+
+    fn fingerprint(&self) -> &str {
+        &self.fingerprint
+    }
+
+    fn row(&self, row: usize) -> Result<Example, DataError> {
+        let first = row as u64 * self.length as u64;
+        let wanted = self.length(row) + 1;
+        let block = self.blocks.partition_point(|(_, token)| *token <= first) - 1;
+        let (at, token) = self.blocks[block];
+        let mut found = vec![];
+        let skip = (first - token) as usize;
+        for block in self.text.range(at, self.end.0) {
+            let Block { at, text, .. } = block?;
+            found.extend(self.tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
+            if found.len() >= skip + wanted {
+                break;
+            }
+        }
+        Ok(window(&found[skip..skip + wanted]))
+    }
+}

@@ -1,0 +1,303 @@
+//! Measuring a model on a split.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::errors::Errors;
+use super::observer::{Event, Observer};
+use rtc_base::batch::Batch;
+use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
+use rtc_runs::error::Error;
+use rtc_runs::record::SplitAnswers;
+use rtc_runs::record::table::{LengthRow, Row};
+use rtc_task::batching::pack;
+use rtc_task::error::DataError;
+use rtc_task::{Example, Metric, Scale, Tally, majority_share, scored};
+
+/// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
+const BY_LENGTH: &str = "by_length";
+
+/// The share of right answers among all that are scored.
+const ACCURACY: &str = "accuracy";
+
+/// A split to measure, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement<'a> {
+    /// Its name.
+    pub split: &'a str,
+    /// Its examples, measured in this order.
+    pub examples: &'a [Example],
+    /// Examples per batch.
+    pub batch: usize,
+    /// What the task reports besides the accuracy.
+    pub metrics: &'a [Metric],
+    /// How the numbers that it asks for are written.
+    pub scale: Scale,
+    /// Whether it reports the perplexity.
+    pub perplexity: bool,
+}
+
+/// Runs the model over a split; nothing if it was asked to stop before the end.
+pub fn evaluate(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<Row>, Error> {
+    Ok(evaluate_each(learner, measurement, stop, observer)?.map(|(row, _)| row))
+}
+
+/// The same, with what a run keeps of the answers; `data` is the fingerprint of the examples.
+pub fn evaluate_kept(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    data: String,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Row, SplitAnswers)>, Error> {
+    let found = evaluate_each(learner, measurement, stop, observer)?;
+    Ok(found.map(|(row, each)| (row, each.answers(measurement.split, data))))
+}
+
+/// The same, with what is right of every example.
+pub(super) fn evaluate_each(
+    learner: &mut dyn Learner,
+    measurement: Measurement<'_>,
+    stop: &AtomicBool,
+    observer: &mut dyn Observer,
+) -> Result<Option<(Row, Each)>, Error> {
+    let Measurement { split, examples, batch: size, .. } = measurement;
+    let (mut sum, mut each) = (Sum::new(measurement.metrics), Each::default());
+    let mut done = 0;
+    let chunks: Vec<Vec<&Example>> = examples.chunks(size.max(1)).map(|chunk| chunk.iter().collect()).collect();
+    for chunks in chunks.chunks(learner.at_once().max(1)) {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let batches: Vec<Batch> = chunks.iter().map(|chunk| pack(chunk)).collect();
+        let results = learner.evaluate_all(&batches).map_err(|error| error.at(split))?;
+        for (chunk, result) in chunks.iter().zip(&results) {
+            sum.add(chunk, result);
+            each.add(measurement.metrics, chunk, &result.predictions);
+            done += chunk.len();
+            observer.event(&Event::Evaluating { split, done, total: examples.len() });
+        }
+    }
+    if sum.scored == 0 {
+        return Err(unscored(split).into());
+    }
+    Ok(Some((sum.row(measurement), each)))
+}
+
+/// The error of a split in which no answer is scored.
+pub(crate) fn unscored(split: &str) -> DataError {
+    let message = "it has no label, so that neither loss nor accuracy can be measured: label some of its rows, or measure another split";
+    DataError { file: split.to_owned(), line: None, message: message.to_owned() }
+}
+
+/// Refuses a row with a number that is not finite, after so many updates.
+///
+/// # Errors
+/// The name of the number.
+pub fn require_finite(row: &Row, updates: u64) -> Result<(), LearnError> {
+    let numbers = row.numbers.iter().map(|(name, number)| (name.as_str(), *number));
+    match std::iter::once(("loss", row.loss)).chain(numbers).find(|(_, number)| !number.is_finite()) {
+        Some((name, _)) => Err(LearnError::NonFinite { step: updates, node: format!("the {name} on {}", row.split) }),
+        None => Ok(()),
+    }
+}
+
+/// The numbers of a split, summed over its batches.
+#[derive(Clone, Debug)]
+pub(crate) struct Sum<'a> {
+    loss: f64,
+    scored: u64,
+    /// Nothing where numbers are asked for.
+    correct: Option<u64>,
+    errors: Errors,
+    /// Accepted steps.
+    depth: Option<Depths>,
+    counts: Counts<'a>,
+}
+
+impl<'a> Sum<'a> {
+    /// The sum of no batch.
+    pub(crate) fn new(metrics: &'a [Metric]) -> Self {
+        let (correct, errors, counts) = (None, Errors::default(), Counts::new(metrics));
+        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts }
+    }
+
+    /// Adds a batch. Predictions stand in the order of the examples.
+    pub(crate) fn add(&mut self, examples: &[&Example], result: &Evaluation) {
+        self.loss += result.loss_sum;
+        self.scored += result.scored;
+        self.correct = sum(self.correct, result.correct);
+        self.errors.add(examples, &result.numbers);
+        self.counts.add(examples, &result.predictions);
+        self.went(result.depth);
+    }
+
+    /// Adds what classes of other lengths were found to be.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.loss += other.loss;
+        self.scored += other.scored;
+        self.correct = sum(self.correct, other.correct);
+        self.counts.merge(&other.counts);
+        self.went(other.depth);
+    }
+
+    /// Adds accepted steps.
+    fn went(&mut self, depth: Option<Depths>) {
+        self.depth = depth.map(|depth| self.depth.unwrap_or_default().with(depth)).or(self.depth);
+    }
+
+    /// The same, with the number of steps that each of the examples took.
+    pub(crate) fn taken(self, steps: usize, examples: usize) -> Self {
+        Self { depth: Some(Depths::of(std::iter::repeat_n(steps as f64, examples))), ..self }
+    }
+
+    /// Number of scored predictions.
+    pub(crate) fn scored(&self) -> u64 {
+        self.scored
+    }
+
+    /// The share of them that are right, where they are classes.
+    pub(crate) fn accuracy(&self) -> Option<f64> {
+        self.correct.and_then(|right| Tally { right, all: self.scored }.share())
+    }
+
+    /// What the task reports besides.
+    pub(crate) fn metrics(&self) -> BTreeMap<String, f64> {
+        self.counts.shares()
+    }
+
+    /// The row of the split.
+    pub(crate) fn row(&self, measurement: Measurement<'_>) -> Row {
+        let Measurement { split, examples, perplexity, scale, .. } = measurement;
+        let lengths = self.counts.lengths();
+        let mut shares = self.counts.shares();
+        // Where every length counts alike the accuracy is that mean.
+        if self.counts.uneven() {
+            let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
+            shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
+        }
+        let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
+        let loss = mean(self.loss, self.scored);
+        Row {
+            split: split.to_string(),
+            examples: examples.len(),
+            scored: self.scored,
+            accuracy: self.accuracy(),
+            metrics: shares,
+            numbers: self.errors.named(scale),
+            loss,
+            perplexity: perplexity.then(|| loss.exp()),
+            mean_depth: self.depth.map(|depth| depth.mean()),
+            depth_deviation: self.depth.map(|depth| depth.deviation()),
+            majority: self.correct.map(|_| majority_share(examples)),
+            lengths,
+        }
+    }
+}
+
+/// What is right of every example, by the accuracy and by what the task counts besides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Each(BTreeMap<&'static str, Vec<Tally>>);
+
+impl Each {
+    /// Adds a batch. Predictions stand in the order of the examples.
+    fn add(&mut self, metrics: &[Metric], examples: &[&Example], predictions: &[u32]) {
+        for (example, own) in apart(examples, predictions) {
+            self.0.entry(ACCURACY).or_default().push(scored(example, own));
+            for metric in metrics {
+                self.0.entry(metric.name).or_default().push((metric.count)(example, own));
+            }
+        }
+    }
+
+    /// To be kept; `data` is the fingerprint of the split.
+    pub(super) fn answers(self, split: &str, data: String) -> SplitAnswers {
+        SplitAnswers::new(split, data, self.0)
+    }
+}
+
+/// The examples of a batch, each with its own among the predictions.
+fn apart<'a>(examples: &[&'a Example], predictions: &'a [u32]) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
+    let mut rest = predictions;
+    examples.iter().map(move |example| {
+        let (own, others) = rest.split_at(example.classes().min(rest.len()));
+        rest = others;
+        (*example, own)
+    })
+}
+
+/// What the metrics count, over all examples and for every length that a task counts.
+#[derive(Clone, Debug)]
+struct Counts<'a> {
+    metrics: &'a [Metric],
+    whole: Vec<Tally>,
+    /// Examples, the accuracy, and the metrics of every length.
+    lengths: BTreeMap<u32, (u64, Tally, Vec<Tally>)>,
+}
+
+impl<'a> Counts<'a> {
+    fn new(metrics: &'a [Metric]) -> Self {
+        Self { metrics, whole: vec![Tally::default(); metrics.len()], lengths: BTreeMap::new() }
+    }
+
+    /// Adds a batch. Predictions stand in the order of the examples.
+    fn add(&mut self, examples: &[&Example], predictions: &[u32]) {
+        for (example, own) in apart(examples, predictions) {
+            let found: Vec<Tally> = self.metrics.iter().map(|metric| (metric.count)(example, own)).collect();
+            self.whole.iter_mut().zip(&found).for_each(|(tally, found)| tally.add(*found));
+            if let Some(size) = example.size {
+                let none = || (0, Tally::default(), vec![Tally::default(); self.metrics.len()]);
+                let (examples, accuracy, tallies) = self.lengths.entry(size).or_insert_with(none);
+                *examples += 1;
+                accuracy.add(scored(example, own));
+                tallies.iter_mut().zip(&found).for_each(|(tally, found)| tally.add(*found));
+            }
+        }
+    }
+
+    /// Adds what was counted on other examples.
+    fn merge(&mut self, other: &Self) {
+        self.whole.iter_mut().zip(&other.whole).for_each(|(tally, found)| tally.add(*found));
+        for (size, (examples, accuracy, tallies)) in &other.lengths {
+            let none = || (0, Tally::default(), vec![Tally::default(); self.metrics.len()]);
+            let entry = self.lengths.entry(*size).or_insert_with(none);
+            entry.0 += examples;
+            entry.1.add(*accuracy);
+            entry.2.iter_mut().zip(tallies).for_each(|(tally, found)| tally.add(*found));
+        }
+    }
+
+    /// Whether lengths differ in how many predictions of them are scored.
+    fn uneven(&self) -> bool {
+        let mut scored = self.lengths.values().map(|(_, accuracy, _)| accuracy.all);
+        scored.next().is_some_and(|first| scored.any(|other| other != first))
+    }
+
+    fn named(&self, tallies: &[Tally]) -> BTreeMap<String, f64> {
+        let named = self.metrics.iter().zip(tallies);
+        named.filter_map(|(metric, tally)| Some((metric.name.to_owned(), tally.share()?))).collect()
+    }
+
+    fn shares(&self) -> BTreeMap<String, f64> {
+        self.named(&self.whole)
+    }
+
+    /// The lengths of which an answer is scored.
+    fn lengths(&self) -> Vec<LengthRow> {
+        let row = |(length, (examples, accuracy, tallies)): (&u32, &(u64, Tally, Vec<Tally>))| {
+            let metrics = self.named(tallies);
+            Some(LengthRow { length: *length as usize, examples: *examples, accuracy: accuracy.share()?, metrics })
+        };
+        self.lengths.iter().filter_map(row).collect()
+    }
+}
+
+/// The sum of two counts, of which one may be missing.
+fn sum(a: Option<u64>, b: Option<u64>) -> Option<u64> {
+    [a, b].into_iter().flatten().reduce(|a, b| a + b)
+}
