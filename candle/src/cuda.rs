@@ -1,41 +1,15 @@
 //! Tensors on a GPU. Weights, cotangents, logits and gradients stay there: rtc copies them inside the device, in a stream of its own, which
 //! waits for Candle's and is waited for by it. Token ids alone come to the host.
 
-use std::rc::Rc;
-
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
-use candle_core::{CudaDevice, CudaStorage, Layout, Result, Shape, Storage, Tensor, bail};
-use rtc_compiler::plan::Plan;
-use rtc_cuda::driver::Gpu;
-use rtc_cuda::{DeviceFunction, Executor, Launching, Span};
-use rtc_exec::model::Function;
-use rtc_kernel::Precision;
+use candle_core::{CudaStorage, Layout, Result, Shape, bail};
+use rtc_cuda::{DeviceFunction, Span};
 
-use crate::failed;
+use crate::failure::failed;
+use crate::gpu::Engine;
 use crate::op::{Ask, Question};
 use crate::worker;
-
-/// A model on a GPU.
-pub(crate) struct Engine {
-    pub(crate) gpu: Rc<Gpu>,
-    pub(crate) function: Function<Executor<f32>>,
-}
-
-/// Opens the GPU of a device of Candle, and gives what makes an executor there.
-pub(crate) fn open(device: &CudaDevice, precision: Precision) -> Result<(Rc<Gpu>, impl FnOnce(Plan) -> Executor<f32>)> {
-    let number = device.cuda_stream().context().ordinal();
-    let gpu = Gpu::open_number(number, precision, Launching::Graph).map_err(failed)?;
-    let own = gpu.clone();
-    Ok((gpu, |plan: Plan| Executor::new(plan.into(), own)))
-}
-
-/// The storage of a contiguous tensor, copied.
-pub(crate) fn storage(tensor: &Tensor) -> Result<(CudaStorage, Shape)> {
-    let (storage, layout) = tensor.storage_and_layout();
-    let Storage::Cuda(storage) = &*storage else { bail!("a fault of rtc: a number is not on the device") };
-    Ok((storage.try_clone(layout)?, layout.shape().clone()))
-}
 
 /// The numbers of a contiguous tensor, for as long as the stream may read them.
 fn with_span<R>(

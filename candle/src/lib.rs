@@ -8,6 +8,9 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
+mod failure;
+#[cfg(feature = "cuda")]
+mod gpu;
 mod labels;
 mod model;
 mod op;
@@ -20,8 +23,3 @@ pub use open::Options;
 pub use rtc_exec::{Halting, Inference};
 pub use rtc_kernel::Precision;
 pub use rtc_task::{Objective, Scale};
-
-/// A failure of rtc as one of Candle.
-fn failed(error: impl std::fmt::Display) -> candle_core::Error {
-    candle_core::Error::Msg(error.to_string())
-}

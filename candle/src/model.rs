@@ -11,7 +11,7 @@ use candle_nn::{Module, VarMap};
 use rtc_exec::model::Draws;
 use rtc_task::{Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
 
-use crate::failed;
+use crate::failure::failed;
 use crate::labels::labels;
 use crate::op::{Ask, Known, Question};
 use crate::open::{Facts, Options, open, owned};

@@ -8,7 +8,7 @@ use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tenso
 use rtc_base::batch::Batch;
 use rtc_exec::model::Draws;
 
-use crate::failed;
+use crate::failure::failed;
 use crate::worker::{Engine, Worker};
 
 /// What a model is asked for about a batch.
@@ -133,7 +133,7 @@ impl CustomOp1 for Known {
 
     #[cfg(feature = "cuda")]
     fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        crate::cuda::storage(&self.value)
+        crate::gpu::storage(&self.value)
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {

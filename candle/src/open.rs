@@ -15,7 +15,7 @@ use rtc_runs::record::SavedRun;
 use rtc_runs::saved::Opened;
 use rtc_task::{Options as TaskOptions, TaskHandle, catalog, open_task};
 
-use crate::failed;
+use crate::failure::failed;
 use crate::worker::Engine;
 
 /// How a run is opened.
@@ -111,10 +111,10 @@ fn engine(
         }
         #[cfg(feature = "cuda")]
         Device::Cuda(device) => {
-            let (gpu, executor) = crate::cuda::open(device, settings.precision)?;
+            let (gpu, executor) = crate::gpu::open(device, settings.precision)?;
             let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
             let (function, parameters) = fitted(function, settings, weights, path)?;
-            Ok((Engine::Gpu(Box::new(crate::cuda::Engine { gpu, function })), parameters))
+            Ok((Engine::Gpu(Box::new(crate::gpu::Engine { gpu, function })), parameters))
         }
         #[cfg(not(feature = "cuda"))]
         Device::Cuda(_) => {

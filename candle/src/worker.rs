@@ -10,7 +10,7 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 use rtc_exec::Executor;
 use rtc_exec::model::Function;
 
-use crate::failed;
+use crate::failure::failed;
 
 /// Stack of a thread that computes, in bytes: enough for any nesting. Only what is used is ever there.
 const STACK: usize = 1 << 26;
@@ -21,7 +21,7 @@ pub(crate) enum Engine {
     Host(Box<Function<Executor<f32>>>),
     /// On a graphics card.
     #[cfg(feature = "cuda")]
-    Gpu(Box<crate::cuda::Engine>),
+    Gpu(Box<crate::gpu::Engine>),
 }
 
 type Job = Box<dyn FnOnce(&mut Engine) + Send>;

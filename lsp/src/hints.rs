@@ -13,17 +13,10 @@ use rtc_compiler::spec::{Block, Origin, Spec};
 use rtc_compiler::syntax::ast::{Body, Element, ItemKind};
 
 use crate::names::Key;
-use crate::world::{Analysis, Checked};
+use crate::world::{Analysis, Checked, Hint};
 
 /// Says how many numbers arrays of these axes have.
 pub type Numbers = fn(&[Vec<Dim>]) -> String;
-
-/// A hint behind a byte of the document.
-#[derive(Debug)]
-pub(crate) struct Hint {
-    pub(crate) offset: usize,
-    pub(crate) label: String,
-}
 
 /// How well a value stands for what a statement gives.
 type Worth = (Reverse<usize>, usize);

@@ -29,18 +29,8 @@ use std::thread;
 pub use hints::Numbers;
 pub use world::LoaderOf;
 
+pub use server::Host;
 use server::Server;
-
-/// What the server takes from the program around it.
-#[derive(Clone, Copy, Debug)]
-pub struct Host {
-    /// The files that a file on disk may use.
-    pub loader: LoaderOf,
-    /// How numbers of parameters are written.
-    pub numbers: Numbers,
-    /// The version of the program.
-    pub version: &'static str,
-}
 
 /// The names of the requests that are answered.
 pub fn requests() -> impl Iterator<Item = &'static str> {

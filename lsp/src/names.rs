@@ -7,12 +7,21 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::source::Span;
 use rtc_compiler::syntax::ast::{
-    Body, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, FullName, Item, ItemKind, Let, Name,
-    Path, Role, Statement, Value, Word,
+    Body, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, File, FullName, Item, ItemKind, Let,
+    Name, Path, Role, Statement, Value, Word,
 };
 use rtc_compiler::syntax::{equation, expression};
 
-use crate::world::Unit;
+use crate::text::Text;
+
+/// A text of one check.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub(crate) uri: String,
+    pub(crate) text: Text,
+    /// Its items that can be parsed.
+    pub(crate) file: File,
+}
 
 /// An item by its text and its first byte.
 type Id = (u32, u32);

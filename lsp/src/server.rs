@@ -15,16 +15,26 @@ use rtc_compiler::diag::suggested;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use crate::Host;
 use crate::complete::complete;
 use crate::edits::{cure, definitions, format, places, references, rename};
-use crate::hints::hints;
+use crate::hints::{Numbers, hints};
 use crate::hover::hover;
 use crate::report::{Reports, report, reports};
 use crate::stream::Received;
 use crate::symbols::symbols;
 use crate::text::Text;
-use crate::world::{Analysis, World};
+use crate::world::{Analysis, LoaderOf, World};
+
+/// What the server takes from the program around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Host {
+    /// The files that a file on disk may use.
+    pub loader: LoaderOf,
+    /// How numbers of parameters are written.
+    pub numbers: Numbers,
+    /// The version of the program.
+    pub version: &'static str,
+}
 
 /// Why a request has no answer.
 pub(crate) struct Refusal(ErrorCode, String);

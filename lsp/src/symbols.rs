@@ -3,8 +3,8 @@
 use lsp_types::{DocumentSymbol, SymbolKind};
 use rtc_compiler::syntax::ast::{DefElement, Item, ItemKind, Name, Role};
 
+use crate::names::Unit;
 use crate::text::Text;
-use crate::world::Unit;
 
 /// The items of a document, with the settings of definitions.
 pub(crate) fn symbols(unit: &Unit) -> Vec<DocumentSymbol> {

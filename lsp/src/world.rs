@@ -10,11 +10,10 @@ use rtc_compiler::diag::Problems;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, SourceId, Sources, Span};
 use rtc_compiler::spec::Spec;
-use rtc_compiler::syntax::{self, MAX_FILE_BYTES, ast};
+use rtc_compiler::syntax::{self, MAX_FILE_BYTES};
 
 use crate::grammar;
-use crate::hints::Hint;
-use crate::names::Names;
+use crate::names::{Names, Unit};
 use crate::text::Text;
 
 /// Gives the loader of the files that a file on disk may use.
@@ -23,13 +22,11 @@ pub type LoaderOf = fn(&Path) -> Box<dyn Loader>;
 /// What the compiler finds.
 type Found = (Vec<Spec>, Problems, Sources);
 
-/// A text of one check.
+/// A hint behind a byte of the document.
 #[derive(Debug)]
-pub(crate) struct Unit {
-    pub(crate) uri: String,
-    pub(crate) text: Text,
-    /// Its items that can be parsed.
-    pub(crate) file: ast::File,
+pub(crate) struct Hint {
+    pub(crate) offset: usize,
+    pub(crate) label: String,
 }
 
 /// What the compiler says of a document.

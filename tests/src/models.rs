@@ -17,11 +17,8 @@ use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Block, Spec};
 
 use crate::numeric;
+pub use crate::numeric::{CLASSES, VOCAB};
 
-/// Number of tokens of the small models.
-pub const VOCAB: usize = 9;
-/// Number of classes of the small models.
-pub const CLASSES: usize = 4;
 /// A graph of ops and functions that no model has, for [`VOCAB`] tokens and [`CLASSES`] classes.
 pub const EQUATIONS: &str = include_str!("equations.rtir");
 

@@ -18,7 +18,10 @@ use rtc_cuda::device::Device;
 use rtc_exec::storage::Element;
 use rtc_exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
 
-use crate::models::CLASSES;
+/// Number of tokens of the small models.
+pub const VOCAB: usize = 9;
+/// Number of classes of the small models.
+pub const CLASSES: usize = 4;
 
 /// How an executor runs a batch.
 type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<Outputs<T>, Fault>;

@@ -16,10 +16,11 @@ use super::exec::Executor;
 use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
 use super::offset_lists::List;
 use super::relative::Codes;
-use rtc_exec::attention::{apart, whole_keys};
+use rtc_exec::Fault;
 use rtc_exec::mask::Rule;
+use rtc_exec::processor::attention::{apart, whole_keys};
+use rtc_exec::processor::history;
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, history};
 use rtc_kernel::dropout::Keep;
 
 /// Channels that a warp adds up.

@@ -16,8 +16,9 @@ use super::narrow::named;
 use super::value::Val;
 use rtc_exec::choice::{along_rows, counts};
 use rtc_exec::machine::Machine;
+use rtc_exec::machine::requirements::{given_input, known_labels};
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, given_input, known_labels, loops, node_context};
+use rtc_exec::{Fault, loops, node_context};
 
 /// What a node needs while it runs.
 #[derive(Clone, Copy)]

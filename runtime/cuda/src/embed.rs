@@ -9,8 +9,9 @@ use super::dispatch::NodeContext;
 use super::exec::Executor;
 use super::memory::{Array, MOST_BLOCKS, flag, int, whole};
 use super::value::Sorted;
+use rtc_exec::Fault;
+use rtc_exec::machine::requirements::{equally_long, too_few_positions};
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, equally_long, too_few_positions};
 
 /// Rows of one block of the sum that is the gradient of a pad.
 const PAD_ROWS: usize = 128;

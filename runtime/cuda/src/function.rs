@@ -10,9 +10,9 @@ use super::exec::Executor;
 use super::memory::Array;
 use rtc_base::batch::Batch;
 use rtc_exec::learner::LearnError;
+use rtc_exec::machine::region::InputName;
 use rtc_exec::model::{COTANGENT, Draws, Function, Question, as_learn_error};
 use rtc_exec::parameter_ranges;
-use rtc_exec::region::InputName;
 use rtc_exec::storage::Element;
 
 /// Numbers in memory of the device: the address of the first, and how many there are.

@@ -7,8 +7,8 @@ use std::rc::Rc;
 use super::active_rows::ActiveRows;
 use super::memory::{Array, Pool};
 use rtc_exec::machine::Arrays;
+use rtc_exec::machine::value;
 use rtc_exec::storage::Element;
-use rtc_exec::value;
 
 /// Lists of pieces as kernels read them, uploaded when the first one does.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::ir::types::{LENGTH, unframed};
 use rtc_compiler::plan::Plan;
 
-use super::rows::{Axis, BatchView, GIVEN};
+use crate::rows::{Axis, BatchView, GIVEN};
 
 /// The names of all ragged axes, each once: that of a batch, those over which chunks run, and those of all values.
 pub fn axis_names(plan: &Plan) -> Vec<Rc<str>> {

@@ -5,11 +5,11 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::types::Type;
 
-use super::Fault;
-use super::arena::Arena;
-use super::mask::Rule;
-use super::rows::Axis;
-use super::storage::List;
+use crate::arena::Arena;
+use crate::mask::Rule;
+use crate::rows::Axis;
+use crate::settings::Fault;
+use crate::storage::List;
 
 /// Whether the numbers of a type belong to the positions of rows, each of which has one.
 pub fn along_rows(ty: &Type) -> bool {

@@ -4,7 +4,7 @@ use rtc_compiler::ir::cost::{Extent, Seen, node_cost};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::rows::BatchView;
+use crate::rows::BatchView;
 
 /// Counters of an executor; they add up over its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

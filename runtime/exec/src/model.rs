@@ -2,7 +2,6 @@
 //! a machine.
 
 mod answers;
-mod backend;
 mod carried;
 mod examined;
 mod function;
@@ -21,14 +20,19 @@ use crate::bounds::Bounds;
 use crate::learner::{
     Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
 };
+pub(crate) use crate::machine::backend::Array;
+pub use crate::machine::backend::{Backend, Memory};
+use crate::machine::outputs::Outputs;
+use crate::processor::Executor;
+use crate::ranges::aligned_ranges;
+use crate::settings::Fault;
+use crate::settings::Halting;
+use crate::settings::Inference;
 use crate::storage::Element;
 use crate::update::{self, STATE, State};
-use crate::{Executor, Fault, Halting, Inference, Outputs, aligned_ranges};
 pub use answers::AfterSteps;
 pub use answers::logits_per_item;
 use answers::{Pass, Predictions, check_labels, count, predict, report};
-pub(crate) use backend::Array;
-pub use backend::{Backend, Memory};
 pub use examined::{Examination, ForwardPass};
 pub use function::Question;
 pub use function::{COTANGENT, Draws, Function};

@@ -6,8 +6,8 @@ use rtc_compiler::ir::shape;
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::rows::{Axis, BatchView};
-use super::storage::Shared;
+use crate::rows::{Axis, BatchView};
+use crate::storage::Shared;
 use rtc_kernel::unit;
 
 /// What a node needs while it runs.

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::types::{BATCH, Dim, PAIRS, Type};
 
-use super::arena::Arena;
-use super::storage::{List, Shared};
+use crate::arena::Arena;
+use crate::storage::{List, Shared};
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
 

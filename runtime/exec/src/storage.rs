@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 
 use allocator_api2::boxed::Box;
 
-use super::arena::Arena;
+use crate::arena::Arena;
 use rtc_kernel::Real;
 
 /// A growing list in the arena.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use rtc_kernel::optimiser::Matrix;
 use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, OptimiserKind, UpdateRule};
 
-use crate::model::Memory;
+use crate::machine::backend::Memory;
 use crate::storage::Element;
 
 /// The arrays that optimisers keep from one update to the next, by their names in checkpoints. Each begins when it is first used.

@@ -7,12 +7,13 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::load::{find, nothing_published, open, unreadable};
 use super::{
     About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split,
     splits,
 };
 use crate::error::DataError;
+use crate::files::open::open;
+use crate::reading::{find, nothing_published, unreadable};
 use rtc_base::rng::{Draws, Key, spread};
 
 /// The task.

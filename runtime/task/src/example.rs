@@ -2,6 +2,9 @@
 
 use rtc_base::batch::Given;
 
+/// What stands between the sides of a pair, wherever one is written as text.
+pub const SIDES: &str = "|||";
+
 /// One sequence (or a pair of them) with what the model should answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Example {

@@ -83,6 +83,13 @@ fn found(example: &Example, predicted: &[u32]) -> Tally {
     })
 }
 
+/// What is reported for answers of several tokens.
+pub(super) const WHOLE: &[Metric] = &[Metric {
+    name: "exact",
+    doc: "share of the strings with no token of the answer wrong; `accuracy` is that of the single tokens",
+    count: whole,
+}];
+
 #[cfg(test)]
 mod tests {
     use super::super::Target;

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use super::{Example, Request};
-use rtc_base::rng::mix;
+use crate::fingerprint::hash;
 
 /// A share of all examples, as an interval of [0, 1).
 pub(super) type Share = (f64, f64);
@@ -51,13 +51,4 @@ pub(super) fn fill(
 /// Whether a place lies in a share.
 pub(super) fn within((from, to): Share, place: f64) -> bool {
     from <= place && place < to
-}
-
-/// The place of a token sequence in [0, 1), the same for every seed.
-pub(super) fn place(tokens: &[u32]) -> f64 {
-    (hash(tokens) >> 11) as f64 / (1_u64 << 53) as f64
-}
-
-fn hash(tokens: &[u32]) -> u64 {
-    mix(tokens.iter().fold(0xCBF2_9CE4_8422_2325_u64, |h, t| (h ^ u64::from(*t)).wrapping_mul(0x0100_0000_01B3)))
 }

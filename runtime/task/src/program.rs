@@ -15,8 +15,8 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::files::open::regular;
-use super::load::hex;
 use crate::error::DataError;
+use crate::fingerprint::hex;
 use rtc_base::cache;
 use rtc_base::json;
 use rtc_compiler::ir::formula::bytes;

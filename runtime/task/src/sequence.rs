@@ -3,8 +3,8 @@
 use std::io::{self, BufRead, Read};
 
 use super::files::records::NO_TEXT;
-use super::load::MAX_LINE;
 use super::{Example, Objective, Options, SIDES, Target, Task};
+use crate::reading::MAX_LINE;
 use rtc_compiler::ir::formula::bytes as size;
 
 /// A line.

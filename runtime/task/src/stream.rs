@@ -11,8 +11,8 @@ use std::time::SystemTime;
 
 use super::Example;
 use super::files::open::regular;
-use super::load::unreadable;
 use crate::error::DataError;
+use crate::reading::unreadable;
 
 /// Rows that can be read one by one, in any order.
 pub trait Rows: Debug + Send + Sync {

@@ -6,13 +6,14 @@
 
 use std::path::Path;
 
-use super::load::lines;
 use super::metric::whole;
-use super::pool::{Share, fill, place, within};
 use super::{
     About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
 };
 use crate::error::DataError;
+use crate::fingerprint::place;
+use crate::held::lines;
+use crate::pool::{Share, fill, within};
 use rtc_base::rng::{Draws, Key};
 
 /// The sizes of a puzzle.

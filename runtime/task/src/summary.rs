@@ -2,11 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Example, Options, Target, Task};
+use super::{Example, Options, SIDES, Target, Task};
 use rtc_base::batch::Given;
-
-/// What stands between the sides of a pair, wherever one is written as text.
-pub const SIDES: &str = "|||";
 
 /// Numbers that describe a split.
 #[derive(Clone, Debug, PartialEq)]

@@ -4,13 +4,13 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::search::Traced;
 use super::{SavedCaptures, State, add_rows, arena, body_of, plan, run_body, values, zeros_of};
-use crate::Fault;
+use crate::machine::pieces::Part;
+use crate::machine::search::Traced;
+use crate::machine::value::{Tape, TapeStep, Val};
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
-use crate::pieces::Part;
+use crate::settings::Fault;
 use crate::storage::List;
-use crate::value::{Tape, TapeStep, Val};
 
 /// What the backward run of a kind of loop does besides.
 pub(super) trait Backward<M: Machine> {

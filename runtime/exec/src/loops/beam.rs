@@ -12,18 +12,20 @@ use rtc_compiler::ir::schedule::beam::{Beams, Count};
 use rtc_compiler::ir::types::{FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 
-use super::search::{PooledSearch, Trace, Traced};
 use super::tree_recorder::TreeRecorder;
 use super::{
     Means, SavedCaptures, arena, body_of, finish, given, is_taped, padded, plan, run_body, run_steps, set_axis,
     tape_of, values,
 };
+use crate::machine::pieces::{Part, Pieces};
+use crate::machine::record::ParseTrees;
+use crate::machine::search::{PooledSearch, Trace, Traced};
+use crate::machine::value::{Tape, TapeStep, Val};
 use crate::machine::{Active, ActiveOf, Machine, Nodes, NumberOf, ValOf};
-use crate::pieces::{Part, Pieces};
 use crate::rows::{Axis, BatchView, row_of};
+use crate::settings::Fault;
+use crate::settings::Inference;
 use crate::storage::List;
-use crate::value::{Tape, TapeStep, Val};
-use crate::{Fault, Inference, ParseTrees};
 use rtc_kernel::beam::align::{Align, Draws, align};
 use rtc_kernel::beam::marginal::weighed;
 use rtc_kernel::beam::{Blends, Compose, Noise, Pairs, Rules};

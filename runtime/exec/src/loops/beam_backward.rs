@@ -8,16 +8,16 @@ use rtc_compiler::plan::{Plan, Step};
 
 use super::backward::taped;
 use super::beam::STEP_BITS;
-use super::search::{Trace, Traced};
 use super::{
     SavedCaptures, add_rows, arena, body_of, counts, forget, plan, run_body, run_steps, shares, values, zeros_of,
 };
-use crate::Fault;
+use crate::machine::pieces::{Part, Pieces};
+use crate::machine::search::{Trace, Traced};
+use crate::machine::value::{TapeStep, Val};
 use crate::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
-use crate::pieces::{Part, Pieces};
 use crate::rows::BatchView;
+use crate::settings::Fault;
 use crate::storage::List;
-use crate::value::{TapeStep, Val};
 use rtc_kernel::Real;
 use rtc_kernel::beam::Pairs;
 use rtc_kernel::beam::align::join_grad;

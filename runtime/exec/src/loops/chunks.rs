@@ -8,12 +8,12 @@ use super::{
     SavedCaptures, State, arena, body_of, finish, given, is_taped, named_row, place, plan, run_body, set_axis, tape_of,
     values, zeros_of,
 };
-use crate::Fault;
+use crate::machine::pieces::Part;
+use crate::machine::record::{Observers, Turn};
+use crate::machine::value::TapeStep;
 use crate::machine::{Active, ActiveOf, Machine, NumberOf};
-use crate::pieces::Part;
-use crate::record::{Observers, Turn};
 use crate::rows::Axis;
-use crate::value::TapeStep;
+use crate::settings::Fault;
 use rtc_kernel::Real;
 
 /// `chunks` with `cut: chosen`: the positions of every row that the first sequence chooses, once.

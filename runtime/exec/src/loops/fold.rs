@@ -14,13 +14,14 @@ use super::{
     Means, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
     tape_of, values,
 };
+use crate::machine::pieces::{Part, Pieces};
+use crate::machine::record::{Observers, Turn};
+use crate::machine::value::TapeStep;
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
-use crate::pieces::{Part, Pieces};
-use crate::record::{Observers, Turn};
 use crate::rows::Axis;
+use crate::settings::Fault;
+use crate::settings::Inference;
 use crate::storage::List;
-use crate::value::TapeStep;
-use crate::{Fault, Inference};
 
 /// `fold`: every row is cut into chunks, and their vectors again, until one is left.
 pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {

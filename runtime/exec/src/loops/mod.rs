@@ -7,12 +7,9 @@
 mod backward;
 mod beam;
 mod beam_backward;
-mod catch_up;
 mod chunks;
-mod extend;
 mod fold;
 mod recur;
-pub mod search;
 mod tree_recorder;
 
 use rtc_compiler::ir::attribute::{self, Chunking};
@@ -24,20 +21,17 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::Fault;
-use super::arena::Arena;
-use super::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
-use super::pieces::{Part, Pieces};
-use super::region::{forget, named_row, place, run_region, run_steps};
-use super::rows::{Axis, BatchView};
-use super::storage::List;
-use super::value::{Tape, TapeStep, Val};
+use crate::arena::Arena;
+use crate::machine::pieces::{Part, Pieces};
+use crate::machine::region::{forget, named_row, place, run_region, run_steps};
+use crate::machine::value::{Tape, TapeStep, Val};
+use crate::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
+use crate::rows::{Axis, BatchView};
+use crate::settings::Fault;
+use crate::storage::List;
 use rtc_kernel::{Real, truth};
 
-pub(super) use catch_up::Settled;
-pub(super) use extend::Chunk;
 pub use recur::depths;
-pub use search::NoiseSource;
 
 /// Runs a loop, forwards or backwards.
 pub fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<(), Fault> {
@@ -137,7 +131,7 @@ fn arena<M: Machine>(m: &M) -> Arena {
 
 /// Sets an axis of a view, and those with START and END around it.
 fn set_axis<M: Machine>(m: &M, view: &mut BatchView, name: &str, axis: Axis) {
-    super::set_axis(m.common().axes, view, name, axis);
+    crate::axes::set_axis(m.common().axes, view, name, axis);
 }
 
 /// Handles to some values.
@@ -214,7 +208,7 @@ fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &BatchView) -> List<ValOf<M>>
 }
 
 /// Refuses decisions about rows that were asked of numbers that are not finite.
-fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
+pub(crate) fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
     match go.into_iter().position(|go| go == truth::UNKNOWN) {
         Some(row) => {
             let fault = Fault::NonFinite(format!("the number by which {} decides who goes on", place(node)));
@@ -225,7 +219,7 @@ fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> R
 }
 
 /// The step of a loop, as people count it.
-fn named_step(node: &Node, step: usize) -> String {
+pub(crate) fn named_step(node: &Node, step: usize) -> String {
     format!("step {} of {}", step + 1, place(node))
 }
 
@@ -241,7 +235,12 @@ fn given<'a>(plan: &'a Plan, results: &'a [Value]) -> &'a [Value] {
 }
 
 /// Hands out the results of a forward loop whose body is `body`.
-fn finish<M: Machine>(m: &mut M, node: &Node, done: impl IntoIterator<Item = ValOf<M>>, tape: Tape<M::Arrays>) {
+pub(crate) fn finish<M: Machine>(
+    m: &mut M,
+    node: &Node,
+    done: impl IntoIterator<Item = ValOf<M>>,
+    tape: Tape<M::Arrays>,
+) {
     for (result, val) in node.results.iter().zip(done) {
         *m.slot(*result) = Some(val);
     }
@@ -252,7 +251,7 @@ fn finish<M: Machine>(m: &mut M, node: &Node, done: impl IntoIterator<Item = Val
 }
 
 /// A tape that holds only steps.
-fn tape_of<M: Machine>(body: RegionId, steps: List<TapeStep<M::Arrays>>) -> Tape<M::Arrays> {
+pub(crate) fn tape_of<M: Machine>(body: RegionId, steps: List<TapeStep<M::Arrays>>) -> Tape<M::Arrays> {
     Tape { steps, body, search: None }
 }
 

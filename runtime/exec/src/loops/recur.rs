@@ -11,13 +11,14 @@ use super::{
     BodyResult, SavedCaptures, State, arena, body_of, decided, enter, finish, forget, is_taped, leave_body, named_step,
     narrowed, plan, run_steps, tape_of, values,
 };
+use crate::machine::pieces::Part;
+use crate::machine::record::{Observers, Turn};
+use crate::machine::value::{TapeStep, places};
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
-use crate::pieces::Part;
-use crate::record::{Observers, Turn};
 use crate::rows::{BatchView, row_of};
+use crate::settings::Fault;
+use crate::settings::Halting;
 use crate::storage::List;
-use crate::value::{TapeStep, places};
-use crate::{Fault, Halting};
 use rtc_kernel::draw::RowChance;
 use rtc_kernel::truth;
 

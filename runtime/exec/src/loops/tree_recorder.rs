@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use rtc_compiler::ir::graph::Node;
 
-use crate::{Beam, ParseTrees};
+use crate::machine::record::Beam;
+use crate::machine::record::ParseTrees;
 use rtc_kernel::beam::{Blends, Pairs, Search};
 
 /// How a node came about.

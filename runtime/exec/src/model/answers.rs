@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use rtc_compiler::lower::{Binding, Objective};
 
-use crate::Outputs;
 use crate::learner::{Answers, Depths, Evaluation, LearnError, StepReport};
+use crate::machine::outputs::Outputs;
 use crate::storage::Element;
 use rtc_base::batch::{Batch, Labels};
 use rtc_kernel::{Real, loss};

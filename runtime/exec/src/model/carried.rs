@@ -7,8 +7,9 @@ use rtc_compiler::pipeline::each_step::{CARRIED, OVER, size};
 use rtc_compiler::plan::Plan;
 
 use crate::learner::{Carry, Left};
+use crate::machine::outputs::Outputs;
+use crate::settings::Fault;
 use crate::storage::Element;
-use crate::{Fault, Outputs};
 use rtc_kernel::Real;
 
 /// The values that a training plan takes of every row and gives back.

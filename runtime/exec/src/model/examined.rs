@@ -10,10 +10,16 @@ use super::answers::AfterSteps;
 use super::named::named;
 use super::{Backend, Memory, ModelOn, finite_answers};
 use crate::learner::{Arrays, Evaluation, LearnError, Learner};
-use crate::{
-    Executor, HaltingRecorder, HaltingTrace, ParseTrees, Records, Settings, StateRecorder, StateTrace, aligned_ranges,
-    parameter_ranges,
-};
+use crate::machine::record::ParseTrees;
+use crate::machine::record::Records;
+use crate::processor::Executor;
+use crate::ranges::aligned_ranges;
+use crate::ranges::parameter_ranges;
+use crate::recorder::HaltingRecorder;
+use crate::recorder::HaltingTrace;
+use crate::recorder::StateRecorder;
+use crate::recorder::StateTrace;
+use crate::settings::Settings;
 
 /// An evaluation with what the recurrences and searches of the model did.
 #[derive(Clone, Debug, PartialEq)]

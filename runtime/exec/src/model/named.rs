@@ -9,9 +9,9 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
-use crate::aligned_ranges;
 use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
 use crate::model::Backend;
+use crate::ranges::aligned_ranges;
 use crate::update::Targets;
 use rtc_kernel::Real;
 use rtc_kernel::optimiser::Matrix;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 
 use super::span;
-use crate::record::{Numbers, Observer, Recorder, Turn};
+use crate::machine::record::{Numbers, Observer, Recorder, Turn};
 use crate::rows::{BatchView, row_of};
 
 /// One run of a halting recurrence, step by step.

@@ -5,7 +5,7 @@ mod states;
 
 use rtc_compiler::ir::types::{Dim, Type};
 
-use super::rows::BatchView;
+use crate::rows::BatchView;
 
 pub use halting::{HaltingRecorder, HaltingTrace, Unit};
 pub use states::{Owners, StateRecorder, StateTrace};

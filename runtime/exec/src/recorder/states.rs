@@ -11,7 +11,7 @@ use rtc_compiler::ir::schedule::Axes;
 use rtc_compiler::ir::types::{LENGTH, unframed};
 
 use super::span;
-use crate::record::{Numbers, Observer, Recorder, Turn};
+use crate::machine::record::{Numbers, Observer, Recorder, Turn};
 use crate::rows::{BatchView, row_of};
 
 /// The states of one row after a step of a recurrence, or a level of a fold.

@@ -19,7 +19,7 @@ use super::pages::{Claims, claims};
 use super::records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 use super::{Cell, Column, Items, Row};
 use crate::error::{DataError, unknown};
-use crate::load::unreadable;
+use crate::reading::unreadable;
 use rtc_base::panics::caught;
 use rtc_compiler::ir::formula::bytes;
 

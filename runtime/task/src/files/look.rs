@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::records::{Delimited, Record, Records};
 use super::{Cell, Column, Format, Layout, Row, cell, columnar, is_blank, object};
 use crate::error::DataError;
-use crate::load::{broken, unreadable};
+use crate::reading::{broken, unreadable};
 
 /// What is to be seen of a file.
 #[derive(Clone, Debug)]

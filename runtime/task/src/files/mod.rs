@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::{DataError, unknown};
-use crate::load::{broken, unreadable};
+use crate::reading::{broken, unreadable};
 use object::object;
 use records::{Delimited, NO_TEXT, Record, Records};
 

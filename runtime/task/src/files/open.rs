@@ -1,7 +1,12 @@
 //! Opens files of data: regular ones alone, and without waiting for another program.
 
+use crate::error::DataError;
+use crate::reading::unreadable;
+use flate2::read::MultiGzDecoder;
 #[cfg(unix)]
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use zstd::stream::read::Decoder;
 
 use std::fs::{File, FileType, OpenOptions};
 use std::io;
@@ -81,4 +86,17 @@ mod tests {
         }
         assert_eq!(regular(&path("none")).expect_err("not there").kind(), io::ErrorKind::NotFound);
     }
+}
+
+/// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
+    let file = BufReader::new(regular(path).map_err(|error| unreadable(path, error))?);
+    Ok(match path.extension().and_then(|ending| ending.to_str()) {
+        Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        Some("zst") => {
+            let decoder = Decoder::with_buffer(file).map_err(|error| unreadable(path, error))?;
+            Box::new(BufReader::new(decoder))
+        }
+        _ => Box::new(file),
+    })
 }

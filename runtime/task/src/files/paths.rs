@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::error::DataError;
-use crate::load::{entries, unreadable};
+use crate::reading::{entries, unreadable};
 
 /// Whether a path is a pattern.
 pub(crate) fn is_pattern(path: &str) -> bool {

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use super::Format;
 use crate::error::DataError;
-use crate::load::{MAX_LINE, broken, open};
+use crate::files::open::open;
+use crate::reading::{MAX_LINE, broken};
 use rtc_compiler::ir::formula::bytes as size;
 
 /// What stands between the cells of a row.

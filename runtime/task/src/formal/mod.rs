@@ -14,60 +14,20 @@ pub mod transduce;
 
 pub use accept::{DYCK, TOMITA};
 
-use std::ops::RangeInclusive;
 use std::path::Path;
 
-use super::load::lines;
-use super::{About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split};
+use super::{About, Example, Objective, OptionField, Options, Request, Split, Target, Task, option, split};
 use crate::error::DataError;
+use crate::held::lines;
+use crate::metric::WHOLE;
+pub use crate::task::strings::{Draw, Formal, MAX_LENGTH, range};
+use crate::task::strings::{TEST, TRAIN};
 use rtc_base::rng::{Draws, Key};
 
-/// Where the tasks of the Chomsky hierarchy are defined.
-const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098";
-/// The longest length that can be asked for.
-pub const MAX_LENGTH: u64 = 10_000;
 /// The most tokens of a split, which is held in memory.
 const MAX_TOKENS: u64 = 1 << 29;
-/// Strings of every length in a range that no `task.sizes` names, as in the published evaluations.
-const PER_LENGTH: usize = 512;
-
-/// Which string is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Draw<'a> {
-    /// Its length, as the task counts it: bits of an operand, say.
-    pub length: usize,
-    /// In training the longest length of this update; nothing in a test.
-    pub longest: Option<usize>,
-    /// Its place in the batch or split: tasks that balance their classes take turns by it.
-    pub index: u64,
-    /// The complete options of the task.
-    pub options: &'a Options,
-}
-
-/// A task on strings of a chosen length.
-#[derive(Debug)]
-pub struct Formal {
-    /// The name in experiments.
-    pub name: &'static str,
-    /// One line of documentation.
-    pub doc: &'static str,
-    /// Where it is defined: paper, section, arXiv id.
-    pub source: &'static str,
-    /// What a model predicts.
-    pub objective: Objective,
-    /// The names of the tokens, by id.
-    pub vocabulary: fn(&Options) -> Vec<String>,
-    /// The names of the classes, by id.
-    pub classes: fn(&Options) -> Vec<String>,
-    /// The options; among them `train_length` and `test_length`.
-    pub options: &'static [OptionField],
-    /// The least length that has a string.
-    pub shortest: usize,
-    /// Draws the tokens of a string of the length, which is at least `shortest`.
-    pub draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
-    /// The example of some tokens, or why they are none.
-    pub example: fn(&Options, &[u32]) -> Result<Example, String>,
-}
+/// Where the tasks of the Chomsky hierarchy are defined.
+const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.02098";
 
 /// A task of the Chomsky hierarchy that asks for a bit about a string of bits, from length 1 on.
 const fn classify(
@@ -89,56 +49,6 @@ const fn classify(
     }
 }
 
-impl Formal {
-    /// The lengths of training.
-    pub fn lengths(&self, options: &Options) -> RangeInclusive<usize> {
-        self.shortest..=(options.get(TRAIN) as usize).max(self.shortest)
-    }
-
-    /// One example, drawn from `draws`.
-    pub fn fresh(&self, draw: &Draw<'_>, draws: &mut Draws) -> Example {
-        let tokens = (self.draw)(draw, draws);
-        (self.example)(draw.options, &tokens).expect("a task understands the strings that it draws")
-    }
-
-    /// The lengths of a split, and whether it is drawn as in training.
-    fn of_split(&self, split: &str, options: &Options) -> Result<(RangeInclusive<usize>, bool), String> {
-        let trained = self.lengths(options);
-        let longest = options.get(TEST) as usize;
-        match split {
-            "train" | "dev" => Ok((trained, true)),
-            "test" => Ok((trained, false)),
-            "long" if longest > *trained.end() => Ok((trained.end() + 1..=longest, false)),
-            "long" => Err(format!("`long` needs a `{TEST}` above {}, the longest of training", trained.end())),
-            _ => {
-                let range = range(split).ok_or_else(|| format!("`{split}` is no range of lengths, as `41-500`"))?;
-                Ok((*range.start().max(&self.shortest)..=*range.end().max(&self.shortest), false))
-            }
-        }
-    }
-}
-
-const TRAIN: &str = "train_length";
-const TEST: &str = "test_length";
-
-/// How a split of these tasks can be named after its lengths.
-pub(super) const RANGES: &str = ", or shortest and longest length, as `41-500`";
-
-/// The lengths of a split that is named after them, as `41-500`.
-pub fn range(split: &str) -> Option<RangeInclusive<usize>> {
-    let number = |text: &str| text.parse::<usize>().ok().filter(|n| (1..=MAX_LENGTH as usize).contains(n));
-    let (from, to) = split.split_once('-')?;
-    let (from, to) = (number(from)?, number(to)?);
-    (from <= to).then_some(from..=to)
-}
-
-/// The split that is named after a range of lengths.
-pub(super) fn range_split(name: &str) -> Option<Split> {
-    let lengths = range(name)?;
-    let count = PER_LENGTH * (lengths.end() - lengths.start() + 1);
-    Some(Split { name: "FROM-TO", doc: "strings of these lengths, in turn", count, files: &[] })
-}
-
 /// The option with the longest length of training.
 const fn train_length(default: u64) -> OptionField {
     option(TRAIN, default, 1, MAX_LENGTH, "longest length of training, of dev and of test")
@@ -155,13 +65,6 @@ const SPLITS: [Split; 4] = [
     split("test", "the lengths of training in turn", 10_240, &[]),
     split("long", "the lengths above those of training, up to `test_length`, in turn", 23_000, &[]),
 ];
-
-/// What is reported for answers of several tokens.
-pub(super) const WHOLE: &[Metric] = &[Metric {
-    name: "exact",
-    doc: "share of the strings with no token of the answer wrong; `accuracy` is that of the single tokens",
-    count: super::metric::whole,
-}];
 
 fn names(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()

@@ -1,7 +1,8 @@
 //! The ListOps generator: a random tree, written as tokens, with its value.
 
 use super::{CLOSE, MAX, MED, MIN, OPERATORS};
-use crate::pool::{Share, place, within};
+use crate::fingerprint::place;
+use crate::pool::{Share, within};
 use rtc_base::rng::Draws;
 
 /// Probability that a node above the depth limit is an operator.

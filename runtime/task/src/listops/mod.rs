@@ -18,11 +18,12 @@ mod read;
 
 use std::path::Path;
 
-use super::load::by_name;
-use super::pool::{ALL, Share, fill, place, within};
 use super::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
 use super::{ids, option, split, splits};
 use crate::error::DataError;
+use crate::fingerprint::place;
+use crate::pool::{ALL, Share, fill, within};
+use crate::task::splits::by_name;
 use generate::{Shape, Writer};
 use law::LengthLaw;
 use rtc_base::rng::{Draws, Key};

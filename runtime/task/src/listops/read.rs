@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::{SYMBOLS, evaluate};
 use crate::error::DataError;
-use crate::load::lines;
+use crate::held::lines;
 use crate::{Example, ids};
 
 /// Reads `label TAB expression`, or the Long Range Arena's format: header `Source TAB Target`, then

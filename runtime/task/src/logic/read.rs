@@ -5,7 +5,8 @@ use std::path::Path;
 use super::formula::{Relation, parse, relation};
 use super::{SYMBOLS, TRAINING_BUCKETS, example};
 use crate::error::DataError;
-use crate::load::{find, joined, lines, nothing_published};
+use crate::held::{joined, lines};
+use crate::reading::{find, nothing_published};
 use crate::{Example, Folder, ids};
 
 /// Every so manieth row of training is one of dev.

@@ -9,8 +9,10 @@ use super::canvas::{Canvas, Point};
 use super::picture::{self, grey};
 use super::{Belongs, generate};
 use crate::error::DataError;
-use crate::load::{find, joined, nothing_published, open, unreadable};
+use crate::files::open::open;
+use crate::held::joined;
 use crate::pool::Share;
+use crate::reading::{find, nothing_published, unreadable};
 use crate::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 use rtc_base::rng::Draws;
 

@@ -18,9 +18,10 @@ pub use pathfinder::Pathfinder;
 pub use retrieval::{Retrieval, subject};
 pub use text::{Text, sentiment};
 
-use super::pool::{Share, fill, place, within};
 use super::{Example, Request, Task};
 use crate::error::DataError;
+use crate::fingerprint::place;
+use crate::pool::{Share, fill, within};
 use rtc_base::rng::{Draws, Key};
 
 /// So many candidates in a row without a new example mean that there are no more.

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 use super::paths::{Layout, paint, scene};
 use super::{Belongs, generate, picture};
 use crate::error::DataError;
-use crate::load::{Row, entries, lines, nothing_published};
+use crate::held::{Row, lines};
 use crate::pool::Share;
+use crate::reading::{entries, nothing_published};
 use crate::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 use rtc_base::rng::{Draws, Key};
 

@@ -7,7 +7,7 @@ use png::{ColorType, Decoder, Limits, Transformations};
 
 use crate::error::DataError;
 use crate::files::open::regular;
-use crate::load::unreadable;
+use crate::reading::unreadable;
 
 /// The names of the 256 grey levels.
 pub(super) fn names() -> Vec<String> {

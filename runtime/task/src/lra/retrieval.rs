@@ -9,9 +9,10 @@ use std::path::Path;
 use super::{bytes, generate};
 use crate::error::DataError;
 use crate::files::records::rows;
+use crate::held::Held;
 use crate::line;
-use crate::load::{Held, broken};
 use crate::pool::Share;
+use crate::reading::broken;
 use crate::{About, Encoding, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
 use rtc_base::rng::{Draws, Key};
 

@@ -10,9 +10,11 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::files::open::regular;
 use crate::files::records::rows;
+use crate::held::Held;
 use crate::line;
-use crate::load::{Held, broken, by_name, entries, unreadable};
 use crate::pool::Share;
+use crate::reading::{broken, entries, unreadable};
+use crate::task::splits::by_name;
 use crate::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
 use rtc_base::rng::Draws;
 

@@ -13,9 +13,10 @@ use super::MAX_TEXT;
 use super::learn::Part;
 use super::tokens::Tokens;
 use crate::error::DataError;
+use crate::files::open::open;
 use crate::files::records::BYTE_ORDER_MARK;
 use crate::files::{Cell, Format, Layout};
-use crate::load::{broken, open, unreadable};
+use crate::reading::{broken, unreadable};
 use crate::stream::Stamp;
 use crate::{Example, Target};
 

@@ -16,7 +16,7 @@ use crate::TaskSettings;
 use crate::error::DataError;
 use crate::files::open::regular;
 use crate::files::{Cell, Items, Row, paths};
-use crate::load::{broken, unreadable};
+use crate::reading::{broken, unreadable};
 use crate::scale::Scale;
 use crate::share::{Place, TRAIN, ranges, shares};
 use rtc_base::json;

@@ -22,7 +22,6 @@ use serde_json::Value;
 
 use super::files::{Cell, Column, Format, Row, paths};
 use super::line;
-use super::load::{MAX_LINE, broken, unreadable};
 use super::share::{Place, TRAIN};
 use super::stream::Stamp;
 use super::{
@@ -34,6 +33,7 @@ use crate::Asks;
 use crate::DataSource;
 use crate::TaskSettings;
 use crate::error::{DataError, unknown};
+use crate::reading::{MAX_LINE, broken, unreadable};
 use language::Text;
 use learn::{Learned, Part};
 use plan::{Kind, Plan};
@@ -328,7 +328,7 @@ impl Task for Own {
             options: &[],
             splits: &[],
             metrics: match (self.plan.kind, self.plan.answer) {
-                (Kind::Tagging, _) => super::formal::WHOLE,
+                (Kind::Tagging, _) => crate::metric::WHOLE,
                 (_, Answer::Labels) => SEVERAL,
                 _ => &[],
             },

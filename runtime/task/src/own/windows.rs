@@ -8,7 +8,7 @@ use super::learn::Part;
 use super::tokens::Tokens;
 use crate::Example;
 use crate::error::DataError;
-use crate::load::hex;
+use crate::fingerprint::hex;
 use crate::stream::Rows;
 
 use std::collections::BTreeMap;

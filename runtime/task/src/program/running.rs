@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::{GRACE, Request};
 use crate::error::DataError;
-use crate::load::MAX_LINE;
+use crate::reading::MAX_LINE;
 
 /// Bytes of the error output that are shown: its end.
 const SHOWN: usize = 2_000;

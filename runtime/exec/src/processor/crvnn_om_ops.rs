@@ -2,9 +2,9 @@
 
 use rtc_compiler::ir::attribute;
 
-use super::Executor;
-use super::node_context::NodeContext;
-use super::storage::Element;
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::storage::Element;
 use rtc_kernel::continuous;
 use rtc_kernel::ordered_memory::{self, Division};
 

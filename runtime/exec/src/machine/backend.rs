@@ -7,9 +7,11 @@ use std::sync::Arc;
 use rtc_compiler::plan::Plan;
 
 use crate::machine::Machine;
-use crate::resume::{given, resumable};
+use crate::machine::outputs::Outputs;
+use crate::machine::resume::{given, resumable};
+use crate::settings::Fault;
+use crate::settings::Settings;
 use crate::storage::Element;
-use crate::{Fault, Outputs, Settings};
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_kernel::array_update::ArrayUpdate;

@@ -3,14 +3,15 @@
 use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::machine::{Common, Machine, Nodes};
-use super::pieces::Pieces;
-use super::record::Records;
-use super::resume::Resume;
-use super::rows::BatchView;
-use super::storage::{Buffer, Element, List, Plain, Shared};
-use super::value::Val;
-use super::{Executor, Fault};
+use crate::machine::pieces::Pieces;
+use crate::machine::record::Records;
+use crate::machine::resume::Resume;
+use crate::machine::value::Val;
+use crate::machine::{Common, Machine, Nodes};
+use crate::processor::Executor;
+use crate::rows::BatchView;
+use crate::settings::Fault;
+use crate::storage::{Buffer, Element, List, Plain, Shared};
 use rtc_kernel::beam::Blends;
 use rtc_kernel::beam::nodes::{Part, blend, blend_grad, gather, scatter_add};
 use rtc_kernel::elementwise;

@@ -5,6 +5,9 @@
 //! place of the execution, by the loops around it and their counters. Which steps run is decided beforehand
 //! ([`rtc_compiler::incremental`]).
 
+mod catch_up;
+mod extend;
+
 use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +18,18 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::LENGTH;
 use rtc_compiler::plan::{Plan, Step};
 
-use super::attention::{ByDistance, Span, talking};
-use super::loops::{Chunk, Settled};
-use super::node_context::NodeContext;
-use super::region::{InputName, run_region};
-use super::relative::Codes;
-use super::rows::{Axis, BatchView};
-use super::storage::{Element, List};
-use super::value::Val;
-use super::{Executor, Fault, check_tokens};
+use crate::machine::region::{InputName, run_region};
+use crate::machine::requirements::check_tokens;
+use crate::machine::value::Val;
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::processor::attention::{ByDistance, Span, talking};
+use crate::processor::relative::Codes;
+use crate::rows::{Axis, BatchView};
+use crate::settings::Fault;
+use crate::storage::{Element, List};
+use catch_up::Settled;
+use extend::Chunk;
 use rtc_base::rng::Key;
 use rtc_kernel::attention::cache::{self, TurnedCodes};
 use rtc_kernel::attention::{Attention, Scores, steps, talking};

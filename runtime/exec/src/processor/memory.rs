@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use rtc_compiler::ir::graph::Value;
 
-use super::storage::{Buffer, Element};
-use super::value::Val;
+use crate::machine::value::Val;
+use crate::storage::{Buffer, Element};
 
 /// The values that exist now, and the parameters.
 #[derive(Debug)]

@@ -6,13 +6,19 @@ use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::Elem;
 use rtc_compiler::plan::{Plan, Step};
 
-use super::choice::{along_rows, counts};
-use super::machine::Machine;
-use super::node_context::NodeContext;
-use super::rows::BatchView;
-use super::storage::{Buffer, Element, List};
-use super::value::Val;
-use super::{Executor, Fault, equally_long, given_input, known_labels, loops, too_few_positions};
+use crate::choice::{along_rows, counts};
+use crate::loops;
+use crate::machine::Machine;
+use crate::machine::requirements::equally_long;
+use crate::machine::requirements::given_input;
+use crate::machine::requirements::known_labels;
+use crate::machine::requirements::too_few_positions;
+use crate::machine::value::Val;
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::rows::BatchView;
+use crate::settings::Fault;
+use crate::storage::{Buffer, Element, List};
 use rtc_kernel::{
     Precision, Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
     position, product, softmax,
@@ -351,7 +357,11 @@ impl<T: Element> Executor<T> {
     }
 
     /// An op whose result may be added straight into the gradient of a parameter.
-    fn reduce(&mut self, c: &NodeContext<'_>, f: impl FnOnce(&super::Memory<T>, &NodeContext<'_>, &mut [T], Write)) {
+    fn reduce(
+        &mut self,
+        c: &NodeContext<'_>,
+        f: impl FnOnce(&crate::processor::Memory<T>, &NodeContext<'_>, &mut [T], Write),
+    ) {
         match c.step.accumulates_into[0] {
             Some(param) => {
                 let range = self.by_index[param].clone();

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::plan::Plan;
 
-use super::arena::Arena;
-use super::storage::{Element, List};
-use super::value::Val;
+use crate::arena::Arena;
+use crate::machine::value::Val;
+use crate::storage::{Element, List};
 
 /// The names of the results of a graph, in the order in which it returns them.
 pub fn output_names(plan: &Plan) -> Rc<[String]> {
@@ -20,8 +20,8 @@ pub fn output_names(plan: &Plan) -> Rc<[String]> {
 /// The results of a run, by name.
 #[derive(Debug)]
 pub struct Outputs<T: Element> {
-    pub(super) names: Rc<[String]>,
-    pub(super) values: List<Val<T>>,
+    pub(crate) names: Rc<[String]>,
+    pub(crate) values: List<Val<T>>,
 }
 
 impl<T: Element> Outputs<T> {

@@ -15,10 +15,10 @@ use rtc_compiler::ir::types::{BATCH, Dim};
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan};
 
-use super::Executor;
-use super::node_context::NodeContext;
-use super::rows::BatchView;
-use super::storage::{Buffer, Element};
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::rows::BatchView;
+use crate::storage::{Buffer, Element};
 use rtc_base::rng::Key;
 use rtc_kernel::draw::{Distribution, Form};
 use rtc_kernel::dropout::{Keep, dropout, tied_dropout};

@@ -11,17 +11,18 @@ use rtc_compiler::ir::graph::{NodeId, RegionId, Value};
 use rtc_compiler::ir::types::{Elem, Type};
 use rtc_compiler::plan::Plan;
 
-use crate::incremental::Kept;
 use crate::machine::Machine;
+use crate::machine::region::run_region;
+use crate::machine::value::Val;
 use crate::node_context::NodeContext;
-use crate::region::run_region;
+use crate::processor::Executor;
+use crate::processor::incremental::Kept;
 use crate::rows::Axis;
+use crate::settings::Fault;
 use crate::storage::{Element, List, Plain};
-use crate::value::Val;
-use crate::{Executor, Fault};
 use rtc_kernel::truth;
 
-use super::{decided, enter, finish, named_step, tape_of};
+use crate::loops::{decided, enter, finish, named_step, tape_of};
 
 /// What a recurrence has made of the positions so far.
 #[derive(Clone, Debug)]
@@ -110,7 +111,7 @@ impl<T: Element> Executor<T> {
         for ((_, all), val) in settled.captured.iter_mut().zip(&given) {
             all.put(val, new, count);
         }
-        let mut values = super::values(self, &node.operands);
+        let mut values = crate::loops::values(self, &node.operands);
         let (mut here, mut first) = (c.view.clone(), new);
         for step in 0..settled.taken.len() {
             let from = settled.taken[step];
@@ -132,7 +133,7 @@ impl<T: Element> Executor<T> {
             self.inside(id, step, |e| run_region(e, body, &here))?;
             settled.taken[step] = count;
             let (carried, go) = own.yields.split_at(node.operands.len());
-            values = super::values(self, carried);
+            values = crate::loops::values(self, carried);
             let go = truth::any(self.memory.truth(go[0]));
             decided(node, &here, [go]).map_err(|fault| fault.within(named_step(node, step)))?;
             let goes_on = go == truth::TRUE;

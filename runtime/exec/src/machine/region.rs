@@ -10,11 +10,14 @@ use rtc_compiler::ir::pointwise;
 use rtc_compiler::ir::types::{Attr, Elem, LENGTH};
 use rtc_compiler::plan::Plan;
 
-use super::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
-use super::rows::{Axis, BatchView, GIVEN, row_of};
-use super::storage::List;
-use super::value::Val;
-use super::{Fault, check_batch, given_depths, set_axis};
+use crate::axes::set_axis;
+use crate::machine::requirements::check_batch;
+use crate::machine::resume::given_depths;
+use crate::machine::value::Val;
+use crate::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
+use crate::rows::{Axis, BatchView, GIVEN, row_of};
+use crate::settings::Fault;
+use crate::storage::List;
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
@@ -62,7 +65,7 @@ pub fn run_steps<M: Machine>(
     Ok(())
 }
 
-pub(super) fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
+pub fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Value>) {
     values.into_iter().for_each(|value| *m.slot(*value) = None);
 }
 
@@ -89,12 +92,12 @@ fn made(plan: &Plan, node: &Node, result: usize) -> String {
 }
 
 /// Where a node stands in the spec.
-pub(super) fn place(node: &Node) -> &str {
+pub fn place(node: &Node) -> &str {
     if node.label.is_empty() { "the model" } else { &node.label }
 }
 
 /// A row as people count it.
-pub(super) fn named_row(view: &BatchView, row: usize) -> String {
+pub fn named_row(view: &BatchView, row: usize) -> String {
     format!("row {} of the batch", row_of(view.ids[row]) + 1)
 }
 

@@ -4,15 +4,15 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{Example, Options, SIDES, Target, Task};
 use crate::error::DataError;
+use crate::{Example, Options, SIDES, Target, Task};
 
 /// One row: its label, if it has one, is for the reader alone.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedRow {
     /// The line on which it begins, or its number in a file without lines; 0 for a row that stands alone.
     pub line: usize,
-    /// Its text on one line, as [`Task::encode`](super::Task::encode) takes it.
+    /// Its text on one line, as [`Task::encode`](crate::Task::encode) takes it.
     pub text: String,
     /// What the model is given. The answer in it says nothing.
     pub example: Example,
@@ -43,7 +43,7 @@ impl Cuts {
 }
 
 /// The rows of a published file, with the labels that it has.
-pub(super) fn published<T: Task + ?Sized>(task: &T, path: &Path, options: &Options) -> Result<AskedRows, DataError> {
+pub(crate) fn published<T: Task + ?Sized>(task: &T, path: &Path, options: &Options) -> Result<AskedRows, DataError> {
     let classes = task.classes(options);
     let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
     let label = |label: &Target| match label {

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::schedule::Chunk;
 
-use super::counter::Counted;
-use super::machine::{Machine, ValOf};
-use super::rows::BatchView;
+use crate::counter::Counted;
+use crate::machine::{Machine, ValOf};
+use crate::rows::BatchView;
 use rtc_kernel::Real;
 
 /// The records of a run besides its results; empty unless asked for.

@@ -6,12 +6,12 @@ use rtc_compiler::ir::graph::RegionId;
 use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
-use super::arena::Arena;
-use super::loops::search::Traced;
-use super::machine::{Active, Arrays, Machine};
-use super::pieces::Part;
-use super::rows::BatchView;
-use super::storage::{Buffer, Element, List, Shared};
+use crate::arena::Arena;
+use crate::machine::pieces::Part;
+use crate::machine::search::Traced;
+use crate::machine::{Active, Arrays, Machine};
+use crate::rows::BatchView;
+use crate::storage::{Buffer, Element, List, Shared};
 
 /// A value of the graph. Cloning shares the data.
 #[derive(Clone, Debug)]

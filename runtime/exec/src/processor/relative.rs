@@ -4,10 +4,11 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use rtc_compiler::ir::graph::Value;
 
-use super::attention::Span;
-use super::node_context::NodeContext;
-use super::storage::{Buffer, Element};
-use super::{Executor, Memory};
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::processor::Memory;
+use crate::processor::attention::Span;
+use crate::storage::{Buffer, Element};
 use rtc_kernel::attention::{Attention, Relative};
 use rtc_kernel::parallel::{Parts, block, each};
 use rtc_kernel::product::{self, Orientation};

@@ -1,6 +1,16 @@
 //! The interface between the loops and an executor: a table of values, steps of a region, and how rows move between arrays. Nothing here is about
 //! an op.
 
+pub mod backend;
+pub mod outputs;
+pub mod pieces;
+pub mod record;
+pub mod region;
+pub mod requirements;
+pub mod resume;
+pub mod search;
+pub mod value;
+
 use std::fmt::Debug;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -8,16 +18,18 @@ use std::sync::Arc;
 use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::arena::Arena;
-use super::loops::search::{NoiseSource, Searches};
-use super::mask::Exprs;
-use super::pieces::Pieces;
-use super::record::Records;
-use super::resume::Resume;
-use super::rows::BatchView;
-use super::storage::{Element, List};
-use super::value::Val;
-use super::{Fault, Halting, Inference};
+use crate::arena::Arena;
+use crate::machine::pieces::Pieces;
+use crate::machine::record::Records;
+use crate::machine::resume::Resume;
+use crate::machine::search::{NoiseSource, Searches};
+use crate::machine::value::Val;
+use crate::mask::Exprs;
+use crate::rows::BatchView;
+use crate::settings::Fault;
+use crate::settings::Halting;
+use crate::settings::Inference;
+use crate::storage::{Element, List};
 use rtc_base::rng::Key;
 use rtc_kernel::beam::Blends;
 

@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use rtc_compiler::plan::Plan;
 
-use super::storage::Element;
-use super::{Executor, Fault, Outputs, Settings};
 use crate::learner::UpdateRule;
-use crate::model::{Backend, Memory};
+use crate::machine::backend::{Backend, Memory};
+use crate::machine::outputs::Outputs;
+use crate::processor::Executor;
+use crate::settings::Fault;
+use crate::settings::Settings;
+use crate::storage::Element;
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_kernel::array_update::ArrayUpdate;

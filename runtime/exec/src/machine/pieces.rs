@@ -4,10 +4,10 @@ use std::cell::RefCell;
 
 use rtc_compiler::ir::types::Type;
 
-use super::arena::Arena;
-use super::machine::Arrays;
-use super::rows::{Axis, BatchView};
-use super::storage::{List, Shared};
+use crate::arena::Arena;
+use crate::machine::Arrays;
+use crate::rows::{Axis, BatchView};
+use crate::storage::{List, Shared};
 
 /// Pieces of a value, in units: where each starts, and how long it is. Gathered, they lie end to end.
 #[derive(Debug)]

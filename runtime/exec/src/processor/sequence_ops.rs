@@ -3,10 +3,10 @@
 use rtc_compiler::ir::attribute::{self, Sight};
 use rtc_compiler::ir::ops::Op;
 
-use super::Executor;
-use super::incremental::Kept;
-use super::node_context::NodeContext;
-use super::storage::Element;
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::processor::incremental::Kept;
+use crate::storage::Element;
 use rtc_kernel::geometric_attention::GeometricAttention;
 use rtc_kernel::offset_attention::{Cache, OffsetAttention, partial_len};
 use rtc_kernel::scan::ema::{Ema, EmaGrad};

@@ -7,15 +7,16 @@ use rtc_compiler::ir::graph::{Node, RegionId};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::Plan;
 
-use super::{enter, finish, tape_of};
-use crate::incremental::Kept;
+use crate::loops::{enter, finish, tape_of};
 use crate::machine::Machine;
+use crate::machine::region::run_region;
+use crate::machine::value::Val;
 use crate::node_context::NodeContext;
-use crate::region::run_region;
+use crate::processor::Executor;
+use crate::processor::incremental::Kept;
 use crate::rows::{Axis, BatchView};
+use crate::settings::Fault;
 use crate::storage::{Buffer, Element, List};
-use crate::value::Val;
-use crate::{Executor, Fault};
 
 /// The chunk that new positions come into.
 #[derive(Clone, Debug)]
@@ -39,14 +40,14 @@ impl<T: Element> Executor<T> {
         if let Some(axis) = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged()).filter(|_| halts) {
             return self.extend_halting(c, axis);
         }
-        let mut values = super::values(self, &node.operands);
+        let mut values = crate::loops::values(self, &node.operands);
         let mut here = c.view.clone();
         for step in 0..node.get(attribute::BOUND).steps().unwrap_or(0) {
             here.key = c.view.key.at(step as u64);
             values.push(Val::index(self.arena.list([u32::try_from(step).unwrap_or(u32::MAX)])));
             enter(self, &plan, body, values);
             self.inside(id, step, |e| run_region(e, body, &here))?;
-            values = super::values(self, &plan.regions[body.index()].yields[..node.operands.len()]);
+            values = crate::loops::values(self, &plan.regions[body.index()].yields[..node.operands.len()]);
             self.forget_yields(&plan, body);
         }
         finish(self, node, values, tape_of::<Self>(body, self.arena.list([])));
@@ -85,7 +86,7 @@ impl<T: Element> Executor<T> {
                 output[new.start * width..new.end * width].copy_from_slice(last);
             }
             if complete {
-                let handed_on = super::values(self, &yields[..carried]).into_iter().collect();
+                let handed_on = crate::loops::values(self, &yields[..carried]).into_iter().collect();
                 chunk = Chunk { number: chunk.number + 1, filled: 0, carried: handed_on, ..chunk };
                 chunk.sequences.iter_mut().for_each(Vec::clear);
                 self.forget_inside(id);

@@ -5,13 +5,13 @@ use rtc_compiler::ir::graph::{MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
-use super::Fault;
-use super::arena::Arena;
-use super::machine::Arrays;
-use super::mask::Exprs;
-use super::rows::Axis;
-use super::storage::List;
-use super::value::Val;
+use crate::arena::Arena;
+use crate::machine::Arrays;
+use crate::machine::value::Val;
+use crate::mask::Exprs;
+use crate::rows::Axis;
+use crate::settings::Fault;
+use crate::storage::List;
 use rtc_base::batch::Batch;
 
 /// A recurrence that goes on where it stopped.
@@ -69,12 +69,12 @@ pub fn given_depths(exprs: &Exprs, depth: Option<usize>, batch: &Batch, arena: &
 
 impl<A: Arrays> Resume<A> {
     /// The steps that a recurrence has made and what it carries after them, if it goes on.
-    pub(super) fn resumed(&self, of: NodeId) -> Option<(usize, List<Val<A>>)> {
+    pub fn resumed(&self, of: NodeId) -> Option<(usize, List<Val<A>>)> {
         (self.of == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()
     }
 
     /// Keeps what a recurrence carries after its last step, if it is the one that goes on.
-    pub(super) fn keep(&mut self, of: NodeId, values: &List<Val<A>>, steps: usize) {
+    pub fn keep(&mut self, of: NodeId, values: &List<Val<A>>, steps: usize) {
         if self.of == of {
             (self.steps, self.carried) = (steps, Some(values.clone()));
         }

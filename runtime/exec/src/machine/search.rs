@@ -11,9 +11,9 @@ use rtc_compiler::ir::loops::Cut;
 
 use crate::arena::Arena;
 use crate::machine::Arrays;
+use crate::machine::value::Val;
 use crate::rows::BatchView;
 use crate::storage::{List, Shared};
-use crate::value::Val;
 use rtc_base::rng::Key;
 use rtc_kernel::beam::align::Slots;
 use rtc_kernel::beam::{Blends, Record, Search, Site, Term};
@@ -161,23 +161,23 @@ impl Lists {
 /// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
 pub(crate) struct Trace<A: Arrays> {
-    pub(super) lists: PooledSearch,
+    pub(crate) lists: PooledSearch,
     /// The table of nodes, leaves first, how many there are, and the numbers of each.
-    pub(super) nodes: Val<A>,
-    pub(super) count: usize,
-    pub(super) width: usize,
+    pub(crate) nodes: Val<A>,
+    pub(crate) count: usize,
+    pub(crate) width: usize,
     /// Where the leaves of each row begin, and the end.
-    pub(super) leaves: List<usize>,
+    pub(crate) leaves: List<usize>,
     /// The scores of all pairs.
-    pub(super) scores: List<A::Number>,
+    pub(crate) scores: List<A::Number>,
     /// The roots of all rows with their weights, and where rows begin.
-    pub(super) roots: List<Term>,
-    pub(super) offsets: List<usize>,
+    pub(crate) roots: List<Term>,
+    pub(crate) offsets: List<usize>,
 }
 
 impl<A: Arrays> Trace<A> {
     /// The means of the roots.
-    pub(super) fn roots(&self) -> Blends<'_> {
+    pub(crate) fn roots(&self) -> Blends<'_> {
         Blends::new(&self.offsets, &self.roots)
     }
 }
@@ -185,14 +185,14 @@ impl<A: Arrays> Trace<A> {
 /// How a search went, as it stands on a tape.
 #[derive(Clone, Debug)]
 pub(crate) struct Traced<A: Arrays> {
-    pub(super) trace: Shared<Trace<A>>,
+    pub(crate) trace: Shared<Trace<A>>,
     /// The rows of the search that are left, where some have been left out.
-    pub(super) rows: Option<Shared<List<usize>>>,
+    pub(crate) rows: Option<Shared<List<usize>>>,
 }
 
 impl<A: Arrays> Traced<A> {
     /// The rows of the search that are left.
-    pub(super) fn kept(&self, arena: &Arena) -> List<usize> {
+    pub(crate) fn kept(&self, arena: &Arena) -> List<usize> {
         match &self.rows {
             Some(rows) => arena.copy(rows),
             None => arena.list(0..self.trace.offsets.len() - 1),

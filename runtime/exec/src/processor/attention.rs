@@ -10,11 +10,13 @@ use rtc_compiler::expr::{Env, EvalError, Expr, LARGEST_BIAS, Reach, Value as Num
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
-use super::mask::{Bias, Exprs, Rule, mark, place};
-use super::node_context::NodeContext;
-use super::rows::Axis;
-use super::storage::{Buffer, Element, List, Shared};
-use super::{Executor, Fault, Memory};
+use crate::mask::{Bias, Exprs, Rule, mark, place};
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::processor::Memory;
+use crate::rows::Axis;
+use crate::settings::Fault;
+use crate::storage::{Buffer, Element, List, Shared};
 use rtc_kernel::attention::{
     Apart, Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with,
     attention_with, steps,

@@ -2,9 +2,9 @@
 
 use rtc_compiler::ir::graph::Value;
 
-use super::Executor;
-use super::node_context::NodeContext;
-use super::storage::{Buffer, Element, List};
+use crate::node_context::NodeContext;
+use crate::processor::Executor;
+use crate::storage::{Buffer, Element, List};
 use rtc_kernel::attention::steps::{pack, unpack};
 
 /// Keys and values of the slots that are filled, `[positions, steps, width]`.
