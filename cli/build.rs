@@ -9,11 +9,23 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 /// What decides numbers, from the folder of this package: the compiler, the runtime, the grammar, and their libraries.
-const PARTS: [&str; 4] = ["../compiler/src", "../runtime/src", "../grammar", "../Cargo.lock"];
+const PARTS: [&str; 10] = [
+    "../compiler/src",
+    "../runtime/base/src",
+    "../runtime/kernel/src",
+    "../runtime/exec/src",
+    "../runtime/cuda/src",
+    "../runtime/task/src",
+    "../runtime/runs/src",
+    "../runtime/train/src",
+    "../grammar",
+    "../Cargo.lock",
+];
 
 fn main() {
     let mut texts = BTreeMap::new();
     for part in PARTS {
+        assert!(Path::new(part).exists(), "{part} is not there, and the hash of the code would not know of it");
         println!("cargo::rerun-if-changed={part}");
         collect(Path::new(part), &mut texts);
     }

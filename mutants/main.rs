@@ -33,12 +33,12 @@ const PLACES: &[Place] = &[
         part: "compiler",
         files: &["ir/gradient.rs"],
         tests: &[
-            ("tests", "ir", &[]),
-            ("runtime", "beam", &["gradients"]),
-            ("tests", "parity", &[]),
+            ("tests", "cases", &["ir::"]),
+            ("runtime/kernel", "it", &["beam::gradients"]),
+            ("tests", "it", &["parity::"]),
             ("tests", "numerics", &["gradients::"]),
             ("tests", "numerics", &["scans::", "trees::", "searches::"]),
-            ("tests", "field", &[]),
+            ("tests", "cases", &["field::"]),
         ],
     },
     Place {
@@ -47,34 +47,34 @@ const PLACES: &[Place] = &[
         files: &["causality"],
         tests: &[
             ("compiler", "lib", &[]),
-            ("tests", "ir", &[]),
-            ("tests", "language", &["causal"]),
-            ("tests", "ir_forms", &[]),
-            ("tests", "language", &[]),
+            ("tests", "cases", &["ir::"]),
+            ("tests", "cases", &["language::causality"]),
+            ("tests", "it", &["ir_forms::"]),
+            ("tests", "cases", &["language::"]),
             ("tests", "numerics", &["incremental::"]),
             ("tests", "numerics", &["causality::"]),
         ],
     },
     Place {
         name: "checkpoint",
-        part: "runtime",
-        files: &["checkpoint.rs"],
+        part: "runtime/runs",
+        files: &["record/checkpoint.rs"],
         tests: &[
-            ("runtime", "lib", &["checkpoint"]),
-            ("runtime", "services", &["checkpoints::"]),
-            ("runtime", "services", &["training::", "records::", "weights::", "power::"]),
-            ("cli", "damage", &[]),
-            ("cli", "kill", &[]),
+            ("runtime/runs", "lib", &["checkpoint"]),
+            ("runtime/train", "it", &["checkpoints::"]),
+            ("runtime/runs", "it", &["weights::"]),
+            ("runtime/train", "it", &["training::", "records::", "power::"]),
+            ("cli", "it", &["damage::"]),
+            ("cli", "it", &["kill::"]),
         ],
     },
     Place {
         name: "loops",
-        part: "runtime",
-        files: &["exec/loops"],
+        part: "runtime/exec",
+        files: &["loops"],
         tests: &[
-            ("runtime", "beam", &[]),
-            ("tests", "parity", &[]),
-            ("tests", "field", &[]),
+            ("tests", "it", &["parity::"]),
+            ("tests", "cases", &["field::"]),
             ("tests", "numerics", &["hand_cases::", "folds::", "as_loops::", "trees::", "searches::", "gradients::"]),
             ("tests", "numerics", &["stopping::", "recompute::", "halting::policies_agree_when_rows_halt"]),
             ("tests", "numerics", &["incremental::", "rows::a_row", "rows::balanced", "rows::folds", "halting::"]),
@@ -214,6 +214,9 @@ fn mutate(sources: &Path, copy: &Path, places: &[&'static Place]) -> Result<Vec<
             write(&copy.join(name), &fs::read(path)?)?;
         }
     }
+    if let Some(place) = places.iter().find(|place| originals.iter().all(|(name, ..)| *name != place.name)) {
+        return Err(format!("{}: there is no {} below {}/src", place.name, place.files.join(", "), place.part).into());
+    }
     let mut hasher = DefaultHasher::new();
     originals.hash(&mut hasher);
     let kept = copy.join(format!("left-out-{:x}.json", hasher.finish()));
@@ -251,7 +254,7 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
 fn errors(copy: &Path, places: &[&Place], mutated: &[Mutated]) -> Result<BTreeSet<u32>, Failure> {
     let mut out = BTreeSet::new();
     for part in places.iter().map(|place| place.part).collect::<BTreeSet<_>>() {
-        for message in messages(copy, &["check", "--lib", "-p", &format!("rtc-{part}")])? {
+        for message in messages(copy, &["check", "--lib", "-p", &package(part)])? {
             let message = &message["message"];
             if message["level"] != "error" {
                 continue;
@@ -268,6 +271,11 @@ fn errors(copy: &Path, places: &[&Place], mutated: &[Mutated]) -> Result<BTreeSe
         }
     }
     Ok(out)
+}
+
+/// The package in a folder.
+fn package(part: &str) -> String {
+    format!("rtc-{}", part.rsplit('/').next().unwrap_or(part))
 }
 
 /// The last mutant of a text up to a line.

@@ -11,4 +11,4 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 RTC_TORCH_PYTHON=${RTC_TORCH_PYTHON:-$(tests/torch_python.sh target/torch)}
 export RTC_TORCH_PYTHON RTC_TURN=${1:-all} OMP_NUM_THREADS=1
-cargo test --profile "${PROFILE:-release}" -p rtc --test export_paths --locked -- --nocapture
+cargo test --profile "${PROFILE:-release}" -p rtc --test it export_paths:: --locked -- --nocapture

@@ -21,7 +21,7 @@ for component in miri rust-src; do
 done
 host=$(rustc "+$nightly" -vV | sed -n 's/^host: //p')
 # Rayon keeps its threads until the process ends, and parks them by an epoch that Miri reports as a leak.
-tests=(--locked -p rtc-runtime --test arena --test kernels)
+tests=(--locked -p rtc-exec -p rtc-kernel --test it)
 
 for kind in "${kinds[@]}"; do
     echo "== $kind"
@@ -30,7 +30,7 @@ for kind in "${kinds[@]}"; do
             # The clock and the environment are asked for; no vectors beyond SSE are offered, so kernels take their plain form. Sines
             # get the last bits that they have elsewhere, and no random ones.
             export MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-deterministic-floats"
-            cargo "+$nightly" miri test --locked -p rtc-runtime --test arena
+            cargo "+$nightly" miri test --locked -p rtc-exec --test it -- arena::
             RAYON_NUM_THREADS=2 \
                 cargo "+$nightly" miri test --locked -p rtc-kernel --test it -- moving:: top:: pool::
             ;;

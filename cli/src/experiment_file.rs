@@ -10,8 +10,8 @@ use rtc_runs::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Written}
 use rtc_task::TaskSettings;
 
 use crate::failure::Failure;
+use crate::folders::check_name;
 use crate::spec_file::{SpecArg, read_text};
-use crate::text::check_text;
 
 /// A folder of this name lies inside of the one with the specs.
 const EXPERIMENTS: &str = "experiments";
@@ -55,7 +55,7 @@ impl Opened {
         let path = Path::new(text);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| "experiment".to_owned());
-        check_text("the name of an experiment", &name)?;
+        check_name("the name of an experiment", &name)?;
         let looks_like_a_file = path.components().count() > 1 || path.extension().is_some() || path.exists();
         if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
             return Ok(Self { file: ExperimentFile::embedded(text)?, name, folders: vec![] });

@@ -10,7 +10,7 @@ use rtc_runs::grid::Manifest;
 use rtc_runs::record::RunFolder;
 
 use crate::failure::Failure;
-use crate::grid::resolved;
+use crate::text::check_text;
 
 /// The folder of all runs, where a command names none.
 pub(crate) const RUNS: &str = "runs";
@@ -76,6 +76,16 @@ pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
         let is_folder = places.iter().any(|path| path.is_dir());
         no_run(run, if is_folder { "there is no run in this folder" } else { "there is no such run" })
     })
+}
+
+/// Refuses a name of a run or a grid that has control characters, or is that of the folder with removed runs.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
+    if Path::new(name).iter().any(|part| part == REMOVED) {
+        return Err(Failure::Usage(format!(
+            "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
+        )));
+    }
+    check_text(what, name)
 }
 
 /// The folder of a grid that was named, there or below `runs`.
@@ -159,4 +169,16 @@ pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, Failure> {
         here.as_ref().and_then(|here| grid.strip_prefix(here).ok()).map_or(grid.clone(), Path::to_owned)
     };
     Ok(found.into_iter().map(short).collect())
+}
+
+/// A path from a folder, without the steps up in it where they can be taken.
+pub(crate) fn resolved(folder: &Path, path: &Path) -> PathBuf {
+    let mut out = folder.to_owned();
+    for part in path.components() {
+        match part {
+            std::path::Component::ParentDir if out.file_name().is_some() => drop(out.pop()),
+            part => out.push(part),
+        }
+    }
+    out
 }

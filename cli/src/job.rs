@@ -5,8 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, LazyLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,21 +22,21 @@ use rtc_kernel::optimiser::Matrix;
 use rtc_runs::experiment::{Experiment, OptimiserKind, Supervision};
 use rtc_runs::record::table::Table;
 use rtc_runs::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
-use rtc_runs::saved;
 use rtc_task::{Audit, Dataset, audit, load, open_task};
 use rtc_train::ranks::{Balance, Ranks, Shared, begin, joined};
 use rtc_train::{Observer, Outcome as Ended, train};
 
 use crate::device::{Card, DeviceOptions, Place};
 use crate::failure::Failure;
+use crate::following::Description;
 use crate::labels::Labels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
-use crate::ranks::Description;
 use crate::saved::generated;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 use crate::threads;
+use crate::versions::versions;
 use crate::weights::Weights;
 
 /// What a slot keeps of a number that it carries, what the batch is given and what it leaves, and two copies in a checkpoint.
@@ -48,24 +48,10 @@ const BYTES_PER_GIVEN: u64 = 16;
 /// What a rank that is one of several keeps of a number of a gradient: its own sums, a slice of those of others, a message, and the whole.
 const BYTES_PER_SHARED: u64 = 20;
 
-/// The versions of this program as they stand in the results of runs: `code 3f2a, rtc 0.1.0`.
-pub(crate) fn program() -> String {
-    record::program(versions())
-}
-
 /// The same for runs on a device.
 pub(crate) fn program_on(place: &Place) -> String {
     let device = place.record().map(|record| (DEVICE.to_owned(), record));
     record::program(&versions().clone().into_iter().chain(device).collect())
-}
-
-/// The versions of the parts of this program.
-pub(crate) fn versions() -> &'static BTreeMap<String, String> {
-    static VERSIONS: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
-        let parts = [("rtc", env!("CARGO_PKG_VERSION")), (saved::CODE, env!("RTC_CODE"))];
-        BTreeMap::from(parts.map(|(part, version)| (part.to_owned(), version.to_owned())))
-    });
-    &VERSIONS
 }
 
 /// A run before it is trained: everything that decides its numbers.

@@ -204,6 +204,11 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
+    /// The last lines of the terminal of a command, to show there what goes on; nothing where it draws nothing.
+    pub(crate) fn on(terminal: &crate::terminal::Terminal, height: usize) -> Option<Self> {
+        terminal.draws().and_then(|colours| Self::open(height, colours))
+    }
+
     /// The last `height` lines of standard error. Nothing where that is no terminal that says where its cursor is, or where another
     /// process has it in the foreground.
     pub(crate) fn open(height: usize, colours: bool) -> Option<Self> {

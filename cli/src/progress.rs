@@ -95,7 +95,7 @@ impl<'a> Progress<'a> {
         Self {
             terminal,
             stop,
-            screen: terminal.screen(2),
+            screen: Screen::on(terminal, 2),
             means: Means::default(),
             done: 0,
             total: 0,

@@ -30,11 +30,11 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, check_program};
 use crate::failure::Failure;
 use crate::folders::find;
-use crate::job::versions;
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
 use crate::threads;
+use crate::versions::versions;
 use crate::weights::{AVERAGED, WeightsOptions};
 
 /// The most steps that `--depth` takes.

@@ -14,7 +14,6 @@ use rtc_compiler::source::Sources;
 use serde_json::Value;
 
 use crate::failure::Failure;
-use crate::live::Screen;
 
 /// How and how much to print.
 #[derive(Debug)]
@@ -42,9 +41,9 @@ impl Terminal {
         !self.quiet
     }
 
-    /// The last lines of the terminal, to show there what goes on; nothing with `--quiet` and where there is no terminal.
-    pub(crate) fn screen(&self, height: usize) -> Option<Screen> {
-        if self.talks() && self.live { Screen::open(height, self.colour) } else { None }
+    /// Whether what is drawn has colours; nothing with `--quiet` and where there is no terminal to draw on.
+    pub(crate) fn draws(&self) -> Option<bool> {
+        (self.talks() && self.live).then_some(self.colour)
     }
 
     /// Prints a result, byte by byte where a program reads it. A reader that has gone away is no error: it has seen all that it wanted.

@@ -1,21 +1,18 @@
 //! Numbers and columns for people.
 
-use std::path::Path;
-
 use rtc_compiler::ir::formula::thousands;
 
 use crate::failure::Failure;
-use crate::folders::REMOVED;
 
-/// Refuses control characters, as line feeds, where a name goes into lines that other programs read, and the name of the folder with
-/// removed runs.
+/// Whether a character controls how others are shown or read: control characters, marks of direction, characters without a width.
+fn controls(c: char) -> bool {
+    let marks = ['\u{200b}'..='\u{200f}', '\u{202a}'..='\u{202e}', '\u{2060}'..='\u{2069}', '\u{feff}'..='\u{feff}'];
+    c.is_control() || marks.iter().any(|marks| marks.contains(&c))
+}
+
+/// Refuses control characters, as line feeds, where a text goes into lines that other programs read.
 pub(crate) fn check_text(what: &str, text: &str) -> Result<(), Failure> {
-    if Path::new(text).iter().any(|part| part == REMOVED) {
-        return Err(Failure::Usage(format!(
-            "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
-        )));
-    }
-    if text.contains(char::is_control) {
+    if text.contains(controls) {
         return Err(Failure::Usage(format!("{what} must have no control characters: got {text:?}. Give another name")));
     }
     Ok(())
@@ -67,6 +64,14 @@ pub(crate) fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn characters_that_hide_others_are_refused() {
+        for text in ["a\nb", "a\u{202e}b", "\u{feff}a", "a\u{200b}"] {
+            assert!(check_text("a name", text).is_err(), "{text:?}");
+        }
+        assert!(check_text("a name", "größe_été-1").is_ok());
+    }
 
     #[test]
     fn numbers_have_commas() {

@@ -71,7 +71,7 @@ static ALLOCATOR: Watching = Watching;
 /// The lines of the runtime that stand behind an allocation, innermost first; the whole trace where there is none.
 fn origin(trace: &Backtrace) -> String {
     let text = trace.to_string();
-    let place = |line: &str| Some(line.trim().strip_prefix("at ")?.split_once("runtime/src/")?.1.to_owned());
+    let place = |line: &str| Some(line.trim().strip_prefix("at ")?.split_once("runtime/")?.1.to_owned());
     let found: Vec<String> = text.lines().filter_map(place).take(3).collect();
     if found.is_empty() { text } else { found.join(" < ") }
 }

@@ -17,7 +17,7 @@ use rtc_runs::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
 use rtc_runs::record::RunFolder;
 use rtc_runs::record::history::Progress;
 
-use super::train::check_name;
+use super::train::check_folder;
 use crate::choice::choice;
 use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{Opened, ProgramOptions};
@@ -180,7 +180,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let card = place.card()?;
     let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
-    check_name("--grid", name)?;
+    check_folder("--grid", name)?;
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
     // Every cell opens its own.
     drop(place);

@@ -1,10 +1,12 @@
 //! `rtc complete`: what can stand at the end of a line, for the scripts of `rtc completions`.
 
+mod candidates;
+
 use clap::Args;
 
-use crate::complete::{Candidate, candidates};
 use crate::failure::{Exit, Outcome};
 use crate::terminal::Terminal;
+use candidates::{Candidate, candidates};
 
 /// Arguments of `rtc complete`.
 #[derive(Args)]

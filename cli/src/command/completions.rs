@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         Shell::Fish => FISH.to_owned(),
         other => {
             let mut script = vec![];
-            clap_complete::generate(other, &mut crate::Cli::command(), "rtc", &mut script);
+            clap_complete::generate(other, &mut crate::command::Cli::command(), "rtc", &mut script);
             String::from_utf8_lossy(&script).into_owned()
         }
     };

@@ -5,10 +5,10 @@ use std::path::Path;
 use clap::Args;
 use rtc_lsp::{Host, serve};
 
-use crate::VERSION;
 use crate::failure::{Exit, Failure, Outcome};
 use crate::model::numbers;
 use crate::spec_file::Folder;
+use crate::versions::VERSION;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! The commands, one file each: `Options` are its arguments, `run` does it.
 
 mod ablate;
+mod arguments;
 mod check;
 mod compile;
 mod complete;
@@ -22,6 +23,7 @@ mod task;
 mod train;
 mod verify;
 
+pub(crate) use arguments::Cli;
 use clap::Subcommand;
 
 use crate::failure::Outcome;

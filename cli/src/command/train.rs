@@ -19,17 +19,19 @@ use serde_json::{Value, json};
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, Opened, ProgramOptions};
 use crate::failure::{Exit, Failure, Outcome};
+use crate::folders;
+use crate::following::follow;
 use crate::job::{Job, Pace, lock, make_data};
 use crate::labels::renamed;
 use crate::memory;
 use crate::model::Compiled;
 use crate::progress::Progress;
-use crate::ranks::{balance, follow, join, uneven};
+use crate::ranks::{balance, join, uneven};
 use crate::saved::{HaltingArg, catalog_in};
 use crate::signals;
 use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
-use crate::text::{check_text, number};
+use crate::text::number;
 use crate::weights::{AVERAGED, WeightsOptions};
 use crate::{threads, time};
 
@@ -225,7 +227,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
 fn folder(options: &Options, experiment: &str, job: &Job, terminal: &Terminal) -> Result<PathBuf, Failure> {
     let name = match &options.run {
         Some(name) => {
-            check_name("--run", name)?;
+            check_folder("--run", name)?;
             name.clone()
         }
         None => {
@@ -258,12 +260,12 @@ fn moved(first: &Path, job: &Job, terminal: &Terminal) -> Result<Option<PathBuf>
 }
 
 /// Refuses a name whose folder does not lie below the one of the runs, or that holds more than text.
-pub(super) fn check_name(option: &str, name: &str) -> Result<(), Failure> {
+pub(super) fn check_folder(option: &str, name: &str) -> Result<(), Failure> {
     let mut parts = Path::new(name).components().peekable();
     if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
         return Err(Failure::Usage(format!("`{option} {name}` is no name; `--runs` says where the folder is made")));
     }
-    check_text(&format!("`{option}`"), name)
+    folders::check_name(&format!("`{option}`"), name)
 }
 
 fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {

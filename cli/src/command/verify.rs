@@ -15,13 +15,14 @@ use crate::device::DeviceOptions;
 use crate::experiment_file::{ProgramOptions, check_program};
 use crate::failure::{Exit, Failure, Outcome};
 use crate::folders::find;
-use crate::job::{make_data, program};
+use crate::job::make_data;
 use crate::labels::{self, Labels};
 use crate::progress::Progress;
 use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile};
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::time::TimeLimit;
+use crate::versions::program;
 use crate::weights::WeightsOptions;
 
 const EXAMPLES: &str = "\

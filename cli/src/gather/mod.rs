@@ -18,7 +18,7 @@ use rtc_runs::record::{RunFolder, SavedRun};
 
 use crate::failure::Failure;
 use crate::folders::folder;
-use crate::grid::resolved;
+use crate::folders::resolved;
 use crate::terminal::Terminal;
 use crate::text::{count, duration};
 

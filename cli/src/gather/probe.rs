@@ -154,7 +154,8 @@ impl<'a> Probe<'a> {
         if self.options.examples == 0 {
             return Ok(vec![]);
         }
-        let (rtc, update, examples) = (crate::job::program(), trained.state.progress.updates, self.options.examples);
+        let (rtc, update, examples) =
+            (crate::versions::program(), trained.state.progress.updates, self.options.examples);
         let run = trained.info.run.clone();
         let fits =
             |kept: &Lengths| kept.run == run && kept.rtc == rtc && kept.update == update && kept.examples == examples;

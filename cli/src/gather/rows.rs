@@ -11,7 +11,8 @@ use rtc_runs::grid::{Cell, Manifest, Row, Sheet, Show, State, TextTable, text_ta
 use rtc_runs::record::SavedRun;
 use serde_json::Value;
 
-use crate::grid::{asked, resolved};
+use crate::folders::resolved;
+use crate::grid::asked;
 
 /// How many differences the name of a row tells.
 const TOLD: usize = 4;

@@ -69,7 +69,7 @@ impl<'a> Board<'a> {
             speeds: BTreeMap::new(),
             said: Instant::now(),
         };
-        let screen = terminal.screen(rows.len().min(MOST) + jobs + 1).map(Mutex::new);
+        let screen = Screen::on(terminal, rows.len().min(MOST) + jobs + 1).map(Mutex::new);
         Self { terminal, screen, cells: Mutex::new(cells) }
     }
 

@@ -12,6 +12,7 @@ use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
 use super::{CellIndex, Grid};
 use crate::failure::Failure;
 use crate::folders::folders_in;
+use crate::folders::resolved;
 use crate::job::{Data, Job};
 
 /// How deep below the folder of all runs others are looked for.
@@ -186,18 +187,6 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<(PathBuf, RunInfo)>) {
     }
     let Some(deep) = deep.checked_sub(1) else { return };
     folders_in(folder).unwrap_or_default().iter().for_each(|path| collect(path, deep, found));
-}
-
-/// A path from a folder, without the steps up in it where they can be taken.
-pub(crate) fn resolved(folder: &Path, path: &Path) -> PathBuf {
-    let mut out = folder.to_owned();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir if out.file_name().is_some() => drop(out.pop()),
-            part => out.push(part),
-        }
-    }
-    out
 }
 
 /// The way from the folder of a grid to a run below the folder of all runs.

@@ -27,14 +27,13 @@ use rtc_train::{Feed, NUMBERS};
 use crate::device::Place;
 use crate::experiment_file::{ForModel, Opened};
 use crate::failure::Failure;
+use crate::folders::check_name;
 use crate::job::{Data, Job, make_data, program_on};
 use crate::model::Compiled;
 use crate::saved::task_of;
 use crate::terminal::Terminal;
-use crate::text::check_text;
 
 pub(crate) use board::Board;
-pub(crate) use cells::resolved;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
 pub(crate) use one::{Chosen, train_one};
@@ -416,7 +415,7 @@ pub(crate) fn asked(experiment: &Experiment) -> String {
 /// Refuses a row whose name has control characters.
 fn check_row(opened: &Opened, entry: &Entry) -> Result<(), Failure> {
     let refuse = |failure: Failure| opened.file.entry_error(entry, failure.to_string()).into();
-    check_text("`compare`: the name of an entry", &entry.name).map_err(refuse)
+    check_name("`compare`: the name of an entry", &entry.name).map_err(refuse)
 }
 
 /// One entry of `compare`, checked and compiled.

@@ -94,7 +94,7 @@ pub(crate) fn watch(
         }
         let lines = lines(grid, &seen);
         if screen.is_none() {
-            screen = terminal.screen(lines.len().max(grid.models.len() + 2).min(MOST));
+            screen = Screen::on(terminal, lines.len().max(grid.models.len() + 2).min(MOST));
         }
         if let Some(screen) = &mut screen {
             screen.draw(&lines);

@@ -1,4 +1,4 @@
-//! The memory of a model: a few large chunks of Candle's CPU storage from which everything that a run needs is taken.
+//! The memory of a model: a few large chunks of bytes from which everything that a run needs is taken.
 //!
 //! Fresh large allocations cost a page fault per 4 KiB, which is what slows eager frameworks down most on a CPU; so the
 //! chunks are kept between runs, and a run in the steady state asks the system for nothing. Free ranges that touch
@@ -20,7 +20,6 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 
 use allocator_api2::alloc::{AllocError, Allocator};
-use candle_core::CpuStorage;
 
 /// Every block begins at a multiple of this, in bytes, and is a multiple of it long.
 pub const ALIGN: usize = 64;
@@ -65,7 +64,7 @@ struct Heap {
 #[derive(Debug)]
 struct Chunk {
     /// Holds the memory; only `base` is used to reach it.
-    _storage: CpuStorage,
+    _bytes: Vec<u8>,
     /// The first aligned byte.
     base: NonNull<u8>,
     len: usize,
@@ -87,7 +86,7 @@ impl Chunk {
         let mut bytes = vec![0_u8; len + ALIGN];
         let skipped = bytes.as_ptr().align_offset(ALIGN);
         let base = NonNull::new(bytes.as_mut_ptr().wrapping_add(skipped)).expect("inside an allocation");
-        Self { _storage: CpuStorage::U8(bytes), base, len, high: 0, low: len }
+        Self { _bytes: bytes, base, len, high: 0, low: len }
     }
 
     /// Where a block lies in this chunk, if it does.

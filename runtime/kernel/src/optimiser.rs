@@ -1,4 +1,7 @@
 //! The optimisers: what each is told, and what an update does to a number. The processor and a GPU run the same kernels.
+//!
+//! Source: Kingma and Ba 2015, arXiv:1412.6980; Loshchilov and Hutter 2019, arXiv:1711.05101; Everett et al. 2024, arXiv:2407.05872;
+//! Liu et al. 2020, arXiv:1908.03265; Zhang et al. 2019, arXiv:1907.08610; Jordan et al. 2024 (Muon); Liu et al. 2025, arXiv:2502.16982.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
 //! The folder of a run. Its checksums are made to fit, as a program could have written it that is none of rtc, so that what stands
-//! behind them is reached; what they protect from is in `cli/tests/damage.rs`.
+//! behind them is reached; what they protect from is in `cli/tests/it/damage.rs`.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -8,11 +8,11 @@ use clap::Subcommand;
 use rtc_base::disk::beneath;
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::folders::check_name;
 use crate::folders::{LAST, RUNS, find, grids_with, name};
 use crate::job::lock;
 use crate::labels::Labels;
 use crate::terminal::Terminal;
-use crate::text::check_text;
 
 use super::records::records;
 use super::remove::{purge, remove, restore};
@@ -162,7 +162,7 @@ fn rename(run: &Path, new: &str, terminal: &Terminal) -> Outcome {
     if !is_name {
         return Err(Failure::Usage(format!("`{new}` is no name of a folder: a run stays in the folder that it is in")));
     }
-    check_text("the new name", new)?;
+    check_name("the new name", new)?;
     let to = path.with_file_name(new);
     if fs::symlink_metadata(&to).is_ok() {
         return Err(Failure::Usage(format!("there is a {} already", to.display())));

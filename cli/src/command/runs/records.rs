@@ -11,8 +11,9 @@ use rtc_runs::record::{RunFolder, SavedRun};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure, Outcome};
+use crate::folders::resolved;
 use crate::folders::{find, grid, name};
-use crate::grid::{asked, resolved};
+use crate::grid::asked;
 use crate::listing::{Extent, Run};
 use crate::terminal::Terminal;
 

@@ -18,9 +18,9 @@ use rtc_base::disk::beneath;
 use super::{CellIndex, Grid};
 use crate::device::Card;
 use crate::failure::Failure;
+use crate::folders::check_name;
 use crate::job::{Data, Pace};
 use crate::terminal::{Terminal, quoted};
-use crate::text::check_text;
 
 use estimate::Request;
 pub(crate) use words::line_of_variables;
@@ -89,7 +89,7 @@ impl LaunchOptions {
             [("--time", &self.time), ("--mem", &self.mem), ("--image", &self.image), ("--volume", &self.volume)];
         let texts = texts.into_iter().filter_map(|(option, text)| Some((option, text.as_ref()?)));
         let mut texts = texts.chain(self.launcher_option.iter().map(|text| ("--launcher-option", text)));
-        texts.try_for_each(|(option, text)| check_text(&format!("`{option}`"), text))?;
+        texts.try_for_each(|(option, text)| check_name(&format!("`{option}`"), text))?;
         match all.iter().find(|(_, given, of)| *given && !of.contains(&self.launcher)) {
             None => Ok(()),
             Some((option, _, of)) => {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
+use crate::folders::check_name;
 use crate::terminal::quoted;
-use crate::text::check_text;
 
 /// Options of the launching command that a cell has not, with a value.
 const WITH_VALUE: [&str; 12] = [
@@ -84,7 +84,7 @@ pub(super) fn in_script(what: &str, path: &Path) -> Result<String, Failure> {
     let Some(text) = path.to_str() else {
         return Err(Failure::Usage(format!("{what} must be UTF-8 text: got {path:?}. Give another name")));
     };
-    check_text(what, text)?;
+    check_name(what, text)?;
     Ok(text.to_owned())
 }
 

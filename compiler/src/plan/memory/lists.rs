@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use crate::ir::schedule::beam::{Beams, Count, Stretch, live_after};
 
-/// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/memory.rs` compares.
+/// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/it/memory.rs` compares.
 const INDEX: u64 = 4;
 const SCORE: u64 = 8;
 const PAIR: u64 = 2 * INDEX;

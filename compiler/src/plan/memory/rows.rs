@@ -12,7 +12,7 @@ use crate::ir::ops::Op;
 use crate::ir::schedule::Axes;
 use crate::ir::types::{BATCH, Dim, Type, unframed};
 
-/// Bytes, as the runtime keeps them in `exec`; `tests/tests/memory.rs` compares. A counted handle to numbers or to a list:
+/// Bytes, as the runtime keeps them in `exec`; `tests/tests/it/memory.rs` compares. A counted handle to numbers or to a list:
 pub(super) const HANDLE: u64 = 64;
 /// A counted handle to an axis.
 const AXIS: u64 = 128;

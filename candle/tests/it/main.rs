@@ -1,0 +1,6 @@
+//! Runs of rtc as modules of Candle.
+
+mod gradients;
+mod module;
+mod readme;
+mod support;

@@ -1,0 +1,30 @@
+//! The real binary, as its users call it.
+
+mod ablate;
+mod candle;
+mod cli;
+mod clusters;
+mod damage;
+mod documented;
+mod export;
+mod export_paths;
+mod generate;
+mod graphs;
+mod halting;
+mod kill;
+mod limits;
+mod lsp;
+mod onnx;
+mod own_data;
+mod predict;
+mod pretended;
+mod program;
+mod ranks;
+mod report;
+mod runs;
+mod schema;
+mod support;
+mod sweeps;
+mod task_check;
+mod terminal;
+mod weights;

@@ -1,0 +1,4 @@
+//! The graph and its verifier, and settings.
+
+mod ir;
+mod settings;
