@@ -26,6 +26,7 @@ pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, Failure> {
 }
 
 /// Lets the first SIGINT, SIGTERM or SIGHUP end the process, whatever its threads do; for commands that have nothing to save.
+#[cfg(feature = "live")]
 pub(crate) fn end_on_stop(exit: Exit) -> Result<(), Failure> {
     let always = Arc::new(AtomicBool::new(true));
     for signal in stopping() {

@@ -42,6 +42,7 @@ impl Terminal {
     }
 
     /// Whether what is drawn has colours; nothing with `--quiet` and where there is no terminal to draw on.
+    #[cfg(feature = "live")]
     pub(crate) fn draws(&self) -> Option<bool> {
         (self.talks() && self.live).then_some(self.colour)
     }

@@ -22,6 +22,10 @@ mod highlight;
 mod page;
 mod picture;
 mod plots;
+#[cfg(feature = "pictures")]
+mod raster;
+#[cfg(not(feature = "pictures"))]
+#[path = "no_raster.rs"]
 mod raster;
 mod scale;
 mod steps;
@@ -34,6 +38,6 @@ mod tree;
 pub use data::Report;
 pub use diagram::dot;
 pub use page::{page, watched};
+pub use picture::NoPicture;
 pub use picture::Picture;
 pub use plots::pictures;
-pub use raster::NoPicture;

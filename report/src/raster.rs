@@ -6,6 +6,8 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Source};
 use resvg::usvg::{Options, Tree};
 
+use crate::picture::NoPicture;
+
 /// Noto Sans, cut down to Latin, Greek, Cyrillic and some signs; `font/OFL.txt` is its licence.
 const FONTS: [&[u8]; 2] = [include_bytes!("../font/NotoSans-Regular.ttf"), include_bytes!("../font/NotoSans-Bold.ttf")];
 
@@ -17,11 +19,6 @@ static FONT: LazyLock<Arc<Database>> = LazyLock::new(|| {
     fonts.set_sans_serif_family("Noto Sans");
     Arc::new(fonts)
 });
-
-/// Why there is no PNG of a picture.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no PNG can be made of this picture: {0}")]
-pub struct NoPicture(String);
 
 /// The most pixels of a side.
 const LARGEST: f32 = 16_384.0;

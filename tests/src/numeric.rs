@@ -24,9 +24,11 @@ pub const VOCAB: usize = 9;
 pub const CLASSES: usize = 4;
 
 /// How an executor runs a batch.
+#[cfg(not(test))]
 type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<Outputs<T>, Fault>;
 
 /// Compiles the executor for `f64` once, here: every test program would compile it again.
+#[cfg(not(test))]
 #[used]
 static DOUBLE: RunBatch<f64> = Executor::run;
 
@@ -113,7 +115,7 @@ pub fn singles(parameters: &[Parameter], numbers: &Arrays) -> rtc_export::onnx::
     parameters.iter().map(one).collect()
 }
 
-/// How far the results of a model in double precision move, at most, in [`SHAKEN`] runs with each weight moved by half a unit in the last
+/// How far the results of a model in double precision move, at most, in `SHAKEN` runs with each weight moved by half a unit in the last
 /// place of single precision.
 pub fn moved(weights: &Arrays, results: impl Fn(&Arrays) -> Vec<f64>) -> f64 {
     let still = results(weights);

@@ -1,14 +1,10 @@
 //! `rtc lsp`: the language server of specs.
 
-use std::path::Path;
-
 use clap::Args;
-use rtc_lsp::{Host, serve};
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::model::numbers;
-use crate::spec_file::Folder;
-use crate::versions::VERSION;
+#[cfg(feature = "lsp")]
+use crate::failure::Exit;
+use crate::failure::{Failure, Outcome};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,10 +23,20 @@ pub(crate) struct Options {
 }
 
 /// Serves until the editor leaves.
+#[cfg(feature = "lsp")]
 pub(crate) fn run(_: &Options) -> Outcome {
-    let host = Host { loader: |file| Box::new(Folder::of(file)), numbers, version: VERSION };
-    match serve(&host) {
+    let loader = |file: &std::path::Path| -> Box<dyn rtc_compiler::check::Loader> {
+        Box::new(crate::spec_file::Folder::of(file))
+    };
+    let host = rtc_lsp::Host { loader, numbers: crate::model::numbers, version: crate::versions::VERSION };
+    match rtc_lsp::serve(&host) {
         Ok(well) => Ok(Exit::of(well)),
-        Err(error) => Err(Failure::io("read", Path::new("standard input"), error)),
+        Err(error) => Err(Failure::io("read", std::path::Path::new("standard input"), error)),
     }
+}
+
+/// Refuses: this program has no server.
+#[cfg(not(feature = "lsp"))]
+pub(crate) fn run(_: &Options) -> Outcome {
+    Err(Failure::Usage("this rtc was built without the language server: build it with `--features lsp`".to_owned()))
 }

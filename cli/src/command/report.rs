@@ -1,5 +1,6 @@
 //! `rtc report`: one HTML page about one or several runs, and its plots as files; or the page served while they go on.
 
+#[cfg(feature = "live")]
 mod watch;
 
 use std::fs;
@@ -93,7 +94,10 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         device: options.device,
     };
     if options.watch {
+        #[cfg(feature = "live")]
         return watch::watch(&options.runs, &report, options.port.unwrap_or(0), terminal);
+        #[cfg(not(feature = "live"))]
+        return Err(Failure::Usage("this rtc was built without `--watch`: build it with `--features live`".to_owned()));
     }
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {

@@ -10,7 +10,7 @@ pub const MAX_COPIED: usize = 5_000;
 /// The most steps of loops within each other, multiplied.
 pub const MAX_STEPS: usize = 1_000_000;
 
-/// The most statements of a model, each counted as often as costs and memory walk through it: see [`walks`].
+/// The most statements of a model, each counted as often as costs and memory walk through it: see `walks`.
 pub const MAX_WALKED: usize = 50_000;
 
 /// Statements that repeat the statements inside of them.

@@ -1,8 +1,8 @@
 //! Definitions: layers, variants of slots, and functions that are written as equations (`def`).
 //!
-//! A definition is a [`Feature`] like any other: its settings are its fields, its equations its lowering ([`eval`]). Those of
+//! A definition is a [`Feature`] like any other: its settings are its fields, its equations its lowering (`eval`). Those of
 //! `specs/lib` are part of the program; a file may add its own. What equations are made of besides definitions are the words
-//! of [`words`] and the pointwise functions of the IR.
+//! of `words` and the pointwise functions of the IR.
 
 mod atomic;
 mod constant;

@@ -1,6 +1,6 @@
 //! Pointwise functions, and the expressions over them that a `map` computes for every number of its operands.
 //!
-//! A function is one row of [`pointwise_functions`]. Everything else follows from the row: the text form, the gradient, the
+//! A function is one row of `pointwise_functions`. Everything else follows from the row: the text form, the gradient, the
 //! cost, the loop of the CPU (the runtime expands the same table), the kernel of a GPU, and the exported models.
 //!
 //! Operands of a map are called `a`, `b`, `c`, ... in the order of the node. A map with several results has the

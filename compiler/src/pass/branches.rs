@@ -5,7 +5,7 @@
 //! hands them those numbers with 0 in the place of what is not finite. A number that is not finite where the branch is taken reaches the
 //! loss, and ends the run there.
 //!
-//! Halting is a choice, too, so that most nodes of many models stand in a branch: only numbers that come of a node that [`overflows`] are
+//! Halting is a choice, too, so that most nodes of many models stand in a branch: only numbers that come of a node that `overflows` are
 //! treated so, in the bodies of loops as outside of them.
 
 use std::collections::{BTreeMap, BTreeSet};

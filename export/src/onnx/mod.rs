@@ -1,6 +1,6 @@
 //! An ONNX model of a compiled graph: opset 17, with loops and halting as `Loop`, the weights as initialisers.
 //!
-//! The graph of a forward pass goes node by node to operators of ONNX; [`build`] says how rows are laid out. Inputs are
+//! The graph of a forward pass goes node by node to operators of ONNX; `build` says how rows are laid out. Inputs are
 //! `tokens[batch, length]` and `lengths[batch]`, for a model whose depth comes with the examples `depths[batch]`, and of pairs
 //! `tokens_2`, `lengths_2` and `depths_2` besides; the output is `logits`. What lies behind the end of a row changes nothing.
 

@@ -1,8 +1,8 @@
 //! A model as a PyTorch module: the text of `model.py`.
 //!
 //! The module is written from the forward graph as lowered. Rows lie packed as in rtc itself, so no padding can be seen by
-//! anything. Every op is one expression ([`ops`]); a loop is a loop of Python around the method of its body ([`loops`],
-//! [`region`]); parameters are modules under their names in the spec ([`parts`]); `support` holds the functions that are more
+//! anything. Every op is one expression (`ops`); a loop is a loop of Python around the method of its body (`loops`,
+//! `region`); parameters are modules under their names in the spec (`parts`); `support` holds the functions that are more
 //! than an expression.
 
 mod code;

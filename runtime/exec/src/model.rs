@@ -77,7 +77,7 @@ pub type Model<T> = ModelOn<Executor<T>>;
 
 /// Compiles the model for `f32` here, once: every program and test that uses it would compile the interpreter and all kernels
 /// again. Optimised builds do not share generic code between crates.
-#[cfg(debug_assertions)]
+#[cfg(all(debug_assertions, not(test)))]
 #[used]
 static SINGLE: fn(Model<f32>) -> Box<dyn Learner> = |model| Box::new(model);
 

@@ -1,6 +1,6 @@
 //! Multi-head attention over packed rows: forward, and backward with the probabilities recomputed.
 //!
-//! Every (row, head) is done by itself, block by block ([`dense`]), or key by key where queries see few ([`sparse`]). Where heads
+//! Every (row, head) is done by itself, block by block (`dense`), or key by key where queries see few (`sparse`). Where heads
 //! share keys and values, gradients add up in the order of the heads.
 //!
 //! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; recomputed probabilities: Dao et al. 2022, arXiv:2205.14135; shared

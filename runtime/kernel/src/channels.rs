@@ -39,7 +39,7 @@ pub fn slice<T: Real>(x: &[T], d: usize, start: usize, width: usize, y: &mut [T]
     }
 }
 
-/// `y[., width]`: zeros with the channels of `x[., d]` at `start`; the gradient of [`slice`].
+/// `y[., width]`: zeros with the channels of `x[., d]` at `start`; the gradient of `slice`.
 pub fn pad<T: Real>(x: &[T], d: usize, start: usize, width: usize, y: &mut [T]) {
     y.fill(T::ZERO);
     for (y, x) in y.chunks_exact_mut(width).zip(x.chunks_exact(d)) {

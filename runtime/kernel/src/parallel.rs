@@ -160,7 +160,7 @@ pub fn add_to<T: Real>(out: &mut [T], x: &[T]) {
     });
 }
 
-/// The sum of `f(i)` over a slice pair with [`LANES`] partial sums in fixed order. Call it inside [`vectorised!`].
+/// The sum of `f(i)` over a slice pair with [`LANES`] partial sums in fixed order. Call it inside `vectorised!`.
 #[inline(always)]
 pub fn lane_sum<T: Real>(a: &[T], b: &[T], f: impl Fn(T, T) -> T) -> T {
     let mut lanes = [T::ZERO; LANES];

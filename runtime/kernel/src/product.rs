@@ -27,7 +27,7 @@ pub enum Orientation {
     Transposed,
 }
 
-/// A matrix `b[inner, columns]` cut into panels of [`PANEL`] columns, one after the other; the last one is filled up
+/// A matrix `b[inner, columns]` cut into panels of `PANEL` columns, one after the other; the last one is filled up
 /// with zeros. A panel holds its columns side by side for each inner index, or for each pair of them.
 #[derive(Clone, Debug)]
 pub struct Packed<T> {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tokenizers::NormalizedString;
+use unicode_normalization::UnicodeNormalization;
 
 /// A sentence for every class that looks as one before it, or is the same number: letters with composed and with combining marks, other
 /// blanks, characters without a width, 1 and 1.0.
@@ -34,10 +34,8 @@ fn shape(class: &str) -> String {
 }
 
 fn shape_of_text(class: &str) -> String {
-    let mut text = NormalizedString::from(class);
-    text.nfkc();
     let has_width = |c: &char| !matches!(c, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}');
-    let plain: String = text.get().chars().filter(has_width).collect();
+    let plain: String = class.nfkc().filter(has_width).collect();
     plain.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

@@ -34,7 +34,7 @@ pub enum Target {
         /// Weight of every token in the loss.
         weight: Vec<f32>,
     },
-    /// One number for the whole sequence, in the unit of the model ([`Scale`]).
+    /// One number for the whole sequence, in the unit of the model ([`Scale`](crate::Scale)).
     Number(f32),
     /// For every label whether it belongs to the sequence.
     Several(Vec<bool>),

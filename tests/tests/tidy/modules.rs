@@ -12,7 +12,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("runtime/exec", &["base", "compiler", "kernel"]),
     ("runtime/cuda", &["base", "compiler", "exec", "kernel"]),
     ("runtime/task", &["base", "compiler"]),
-    ("runtime/runs", &["base", "compiler", "exec", "kernel", "task"]),
+    ("runtime/runs", &["base", "compiler", "exec", "task"]),
     ("runtime/train", &["base", "compiler", "exec", "kernel", "runs", "task"]),
     ("report", &["compiler", "exec", "runs", "train"]),
     ("export", &["compiler"]),

@@ -1,8 +1,8 @@
 //! Attention of new positions with a cache of the keys and values of earlier positions: a new position costs its
 //! own products, and the cache is not copied.
 //!
-//! Keys lie as the two ways of attention read them: turned for blocks ([`dense`](super::dense)), key by key where queries see
-//! few ([`sparse`](super::sparse)). The sums are those of a run over the whole row, in the same order.
+//! Keys lie as the two ways of attention read them: turned for blocks (`dense`), key by key where queries see
+//! few (`sparse`). The sums are those of a run over the whole row, in the same order.
 //!
 //! Source: rtc.
 

@@ -1,7 +1,7 @@
 //! Talking heads: heads mix their scores before the softmax and their probabilities behind it.
 //!
 //! A block of queries has the scores of all heads at once, so a task is a row with all its heads; forward, a piece of its queries.
-//! All else is that of [`dense`](super::dense).
+//! All else is that of `dense`.
 //!
 //! Source: Shazeer et al. 2020, Section 3, arXiv:2003.02436.
 

@@ -17,7 +17,7 @@ use rtc_compiler::ir::formula::thousands;
 use super::open::regular;
 use super::pages::{Claims, claims};
 use super::records::{MAX_PACKED_ROWS, MAX_UNPACKED};
-use super::{Cell, Column, Items, Row};
+use super::{Cell, Column, Items, MAX_PAGE, MAX_VALUES, Row};
 use crate::error::{DataError, unknown};
 use crate::reading::unreadable;
 use rtc_base::panics::caught;
@@ -69,12 +69,6 @@ fn reader(path: &Path) -> Result<(File, SerializedFileReader<File>), DataError> 
     let own = file.try_clone().map_err(|error| unreadable(path, error))?;
     guarded(|| SerializedFileReader::new(own)).map(|reader| (file, reader)).map_err(|why| no_file(path, &why))
 }
-
-/// The most values of the columns that are read, the items of lists and missing ones among them.
-pub const MAX_VALUES: u64 = 1 << 27;
-
-/// The most bytes of one page, which is unpacked as a whole.
-pub const MAX_PAGE: u64 = 1 << 28;
 
 /// What the pages of the columns claim, each of which lies in a part of the file of its own.
 fn claimed(file: &File, metadata: &ParquetMetaData, columns: &[Column]) -> Result<Claims, ParquetError> {

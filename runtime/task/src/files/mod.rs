@@ -1,9 +1,14 @@
 //! Rows of a user's files by columns: CSV, TSV, JSON lines and Parquet, packed by gzip or Zstandard or not.
 
+#[cfg(feature = "parquet")]
+mod columnar;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_columnar.rs"]
 mod columnar;
 mod look;
 mod object;
 pub(crate) mod open;
+#[cfg(feature = "parquet")]
 mod pages;
 pub(crate) mod paths;
 pub(crate) mod records;
@@ -21,9 +26,14 @@ use crate::reading::{broken, unreadable};
 use object::object;
 use records::{Delimited, NO_TEXT, Record, Records};
 
-pub use columnar::{MAX_PAGE, MAX_VALUES};
 pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
 pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
+
+/// The most values of the columns that are read, the items of lists and missing ones among them.
+pub const MAX_VALUES: u64 = 1 << 27;
+
+/// The most bytes of one page, which is unpacked as a whole.
+pub const MAX_PAGE: u64 = 1 << 28;
 
 /// How a file is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

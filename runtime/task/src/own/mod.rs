@@ -6,12 +6,16 @@
 
 mod ask;
 mod given;
-mod growth;
 mod language;
 mod learn;
 pub(crate) mod plan;
 mod rows;
 mod tokens;
+#[cfg(feature = "tokenizers")]
+mod trained;
+#[cfg(not(feature = "tokenizers"))]
+#[path = "no_trained.rs"]
+mod trained;
 mod windows;
 
 use std::collections::BTreeMap;
@@ -41,9 +45,11 @@ use rows::TableRows;
 use rtc_base::batch::Given;
 use windows::Windows;
 
-pub use growth::MAX_GROWN;
 pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS, MAX_TOKENIZER};
 pub use plan::{MAX_LENGTH, NAMES};
+
+/// The most bytes that a tokenizer may make of a text.
+pub const MAX_GROWN: u64 = 1 << 27;
 
 /// A task on files.
 #[derive(Clone, Debug)]

@@ -5,9 +5,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tokenizers::Tokenizer;
 
-use super::growth::Growth;
+use super::trained::Trained;
 use crate::encoding::{Encoding, ranges};
 use crate::line;
 use crate::lra::bytes;
@@ -83,13 +82,6 @@ pub(super) struct Tokens {
     trained: Option<Box<Trained>>,
 }
 
-/// A tokenizer, and how long it makes texts.
-#[derive(Clone)]
-struct Trained {
-    tokenizer: Tokenizer,
-    growth: Growth,
-}
-
 /// A vocabulary as a run keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -136,13 +128,8 @@ impl Tokens {
                  result could be had again; set it to null"
             ));
         }
-        let text = file.to_string();
-        let mut tokenizer =
-            Tokenizer::from_bytes(text.as_bytes()).map_err(|error| format!("this is no tokenizer.json: {error}"))?;
-        let growth = Growth::of(&tokenizer)?;
-        tokenizer.with_padding(None);
-        tokenizer.with_truncation(None).map_err(|error| error.to_string())?;
-        let ids: BTreeMap<String, u32> = tokenizer.get_vocab(true).into_iter().collect();
+        let trained = Trained::read(file)?;
+        let ids = trained.vocabulary();
         let mut known: BTreeMap<u32, String> = BTreeMap::new();
         for (name, id) in ids {
             // What a run keeps has one name for every id, and would read texts in another way.
@@ -161,20 +148,14 @@ impl Tokens {
         }
         let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
         let names = (0..=last).map(name).collect();
-        Ok(Self {
-            trained: Some(Box::new(Trained { tokenizer, growth })),
-            ids: HashMap::new(),
-            ..Self::of_names(Cut::Trained, true, names)
-        })
+        Ok(Self { trained: Some(Box::new(trained)), ids: HashMap::new(), ..Self::of_names(Cut::Trained, true, names) })
     }
 
     /// What a run keeps.
     pub(super) fn kept(&self) -> Kept {
         let vocabulary = if self.ids.is_empty() { vec![] } else { self.names.clone() };
-        let file = |trained: &Trained| {
-            trained.tokenizer.to_string(false).ok().and_then(|text| serde_json::from_str(&text).ok())
-        };
-        Kept { cut: self.cut, lines: self.lines, vocabulary, tokenizer: self.trained.as_deref().and_then(file) }
+        let tokenizer = self.trained.as_deref().and_then(Trained::file);
+        Kept { cut: self.cut, lines: self.lines, vocabulary, tokenizer }
     }
 
     /// The vocabulary that a run kept.
@@ -212,11 +193,7 @@ impl Tokens {
     /// The tokens of a text.
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
         match (&self.trained, self.cut) {
-            (Some(trained), _) => {
-                trained.growth.check(&trained.tokenizer, text)?;
-                let found = trained.tokenizer.encode_fast(text, false);
-                found.map(|found| found.get_ids().to_vec()).map_err(|error| format!("the tokenizer failed: {error}"))
-            }
+            (Some(trained), _) => trained.encode(text),
             (None, Cut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
             (None, cut) => Ok(cut.pieces(text, self.lines).into_iter().map(|piece| self.id(piece)).collect()),
         }
@@ -258,7 +235,7 @@ impl Tokens {
         let byte = |token: &u32| u8::try_from(*token).unwrap_or(b'?');
         match (&self.trained, self.cut) {
             (_, Cut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
-            (Some(trained), _) => trained.tokenizer.decode(tokens, false).unwrap_or_default(),
+            (Some(trained), _) => trained.decode(tokens),
             (None, cut) => self.joined(tokens, if cut == Cut::Characters { "" } else { " " }),
         }
     }

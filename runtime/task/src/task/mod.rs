@@ -320,7 +320,7 @@ pub trait Task: Send + Sync {
 /// The task of an experiment: one of the program, or one with a vocabulary and classes of its own.
 #[derive(Clone)]
 pub enum TaskHandle {
-    /// One of [`TASKS`].
+    /// One of [`TASKS`](crate::TASKS).
     BuiltIn(&'static dyn Task),
     /// One that was made for the experiment.
     Own(Arc<dyn Task>),

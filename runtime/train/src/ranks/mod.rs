@@ -1,7 +1,7 @@
 //! Data parallel training: several processes, the ranks, share the micro-batches of every update.
 //!
 //! Rank 0 runs the training loop and has the data, the run folder and the terminal. Its learner is a [`Shared`], which hands
-//! micro-batches and evaluated batches to all ranks; the others [`serve`] it. Gradients are summed in the fixed [`tree`] over the
+//! micro-batches and evaluated batches to all ranks; the others [`serve`] it. Gradients are summed in the fixed [`gradient_tree`](rtc_exec::gradient_tree) over the
 //! micro-batches, and every rank makes the same update. So the numbers of a run do not depend on how many ranks there are.
 
 pub mod launch;

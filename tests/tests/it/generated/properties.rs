@@ -21,8 +21,9 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::{self, Spec};
 use rtc_compiler::syntax;
-use rtc_exec::learner::{Learner, UpdateRule};
+use rtc_exec::learner::{LearnError, Learner, UpdateRule};
 use rtc_exec::model::Model;
+use rtc_exec::storage::Element;
 use rtc_exec::{Executor, Halting, parameter_ranges};
 use rtc_tests::generated::{Construct, Generated};
 use rtc_tests::models::{CLASSES, VOCAB, binding, library};
@@ -49,9 +50,14 @@ pub(crate) enum Seen {
     Leaves,
     /// Under a limit of memory, more is computed again.
     Again,
+    /// Its gradients are too large for single precision.
+    Explodes,
     /// It has a construct of the wider family.
     Has(Construct),
 }
+
+/// The norm of a gradient whose square is no number of single precision.
+const LARGEST: f64 = 1e19;
 
 /// Draws of the weights for models that leak.
 const DRAWS: u64 = 4;
@@ -150,7 +156,7 @@ pub(crate) fn examine(number: u64, model: &Generated) -> Held<Vec<Seen>> {
     subject.gradients_are_slopes(&mut seen)?;
     subject.limits_keep_the_bits(&mut seen)?;
     subject.threads_keep_the_bits()?;
-    subject.training_resumes()?;
+    subject.training_resumes(&mut seen)?;
     subject.costs_are_finite()?;
     Ok(seen)
 }
@@ -412,29 +418,39 @@ impl Subject<'_> {
         same_bits("on two threads", &on(&POOLS[0]), &on(&POOLS[1]))
     }
 
-    /// Training that was interrupted goes on with the same bits.
-    fn training_resumes(&self) -> Held {
-        let (training, inference) = pipeline::plans(&self.spec, &self.binding).map_err(|e| e.to_string())?;
-        let new = || Model::<f32>::new(training.clone(), inference.clone(), self.binding, self.number);
-        let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.1, clip: Some(1.0), ..UpdateRule::ADAMW };
-        let update = |model: &mut Model<f32>| {
-            let done = model.accumulate(&self.batch, 1.0).and_then(|_| model.update(&rule));
-            done.map(|_| ()).map_err(|error| format!("{error:?}"))
-        };
-        let (mut whole, mut first, mut second) = (new(), new(), new());
-        for _ in 0..4 {
-            update(&mut whole)?;
+    /// Training that was interrupted goes on with the same bits. A model whose gradients are too large for single precision, as those of
+    /// norms of constants within each other, is refused, and in double precision they are numbers.
+    fn training_resumes(&self, seen: &mut Vec<Seen>) -> Held {
+        let (mut whole, mut first, mut second) = (self.new_model()?, self.new_model()?, self.new_model()?);
+        if let Err(error) = self.update::<f32>(&mut whole, 4) {
+            let largest = self.update::<f64>(&mut self.new_model()?, 4).map_err(|error| format!("{error:?}"))?;
+            let explodes = matches!(error, LearnError::NonFinite { .. }) && largest > LARGEST;
+            return ensure(explodes, || format!("{error:?}, and the largest gradient has the norm {largest:e}"))
+                .map(|()| seen.push(Seen::Explodes));
         }
-        for _ in 0..2 {
-            update(&mut first)?;
-        }
-        second.restore(&first.state()).map_err(|error| format!("{error:?}"))?;
-        for _ in 0..2 {
-            update(&mut second)?;
-        }
+        let broken = |error| format!("{error:?}");
+        self.update::<f32>(&mut first, 2).map_err(broken)?;
+        second.restore(&first.state()).map_err(broken)?;
+        self.update::<f32>(&mut second, 2).map_err(broken)?;
         ensure(whole.executor().parameters() == second.executor().parameters(), || {
             "resuming gives other bits".to_owned()
         })
+    }
+
+    fn new_model<T: Element>(&self) -> Held<Model<T>> {
+        let (training, inference) = pipeline::plans(&self.spec, &self.binding).map_err(|e| e.to_string())?;
+        Ok(Model::new(training, inference, self.binding, self.number))
+    }
+
+    /// Makes some updates; the largest norm of their gradients.
+    fn update<T: Element>(&self, model: &mut Model<T>, updates: usize) -> Result<f64, LearnError> {
+        let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.1, clip: Some(1.0), ..UpdateRule::ADAMW };
+        let mut largest = 0.0_f64;
+        for _ in 0..updates {
+            model.accumulate(&self.batch, 1.0)?;
+            largest = largest.max(model.update(&rule)?);
+        }
+        Ok(largest)
     }
 
     fn costs_are_finite(&self) -> Held {

@@ -4,10 +4,8 @@ use serde::Serialize;
 use serde_json::Value;
 use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper, Tokenizer};
 
+use super::super::MAX_GROWN;
 use rtc_compiler::ir::formula::bytes;
-
-/// The most bytes that a tokenizer may make of a text.
-pub const MAX_GROWN: u64 = 1 << 27;
 
 /// The most bytes that one step may make of a byte: those of Unicode's longest compatibility decomposition are 33 of 3.
 const MOST_OF_A_STEP: u64 = 64;

@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The short way from a change to its proof: format, lints, and the tests of the crates that changed.
+#
+#   tools/check.sh [CRATE..]   crates by their folders, as runtime/kernel; those with changes since origin/main, or since the last
+#                              commit, unless given
+#
+# `.ci/run` is the whole check.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export INSTA_UPDATE=no CARGO_TERM_PROGRESS_WHEN=never
+
+crates=("$@")
+if [ $# -eq 0 ]; then
+    base=$(git merge-base HEAD origin/main 2> /dev/null || git rev-parse HEAD)
+    mapfile -t crates < <({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } |
+        sed -nE 's#^(runtime/[a-z]+|compiler|report|export|lsp|candle|cli|tests|benches)/.*#\1#p' | sort -u)
+fi
+[ ${#crates[@]} -gt 0 ] || { echo "nothing has changed"; exit 0; }
+packages=()
+for crate in "${crates[@]}"; do
+    [ -f "$crate/Cargo.toml" ] || { echo "there is no crate in $crate" >&2; exit 2; }
+    packages+=(-p "$(sed -n 's/^name = "\(.*\)"/\1/p' "$crate/Cargo.toml" | head -n 1)")
+done
+
+step() {
+    echo "== $* (after $SECONDS s)"
+}
+
+step "format"
+cargo fmt --all --check
+step "lints of ${crates[*]}"
+cargo clippy --locked --all-targets "${packages[@]}" -- -D warnings
+step "rules of the repository"
+cargo test --locked --quiet -p rtc-tests --test tidy
+step "tests of ${crates[*]}"
+cargo test --locked "${packages[@]}"
+step "passed"
