@@ -10,7 +10,9 @@ use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::failure::{Exit, Failure};
+#[cfg(feature = "live")]
+use crate::failure::Exit;
+use crate::failure::Failure;
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at once. SIGHUP is left ignored where it is: a
 /// program that was started with `nohup` goes on when its terminal closes.

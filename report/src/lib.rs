@@ -27,6 +27,7 @@ mod raster;
 #[cfg(not(feature = "pictures"))]
 #[path = "no_raster.rs"]
 mod raster;
+mod refusal;
 mod scale;
 mod steps;
 mod svg;
@@ -38,6 +39,6 @@ mod tree;
 pub use data::Report;
 pub use diagram::dot;
 pub use page::{page, watched};
-pub use picture::NoPicture;
 pub use picture::Picture;
 pub use plots::pictures;
+pub use refusal::NoPicture;

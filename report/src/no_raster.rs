@@ -1,6 +1,6 @@
 //! What a program without the feature `pictures` says of PNG files.
 
-use crate::picture::NoPicture;
+use crate::refusal::NoPicture;
 
 /// Makes none.
 pub(crate) fn png(_: &str, _: f32) -> Result<Vec<u8>, NoPicture> {

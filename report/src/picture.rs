@@ -3,13 +3,9 @@
 use serde_json::Value;
 
 use crate::raster;
+use crate::refusal::NoPicture;
 use crate::svg::{Svg, escape};
 use crate::theme;
-
-/// Why there is no PNG of a picture.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no PNG can be made of this picture: {0}")]
-pub struct NoPicture(pub(crate) String);
 
 /// A picture in classes instead of colours.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::fontdb::{Database, Source};
 use resvg::usvg::{Options, Tree};
 
-use crate::picture::NoPicture;
+use crate::refusal::NoPicture;
 
 /// Noto Sans, cut down to Latin, Greek, Cyrillic and some signs; `font/OFL.txt` is its licence.
 const FONTS: [&[u8]; 2] = [include_bytes!("../font/NotoSans-Regular.ttf"), include_bytes!("../font/NotoSans-Bold.ttf")];

@@ -16,7 +16,7 @@ use rtc_compiler::pass;
 use rtc_compiler::plan::plan;
 use rtc_cuda::device::Device;
 use rtc_exec::storage::Element;
-use rtc_exec::{Executor, Fault, Halting, Outputs, parameter_ranges};
+use rtc_exec::{Executor, Halting, parameter_ranges};
 
 /// Number of tokens of the small models.
 pub const VOCAB: usize = 9;
@@ -25,7 +25,7 @@ pub const CLASSES: usize = 4;
 
 /// How an executor runs a batch.
 #[cfg(not(test))]
-type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<Outputs<T>, Fault>;
+type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<rtc_exec::Outputs<T>, rtc_exec::Fault>;
 
 /// Compiles the executor for `f64` once, here: every test program would compile it again.
 #[cfg(not(test))]
