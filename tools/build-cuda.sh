@@ -28,7 +28,7 @@ case "${1:-}" in
         found="$(wheels "${2:?a folder}" nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
             nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85)"
         cd "$root/runtime/cuda/src/kernels"
-        # In the order of `KERNELS` in runtime/cuda/src/lib.rs.
+        # In the order of `KERNELS` in runtime/cuda/src/sources.rs.
         cat base.cu expression.cu attend.cu rows.cu pool.cu unit.cu attention.cu scan.cu crvnn_om_ops.cu beam.cu loss.cu > "$2/kernels.cu"
         for capability in 80 89 90; do
             "$found/bin/nvcc" -DREAL=float "-arch=sm_$capability" -cubin -Xptxas -v \

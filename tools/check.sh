@@ -28,10 +28,10 @@ step() {
 
 step "format"
 cargo fmt --all --check
-step "lints of ${crates[*]}"
-cargo clippy --locked --all-targets "${packages[@]}" -- -D warnings
+step "lints"
+cargo clippy --workspace --all-targets --locked -- -D warnings
 step "rules of the repository"
-cargo test --locked --quiet -p rtc-tests --test tidy
+cargo test --workspace --locked --quiet --test tidy
 step "tests of ${crates[*]}"
 cargo test --locked "${packages[@]}"
 step "passed"

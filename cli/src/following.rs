@@ -116,7 +116,7 @@ fn differs(message: String) -> Failure {
     LearnError::Ranks(message).into()
 }
 
-/// What a rank besides rank 0 does: what that says. Failures are told by rank 0, which prints them.
+/// Serves rank 0 until it ends the training. Rank 0 prints failures.
 pub(crate) fn follow(ranks: &dyn Ranks, halting: Halting, device: DeviceOptions) -> Outcome {
     // From here on a first signal asks to stop, and rank 0 says when.
     let stop = signals::on_stop()?;

@@ -25,7 +25,7 @@ use crate::symbols::symbols;
 use crate::text::Text;
 use crate::world::{Analysis, LoaderOf, World};
 
-/// What the server takes from the program around it.
+/// Services of the program around the server.
 #[derive(Clone, Copy, Debug)]
 pub struct Host {
     /// The files that a file on disk may use.

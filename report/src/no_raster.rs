@@ -1,4 +1,4 @@
-//! What a program without the feature `pictures` says of PNG files.
+//! Refuses PNG files in a program without the feature `pictures`.
 
 use crate::refusal::NoPicture;
 

@@ -20,11 +20,11 @@ pub(super) struct List {
     pub(super) values: Option<Array>,
 }
 
-/// What the distances that a node sees depend on: the step, where the mask reads it, and how many queries and keys there are at
+/// Key of the distances that a node sees: the node, the step if the mask reads it, and how many queries and keys there are at
 /// most, by the next power of two.
 pub(super) type Seen = (NodeId, i64, [usize; 2]);
 
-/// What the names of the kernels of expressions end with, by node.
+/// Endings of the names of the kernels of expressions, by node.
 pub(super) fn names(plan: &Plan, target: Target) -> BTreeMap<NodeId, String> {
     super::mask_codegen::written(plan, target).into_iter().map(|(id, written)| (id, written.name)).collect()
 }

@@ -236,6 +236,28 @@ fn links_between_pages_lead_somewhere() {
     none(&faults);
 }
 
+/// Files and folders that pages name in code: `runtime/exec/src/update.rs`, with or without its ending. The lab tells of older sources.
+#[test]
+fn paths_in_pages_are_there() {
+    const FOLDERS: [&str; 11] =
+        ["benches", "candle", "cli", "compiler", "export", "lsp", "report", "runtime", "specs", "tests", "tools"];
+    let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
+    let mut faults = vec![];
+    for page in with_extension(".md").into_iter().filter(|page| !page.path.starts_with("docs/lab/")) {
+        let named = page.text.split('`').filter(|code| {
+            let folder = code.split_once('/').map(|(folder, _)| folder);
+            folder.is_some_and(|folder| FOLDERS.contains(&folder)) && code.chars().all(plain)
+        });
+        let stands_for_any = |path: &&str| path.contains("..") || path.contains("NAME") || path.contains("TARGET");
+        for path in named.filter(|path| !stands_for_any(path)) {
+            if !["", ".rs"].iter().any(|ending| root().join(format!("{path}{ending}")).exists()) {
+                faults.push(format!("{}: there is no {path}", page.path));
+            }
+        }
+    }
+    none(&faults);
+}
+
 #[test]
 fn every_page_is_in_the_book() {
     let summary = fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the book has a summary");

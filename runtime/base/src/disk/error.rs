@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 #[error("can't {action} {}: {source}", path.display())]
 pub struct IoError {
-    /// What was tried: `write`, `read`, `rename`, ...
+    /// The operation: `write`, `read`, `rename`, ...
     pub action: &'static str,
     /// The file or folder.
     pub path: PathBuf,

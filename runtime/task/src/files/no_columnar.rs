@@ -1,4 +1,4 @@
-//! What a program without the feature `parquet` says of Parquet files.
+//! Refuses Parquet files in a program without the feature `parquet`.
 
 use std::iter;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What a program without the feature `tokenizers` says of a `tokenizer.json`.
+//! Refuses a `tokenizer.json` in a program without the feature `tokenizers`.
 
 use std::collections::BTreeMap;
 
