@@ -377,6 +377,16 @@ impl<T: Element> Executor<T> {
         }
     }
 
+    /// The most numbers of operand `x` that belong to one unit.
+    fn longest_unit(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> usize {
+        let within = &c.ty(c.operand(x)).dims()[units.dims().len()..];
+        let length = |dim: &Dim| match dim {
+            Dim::Sym(axis) => c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool).longest,
+            fixed => fixed.fixed().unwrap_or(1),
+        };
+        within.iter().map(length).product()
+    }
+
     fn select(&mut self, c: &NodeContext<'_>) {
         let condition = self.truth(c.operand(0)).arg();
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
@@ -419,11 +429,21 @@ impl<T: Element> Executor<T> {
         Ok(())
     }
 
+    /// Long units, as the states of a row, are summed in pieces, so that a few of them keep all processors busy.
     fn dot_unit(&mut self, c: &NodeContext<'_>) {
-        let y = self.fresh(c, 0);
-        let [_, offsets, width] = self.groups(c, 0, c.ty(c.node.results[0]));
+        /// Numbers that a warp sums at most.
+        const PIECE: usize = 1 << 10;
+        let (y, units) = (self.fresh(c, 0), c.ty(c.node.results[0]));
+        let [_, offsets, width] = self.groups(c, 0, units);
+        let pieces = self.longest_unit(c, 0, units).div_ceil(PIECE).max(1);
+        let sums = if pieces == 1 { y.clone() } else { self.pool.take::<T>(y.len() * pieces) };
         let [a, b] = self.first(c);
-        self.pool.each_warp("dot_unit", y.len(), &[a, b, y.arg(), offsets, width, whole(y.len())]);
+        let args = [a, b, sums.arg(), offsets, width, whole(pieces), whole(PIECE), whole(sums.len())];
+        self.pool.each_warp("dot_unit", sums.len(), &args);
+        if pieces > 1 {
+            let args = [sums.arg(), y.arg(), int(pieces), flag(false), whole(y.len())];
+            self.pool.each_warp("channel_sum", y.len(), &args);
+        }
         self.put(c, 0, y);
     }
 

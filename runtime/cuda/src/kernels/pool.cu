@@ -166,15 +166,21 @@ KERNEL(select_truth)(const u8 *when, const u8 *a, const u8 *b, u8 *y, whole n) {
     EACH(i, n)
     y[i] = when[i] == UNKNOWN ? (u8)UNKNOWN : when[i] ? a[i] : b[i];
 }
-// The scalar product of a and b over each unit: a warp does one.
-TEAM(dot_unit)(const real *a, const real *b, real *y, const u32 *offsets, whole width, whole units) {
-    EACH_WARP(u, lane, units)
+// Scalar products of a and b over pieces of `piece` numbers of each unit, `pieces` of which every unit has: a warp does one, and
+// those behind the end of a unit are 0.
+TEAM(dot_unit)(const real *a, const real *b, real *y, const u32 *offsets, whole width, whole pieces, whole piece, whole n) {
+    EACH_WARP(i, lane, n)
+    whole u = (u32)i / (u32)pieces, from = (u32)i % (u32)pieces * piece;
     whole first = offsets ? offsets[u] * width : u * width;
-    whole end = offsets ? offsets[u + 1] * width : first + width;
+    whole numbers = offsets ? offsets[u + 1] * width - first : width;
+    int count = (int)(numbers - from < piece ? numbers - from : piece);
+    a += first + from;
+    b += first + from;
     real sum = 0;
-    for (whole i = first + lane; i < end; i += WARP) sum += a[i] * b[i];
+#pragma unroll 4
+    for (int k = lane; k < count; k += WARP) sum += a[k] * b[k];
     sum = warp_sum(sum);
-    if (lane == 0) y[u] = sum;
+    if (lane == 0) y[i] = sum;
 }
 
 // A unit with survival t goes on while 1 - t < threshold, and `step` is at most the row's length on the axis of `cap`.
