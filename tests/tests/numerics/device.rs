@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
@@ -13,7 +14,8 @@ use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_cuda::device::{Device, Target};
-use rtc_cuda::generated;
+use rtc_cuda::driver::Gpu;
+use rtc_cuda::{Launching, generated};
 use rtc_exec::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_exec::model::Backend;
 use rtc_exec::storage::Element;
@@ -30,6 +32,7 @@ use rtc_train::examine::Examined;
 
 use rtc_tests::numeric::differences;
 
+use super::device_work::in_parallel;
 use super::{draws, gradients};
 
 /// A graph with a batch, and how halted rows are treated.
@@ -447,58 +450,84 @@ fn what_is_recorded_agrees_with_the_cpu() {
     assert!(found.iter().all(|count| *count > 0), "each is recorded of some model: {found:?}");
 }
 
-/// The GPU of this machine, with the kernels of some graphs compiled.
-fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Rc<dyn Device>> {
-    use rtc_cuda::Launching;
-    use rtc_cuda::driver::Gpu;
-    match Gpu::open(Precision::F32, Launching::Graph) {
-        Ok(device) => {
-            let target = device.target();
-            let made: BTreeSet<_> =
-                graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
-            device.prepare(&made.into_iter().collect::<Vec<_>>());
-            Some(device)
-        }
-        Err(reason) => {
-            // A machine that was asked to test its GPU must not pass for want of one.
-            assert!(std::env::var_os("RTC_GPU").is_none(), "{reason}");
-            eprintln!("skipped: {reason}");
-            None
-        }
+/// Whether this machine has a GPU. A machine that was asked to test its GPU must not pass for want of one.
+fn has_gpu() -> bool {
+    let reason = Gpu::open(Precision::F32, Launching::Graph).err();
+    if let Some(reason) = &reason {
+        assert!(std::env::var_os("RTC_GPU").is_none(), "{reason}");
+        eprintln!("skipped: {reason}");
     }
+    reason.is_none()
 }
 
-/// What is further from the CPU than single precision allows: outputs by 1e-4, gradients by 1e-3.
-fn far(case: &Case, found: &Run) -> Vec<String> {
-    let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+/// The GPU of this machine, with the kernels of some graphs compiled.
+fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Rc<dyn Device> {
+    let device = Gpu::open(Precision::F32, Launching::Graph).unwrap_or_else(|reason| panic!("{reason}"));
+    let target = device.target();
+    let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
+    device.prepare(&made.into_iter().collect::<Vec<_>>());
+    device
+}
+
+/// What is further from the CPU in double precision than single precision allows: outputs by 1e-4, gradients by 1e-3.
+fn far(case: &Case, found: &Run, exact: &Run) -> Vec<String> {
     let outputs = differences(&found.outputs, &exact.outputs, 1e-4).into_iter();
     let gradients = differences(&found.gradients, &exact.gradients, 1e-3).into_iter();
     let gradients = gradients.map(|d| format!("{}: gradient of {d}", case.name));
     outputs.map(|d| format!("{}: {d}", case.name)).chain(gradients).collect()
 }
 
+/// The cases that `RTC_CASES` asks for, all of them without it: `K/N`, every Nth from number K on, or those whose names contain it.
+fn chosen(cases: impl IntoIterator<Item = Case>) -> Vec<Case> {
+    let asked = std::env::var("RTC_CASES").unwrap_or_default();
+    let part = asked.split_once('/').and_then(|(k, n)| Some((k.parse::<usize>().ok()?, n.parse().ok()?)));
+    match part {
+        Some((first, every)) => cases.into_iter().skip(first).step_by(every).collect(),
+        None => cases.into_iter().filter(|case| case.name.contains(&asked)).collect(),
+    }
+}
+
+/// Runs cases on the GPU of this machine, `times` times with the same bits, and compares them with the CPU. It says how far it is:
+/// a run that is stopped, or ended by a fault of the device, has told what held until then.
+fn on_the_gpu(cases: &[Case], sizes: &[Case], times: usize) {
+    let begin = Instant::now();
+    let say = |what: &str| eprintln!("{:6.1} s: {what}", begin.elapsed().as_secs_f64());
+    say(&format!("{} cases and {} sizes", cases.len(), sizes.len()));
+    let device = gpu(cases.iter().chain(sizes).map(|case| &case.graph));
+    say("kernels are compiled");
+    let on_cpu = |case: &Case| run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+    let exact = in_parallel(cases.len(), |n| on_cpu(&cases[n]));
+    say("the CPU has computed all cases");
+    let mut all = vec![];
+    for (case, exact) in cases.iter().zip(&exact) {
+        eprint!("          {} ..", case.name);
+        let found = on_device::<f32>(case, device.clone());
+        let mut wrong = far(case, &found, exact);
+        if (1..times).any(|_| on_device::<f32>(case, device.clone()) != found) {
+            wrong.push(format!("{}: other bits the second time", case.name));
+        }
+        eprintln!(" {}", if wrong.is_empty() { "agrees" } else { "DIFFERS" });
+        all.extend(wrong);
+    }
+    say("all cases have run");
+    all.extend(super::device_sizes::differences_on(&device, sizes));
+    say("all sizes have run");
+    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
+}
+
 /// Every op and every spec on the GPU of this machine, twice, and models at the size of their use.
 #[test]
 fn a_gpu_agrees_with_the_cpu() {
-    let cases: Vec<Case> =
-        [all_ops(), all_specs(), all_masks(), all_masks_with_shared_keys()].into_iter().flatten().collect();
-    let sizes = super::device_sizes::graphs();
-    let Some(device) = gpu(cases.iter().map(|case| &case.graph).chain(&sizes)) else { return };
-    let mut all = vec![];
-    for case in &cases {
-        let found = on_device::<f32>(case, device.clone());
-        assert_eq!(on_device::<f32>(case, device.clone()), found, "{}: twice the same bits", case.name);
-        all.extend(far(case, &found));
+    if has_gpu() {
+        let cases = [all_ops(), all_specs(), all_masks(), all_masks_with_shared_keys()];
+        on_the_gpu(&chosen(cases.into_iter().flatten()), &chosen(super::device_sizes::on_a_gpu()), 2);
     }
-    all.extend(super::device_sizes::differences_on(&device));
-    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
 }
 
 /// Every op once, at a small size: few launches, for tools under which each takes long.
 #[test]
 fn a_gpu_runs_every_op() {
-    let cases = all_ops();
-    let Some(device) = gpu(cases.iter().map(|case| &case.graph)) else { return };
-    let all: Vec<String> = cases.iter().flat_map(|case| far(case, &on_device::<f32>(case, device.clone()))).collect();
-    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
+    if has_gpu() {
+        on_the_gpu(&chosen(all_ops()), &[], 1);
+    }
 }

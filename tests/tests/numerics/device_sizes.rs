@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use rtc_base::rng::Key;
-use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_cuda::device::Device;
@@ -14,6 +13,7 @@ use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, Run, batch, executor_on, run, weights};
 
 use super::device::{Case, kernels};
+use super::device_work::in_parallel;
 
 /// Width, heads, hidden width and depth of a model.
 struct Size {
@@ -27,7 +27,7 @@ struct Size {
 fn case(Size { width, heads, hidden, depth }: Size, lengths: &[usize]) -> Case {
     let text = format!(
         "model m {{ dropout: 0.1\n embed {{ width: {width}, tokens: start_end }}\n recur depthwise {{ depth: {depth}\n\
-         gate mlp {{ hidden: {hidden} }}\n attend self {{ heads: {heads}, position: xpos }}\n\
+         halt global {{ sees: state, threshold: 0.999, cost: 0.1 }}\n gate mlp {{ hidden: {hidden} }}\n attend self {{ heads: {heads}, position: xpos }}\n\
          feedforward {{ hidden: {hidden} }} }}\n readout mean }}"
     );
     let name = format!("width {width}, {heads} heads, {} rows", lengths.len());
@@ -54,7 +54,7 @@ fn on_a_host() -> Vec<Case> {
 }
 
 /// On a GPU they are 256, and a model is as large as in use.
-fn on_a_gpu() -> Vec<Case> {
+pub(super) fn on_a_gpu() -> Vec<Case> {
     let [usual, wide] =
         [(512, 8, 1024, 3), (320, 2, 512, 2)].map(|(width, heads, hidden, depth)| Size { width, heads, hidden, depth });
     vec![case(usual, &[100; 64]), case(wide, &[300, 211, 70, 1]), many(&[1000; 3000])]
@@ -113,20 +113,16 @@ fn sizes_that_cross_blocks_agree_with_the_cpu() {
     }
 }
 
-/// The graphs of the cases of a GPU.
-pub(super) fn graphs() -> Vec<Graph> {
-    on_a_gpu().into_iter().map(|case| case.graph).collect()
-}
-
 /// What differs on a GPU from the CPU in the same precision, or from one time to the next.
-pub(super) fn differences_on(device: &Rc<dyn Device>) -> Vec<String> {
+pub(super) fn differences_on(device: &Rc<dyn Device>, cases: &[Case]) -> Vec<String> {
+    let on_cpu = |case: &Case| run::<f32>(&case.graph, &case.weights, &case.batch, Halting::Compact);
+    let hosts = in_parallel(cases.len(), |n| on_cpu(&cases[n]));
     let mut far = vec![];
-    for case in on_a_gpu() {
-        let runs = again::<f32>(&case, device.clone());
+    for (case, host) in cases.iter().zip(&hosts) {
+        let runs = again::<f32>(case, device.clone());
         if runs.iter().any(|run| *run != runs[0]) {
             far.push(format!("{}: other bits the second time, or when it is replayed", case.name));
         }
-        let host = run::<f32>(&case.graph, &case.weights, &case.batch, Halting::Compact);
         let outputs = apart(&runs[0].outputs, &host.outputs, 1e-3).into_iter();
         let gradients = apart(&runs[0].gradients, &host.gradients, 1e-3).into_iter();
         far.extend(outputs.map(|d| format!("{}: {d}", case.name)));

@@ -76,15 +76,24 @@ pub fn compile(source: &str, capability: Capability) -> Result<Vec<u8>, String> 
     built
 }
 
-/// The machine code of several texts, as many at a time as there are processors: the library compiles each on one.
-pub(super) fn all(sources: &[&str], capability: Capability) -> Vec<Result<Vec<u8>, String>> {
+/// The machine code of several texts, as many at a time as there are processors: the library compiles each on one. `keep` is given
+/// the number and the code of each as soon as it is made, so that what is stopped has not compiled for nothing.
+pub(super) fn all(
+    sources: &[&str],
+    capability: Capability,
+    keep: impl Fn(usize, &[u8]) + Sync,
+) -> Vec<Result<Vec<u8>, String>> {
     let next = AtomicUsize::new(0);
     let work = || {
         let mut made = vec![];
         loop {
             let n = next.fetch_add(1, Ordering::Relaxed);
             let Some(source) = sources.get(n) else { return made };
-            made.push((n, compile(source, capability)));
+            let code = compile(source, capability);
+            if let Ok(code) = &code {
+                keep(n, code);
+            }
+            made.push((n, code));
         }
     };
     let threads = available_parallelism().map_or(1, NonZero::get).min(sources.len());

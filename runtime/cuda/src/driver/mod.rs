@@ -164,12 +164,12 @@ impl Gpu {
         let mut modules: Vec<Option<sys::CUmodule>> = keys.iter().map(before).collect();
         let missing: Vec<usize> = (0..sources.len()).filter(|n| modules[*n].is_none()).collect();
         let texts: Vec<&str> = missing.iter().map(|n| sources[*n].as_str()).collect();
-        for (n, code) in missing.iter().zip(compile::all(&texts, self.capability)) {
+        let keep = |n: usize, code: &[u8]| saved.put(&keys[missing[n]], code);
+        for (n, code) in missing.iter().zip(compile::all(&texts, self.capability, keep)) {
             let code = code?;
             let compiler = compile::release()?;
             // SAFETY: the compiler made the code.
             let made = unsafe { module(&code) }.map_err(|error| not_loaded(&told(error), self.driver, compiler))?;
-            saved.put(&keys[*n], &code);
             modules[*n] = Some(made);
         }
         for (module, source) in modules.into_iter().flatten().zip(sources) {
