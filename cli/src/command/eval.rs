@@ -205,6 +205,11 @@ fn load_splits(
     for split in wanted {
         trained.task.split(split).map_err(Failure::Usage)?;
     }
+    if wanted.is_empty() && options.data.is_none() {
+        return Err(Failure::Usage(
+            "the run evaluates nothing (`evaluate: []`): name a split, as `--split test`".to_owned(),
+        ));
+    }
     match &options.data {
         Some(path) if !path.is_dir() => {
             metadata(path).map_err(|error| Failure::io("read", path, error))?;

@@ -140,6 +140,12 @@ impl Grid {
             halving,
             program: program_on(place),
         };
+        if let Some(member) = grid.models.iter().find(|member| member.experiment.evaluate.is_empty()) {
+            return Err(Failure::Usage(format!(
+                "`evaluate` of `{}` is `[]`, and the rows of a table are measured: name a split, as `evaluate=[test]`",
+                member.name
+            )));
+        }
         grid.locate(&[])?;
         grid.check_halving()?;
         Ok(grid)

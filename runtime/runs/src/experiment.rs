@@ -423,15 +423,13 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
 
 /// The rules of `evaluate` that runs of before may break.
 fn check_evaluated(evaluate: &[String]) -> Result<(), Broken> {
-    let twice = evaluate.iter().enumerate().find(|(n, name)| evaluate[..*n].contains(name));
-    let message = match (evaluate, twice) {
-        ([], _) => "`evaluate` must name at least one split: got `[]`. Name one, as `[test]`".to_owned(),
-        (_, Some((_, name))) => {
-            format!("`evaluate` must name every split once: got `{name}` twice. Remove one of the two")
-        }
-        (_, None) => return Ok(()),
-    };
-    Err((vec!["evaluate"], message))
+    match evaluate.iter().enumerate().find(|(n, name)| evaluate[..*n].contains(name)) {
+        Some((_, name)) => Err((
+            vec!["evaluate"],
+            format!("`evaluate` must name every split once: got `{name}` twice. Remove one of the two"),
+        )),
+        None => Ok(()),
+    }
 }
 
 fn check_task(experiment: &Experiment) -> Result<(), Broken> {
