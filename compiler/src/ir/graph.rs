@@ -11,7 +11,7 @@ use petgraph::Direction;
 use petgraph::stable_graph::{NodeIndex, StableDiGraph};
 use petgraph::visit::EdgeRef;
 
-use super::ops::Op;
+use super::ops::{Flag, Op};
 use super::pointwise;
 use super::shape::Signature;
 use super::types::{Attr, Type};
@@ -265,7 +265,7 @@ impl Graph {
     /// The node that ends a region, once it has one.
     pub fn terminator(&self, region: RegionId) -> Option<NodeId> {
         let last = *self.nodes(region).last()?;
-        self.node(last).op.has(super::ops::Flag::Terminator).then_some(last)
+        self.node(last).op.has(Flag::Terminator).then_some(last)
     }
 
     /// Nodes of the region and of all regions inside it, outer before inner, in execution order.
@@ -350,13 +350,18 @@ impl Graph {
         let def = new.op.def();
         let most = def.operands.len() + def.optional.len();
         let count = new.operands.len();
-        if !new.op.has(super::ops::Flag::Variadic) && !(def.operands.len()..=most).contains(&count) {
+        let most = if new.op.has(Flag::Variadic) { usize::MAX } else { most };
+        if !(def.operands.len()..=most).contains(&count) {
             return Err(InvalidNode(format!("`{}` takes {} operands, not {count}", new.op, def.operands.len())));
         }
         if let Some((name, _)) = new.attrs.iter().find(|(name, _)| def.attribute(name).is_none()) {
             return Err(InvalidNode(format!("`{}` has no attribute `{name}`", new.op)));
         }
         let operands: Vec<Type> = new.operands.iter().map(|v| self.ty(*v).clone()).collect();
+        if let Some((n, ty)) = operands.iter().enumerate().find(|(n, ty)| !def.kind(*n).holds(ty)) {
+            let place = def.operand(n).map(|operand| format!(" as `{}`", operand.name)).unwrap_or_default();
+            return Err(InvalidNode(format!("`{}` takes {}{place}, not {ty}", new.op, def.kind(n))));
+        }
         let inferred =
             (def.shape)(&Signature { op: new.op, operands: &operands, attrs: &new.attrs }).map_err(InvalidNode)?;
         Ok(if inferred.is_empty() { new.types.clone() } else { inferred })

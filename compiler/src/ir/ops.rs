@@ -1,9 +1,12 @@
 //! The op table: one row per op.
 //!
-//! A row gives the name, the operands (those after `;` are optional), the attributes (those with `?` are optional), the shape rule, the gradient
-//! rule, the cost rule, the dependence rule, flags, its roles in a group, and one line of documentation. The printer, the parser, the verifier,
-//! the builder, the `grad` pass, the cost model, the proof of causality and the generated page `docs/ops.md` read the row;
-//! the runtime executes ops in one exhaustive match, so a new row does not compile until it can run.
+//! A row gives the name, the operands with what their elements are (those after `;` are optional), the attributes (those with `?` are optional),
+//! the shape rule, the gradient rule, the cost rule, the dependence rule, flags, its roles in a group, how many results 16 bits are enough
+//! for, and one line of documentation. The printer, the parser, the verifier, the builder, the `grad` pass, the cost model, the proof of
+//! causality, executors and the generated page `docs/ops.md` read the row; the runtime executes ops in one exhaustive match, so a new row
+//! does not compile until it can run.
+//!
+//! What a row takes, kernels take: kinds and sizes are checked here and in the shape rules, and nowhere else. `numerics mutated` tries it.
 
 use super::attribute::{self, Attribute};
 use std::fmt;
@@ -14,6 +17,7 @@ use super::formula::Formula;
 use super::gradient::{self, GradientRule};
 use super::pointwise;
 use super::shape::{self, ShapeRule};
+use super::types::{Elem, Type};
 
 /// The row of an op.
 #[derive(Debug)]
@@ -22,10 +26,10 @@ pub struct OpDef {
     pub name: &'static str,
     /// What it computes.
     pub doc: &'static str,
-    /// Operands that must be given, by name.
-    pub operands: &'static [&'static str],
+    /// Operands that must be given.
+    pub operands: &'static [Operand],
     /// Operands that may follow.
-    pub optional: &'static [&'static str],
+    pub optional: &'static [Operand],
     /// Attributes and groups of them, in the order of the text form.
     attrs: &'static [Entry],
     /// Result types from operand types and attributes.
@@ -40,9 +44,24 @@ pub struct OpDef {
     pub flags: &'static [Flag],
     /// What operands and results are to an op that works unit by unit; `None` for any other.
     pub by_unit: Option<&'static Roles>,
+    /// Results, the first ones, that a device which computes with 16 bits may keep in 16 bits. Sums and what decides something is
+    /// among none of them.
+    pub narrow: usize,
 }
 
 impl OpDef {
+    /// Operand `n`, if the row names it.
+    pub fn operand(&self, n: usize) -> Option<&'static Operand> {
+        self.operands.iter().chain(self.optional).nth(n)
+    }
+
+    /// The kind of the elements of operand `n`. Operands that the row doesn't name are numbers, those of loops and of what ends or saves
+    /// them anything.
+    pub fn kind(&self, n: usize) -> OperandKind {
+        let other = || if self.flags.contains(&Flag::Hands) { OperandKind::Any } else { OperandKind::Number };
+        self.operand(n).map_or_else(other, |operand| operand.kind)
+    }
+
     /// The attributes, in the order of the text form.
     pub fn attrs(&self) -> impl Iterator<Item = &'static Takes> + use<> {
         self.attrs.iter().flat_map(|entry| match entry {
@@ -55,6 +74,82 @@ impl OpDef {
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
         self.attrs().map(|takes| &takes.attribute).find(|attribute| attribute.name == name)
     }
+}
+
+/// An operand of an op.
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    /// Its name in the row.
+    pub name: &'static str,
+    /// What its elements are.
+    pub kind: OperandKind,
+}
+
+/// What the elements of an operand are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperandKind {
+    /// Real numbers.
+    Number,
+    /// Ids, labels, counters.
+    Index,
+    /// Truth values.
+    Truth,
+    /// Real numbers, or in their place a counter of steps.
+    NumberOrIndex,
+    /// Real numbers or truth values.
+    NumberOrTruth,
+    /// Anything: only the axes are read, or it is handed on.
+    Any,
+}
+
+impl OperandKind {
+    /// Whether an operand of this type has such elements.
+    pub fn holds(self, ty: &Type) -> bool {
+        let kinds: &[Elem] = match self {
+            Self::Number => &[Elem::Real],
+            Self::Index => &[Elem::Index],
+            Self::Truth => &[Elem::Bool],
+            Self::NumberOrIndex => &[Elem::Real, Elem::Index],
+            Self::NumberOrTruth => &[Elem::Real, Elem::Bool],
+            Self::Any => return true,
+        };
+        ty.elem().is_some_and(|elem| kinds.contains(&elem))
+    }
+}
+
+impl fmt::Display for OperandKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Number => "numbers",
+            Self::Index => "indices",
+            Self::Truth => "truth values",
+            Self::NumberOrIndex => "numbers or a counter",
+            Self::NumberOrTruth => "numbers or truth values",
+            Self::Any => "anything",
+        })
+    }
+}
+
+/// The kind of an operand as the table writes it, a number where it writes none.
+macro_rules! kind {
+    () => {
+        OperandKind::Number
+    };
+    (index) => {
+        OperandKind::Index
+    };
+    (truth) => {
+        OperandKind::Truth
+    };
+    (number_or_index) => {
+        OperandKind::NumberOrIndex
+    };
+    (number_or_truth) => {
+        OperandKind::NumberOrTruth
+    };
+    (any) => {
+        OperandKind::Any
+    };
 }
 
 /// An attribute of an op.
@@ -119,14 +214,18 @@ pub enum Flag {
     Lengthwise,
     /// Reads each number of its first operand before it writes it, and can write its result there.
     InPlace,
+    /// Decides something by what it reads, or adds up what nothing may be lost of: no operand of it is kept in 16 bits.
+    Exact,
+    /// Hands operands on, of whatever type they are.
+    Hands,
 }
 
 macro_rules! ops {
     ($(
         #[doc = $doc:literal]
-        $name:ident = $text:literal ($($operand:ident),* $(; $($optional:ident),*)?) {$($attr:ident $(? $($never:lifetime)?)?),*}
+        $name:ident = $text:literal ($($operand:ident $(: $kind:ident)?),* $(; $($optional:ident $(: $possible:ident)?),*)?) {$($attr:ident $(? $($never:lifetime)?)?),*}
             => $shape:ident, $gradient:ident, $cost:ident, $dependence:ident $([$($flag:ident),*])?
-            $(by_unit [$($whole:literal),*] [$($sum:literal),*])?;
+            $(by_unit [$($whole:literal),*] [$($sum:literal),*])? $(narrow $narrow:expr)?;
     )*) => {
         /// An operation of the IR.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -143,8 +242,8 @@ macro_rules! ops {
                         const DEF: OpDef = OpDef {
                             name: $text,
                             doc: $doc.trim_ascii(),
-                            operands: &[$(stringify!($operand)),*],
-                            optional: &[$($(stringify!($optional)),*)?],
+                            operands: &[$(Operand { name: stringify!($operand), kind: kind!($($kind)?) }),*],
+                            optional: &[$($(Operand { name: stringify!($optional), kind: kind!($($possible)?) }),*)?],
                             attrs: &[$(attribute::$attr.entry(false $(|| true $($never)?)?)),*],
                             shape: shape::$shape,
                             gradient: gradient::$gradient,
@@ -152,6 +251,7 @@ macro_rules! ops {
                             cost: CostRule { number: cost::$cost::<f64>, formula: cost::$cost::<Formula> },
                             flags: &[$($(Flag::$flag),*)?],
                             by_unit: only(&[$(Roles { whole: &[$($whole),*], sums: &[$($sum),*] })?]),
+                            narrow: 0 $(+ $narrow)?,
                         };
                         &DEF
                     })*
@@ -167,16 +267,16 @@ ops! {
     /// A trainable array, how it starts, the group of parameters to which it belongs, where it is in one, and its role, where it has one.
     Param = "param" () {NAME, INIT, GROUP?, PARAMETER_ROLE?} => declared, none, free, Nothing [Leaf];
     /// `value` everywhere, with the first `rank` axes of `like`, and before the last of these with an axis of `count` slots, where a count is given.
-    Full = "full" (like) {VALUE, RANK, COUNT?} => full, none, free, Nothing;
+    Full = "full" (like: any) {VALUE, RANK, COUNT?} => full, none, free, Nothing;
     /// True everywhere, with the first `rank` axes of `like`.
-    True = "true" (like) {RANK} => all_true, none, free, Nothing;
+    True = "true" (like: any) {RANK} => all_true, none, free, Nothing;
     /// The number of the `step`, from 0, as a number of every row of `like`.
-    StepNumber = "step_number" (step, like) {} => step_number, none, free, Nothing;
+    StepNumber = "step_number" (step: index, like: any) {} => step_number, none, free, Nothing;
     /// How many steps the `bound` gives every row of `like`: those that a recurrence of this bound takes over these rows, unless it halts.
-    DepthOf = "depth_of" (like) {BOUND} => row_number, none, free, Depth;
+    DepthOf = "depth_of" (like: any) {BOUND} => row_number, none, free, Depth;
 
     /// Rows of the table, one per id: `y[t] = table[ids[t]]`.
-    Embed = "embed" (ids, table) {} => embed, embed, free, Units;
+    Embed = "embed" (ids: index, table) {} => embed, embed, free, Units narrow 1;
     /// Every position plus the code of its place in the row: its row of the `table`, or sines and cosines, `sin(p w_k)` and `cos(p w_k)` with `w_k = 10000^(-2k/width)`.
     AddPosition = "add_position" (x; table) {} => add_position, add_position, elementwise, Units;
     /// The number of every position in its row, from 0.
@@ -192,31 +292,31 @@ ops! {
     /// Rows of `count` positions the other way round: for every channel its numbers at all positions.
     Transpose = "transpose" (x) {COUNT} => transpose, transpose, free, Pool;
     /// The inverse of `transpose`: positions like those of `like`.
-    TransposeBack = "transpose_back" (x, like) {} => transpose_back, transpose_back, free, First;
+    TransposeBack = "transpose_back" (x, like: any) {} => transpose_back, transpose_back, free, First;
     /// The same array for every row of the batch.
-    BroadcastBatch = "broadcast_batch" (x, like) {} => broadcast_batch, broadcast_batch, free, First;
+    BroadcastBatch = "broadcast_batch" (x, like: any) {} => broadcast_batch, broadcast_batch, free, First;
     /// Mean over the second axis, row by row.
     Mean = "mean" (x) {} => pool, mean, elementwise, Pool;
     /// Sum over the second axis, row by row.
     Sum = "sum" (x) {} => pool, sum, elementwise, Pool;
     /// The row's value of `x` at every position of the second axis of `like`.
-    BroadcastRows = "broadcast_rows" (x, like) {} => broadcast_rows, broadcast_rows, free, First;
+    BroadcastRows = "broadcast_rows" (x, like: any) {} => broadcast_rows, broadcast_rows, free, First;
     /// Mean over the positions up to and including each one.
-    CumulativeMean = "cumulative_mean" (x) {} => same, cumulative_mean, elementwise, Prefix [Continues];
+    CumulativeMean = "cumulative_mean" (x) {} => along_rows, cumulative_mean, elementwise, Prefix [Continues];
     /// The `first`, the `last` or the `before_last` position of every row.
     Position = "position" (x) {AT} => pool, position, free, Position;
     /// Largest value over the second axis, channel by channel.
     Max = "max" (x) {} => pool, max, elementwise, Pool;
     /// The value `lag` positions before every one (`side: left`) or behind it (`side: right`); 0 where the row has none.
-    Shift = "shift" (x) {SIDE, LAG} => shift, shift, free, Scan [Continues];
+    Shift = "shift" (x) {SIDE, LAG} => along_rows, shift, free, Scan [Continues];
     /// The sum, the mean or the largest number of the last axis, which then has size 1. NaN is larger than any number.
     Reduce = "reduce" (x) {BY} => reduce, reduce, reduction, Channels by_unit [] [];
     /// A last axis of size 1 as one of `width` equal channels.
     BroadcastChannels = "broadcast_channels" (x) {WIDTH} => broadcast_channels, broadcast_channels, free, Units by_unit [] [];
     /// Softmax over the last axis: the channels of every unit, or the positions of every row where each has one number.
-    Softmax = "softmax" (x) {} => softmax, softmax, transcendental, Channels [Lengthwise] by_unit [] [];
+    Softmax = "softmax" (x) {} => softmax, softmax, transcendental, Channels [Lengthwise, Exact] by_unit [] [];
     /// 1 for the numbers of the last axis that are among the largest, else 0: the channels of every unit, or the positions of every row where each has one number. `of` says how many, at least one; of equal numbers the first are taken. A NaN among them makes all results of its row or unit NaN. Where `among` is given, only numbers count whose place in it is not 0, and no more are chosen than there are.
-    Top = "top" (x; among, step) {OF} => top, none, transcendental, Channels;
+    Top = "top" (x; among: number_or_index, step: index) {OF} => top, none, transcendental, Channels [Exact];
     /// `a` and `b` side by side on the last axis.
     Concat = "concat" (a, b) {} => concat, concat, free, Units by_unit [] [];
     /// `width` channels from `start` on the last axis.
@@ -236,48 +336,48 @@ ops! {
     /// The row's `x`, `count` times on a second axis of its own.
     Repeat = "repeat" (x) {COUNT} => repeat, repeat, free, Units;
     /// Slot number `step` of every unit, on its first axis; a unit is a row, or a position where the second axis is ragged.
-    SlotGet = "slot_get" (x, step) {} => slot_get, slot_get, free, Units;
+    SlotGet = "slot_get" (x, step: index) {} => slot_get, slot_get, free, Units;
     /// `x` with `y` in the place of slot number `step` of every unit.
-    SlotSet = "slot_set" (x, y, step) {} => slot_set, slot_set, free, Units [InPlace];
+    SlotSet = "slot_set" (x, y, step: index) {} => slot_set, slot_set, free, Units [InPlace];
     /// `w[step]`: what a weight has for one step of the recurrence, whose bound is at most the size of the first axis.
-    StepSlice = "step_slice" (w, step) {} => step_slice, step_slice, free, Units;
+    StepSlice = "step_slice" (w, step: index) {} => step_slice, step_slice, free, Units;
     /// Features of two sentences u (first half of the rows) and v: `[u; v; u v; |u - v|]`.
     Pair = "pair" (x) {} => pair, pair, elementwise, Rows;
 
     /// `y = x w^T + bias`, with `w` of shape [outputs, inputs].
-    Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [];
+    Linear = "linear" (x, w; bias) {} => linear, linear, linear, Channels [Heavy] by_unit [1, 2] [] narrow 1;
     /// `(x - mean) / sqrt(var + eps) gain`, plus `bias` where one is given, over the last axis. NaN where the squares overflow.
-    LayerNorm = "layer_norm" (x, gain; bias) {EPS} => affine, layer_norm, norm, Channels by_unit [1, 2] [];
+    LayerNorm = "layer_norm" (x, gain; bias) {EPS} => affine, layer_norm, norm, Channels by_unit [1, 2] [] narrow 1;
     /// `x / sqrt(mean(x^2) + eps)`, times `gain` where one is given, over the last axis, or over each of its `parts`, which share the gain. NaN where the squares overflow.
-    RmsNorm = "rms_norm" (x; gain) {EPS, PARTS?} => rms_norm, rms_norm, norm, Channels by_unit [1] [];
+    RmsNorm = "rms_norm" (x; gain) {EPS, PARTS?} => rms_norm, rms_norm, norm, Channels by_unit [1] [] narrow 1;
     /// `gain x`, plus `bias` where one is given, with a number of each per channel.
-    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [];
+    Affine = "affine" (x, gain; bias) {} => affine, affine, elementwise, Channels by_unit [1, 2] [] narrow 1;
     /// The expression `f` of the numbers `a`, `b`, `c`, ... that the operands, all of one type, have in one place; `tuple(..)` gives several results.
-    Map = "map" () {F} => map, map, map, Units [Variadic] by_unit [] [];
+    Map = "map" () {F} => map, map, map, Units [Variadic] by_unit [] [] narrow pointwise::MOST;
     /// `x`, through which no gradient goes back.
     Detach = "detach" (x) {} => same, none, free, Units [Alias];
     /// `a` where the unit's condition holds, else `b`, NaN where it is unknown; a unit is a row, or a position of a row.
-    Select = "select" (c, a, b) {} => select, select, elementwise, Units;
+    Select = "select" (c: truth, a: number_or_truth, b: number_or_truth) {} => select, select, elementwise, Units;
     /// `x` where the unit's condition equals `when`, else 0, NaN where it is unknown.
-    MaskUnit = "mask_unit" (x, c) {WHEN} => same, mask_unit, elementwise, Units;
+    MaskUnit = "mask_unit" (x, c: truth) {WHEN} => of_units, mask_unit, elementwise, Units;
     /// Every unit of `x` times its own number `s`.
-    MulUnit = "mul_unit" (x, s) {} => same, mul_unit, elementwise, Units;
+    MulUnit = "mul_unit" (x, s) {} => of_units, mul_unit, elementwise, Units;
     /// Scalar product of `a` and `b` unit by unit; a unit is an index into the first `rank` axes.
-    DotUnit = "dot_unit" (a, b) {RANK} => prefix, none, elementwise, Units;
+    DotUnit = "dot_unit" (a, b) {RANK} => dot_unit, none, elementwise, Units;
     /// `q + s h` with one number `s` per unit.
-    AddScaled = "add_scaled" (q, h, s) {} => same, add_scaled, elementwise, Units [InPlace];
+    AddScaled = "add_scaled" (q, h, s) {} => add_scaled, add_scaled, elementwise, Units [InPlace];
     /// Inverted dropout: 0 with probability `p`, else `x / (1 - p)`. The mask is a function of seed, update, loop counters, `stream`, row and index; where it is `tied`, the positions of a row share that of the first.
-    Dropout = "dropout" (x) {P, STREAM, TIED?} => same, dropout, elementwise, Units [Random] by_unit [] [];
+    Dropout = "dropout" (x) {P, STREAM, TIED?} => dropout, dropout, elementwise, Units [Random] by_unit [] [] narrow 1;
     /// Independent normal numbers around 0 of deviation `std`, one for every number of `like`; where a `cut` is given, those of the normal distribution that is cut so many deviations from 0. They are a function of seed, update, loop counters, `stream`, row and index, also in evaluation, where `draws: level` lets all rows have the same, unless a number stands for them there.
     Normal = "normal" (like) {STD, CUT_AT?, STREAM, DRAWS?, EVALUATION?} => drawn, none, transcendental, Nothing [Random] by_unit [] [];
     /// Independent numbers between `low` and `high`, each as likely, one for every number of `like`; drawn as those of `normal`.
     Uniform = "uniform" (like) {LOW, HIGH, STREAM, DRAWS?, EVALUATION?} => drawn, none, elementwise, Nothing [Random] by_unit [] [];
     /// Rotary position code on channel pairs of every head: `rope`, `xpos_query` or `xpos_key`. Pair i of the r channels that are turned, all or the first `part` of a head, turns by `base^(-2i/r)` a position. `transpose` gives the transposed map.
-    Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [];
+    Rotate = "rotate" (x) {KIND, HEADS, TRANSPOSE?, ORIGIN?, LAYOUT?, BASE?, PART?} => rotate, rotate, elementwise, Channels [Heavy] by_unit [] [] narrow 1;
     /// The row behind as many copies of `pad` as its length on `axis`, which is the axis of the result, takes.
     PadRagged = "pad_ragged" (x, pad) {AXIS} => pad_ragged, pad_ragged, free, Units;
     /// Softmax attention: queries `q`, keys `k`, values `v`, head by head; scores times `scale` or `head_width^-1/2`, kept below a `softcap`, plus the `bias`. Where there are fewer `key_heads`, neighbouring heads share keys and values: head i reads key head `i key_heads / heads`, rounded down. Its learned tables follow, one for each `learn` in it. With `position: relative_xl` the last operands are `u`, `v` and `W`, and scores are `(q + u) k + (q + v) W s`, where `s` are sines and cosines of the distance. Where heads are `talking`, two matrices [heads, heads] stand last: head g takes the softmax of `sum over h of L[h, g] score[h]`, and head f the values by `sum over g of P[g, f] probability[g]`, with `dropout` before the sum; a key that a head does not see adds nothing to the scores of others and stays unseen by that head. Where every position of `k` and `v` has slots, [batch, length, slots, width], a query sees in one softmax what the mask shows in each of slots 0 to `step`: `j` is the position that has the slot. Such an attention has no `bias` and no `position`. With `stop`, two more operands stand last, of the types of `k` and `v`, whose numbers are not read: they take the gradients of keys and values from the pairs of query and key for which `stop` holds, and `k` and `v` those from the others.
-    Attention = "attention" (q, k, v; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, STOP?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues];
+    Attention = "attention" (q, k, v; step: number_or_index) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, STOP?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention, attention, attention, Attention [Random, Variadic, Heavy, Continues] narrow 1;
     /// Softmax attention with one head and a learned number per distance: `softmax(q k^T / sqrt(width of q) + bias[reach - 1 + j - i]) v`, with `bias` of shape [2 reach - 1]. Positions further apart count as `reach - 1` apart.
     OffsetAttention = "offset_attention" (q, k, v, bias) {SIGHT?} => offset_attention, offset_attention, offset_attention, Attention [Heavy, Continues];
     /// Attention to the nearest key that matches, head by head: with `p = sigmoid(score)`, scores being products times `scale` or `head_width^-1/2`, a key gets the weight `p` times the product of `1 - p` over all nearer keys, divided by the sum of the weights of the query. A query does not see itself, and of two keys at one distance the one in front is nearer. `sides`, two numbers of every head, are added to the scores of keys behind and in front.
@@ -296,78 +396,78 @@ ops! {
     /// True while more than three positions of a row exist, START and END among them: `e > 0.1`; unknown where an `e` is not finite.
     AnyUnmerged = "any_unmerged" (e) {} => any_unmerged, none, elementwise, Pool;
     /// True while a unit with survival `t` after this step goes on: `1 - t < threshold`, and `step` at most the row's length on the axis `cap`, where one is given; unknown where t is not finite. A loop whose condition is unknown ends the run.
-    HaltTest = "halt_test" (t, step) {THRESHOLD, CAP?} => test, none, elementwise, HaltTest;
+    HaltTest = "halt_test" (t, step: index) {THRESHOLD, CAP?} => halt_test, none, elementwise, HaltTest [Exact];
     /// Both conditions; one that does not hold decides, and else it is unknown where one of them is.
-    And = "and" (a, b) {} => alike, none, elementwise, Units;
+    And = "and" (a: truth, b: truth) {} => alike, none, elementwise, Units;
     /// True for a row with at least one true position; unknown where it is for one of them.
-    Any = "any" (x) {} => any, none, elementwise, Pool;
+    Any = "any" (x: truth) {} => any, none, elementwise, Pool;
     /// True for a row with more than one position on the second axis.
-    LongerThanOne = "longer_than_one" (x) {} => any, none, free, Pool;
+    LongerThanOne = "longer_than_one" (x: any) {} => any, none, free, Pool;
 
     /// Mean over the items of `log sum exp(logits) - logits[label]`, weighted when `weights` are given.
-    CrossEntropy = "cross_entropy" (logits, labels; weights) {} => scalar, cross_entropy, transcendental, Rows;
+    CrossEntropy = "cross_entropy" (logits, labels: index; weights) {} => cross_entropy, cross_entropy, transcendental, Rows [Exact];
     /// Mean binary cross entropy of one logit per item with labels 0 and 1, weighted when `weights` are given.
-    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels; weights) {} => scalar, binary_cross_entropy, transcendental, Rows;
+    BinaryCrossEntropy = "binary_cross_entropy" (logits, labels: index; weights) {} => binary_cross_entropy, binary_cross_entropy, transcendental, Rows [Exact];
     /// Mean of all elements, weighted when `weights` are given, which have no gradient. An element of weight 0 is left out even if it is not finite; without any weight the mean is 0.
-    Average = "average" (x; weights) {} => average, average, elementwise, Rows;
+    Average = "average" (x; weights) {} => average, average, elementwise, Rows [Exact];
     /// The cross entropy of every label: `-log p(label)`, where the logits of a unit stand for probabilities of classes by `kind`. With the `weights` of its units its `average` is that of `cross_entropy`.
-    CrossEntropyEach = "cross_entropy_each" (logits, labels) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units;
+    CrossEntropyEach = "cross_entropy_each" (logits, labels: index) {PROBABILITIES?} => of_labels, cross_entropy_each, transcendental, Units [Exact];
     /// The binary cross entropy of every label, 0 or 1, from one logit for each.
-    BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units;
+    BinaryCrossEntropyEach = "binary_cross_entropy_each" (logits, labels: index) {} => of_binary_labels, binary_cross_entropy_each, transcendental, Units [Exact];
     /// 1 where the largest logit of a unit, the first of equals, is that of its label, else 0. A single logit says 1 where it is positive, else 0. NaN where a logit is NaN.
-    Right = "right" (logits, labels) {} => of_any_labels, none, elementwise, Units;
+    Right = "right" (logits, labels: index) {} => of_any_labels, none, elementwise, Units [Exact];
 
     /// Depth recurrence: runs its region on the carried values until a row's `go` is false (that step is rejected, the row keeps what it had) or `bound` steps are done.
-    Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop];
+    Recur = "recur" () {BOUND} => declared, none, region, Recur [Variadic, Loop, Hands];
     /// Chunk recurrence: runs its region once per chunk of every row, from left to right; rows without a token in the chunk take no part. With `cut: chosen` there is one chunk, of the positions where the first sequence is not 0: rows of which nothing is chosen take no part, and outputs are 0 at all other positions.
-    Chunks = "chunks" () {CARRIED, SIZE?, COUNT?, CUT?, OVER, AXIS} => declared, none, region, Chunks [Variadic, Loop];
+    Chunks = "chunks" () {CARRIED, SIZE?, COUNT?, CUT?, OVER, AXIS} => declared, none, region, Chunks [Variadic, Loop, Hands];
     /// Balanced fold: cuts every row into chunks of `arity`, runs its region on all chunks of all rows at once (inside, a row is a chunk), and goes on with the vectors that it yields, until one is left. Further results are means of further yielded numbers over the chunks of a row.
-    Fold = "fold" () {ARITY, FOLDING, FLAT?, OVER, AXIS, FILLED?} => declared, none, region, Fold [Variadic, Loop];
+    Fold = "fold" () {ARITY, FOLDING, FLAT?, OVER, AXIS, FILLED?} => declared, none, region, Fold [Variadic, Loop, Hands];
     /// Beam search over binary trees: joins neighbours of a row until one node is left, keeps the best `beams` ways of doing so, and gives the mean of their roots by the softmax of their scores. Its region has a `part` that joins two nodes and one that scores a pair. With an `arity` the search runs on chunks, and then on chunks of their roots, whose beams `align` brings together.
-    Beam = "beam" () {BEAMS, COMPOSE?, OVERFLOW?, NOISE?, DRAWS?, ALIGN?, KEEP_BEST?, ARITY?, LAST?, PLAN?, FLAT?, OVER, AXIS} => declared, none, region, Fold [Variadic, Loop];
+    Beam = "beam" () {BEAMS, COMPOSE?, OVERFLOW?, NOISE?, DRAWS?, ALIGN?, KEEP_BEST?, ARITY?, LAST?, PLAN?, FLAT?, OVER, AXIS} => declared, none, region, Fold [Variadic, Loop, Hands];
     /// Part of the region of a `beam`, on rows of its own: with `role: join` the pairs of nodes that are joined, with `role: score` those that are scored.
-    Part = "part" () {ROLE} => declared, none, region, Part [Variadic, Loop];
+    Part = "part" () {ROLE} => declared, none, region, Part [Variadic, Loop, Hands];
     /// What a region hands to the next step; for `recur` a last boolean says which rows accept the step.
-    Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect];
+    Yield = "yield" () {} => nothing, none, free, Effect [Variadic, Terminator, Effect, Hands];
     /// Values of this step that the backward loop reads.
-    Save = "save" () {} => nothing, none, free, Effect [Variadic, Effect];
+    Save = "save" () {} => nothing, none, free, Effect [Variadic, Effect, Hands];
     /// The results of the graph, named.
-    Return = "return" () {NAMES} => nothing, none, free, Effect [Variadic, Terminator, Effect];
+    Return = "return" () {NAMES} => nothing, none, free, Effect [Variadic, Terminator, Effect, Hands];
 
     /// Gradient of `linear` for its input: `dy w`.
-    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward by_unit [1] [];
+    LinearGradInput = "linear_grad_input" (dy, w) {} => linear_grad_input, none, linear, Backward by_unit [1] [] narrow 1;
     /// Gradient of `linear` for its weight: `dy^T x`.
-    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => third, none, linear_weight, Backward [Accumulates];
+    LinearGradWeight = "linear_grad_weight" (dy, x, w) {} => linear_grad_weight, none, linear_weight, Backward [Accumulates];
     /// Sum over all axes but the last.
     ColumnSum = "column_sum" (dy) {} => last_axis, none, reduction, Backward by_unit [] [0];
     /// Gradients of `layer_norm` for input, gain and bias.
-    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2];
+    LayerNormGrad = "layer_norm_grad" (x, gain, dy) {EPS} => layer_norm_grad, none, norm, Backward by_unit [1] [1, 2] narrow 1;
     /// Gradients of `rms_norm` for the input and, where one is given, the gain.
-    RmsNormGrad = "rms_norm_grad" (x, dy; gain) {EPS, PARTS?} => rms_norm_grad, none, norm, Backward by_unit [2] [1];
+    RmsNormGrad = "rms_norm_grad" (x, dy; gain) {EPS, PARTS?} => rms_norm_grad, none, norm, Backward by_unit [2] [1] narrow 1;
     /// Gradients of `attention` for `q`, `k`, `v` and what follows the step; the probabilities are computed again. Those of the pairs for which `stop` holds come last.
-    AttentionGrad = "attention_grad" (q, k, v, dy; step) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, STOP?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic];
+    AttentionGrad = "attention_grad" (q, k, v, dy; step: number_or_index) {HEADS, KEY_HEADS?, SCALE?, SOFTCAP?, MASK?, BIAS?, STOP?, POSITION?, TALKING?, DROPOUT?, STREAM?} => attention_grad, none, attention_grad, Backward [Random, Variadic] narrow 3;
     /// Gradient of `add_position` for the table.
-    AddPositionGrad = "add_position_grad" (dy, table) {} => second, none, reduction, Backward [Accumulates];
+    AddPositionGrad = "add_position_grad" (dy, table) {} => add_position_grad, none, reduction, Backward [Accumulates];
     /// Gradient of `sinusoid` for the numbers.
     SinusoidGrad = "sinusoid_grad" (dy, n) {LAYOUT?, BASE?} => sinusoid_grad, none, transcendental, Backward;
     /// Gradients of `offset_attention` for `q`, `k`, `v` and `bias`; the probabilities are computed again.
-    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => all_but_last, none, offset_attention_grad, Backward [Accumulates];
+    OffsetAttentionGrad = "offset_attention_grad" (q, k, v, bias, dy) {SIGHT?} => offset_attention_grad, none, offset_attention_grad, Backward [Accumulates];
     /// Gradients of `geometric_attention` for `q`, `k`, `v` and the `sides` where there are some; the weights are computed again.
     GeometricAttentionGrad = "geometric_attention_grad" (q, k, v, dy; sides) {HEADS, SCALE?} => geometric_attention_grad, none, geometric_attention_grad, Backward;
     /// Gradients of `s4d` for all its operands; the kernels are made again.
-    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {SIDE, LAG, DISCRETISATION?} => all_but_last, none, scan_grad, Backward [Accumulates];
+    S4dGrad = "s4d_grad" (x, log_dt, log_decay, frequency, b, c, dy) {SIDE, LAG, DISCRETISATION?} => s4d_grad, none, scan_grad, Backward [Accumulates];
     /// Gradients of `ema` for all its operands; the kernels are made again.
-    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {SIDE, LAG} => all_but_last, none, scan_grad, Backward [Accumulates];
+    EmaGrad = "ema_grad" (x, delta, alpha, beta, gamma, dy) {SIDE, LAG} => ema_grad, none, scan_grad, Backward [Accumulates];
     /// Gradients of `neighbours` for `x` and `e`. Where existence and what is left are equal, the existence has the slope.
-    NeighboursGrad = "neighbours_grad" (x, e, dy) {SIDE} => all_but_last, none, neighbours_grad, Backward;
+    NeighboursGrad = "neighbours_grad" (x, e, dy) {SIDE} => neighbours_grad, none, neighbours_grad, Backward;
     /// Gradients of `merge_probability` for `s` and `e`.
-    MergeProbabilityGrad = "merge_probability_grad" (s, e, dc) {} => all_but_last, none, merge_probability_grad, Backward;
+    MergeProbabilityGrad = "merge_probability_grad" (s, e, dc) {} => merge_probability_grad, none, merge_probability_grad, Backward;
     /// Gradients of `slot_softmax` for `beta` and `before`.
-    SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => first_two, none, transcendental, Backward;
+    SlotSoftmaxGrad = "slot_softmax_grad" (beta, before, dp, dbelow, dabove) {} => slot_softmax_grad, none, transcendental, Backward;
     /// Gradient of `embed` for the table.
-    EmbedGrad = "embed_grad" (ids, dy, table) {} => third, none, scatter, Backward [Accumulates];
+    EmbedGrad = "embed_grad" (ids: index, dy, table) {} => embed_grad, none, scatter, Backward [Accumulates];
     /// Gradient of `step_slice` for the weight: `dy` in the place of the step, zeros elsewhere. Added to the gradient of a parameter it takes the time of that place alone.
-    StepSliceGrad = "step_slice_grad" (step, dy, w) {} => third, none, scatter, Backward [Accumulates];
+    StepSliceGrad = "step_slice_grad" (step: index, dy, w) {} => step_slice_grad, none, scatter, Backward [Accumulates];
     /// Gradients of `frame` for the row, START and END.
     FrameGrad = "frame_grad" (dy, x, start, end) {} => frame_grad, none, free, Backward [Accumulates];
     /// Gradient of `prefix` for `v`: the first `count` positions of every row, side by side.
@@ -377,33 +477,33 @@ ops! {
     /// Sum over the batch: the gradient of `broadcast_batch`.
     SumBatch = "sum_batch" (dy) {} => without_batch, none, reduction, Backward [Accumulates];
     /// Gradient of `mean`.
-    MeanGrad = "mean_grad" (dy, x) {} => second, none, elementwise, Backward;
+    MeanGrad = "mean_grad" (dy, x) {} => pool_grad, none, elementwise, Backward;
     /// Gradient of `cumulative_mean`.
-    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => same, none, elementwise, Backward;
+    CumulativeMeanGrad = "cumulative_mean_grad" (dy) {} => along_rows, none, elementwise, Backward;
     /// Gradient of `position`.
-    PositionGrad = "position_grad" (dy, x) {AT} => second, none, free, Backward;
+    PositionGrad = "position_grad" (dy, x) {AT} => pool_grad, none, free, Backward;
     /// Gradient of `max`: to the first position that holds the largest value.
-    MaxGrad = "max_grad" (dy, x) {} => second, none, elementwise, Backward;
+    MaxGrad = "max_grad" (dy, x) {} => pool_grad, none, elementwise, Backward;
     /// Gradient of `reduce` by the largest number: to the first channel that holds it.
-    ReduceMaxGrad = "reduce_max_grad" (dy, x) {} => second, none, elementwise, Backward by_unit [] [];
+    ReduceMaxGrad = "reduce_max_grad" (dy, x) {} => reduce_grad, none, elementwise, Backward by_unit [] [];
     /// Gradient of `softmax`, from its result `y`: `y (dy - sum(y dy))`.
-    SoftmaxGrad = "softmax_grad" (y, dy) {} => alike, none, elementwise, Backward [Lengthwise] by_unit [] [];
+    SoftmaxGrad = "softmax_grad" (y, dy) {} => softmax_grad, none, elementwise, Backward [Lengthwise] by_unit [] [];
     /// Gradient of `pair`.
-    PairGrad = "pair_grad" (dy, x) {} => second, none, elementwise, Backward;
+    PairGrad = "pair_grad" (dy, x) {} => pair_grad, none, elementwise, Backward;
     /// Gradient of `cross_entropy` for the logits.
-    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
+    CrossEntropyGrad = "cross_entropy_grad" (dy, logits, labels: index; weights) {} => cross_entropy_grad, none, transcendental, Backward;
     /// Gradient of `binary_cross_entropy` for the logits.
-    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels; weights) {} => second, none, transcendental, Backward;
+    BinaryCrossEntropyGrad = "binary_cross_entropy_grad" (dy, logits, labels: index; weights) {} => binary_cross_entropy_grad, none, transcendental, Backward;
     /// Gradient of `cross_entropy_each` for the logits.
-    CrossEntropyEachGrad = "cross_entropy_each_grad" (dy, logits, labels) {PROBABILITIES?} => second, none, transcendental, Backward;
+    CrossEntropyEachGrad = "cross_entropy_each_grad" (dy, logits, labels: index) {PROBABILITIES?} => of_labels_grad, none, transcendental, Backward;
     /// Gradient of `binary_cross_entropy_each` for the logits.
-    BinaryCrossEntropyEachGrad = "binary_cross_entropy_each_grad" (dy, logits, labels) {} => second, none, transcendental, Backward;
+    BinaryCrossEntropyEachGrad = "binary_cross_entropy_each_grad" (dy, logits, labels: index) {} => of_binary_labels_grad, none, transcendental, Backward;
     /// Gradient of `average`: `dy / count` everywhere, or `dy weight / sum of weights`.
-    AverageGrad = "average_grad" (dy, x; weights) {} => second, none, elementwise, Backward;
+    AverageGrad = "average_grad" (dy, x; weights) {} => average_grad, none, elementwise, Backward;
     /// The backward loop of a `recur`, `chunks`, `fold`, `beam` or `part`: runs its region over the taped steps from the last to the first. Region parameters: cotangents of the carried values after the step, of the step's outputs, then the saved values. It yields cotangents of the carried values before the step, of the step's slices, then contributions to captured values, which are summed.
-    Unwind = "unwind" () {CARRIED?, OUTPUTS?, SLICES?, AXIS?, OVER?, BOUND?, SIZE?, COUNT?, ARITY?, FOLDING, FILLED?, BEAMS?, ROLE?} => declared, none, region, Backward [Variadic, Loop];
+    Unwind = "unwind" () {CARRIED?, OUTPUTS?, SLICES?, AXIS?, OVER?, BOUND?, SIZE?, COUNT?, ARITY?, FOLDING, FILLED?, BEAMS?, ROLE?} => declared, none, region, Backward [Variadic, Loop, Hands];
     /// Adds `x` to the gradient of the parameter `param`.
-    Accumulate = "accumulate" (x) {PARAM} => nothing, none, elementwise, Effect [Effect];
+    Accumulate = "accumulate" (x) {PARAM} => nothing, none, elementwise, Effect [Effect, Exact];
 }
 
 impl Op {
@@ -429,8 +529,8 @@ pub fn markdown() -> String {
     let mut out = String::from("| op | operands | attributes | what it computes |\n|---|---|---|---|\n");
     for op in Op::ALL {
         let def = op.def();
-        let mut operands: Vec<String> = def.operands.iter().map(|o| (*o).to_owned()).collect();
-        operands.extend(def.optional.iter().map(|o| format!("{o}?")));
+        let mut operands: Vec<String> = def.operands.iter().map(|o| o.name.to_owned()).collect();
+        operands.extend(def.optional.iter().map(|o| format!("{}?", o.name)));
         if op.has(Flag::Variadic) {
             operands.push("...".to_owned());
         }

@@ -40,20 +40,25 @@ fn readers<'g>(graph: &'g Graph, name: &str) -> impl Iterator<Item = &'g Node> +
     value.into_iter().flat_map(|value| graph.users(value)).map(|id| graph.node(id))
 }
 
-/// Returns the smallest number of tokens that a table has vectors for; `None` if no table is read at the tokens.
-pub fn vocabulary(graph: &Graph) -> Option<usize> {
-    let tables = readers(graph, "tokens").filter(|node| node.op == Op::Embed);
-    tables.filter_map(|node| graph.ty(node.operands[1]).dims().iter().rev().nth(1)?.fixed()).min()
-}
-
-/// Returns the number of classes that labels choose among: those of the answers, or of the losses that read the labels.
-pub fn classes(graph: &Graph) -> Option<usize> {
-    let of = |logits: Value| graph.ty(logits).dims().last()?.fixed().map(|outputs| outputs.max(2));
-    let losses = readers(graph, "labels").filter_map(|node| match node.op {
-        Op::CrossEntropy | Op::CrossEntropyEach => of(node.operands[0]),
+/// Returns the smallest number of ids that what reads an input knows: rows of a table, or classes of a loss.
+fn known_ids(graph: &Graph, name: &str) -> Option<usize> {
+    let known = readers(graph, name).filter_map(|node| match node.op {
+        Op::Embed => graph.ty(node.operands[1]).dims().iter().rev().nth(1)?.fixed(),
+        Op::CrossEntropy | Op::CrossEntropyEach => graph.ty(node.operands[0]).dims().last()?.fixed(),
         _ => None,
     });
-    losses.chain(graph.output("logits").and_then(of)).min()
+    known.min()
+}
+
+/// Returns the smallest number of tokens that a table has vectors for, or a loss that reads the tokens has classes for; `None` if none reads them.
+pub fn vocabulary(graph: &Graph) -> Option<usize> {
+    known_ids(graph, "tokens")
+}
+
+/// Returns the number of classes that labels choose among: those of the answers, or of what reads the labels.
+pub fn classes(graph: &Graph) -> Option<usize> {
+    let answers = graph.output("logits").and_then(|logits| graph.ty(logits).dims().last()?.fixed());
+    known_ids(graph, "labels").into_iter().chain(answers.map(|outputs| outputs.max(2))).min()
 }
 
 /// Returns the parameters whose rows are the vectors of tokens, by their names. `None` if a table is missing, or serves something else, too,

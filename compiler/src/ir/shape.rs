@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ops::Op;
 use super::pointwise;
-use super::types::{CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
+use super::types::{BATCH, CLASSES, Dim, Elem, PAIRS, Type, VOCAB, prefixed, unprefixed};
 use crate::expr::{self, Expr};
 
 /// What a shape rule sees of a node.
@@ -65,8 +65,19 @@ pub fn same(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.operands[0].clone()])
 }
 
+/// Whether the first axis is that of the rows of the batch, or of pairs of them.
+fn has_rows(ty: &Type) -> bool {
+    ty.dims().first().and_then(Dim::symbol).is_some_and(|axis| [BATCH, PAIRS].contains(&axis))
+}
+
+/// Whether each position has at most one part of its own, which is that of its channels.
+fn is_by_position(ty: &Type) -> bool {
+    ty.ragged().is_none() || ty.dims().len() <= 3
+}
+
 /// The type of the operand, whose heads have the channels that are turned, in pairs. The verifier names attributes that are missing.
 pub fn rotate(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(is_by_position(&s.operands[0]) && s.dims(0).last().is_some_and(|last| last.fixed().is_some()))?;
     let Some(heads) = s.attrs.find(attribute::HEADS) else { return same(s) };
     let width = s.dims(0).last().and_then(Dim::fixed);
     let head_width = width.filter(|width| width.is_multiple_of(heads)).ok_or_else(|| s.mismatch())? / heads;
@@ -77,14 +88,24 @@ pub fn rotate(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
 }
 
-/// The type of the second operand.
-pub fn second(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(vec![s.operands[1].clone()])
+/// Demands of operands that they are those of a `forward` op, and of the cotangents that they have the types of its results.
+fn differentiates(s: &Signature<'_>, forward: ShapeRule, operands: &[Type], cotangents: &[Type]) -> Result<(), String> {
+    let results = forward(&Signature { operands, ..*s }).map_err(|_| s.mismatch())?;
+    s.demand(results == cotangents)
 }
 
-/// The type of the third operand.
-pub fn third(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(vec![s.operands[2].clone()])
+/// The gradient of an op for its operands, from these and the cotangent of its result, which stands last.
+fn for_operands(s: &Signature<'_>, forward: ShapeRule) -> Result<Vec<Type>, String> {
+    let (cotangent, operands) = s.operands.split_last().ok_or_else(|| s.mismatch())?;
+    differentiates(s, forward, operands, std::slice::from_ref(cotangent))?;
+    Ok(operands.to_vec())
+}
+
+/// The gradient of an op for its first operand, from the cotangent of its result, which stands first, and its operands.
+fn for_first(s: &Signature<'_>, forward: ShapeRule) -> Result<Vec<Type>, String> {
+    let (cotangent, operands) = s.operands.split_first().ok_or_else(|| s.mismatch())?;
+    differentiates(s, forward, operands, std::slice::from_ref(cotangent))?;
+    Ok(vec![operands[0].clone()])
 }
 
 /// What an attention has behind the `before` operands that it always has and a counter of steps: a table for every `learn` of
@@ -163,8 +184,16 @@ fn steps(s: &Signature<'_>, before: usize) -> Result<(), String> {
     s.demand(s.operands[1].slots().is_some())
 }
 
+/// Demands queries of rows, and keys and values that stand in the same places. They may have a slot for every step.
+fn places(s: &Signature<'_>) -> Result<(), String> {
+    let rank = s.dims(1).len().max(3);
+    let fits = [3, rank, rank].iter().zip(&s.operands[..3]).all(|(rank, x)| x.is_batched() && x.dims().len() == *rank);
+    s.demand(fits && rank <= 4 && s.dims(1)[..2] == s.dims(2)[..2])
+}
+
 /// The type of the queries.
 pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    places(s)?;
     steps(s, 3)?;
     attended(s, 3)?;
     heads(s)?;
@@ -173,6 +202,8 @@ pub fn attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// The types of queries, keys, values and what follows the counter of steps, then of keys and values once more where gradients stop.
 pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    places(s)?;
+    s.demand(s.operands[3] == s.operands[0])?;
     steps(s, 4)?;
     let more = attended(s, 4)?;
     heads(s)?;
@@ -180,19 +211,9 @@ pub fn attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok([&s.operands[..3], more, stopped].concat())
 }
 
-/// The types of all operands but the last.
-pub fn all_but_last(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(s.operands[..s.operands.len() - 1].to_vec())
-}
-
-/// The types of the first two operands.
-pub fn first_two(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(s.operands[..2].to_vec())
-}
-
 /// A gain, and a bias where there is one, for every channel of the first operand.
 pub fn affine(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
+    let last = s.dims(0).last().filter(|last| are_channels(last)).ok_or_else(|| s.mismatch())?;
     s.demand(s.operands[1..].iter().all(|ty| ty.dims() == std::slice::from_ref(last)))?;
     same(s)
 }
@@ -203,8 +224,13 @@ pub fn offset_attention(s: &Signature<'_>) -> Result<Vec<Type>, String> {
         return Err(s.mismatch());
     };
     let odd = matches!(s.dims(3), [Dim::Fixed(n)] if n % 2 == 1);
-    s.demand((batch, axis) == (rows, keys) && s.dims(1) == s.dims(0) && odd)?;
+    s.demand((batch, axis) == (rows, keys) && s.operands[0].is_batched() && s.dims(1) == s.dims(0) && odd)?;
     Ok(vec![s.operands[2].clone()])
+}
+
+/// As [`offset_attention`].
+pub fn offset_attention_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_operands(s, offset_attention)
 }
 
 /// Demands of the first `count` operands that they are of one type, which the heads divide, and of one behind them that it has two
@@ -249,6 +275,16 @@ pub fn s4d(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     if fits { same(s) } else { Err(s.mismatch()) }
 }
 
+/// As [`s4d`].
+pub fn s4d_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_operands(s, s4d)
+}
+
+/// As [`ema`].
+pub fn ema_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_operands(s, ema)
+}
+
 /// Rows, and parameters for every channel and dimension.
 pub fn ema(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let channels = scanned(s)?;
@@ -278,20 +314,47 @@ pub fn map(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![alike(s)?[0].clone(); results.len()])
 }
 
-/// A scalar.
-pub fn scalar(_: &Signature<'_>) -> Result<Vec<Type>, String> {
+/// A scalar of numbers, and of weights with their type.
+pub fn average(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands.iter().all(|t| *t == s.operands[0]))?;
     Ok(vec![Type::real([])])
 }
 
-/// A scalar of numbers, and of weights with their type.
-pub fn average(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    s.demand(s.operands[0].is_real() && s.operands.iter().all(|t| *t == s.operands[0]))?;
-    scalar(s)
+/// As [`average`], for the numbers.
+pub fn average_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, average)
+}
+
+/// A scalar of labels that have their logits, and weights where there are some.
+fn loss(s: &Signature<'_>, fits: bool) -> Result<Vec<Type>, String> {
+    let of_labels = labelled(s, fits)?;
+    s.demand(s.operands.get(2).is_none_or(|weights| *weights == of_labels[0]))?;
+    Ok(vec![Type::real([])])
+}
+
+/// A scalar, from logits of classes.
+pub fn cross_entropy(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    loss(s, are_classes(s))
+}
+
+/// As [`cross_entropy`], for the logits.
+pub fn cross_entropy_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, cross_entropy)
+}
+
+/// A scalar, from one logit for each label.
+pub fn binary_cross_entropy(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    loss(s, is_binary(s))
+}
+
+/// As [`binary_cross_entropy`], for the logits.
+pub fn binary_cross_entropy_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, binary_cross_entropy)
 }
 
 /// Whether there are logits of classes for every label.
 fn are_classes(s: &Signature<'_>) -> bool {
-    matches!(s.dims(0).split_last(), Some((_, units)) if !units.is_empty() && units == s.dims(1))
+    matches!(s.dims(0).split_last(), Some((last, units)) if are_channels(last) && !units.is_empty() && units == s.dims(1))
 }
 
 /// Whether there is one logit for every label.
@@ -301,7 +364,7 @@ fn is_binary(s: &Signature<'_>) -> bool {
 
 /// A number for each label, if they have their logits.
 fn labelled(s: &Signature<'_>, fits: bool) -> Result<Vec<Type>, String> {
-    s.demand(fits && s.operands[0].is_real() && s.operands[1].elem() == Some(Elem::Index) && !s.dims(1).is_empty())?;
+    s.demand(fits && !s.dims(1).is_empty())?;
     Ok(vec![Type::real(s.dims(1))])
 }
 
@@ -315,9 +378,50 @@ pub fn of_binary_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     labelled(s, is_binary(s))
 }
 
+/// As [`of_labels`], for the logits.
+pub fn of_labels_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, of_labels)
+}
+
+/// As [`of_binary_labels`], for the logits.
+pub fn of_binary_labels_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, of_binary_labels)
+}
+
 /// A number for each label, from logits of either form.
 pub fn of_any_labels(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     labelled(s, are_classes(s) || is_binary(s))
+}
+
+/// Units, and a number or a condition for each.
+pub fn of_units(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(has_rows(&s.operands[1]) && s.dims(0).starts_with(s.dims(1)))?;
+    same(s)
+}
+
+/// Two arrays of units, and a number for each unit.
+pub fn add_scaled(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [q, h, unit] = s.operands else { return Err(s.mismatch()) };
+    s.demand(q == h && has_rows(unit) && q.dims().starts_with(unit.dims()))?;
+    same(s)
+}
+
+/// A number for each unit of two arrays.
+pub fn dot_unit(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0] == s.operands[1] && has_rows(&s.operands[0]) && s.size(attribute::RANK)? > 0)?;
+    prefix(s)
+}
+
+/// Positions of rows, or slots.
+pub fn along_rows(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].is_batched() && s.dims(0).len() > 1)?;
+    same(s)
+}
+
+/// Positions with their channels, or rows.
+pub fn dropout(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(is_by_position(&s.operands[0]) && has_rows(&s.operands[0]))?;
+    same(s)
 }
 
 /// The first `rank` axes of the first operand.
@@ -356,10 +460,25 @@ pub fn step_number(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// [batch, length] ids and a [vocab, width] table.
 pub fn embed(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let [_, width] = s.dims(1) else { return Err(s.mismatch()) };
+    let [_, width @ Dim::Fixed(_)] = s.dims(1) else { return Err(s.mismatch()) };
+    s.demand(s.operands[0].is_batched() && s.dims(0).len() <= 2)?;
     let mut dims = s.dims(0).to_vec();
     dims.push(width.clone());
     Ok(vec![Type::real(dims)])
+}
+
+/// Ids, what their rows of the table became, and the table.
+pub fn embed_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [ids, dy, table] = s.operands else { return Err(s.mismatch()) };
+    differentiates(s, embed, &[ids.clone(), table.clone()], std::slice::from_ref(dy))?;
+    Ok(vec![table.clone()])
+}
+
+/// Positions with channels, and the table that was added.
+pub fn add_position_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].ragged().is_some())?;
+    add_position(s)?;
+    Ok(vec![s.operands[1].clone()])
 }
 
 /// Positions with channels, and a table with as many.
@@ -386,7 +505,7 @@ pub fn sinusoid(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// Channels, and the numbers that they are made of.
 pub fn sinusoid_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let fits = matches!(s.dims(0).split_last(), Some((Dim::Fixed(1..), units)) if units == s.dims(1));
-    if fits { second(s) } else { Err(s.mismatch()) }
+    if fits { Ok(vec![s.operands[1].clone()]) } else { Err(s.mismatch()) }
 }
 
 /// The last axis as two.
@@ -438,9 +557,10 @@ pub fn matmul(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(dims.collect::<Vec<_>>())])
 }
 
-/// The ragged axis grows by two.
+/// The ragged axis grows by two positions of as many channels.
 pub fn frame(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [batch, Dim::Sym(axis), width] = s.dims(0) else { return Err(s.mismatch()) };
+    s.demand(s.operands[1..].iter().all(|end| end.dims() == std::slice::from_ref(width)))?;
     Ok(vec![Type::real([batch.clone(), Dim::Sym(format!("{axis}+2")), width.clone()])])
 }
 
@@ -498,36 +618,49 @@ pub fn pad_ragged(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real([batch.clone(), Dim::sym(axis), width.clone()])])
 }
 
-/// Operand types of the filled row.
+/// The filled row, the row, and what fills it.
 pub fn pad_ragged_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(s.operands[1..3].to_vec())
+    match (s.dims(0), s.dims(1), s.dims(2)) {
+        ([batch, Dim::Sym(_), width @ Dim::Fixed(_)], [rows, Dim::Sym(_), channels], [pad])
+            if batch == rows && width == channels && width == pad =>
+        {
+            Ok(s.operands[1..3].to_vec())
+        }
+        _ => Err(s.mismatch()),
+    }
 }
 
-/// Operand types of the framed row.
+/// The framed row, and what it is made of.
 pub fn frame_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(s.operands[1..4].to_vec())
+    differentiates(s, frame, &s.operands[1..], &s.operands[..1])?;
+    Ok(s.operands[1..].to_vec())
 }
 
 /// The batch axis of `like` before the axes of `x`.
 pub fn broadcast_batch(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let batch = s.dims(1).first().ok_or_else(|| s.mismatch())?;
-    let mut dims = vec![batch.clone()];
+    let batch = s.dims(1).first().filter(|_| s.operands[1].is_batched() && !s.operands[0].is_batched());
+    let mut dims = vec![batch.ok_or_else(|| s.mismatch())?.clone()];
     dims.extend_from_slice(s.dims(0));
     Ok(vec![Type::real(dims)])
 }
 
 /// Without the first axis.
 pub fn without_batch(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let dims = s.dims(0).get(1..).ok_or_else(|| s.mismatch())?;
-    Ok(vec![Type::real(dims)])
+    s.demand(s.operands[0].is_batched())?;
+    Ok(vec![Type::real(&s.dims(0)[1..])])
 }
 
 /// Without the second axis.
 pub fn pool(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let mut dims = s.dims(0).to_vec();
-    s.demand(dims.len() >= 2)?;
+    s.demand(dims.len() >= 2 && s.operands[0].is_batched())?;
     dims.remove(1);
     Ok(vec![Type::real(dims)])
+}
+
+/// As [`pool`], for what has the axis.
+pub fn pool_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, pool)
 }
 
 /// A new second axis of `count`.
@@ -571,11 +704,28 @@ pub fn step_slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![Type::real(&s.dims(0)[1..])])
 }
 
+/// A counter of steps, what belongs to one of them, and the weight with an axis of steps.
+pub fn step_slice_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [step, dy, w] = s.operands else { return Err(s.mismatch()) };
+    differentiates(s, step_slice, &[w.clone(), step.clone()], std::slice::from_ref(dy))?;
+    Ok(vec![w.clone()])
+}
+
 /// Positions, and a number for each of them.
 pub fn neighbours(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let channels = s.dims(0).get(2..).is_some_and(|rest| matches!(rest, [] | [Dim::Fixed(_)]));
     s.demand(channels && s.operands[0].ragged().is_some() && s.dims(0).get(..2) == Some(s.dims(1)))?;
     same(s)
+}
+
+/// As [`neighbours`].
+pub fn neighbours_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_operands(s, neighbours)
+}
+
+/// As [`merge_probability`].
+pub fn merge_probability_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_operands(s, merge_probability)
 }
 
 /// Two numbers for each position.
@@ -596,10 +746,18 @@ pub fn slot_softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     }
 }
 
-/// The second axis of `like` behind the batch axis of `x`.
+/// As [`slot_softmax`], with the cotangents of its results.
+pub fn slot_softmax_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    differentiates(s, slot_softmax, &s.operands[..2], &s.operands[2..])?;
+    Ok(s.operands[..2].to_vec())
+}
+
+/// The second axis of `like` behind the batch axis of `x`, which has no positions of its own.
 pub fn broadcast_rows(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     match (s.dims(0), s.dims(1)) {
-        ([batch, rest @ ..], [other, axis, ..]) if batch == other => {
+        ([batch, rest @ ..], [other, axis, ..])
+            if batch == other && s.operands[1].is_batched() && s.operands[0].ragged().is_none() =>
+        {
             let dims = [batch, axis].into_iter().chain(rest).cloned().collect::<Vec<_>>();
             Ok(vec![Type::real(dims)])
         }
@@ -622,7 +780,7 @@ pub fn concat(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 pub fn slice(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let (start, width) = (s.size(attribute::START)?, s.size(attribute::WIDTH)?);
     match s.dims(0).last() {
-        Some(Dim::Fixed(n)) if start + width <= *n => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
+        Some(Dim::Fixed(n)) if width > 0 && start + width <= *n => Ok(vec![s.with_last(0, Dim::Fixed(width))?]),
         _ => Err(s.mismatch()),
     }
 }
@@ -654,14 +812,20 @@ pub fn unsqueeze(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 /// Four features of each pair of rows.
 pub fn pair(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [_, Dim::Fixed(width)] = s.dims(0) else { return Err(s.mismatch()) };
+    s.demand(s.operands[0].is_batched())?;
     Ok(vec![Type::real([Dim::sym(PAIRS), Dim::Fixed(4 * width)])])
+}
+
+/// As [`pair`], for the rows.
+pub fn pair_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, pair)
 }
 
 /// Last axis from inputs to outputs.
 pub fn linear(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [outputs, inputs] = s.dims(1) else { return Err(s.mismatch()) };
     let bias_fits = s.operands.get(2).is_none_or(|b| b.dims() == [outputs.clone()]);
-    s.demand(s.dims(0).last() == Some(inputs) && bias_fits)?;
+    s.demand(s.dims(0).last() == Some(inputs) && are_channels(inputs) && are_channels(outputs) && bias_fits)?;
     Ok(vec![s.with_last(0, outputs.clone())?])
 }
 
@@ -672,6 +836,13 @@ pub fn linear_grad_input(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.with_last(0, inputs.clone())?])
 }
 
+/// What stands behind and before the weight in every unit, and the weight.
+pub fn linear_grad_weight(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    let [dy, x, w] = s.operands else { return Err(s.mismatch()) };
+    differentiates(s, linear, &[x.clone(), w.clone()], std::slice::from_ref(dy))?;
+    Ok(vec![w.clone()])
+}
+
 /// The last axis alone.
 pub fn last_axis(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let last = s.dims(0).last().ok_or_else(|| s.mismatch())?;
@@ -680,19 +851,20 @@ pub fn last_axis(s: &Signature<'_>) -> Result<Vec<Type>, String> {
 
 /// Input, gain, and bias (which has the gain's type).
 pub fn layer_norm_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    Ok(vec![s.operands[0].clone(), s.operands[1].clone(), s.operands[1].clone()])
-}
-
-/// Positions of rows, or slots.
-pub fn shift(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    s.demand(s.operands[0].is_real() && s.operands[0].is_batched() && s.dims(0).len() > 1)?;
-    same(s)
+    let [x, gain, dy] = s.operands else { return Err(s.mismatch()) };
+    differentiates(s, affine, &[x.clone(), gain.clone()], std::slice::from_ref(dy))?;
+    Ok(vec![x.clone(), gain.clone(), gain.clone()])
 }
 
 /// One channel for some.
 pub fn reduce(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     s.demand(s.dims(0).last().is_some_and(are_channels))?;
     Ok(vec![s.with_last(0, Dim::Fixed(1))?])
+}
+
+/// As [`reduce`], for the channels.
+pub fn reduce_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    for_first(s, reduce)
 }
 
 /// Some channels for one.
@@ -723,6 +895,12 @@ pub fn softmax(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     };
     s.demand(fits && s.operands[0].is_real())?;
     same(s)
+}
+
+/// The result of a softmax, and its cotangent.
+pub fn softmax_grad(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0] == s.operands[1])?;
+    softmax(s)
 }
 
 /// Whether an axis is one of channels: of a known number, or the classes or tokens of a task.
@@ -757,16 +935,17 @@ fn normed_parts(s: &Signature<'_>, gain: usize) -> Result<(), String> {
 pub fn select(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let prefix = s.dims(1).get(..s.dims(0).len());
     s.demand(s.operands[1] == s.operands[2] && prefix == Some(s.dims(0)))?;
-    second(s)
+    Ok(vec![s.operands[1].clone()])
 }
 
-/// One truth value per unit.
-pub fn test(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+/// One truth value per row or position, from a number and a counter of steps.
+pub fn halt_test(s: &Signature<'_>) -> Result<Vec<Type>, String> {
+    s.demand(s.operands[0].is_batched() && s.dims(0).len() <= 2 && s.dims(1).is_empty())?;
     Ok(vec![Type::Tensor(Elem::Bool, s.dims(0).to_vec())])
 }
 
-/// One truth value per row.
+/// One truth value per row of what has a second axis.
 pub fn any(s: &Signature<'_>) -> Result<Vec<Type>, String> {
-    let batch = s.dims(0).first().ok_or_else(|| s.mismatch())?;
-    Ok(vec![Type::Tensor(Elem::Bool, vec![batch.clone()])])
+    s.demand(s.operands[0].is_batched() && s.dims(0).len() >= 2)?;
+    Ok(vec![Type::Tensor(Elem::Bool, s.dims(0)[..1].to_vec())])
 }

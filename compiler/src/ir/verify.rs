@@ -7,7 +7,8 @@
 //! body and nothing else has. Inputs and parameters lie in the outermost region. `save` lies in the body of a
 //! forward loop, at most one in each.
 //!
-//! **Types.** Operand count, attribute names and result types agree with the op's row. Attributes that an op cannot do
+//! **Types.** Operand count, kinds of elements, attribute names and result types agree with the op's row. Only the first two axes of a value,
+//! its rows and their positions, have sizes that a batch decides. Attributes that an op cannot do
 //! without are there and of their kind, and masks, biases and bounds are expressions. Symbolic axes are those of a batch, those that only a task knows, and inside a
 //! loop over slices the loop's own. A tape goes to one `save` or one `unwind` and nowhere else.
 //!
@@ -18,8 +19,8 @@
 //! **Loops.** What each takes and gives is listed in `interface`, where it is checked. A weight that is read step by step has a
 //! place for every step that its recurrence can take. Numbers of steps alone can be drawn, and have a largest value.
 //!
-//! A graph without violations runs through every pass and the cost rules without panic. Not checked: element kinds of
-//! operands beyond what shape rules ask, and whether a stream is meant to be shared.
+//! A graph without violations runs through every pass, the cost rules and the kernels without panic (`numerics mutated`). Not checked:
+//! whether a stream is meant to be shared.
 
 mod interface;
 mod names;
@@ -95,6 +96,7 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
                 Op::Unwind => checker.unwind(node),
                 Op::StepSlice | Op::StepSliceGrad => checker.step_slice(node),
                 Op::Top => checker.top(node),
+                Op::PadRagged | Op::PadRaggedGrad => checker.filled(node),
                 _ => {}
             }
         }
@@ -284,6 +286,9 @@ impl Checker<'_> {
         if let Some(symbol) = unknown {
             self.say(id, format!("no axis is called `{symbol}` here"));
         }
+        if let Some(ty) = values.iter().map(|v| self.graph.ty(*v)).find(|ty| !has_places(ty)) {
+            self.say(id, format!("{ty}: rows are the first axis, and positions the second, behind that of the rows"));
+        }
     }
 
     fn tapes(&mut self) {
@@ -300,6 +305,20 @@ impl Checker<'_> {
                     self.say(id, format!("the tape %{} is read twice", self.names[value.index()]));
                 }
             }
+        }
+    }
+
+    /// Rows are filled to the axis of a fold, whose chunks they are.
+    fn filled(&mut self, id: NodeId) {
+        let node = self.graph.node(id);
+        let (full, short) = if node.op == Op::PadRagged { (node.results[0], 0) } else { (node.operands[0], 1) };
+        let axes = [full, node.operands[short]].map(|v| self.graph.ty(v).ragged());
+        let mut around = std::iter::successors(self.graph.owner(node.region), |owner| {
+            self.graph.owner(self.graph.node(*owner).region)
+        });
+        let of = |owner: NodeId| [attribute::FILLED, attribute::AXIS].map(|key| self.graph.node(owner).find(key));
+        if !around.any(|owner| of(owner) == axes) {
+            self.say(id, "only the chunks of a fold around are filled, to its axis `filled`");
         }
     }
 
@@ -333,6 +352,18 @@ impl Checker<'_> {
         if rule.holds_given() || [Var::I, Var::J, Var::Head].into_iter().any(|var| rule.uses(var)) {
             self.say(id, "the number of choices reads more than the length and the step");
         }
+    }
+}
+
+/// Whether only the first axes of a type have sizes that a batch decides: rows, and positions of rows.
+fn has_places(ty: &Type) -> bool {
+    let by_batch = |dim: &Dim| dim.symbol().is_some_and(|axis| ![VOCAB, CLASSES].contains(&axis));
+    let [first, rest @ ..] = ty.dims() else { return true };
+    let rows = !by_batch(first) || [BATCH, PAIRS].map(Some).contains(&first.symbol());
+    rows && match rest.iter().position(by_batch) {
+        None => true,
+        Some(0) => ty.is_batched() && !rest[1..].iter().any(by_batch),
+        Some(_) => false,
     }
 }
 

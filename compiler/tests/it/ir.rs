@@ -109,8 +109,35 @@ const BROKEN: &[(&str, &str)] = &[
     ),
     (
         "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
-         %y = detach %t : tape",
+         %d = unwind %t, %t {carried: 1, outputs: 0, slices: 0} : f32[batch, 8] (%b: f32[batch, 8]) { yield %b }",
         "a tape goes to `save` or is the first operand of `unwind`",
+    ),
+    (
+        "%v = broadcast_rows %x, %s : f32[batch, length, 8]
+         %p = param {name: \"p\", init: zeros} : f32[length, 8]",
+        "f32[length, 8]: rows are the first axis, and positions the second, behind that of the rows",
+    ),
+    (
+        "%b = param {name: \"b\", init: zeros} : f32[8]
+         %v = fold %s {arity: 2, over: length, axis: node, filled: full} : f32[batch, 8] (%n: f32[batch, node, 8]) { %f = pad_ragged %s, %b {axis: full} : f32[batch, full, 8] %m = mean %f : f32[batch, 8] yield %m }",
+        "only the chunks of a fold around are filled, to its axis `filled`",
+    ),
+    (
+        "%r = beam %s {beams: 2, over: length, axis: pair} : f32[batch, 8] (%p: f32[batch, pair, 8], %q: f32[batch, pair, 8]) {
+           %j = part %p {role: join} : f32[batch, 8] (%two: f32[batch, pair, 8]) { %m = mean %two : f32[batch, 8] yield %m }
+           %e = part %q {role: score} : f32[batch] (%of: f32[batch, pair, 8]) { %d = dot_unit %j, %j {rank: 1} : f32[batch] yield %d }
+           yield %j, %e
+         }",
+        "a part reads its own rows and what stands around the search, not what the other part made",
+    ),
+    (
+        "%o = dot_unit %x, %x {rank: 1} : f32[batch]
+         %r = beam %s {beams: 2, over: length, axis: pair} : f32[batch, 8] (%p: f32[batch, pair, 8], %q: f32[batch, pair, 8]) {
+           %j = part %p {role: join} : f32[batch, 8] (%two: f32[batch, pair, 8]) { %m = mean %two : f32[batch, 8] yield %m }
+           %e = part %q {role: score} : f32[batch] (%of: f32[batch, pair, 8]) { %n = mean %of : f32[batch, 8] %d = dot_unit %n, %n {rank: 1} : f32[batch] yield %d }
+           yield %j, %o
+         }",
+        "the body of a search yields what its part joins, and then what its part scores",
     ),
     (
         "%r = fold %x {arity: 2, over: length, axis: node} : f32[batch, 8] (%n: f32[batch, node, 8]) { %v = mean %n : f32[batch, 8] yield %v }",
@@ -188,11 +215,21 @@ const UNFIT: &[(&str, &str)] = &[
         "`attention` does not take operands of types",
     ),
     ("%v = average %x, %s : f32[]", "`average` does not take operands of types f32[batch, 8], f32[batch, length, 8]"),
-    ("%v = right %x, %x : f32[batch]", "`right` does not take operands of types f32[batch, 8], f32[batch, 8]"),
-    ("%v = cross_entropy_each %x, %s : f32[batch]", "`cross_entropy_each` does not take operands of types"),
+    ("%v = right %x, %x : f32[batch]", "`right` takes indices as `labels`, not f32[batch, 8]"),
+    ("%v = cross_entropy_each %x, %s : f32[batch]", "`cross_entropy_each` takes indices as `labels`, not"),
+    (
+        "%h, %t = recur %x {bound: 1} : f32[batch, 8], tape (%a: f32[batch, 8], %i: u32[]) { save yield %a }
+         %y = detach %t : tape",
+        "`detach` takes numbers as `x`, not tape",
+    ),
+    ("%v = mul_unit %s, %w : f32[batch, length, 8]", "`mul_unit` does not take operands of types"),
+    ("%v = broadcast_rows %s, %s : f32[batch, length, length, 8]", "`broadcast_rows` does not take operands of types"),
+    ("%v = dropout %w {p: 0.1, stream: 1} : f32[8, 8]", "`dropout` does not take operands of types f32[8, 8]"),
+    ("%v = mean_grad %w, %s : f32[batch, length, 8]", "`mean_grad` does not take operands of types"),
+    ("%v = slice %x {start: 1, width: 0} : f32[batch, 0]", "`slice` does not take operands of types f32[batch, 8]"),
     ("%v = normal %w {std: 1.0, stream: 1} : f32[8, 8]", "`normal` does not take operands of types f32[8, 8]"),
     ("%v = depth_of %w {bound: 3} : f32[8]", "`depth_of` does not take operands of types f32[8, 8]"),
-    ("%v = step_slice %w, %x : f32[8]", "`step_slice` does not take operands of types f32[8, 8], f32[batch, 8]"),
+    ("%v = step_slice %w, %x : f32[8]", "`step_slice` takes indices as `step`, not f32[batch, 8]"),
     ("%v = attention %s, %s, %s {heads: 3} : f32[batch, length, 8]", "`attention` does not take operands of types"),
     (
         "%k = full %s {value: 0.0, rank: 3, count: 5} : f32[batch, length, 5, 8]

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use rtc_compiler::ir::graph::{MAIN, Value};
-use rtc_compiler::ir::ops::Op;
+use rtc_compiler::ir::ops::Flag;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
@@ -24,39 +24,16 @@ pub(super) fn values(plan: &Plan, target: Target) -> Vec<bool> {
         return narrow;
     }
     let nodes: Vec<_> = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id)).collect();
-    let exact = nodes.iter().filter(|node| is_exact(node.op)).flat_map(|node| node.operands.iter().copied());
+    let exact = nodes.iter().filter(|node| node.op.has(Flag::Exact)).flat_map(|node| node.operands.iter().copied());
     let exact: BTreeSet<Value> = exact.chain(plan.regions[MAIN.index()].yields.iter().copied()).collect();
     for node in nodes {
-        let able = match node.op {
-            Op::Linear | Op::LinearGradInput | Op::Map | Op::Affine | Op::Dropout | Op::Embed => node.results.len(),
-            Op::LayerNorm | Op::RmsNorm | Op::Rotate | Op::LayerNormGrad | Op::RmsNormGrad | Op::Attention => 1,
-            Op::AttentionGrad => 3,
-            _ => 0,
-        };
-        for value in node.results.iter().take(able) {
+        for value in node.results.iter().take(node.op.def().narrow) {
             let ty = plan.graph.ty(*value);
             let wide = ty.dims().last().and_then(Dim::fixed).is_some_and(|width| width >= WIDE);
             narrow[value.index()] = ty.is_real() && wide && !exact.contains(value);
         }
     }
     narrow
-}
-
-/// Whether what an op reads decides something, or is a sum that nothing may be lost of.
-fn is_exact(op: Op) -> bool {
-    matches!(
-        op,
-        Op::CrossEntropy
-            | Op::BinaryCrossEntropy
-            | Op::CrossEntropyEach
-            | Op::BinaryCrossEntropyEach
-            | Op::Right
-            | Op::Average
-            | Op::HaltTest
-            | Op::Top
-            | Op::Softmax
-            | Op::Accumulate
-    )
 }
 
 /// The name of a kernel for numbers in 16 bits, if they are narrow.

@@ -35,6 +35,7 @@ mod incremental;
 mod long;
 mod masks;
 mod micro;
+mod mutated;
 mod optimisers;
 mod oracle;
 mod parity;

@@ -29,7 +29,7 @@
 
 use super::{Checker, list};
 use crate::ir::attribute::{self, Chunking, Compose, Mask, Role};
-use crate::ir::graph::{Graph, Node, NodeId, RegionId, Value};
+use crate::ir::graph::{Def, Graph, Node, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, Type, unframed};
@@ -126,8 +126,18 @@ impl Checker<'_> {
         let tape: Vec<Type> = self.tape_type(id).into_iter().collect();
         self.expect(id, "results", &self.types(&node.results), &[given, tape].concat());
         let Some(body) = node.body else { return };
-        if Role::ALL.iter().any(|role| loops::part(self.graph, body, *role).is_none()) {
-            self.say(id, "the body of a search has a part that joins and one that scores");
+        let [join, score] = [Role::Join, Role::Score].map(|role| loops::part(self.graph, body, role));
+        let (Some(join), Some(score)) = (join, score) else {
+            return self.say(id, "the body of a search has a part that joins and one that scores");
+        };
+        let Some((last, joined)) =
+            loops::yielded(self.graph, id).split_last().map(|(last, rest)| (*last, rest.to_vec()))
+        else {
+            return;
+        };
+        let made = |value: Value, part: NodeId| matches!(self.graph.def(value), Def::Result(maker, _) if maker == part);
+        if !made(last, score) || !joined.iter().all(|value| made(*value, join)) {
+            self.say(id, "the body of a search yields what its part joins, and then what its part scores");
         }
     }
 
@@ -139,6 +149,14 @@ impl Checker<'_> {
         let operands = self.types(&node.operands);
         if operands.len() != 1 {
             return self.say(id, "a part has one operand");
+        }
+        let beside = |v: &Value| match self.graph.def(*v) {
+            Def::Result(maker, _) => self.graph.node(maker).region == node.region,
+            Def::Param(region, _) => region == node.region,
+        };
+        let inside = node.body.map_or(vec![], |body| self.graph.walk(body));
+        if inside.iter().any(|inner| self.graph.node(*inner).operands.iter().any(beside)) {
+            self.say(id, "a part reads its own rows and what stands around the search, not what the other part made");
         }
         let (params, yields) = self.bodies(id);
         self.expect(id, "region parameters", &params, &operands);
