@@ -97,6 +97,9 @@ impl Table {
     /// The table as lines of text with aligned columns, percentages with one digit. What a task reports besides the accuracy
     /// stands before it.
     pub fn to_text(&self) -> String {
+        if self.rows.is_empty() {
+            return String::new();
+        }
         let columns = self.columns();
         let title = ["split", "examples"].into_iter().chain(columns.iter().map(|column| column.title.as_str()));
         let mut cells: Vec<Vec<String>> = vec![title.map(str::to_owned).collect()];

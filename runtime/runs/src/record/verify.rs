@@ -104,13 +104,14 @@ fn present(path: &Path, name: &str, finished: bool) -> Result<Vec<u8>, IoError> 
 }
 
 /// The lines of `timing.jsonl`; that of a run that goes on may end with half a line. That of a finished run ends with the last
-/// measurement of its table.
+/// measurement of its table, if there is one.
 pub(super) fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<Vec<TimingLine>, Error> {
     let bytes = present(path, TIMING, table.is_some())?;
     let lines: Vec<TimingLine> = lines(path, TIMING, &bytes, run)?;
     let Some(table) = table else { return Ok(lines) };
     let last = lines.last().map(|line| &line.what);
-    match bytes.ends_with(b"\n") && last == table.rows.last().map(|row| &row.split) {
+    let measured = table.rows.last().is_none_or(|row| last == Some(&row.split));
+    match bytes.ends_with(b"\n") && measured {
         true => Ok(lines),
         false => Err(refused(path, format!("its {TIMING} was cut off"))),
     }
