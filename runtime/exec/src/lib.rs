@@ -4,6 +4,40 @@
 //! - [`loops`]: recurrences, chunks, folds and searches, written once for every machine.
 //! - [`processor`]: the executor on the CPU.
 //! - [`model`]: a trainable model on any machine; [`learner`]: the interface of the training loop to it.
+//!
+//! ```
+//! use std::sync::Arc;
+//!
+//! use rtc_base::batch::{Batch, Labels};
+//! use rtc_base::rng::Key;
+//! use rtc_compiler::{ir::text, plan::plan};
+//! use rtc_exec::Executor;
+//!
+//! let graph = text::parse(
+//!     r#"graph "mean" {
+//!          %tokens = input {name: "tokens"} : u32[batch, length]
+//!          %table = param {name: "table", init: zeros} : f32[3, 2]
+//!          %x = embed %tokens, %table : f32[batch, length, 2]
+//!          %y = mean %x : f32[batch, 2]
+//!          return %y {names: "logits"}
+//!        }"#,
+//! )
+//! .expect("it is a graph");
+//! let mut executor = Executor::<f32>::new(Arc::new(plan(graph)));
+//! executor.parameters_mut().copy_from_slice(&[0.0, 1.0, 2.0, 3.0, 4.0, 5.0]);
+//! // Two rows: tokens 0 and 2, and token 1.
+//! let batch = Batch {
+//!     offsets: vec![0, 2, 3],
+//!     tokens: vec![0, 2, 1],
+//!     labels: Labels::Class(vec![0, 0]),
+//!     width: 2,
+//!     depths: None,
+//!     given: vec![],
+//! };
+//! let outputs = executor.run(&batch, Key::new(1))?;
+//! assert_eq!(outputs.real("logits"), Some(&[2.0, 3.0, 2.0, 3.0][..]));
+//! # Ok::<(), rtc_exec::Fault>(())
+//! ```
 
 pub mod arena;
 mod axes;

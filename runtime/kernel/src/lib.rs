@@ -12,6 +12,13 @@
 //!
 //! Sizes are checked with `debug_assert`: a wrong size is a bug of the caller, never of the user.
 //!
+//! ```
+//! let mut y = [0.0; 4];
+//! rtc_kernel::softmax::softmax(&[1.0, 2.0, 3.0, 3.0], 2, &mut y);
+//! assert!((y[0] + y[1] - 1.0_f64).abs() < 1e-15);
+//! assert_eq!(y[2..], [0.5, 0.5]);
+//! ```
+//!
 //! Source: rtc; every kernel names its own.
 #![allow(
     unsafe_code,

@@ -2,6 +2,17 @@
 //!
 //! One file (or folder) per task; [`TASKS`] lists them. A task generates its splits from a seed, and reads the
 //! published files of its data set in their own format.
+//!
+//! ```
+//! use rtc_task::{TaskSettings, load_split};
+//!
+//! let sizes = [("train", 4), ("dev", 2), ("test", 3)].map(|(split, count)| (split.to_owned(), count));
+//! let settings = TaskSettings { name: "listops".to_owned(), sizes: sizes.into(), ..TaskSettings::default() };
+//! let examples = load_split(&settings, "test")?;
+//! assert_eq!(examples.len(), 3);
+//! assert_eq!(examples, load_split(&settings, "test")?);
+//! # Ok::<(), rtc_task::error::DataError>(())
+//! ```
 
 mod alike;
 mod audit;

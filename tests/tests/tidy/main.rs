@@ -90,7 +90,7 @@ fn files() -> Vec<File> {
             let from_root = path.strip_prefix(&root).expect("found below the root");
             let parts: Vec<_> = from_root.iter().map(|part| part.to_string_lossy()).collect();
             let name = parts.join("/");
-            if parts.last().is_some_and(|part| ["target", "runs", ".git"].contains(&part.as_ref())) {
+            if parts.last().is_some_and(|part| ["target", "runs", ".git", ".gpu"].contains(&part.as_ref())) {
                 continue;
             }
             if path.is_dir() {
