@@ -8,7 +8,7 @@ use divan::counter::ItemsCount;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::pointwise::parse;
 use rtc_kernel::Real;
-use rtc_kernel::pointwise::Program;
+use rtc_kernel::pointwise::MapProgram;
 
 fn main() {
     // As in training, the thread that calls the kernels is one of the pool. It can only fail if there is a pool already.
@@ -24,7 +24,7 @@ fn numbers(len: usize) -> Vec<f32> {
 
 /// The map `f` of some arrays.
 fn map<T: Real>(f: &str, operands: &[&[T]], y: &mut [T]) {
-    let program = Program::new(&parse(f).expect("an expression"));
+    let program = MapProgram::new(&parse(f).expect("an expression"));
     program.run(operands, &mut [y], &mut vec![T::ZERO; program.scratch()]);
 }
 

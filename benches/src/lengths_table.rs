@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use rtc_task::TaskSettings;
-use rtc_task::{Example, Target, load};
+use rtc_task::{Example, ExampleTarget, load};
 use serde::Serialize;
 use serde_json::{Value as Json, json};
 
@@ -166,7 +166,7 @@ fn rows(range: &Range) -> Result<Vec<Rows>, Failure> {
     let data = load(&settings, &[range.split]).map_err(|e| Failure::Broken(e.to_string()))?;
     let fits = |example: &&Example| (range.from..=range.to).contains(&example.length());
     let row = |example: &Example| {
-        let Target::Class(class) = example.label else { return None };
+        let ExampleTarget::Class(class) = example.label else { return None };
         Some(Rows { tokens: vec![example.tokens.clone()], labels: vec![class] })
     };
     Ok(data.split(range.split).iter().filter(fits).filter_map(row).take(ROWS).collect())

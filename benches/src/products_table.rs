@@ -4,7 +4,7 @@
 use std::time::Instant;
 
 use rtc_base::rng::Key;
-use rtc_kernel::parallel::{Parts, block, each};
+use rtc_kernel::parallel::{DisjointSlice, block, each};
 use rtc_kernel::product::{Orientation, Packed, outer, product};
 use rtc_kernel::{Precision, Write};
 use serde::Serialize;
@@ -166,7 +166,7 @@ impl Operands {
             1 => (&self.dy, outputs, inputs),
             _ => return outer(&self.x, &self.dy, y, rows, inputs, outputs, Write::Replace, self.precision),
         };
-        let y = Parts::new(y);
+        let y = DisjointSlice::new(y);
         each(rows.div_ceil(ROWS), rows * inner * columns / 4, |n| {
             let part = block(n, ROWS, rows);
             // SAFETY: the blocks are disjoint.

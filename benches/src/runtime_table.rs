@@ -8,7 +8,7 @@ use rtc_base::batch::Batch;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_exec::Halting;
-use rtc_exec::counter::Counted;
+use rtc_exec::counter::RunCounters;
 use rtc_exec::learner::{Depths, LearnError, Learner, LearnerState, UpdateRule};
 use rtc_exec::model::Model;
 use rtc_task::TaskSettings;
@@ -239,7 +239,7 @@ impl Entry {
             depth = seen.depth.map(|seen| depth.unwrap_or_default().with(seen)).or(depth);
         }
         self.line.depth = depth.map(|depth| depth.mean());
-        self.model.executor().records.counted = Some(Counted::default());
+        self.model.executor().records.counted = Some(RunCounters::default());
         for (n, batch) in batches.iter().enumerate() {
             numbers.forward.push(self.model.accumulate(batch, 1.0).map_err(failed)?.loss);
             if n == 0 {

@@ -11,7 +11,7 @@ use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline::{self, cost::Cost};
-use rtc_cuda::device::{Command, Device, Matrix, Product};
+use rtc_cuda::device::{Device, DeviceCommand, DeviceMatrix, MatrixProduct};
 use rtc_exec::learner::{Learner, OptimiserKind, UpdateRule};
 use rtc_exec::model::Model;
 use rtc_export::weights::{Weight, safetensors};
@@ -260,8 +260,8 @@ fn burst(device: &dyn Device) -> Result<f64, String> {
     // Numbers that are not all alike: a product of zeros can be faster.
     let numbers: Vec<u8> = (0..SIZE * SIZE).flat_map(|n| ((n % 251) as f32 / 251.0 - 0.5).to_ne_bytes()).collect();
     [a, b].iter().for_each(|at| device.upload(*at, &numbers));
-    let matrix = |at| Matrix::straight(at, SIZE);
-    let product = Command::Product(Product::new(matrix(a), matrix(b), y, [SIZE; 3]));
+    let matrix = |at| DeviceMatrix::straight(at, SIZE);
+    let product = DeviceCommand::Product(MatrixProduct::new(matrix(a), matrix(b), y, [SIZE; 3]));
     let mut best = 0.0_f64;
     for _ in 0..3 {
         device.start(&product);

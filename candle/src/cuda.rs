@@ -4,28 +4,28 @@
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, DevicePtrMut};
 use candle_core::{CudaStorage, Layout, Result, Shape, bail};
-use rtc_cuda::{DeviceFunction, Span};
+use rtc_cuda::{DeviceFunction, DeviceSpan};
 
 use crate::failure::failed;
-use crate::gpu::Engine;
-use crate::op::{Ask, Question};
+use crate::gpu::GpuEngine;
+use crate::op::{Ask, BatchQuestion};
 use crate::worker;
 
 /// The numbers of a contiguous tensor, for as long as the stream may read them.
 fn with_span<R>(
     (storage, layout): (&CudaStorage, &Layout),
     stream: &CudaStream,
-    then: impl FnOnce(Span) -> Result<R>,
+    then: impl FnOnce(DeviceSpan) -> Result<R>,
 ) -> Result<R> {
     let Some((start, end)) = layout.contiguous_offsets() else {
         bail!("a fault of rtc: flat numbers are not contiguous")
     };
     let numbers = storage.as_cuda_slice::<f32>()?.slice(start..end);
     let (at, _reading) = numbers.device_ptr(stream);
-    then(Span { at, len: end - start })
+    then(DeviceSpan { at, len: end - start })
 }
 
-impl Question {
+impl BatchQuestion {
     pub(crate) fn on_gpu(
         &self,
         weights: (&CudaStorage, &Layout),
@@ -38,7 +38,7 @@ impl Question {
         let mut found: CudaSlice<f32> = unsafe { device.alloc(self.shape.elem_count())? };
         {
             let (at, _writing) = found.device_ptr_mut(&stream);
-            let to = Span { at, len: self.shape.elem_count() };
+            let to = DeviceSpan { at, len: self.shape.elem_count() };
             with_span(weights, &stream, |weights| match cotangent {
                 Some(cotangent) => {
                     with_span(cotangent, &stream, |cotangent| self.start(&stream, weights, Some(cotangent), to))
@@ -50,7 +50,13 @@ impl Question {
     }
 
     /// Starts the work behind all that the stream was given so far, and lets the stream wait for it.
-    fn start(&self, stream: &CudaStream, weights: Span, cotangent: Option<Span>, to: Span) -> Result<()> {
+    fn start(
+        &self,
+        stream: &CudaStream,
+        weights: DeviceSpan,
+        cotangent: Option<DeviceSpan>,
+        to: DeviceSpan,
+    ) -> Result<()> {
         // An address of the driver's, which every thread may use.
         let stream = stream.cu_stream() as usize;
         let (ask, batch) = (self.ask, self.batch.clone());
@@ -58,7 +64,7 @@ impl Question {
             let worker::Engine::Gpu(engine) = engine else {
                 bail!("the weights are on a GPU, and this model is on the CPU");
             };
-            let Engine { gpu, function } = &mut **engine;
+            let GpuEngine { gpu, function } = &mut **engine;
             gpu.wait_for(stream as *mut _);
             function.take_weights(weights).map_err(failed)?;
             let asked = match (ask, cotangent) {

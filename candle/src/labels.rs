@@ -4,12 +4,12 @@ use candle_core::{DType, Device, Result, Tensor, bail};
 use rtc_base::batch::Labels;
 use rtc_task::Objective;
 
-use crate::rows::{Rows, same_device, whole};
+use crate::rows::{PackedRows, same_device, whole};
 
 /// The labels of rows, of which there must be as many as answers.
 pub(crate) fn labels(
     tensor: &Tensor,
-    rows: &Rows,
+    rows: &PackedRows,
     objective: Objective,
     classes: usize,
     device: &Device,

@@ -8,14 +8,14 @@ use std::sync::{Arc, MutexGuard};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var, bail};
 use candle_nn::{Module, VarMap};
-use rtc_exec::model::Draws;
+use rtc_exec::model::PassMode;
 use rtc_task::{Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
 
 use crate::failure::failed;
 use crate::labels::labels;
-use crate::op::{Ask, Known, Question};
-use crate::open::{Facts, Options, open, owned};
-use crate::rows::Rows;
+use crate::op::{Ask, BatchQuestion, KnownGradient};
+use crate::open::{ModelFacts, Options, open, owned};
+use crate::rows::PackedRows;
 use crate::worker::Worker;
 
 /// A model that rtc has trained. Clones share parameters and executor.
@@ -33,13 +33,13 @@ use crate::worker::Worker;
 /// predicts, without dropout; [`Self::training`] is the same model with it. Candle's `backward` gives the gradients of the variables in
 /// both.
 #[derive(Clone)]
-pub struct Model(Arc<Shared>);
+pub struct Model(Arc<SharedModel>);
 
-struct Shared {
+struct SharedModel {
     worker: Arc<Worker>,
     variables: VarMap,
-    parameters: Vec<Parameter>,
-    task: Task,
+    parameters: Vec<ModelParameter>,
+    task: ModelTask,
     /// Logits that the graph gives for an answer.
     outputs: usize,
     device: Device,
@@ -48,13 +48,13 @@ struct Shared {
 }
 
 /// A parameter that the executor reads.
-struct Parameter {
+struct ModelParameter {
     name: String,
     shape: Vec<usize>,
     is_trained: bool,
 }
 
-struct Task {
+struct ModelTask {
     handle: TaskHandle,
     options: TaskOptions,
     objective: Objective,
@@ -78,25 +78,25 @@ impl Model {
     pub fn open_with(run: impl AsRef<Path>, device: &Device, options: Options) -> Result<Self> {
         let (path, own) = (owned(run), device.clone());
         let (worker, facts) = Worker::start(move || open(&path, &options, &own))?;
-        let Facts { parameters, task, options, binding, updates } = facts;
+        let ModelFacts { parameters, task, options, binding, updates } = facts;
         let (variables, mut read) = (VarMap::new(), vec![]);
         for parameter in parameters {
             let var = Var::from_vec(parameter.numbers, parameter.shape.as_slice(), device)?;
-            read.push(Parameter {
+            read.push(ModelParameter {
                 name: parameter.name.clone(),
                 shape: parameter.shape,
                 is_trained: parameter.is_trained,
             });
             locked(&variables)?.insert(parameter.name, var);
         }
-        let task = Task {
+        let task = ModelTask {
             objective: task.objective(),
             vocabulary: task.vocabulary(&options),
             classes: task.classes(&options),
             handle: task,
             options,
         };
-        Ok(Self(Arc::new(Shared {
+        Ok(Self(Arc::new(SharedModel {
             worker: Arc::new(worker),
             variables,
             parameters: read,
@@ -156,7 +156,7 @@ impl Model {
     /// # Errors
     /// A text of which the task makes none.
     pub fn encode(&self, text: &str) -> Result<Tensor> {
-        let Task { handle, options, objective, .. } = &self.0.task;
+        let ModelTask { handle, options, objective, .. } = &self.0.task;
         if *objective == Objective::Pair {
             bail!("the rows of this model are pairs: encode each side by `encode_pair`");
         }
@@ -182,7 +182,7 @@ impl Model {
     /// # Errors
     /// As those of the module.
     pub fn forward_rows(&self, rows: &[Tensor]) -> Result<Tensor> {
-        self.0.logits(Rows::of_each(rows, &self.0.device)?, Draws::Evaluation)
+        self.0.logits(PackedRows::of_each(rows, &self.0.device)?, PassMode::Evaluation)
     }
 
     /// The same model with dropout, and with all else that it draws in training.
@@ -199,7 +199,7 @@ impl Model {
     /// # Errors
     /// Tokens or labels that the model can't take, and a loss that is not finite.
     pub fn loss(&self, tokens: &Tensor, labels: &Tensor) -> Result<Tensor> {
-        self.0.loss(Rows::of(tokens, &self.0.device)?, labels)
+        self.0.loss(PackedRows::of(tokens, &self.0.device)?, labels)
     }
 
     /// The same for rows of any lengths.
@@ -207,13 +207,13 @@ impl Model {
     /// # Errors
     /// As [`Self::loss`].
     pub fn loss_rows(&self, rows: &[Tensor], labels: &Tensor) -> Result<Tensor> {
-        self.0.loss(Rows::of_each(rows, &self.0.device)?, labels)
+        self.0.loss(PackedRows::of_each(rows, &self.0.device)?, labels)
     }
 }
 
 impl Module for Model {
     fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
-        self.0.logits(Rows::of(tokens, &self.0.device)?, Draws::Evaluation)
+        self.0.logits(PackedRows::of(tokens, &self.0.device)?, PassMode::Evaluation)
     }
 }
 
@@ -229,23 +229,23 @@ impl Training {
     /// As those of the module.
     pub fn forward_rows(&self, rows: &[Tensor]) -> Result<Tensor> {
         let shared = &self.0.0;
-        shared.logits(Rows::of_each(rows, &shared.device)?, Draws::Training(shared.next_update()))
+        shared.logits(PackedRows::of_each(rows, &shared.device)?, PassMode::Training(shared.next_update()))
     }
 }
 
 impl Module for Training {
     fn forward(&self, tokens: &Tensor) -> Result<Tensor> {
         let shared = &self.0.0;
-        shared.logits(Rows::of(tokens, &shared.device)?, Draws::Training(shared.next_update()))
+        shared.logits(PackedRows::of(tokens, &shared.device)?, PassMode::Training(shared.next_update()))
     }
 }
 
-impl Shared {
+impl SharedModel {
     fn next_update(&self) -> u64 {
         self.update.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn logits(&self, rows: Rows, draws: Draws) -> Result<Tensor> {
+    fn logits(&self, rows: PackedRows, draws: PassMode) -> Result<Tensor> {
         let (answers, tokens) = (self.answers(&rows)?, rows.batch.tokens.len());
         let (count, length, outputs) = (rows.count(), rows.length, self.outputs);
         let ask = Ask::Logits(draws);
@@ -259,7 +259,7 @@ impl Shared {
         }
     }
 
-    fn loss(&self, mut rows: Rows, answers: &Tensor) -> Result<Tensor> {
+    fn loss(&self, mut rows: PackedRows, answers: &Tensor) -> Result<Tensor> {
         self.answers(&rows)?;
         rows.batch.labels = labels(answers, &rows, self.task.objective, self.task.classes.len(), &self.device)?;
         let weights = self.weights()?;
@@ -267,15 +267,15 @@ impl Shared {
         let question = self.question(rows, Ask::Loss(update), Shape::from(1 + count));
         let found = weights.apply_op1_no_bwd(&question)?;
         let value = found.narrow(0, 0, 1)?.force_contiguous()?.reshape(())?;
-        weights.apply_op1(Known { value, gradient: found.narrow(0, 1, count)? })
+        weights.apply_op1(KnownGradient { value, gradient: found.narrow(0, 1, count)? })
     }
 
-    fn question(&self, rows: Rows, ask: Ask, shape: Shape) -> Question {
-        Question { worker: self.worker.clone(), batch: Arc::new(rows.batch), ask, shape }
+    fn question(&self, rows: PackedRows, ask: Ask, shape: Shape) -> BatchQuestion {
+        BatchQuestion { worker: self.worker.clone(), batch: Arc::new(rows.batch), ask, shape }
     }
 
     /// How many answers are expected for rows that the model can take.
-    fn answers(&self, rows: &Rows) -> Result<usize> {
+    fn answers(&self, rows: &PackedRows) -> Result<usize> {
         let known = self.task.vocabulary.len();
         if let Some(at) = rows.batch.tokens.iter().position(|token| *token as usize >= known) {
             let row = rows.batch.offsets.partition_point(|start| *start <= at) - 1;
@@ -300,7 +300,7 @@ impl Shared {
     /// The parameters end to end. What rtc does not train has no gradient.
     fn weights(&self) -> Result<Tensor> {
         let vars = self.read(&self.variables)?;
-        let flat = |(parameter, var): (&Parameter, Var)| match parameter.is_trained {
+        let flat = |(parameter, var): (&ModelParameter, Var)| match parameter.is_trained {
             true => var.flatten_all(),
             false => var.as_detached_tensor().flatten_all(),
         };
@@ -311,7 +311,7 @@ impl Shared {
     /// The variables of a map that are the parameters of the model, in their order.
     fn read(&self, map: &VarMap) -> Result<Vec<Var>> {
         let vars = locked(map)?;
-        let find = |Parameter { name, shape, .. }: &Parameter| {
+        let find = |ModelParameter { name, shape, .. }: &ModelParameter| {
             let Some(var) = vars.get(name) else { bail!("there is no variable `{name}` for the model") };
             if var.dims() != shape.as_slice() {
                 bail!("the variable `{name}` has shape {:?}, and the model's has {shape:?}", var.dims());
@@ -331,7 +331,7 @@ fn locked(map: &VarMap) -> Result<MutexGuard<'_, HashMap<String, Var>>> {
 
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shared { task, parameters, device, .. } = &*self.0;
+        let SharedModel { task, parameters, device, .. } = &*self.0;
         write!(f, "Model({}, {} parameters on {:?})", task.handle.name(), parameters.len(), device.location())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use candle_core::CudaStorage;
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor, bail};
 use rtc_base::batch::Batch;
-use rtc_exec::model::Draws;
+use rtc_exec::model::PassMode;
 
 use crate::failure::failed;
 use crate::worker::{Engine, Worker};
@@ -15,16 +15,16 @@ use crate::worker::{Engine, Worker};
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ask {
     /// Logits, from the weights.
-    Logits(Draws),
+    Logits(PassMode),
     /// The gradient of the weights, from the weights and the cotangent of the logits.
-    Product(Draws),
+    Product(PassMode),
     /// The loss of the update with this number, and the gradient of the weights behind it, from the weights.
     Loss(u64),
 }
 
 /// A question about a batch, as an op on flat weights.
 #[derive(Clone, Debug)]
-pub(crate) struct Question {
+pub(crate) struct BatchQuestion {
     pub(crate) worker: Arc<Worker>,
     pub(crate) batch: Arc<Batch>,
     pub(crate) ask: Ask,
@@ -32,7 +32,7 @@ pub(crate) struct Question {
     pub(crate) shape: Shape,
 }
 
-impl Question {
+impl BatchQuestion {
     fn on_host(&self, weights: &[f32], cotangent: &[f32]) -> Result<(CpuStorage, Shape)> {
         let (ask, batch, weights, cotangent) = (self.ask, self.batch.clone(), weights.to_vec(), cotangent.to_vec());
         let numbers = self.worker.ask(move |engine| {
@@ -68,7 +68,7 @@ fn numbers<'s>(storage: &'s CpuStorage, layout: &Layout) -> Result<&'s [f32]> {
     }
 }
 
-impl CustomOp1 for Question {
+impl CustomOp1 for BatchQuestion {
     fn name(&self) -> &'static str {
         "rtc"
     }
@@ -89,7 +89,7 @@ impl CustomOp1 for Question {
     }
 }
 
-impl CustomOp2 for Question {
+impl CustomOp2 for BatchQuestion {
     fn name(&self) -> &'static str {
         "rtc-gradient"
     }
@@ -117,12 +117,12 @@ impl CustomOp2 for Question {
 }
 
 /// A number of which the gradient is known.
-pub(crate) struct Known {
+pub(crate) struct KnownGradient {
     pub(crate) value: Tensor,
     pub(crate) gradient: Tensor,
 }
 
-impl CustomOp1 for Known {
+impl CustomOp1 for KnownGradient {
     fn name(&self) -> &'static str {
         "rtc-loss"
     }

@@ -7,12 +7,12 @@ use candle_core::{Device, Result, bail};
 use rtc_compiler::ir::graph::{FIXED, Graph};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
-use rtc_exec::learner::{Arrays, LearnerState};
+use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_exec::model::{Backend, Function};
 use rtc_exec::{Executor, Halting, Inference, Settings};
 use rtc_kernel::Precision;
 use rtc_runs::record::SavedRun;
-use rtc_runs::saved::Opened;
+use rtc_runs::saved::OpenedRun;
 use rtc_task::{Options as TaskOptions, TaskHandle, catalog, open_task};
 
 use crate::failure::failed;
@@ -45,10 +45,10 @@ impl Default for Options {
     }
 }
 
-/// What is known of an opened model besides its engine.
-pub(crate) struct Facts {
+/// Facts of an opened model besides its engine.
+pub(crate) struct ModelFacts {
     /// Name, shape, numbers, and whether it is trained, of every parameter in the order of the flat array.
-    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) parameters: Vec<SavedParameter>,
     pub(crate) task: TaskHandle,
     pub(crate) options: TaskOptions,
     pub(crate) binding: Binding,
@@ -57,7 +57,7 @@ pub(crate) struct Facts {
 }
 
 /// A parameter as the checkpoint has it.
-pub(crate) struct Parameter {
+pub(crate) struct SavedParameter {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
     pub(crate) is_trained: bool,
@@ -65,12 +65,12 @@ pub(crate) struct Parameter {
 }
 
 /// Opens the run in a folder.
-pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(Engine, Facts)> {
+pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(Engine, ModelFacts)> {
     let run = SavedRun::read(path).map_err(failed)?;
     let (task, task_options) = open_task(&run.experiment.task).map_err(failed)?;
     let catalog = catalog(&*task, &task_options);
     let versions = BTreeMap::from([("rtc-candle".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
-    let opened = Opened { path, run: &run, versions: &versions };
+    let opened = OpenedRun { path, run: &run, versions: &versions };
     let (_, graph) = opened.model(&catalog).map_err(failed)?;
     if let Some(value) = asked(&graph).first() {
         bail!(
@@ -91,7 +91,7 @@ pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(E
         ..Settings::default()
     };
     let (engine, parameters) = engine((graph, binding, seed), settings, learner.clone(), (path, device))?;
-    let facts = Facts { parameters, task, options: task_options, binding, updates: learner.updates };
+    let facts = ModelFacts { parameters, task, options: task_options, binding, updates: learner.updates };
     Ok((engine, facts))
 }
 
@@ -101,7 +101,7 @@ fn engine(
     settings: Settings,
     learner: LearnerState,
     (path, device): (&Path, &Device),
-) -> Result<(Engine, Vec<Parameter>)> {
+) -> Result<(Engine, Vec<SavedParameter>)> {
     let weights = if learner.average.items.is_empty() { learner.parameters } else { learner.average };
     match device {
         Device::Cpu => {
@@ -114,7 +114,7 @@ fn engine(
             let (gpu, executor) = crate::gpu::open(device, settings.precision)?;
             let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
             let (function, parameters) = fitted(function, settings, weights, path)?;
-            Ok((Engine::Gpu(Box::new(crate::gpu::Engine { gpu, function })), parameters))
+            Ok((Engine::Gpu(Box::new(crate::gpu::GpuEngine { gpu, function })), parameters))
         }
         #[cfg(not(feature = "cuda"))]
         Device::Cuda(_) => {
@@ -128,9 +128,9 @@ fn engine(
 fn fitted<B: Backend>(
     mut function: Function<B>,
     settings: Settings,
-    mut weights: Arrays,
+    mut weights: FlatArrays,
     path: &Path,
-) -> Result<(Function<B>, Vec<Parameter>)> {
+) -> Result<(Function<B>, Vec<SavedParameter>)> {
     let refuse = |why: String| failed(format!("{} is refused: {why}", path.display()));
     match (function.takes_depth(), settings.depth) {
         (true, None) => {
@@ -158,7 +158,7 @@ fn fitted<B: Backend>(
             )));
         }
         let is_trained = own.group.as_deref() != Some(FIXED);
-        parameters.push(Parameter { name: own.name.clone(), shape, is_trained, numbers });
+        parameters.push(SavedParameter { name: own.name.clone(), shape, is_trained, numbers });
     }
     match weights.items.keys().next() {
         Some(extra) => Err(refuse(format!("its checkpoint has a `{extra}`, which is no parameter of the model"))),

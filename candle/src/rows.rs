@@ -5,13 +5,13 @@ use rtc_base::batch::{Batch, Labels};
 
 /// Rows end to end, and how they were given.
 #[derive(Clone, Debug)]
-pub(crate) struct Rows {
+pub(crate) struct PackedRows {
     pub(crate) batch: Batch,
     /// The length of all rows, where they came as one tensor.
     pub(crate) length: Option<usize>,
 }
 
-impl Rows {
+impl PackedRows {
     /// The rows of a tensor: one of a vector, those of a matrix.
     pub(crate) fn of(tokens: &Tensor, device: &Device) -> Result<Self> {
         let (rows, length) = match *tokens.dims() {

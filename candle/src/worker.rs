@@ -21,14 +21,14 @@ pub(crate) enum Engine {
     Host(Box<Function<Executor<f32>>>),
     /// On a graphics card.
     #[cfg(feature = "cuda")]
-    Gpu(Box<crate::gpu::Engine>),
+    Gpu(Box<crate::gpu::GpuEngine>),
 }
 
-type Job = Box<dyn FnOnce(&mut Engine) + Send>;
+type EngineJob = Box<dyn FnOnce(&mut Engine) + Send>;
 
 /// The thread, with the others that share its work.
 pub(crate) struct Worker {
-    jobs: Sender<Job>,
+    jobs: Sender<EngineJob>,
     _pool: ThreadPool,
 }
 
@@ -76,7 +76,7 @@ impl Worker {
 }
 
 /// Works until nobody can ask any more. After a panic the state of the executor is unknown, and nothing more is done.
-fn serve(mut engine: Engine, asked: &Receiver<Job>) {
+fn serve(mut engine: Engine, asked: &Receiver<EngineJob>) {
     while let Ok(job) = asked.recv() {
         if catch_unwind(AssertUnwindSafe(|| job(&mut engine))).is_err() {
             return;

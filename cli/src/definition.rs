@@ -5,22 +5,24 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Dim, LENGTH, unprefixed};
 use rtc_compiler::ir::{attribute, graph};
 use rtc_compiler::spec::Spec;
-pub(crate) use rtc_runs::saved::Definition;
+pub(crate) use rtc_runs::saved::ModelDefinition;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The spec of a definition for what only a spec has.
-pub(crate) fn need_spec<'d>(definition: &'d Definition, what: &str) -> Result<&'d Spec, Failure> {
+pub(crate) fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Result<&'d Spec, CommandFailure> {
     match definition {
-        Definition::Spec(spec) => Ok(spec),
-        Definition::Graph(_, file) => Err(Failure::Usage(format!("{file} is a graph, and a graph has no {what}"))),
+        ModelDefinition::Spec(spec) => Ok(spec),
+        ModelDefinition::Graph(_, file) => {
+            Err(CommandFailure::Usage(format!("{file} is a graph, and a graph has no {what}")))
+        }
     }
 }
 
 /// Facts of a model that its forward graph tells, whatever it was made of.
-pub(crate) struct Facts<'g>(pub(crate) &'g Graph);
+pub(crate) struct GraphFacts<'g>(pub(crate) &'g Graph);
 
-impl Facts<'_> {
+impl GraphFacts<'_> {
     fn nodes(&self) -> impl Iterator<Item = &graph::Node> {
         self.0.walk(graph::MAIN).into_iter().map(|id| self.0.node(id))
     }
@@ -80,17 +82,17 @@ mod tests {
             let free = Catalog::default();
             let spec = arg.check_silently(&[], &free).expect(&name).definition;
             // A head that is tied to the tokens has a class for each.
-            let (objective, classes) = match Facts(&spec.forward(&free).expect(&name)).answers_tokens() {
+            let (objective, classes) = match GraphFacts(&spec.forward(&free).expect(&name)).answers_tokens() {
                 true => (Objective::Each, 11),
                 false => (Objective::Classify, 7),
             };
             let task =
                 Catalog { vocabulary: Some(11), classes: Some(classes), objective: Some(objective), ..free.clone() };
             let printed = text::print(&spec.forward(&free).expect(&name));
-            let graph = Definition::graph(&printed, &name).unwrap_or_else(|failure| panic!("{failure}"));
+            let graph = ModelDefinition::graph(&printed, &name).unwrap_or_else(|failure| panic!("{failure}"));
             assert_eq!((graph.name(), graph.text()), (spec.name(), printed));
             for task in [free, task] {
-                let hash = |of: &Definition| {
+                let hash = |of: &ModelDefinition| {
                     let graph = of.forward(&task).unwrap_or_else(|failure| panic!("{name}: {failure}"));
                     hash::hash(&graph)
                 };
@@ -99,7 +101,7 @@ mod tests {
         }
     }
 
-    impl Facts<'_> {
+    impl GraphFacts<'_> {
         fn answers_tokens(&self) -> bool {
             self.0.output("logits").is_some_and(|logits| self.0.ty(logits).ragged() == Some(LENGTH))
         }

@@ -8,7 +8,7 @@ use rtc_cuda::{Launching, overrides};
 use rtc_kernel::Precision;
 
 use crate::choice::choice;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 #[cfg(feature = "cuda")]
 use crate::ranks::local_rank;
 
@@ -64,22 +64,22 @@ choice! {
 
 impl DeviceOptions {
     /// Where and how exactly a model of these options computes.
-    pub(crate) fn open(self) -> Result<Place, Failure> {
+    pub(crate) fn open(self) -> Result<ExecutionTarget, CommandFailure> {
         let precision = self.precision.into();
         let device = match self.device {
-            DeviceArg::Cpu if self.launch != LaunchArg::Graph => {
-                Err(Failure::Usage("`--launch` is for `--device cuda`: the processor launches nothing".to_owned()))
-            }
+            DeviceArg::Cpu if self.launch != LaunchArg::Graph => Err(CommandFailure::Usage(
+                "`--launch` is for `--device cuda`: the processor launches nothing".to_owned(),
+            )),
             DeviceArg::Cpu => Ok(None),
-            DeviceArg::Cuda => cuda(precision, self.launch.into()).map(Some).map_err(Failure::Usage),
+            DeviceArg::Cuda => cuda(precision, self.launch.into()).map(Some).map_err(CommandFailure::Usage),
         }?;
-        Ok(Place { device, precision })
+        Ok(ExecutionTarget { device, precision })
     }
 }
 
-/// Where and how exactly a model computes.
+/// The device and the precision of a model's computation.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct ExecutionTarget {
     /// The device; none for the processor.
     pub(crate) device: Option<Rc<dyn Device>>,
     /// How exact its products with weights are.
@@ -97,14 +97,14 @@ pub(crate) struct Card {
     pub(crate) precision: Precision,
 }
 
-impl Place {
+impl ExecutionTarget {
     /// The device with its memory; nothing for the processor.
-    pub(crate) fn card(&self) -> Result<Option<Card>, Failure> {
+    pub(crate) fn card(&self) -> Result<Option<Card>, CommandFailure> {
         let Some(device) = &self.device else { return Ok(None) };
         let name = device.name();
         match device.capacity() {
             Some(capacity) => Ok(Some(Card { name, capacity, precision: self.precision })),
-            None => Err(Failure::Usage(format!("{name} does not say how much memory it has"))),
+            None => Err(CommandFailure::Usage(format!("{name} does not say how much memory it has"))),
         }
     }
 

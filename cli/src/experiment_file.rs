@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
-use rtc_runs::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile, Written};
+use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart};
 use rtc_task::TaskSettings;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders::check_name;
 use crate::spec_file::{SpecArg, read_text};
 
@@ -35,12 +35,12 @@ pub(crate) struct ProgramOptions {
 }
 
 /// Refuses rows of splits that a program would have to make without being allowed to run.
-pub(crate) fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), Failure> {
-    task.refusal(splits).map_or(Ok(()), |message| Err(Failure::Usage(message)))
+pub(crate) fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), CommandFailure> {
+    task.refusal(splits).map_or(Ok(()), |message| Err(CommandFailure::Usage(message)))
 }
 
 /// An experiment with the place that it came from.
-pub(crate) struct Opened {
+pub(crate) struct OpenedExperiment {
     /// The experiment.
     pub(crate) file: ExperimentFile,
     /// Its name without folders and ending.
@@ -49,9 +49,9 @@ pub(crate) struct Opened {
     folders: Vec<PathBuf>,
 }
 
-impl Opened {
+impl OpenedExperiment {
     /// The experiment of the program with this name, or else the file.
-    pub(crate) fn open(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn open(text: &str) -> Result<Self, CommandFailure> {
         let path = Path::new(text);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| "experiment".to_owned());
@@ -60,14 +60,14 @@ impl Opened {
         if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
             return Ok(Self { file: ExperimentFile::embedded(text)?, name, folders: vec![] });
         }
-        let yaml = read_text(path, "experiment", |line, why| Failure::Usage(format!("{text}:{line}: {why}")))?;
+        let yaml = read_text(path, "experiment", |line, why| CommandFailure::Usage(format!("{text}:{line}: {why}")))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
         let above = is_among_specs.then(|| folder.join(".."));
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
         let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
         let read = |path: &Path| {
-            let refuse = |line, why| Failure::Usage(format!("{}:{line}: {why}", path.display()));
+            let refuse = |line, why| CommandFailure::Usage(format!("{}:{line}: {why}", path.display()));
             read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
         };
         Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
@@ -80,13 +80,13 @@ impl Opened {
 
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
     /// a folder `experiments`, or one of the program.
-    pub(crate) fn spec_of(&self, entry: &Entry) -> Result<SpecArg, Failure> {
+    pub(crate) fn spec_of(&self, entry: &ComparedModel) -> Result<SpecArg, CommandFailure> {
         let unknown = |message| self.file.entry_error(entry, format!("`compare`: {message}")).into();
         self.spec_named(&entry.spec).map_err(unknown)
     }
 
     /// The spec that the experiment names as its `model`, looked for as those of `compare`, and last from the current folder.
-    pub(crate) fn spec_of_model(&self, model: &str) -> Result<SpecArg, Failure> {
+    pub(crate) fn spec_of_model(&self, model: &str) -> Result<SpecArg, CommandFailure> {
         let here = SpecArg::parse(model);
         match self.spec_named(model) {
             Ok(spec) => Ok(spec),
@@ -135,7 +135,7 @@ impl Opened {
 
     /// Refuses blocks under `models` for models that exist neither in the specs beside the experiment or of the
     /// program, nor in those of its `compare`, nor in `trained`.
-    pub(crate) fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), Failure> {
+    pub(crate) fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), CommandFailure> {
         let mut known = SpecArg::built_in_models();
         let beside = self.folders.iter().flat_map(|folder| specs_in(folder));
         let compared = self.file.compare().iter().filter_map(|entry| self.spec_of(entry).ok());
@@ -150,7 +150,7 @@ impl Opened {
 
     /// The experiment for a model with its edits of the spec. A graph has no settings: it is what it is in every experiment, and the
     /// edits that are left out are named.
-    pub(crate) fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, Failure> {
+    pub(crate) fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, CommandFailure> {
         let experiment = self.file.resolve(Some(model), with)?;
         if !arg.is_graph() || experiment.set.is_empty() {
             let edits = self.overrides(model, &experiment);
@@ -170,14 +170,14 @@ impl Opened {
     }
 
     /// The edits of an entry of `compare`.
-    pub(crate) fn overrides_of(&self, entry: &Entry) -> Vec<Override> {
+    pub(crate) fn overrides_of(&self, entry: &ComparedModel) -> Vec<Override> {
         self.placed(&entry.set, self.file.written_in(entry))
     }
 
-    fn placed(&self, set: &[String], places: Vec<Option<Written>>) -> Vec<Override> {
+    fn placed(&self, set: &[String], places: Vec<Option<LinePart>>) -> Vec<Override> {
         let name = self.file.name();
-        let one = |(text, place): (&String, Option<Written>)| match place {
-            Some(Written { file, line, text, range }) => Override::inside(Source::part(file, text, line), range),
+        let one = |(text, place): (&String, Option<LinePart>)| match place {
+            Some(LinePart { file, line, text, range }) => Override::inside(Source::part(file, text, line), range),
             None => Override::alone(format!("{name}: set"), text),
         };
         set.iter().zip(places).map(one).collect()

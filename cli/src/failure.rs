@@ -55,7 +55,7 @@ impl Exit {
 
 /// The failure of a command.
 #[derive(Debug)]
-pub(crate) enum Failure {
+pub(crate) enum CommandFailure {
     /// The arguments don't make sense together.
     Usage(String),
     /// The spec has errors.
@@ -80,10 +80,10 @@ const REFUSED: u8 = 7;
 /// Exit code of a process that panicked.
 pub(crate) const PANIC: u8 = 101;
 
-/// What a command gives back.
-pub(crate) type Outcome = Result<Exit, Failure>;
+/// The result of a command.
+pub(crate) type CommandResult = Result<Exit, CommandFailure>;
 
-impl Failure {
+impl CommandFailure {
     /// The exit code.
     pub(crate) fn code(&self) -> u8 {
         match self {
@@ -109,7 +109,7 @@ impl Failure {
 }
 
 /// One sentence; that of a spec with errors is short, since its problems are a report of their own.
-impl fmt::Display for Failure {
+impl fmt::Display for CommandFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(_) => f.write_str("the spec has errors"),
@@ -122,19 +122,19 @@ impl fmt::Display for Failure {
     }
 }
 
-impl From<InvalidNode> for Failure {
+impl From<InvalidNode> for CommandFailure {
     fn from(invalid: InvalidNode) -> Self {
         NoModel::from(invalid).into()
     }
 }
 
-impl From<NoModel> for Failure {
+impl From<NoModel> for CommandFailure {
     fn from(NoModel(why): NoModel) -> Self {
         Self::NoSpec(why)
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for CommandFailure {
     fn from(error: Error) -> Self {
         Self::Runtime(error)
     }
@@ -143,7 +143,7 @@ impl From<Error> for Failure {
 /// Failures of the runtime by their own types.
 macro_rules! runtime_errors {
     ($($error:ty),*) => {$(
-        impl From<$error> for Failure {
+        impl From<$error> for CommandFailure {
             fn from(error: $error) -> Self {
                 Self::Runtime(error.into())
             }

@@ -6,10 +6,10 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rtc_runs::grid::Manifest;
+use rtc_runs::grid::GridManifest;
 use rtc_runs::record::RunFolder;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::text::check_text;
 
 /// The folder of all runs, where a command names none.
@@ -34,18 +34,18 @@ pub(crate) struct Below {
 }
 
 /// Looks for runs and grids. Nothing is looked for inside of a run, and links are not followed: they may lead around in circles.
-pub(crate) fn below(folder: &Path) -> Result<Below, Failure> {
+pub(crate) fn below(folder: &Path) -> Result<Below, CommandFailure> {
     let mut found = Below::default();
     collect(folder, DEEPEST, &mut found)?;
     Ok(found)
 }
 
-fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), Failure> {
+fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), CommandFailure> {
     if RunFolder::exists(folder) {
         found.runs.push(folder.to_owned());
         return Ok(());
     }
-    if Manifest::exists(folder) {
+    if GridManifest::exists(folder) {
         found.grids.push(folder.to_owned());
     }
     let Some(deep) = deep.checked_sub(1) else { return Ok(()) };
@@ -53,8 +53,8 @@ fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), Failure>
 }
 
 /// The folders in a folder in the order of their names, but for the one with removed runs. Links are none.
-pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
-    let failed = |error| Failure::io("read", folder, error);
+pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+    let failed = |error| CommandFailure::io("read", folder, error);
     let mut inside = vec![];
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -67,7 +67,7 @@ pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// The folder of a run that was named, there or below `runs`.
-pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
     if run == Path::new(LAST) {
         return last();
     }
@@ -79,9 +79,9 @@ pub(crate) fn find(run: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Refuses a name of a run or a grid that has control characters, or is that of the folder with removed runs.
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
+pub(crate) fn check_name(what: &str, name: &str) -> Result<(), CommandFailure> {
     if Path::new(name).iter().any(|part| part == REMOVED) {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
         )));
     }
@@ -90,11 +90,11 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), Failure> {
 
 /// The folder of a grid that was named, there or below `runs`.
 pub(crate) fn grid(named: &Path) -> Option<PathBuf> {
-    [named.to_owned(), Path::new(RUNS).join(named)].into_iter().find(|path| Manifest::exists(path))
+    [named.to_owned(), Path::new(RUNS).join(named)].into_iter().find(|path| GridManifest::exists(path))
 }
 
 /// A folder that was named, there or below `runs`.
-pub(crate) fn folder(named: &Path) -> Result<PathBuf, Failure> {
+pub(crate) fn folder(named: &Path) -> Result<PathBuf, CommandFailure> {
     if named == Path::new(LAST) {
         return last();
     }
@@ -102,15 +102,15 @@ pub(crate) fn folder(named: &Path) -> Result<PathBuf, Failure> {
     found.ok_or_else(|| no_run(named, "there is no such folder"))
 }
 
-fn last() -> Result<PathBuf, Failure> {
+fn last() -> Result<PathBuf, CommandFailure> {
     let runs = Path::new(RUNS);
     let all = if runs.is_dir() { below(runs)?.runs } else { vec![] };
     let newest = all.into_iter().filter_map(|path| Some((begun(&path)?, path))).max();
     newest.map(|(_, path)| path).ok_or_else(|| no_run(Path::new(LAST), "there is no run below `runs`"))
 }
 
-pub(crate) fn no_run(named: &Path, why: &str) -> Failure {
-    Failure::io("open", named, io::Error::other(why.to_owned()))
+pub(crate) fn no_run(named: &Path, why: &str) -> CommandFailure {
+    CommandFailure::io("open", named, io::Error::other(why.to_owned()))
 }
 
 /// When a run was begun: its experiment is written then and never again.
@@ -124,8 +124,8 @@ pub(crate) fn name(run: &Path) -> String {
 }
 
 /// The bytes of all files in a folder; what a link leads to lies elsewhere. What goes away meanwhile counts for nothing.
-pub(crate) fn size(folder: &Path) -> Result<u64, Failure> {
-    let failed = |error| Failure::io("read", folder, error);
+pub(crate) fn size(folder: &Path) -> Result<u64, CommandFailure> {
+    let failed = |error| CommandFailure::io("read", folder, error);
     let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
         Err(error) if gone(&error) => return Ok(0),
@@ -145,11 +145,11 @@ pub(crate) fn size(folder: &Path) -> Result<u64, Failure> {
 }
 
 /// The folders of the grids that list a run: those around it, those beside it, and those below `runs`.
-pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, Failure> {
+pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     let whole = |path: &Path| fs::canonicalize(path).ok();
     let Some(own) = whole(run) else { return Ok(vec![]) };
     let mut grids: Vec<PathBuf> =
-        own.ancestors().skip(1).filter(|path| Manifest::exists(path)).map(Path::to_owned).collect();
+        own.ancestors().skip(1).filter(|path| GridManifest::exists(path)).map(Path::to_owned).collect();
     let runs = whole(Path::new(RUNS));
     for root in [runs.as_deref(), own.parent()].into_iter().flatten() {
         grids.extend(below(root)?.grids);
@@ -158,7 +158,7 @@ pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, Failure> {
     grids.dedup();
     let mut found = vec![];
     for grid in grids {
-        let rows = Manifest::read(&grid)?.map(|manifest| manifest.rows).unwrap_or_default();
+        let rows = GridManifest::read(&grid)?.map(|manifest| manifest.rows).unwrap_or_default();
         if rows.iter().flat_map(|row| &row.cells).any(|cell| whole(&resolved(&grid, &cell.run)).as_ref() == Some(&own))
         {
             found.push(grid);

@@ -1,8 +1,8 @@
 //! Ranks besides rank 0: what they are told of the model, and what they do.
 
 use rtc_compiler::ir::text;
-use rtc_compiler::pipeline::memory::Work;
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::LargestBatches;
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_exec::learner::LearnError;
 use rtc_exec::{Halting, Inference};
@@ -11,16 +11,16 @@ use rtc_task::Objective;
 use rtc_train::ranks::{Beginning, RankError, Ranks, await_beginning, serve};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::Definition;
-use crate::device::{DeviceOptions, Place};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::definition::ModelDefinition;
+use crate::device::{DeviceOptions, ExecutionTarget};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::model::{AnyModel, Compiled, Computing};
 use crate::signals;
 use crate::versions::program;
 
-/// All that the other ranks know of a training.
+/// The description of a training for the other ranks.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Description {
+pub(crate) struct TrainingDescription {
     /// The program and the device, which must be the same everywhere.
     program: String,
     place: Option<String>,
@@ -45,14 +45,14 @@ pub(crate) struct Description {
 const OBJECTIVES: [Objective; 5] =
     [Objective::Classify, Objective::Pair, Objective::Each, Objective::Number, Objective::Several];
 
-impl Description {
+impl TrainingDescription {
     /// That of a model, with the largest batches of its training and the memory that a rank may take.
     pub(crate) fn new(
         compiled: &Compiled,
         experiment: &Experiment,
         seed: u64,
-        (work, limit): (Work, Option<u64>),
-        place: &Place,
+        (work, limit): (LargestBatches, Option<u64>),
+        place: &ExecutionTarget,
     ) -> Self {
         let binding = compiled.binding;
         Self {
@@ -79,7 +79,7 @@ impl Description {
     }
 
     /// The model that it describes.
-    fn model(self, halting: Halting, place: Place) -> Result<AnyModel, Failure> {
+    fn model(self, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, CommandFailure> {
         if self.program != program() {
             let (theirs, own) = (self.program, program());
             return Err(differs(format!(
@@ -95,16 +95,16 @@ impl Description {
         }
         let objective = OBJECTIVES.get(self.objective).copied();
         let task = Catalog { vocabulary: self.vocabulary, classes: self.classes, objective, ..Catalog::default() };
-        let compiled = Compiled::new(Definition::graph(&self.graph, "the model of rank 0")?, &task)?;
+        let compiled = Compiled::new(ModelDefinition::graph(&self.graph, "the model of rank 0")?, &task)?;
         if compiled.graph_hash() != self.hash {
             return Err(differs("its graph is not that of rank 0".to_owned()));
         }
         let shape = |lengths| BatchShape { lengths, depth: None };
-        let work = Work {
+        let work = LargestBatches {
             training: shape(self.training),
             evaluation: self.evaluation.map(shape),
             fixed_bytes: self.fixed,
-            target: if place.device.is_some() { Target::Device } else { Target::Processor },
+            target: if place.device.is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
         };
         let fitted = compiled.fit(&work, self.limit, self.supervision, place.card()?.as_ref())?;
         let how = Computing { place, memory: fitted.limit, halting, inference: self.inference, depth: None };
@@ -112,20 +112,20 @@ impl Description {
     }
 }
 
-fn differs(message: String) -> Failure {
+fn differs(message: String) -> CommandFailure {
     LearnError::Ranks(message).into()
 }
 
 /// Serves rank 0 until it ends the training. Rank 0 prints failures.
-pub(crate) fn follow(ranks: &dyn Ranks, halting: Halting, device: DeviceOptions) -> Outcome {
+pub(crate) fn follow(ranks: &dyn Ranks, halting: Halting, device: DeviceOptions) -> CommandResult {
     // From here on a first signal asks to stop, and rank 0 says when.
     let stop = signals::on_stop()?;
-    let failed = |error: RankError| Failure::from(LearnError::from(error));
+    let failed = |error: RankError| CommandFailure::from(LearnError::from(error));
     let description = match await_beginning(ranks).map_err(failed)? {
         Beginning::Model(description) => description,
         Beginning::End(code) => return Ok(Exit::Reported(code)),
     };
-    let read = serde_json::from_str::<Description>(&description);
+    let read = serde_json::from_str::<TrainingDescription>(&description);
     let read = read.map_err(|error| differs(format!("the model of rank 0 can't be read: {error}")));
     let mut made = read.and_then(|description| description.model(halting, device.open()?));
     let made = made.as_deref_mut().map_err(|failure| failure.to_string());

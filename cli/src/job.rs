@@ -12,24 +12,24 @@ use std::time::{Duration, Instant};
 
 use rtc_base::disk::beneath;
 use rtc_base::disk::{Disk, FileSystem};
-use rtc_compiler::pipeline::asked::{Asked, asked};
-use rtc_compiler::pipeline::memory::{Fitted, Work};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::asked::{ExternalInput, asked};
+use rtc_compiler::pipeline::memory::{Fitted, LargestBatches};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_exec::Halting;
 use rtc_exec::learner::{LearnError, Learner};
 use rtc_exec::model::matrices;
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_runs::experiment::{Experiment, OptimiserKind, Supervision};
-use rtc_runs::record::table::Table;
+use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
 use rtc_task::{Audit, Dataset, audit, load, open_task};
-use rtc_train::ranks::{Balance, Ranks, Shared, begin, joined};
-use rtc_train::{Observer, Outcome as Ended, train};
+use rtc_train::ranks::{Balance, Ranks, SharedLearner, begin, joined};
+use rtc_train::{Observer, Outcome, train};
 
-use crate::device::{Card, DeviceOptions, Place};
-use crate::failure::Failure;
-use crate::following::Description;
-use crate::labels::Labels;
+use crate::device::{Card, DeviceOptions, ExecutionTarget};
+use crate::failure::CommandFailure;
+use crate::following::TrainingDescription;
+use crate::labels::RunLabels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
 use crate::saved::generated;
@@ -49,13 +49,13 @@ const BYTES_PER_GIVEN: u64 = 16;
 const BYTES_PER_SHARED: u64 = 20;
 
 /// The same for runs on a device.
-pub(crate) fn program_on(place: &Place) -> String {
+pub(crate) fn program_on(place: &ExecutionTarget) -> String {
     let device = place.record().map(|record| (DEVICE.to_owned(), record));
     record::program(&versions().clone().into_iter().chain(device).collect())
 }
 
 /// A run before it is trained: everything that decides its numbers.
-pub(crate) struct Job {
+pub(crate) struct TrainingJob {
     /// The model.
     pub(crate) compiled: Arc<Compiled>,
     /// The experiment for this model.
@@ -89,7 +89,7 @@ pub(crate) struct Data {
     pub(crate) splits: BTreeMap<String, String>,
 }
 
-impl Job {
+impl TrainingJob {
     /// A run of a model in its experiment.
     pub(crate) fn new(
         compiled: Arc<Compiled>,
@@ -123,7 +123,7 @@ impl Job {
     }
 
     /// Records where and how exactly the run computes, if that is not the processor in single precision.
-    pub(crate) fn computes_on(&mut self, place: &Place) {
+    pub(crate) fn computes_on(&mut self, place: &ExecutionTarget) {
         self.info.versions.extend(place.record().map(|record| (DEVICE.to_owned(), record)));
     }
 
@@ -134,7 +134,7 @@ impl Job {
     }
 
     /// The table of a run that is finished. A folder that holds another run is refused.
-    pub(crate) fn finished(&self, path: &Path) -> Result<Option<Table>, Failure> {
+    pub(crate) fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, CommandFailure> {
         let saved = SavedRun::read(path)?;
         saved.same(path, &self.compiled.definition.text(), &self.experiment, &self.info)?;
         Ok(saved.results)
@@ -147,15 +147,21 @@ impl Job {
 
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
-    pub(crate) fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, Failure> {
+    pub(crate) fn fit(
+        &self,
+        path: &Path,
+        data: &Data,
+        pace: Pace,
+        card: Option<&Card>,
+    ) -> Result<Fitted, CommandFailure> {
         self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, self.experiment.supervision, card)
     }
 
     /// The largest batches of the data there.
-    fn work_on(&self, card: Option<&Card>, data: &Data) -> Result<Work, Failure> {
+    fn work_on(&self, card: Option<&Card>, data: &Data) -> Result<LargestBatches, CommandFailure> {
         let mut work = self.work(data)?;
         if let Some(card) = card {
-            work.target = Target::Device;
+            work.target = MemoryTarget::Device;
             let beside = memory::beside_on_device(&self.experiment, card.precision, self.info.parameters);
             work.fixed_bytes = beside.saturating_add(self.beside_matrices());
         }
@@ -163,7 +169,7 @@ impl Job {
     }
 
     /// The most bytes that the run may take: as asked, or else as it was begun.
-    pub(crate) fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, Failure> {
+    pub(crate) fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, CommandFailure> {
         if pace.memory.is_some() || !RunFolder::exists(path) {
             return Ok(pace.memory);
         }
@@ -171,7 +177,7 @@ impl Job {
     }
 
     /// What a run on a device holds on the host.
-    pub(crate) fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, Failure> {
+    pub(crate) fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, CommandFailure> {
         Ok(self.work(data)?.fixed_bytes.saturating_add(fitted.need.lists()).saturating_add(memory::STAGED))
     }
 
@@ -180,17 +186,18 @@ impl Job {
         if self.experiment.optimiser.kind != OptimiserKind::Muon {
             return 0;
         }
-        let beside: usize = matrices(&self.compiled.graph).iter().map(Matrix::beside).sum();
+        let beside: usize = matrices(&self.compiled.graph).iter().map(ParameterMatrix::beside).sum();
         4 * beside as u64
     }
 
     /// The largest batches of the data, on the processor.
-    fn work(&self, data: &Data) -> Result<Work, Failure> {
+    fn work(&self, data: &Data) -> Result<LargestBatches, CommandFailure> {
         let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
         work.fixed_bytes = work.fixed_bytes.saturating_add(self.beside_matrices());
         let numbers = |shape: &BatchShape| {
-            let of =
-                |asked: &Asked| shape.lengths.iter().map(|length| asked.values(*length) * asked.width()).sum::<usize>();
+            let of = |asked: &ExternalInput| {
+                shape.lengths.iter().map(|length| asked.values(*length) * asked.width()).sum::<usize>()
+            };
             asked(&self.compiled.graph).iter().map(of).sum::<usize>() as u64
         };
         let given = numbers(&work.training).saturating_mul(self.experiment.batch.accumulate as u64);
@@ -208,7 +215,12 @@ impl Job {
     }
 
     /// The model with freshly drawn parameters.
-    pub(crate) fn model(&self, fitted: Fitted, halting: Halting, place: Place) -> Result<AnyModel, Failure> {
+    pub(crate) fn model(
+        &self,
+        fitted: Fitted,
+        halting: Halting,
+        place: ExecutionTarget,
+    ) -> Result<AnyModel, CommandFailure> {
         let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
@@ -217,18 +229,18 @@ impl Job {
     fn model_of_all(
         &self,
         data: &Data,
-        (fitted, halting, place): (Fitted, Halting, Place),
+        (fitted, halting, place): (Fitted, Halting, ExecutionTarget),
         ranks: &dyn Ranks,
-    ) -> Result<AnyModel, Failure> {
+    ) -> Result<AnyModel, CommandFailure> {
         if ranks.size() == 1 {
             return self.model(fitted, halting, place);
         }
         let mut work = self.work_on(place.card()?.as_ref(), data)?;
-        if work.target == Target::Processor {
+        if work.target == MemoryTarget::Processor {
             work.fixed_bytes = work.fixed_bytes.saturating_sub(memory::shared(&data.set));
         }
         let allowed = (work, fitted.limit);
-        let described = Description::new(&self.compiled, &self.experiment, self.info.seed, allowed, &place);
+        let described = TrainingDescription::new(&self.compiled, &self.experiment, self.info.seed, allowed, &place);
         begin(ranks, &described.to_text()).map_err(LearnError::from)?;
         let model = self.model(fitted, halting, place);
         // The others answer in any case, and must be heard before they are told anything else.
@@ -243,11 +255,11 @@ impl Job {
         &self,
         path: &Path,
         data: &Data,
-        how: (Fitted, Halting, Place),
+        how: (Fitted, Halting, ExecutionTarget),
         ranks: &dyn Ranks,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<(Ended, Balance), Failure> {
+    ) -> Result<(Outcome, Balance), CommandFailure> {
         self.train_on((Rc::new(FileSystem::below(path)), path), data, how, ranks, stop, observer)
     }
 
@@ -256,13 +268,13 @@ impl Job {
         &self,
         (disk, path): (Rc<dyn Disk>, &Path),
         data: &Data,
-        how: (Fitted, Halting, Place),
+        how: (Fitted, Halting, ExecutionTarget),
         ranks: &dyn Ranks,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<(Ended, Balance), Failure> {
+    ) -> Result<(Outcome, Balance), CommandFailure> {
         let mut model = self.model_of_all(data, how, ranks)?;
-        let mut shared = Shared::new(&mut *model, ranks, stop);
+        let mut shared = SharedLearner::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {
             shared.restore(&weights.state())?;
         }
@@ -273,7 +285,7 @@ impl Job {
             RunFolder::resume_on(disk, path, &text, &self.experiment, info)?
         } else {
             let run = RunFolder::create_on(disk, path, &text, &self.experiment, info)?;
-            Labels::of(run.info(), &self.named).write(path)?;
+            RunLabels::of(run.info(), &self.named).write(path)?;
             run
         };
         let ended = train(&mut shared, &data.set, &self.experiment, &mut run, stop, observer)?;
@@ -305,13 +317,13 @@ pub(crate) fn is_locked(folder: &Path) -> bool {
 }
 
 /// Makes a folder, and keeps a second process out of it.
-pub(crate) fn lock(folder: &Path) -> Result<Lock, Failure> {
+pub(crate) fn lock(folder: &Path) -> Result<Lock, CommandFailure> {
     lock_by(folder, File::try_lock)
 }
 
 /// Makes a folder, and keeps those out of it that want it for themselves alone: several processes train the cells of a grid. Where the
 /// file system has no locks nobody is kept out.
-pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, Failure> {
+pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
     match lock_by(folder, File::try_lock_shared) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) => Err(failure),
@@ -321,7 +333,7 @@ pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, Failure> {
 
 /// Locks the folder of a cell whose claim this process holds. A process that the cell was taken over from may be suspended and still
 /// have the lock: it writes no more. Where the file system has no locks the claim is enough.
-pub(crate) fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, Failure> {
+pub(crate) fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, CommandFailure> {
     match lock(folder) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) && !taken_over => Err(failure),
@@ -329,18 +341,18 @@ pub(crate) fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Loc
     }
 }
 
-fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, Failure> {
+fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, CommandFailure> {
     let mut tries = 1;
     let mut made: Vec<PathBuf> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
     made.reverse();
     loop {
-        fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error))?;
         let path = folder.join(LOCK);
         let file = match beneath::append_or_create(folder, Path::new(LOCK)) {
             Ok(file) => file,
             // Another process has just left, and removed the folder behind it.
             Err(error) if error.kind() == ErrorKind::NotFound && !folder.exists() => continue,
-            Err(error) => return Err(Failure::io("create", &path, error)),
+            Err(error) => return Err(CommandFailure::io("create", &path, error)),
         };
         match how(&file) {
             Ok(()) if is_at(&file, &path) => return Ok(Lock { _file: file, folder: folder.to_owned(), made }),
@@ -351,9 +363,9 @@ fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<
             }
             Err(TryLockError::WouldBlock) => {
                 let other = std::io::Error::other("another process is training in this folder");
-                return Err(Failure::io("use", folder, other));
+                return Err(CommandFailure::io("use", folder, other));
             }
-            Err(TryLockError::Error(error)) => return Err(Failure::io("lock", &path, error)),
+            Err(TryLockError::Error(error)) => return Err(CommandFailure::io("lock", &path, error)),
         }
     }
 }
@@ -384,7 +396,7 @@ impl Drop for Lock {
 }
 
 /// Loads or generates the data of an experiment, and says how much of it there is.
-pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, Failure> {
+pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, CommandFailure> {
     let start = Instant::now();
     let waiting = terminal.waiting("making the data");
     let set = load(&experiment.task, &experiment.splits());
@@ -402,7 +414,7 @@ pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<
 
 /// What is worth knowing of rows of the user's own before a training: the vocabulary, what it does not have, and rows that are
 /// measured although they were trained on.
-fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Failure> {
+fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, CommandFailure> {
     let (task, _) = open_task(&experiment.task)?;
     if task.kept().is_none() {
         return Ok(vec![]);

@@ -12,7 +12,7 @@ use rtc_runs::error::CheckpointError;
 use rtc_runs::record::{RunInfo, sealed, unsealed};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders::folders_in;
 
 /// The file that is locked while labels are changed.
@@ -25,9 +25,9 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// The name of the file.
 pub(crate) const FILE: &str = "labels.json";
 
-/// What is said of a run.
+/// The labels of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Labels {
+pub(crate) struct RunLabels {
     /// The run.
     run: String,
     /// What the command that began it called its experiment.
@@ -44,7 +44,7 @@ pub(crate) struct Labels {
     pub(crate) note: Option<String>,
 }
 
-impl Labels {
+impl RunLabels {
     /// Those of a run that begins.
     pub(crate) fn of(info: &RunInfo, experiment: &str) -> Self {
         Self { run: info.run.clone(), experiment: Some(experiment.to_owned()), ..Self::default() }
@@ -56,7 +56,7 @@ impl Labels {
     }
 
     /// Reads what is said of the run in a folder; that may be nothing.
-    pub(crate) fn read(folder: &Path, info: &RunInfo) -> Result<Self, Failure> {
+    pub(crate) fn read(folder: &Path, info: &RunInfo) -> Result<Self, CommandFailure> {
         let bytes = match beneath::read_named(folder, FILE, SMALL) {
             Err(error) if error.source.kind() == ErrorKind::NotFound => {
                 return Ok(Self { run: info.run.clone(), ..Self::default() });
@@ -77,8 +77,8 @@ impl Labels {
     /// Changes what is said of the run in a folder. Of several processes one does so at a time, and each sees what those before it said.
     pub(crate) fn change(
         folder: &Path,
-        change: impl FnOnce(&mut Self) -> Result<(), Failure>,
-    ) -> Result<Self, Failure> {
+        change: impl FnOnce(&mut Self) -> Result<(), CommandFailure>,
+    ) -> Result<Self, CommandFailure> {
         let _lock = lock(folder)?;
         let mut labels = Self::read(folder, &RunInfo::read(folder)?)?;
         change(&mut labels)?;
@@ -87,15 +87,15 @@ impl Labels {
     }
 
     /// Says it of the run in a folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), Failure> {
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), CommandFailure> {
         Ok(write_file(&folder.join(FILE), sealed(self))?)
     }
 }
 
 /// Waits for the processes that change the labels of a run. Where the file system has no locks nobody waits.
-fn lock(folder: &Path) -> Result<File, Failure> {
+fn lock(folder: &Path) -> Result<File, CommandFailure> {
     RunInfo::read(folder)?;
-    let failed = |error| Failure::io("lock", &folder.join(LOCK), error);
+    let failed = |error| CommandFailure::io("lock", &folder.join(LOCK), error);
     let file = beneath::append_or_create(folder, Path::new(LOCK)).map_err(failed)?;
     for _ in 0..TRIES {
         match file.try_lock() {
@@ -107,7 +107,7 @@ fn lock(folder: &Path) -> Result<File, Failure> {
 }
 
 /// The runs beside a folder that were begun in it and have another name now, and those of which that can't be told.
-pub(crate) fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<Failure>), Failure> {
+pub(crate) fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<CommandFailure>), CommandFailure> {
     let (mut found, mut unknown) = (vec![], vec![]);
     let (Some(beside), Some(name)) = (folder.parent(), folder.file_name().and_then(|name| name.to_str())) else {
         return Ok((found, unknown));
@@ -115,8 +115,8 @@ pub(crate) fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<Failure>), Fai
     if !beside.is_dir() {
         return Ok((found, unknown));
     }
-    for path in folders_in(beside)?.into_iter().filter(|path| Labels::exist(path)) {
-        match RunInfo::read(&path).map_err(Failure::from).and_then(|info| Labels::read(&path, &info)) {
+    for path in folders_in(beside)?.into_iter().filter(|path| RunLabels::exist(path)) {
+        match RunInfo::read(&path).map_err(CommandFailure::from).and_then(|info| RunLabels::read(&path, &info)) {
             Ok(labels) if labels.was.as_deref() == Some(name) => found.push(path),
             Ok(_) => {}
             Err(failure) => unknown.push(failure),

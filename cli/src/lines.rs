@@ -3,18 +3,18 @@
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use rtc_task::sequence::{self, Line, LineError};
+use rtc_task::sequence::{self, LineError, NumberedLine};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Lines, one after the other.
-pub(crate) struct Lines {
+pub(crate) struct InputLines {
     /// Where they come from.
     pub(crate) name: String,
     lines: sequence::Lines<Box<dyn BufRead>>,
 }
 
-impl Lines {
+impl InputLines {
     /// The lines of an input of this name.
     pub(crate) fn new(name: String, input: impl BufRead + 'static) -> Self {
         Self { name, lines: sequence::Lines::new(Box::new(input)) }
@@ -26,10 +26,10 @@ impl Lines {
     }
 
     /// The next line; nothing at the end. A line that is too long, or no text, is refused.
-    pub(crate) fn next(&mut self) -> Result<Option<Line>, Failure> {
+    pub(crate) fn next(&mut self) -> Result<Option<NumberedLine>, CommandFailure> {
         self.lines.next().transpose().map_err(|error| match error {
-            LineError::Io(error) => Failure::io("read", Path::new(&self.name), error),
-            LineError::Broken(line, why) => Failure::data(&self.name, Some(line), why),
+            LineError::Io(error) => CommandFailure::io("read", Path::new(&self.name), error),
+            LineError::Broken(line, why) => CommandFailure::data(&self.name, Some(line), why),
         })
     }
 }

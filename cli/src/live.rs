@@ -10,20 +10,20 @@ pub(crate) use screen::Screen;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Line {
+pub(crate) enum DisplayLine {
     /// How far something is, the course of its loss, and what else is known.
     Run { name: String, done: u64, total: u64, course: Vec<f64>, text: String },
     /// The course of a number.
     Course { name: String, course: Vec<f64>, text: String },
     /// What became of the cells of a row.
-    Cells { name: String, states: Vec<State> },
+    Cells { name: String, states: Vec<DisplayedState> },
     /// Only words.
     Text(String),
 }
 
-/// What becomes of a cell of a grid.
+/// The state of a cell of a grid, as it is drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum State {
+pub(crate) enum DisplayedState {
     /// It did not begin.
     Waiting,
     /// So much of it is done, from 0 to 1.

@@ -38,7 +38,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use command::Cli;
-use failure::Failure;
+use failure::CommandFailure;
 use rtc_kernel::Vectors;
 use terminal::Terminal;
 
@@ -67,7 +67,7 @@ fn start() -> u8 {
 }
 
 fn run(cli: &Cli, terminal: &Terminal) -> u8 {
-    let vectors = Vectors::from_environment().map_err(Failure::Usage);
+    let vectors = Vectors::from_environment().map_err(CommandFailure::Usage);
     let limit = || cli.command.time_limit().map_or(Ok(None), |limit| limit.start(cli.quiet));
     match vectors.and_then(|()| limit()).and_then(|_running| cli.command.run(terminal)) {
         Ok(exit) => exit.code(),

@@ -4,15 +4,15 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rtc_base::memory::machine;
-use rtc_compiler::pipeline::memory::{Fitted, Need, Work};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::{Fitted, LargestBatches, Need};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_kernel::Precision;
 use rtc_runs::experiment::{Experiment, OptimiserKind};
-use rtc_task::{Dataset, Example, Objective, Rows, Stream};
+use rtc_task::{Dataset, Example, Objective, Stream, StreamedRows};
 use rtc_train::longest;
 
 use crate::device::Card;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::ranks::on_this_machine;
 
 /// The program itself with its libraries and the stacks of its threads.
@@ -67,7 +67,7 @@ pub(crate) fn bytes(count: u64) -> String {
 }
 
 /// The largest batches of a training: the longest rows that can meet in one, and the heaviest batch of an evaluation.
-pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -> Work {
+pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -> LargestBatches {
     let rows = experiment.batch.size.div_ceil(experiment.batch.accumulate.max(1)).max(1);
     // The experiment was checked, so fresh strings can be drawn.
     let drawn = longest(experiment).ok().flatten().unwrap_or_default();
@@ -87,12 +87,12 @@ pub(crate) fn work(experiment: &Experiment, data: &Dataset, parameters: usize) -
     let measured =
         splits.iter().filter(|split| Some(**split) != trained).flat_map(|split| data.split(split).chunks(rows));
     let heaviest = measured.max_by_key(|chunk| chunk.iter().map(tokens).sum::<usize>());
-    Work {
+    LargestBatches {
         training,
         evaluation: heaviest.map(|chunk| load(chunk.iter())),
         fixed_bytes: shared(data)
             .saturating_add((parameters as u64).saturating_mul(CHECKPOINT_BYTES_PER_PARAMETER + average)),
-        target: Target::Processor,
+        target: MemoryTarget::Processor,
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn for_arrays(limit: u64) -> u64 {
 }
 
 /// The longest rows of a file that is read while it is needed. Both sides of a pair count as its longer one.
-fn longest_rows(rows: &dyn Rows, count: usize, pairs: bool) -> BatchShape {
+fn longest_rows(rows: &dyn StreamedRows, count: usize, pairs: bool) -> BatchShape {
     let mut longest: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
     for row in 0..rows.count() {
         longest.push(Reverse(rows.length(row)));
@@ -151,10 +151,10 @@ fn available() -> Option<u64> {
 }
 
 /// Refuses a training that needs more than the limit, or more than there is: of the card, or without a limit of this machine.
-pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), Failure> {
+pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), CommandFailure> {
     let need = fitted.need;
     if let Some(limit) = limit.filter(|_| !fitted.fits) {
-        return Err(Failure::Memory(format!(
+        return Err(CommandFailure::Memory(format!(
             "training within {} is not possible: with everything computed again that can be, it takes up to {} ({}); {CURE}",
             bytes(limit),
             bytes(need.total()),
@@ -167,7 +167,7 @@ pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> 
         None => ("this machine", available().filter(|_| limit.is_none())),
     };
     match has {
-        Some(total) if need.total() > total => Err(Failure::Memory(format!(
+        Some(total) if need.total() > total => Err(CommandFailure::Memory(format!(
             "training takes up to {} ({}), and {place} has {}{}; {without} {CURE}",
             bytes(need.total()),
             parts(&need),
@@ -184,17 +184,19 @@ const CURE: &str = "take smaller batches (`--with batch.size=N`, or `--with batc
 /// What makes up a need.
 pub(crate) fn parts(need: &Need) -> String {
     let (weights, fixed) = match need.target {
-        Target::Processor => ("packed weights", "data, checkpoints and the program"),
-        Target::Device => ("weights of the forward pass", "libraries, kernels and graphs"),
+        MemoryTarget::Processor => ("packed weights", "data, checkpoints and the program"),
+        MemoryTarget::Device => ("weights of the forward pass", "libraries, kernels and graphs"),
     };
     let lists = match need.lists() {
-        some if some > 0 && need.target == Target::Processor => format!("lists of its searches {}, ", bytes(some)),
+        some if some > 0 && need.target == MemoryTarget::Processor => {
+            format!("lists of its searches {}, ", bytes(some))
+        }
         _ => String::new(),
     };
     format!(
         "values of a training step {} {} of an evaluation {}, parameters with gradients and moments {}, {weights} {}, {lists}{fixed} {}",
         bytes(need.training.activations),
-        if need.target == Target::Processor { "or" } else { "and" },
+        if need.target == MemoryTarget::Processor { "or" } else { "and" },
         bytes(need.evaluation.activations),
         bytes(need.training.parameters),
         bytes(need.weights()),
@@ -203,9 +205,9 @@ pub(crate) fn parts(need: &Need) -> String {
 }
 
 /// Refuses a model whose parameters alone need more bytes than the machine has.
-pub(crate) fn check(needed: u128) -> Result<(), Failure> {
+pub(crate) fn check(needed: u128) -> Result<(), CommandFailure> {
     match machine() {
-        Some(total) if needed > u128::from(total) => Err(Failure::Memory(format!(
+        Some(total) if needed > u128::from(total) => Err(CommandFailure::Memory(format!(
             "the parameters of the model, their gradients and moments need {}, and this machine has {}; make it narrower",
             bytes(u64::try_from(needed).unwrap_or(u64::MAX)),
             bytes(total)

@@ -8,9 +8,9 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{
     self,
-    asked::{Asked, asked},
+    asked::{ExternalInput, asked},
     each_step::{EachStep, Unfit},
-    memory::{Fitted, Work, plans_within},
+    memory::{Fitted, LargestBatches, plans_within},
 };
 use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
@@ -23,22 +23,22 @@ use rtc_task::error::hint;
 use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 use rtc_train::examine::Examined;
 
-use crate::definition::Definition;
-use crate::device::{Card, Place};
-use crate::failure::Failure;
+use crate::definition::ModelDefinition;
+use crate::device::{Card, ExecutionTarget};
+use crate::failure::CommandFailure;
 use crate::memory;
 use crate::text::number;
 
 /// The task of this name with its default options; nothing is known without a name.
-pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, Failure> {
+pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, CommandFailure> {
     let Some(name) = name else { return Ok(Catalog::default()) };
-    let task = task_named(name).map_err(Failure::Usage)?;
-    let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(Failure::Usage)?;
+    let task = task_named(name).map_err(CommandFailure::Usage)?;
+    let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(CommandFailure::Usage)?;
     Ok(catalog(task, &options))
 }
 
 /// Refuses an experiment whose rows come without a value that a model takes.
-pub(crate) fn provided(asked: &[Asked], model: &str, experiment: &Experiment) -> Result<(), Failure> {
+pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experiment) -> Result<(), CommandFailure> {
     if asked.is_empty() {
         return Ok(());
     }
@@ -60,14 +60,14 @@ pub(crate) fn provided(asked: &[Asked], model: &str, experiment: &Experiment) ->
         )
     };
     let why = format!("the model {model} takes `{name}` from the rows, as `{name} = given(..)`, and {cure}");
-    Err(Failure::data(task, None, why))
+    Err(CommandFailure::data(task, None, why))
 }
 
 /// A model with its forward graph.
 #[derive(Debug)]
 pub(crate) struct Compiled {
     /// What the user named.
-    pub(crate) definition: Definition,
+    pub(crate) definition: ModelDefinition,
     /// What is known of the task.
     pub(crate) binding: Binding,
     /// The forward graph as lowered: its hash is the model's identity, which no optimisation changes.
@@ -76,7 +76,7 @@ pub(crate) struct Compiled {
 
 impl Compiled {
     /// Makes the forward graph for a task.
-    pub(crate) fn new(definition: Definition, task: &Catalog) -> Result<Self, Failure> {
+    pub(crate) fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, CommandFailure> {
         let graph = definition.forward(task)?;
         Ok(Self { definition, binding: Binding::from(task), graph })
     }
@@ -87,7 +87,7 @@ impl Compiled {
     }
 
     /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
-    pub(crate) fn takes_from(&self, experiment: &Experiment) -> Result<(), Failure> {
+    pub(crate) fn takes_from(&self, experiment: &Experiment) -> Result<(), CommandFailure> {
         let asked = asked(&self.graph);
         provided(&asked, self.name(), experiment)?;
         experiment.task.known.ask(asked);
@@ -136,11 +136,11 @@ impl Compiled {
     /// The plans of training and inference for the batches of `work` within `limit` bytes, and within the memory of the card.
     pub(crate) fn fit(
         &self,
-        work: &Work,
+        work: &LargestBatches,
         limit: Option<u64>,
         supervision: Supervision,
         card: Option<&Card>,
-    ) -> Result<Fitted, Failure> {
+    ) -> Result<Fitted, CommandFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         let fitted = match supervision {
             Supervision::AllSteps => plans_within(&self.graph, &self.binding, work, limit)?,
@@ -151,21 +151,21 @@ impl Compiled {
     }
 
     /// The model with an update after every step of its loop.
-    pub(crate) fn each_step(&self) -> Result<EachStep<'_, Graph>, Failure> {
+    pub(crate) fn each_step(&self) -> Result<EachStep<'_, Graph>, CommandFailure> {
         EachStep::new(&self.graph, &self.binding).map_err(|unfit| match unfit {
             Unfit::Graph(fault) => fault.into(),
-            Unfit::Model(_) => Failure::Usage(format!("`supervision: each_step`: {unfit}")),
+            Unfit::Model(_) => CommandFailure::Usage(format!("`supervision: each_step`: {unfit}")),
         })
     }
 
     /// The plans of training and inference without a limit.
-    pub(crate) fn plans(&self) -> Result<(Plan, Plan), Failure> {
+    pub(crate) fn plans(&self) -> Result<(Plan, Plan), CommandFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         Ok(pipeline::plans(&self.graph, &self.binding)?)
     }
 
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
-    pub(crate) fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, Failure> {
+    pub(crate) fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, CommandFailure> {
         let (training, inference) = plans;
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
@@ -182,17 +182,17 @@ impl Compiled {
         &self,
         mut model: ModelOn<B>,
         how: &Computing,
-    ) -> Result<AnyModel, Failure> {
+    ) -> Result<AnyModel, CommandFailure> {
         let name = self.name();
         if how.depth.is_some() && !model.takes_depth() {
             let message = format!("`--depth` is for models with `depth: given`; the steps of {name} are its own");
-            return Err(Failure::Usage(message));
+            return Err(CommandFailure::Usage(message));
         }
         model.set_halting(how.halting);
         model.set_precision(how.place.precision);
         model.set_depth(how.depth);
         model.set_inference(how.inference).map_err(|_| {
-            Failure::Usage(format!(
+            CommandFailure::Usage(format!(
                 "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do \
                  without: a cell joins two vectors"
             ))
@@ -232,7 +232,7 @@ pub(crate) type AnyModel = Box<dyn Capable>;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Computing {
     /// Where and how exactly.
-    pub(crate) place: Place,
+    pub(crate) place: ExecutionTarget,
     /// The bytes that it may hold on a device, where there is a limit.
     pub(crate) memory: Option<u64>,
     /// What rows that have halted cost.

@@ -4,21 +4,21 @@ use std::path::Path;
 
 use rtc_base::disk::write_output;
 use rtc_exec::Inference;
-use rtc_export::onnx::{About, onnx};
+use rtc_export::onnx::{OnnxMetadata, onnx};
 use rtc_task::Scale;
 use serde_json::json;
 
-use crate::failure::Failure;
-use crate::saved::Trained;
+use crate::failure::CommandFailure;
+use crate::saved::TrainedModel;
 
 /// Writes the model with its weights; the file is there completely or not at all.
-pub(crate) fn write(trained: &Trained, scale: Option<Scale>, output: &Path) -> Result<(), Failure> {
+pub(crate) fn write(trained: &TrainedModel, scale: Option<Scale>, output: &Path) -> Result<(), CommandFailure> {
     let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained, scale))
-        .map_err(|refused| Failure::Usage(refused.to_string()))?;
+        .map_err(|refused| CommandFailure::Usage(refused.to_string()))?;
     Ok(write_output(output, bytes)?)
 }
 
-fn about(trained: &Trained, scale: Option<Scale>) -> About {
+fn about(trained: &TrainedModel, scale: Option<Scale>) -> OnnxMetadata {
     let list = |names: Vec<String>| json!(names).to_string();
     let encoding = trained.task.encoding(&trained.options);
     let facts = [
@@ -32,7 +32,7 @@ fn about(trained: &Trained, scale: Option<Scale>) -> About {
     ];
     let tokenizer = encoding.tokenizer.map(|tokenizer| ("tokenizer", tokenizer.to_string()));
     let more = scale.map(|scale| ("scale", json!(scale).to_string())).into_iter().chain(tokenizer);
-    About {
+    OnnxMetadata {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         doc: format!("{} for {}, exported by rtc", trained.name, trained.task.name()),
         facts: facts.into_iter().chain(more).map(|(name, fact)| (name.to_owned(), fact)).collect(),

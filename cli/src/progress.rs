@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rtc_exec::learner::StepReport;
-use rtc_runs::record::checkpoint::Slot;
-use rtc_runs::record::table::Row;
+use rtc_runs::record::checkpoint::CheckpointSlot;
+use rtc_runs::record::table::ResultsRow;
 use rtc_train::{Event, Observer};
 
-use crate::live::{Course, Line, Screen};
+use crate::live::{Course, DisplayLine, Screen};
 use crate::terminal::Terminal;
 use crate::text::{duration, number};
 
@@ -18,11 +18,11 @@ const PAUSE: Duration = Duration::from_secs(10);
 const DECAY: f64 = 0.98;
 
 /// Shows a run.
-pub(crate) struct Progress<'a> {
+pub(crate) struct ProgressDisplay<'a> {
     terminal: &'a Terminal,
     stop: &'a AtomicBool,
     screen: Option<Screen>,
-    means: Means,
+    means: RunningMeans,
     done: u64,
     total: u64,
     /// What is being measured.
@@ -39,7 +39,7 @@ pub(crate) struct Progress<'a> {
 
 /// Exponential means over updates.
 #[derive(Default)]
-pub(crate) struct Means {
+pub(crate) struct RunningMeans {
     weight: f64,
     seconds: f64,
     tokens: f64,
@@ -50,7 +50,7 @@ pub(crate) struct Means {
     losses: Course,
 }
 
-impl Means {
+impl RunningMeans {
     /// Adds an update that took so many seconds.
     pub(crate) fn add(&mut self, report: &StepReport, tokens: usize, seconds: f64) {
         let mix = |mean: &mut f64, new: f64| *mean = DECAY * *mean + new;
@@ -88,7 +88,7 @@ impl Means {
     }
 }
 
-impl<'a> Progress<'a> {
+impl<'a> ProgressDisplay<'a> {
     /// Shows nothing with `--quiet`. `stop` is the flag that asks the run to stop.
     pub(crate) fn new(terminal: &'a Terminal, stop: &'a AtomicBool) -> Self {
         let now = Instant::now();
@@ -96,7 +96,7 @@ impl<'a> Progress<'a> {
             terminal,
             stop,
             screen: Screen::on(terminal, 2),
-            means: Means::default(),
+            means: RunningMeans::default(),
             done: 0,
             total: 0,
             measuring: None,
@@ -121,12 +121,12 @@ impl<'a> Progress<'a> {
     }
 
     /// The run, and how good it was on the dev split.
-    fn lines(&self) -> Vec<Line> {
+    fn lines(&self) -> Vec<DisplayLine> {
         let left = self.total.saturating_sub(self.done);
         let text = self.measuring.clone().unwrap_or_else(|| self.means.text(left));
         let (done, total, course) = (self.done, self.total, self.means.losses());
-        let run = Line::Run { name: "updates".to_owned(), done, total, course, text };
-        let measured = self.dev.iter().map(|(split, course, text)| Line::Course {
+        let run = DisplayLine::Run { name: "updates".to_owned(), done, total, course, text };
+        let measured = self.dev.iter().map(|(split, course, text)| DisplayLine::Course {
             name: split.clone(),
             course: course.means().to_vec(),
             text: text.clone(),
@@ -151,7 +151,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    fn evaluated(&mut self, update: u64, row: &Row, improved: bool) {
+    fn evaluated(&mut self, update: u64, row: &ResultsRow, improved: bool) {
         let depth = row.mean_depth.map(|depth| format!("  depth {depth:.2}")).unwrap_or_default();
         let (split, course, text) =
             self.dev.get_or_insert_with(|| (row.split.clone(), Course::default(), String::new()));
@@ -172,7 +172,7 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl Observer for Progress<'_> {
+impl Observer for ProgressDisplay<'_> {
     fn event(&mut self, event: &Event<'_>) {
         match event {
             Event::Started { done, total } => {
@@ -189,7 +189,7 @@ impl Observer for Progress<'_> {
                 self.draw();
             }
             Event::Evaluated { update, row, improved } => self.evaluated(*update, row, *improved),
-            Event::Saved { slot: Slot::Last | Slot::Best, .. } => self.began = Instant::now(),
+            Event::Saved { slot: CheckpointSlot::Last | CheckpointSlot::Best, .. } => self.began = Instant::now(),
         }
         if self.stop.load(Ordering::Relaxed) && !self.warned {
             self.warned = true;

@@ -1,23 +1,23 @@
 //! Trainings on several ranks: how processes find each other, and how evenly they work.
 
 use rtc_runs::experiment::Experiment;
-use rtc_train::ranks::launch::Launch;
-use rtc_train::ranks::{Alone, Balance, Ranks};
+use rtc_train::ranks::launch::ProcessRank;
+use rtc_train::ranks::{Balance, Ranks, SingleRank};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// The ranks that were started with this process. A training that would be made by each of several processes is refused.
-pub(crate) fn join() -> Result<Box<dyn Ranks>, Failure> {
-    match Launch::from_environment() {
-        Some(launch) => open(launch).map_err(Failure::Usage),
-        None => Ok(Box::new(Alone)),
+pub(crate) fn join() -> Result<Box<dyn Ranks>, CommandFailure> {
+    match ProcessRank::from_environment() {
+        Some(launch) => open(launch).map_err(CommandFailure::Usage),
+        None => Ok(Box::new(SingleRank)),
     }
 }
 
 #[cfg(feature = "mpi")]
-fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
+fn open(launch: ProcessRank) -> Result<Box<dyn Ranks>, String> {
     let ranks = rtc_train::ranks::MpiRanks::join().map_err(|error| error.to_string())?;
-    let (Launch { size, variable, .. }, found) = (launch, ranks.size());
+    let (ProcessRank { size, variable, .. }, found) = (launch, ranks.size());
     if found != size {
         return Err(format!(
             "{size} processes were started together ({variable}), and the MPI library of this rtc finds {found}: start them with the \
@@ -28,8 +28,8 @@ fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
 }
 
 #[cfg(not(feature = "mpi"))]
-fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
-    let Launch { size, variable, .. } = launch;
+fn open(launch: ProcessRank) -> Result<Box<dyn Ranks>, String> {
+    let ProcessRank { size, variable, .. } = launch;
     Err(format!(
         "{size} processes were started together ({variable}={size}), and this rtc was built without MPI: each would train the same \
          run; build it with `--features mpi` (tools/build-mpi.sh), or start one process, or unset {variable} for trainings that \
@@ -39,13 +39,13 @@ fn open(launch: Launch) -> Result<Box<dyn Ranks>, String> {
 
 /// How many ranks there are on this machine.
 pub(crate) fn on_this_machine() -> usize {
-    Launch::from_environment().map_or(1, |launch| launch.local_size)
+    ProcessRank::from_environment().map_or(1, |launch| launch.local_size)
 }
 
 /// The number of this rank among those on this machine.
 #[cfg(feature = "cuda")]
 pub(crate) fn local_rank() -> usize {
-    Launch::from_environment().map_or(0, |launch| launch.local_rank)
+    ProcessRank::from_environment().map_or(0, |launch| launch.local_rank)
 }
 
 /// What is wrong with so many ranks for an experiment, if something is.

@@ -25,10 +25,10 @@ use rtc_train::Measurement;
 use serde_json::{Map, Value};
 
 use crate::choice::choice;
-use crate::definition::{Definition, Facts};
+use crate::definition::{GraphFacts, ModelDefinition};
 use crate::device::DeviceOptions;
-use crate::experiment_file::{ForModel, Opened, check_program};
-use crate::failure::Failure;
+use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
+use crate::failure::CommandFailure;
 use crate::folders::find;
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::SpecArg;
@@ -114,13 +114,13 @@ choice! {
 }
 
 /// A trained model with all that is known about it.
-pub(crate) struct Trained {
+pub(crate) struct TrainedModel {
     /// The folder of the run.
     pub(crate) path: PathBuf,
     /// The name of the model.
     pub(crate) name: String,
     /// What it was made of.
-    pub(crate) definition: Definition,
+    pub(crate) definition: ModelDefinition,
     /// The experiment that it was trained in.
     pub(crate) experiment: Experiment,
     /// What the run says of itself.
@@ -146,9 +146,9 @@ pub(crate) struct Trained {
     takes: Vec<String>,
 }
 
-impl Trained {
+impl TrainedModel {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
-    pub(crate) fn open(options: &ModelOptions) -> Result<Self, Failure> {
+    pub(crate) fn open(options: &ModelOptions) -> Result<Self, CommandFailure> {
         let place = options.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
             match &options.experiment {
@@ -222,7 +222,7 @@ impl Trained {
     }
 
     /// Refuses splits whose rows are not those of the training.
-    pub(crate) fn same_rows(&self, data: &Dataset) -> Result<(), Failure> {
+    pub(crate) fn same_rows(&self, data: &Dataset) -> Result<(), CommandFailure> {
         let now = data.fingerprints();
         let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != now[*name]);
         let changed: Vec<&str> = now.keys().filter(other).map(String::as_str).collect();
@@ -317,8 +317,8 @@ impl Trained {
     }
 
     /// What its forward graph tells.
-    fn facts(&self) -> Facts<'_> {
-        Facts(self.model.forward_graph())
+    fn facts(&self) -> GraphFacts<'_> {
+        GraphFacts(self.model.forward_graph())
     }
 
     /// Whether it ends in a recursion.
@@ -343,7 +343,7 @@ struct SavedModel {
 
 impl SavedModel {
     /// Those of a run. Its checkpoint must belong to it, and its spec must give the model that was trained.
-    fn of_run(options: &ModelOptions) -> Result<Self, Failure> {
+    fn of_run(options: &ModelOptions) -> Result<Self, CommandFailure> {
         let path = find(&options.run)?;
         let run = SavedRun::read(&path)?;
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
@@ -356,8 +356,8 @@ impl SavedModel {
     }
 
     /// Those of a spec in an experiment, without a run.
-    fn of_spec(options: &ModelOptions, experiment: &str) -> Result<Self, Failure> {
-        let opened = Opened::open(experiment)?;
+    fn of_spec(options: &ModelOptions, experiment: &str) -> Result<Self, CommandFailure> {
+        let opened = OpenedExperiment::open(experiment)?;
         let name = options.run.to_string_lossy();
         let arg = SpecArg::parse(&name);
         let model = arg.model_name()?;
@@ -365,7 +365,8 @@ impl SavedModel {
         let facts = catalog_in(&experiment)?;
         let checked = arg.check_edited(&edits, &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
-        let needed = || Failure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
+        let needed =
+            || CommandFailure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let (checkpoint, averaged) = others(options, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
         Ok(Self {
@@ -381,10 +382,12 @@ impl SavedModel {
 }
 
 /// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.
-fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, Failure> {
+fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, CommandFailure> {
     let weights = options.weights.read(&compiled.graph)?;
     if weights.is_some() && options.checkpoint != BEST {
-        return Err(Failure::Usage("`--weights` takes the place of `--checkpoint`: give one of them".to_owned()));
+        return Err(CommandFailure::Usage(
+            "`--weights` takes the place of `--checkpoint`: give one of them".to_owned(),
+        ));
     }
     Ok(weights.map(|weights| (Checkpoint { learner: weights.state(), ..Checkpoint::default() }, weights.averaged)))
 }
@@ -396,7 +399,7 @@ pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<Strin
 }
 
 /// The task of an experiment with its complete options.
-pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Failure> {
+pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), CommandFailure> {
     // What a run keeps of its task needs no rows.
     if experiment.task.known.kept.is_none() {
         check_program(&experiment.task, &experiment.splits())?;
@@ -405,22 +408,22 @@ pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOption
 }
 
 /// What the compiler is told about the task of an experiment.
-pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, Failure> {
+pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, CommandFailure> {
     let (task, options) = task_of(experiment)?;
     Ok(catalog(&*task, &options))
 }
 
 /// The run in a folder, as this program opens it.
-pub(crate) fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::Opened<'a> {
-    saved::Opened { path, run, versions: versions() }
+pub(crate) fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::OpenedRun<'a> {
+    saved::OpenedRun { path, run, versions: versions() }
 }
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
-pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, Failure> {
+pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, CommandFailure> {
     let (definition, graph) = opened(path, run).model(task)?;
     Ok(Compiled { definition, binding: Binding::from(task), graph })
 }
 
-fn refused(path: &Path, reason: &str) -> Failure {
+fn refused(path: &Path, reason: &str) -> CommandFailure {
     CheckpointError { path: path.to_owned(), reason: reason.to_owned(), previous: None }.into()
 }

@@ -10,13 +10,13 @@ use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::failure::CommandFailure;
 #[cfg(feature = "live")]
 use crate::failure::Exit;
-use crate::failure::Failure;
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at once. SIGHUP is left ignored where it is: a
 /// program that was started with `nohup` goes on when its terminal closes.
-pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, Failure> {
+pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, CommandFailure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stopping() {
         // The order matters: at the first signal the flag is still clear when this looks at it.
@@ -29,7 +29,7 @@ pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, Failure> {
 
 /// Lets the first SIGINT, SIGTERM or SIGHUP end the process, whatever its threads do; for commands that have nothing to save.
 #[cfg(feature = "live")]
-pub(crate) fn end_on_stop(exit: Exit) -> Result<(), Failure> {
+pub(crate) fn end_on_stop(exit: Exit) -> Result<(), CommandFailure> {
     let always = Arc::new(AtomicBool::new(true));
     for signal in stopping() {
         let code = i32::from(exit.code());
@@ -48,8 +48,8 @@ fn stopping() -> Vec<i32> {
     signals
 }
 
-fn not_handled(error: io::Error) -> Failure {
-    Failure::io("handle", Path::new("signals"), error)
+fn not_handled(error: io::Error) -> CommandFailure {
+    CommandFailure::io("handle", Path::new("signals"), error)
 }
 
 /// Lets a write that goes beyond the largest size of a file (`ulimit -f`) fail, as one on a full disk does, instead of ending the process.

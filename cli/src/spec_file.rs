@@ -13,8 +13,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 
-use crate::definition::Definition;
-use crate::failure::Failure;
+use crate::definition::ModelDefinition;
+use crate::failure::CommandFailure;
 use crate::limits;
 use crate::terminal::Terminal;
 use rtc_compiler::ir::formula;
@@ -138,12 +138,12 @@ impl SpecArg {
     }
 
     /// The text of the file.
-    pub(crate) fn source(&self) -> Result<Source, Failure> {
+    pub(crate) fn source(&self) -> Result<Source, CommandFailure> {
         // What looks like the name of a spec of the program was probably meant to be one.
         let name = self.name();
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
-            return Err(Failure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));
+            return Err(CommandFailure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));
         }
         let text = if self.built_in { None } else { Some(read_spec(&self.file)?) };
         let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));
@@ -151,17 +151,17 @@ impl SpecArg {
     }
 
     /// The files that the spec may use: those in its folder.
-    pub(crate) fn loader(&self) -> Folder {
-        if self.built_in { Folder::Program } else { Folder::of(&self.file) }
+    pub(crate) fn loader(&self) -> SpecFolder {
+        if self.built_in { SpecFolder::Program } else { SpecFolder::of(&self.file) }
     }
 
     /// The name of the model or variant, which is known before the spec is edited and checked.
-    pub(crate) fn model_name(&self) -> Result<String, Failure> {
+    pub(crate) fn model_name(&self) -> Result<String, CommandFailure> {
         if self.is_graph() {
             return Ok(self.graph()?.name().to_owned());
         }
         let (name, problems, sources) = resolve_name(&self.loader(), self.source()?, self.target.as_deref());
-        name.ok_or_else(|| Failure::Spec(Box::new((problems, sources))))
+        name.ok_or_else(|| CommandFailure::Spec(Box::new((problems, sources))))
     }
 
     /// The names of all models and variants of the file; none of one that can't be read.
@@ -173,55 +173,68 @@ impl SpecArg {
     }
 
     /// The graph.
-    fn graph(&self) -> Result<Definition, Failure> {
+    fn graph(&self) -> Result<ModelDefinition, CommandFailure> {
         let file = self.name();
         match &self.target {
-            Some(target) => Err(Failure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
-            None => Ok(Definition::graph(&read_spec(&self.file)?, &file)?),
+            Some(target) => Err(CommandFailure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
+            None => Ok(ModelDefinition::graph(&read_spec(&self.file)?, &file)?),
         }
     }
 
     /// Checks the spec and prints its warnings; its errors are the failure.
-    pub(crate) fn check(&self, sets: &[String], catalog: &Catalog, terminal: &Terminal) -> Result<Checked, Failure> {
+    pub(crate) fn check(
+        &self,
+        sets: &[String],
+        catalog: &Catalog,
+        terminal: &Terminal,
+    ) -> Result<CheckedDefinition, CommandFailure> {
         let checked = self.check_silently(sets, catalog)?;
         terminal.problems(&checked.problems, &checked.sources);
         Ok(checked)
     }
 
     /// As `check`, without printing the warnings.
-    pub(crate) fn check_silently(&self, sets: &[String], catalog: &Catalog) -> Result<Checked, Failure> {
+    pub(crate) fn check_silently(
+        &self,
+        sets: &[String],
+        catalog: &Catalog,
+    ) -> Result<CheckedDefinition, CommandFailure> {
         self.check_edited(&Override::numbered(sets), catalog)
     }
 
     /// As `check_silently`, with edits that know where they stand.
-    pub(crate) fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<Checked, Failure> {
+    pub(crate) fn check_edited(
+        &self,
+        edits: &[Override],
+        catalog: &Catalog,
+    ) -> Result<CheckedDefinition, CommandFailure> {
         if self.is_graph() {
             let graph = self.checked_graph(edits.is_empty())?;
             graph.definition.forward(catalog)?;
             return Ok(graph);
         }
-        Checked::of(check_edited(&self.loader(), self.source()?, self.target.as_deref(), edits, catalog))
+        CheckedDefinition::of(check_edited(&self.loader(), self.source()?, self.target.as_deref(), edits, catalog))
     }
 
     /// As `check_silently`, without the proof that a model which promises to see only the past does.
-    pub(crate) fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<Checked, Failure> {
+    pub(crate) fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
         if self.is_graph() {
             return self.checked_graph(sets.is_empty());
         }
-        Checked::of(check_form(&self.loader(), self.source()?, self.target.as_deref(), sets, catalog))
+        CheckedDefinition::of(check_form(&self.loader(), self.source()?, self.target.as_deref(), sets, catalog))
     }
 
     /// The graph, which can't be edited: the settings that a path names are those of a spec.
-    fn checked_graph(&self, is_unedited: bool) -> Result<Checked, Failure> {
+    fn checked_graph(&self, is_unedited: bool) -> Result<CheckedDefinition, CommandFailure> {
         let definition = self.graph()?;
         if !is_unedited {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "{} is a graph, and a graph has no settings that `--set`, or `set` of an experiment, could edit: edit the \
                  spec that it was made from",
                 self.name()
             )));
         }
-        Ok(Checked { definition, problems: Problems::default(), sources: Sources::default() })
+        Ok(CheckedDefinition { definition, problems: Problems::default(), sources: Sources::default() })
     }
 }
 
@@ -232,19 +245,19 @@ fn built_in_text(file: &str) -> Option<&'static str> {
 
 /// A spec or a graph without errors.
 #[derive(Debug)]
-pub(crate) struct Checked {
-    pub(crate) definition: Definition,
+pub(crate) struct CheckedDefinition {
+    pub(crate) definition: ModelDefinition,
     /// Its warnings.
     pub(crate) problems: Problems,
     /// The texts that it was made of.
     pub(crate) sources: Sources,
 }
 
-impl Checked {
-    fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, Failure> {
+impl CheckedDefinition {
+    fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, CommandFailure> {
         match spec {
-            Some(spec) => Ok(Self { definition: Definition::Spec(spec), problems, sources }),
-            None => Err(Failure::Spec(Box::new((problems, sources)))),
+            Some(spec) => Ok(Self { definition: ModelDefinition::Spec(spec), problems, sources }),
+            None => Err(CommandFailure::Spec(Box::new((problems, sources)))),
         }
     }
 }
@@ -266,8 +279,8 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
 }
 
 /// Reads a spec.
-pub(crate) fn read_spec(path: &Path) -> Result<String, Failure> {
-    read_text(path, "spec", |line, why| Failure::NoSpec(format!("{}:{line}: {why}", path.display())))
+pub(crate) fn read_spec(path: &Path) -> Result<String, CommandFailure> {
+    read_text(path, "spec", |line, why| CommandFailure::NoSpec(format!("{}:{line}: {why}", path.display())))
 }
 
 /// Reads a text file. `what` it should be is named where the file is something else; the failure of a line that is no text is
@@ -275,11 +288,11 @@ pub(crate) fn read_spec(path: &Path) -> Result<String, Failure> {
 pub(crate) fn read_text(
     path: &Path,
     what: &str,
-    refuse: impl FnOnce(usize, String) -> Failure,
-) -> Result<String, Failure> {
+    refuse: impl FnOnce(usize, String) -> CommandFailure,
+) -> Result<String, CommandFailure> {
     let bytes = read_bytes(path).map_err(|error| match error.kind() {
-        ErrorKind::IsADirectory => Failure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
-        _ => Failure::io("read", path, error),
+        ErrorKind::IsADirectory => CommandFailure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
+        _ => CommandFailure::io("read", path, error),
     })?;
     text_of(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];
@@ -290,14 +303,14 @@ pub(crate) fn read_text(
 
 /// Gives the texts of the files that a spec may use.
 #[derive(Debug)]
-pub(crate) enum Folder {
+pub(crate) enum SpecFolder {
     /// Those in one folder and below it.
     Disk(PathBuf),
     /// Those that are part of the program.
     Program,
 }
 
-impl Folder {
+impl SpecFolder {
     /// The folder in which a file lies.
     pub(crate) fn of(file: &Path) -> Self {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -305,7 +318,7 @@ impl Folder {
     }
 }
 
-impl Loader for Folder {
+impl Loader for SpecFolder {
     fn load(&self, path: &str) -> Result<String, String> {
         let reason = |error: io::Error| match error.kind() {
             ErrorKind::NotFound => NOT_FOUND.to_owned(),

@@ -13,7 +13,7 @@ use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// How and how much to print.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Terminal {
     }
 
     /// Prints a result, byte by byte where a program reads it. A reader that has gone away is no error: it has seen all that it wanted.
-    pub(crate) fn result(&self, text: &str) -> Result<(), Failure> {
+    pub(crate) fn result(&self, text: &str) -> Result<(), CommandFailure> {
         let text = if self.shown { visible(text) } else { Cow::Borrowed(text) };
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -57,7 +57,7 @@ impl Terminal {
                 self.deserted.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Err(error) => Err(Failure::io("write", Path::new("standard output"), error)),
+            Err(error) => Err(CommandFailure::io("write", Path::new("standard output"), error)),
         }
     }
 
@@ -67,7 +67,7 @@ impl Terminal {
     }
 
     /// Prints a result for programs.
-    pub(crate) fn json(&self, value: &Value) -> Result<(), Failure> {
+    pub(crate) fn json(&self, value: &Value) -> Result<(), CommandFailure> {
         self.result(&format!("{value:#}\n"))
     }
 
@@ -112,8 +112,8 @@ impl Terminal {
     }
 
     /// Prints why a command failed.
-    pub(crate) fn report(&self, failure: &Failure) {
-        if let Failure::Spec(found) = failure {
+    pub(crate) fn report(&self, failure: &CommandFailure) {
+        if let CommandFailure::Spec(found) = failure {
             return self.problems(&found.0, &found.1);
         }
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::limits;
 use crate::ranks::on_this_machine;
 use rtc_base::memory;
@@ -77,16 +77,16 @@ pub(crate) fn count() -> usize {
 
 /// Runs `work` on a thread of its own that computes alone, whatever the others do. The failure is
 /// that of a panic.
-pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, Failure> {
+pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CommandFailure> {
     let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
     let pool = pool(stack())
         .or_else(|_| pool(SMALL_STACK))
-        .map_err(|error| Failure::Panic(format!("no thread can be had: {error}")))?;
+        .map_err(|error| CommandFailure::Panic(format!("no thread can be had: {error}")))?;
     // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
     panic::catch_unwind(AssertUnwindSafe(|| pool.install(work))).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        Failure::Panic(format!("a fault of rtc: {text}"))
+        CommandFailure::Panic(format!("a fault of rtc: {text}"))
     })
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::limits;
 use clap::Args;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::terminal::Terminal;
 
 /// How long a command may take.
@@ -21,30 +21,30 @@ pub(crate) struct TimeLimit {
 
 impl TimeLimit {
     /// Ends the process when the time is over: see [`limit`].
-    pub(crate) fn start(self, quiet: bool) -> Result<Option<Running>, Failure> {
+    pub(crate) fn start(self, quiet: bool) -> Result<Option<TimeGuard>, CommandFailure> {
         self.time_limit.map(|time| limit(time, quiet)).transpose()
     }
 }
 
 /// A limit that holds as long as this value.
-pub(crate) struct Running {
+pub(crate) struct TimeGuard {
     _over: Sender<()>,
 }
 
 /// Ends the process when the time is over, from a thread of its own: nothing that computes has to look at a clock. Files that are
 /// written have another name until they are complete.
-pub(crate) fn limit(time: Duration, quiet: bool) -> Result<Running, Failure> {
+pub(crate) fn limit(time: Duration, quiet: bool) -> Result<TimeGuard, CommandFailure> {
     let (over, ended) = channel();
     let end = move || {
         if ended.recv_timeout(time) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let failure = Failure::Time(time);
+        let failure = CommandFailure::Time(time);
         Terminal::new(quiet).report(&failure);
         process::exit(failure.code().into());
     };
     let thread = thread::Builder::new().spawn(end);
-    thread.map(|_| Running { _over: over }).map_err(|e| Failure::Panic(format!("no thread can be had: {e}")))
+    thread.map(|_| TimeGuard { _over: over }).map_err(|e| CommandFailure::Panic(format!("no thread can be had: {e}")))
 }
 
 /// Reads `--time-limit`.

@@ -1,27 +1,27 @@
 //! The trees of an example: those that a search found, or the one that the length decides.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::{Chunk, Levels, Schedule as _};
+use rtc_compiler::ir::schedule::{Chunk, Levels, LoopSchedule as _};
 use rtc_compiler::spec::Block;
 use rtc_exec::{Inference, ParseTrees};
-use rtc_report::data::{Beam, Tree};
+use rtc_report::data::{Beam, RecursionTree};
 use rtc_task::Example;
 
-use crate::saved::Trained;
+use crate::saved::TrainedModel;
 
 /// The most trees of a search.
 const MOST: usize = 3;
 
 /// A run of leaves: the first one, and how many they are.
-type Span = (usize, usize);
+type LeafSpan = (usize, usize);
 
 /// The trees of an example, of both sides of a pair; nothing for a model that ends in no recursion.
-pub(crate) fn trees(trained: &Trained, example: &Example, searches: &[ParseTrees]) -> Vec<Tree> {
+pub(crate) fn trees(trained: &TrainedModel, example: &Example, searches: &[ParseTrees]) -> Vec<RecursionTree> {
     let fold = trained.definition.spec().and_then(|spec| spec.root.child("recurse"));
     let sides = std::iter::once(&example.tokens).chain(&example.second);
     let one = |(row, tokens): (usize, &Vec<u32>)| {
         let found: Vec<&ParseTrees> = searches.iter().filter(|search| search.row == row).collect();
-        let mut trees: Vec<Tree> = found.iter().map(|search| searched(search)).collect();
+        let mut trees: Vec<RecursionTree> = found.iter().map(|search| searched(search)).collect();
         if trees.is_empty() {
             let leaves = trained.positions(tokens).len();
             trees.extend(fold.map(|fold| given(fold, leaves, trained.inference)));
@@ -38,7 +38,7 @@ pub(crate) fn trees(trained: &Trained, example: &Example, searches: &[ParseTrees
 }
 
 /// The heaviest trees of a search; beams that are the same tree are one.
-fn searched(search: &ParseTrees) -> Tree {
+fn searched(search: &ParseTrees) -> RecursionTree {
     let mut beams: Vec<Beam> = vec![];
     for beam in &search.beams {
         match beams.iter_mut().find(|known| same(&known.spans, &beam.spans)) {
@@ -51,12 +51,12 @@ fn searched(search: &ParseTrees) -> Tree {
     }
     beams.sort_by(|a, b| b.weight.total_cmp(&a.weight));
     beams.truncate(MOST);
-    Tree { place: search.label.clone(), positions: vec![], beams }
+    RecursionTree { place: search.label.clone(), positions: vec![], beams }
 }
 
 /// Whether two trees join the same leaves, in whatever order.
-fn same(a: &[Span], b: &[Span]) -> bool {
-    let sorted = |spans: &[Span]| {
+fn same(a: &[LeafSpan], b: &[LeafSpan]) -> bool {
+    let sorted = |spans: &[LeafSpan]| {
         let mut spans = spans.to_vec();
         spans.sort_unstable();
         spans
@@ -65,16 +65,16 @@ fn same(a: &[Span], b: &[Span]) -> bool {
 }
 
 /// The tree that a fold makes of so many leaves, whatever they are.
-fn given(fold: &Block, leaves: usize, inference: Inference) -> Tree {
-    let elements: Vec<Span> = (0..leaves).map(|leaf| (leaf, 1)).collect();
+fn given(fold: &Block, leaves: usize, inference: Inference) -> RecursionTree {
+    let elements: Vec<LeafSpan> = (0..leaves).map(|leaf| (leaf, 1)).collect();
     let mut spans = vec![];
     join(fold, &elements, inference == Inference::Flat, &mut spans);
     let beam = Beam { weight: 1.0, score: None, count: 1, spans };
-    Tree { place: fold.variant.to_string(), positions: vec![], beams: vec![beam] }
+    RecursionTree { place: fold.variant.to_string(), positions: vec![], beams: vec![beam] }
 }
 
 /// Notes what a fold joins on its way from its elements to one vector; gives what that vector holds.
-fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> Span {
+fn join(fold: &Block, elements: &[LeafSpan], flat: bool, spans: &mut Vec<LeafSpan>) -> LeafSpan {
     let mut nodes = elements.to_vec();
     match &*fold.variant {
         "chain" => (2..=nodes.len()).for_each(|n| spans.push(whole(&nodes[..n]))),
@@ -96,7 +96,7 @@ fn join(fold: &Block, elements: &[Span], flat: bool, spans: &mut Vec<Span>) -> S
 }
 
 /// The vector of a chunk.
-fn reduce(fold: &Block, chunk: &[Span], spans: &mut Vec<Span>) -> Span {
+fn reduce(fold: &Block, chunk: &[LeafSpan], spans: &mut Vec<LeafSpan>) -> LeafSpan {
     match fold.child("recurse") {
         Some(inner) => {
             join(inner, chunk, false, spans);
@@ -107,14 +107,14 @@ fn reduce(fold: &Block, chunk: &[Span], spans: &mut Vec<Span>) -> Span {
 }
 
 /// Notes that all of these are joined in one step.
-fn all(nodes: &[Span], spans: &mut Vec<Span>) {
+fn all(nodes: &[LeafSpan], spans: &mut Vec<LeafSpan>) {
     if nodes.len() > 1 {
         spans.push(whole(nodes));
     }
 }
 
 /// What neighbours hold together.
-fn whole(nodes: &[Span]) -> Span {
+fn whole(nodes: &[LeafSpan]) -> LeafSpan {
     let (start, _) = nodes.first().copied().unwrap_or_default();
     let (last, length) = nodes.last().copied().unwrap_or_default();
     (start, last + length - start)
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn equal_trees_of_a_search_are_one() {
-        let beam = |score, weight, spans: &[Span]| Beam { score: Some(score), weight, count: 1, spans: spans.to_vec() };
+        let beam =
+            |score, weight, spans: &[LeafSpan]| Beam { score: Some(score), weight, count: 1, spans: spans.to_vec() };
         let (left, even) = ([(0, 2), (0, 3), (0, 4)], [(0, 2), (2, 2), (0, 4)]);
         let beams = vec![beam(-0.7, 0.5, &left), beam(-1.0, 0.3, &even), beam(-1.4, 0.25, &[(2, 2), (0, 2), (0, 4)])];
         let found = searched(&ParseTrees { label: "beam".to_owned(), row: 0, length: 4, beams });

@@ -6,11 +6,11 @@ use clap::Args;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
-use rtc_exec::learner::{Arrays, LearnerState};
+use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_runs::record::Start;
-use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
+use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Which file, and what its names mean.
 #[derive(Args, Clone, Debug, Default)]
@@ -29,7 +29,7 @@ pub(crate) struct Weights {
     pub(crate) start: Start,
     /// Whether they are the averages of a run, which its checkpoint holds beside the file.
     pub(crate) averaged: bool,
-    arrays: Arrays,
+    arrays: FlatArrays,
 }
 
 /// What to say of averaged weights.
@@ -38,9 +38,9 @@ pub(crate) const AVERAGED: &str =
 
 impl WeightsOptions {
     /// The weights for the model of a graph, where a file is named.
-    pub(crate) fn read(&self, graph: &Graph) -> Result<Option<Weights>, Failure> {
+    pub(crate) fn read(&self, graph: &Graph) -> Result<Option<Weights>, CommandFailure> {
         let Some(path) = &self.weights else { return Ok(None) };
-        let names = self.weights_map.as_deref().map_or_else(|| Ok(Names::default()), Names::read)?;
+        let names = self.weights_map.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
         let file = WeightsFile::read(path)?;
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
         let parameters: Vec<(String, Vec<usize>)> =

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::causality::{Analysis, analyse};
 use crate::ir::dependence::Dependence;
-use crate::ir::graph::{Def, Graph, MAIN, Node, NodeId, Value};
+use crate::ir::graph::{Graph, MAIN, Node, NodeId, Value, ValueOrigin};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::Type;
@@ -51,9 +51,9 @@ pub fn incremental(plan: &Plan, result: &str) -> Result<Incremental, String> {
     let graph = &plan.graph;
     let answer = graph.output(result).ok_or_else(|| format!("the graph has no `{result}`"))?;
     let mut needs =
-        Needs { plan, ranges: ranges(plan), needed: BTreeSet::new(), open: vec![answer], seen: BTreeSet::new() };
+        NeededNodes { plan, ranges: ranges(plan), needed: BTreeSet::new(), open: vec![answer], seen: BTreeSet::new() };
     needs.settle();
-    let rules = Rules { graph, analysis: analyse(graph) };
+    let rules = IncrementalRules { graph, analysis: analyse(graph) };
     for &id in &needs.needed {
         rules.check(id).map_err(|why| sentence(graph.node(id), &why))?;
     }
@@ -80,7 +80,7 @@ fn ranges(plan: &Plan) -> BTreeMap<NodeId, Vec<NodeId>> {
 }
 
 /// The nodes that an answer needs.
-struct Needs<'p> {
+struct NeededNodes<'p> {
     plan: &'p Plan,
     ranges: BTreeMap<NodeId, Vec<NodeId>>,
     needed: BTreeSet<NodeId>,
@@ -88,15 +88,17 @@ struct Needs<'p> {
     seen: BTreeSet<Value>,
 }
 
-impl Needs<'_> {
+impl NeededNodes<'_> {
     fn settle(&mut self) {
         while let Some(value) = self.open.pop() {
             if !self.seen.insert(value) {
                 continue;
             }
             match self.plan.graph.def(value) {
-                Def::Result(node, _) => self.need(node),
-                Def::Param(region, _) => self.plan.graph.owner(region).into_iter().for_each(|owner| self.need(owner)),
+                ValueOrigin::Result(node, _) => self.need(node),
+                ValueOrigin::Param(region, _) => {
+                    self.plan.graph.owner(region).into_iter().for_each(|owner| self.need(owner))
+                }
             }
         }
     }
@@ -130,13 +132,13 @@ impl Needs<'_> {
     }
 }
 
-/// What an op may read where only new positions are computed.
-struct Rules<'p> {
+/// The rules for what an op may read where only new positions are computed.
+struct IncrementalRules<'p> {
     graph: &'p Graph,
     analysis: Analysis<'p>,
 }
 
-impl Rules<'_> {
+impl IncrementalRules<'_> {
     fn ragged(&self, value: Value) -> Option<&str> {
         self.graph.ty(value).ragged()
     }

@@ -62,7 +62,7 @@ pub const FOLD_BODY: &[&str] =
 
 /// One field of a statement.
 #[derive(Clone, Debug)]
-pub struct Field {
+pub struct StatementField {
     pub name: Text,
     /// What it takes.
     pub kind: FieldKind,
@@ -73,22 +73,22 @@ pub struct Field {
     /// What it means, with its unit.
     pub doc: Text,
     /// What another field must say for this one to have an effect.
-    pub beside: Option<Beside>,
+    pub beside: Option<FieldCondition>,
 }
 
-/// What a field of the same statement must be.
+/// The required value of a field of the same statement.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
+pub struct FieldCondition {
     /// The other field.
     pub field: &'static str,
     /// Its values, as they are written.
     pub words: &'static [&'static str],
 }
 
-impl Field {
+impl StatementField {
     /// The same field, which acts only where another one has one of these values.
     pub(crate) fn beside(self, field: &'static str, words: &'static [&'static str]) -> Self {
-        Self { beside: Some(Beside { field, words }), ..self }
+        Self { beside: Some(FieldCondition { field, words }), ..self }
     }
 
     /// How it is written and what it means, for the help of messages.
@@ -208,7 +208,7 @@ pub enum Derived {
     /// The first word in a model that sees only the past, the second one in all others.
     Sees(&'static str, &'static str),
     /// An expression over `width` and the settings before it, and its text.
-    Written(Arc<ast::Expr>, Arc<str>),
+    Written(Arc<ast::ExprSyntax>, Arc<str>),
 }
 
 impl Derived {
@@ -299,13 +299,20 @@ pub const SPREAD: Bounds = Bounds { low: 0.0, ..WEIGHT };
 pub const INSIDE_UNIT: Bounds = Bounds { low: 0.0, high: 1.0, open_low: true, open_high: true };
 
 /// A whole-number field.
-pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind: FieldKind::Int, default, bounds, doc: Text::Borrowed(doc), beside: None }
+pub const fn int(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> StatementField {
+    StatementField {
+        name: Text::Borrowed(name),
+        kind: FieldKind::Int,
+        default,
+        bounds,
+        doc: Text::Borrowed(doc),
+        beside: None,
+    }
 }
 
 /// A real-number field.
-pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> Field {
-    Field {
+pub const fn float(name: &'static str, default: Default, bounds: Bounds, doc: &'static str) -> StatementField {
+    StatementField {
         name: Text::Borrowed(name),
         kind: FieldKind::Float,
         default,
@@ -321,12 +328,12 @@ pub const fn word(
     choices: &'static [&'static str],
     default: &'static str,
     doc: &'static str,
-) -> Field {
+) -> StatementField {
     words(name, choices, Default::Word(Text::Borrowed(default)), doc)
 }
 
 /// A word field that is left out of specs which do not write it, so that these stay what they were before it existed.
-pub const fn optional_word(name: &'static str, choices: &'static [&'static str], doc: &'static str) -> Field {
+pub const fn optional_word(name: &'static str, choices: &'static [&'static str], doc: &'static str) -> StatementField {
     words(name, choices, Default::Absent, doc)
 }
 
@@ -336,18 +343,30 @@ pub const fn by_sees(
     choices: &'static [&'static str],
     (past, all): (&'static str, &'static str),
     doc: &'static str,
-) -> Field {
+) -> StatementField {
     words(name, choices, Default::Derived(Derived::Sees(past, all)), doc)
 }
 
 /// A field of one of some words.
-pub const fn words(name: &'static str, choices: &'static [&'static str], default: Default, doc: &'static str) -> Field {
+pub const fn words(
+    name: &'static str,
+    choices: &'static [&'static str],
+    default: Default,
+    doc: &'static str,
+) -> StatementField {
     of_kind(name, FieldKind::Word(Words::Fixed(choices)), default, doc)
 }
 
 /// A field of any kind, without bounds.
-pub const fn of_kind(name: &'static str, kind: FieldKind, default: Default, doc: &'static str) -> Field {
-    Field { name: Text::Borrowed(name), kind, default, bounds: Bounds::ANY, doc: Text::Borrowed(doc), beside: None }
+pub const fn of_kind(name: &'static str, kind: FieldKind, default: Default, doc: &'static str) -> StatementField {
+    StatementField {
+        name: Text::Borrowed(name),
+        kind,
+        default,
+        bounds: Bounds::ANY,
+        doc: Text::Borrowed(doc),
+        beside: None,
+    }
 }
 
 /// What the compiler knows of the task that a spec is checked for.

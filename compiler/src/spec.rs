@@ -49,7 +49,7 @@ pub struct Block {
 /// The value of a field and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setting {
-    pub value: Value,
+    pub value: FieldValue,
     /// Where the value was written.
     pub origin: Origin,
 }
@@ -71,7 +71,7 @@ pub enum Origin {
 
 /// A value of a field.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Value {
+pub enum FieldValue {
     /// An integer.
     Int(i64),
     /// A real number.
@@ -86,7 +86,7 @@ pub enum Value {
     Function(Arc<Block>),
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for FieldValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Int(v) => write!(f, "{v}"),
@@ -155,7 +155,7 @@ impl Block {
     /// An integer field; `None` when the field is absent or holds something else.
     pub fn int(&self, field: &str) -> Option<usize> {
         match self.fields.get(field)?.value {
-            Value::Int(v) => usize::try_from(v).ok(),
+            FieldValue::Int(v) => usize::try_from(v).ok(),
             _ => None,
         }
     }
@@ -163,8 +163,8 @@ impl Block {
     /// A number field; integers widen.
     pub fn float(&self, field: &str) -> Option<f64> {
         match self.fields.get(field)?.value {
-            Value::Int(v) => Some(v as f64),
-            Value::Float(v) => Some(v),
+            FieldValue::Int(v) => Some(v as f64),
+            FieldValue::Float(v) => Some(v),
             _ => None,
         }
     }
@@ -172,7 +172,7 @@ impl Block {
     /// A word field.
     pub fn word(&self, field: &str) -> Option<&str> {
         match &self.fields.get(field)?.value {
-            Value::Word(v) => Some(v),
+            FieldValue::Word(v) => Some(v),
             _ => None,
         }
     }
@@ -180,7 +180,7 @@ impl Block {
     /// A field that is true or false.
     pub fn truth(&self, field: &str) -> Option<bool> {
         match self.fields.get(field)?.value {
-            Value::Truth(v) => Some(v),
+            FieldValue::Truth(v) => Some(v),
             _ => None,
         }
     }
@@ -188,7 +188,7 @@ impl Block {
     /// An expression field.
     pub fn expr(&self, field: &str) -> Option<&Expr> {
         match &self.fields.get(field)?.value {
-            Value::Expr(v) => Some(v),
+            FieldValue::Expr(v) => Some(v),
             _ => None,
         }
     }

@@ -11,12 +11,12 @@ use rtc_compiler::ir::pointwise::Pointwise;
 use rtc_compiler::schema::FieldKind;
 
 use crate::grammar::beginnings;
-use crate::inside::{Inside, statement_of};
-use crate::names::Key;
-use crate::paths::{Place as Named, beginning, find, paths, variants, words};
-use crate::text::Text;
-use crate::tokens::{Kind, Place, Token, tokens};
-use crate::world::{Analysis, path_of};
+use crate::inside::{BraceContents, statement_of};
+use crate::names::SymbolKey;
+use crate::paths::{PathTarget, beginning, find, paths, variants, words};
+use crate::text::IndexedText;
+use crate::tokens::{CursorContext, Token, TokenKind, tokens};
+use crate::world::{DocumentAnalysis, path_of};
 
 /// Words that begin an item where they begin a line; a `let` may also stand in an item.
 pub(crate) fn restarts() -> Vec<&'static str> {
@@ -31,23 +31,23 @@ pub(crate) fn applied() -> impl Iterator<Item = (&'static str, &'static str)> {
     features.chain(Pointwise::ALL.iter().map(|function| (function.def().name, function.def().doc)))
 }
 
-/// What fits, by its words.
-type Found = BTreeMap<String, (Is, String)>;
+/// Completions by their words.
+type FittingWords = BTreeMap<String, (Is, String)>;
 
 struct Completer<'a> {
-    analysis: &'a Analysis,
-    text: &'a Text,
+    analysis: &'a DocumentAnalysis,
+    text: &'a IndexedText,
     offset: usize,
-    found: Found,
+    found: FittingWords,
 }
 
 /// The completions at a byte of a document.
-pub(crate) fn complete(analysis: &Analysis, text: &Text, offset: usize) -> Vec<CompletionItem> {
-    let place = Place::at(&text.text, offset, &restarts());
+pub(crate) fn complete(analysis: &DocumentAnalysis, text: &IndexedText, offset: usize) -> Vec<CompletionItem> {
+    let place = CursorContext::at(&text.text, offset, &restarts());
     if place.comment {
         return vec![];
     }
-    let mut completer = Completer { analysis, text, offset, found: Found::new() };
+    let mut completer = Completer { analysis, text, offset, found: FittingWords::new() };
     let start = completer.fill(&place).or(place.word.map(|word| word.start)).unwrap_or(offset);
     let area = text.area(start.min(offset)..offset);
     let item = |(label, (kind, detail)): (String, (Is, String))| CompletionItem {
@@ -74,15 +74,15 @@ impl Completer<'_> {
     }
 
     /// Finds what fits; gives the byte at which it begins, if that is not the word.
-    fn fill(&mut self, place: &Place<'_>) -> Option<usize> {
+    fn fill(&mut self, place: &CursorContext<'_>) -> Option<usize> {
         let (braces, in_brackets) = place.braces();
         let element = place.element();
         let Some(frame) = braces else { return self.item(place, &element, in_brackets) };
         let is_value = in_brackets || element.iter().any(|token| token.is("="));
         let colon = element.iter().position(|token| token.is(":"));
-        match Inside::of(frame) {
-            Some(Inside::Edits(base)) => return self.edit(&base, place, &element, in_brackets),
-            Some(Inside::Definition) => match (colon, element.first()) {
+        match BraceContents::of(frame) {
+            Some(BraceContents::Edits(base)) => return self.edit(&base, place, &element, in_brackets),
+            Some(BraceContents::Definition) => match (colon, element.first()) {
                 (Some(colon), _) if element.len() == colon + 1 => {
                     KINDS.iter().for_each(|kind| self.add(Is::KEYWORD, *kind, ""))
                 }
@@ -107,18 +107,18 @@ impl Completer<'_> {
     }
 
     /// Outside of all braces.
-    fn item(&mut self, place: &Place<'_>, element: &[Token<'_>], in_brackets: bool) -> Option<usize> {
+    fn item(&mut self, place: &CursorContext<'_>, element: &[Token<'_>], in_brackets: bool) -> Option<usize> {
         match element {
             [] if !in_brackets => self.keywords(beginnings("item")),
             [first] if first.is("use") => return self.files(place),
             [first, .., of] if first.is("variant") && of.is("of") => self.named(Is::CLASS, |key| match key {
-                Key::Model(name) => Some(name.clone()),
-                Key::Variant(base, name) => Some(format!("{base}:{name}")),
+                SymbolKey::Model(name) => Some(name.clone()),
+                SymbolKey::Variant(base, name) => Some(format!("{base}:{name}")),
                 _ => None,
             }),
             [first, _, _, model, colon] if first.is("variant") && colon.is(":") => {
                 self.named(Is::CLASS, |key| match key {
-                    Key::Variant(base, name) if base == model.text => Some(name.clone()),
+                    SymbolKey::Variant(base, name) if base == model.text => Some(name.clone()),
                     _ => None,
                 });
             }
@@ -135,7 +135,7 @@ impl Completer<'_> {
     }
 
     /// The files in the folder of the document.
-    fn files(&mut self, place: &Place<'_>) -> Option<usize> {
+    fn files(&mut self, place: &CursorContext<'_>) -> Option<usize> {
         let word = place.word?;
         let written = word.text.get(1..self.offset.checked_sub(word.start)?)?;
         let (folder, _) = written.rsplit_once('/').unwrap_or(("", written));
@@ -152,7 +152,7 @@ impl Completer<'_> {
     }
 
     /// Adds the names of the files that are picked.
-    fn named(&mut self, kind: Is, pick: impl Fn(&Key) -> Option<String>) {
+    fn named(&mut self, kind: Is, pick: impl Fn(&SymbolKey) -> Option<String>) {
         let analysis = self.analysis;
         for (key, symbol) in &analysis.names().symbols {
             pick(key).into_iter().for_each(|name| self.add(kind, name, &*symbol.doc));
@@ -160,7 +160,13 @@ impl Completer<'_> {
     }
 
     /// In the braces of a variant.
-    fn edit(&mut self, base: &str, place: &Place<'_>, element: &[Token<'_>], in_brackets: bool) -> Option<usize> {
+    fn edit(
+        &mut self,
+        base: &str,
+        place: &CursorContext<'_>,
+        element: &[Token<'_>],
+        in_brackets: bool,
+    ) -> Option<usize> {
         let analysis = self.analysis;
         let spec = analysis.known().specs.iter().find(|spec| spec.name == base);
         let paths = spec.map(paths).unwrap_or_default();
@@ -185,7 +191,7 @@ impl Completer<'_> {
         }
         // Names and points in turn: a name stands next.
         let in_path =
-            behind.len().is_multiple_of(2) && behind.iter().all(|token| token.is(".") || token.kind == Kind::Word);
+            behind.len().is_multiple_of(2) && behind.iter().all(|token| token.is(".") || token.kind == TokenKind::Word);
         match (word, behind) {
             (Some("in" | "by" | "add") | None, [keyword]) => self.behind(keyword.text),
             (Some("in" | "by" | "add"), []) => self.slots(),
@@ -208,7 +214,7 @@ impl Completer<'_> {
     }
 
     /// The paths that fit what is written of one from a byte on.
-    fn paths(&mut self, paths: &BTreeMap<String, Named<'_>>, start: Option<usize>) {
+    fn paths(&mut self, paths: &BTreeMap<String, PathTarget<'_>>, start: Option<usize>) {
         let written = start.and_then(|start| self.text.text.get(start..self.offset)).unwrap_or_default();
         for (path, place) in paths {
             beginning(path, written).into_iter().for_each(|path| self.add(Is::PROPERTY, path, place.help()));
@@ -225,7 +231,7 @@ impl Completer<'_> {
     /// Definitions of the files in a slot.
     fn definitions(&mut self, slot: &str) {
         self.named(Is::FUNCTION, |key| match key {
-            Key::Def(own, name) if own == slot => Some(name.clone()),
+            SymbolKey::Def(own, name) if own == slot => Some(name.clone()),
             _ => None,
         });
     }
@@ -240,23 +246,23 @@ impl Completer<'_> {
     /// Behind the keyword of a statement.
     fn behind(&mut self, keyword: &str) {
         match statement_of(keyword, "") {
-            Inside::Own(..) if feature::slot(keyword).is_none() => self.values(),
+            BraceContents::Own(..) if feature::slot(keyword).is_none() => self.values(),
             _ => self.variants(keyword),
         }
     }
 
     /// Fields, statements and equations in some braces.
-    fn elements(&mut self, inside: Option<&Inside>) {
+    fn elements(&mut self, inside: Option<&BraceContents>) {
         let (mut slots, mut layers) = (vec![], false);
         match inside {
-            Some(Inside::Known(feature)) => {
+            Some(BraceContents::Known(feature)) => {
                 for field in &feature.fields {
                     self.add(Is::FIELD, &*field.name, field.about());
                 }
                 slots.extend(feature.children.iter().flat_map(|rule| rule.slots));
                 layers = slots.contains(&&"feedforward");
             }
-            Some(Inside::Own(slot, name)) => {
+            Some(BraceContents::Own(slot, name)) => {
                 let own = self.analysis.names().settings(slot, name);
                 own.into_iter()
                     .for_each(|(name, symbol)| self.add(Is::FIELD, name, format!("{} {}", symbol.text, symbol.doc)));
@@ -279,15 +285,15 @@ impl Completer<'_> {
             }
             self.definitions("");
             self.named(Is::MODULE, |key| match key {
-                Key::Block(name) => Some(name.clone()),
+                SymbolKey::Block(name) => Some(name.clone()),
                 _ => None,
             });
         }
     }
 
     /// The value of a field.
-    fn field_value(&mut self, inside: Option<&Inside>, name: &str) {
-        if let Some(Inside::Known(feature)) = inside
+    fn field_value(&mut self, inside: Option<&BraceContents>, name: &str) {
+        if let Some(BraceContents::Known(feature)) = inside
             && let Some(field) = feature.fields.iter().find(|field| field.name == name)
         {
             words(&field.kind).into_iter().for_each(|word| self.add(Is::ENUM_MEMBER, word, ""));
@@ -295,7 +301,7 @@ impl Completer<'_> {
                 return;
             }
         }
-        if let Some(Inside::Own(slot, owner)) = inside {
+        if let Some(BraceContents::Own(slot, owner)) = inside {
             let own = self.analysis.names().settings(slot, owner);
             let own = own.into_iter().find(|(own, _)| *own == name).map(|(_, symbol)| symbol.text.clone());
             // The words of a setting stand in the parentheses of its kind.
@@ -315,7 +321,7 @@ impl Completer<'_> {
             self.add(Is::VARIABLE, name, "");
         }
         self.named(Is::CONSTANT, |key| match key {
-            Key::Value(name) => Some(name.clone()),
+            SymbolKey::Value(name) => Some(name.clone()),
             _ => None,
         });
         self.definitions("");
@@ -333,11 +339,13 @@ impl Completer<'_> {
         let begins = |at: &usize| restarts().iter().any(|word| before[*at..].starts_with(word));
         let all = tokens(&before[starts.filter(begins).max().unwrap_or(0)..]);
         let bound = |pair: &[Token<'_>]| match pair {
-            [name, sign] if name.kind == Kind::Word && (sign.is("=") || sign.is(":")) => Some(name.text.to_owned()),
+            [name, sign] if name.kind == TokenKind::Word && (sign.is("=") || sign.is(":")) => {
+                Some(name.text.to_owned())
+            }
             _ => None,
         };
         let head = all.iter().take_while(|token| !token.is("{")).skip_while(|token| !token.is("("));
-        let values = head.filter(|token| token.kind == Kind::Word).map(|token| token.text.to_owned());
+        let values = head.filter(|token| token.kind == TokenKind::Word).map(|token| token.text.to_owned());
         values.chain(all.windows(2).filter_map(bound)).collect()
     }
 }

@@ -9,17 +9,17 @@ use rtc_compiler::diag::{Diagnostic, Problems, suggested};
 use rtc_compiler::syntax::{self, ast::ItemKind};
 
 use crate::names::Symbol;
-use crate::text::Text;
-use crate::world::{Analysis, Checked, World, path_of};
+use crate::text::IndexedText;
+use crate::world::{CheckedDocument, DocumentAnalysis, World, path_of};
 
 /// Byte ranges by the addresses of texts.
-type Places = BTreeMap<String, BTreeSet<(usize, usize)>>;
+type EditRanges = BTreeMap<String, BTreeSet<(usize, usize)>>;
 
 /// Edits by the addresses of texts.
 pub(crate) type Edits = BTreeMap<String, Vec<TextEdit>>;
 
 /// Where the name at a byte is defined, or the file that is used there.
-pub(crate) fn definitions(analysis: &Analysis, offset: usize) -> Vec<Location> {
+pub(crate) fn definitions(analysis: &DocumentAnalysis, offset: usize) -> Vec<Location> {
     let known = analysis.known();
     let used = known.root().file.items.iter().find_map(|item| match &item.kind {
         ItemKind::Use { path } => {
@@ -65,7 +65,11 @@ fn beside(uri: &str, written: &str) -> Option<PathBuf> {
 }
 
 /// All places of the name at a byte, in the document, in what it uses, and in open documents that use the same; and the bytes of the name.
-pub(crate) fn places(world: &World, analysis: &Analysis, offset: usize) -> Option<(Places, std::ops::Range<usize>)> {
+pub(crate) fn places(
+    world: &World,
+    analysis: &DocumentAnalysis,
+    offset: usize,
+) -> Option<(EditRanges, std::ops::Range<usize>)> {
     let (key, span) = analysis.names().at(0, offset)?;
     let symbol = &analysis.names().symbols[key];
     let defined = spots(analysis.known(), symbol.definitions.iter());
@@ -85,8 +89,8 @@ pub(crate) fn places(world: &World, analysis: &Analysis, offset: usize) -> Optio
     Some((found, span.start as usize..span.end as usize))
 }
 
-fn spots<'s>(checked: &Checked, spans: impl Iterator<Item = &'s rtc_compiler::source::Span>) -> Places {
-    let mut found = Places::new();
+fn spots<'s>(checked: &CheckedDocument, spans: impl Iterator<Item = &'s rtc_compiler::source::Span>) -> EditRanges {
+    let mut found = EditRanges::new();
     for span in spans {
         if let Some(unit) = checked.unit(*span) {
             found.entry(unit.uri.clone()).or_default().insert((span.start as usize, span.end as usize));
@@ -96,13 +100,18 @@ fn spots<'s>(checked: &Checked, spans: impl Iterator<Item = &'s rtc_compiler::so
 }
 
 /// Where the name at a byte stands.
-pub(crate) fn references(world: &World, analysis: &Analysis, offset: usize, with_definitions: bool) -> Vec<Location> {
+pub(crate) fn references(
+    world: &World,
+    analysis: &DocumentAnalysis,
+    offset: usize,
+    with_definitions: bool,
+) -> Vec<Location> {
     let Some((places, _)) = places(world, analysis, offset) else { return vec![] };
     let defined = match analysis.names().at(0, offset) {
         Some((key, _)) if !with_definitions => {
             spots(analysis.known(), analysis.names().symbols[key].definitions.iter())
         }
-        _ => Places::new(),
+        _ => EditRanges::new(),
     };
     let mut found = vec![];
     for (uri, spots) in &places {
@@ -114,9 +123,10 @@ pub(crate) fn references(world: &World, analysis: &Analysis, offset: usize, with
 }
 
 /// A text that is open, or that a document uses.
-fn text_of(world: &World, analysis: &Analysis, uri: &str) -> Option<Text> {
-    let unit =
-        |analysis: &Analysis| analysis.known().units.iter().find(|unit| unit.uri == uri).map(|unit| unit.text.clone());
+fn text_of(world: &World, analysis: &DocumentAnalysis, uri: &str) -> Option<IndexedText> {
+    let unit = |analysis: &DocumentAnalysis| {
+        analysis.known().units.iter().find(|unit| unit.uri == uri).map(|unit| unit.text.clone())
+    };
     let others = || world.uris().filter_map(|other| world.analysis(other)).find_map(|analysis| unit(&analysis));
     world.text(uri).cloned().or_else(|| unit(analysis)).or_else(others)
 }
@@ -125,7 +135,7 @@ fn text_of(world: &World, analysis: &Analysis, uri: &str) -> Option<Text> {
 ///
 /// # Errors
 /// A sentence, where the name would not mean the same any more: what the compiler says of the texts would change.
-pub(crate) fn rename(world: &World, analysis: &Analysis, offset: usize, name: &str) -> Result<Edits, String> {
+pub(crate) fn rename(world: &World, analysis: &DocumentAnalysis, offset: usize, name: &str) -> Result<Edits, String> {
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if !name.chars().all(letter) || name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
         return Err(format!("`{name}` is no name: it has letters, digits and `_`, and begins with no digit"));
@@ -168,7 +178,7 @@ pub(crate) fn rename(world: &World, analysis: &Analysis, offset: usize, name: &s
 }
 
 /// The canonical layout of a text, as an edit of what differs; nothing for a text that can't be parsed.
-pub(crate) fn format(text: &Text) -> Option<Vec<TextEdit>> {
+pub(crate) fn format(text: &IndexedText) -> Option<Vec<TextEdit>> {
     let formatted = syntax::format(&text.text).ok()?;
     let old = &text.text;
     if formatted == *old {
@@ -186,7 +196,11 @@ pub(crate) fn format(text: &Text) -> Option<Vec<TextEdit>> {
 }
 
 /// What a problem suggests, with the edit that does it: only what takes the problem away.
-pub(crate) fn cure<'p>(world: &World, analysis: &'p Analysis, problem: &'p Diagnostic) -> Option<(&'p str, TextEdit)> {
+pub(crate) fn cure<'p>(
+    world: &World,
+    analysis: &'p DocumentAnalysis,
+    problem: &'p Diagnostic,
+) -> Option<(&'p str, TextEdit)> {
     let name = suggested(&problem.label)?;
     let span = problem.span.filter(|span| span.source.0 == 0)?;
     let text = &analysis.said.root().text;

@@ -10,29 +10,29 @@ use rtc_compiler::pipeline::forward;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Span;
 use rtc_compiler::spec::{Block, Origin, Spec};
-use rtc_compiler::syntax::ast::{Body, Element, ItemKind};
+use rtc_compiler::syntax::ast::{BodyElement, BodySyntax, ItemKind};
 
-use crate::names::Key;
-use crate::world::{Analysis, Checked, Hint};
+use crate::names::SymbolKey;
+use crate::world::{CheckedDocument, DocumentAnalysis, Hint};
 
-/// Says how many numbers arrays of these axes have.
-pub type Numbers = fn(&[Vec<Dim>]) -> String;
+/// Returns how many numbers arrays of these axes have, as a text.
+pub type NumberCounter = fn(&[Vec<Dim>]) -> String;
 
-/// How well a value stands for what a statement gives.
-type Worth = (Reverse<usize>, usize);
+/// The rank of a value among those that stand for a statement's result.
+type HintRank = (Reverse<usize>, usize);
 
-/// What is known of a statement.
+/// Facts of a statement.
 #[derive(Default)]
-struct Facts {
+struct StatementFacts {
     /// The type of its last value in the outermost region that has some, of those with the most axes.
-    result: Option<(Worth, String)>,
+    result: Option<(HintRank, String)>,
     weights: Vec<Vec<Dim>>,
     /// The places in the model at which it stands: a block may be inserted several times.
     places: BTreeSet<String>,
 }
 
-impl Facts {
-    fn offer(&mut self, worth: Worth, ty: &Type) {
+impl StatementFacts {
+    fn offer(&mut self, worth: HintRank, ty: &Type) {
         if self.result.as_ref().is_none_or(|(best, _)| worth >= *best) {
             self.result = Some((worth, ty.to_string()));
         }
@@ -48,10 +48,10 @@ fn depth(graph: &Graph, region: RegionId) -> usize {
 const MOST: usize = 200;
 
 /// The hints of a document, from its models; variants have the statements of their models.
-pub(crate) fn hints(analysis: &Analysis, numbers: Numbers) -> Vec<Hint> {
+pub(crate) fn hints(analysis: &DocumentAnalysis, numbers: NumberCounter) -> Vec<Hint> {
     let (known, names) = (analysis.known(), analysis.names());
-    let mut all: BTreeMap<Span, Facts> = BTreeMap::new();
-    for spec in known.specs.iter().filter(|spec| names.symbols.contains_key(&Key::Model(spec.name.clone()))) {
+    let mut all: BTreeMap<Span, StatementFacts> = BTreeMap::new();
+    for spec in known.specs.iter().filter(|spec| names.symbols.contains_key(&SymbolKey::Model(spec.name.clone()))) {
         let mut own = BTreeMap::new();
         facts(known, spec, &mut own);
         own.into_iter().for_each(|(span, facts)| {
@@ -60,7 +60,7 @@ pub(crate) fn hints(analysis: &Analysis, numbers: Numbers) -> Vec<Hint> {
     }
     let lines: Vec<usize> = all.keys().map(|span| line_end(known, *span)).collect();
     let alone = |end: &usize| lines.iter().filter(|other| *other == end).count() == 1;
-    let hint = |((span, facts), end): ((&Span, &Facts), &usize)| {
+    let hint = |((span, facts), end): ((&Span, &StatementFacts), &usize)| {
         let weights = (!facts.weights.is_empty()).then(|| format!("{} parameters", numbers(&facts.weights)));
         let times = (facts.places.len() > 1).then(|| format!("in {} places", facts.places.len()));
         let parts: Vec<String> = facts.result.iter().map(|(_, ty)| ty.clone()).chain(weights).chain(times).collect();
@@ -71,7 +71,7 @@ pub(crate) fn hints(analysis: &Analysis, numbers: Numbers) -> Vec<Hint> {
 }
 
 /// The end of the line that a statement begins on, without a comment.
-fn line_end(checked: &Checked, span: Span) -> usize {
+fn line_end(checked: &CheckedDocument, span: Span) -> usize {
     let text = &checked.root().text.text;
     let start = (span.end as usize).min(text.len());
     let line = text[start..].split('\n').next().unwrap_or_default();
@@ -82,7 +82,7 @@ fn count(block: &Block) -> usize {
     1 + block.children.iter().map(count).sum::<usize>()
 }
 
-fn facts(checked: &Checked, spec: &Spec, found: &mut BTreeMap<Span, Facts>) {
+fn facts(checked: &CheckedDocument, spec: &Spec, found: &mut BTreeMap<Span, StatementFacts>) {
     if count(&spec.root) > MOST {
         return;
     }
@@ -139,17 +139,17 @@ fn resolve<'s, 'p>(root: &'s Block, path: &'p str) -> (Vec<&'s Block>, Option<&'
 }
 
 /// The equations of a model by the names that they bind; nothing for a name that several bind.
-fn bindings(checked: &Checked, spec: &Spec) -> BTreeMap<String, Option<Span>> {
-    fn collect(body: &Body, found: &mut BTreeMap<String, Option<Span>>) {
+fn bindings(checked: &CheckedDocument, spec: &Spec) -> BTreeMap<String, Option<Span>> {
+    fn collect(body: &BodySyntax, found: &mut BTreeMap<String, Option<Span>>) {
         for element in &body.elements {
             match element {
-                Element::Equation(equation) => {
+                BodyElement::Equation(equation) => {
                     for name in &equation.names {
                         let known = found.contains_key(&name.text);
                         found.insert(name.text.clone(), (!known).then_some(equation.span));
                     }
                 }
-                Element::Statement(statement) => statement.body.iter().for_each(|body| collect(body, found)),
+                BodyElement::Statement(statement) => statement.body.iter().for_each(|body| collect(body, found)),
                 _ => {}
             }
         }

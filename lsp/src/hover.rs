@@ -5,20 +5,24 @@ use std::fmt::Write;
 use rtc_compiler::diag::{Kind as Problem, Severity};
 use rtc_compiler::feature::{self, Feature, linked};
 use rtc_compiler::ir::pointwise::Pointwise;
-use rtc_compiler::schema::Field;
+use rtc_compiler::schema::StatementField;
 use rtc_compiler::spec::{Block, Origin, Setting};
 
 use crate::complete::restarts;
-use crate::inside::{Inside, called, statement_of};
-use crate::paths::{Place as Named, find, paths};
-use crate::text::Text;
-use crate::tokens::{Kind, Place, Token};
-use crate::world::{Analysis, Checked};
+use crate::inside::{BraceContents, called, statement_of};
+use crate::paths::{PathTarget, find, paths};
+use crate::text::IndexedText;
+use crate::tokens::{CursorContext, Token, TokenKind};
+use crate::world::{CheckedDocument, DocumentAnalysis};
 
 /// What is said of the word at a byte, as Markdown, with the bytes that it is about.
-pub(crate) fn hover(analysis: &Analysis, text: &Text, offset: usize) -> Option<(String, std::ops::Range<usize>)> {
-    let place = Place::at(&text.text, offset, &restarts());
-    let word = place.word.filter(|word| word.kind == Kind::Word);
+pub(crate) fn hover(
+    analysis: &DocumentAnalysis,
+    text: &IndexedText,
+    offset: usize,
+) -> Option<(String, std::ops::Range<usize>)> {
+    let place = CursorContext::at(&text.text, offset, &restarts());
+    let word = place.word.filter(|word| word.kind == TokenKind::Word);
     let mut parts = vec![];
     if let Some(word) = word {
         parts.extend(symbol(analysis, offset).or_else(|| language(analysis, &place, word)));
@@ -48,7 +52,7 @@ fn code(kind: Problem) -> String {
 }
 
 /// A name of the files.
-fn symbol(analysis: &Analysis, offset: usize) -> Option<String> {
+fn symbol(analysis: &DocumentAnalysis, offset: usize) -> Option<String> {
     let (key, _) = analysis.names().at(0, offset)?;
     let symbol = &analysis.names().symbols[key];
     // The point behind a source is none of its link.
@@ -58,7 +62,7 @@ fn symbol(analysis: &Analysis, offset: usize) -> Option<String> {
 }
 
 /// A word of the language.
-fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<String> {
+fn language(analysis: &DocumentAnalysis, place: &CursorContext<'_>, word: Token<'_>) -> Option<String> {
     let (braces, in_brackets) = place.braces();
     let element = place.element();
     // The setting whose name or value the word is.
@@ -66,9 +70,11 @@ fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<S
         [name, colon] if colon.is(":") => Some(name.text),
         _ => place.next.filter(|next| next.is(":")).map(|_| word.text),
     };
-    match braces.and_then(Inside::of).filter(|_| !in_brackets) {
-        Some(Inside::Edits(base)) => path(analysis, &base, &element, word).or_else(|| statement(analysis, place, word)),
-        Some(Inside::Known(feature)) if setting.is_some() => {
+    match braces.and_then(BraceContents::of).filter(|_| !in_brackets) {
+        Some(BraceContents::Edits(base)) => {
+            path(analysis, &base, &element, word).or_else(|| statement(analysis, place, word))
+        }
+        Some(BraceContents::Known(feature)) if setting.is_some() => {
             let field = feature.fields.iter().find(|field| setting.is_some_and(|name| field.name == name))?;
             let blocks = blocks_at(analysis.known(), braces?.head.first()?.start);
             let values = blocks.into_iter().filter_map(|(model, block)| Some((model, block.fields.get(&field.name)?)));
@@ -79,25 +85,25 @@ fn language(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<S
 }
 
 /// A path of an edit, up to its word.
-fn path(analysis: &Analysis, base: &str, element: &[Token<'_>], word: Token<'_>) -> Option<String> {
+fn path(analysis: &DocumentAnalysis, base: &str, element: &[Token<'_>], word: Token<'_>) -> Option<String> {
     let known = analysis.known();
     let path: String = element.iter().chain([&word]).map(|token| token.text).collect();
     let spec = known.specs.iter().find(|spec| spec.name == base)?;
     match find(&paths(spec), &path)? {
-        Named::Field(block, field) => {
+        PathTarget::Field(block, field) => {
             let begin = element.first().map_or(word.start, |token| token.start);
             Some(about_field(&block.feature, field, said_on_line(analysis, &field.name, begin)))
         }
-        Named::Statement(block) => explained(&block.title()),
+        PathTarget::Statement(block) => explained(&block.title()),
     }
 }
 
 /// A statement, its variant, or a word that equations apply.
-fn statement(analysis: &Analysis, place: &Place<'_>, word: Token<'_>) -> Option<String> {
+fn statement(analysis: &DocumentAnalysis, place: &CursorContext<'_>, word: Token<'_>) -> Option<String> {
     let element = place.element();
-    let variant = place.next.filter(|next| next.kind == Kind::Word).map_or("", |next| next.text);
+    let variant = place.next.filter(|next| next.kind == TokenKind::Word).map_or("", |next| next.text);
     let keyword =
-        element.first().filter(|first| first.kind == Kind::Word && element.len() == 1 && place.before.len() == 1);
+        element.first().filter(|first| first.kind == TokenKind::Word && element.len() == 1 && place.before.len() == 1);
     let titles = [
         keyword.map(|keyword| (format!("{} {}", keyword.text, word.text), keyword.start)),
         Some((format!("{} {variant}", word.text), word.start)),
@@ -114,9 +120,9 @@ fn explained(title: &str) -> Option<String> {
     let text = feature::explain(title).or_else(function)?;
     let (keyword, variant) = title.split_once(' ').unwrap_or((title, ""));
     let feature = match statement_of(keyword, variant) {
-        Inside::Known(feature) => Some(feature),
+        BraceContents::Known(feature) => Some(feature),
         _ => match called("", keyword) {
-            Inside::Known(feature) => Some(feature),
+            BraceContents::Known(feature) => Some(feature),
             _ => None,
         },
     };
@@ -125,14 +131,14 @@ fn explained(title: &str) -> Option<String> {
     Some(format!("```text\n{}\n```{source}", text.trim_end()))
 }
 
-fn about_field(feature: &Feature, field: &Field, values: String) -> String {
+fn about_field(feature: &Feature, field: &StatementField, values: String) -> String {
     let range = field.bounds.describe();
     let range = if range.is_empty() { range } else { format!(", {range}") };
     format!("**`{}`** of `{}` is {}{range}: {}{values}", field.name, feature.title(), field.kind.describe(), field.doc)
 }
 
 /// The statements of all models that stand at a byte of the document.
-fn blocks_at(checked: &Checked, start: usize) -> Vec<(&str, &Block)> {
+fn blocks_at(checked: &CheckedDocument, start: usize) -> Vec<(&str, &Block)> {
     fn collect<'s>(name: &'s str, block: &'s Block, start: usize, found: &mut Vec<(&'s str, &'s Block)>) {
         if block.span.source.0 == 0 && block.span.start as usize == start && block.origin != Origin::Default {
             found.push((name, block));
@@ -145,7 +151,7 @@ fn blocks_at(checked: &Checked, start: usize) -> Vec<(&str, &Block)> {
 }
 
 /// The complete statement at a byte, as `rtc show` prints it, and what variants change in it.
-fn complete_statement(checked: &Checked, start: usize) -> String {
+fn complete_statement(checked: &CheckedDocument, start: usize) -> String {
     let blocks = blocks_at(checked, start);
     let Some((first, block)) = blocks.first() else { return String::new() };
     if block.fields.is_empty() {
@@ -166,7 +172,7 @@ fn complete_statement(checked: &Checked, start: usize) -> String {
 }
 
 /// The values that the edit which begins at a byte gives to a field.
-fn said_on_line(analysis: &Analysis, name: &str, begin: usize) -> String {
+fn said_on_line(analysis: &DocumentAnalysis, name: &str, begin: usize) -> String {
     fn collect<'s>(block: &'s Block, name: &str, fits: &dyn Fn(&Origin) -> bool, found: &mut Vec<&'s Setting>) {
         found.extend(block.fields.get(name).filter(|setting| fits(&setting.origin)));
         block.children.iter().for_each(|child| collect(child, name, fits, found));
@@ -187,7 +193,7 @@ fn said_on_line(analysis: &Analysis, name: &str, begin: usize) -> String {
 }
 
 /// Values with their origins, equal ones once.
-fn origins<'s>(checked: &Checked, values: impl IntoIterator<Item = (&'s str, &'s Setting)>) -> String {
+fn origins<'s>(checked: &CheckedDocument, values: impl IntoIterator<Item = (&'s str, &'s Setting)>) -> String {
     let mut lines: Vec<(String, Vec<&str>)> = vec![];
     for (model, setting) in values {
         let line = format!("`{}`, {}", setting.value, origin(checked, &setting.origin));
@@ -206,7 +212,7 @@ fn origins<'s>(checked: &Checked, values: impl IntoIterator<Item = (&'s str, &'s
 }
 
 /// Where a value comes from.
-fn origin(checked: &Checked, origin: &Origin) -> String {
+fn origin(checked: &CheckedDocument, origin: &Origin) -> String {
     let line = |span: &rtc_compiler::source::Span| {
         let Some(unit) = checked.unit(*span) else { return "the library".to_owned() };
         let line = format!("line {}", unit.text.position(span.start as usize).line + 1);

@@ -37,7 +37,7 @@ mod tokens;
 mod world;
 
 #[cfg(feature = "server")]
-pub use hints::Numbers;
+pub use hints::NumberCounter;
 #[cfg(feature = "server")]
 pub use serve::{converse, requests, serve};
 #[cfg(feature = "server")]

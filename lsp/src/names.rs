@@ -7,18 +7,18 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::source::Span;
 use rtc_compiler::syntax::ast::{
-    Body, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, File, FullName, Item, ItemKind, Let,
-    Name, Path, Role, Statement, Value, Word,
+    BodyElement, BodySyntax, Def, DefElement, DottedPath, Edit, EditKind, Equation, ExprKind, ExprSyntax, File,
+    FileItem, FullName, FunctionRole, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use rtc_compiler::syntax::{equation, expression};
 
-use crate::text::Text;
+use crate::text::IndexedText;
 
 /// A text of one check.
 #[derive(Debug)]
-pub(crate) struct Unit {
+pub(crate) struct CheckedText {
     pub(crate) uri: String,
-    pub(crate) text: Text,
+    pub(crate) text: IndexedText,
     /// Its items that can be parsed.
     pub(crate) file: File,
 }
@@ -26,9 +26,9 @@ pub(crate) struct Unit {
 /// An item by its text and its first byte.
 type Id = (u32, u32);
 
-/// What a name stands for.
+/// The key of a name: its kind and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Key {
+pub(crate) enum SymbolKey {
     /// A model by its whole name.
     Model(String),
     /// A variant of a model.
@@ -55,16 +55,16 @@ pub(crate) struct Symbol {
 
 /// All names.
 #[derive(Debug, Default)]
-pub(crate) struct Names {
-    pub(crate) symbols: BTreeMap<Key, Symbol>,
+pub(crate) struct SymbolTable {
+    pub(crate) symbols: BTreeMap<SymbolKey, Symbol>,
     /// The names of the values of every item, and which of them are settings.
     own: BTreeMap<Id, BTreeMap<String, bool>>,
     /// The items of definitions and models.
-    items: BTreeMap<Key, Id>,
+    items: BTreeMap<SymbolKey, Id>,
 }
 
-impl Names {
-    pub(crate) fn of(units: &[Unit]) -> Self {
+impl SymbolTable {
+    pub(crate) fn of(units: &[CheckedText]) -> Self {
         let mut names = Self::default();
         let items = || units.iter().flat_map(|unit| unit.file.items.iter().map(move |item| (unit, item)));
         for (unit, item) in items() {
@@ -72,13 +72,13 @@ impl Names {
         }
         for (_, item) in items() {
             let id = names.home(item);
-            Reader { names: &mut names, id }.item(item);
+            NameReader { names: &mut names, id }.item(item);
         }
         names
     }
 
     /// What stands at a byte of a text.
-    pub(crate) fn at(&self, source: u32, offset: usize) -> Option<(&Key, Span)> {
+    pub(crate) fn at(&self, source: u32, offset: usize) -> Option<(&SymbolKey, Span)> {
         let inside =
             |span: &&Span| span.source.0 == source && (span.start as usize..=span.end as usize).contains(&offset);
         self.symbols.iter().find_map(|(key, symbol)| Some((key, *symbol.places().find(inside)?)))
@@ -86,34 +86,35 @@ impl Names {
 
     /// The settings of a definition.
     pub(crate) fn settings(&self, slot: &str, name: &str) -> Vec<(&str, &Symbol)> {
-        let Some(id) = self.items.get(&Key::Def(slot.to_owned(), name.to_owned())) else { return vec![] };
+        let Some(id) = self.items.get(&SymbolKey::Def(slot.to_owned(), name.to_owned())) else { return vec![] };
         let settings = self.own.get(id).into_iter().flatten().filter(|(_, setting)| **setting);
         settings
-            .filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&Key::Own(*id, name.clone()))?)))
+            .filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&SymbolKey::Own(*id, name.clone()))?)))
             .collect()
     }
 
     /// The values of the item around a byte.
-    pub(crate) fn values_at(&self, units: &[Unit], offset: usize) -> Vec<(&str, &Symbol)> {
-        let inside = |item: &&Item| (item.span.start as usize..=item.span.end as usize).contains(&offset);
+    pub(crate) fn values_at(&self, units: &[CheckedText], offset: usize) -> Vec<(&str, &Symbol)> {
+        let inside = |item: &&FileItem| (item.span.start as usize..=item.span.end as usize).contains(&offset);
         let Some(item) = units.first().and_then(|unit| unit.file.items.iter().find(inside)) else { return vec![] };
         let id = self.home(item);
         let own = self.own.get(&id).into_iter().flatten();
-        own.filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&Key::Own(id, name.clone()))?))).collect()
+        own.filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&SymbolKey::Own(id, name.clone()))?)))
+            .collect()
     }
 
     /// The item whose values are known in an item: that of the model for a variant.
-    fn home(&self, item: &Item) -> Id {
+    fn home(&self, item: &FileItem) -> Id {
         let model = match &item.kind {
-            ItemKind::Variant { base, .. } => {
-                [base.text(), base.model.text.clone()].into_iter().find_map(|name| self.items.get(&Key::Model(name)))
-            }
+            ItemKind::Variant { base, .. } => [base.text(), base.model.text.clone()]
+                .into_iter()
+                .find_map(|name| self.items.get(&SymbolKey::Model(name))),
             _ => None,
         };
         model.copied().unwrap_or(id(item))
     }
 
-    fn symbol(&mut self, key: Key, name: &Name, doc: &str, text: String) {
+    fn symbol(&mut self, key: SymbolKey, name: &Name, doc: &str, text: String) {
         let symbol = self.symbols.entry(key).or_default();
         if symbol.text.is_empty() {
             (symbol.doc, symbol.text) = (doc.to_owned(), text);
@@ -122,39 +123,39 @@ impl Names {
     }
 
     /// Notes what an item defines.
-    fn define(&mut self, unit: &Unit, item: &Item) {
+    fn define(&mut self, unit: &CheckedText, item: &FileItem) {
         let source =
             || unit.text.text.get(item.span.start as usize..item.span.end as usize).unwrap_or_default().to_owned();
         let (doc, id) = (item.doc.as_str(), id(item));
         match &item.kind {
             ItemKind::Use { .. } => {}
             ItemKind::Let(binding) => {
-                self.symbol(Key::Value(binding.name.text.clone()), &binding.name, doc, written(binding))
+                self.symbol(SymbolKey::Value(binding.name.text.clone()), &binding.name, doc, written(binding))
             }
             ItemKind::Function(function) => {
-                self.symbol(Key::Value(function.name.text.clone()), &function.name, doc, source());
-                let word = if function.role == Role::Mask { "mask" } else { "bias" };
+                self.symbol(SymbolKey::Value(function.name.text.clone()), &function.name, doc, source());
+                let word = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
                 self.params(id, function.params.iter().flatten(), &format!("{word} {}", function.name.text));
             }
             ItemKind::Block { name, params, body } => {
-                self.symbol(Key::Block(name.text.clone()), name, doc, source());
+                self.symbol(SymbolKey::Block(name.text.clone()), name, doc, source());
                 self.params(id, params, &format!("block {}", name.text));
                 self.body(id, body);
             }
             ItemKind::Model { name, body } => {
-                let key = Key::Model(name.text());
+                let key = SymbolKey::Model(name.text());
                 self.items.insert(key.clone(), id);
                 let whole = Name { text: name.text(), span: name.span() };
                 self.symbol(key, &whole, doc, format!("model {}", name.text()));
                 self.body(id, body);
             }
             ItemKind::Variant { name, base, .. } => {
-                let key = Key::Variant(base.model.text.clone(), name.text.clone());
+                let key = SymbolKey::Variant(base.model.text.clone(), name.text.clone());
                 self.symbol(key, name, doc, source());
             }
             ItemKind::Def(def) => {
                 let slot = def.slot.as_ref().map_or("", |slot| slot.text.as_str());
-                let key = Key::Def(slot.to_owned(), def.name.text.clone());
+                let key = SymbolKey::Def(slot.to_owned(), def.name.text.clone());
                 self.items.insert(key.clone(), id);
                 self.symbol(key, &def.name, doc, source());
                 self.params(id, &def.values, &format!("def {}", def.name.text));
@@ -165,7 +166,7 @@ impl Names {
 
     fn own(&mut self, id: Id, name: &Name, doc: &str, text: String, setting: bool) {
         *self.own.entry(id).or_default().entry(name.text.clone()).or_default() |= setting;
-        self.symbol(Key::Own(id, name.text.clone()), name, doc, text);
+        self.symbol(SymbolKey::Own(id, name.text.clone()), name, doc, text);
     }
 
     fn params<'n>(&mut self, id: Id, params: impl IntoIterator<Item = &'n Name>, of: &str) {
@@ -176,12 +177,12 @@ impl Names {
         bound.names.iter().for_each(|name| self.own(id, name, "", equation(bound), false));
     }
 
-    fn body(&mut self, id: Id, body: &Body) {
+    fn body(&mut self, id: Id, body: &BodySyntax) {
         for element in &body.elements {
             match element {
-                Element::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
-                Element::Equation(equation) => self.bindings(id, equation),
-                Element::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
+                BodyElement::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
+                BodyElement::Equation(equation) => self.bindings(id, equation),
+                BodyElement::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
                 _ => {}
             }
         }
@@ -197,8 +198,8 @@ impl Names {
                     let args = if args.is_empty() { String::new() } else { format!("({})", args.join(", ")) };
                     let default = match &setting.default {
                         None => String::new(),
-                        Some(Value::Expr(value)) => format!(" = {}", expression(value)),
-                        Some(Value::Structured(name, _)) => format!(" = {} {{ .. }}", name.text),
+                        Some(ValueSyntax::Expr(value)) => format!(" = {}", expression(value)),
+                        Some(ValueSyntax::Structured(name, _)) => format!(" = {} {{ .. }}", name.text),
                     };
                     let text = format!("{}: {}{args}{default}", setting.name.text, setting.kind.text);
                     self.own(id, &setting.name, &setting.doc, text, true);
@@ -216,7 +217,7 @@ impl Symbol {
     }
 }
 
-fn id(item: &Item) -> Id {
+fn id(item: &FileItem) -> Id {
     (item.span.source.0, item.span.start)
 }
 
@@ -225,19 +226,19 @@ fn written(binding: &Let) -> String {
 }
 
 /// Notes what an item reads.
-struct Reader<'n> {
-    names: &'n mut Names,
+struct NameReader<'n> {
+    names: &'n mut SymbolTable,
     /// The item whose values are known.
     id: Id,
 }
 
-impl Reader<'_> {
-    fn read(&mut self, key: &Key, span: Span) -> bool {
+impl NameReader<'_> {
+    fn read(&mut self, key: &SymbolKey, span: Span) -> bool {
         let symbol = self.names.symbols.get_mut(key);
         symbol.map(|symbol| symbol.uses.push(span)).is_some()
     }
 
-    fn item(&mut self, item: &Item) {
+    fn item(&mut self, item: &FileItem) {
         match &item.kind {
             ItemKind::Use { .. } => {}
             ItemKind::Let(binding) => self.expr(&binding.value),
@@ -263,12 +264,12 @@ impl Reader<'_> {
     }
 
     fn base(&mut self, base: &FullName) {
-        if self.read(&Key::Model(base.text()), base.span()) {
+        if self.read(&SymbolKey::Model(base.text()), base.span()) {
             return;
         }
-        self.read(&Key::Model(base.model.text.clone()), base.model.span);
+        self.read(&SymbolKey::Model(base.model.text.clone()), base.model.span);
         if let Some(variant) = &base.variant {
-            self.read(&Key::Variant(base.model.text.clone(), variant.text.clone()), variant.span);
+            self.read(&SymbolKey::Variant(base.model.text.clone(), variant.text.clone()), variant.span);
         }
     }
 
@@ -297,11 +298,11 @@ impl Reader<'_> {
     }
 
     /// Layers that are called by their own names, and their settings.
-    fn path(&mut self, path: &Path) {
+    fn path(&mut self, path: &DottedPath) {
         let mut owner = None;
         for component in &path.components {
             let name = &component.name;
-            let key = Key::Def(String::new(), name.text.clone());
+            let key = SymbolKey::Def(String::new(), name.text.clone());
             if !self.setting(owner, name) {
                 self.read(&key, name.span);
             }
@@ -313,33 +314,33 @@ impl Reader<'_> {
     fn setting(&mut self, owner: Option<Id>, name: &Name) -> bool {
         let Some(owner) = owner else { return false };
         let is_setting = self.names.own.get(&owner).and_then(|own| own.get(&name.text)) == Some(&true);
-        is_setting && self.read(&Key::Own(owner, name.text.clone()), name.span)
+        is_setting && self.read(&SymbolKey::Own(owner, name.text.clone()), name.span)
     }
 
-    fn body(&mut self, body: &Body, owner: Option<Id>) {
+    fn body(&mut self, body: &BodySyntax, owner: Option<Id>) {
         body.elements.iter().for_each(|element| self.element(element, owner));
     }
 
-    fn element(&mut self, element: &Element, owner: Option<Id>) {
+    fn element(&mut self, element: &BodyElement, owner: Option<Id>) {
         match element {
-            Element::Let(binding) => self.expr(&binding.value),
-            Element::Field(field) => {
+            BodyElement::Let(binding) => self.expr(&binding.value),
+            BodyElement::Field(field) => {
                 self.setting(owner, &field.name);
                 self.value(&field.value, &field.name.text);
             }
-            Element::Insert(insert) => {
-                self.read(&Key::Block(insert.name.text.clone()), insert.name.span);
+            BodyElement::Insert(insert) => {
+                self.read(&SymbolKey::Block(insert.name.text.clone()), insert.name.span);
                 insert.args.iter().for_each(|arg| self.expr(arg));
             }
-            Element::Equation(equation) => self.expr(&equation.value),
-            Element::Statement(statement) => self.statement(statement),
+            BodyElement::Equation(equation) => self.expr(&equation.value),
+            BodyElement::Statement(statement) => self.statement(statement),
         }
     }
 
     fn statement(&mut self, statement: &Statement) {
         let Statement { keyword, word, body, .. } = statement;
         let mut owner = self.def("", keyword);
-        if let Some(Word::Name(word)) = word {
+        if let Some(KeywordArgument::Name(word)) = word {
             owner = self.def(&keyword.text, word).or(owner);
             if owner.is_none() {
                 self.value_name(&word.text, word.span);
@@ -350,17 +351,17 @@ impl Reader<'_> {
 
     /// Reads the name of a definition; gives its item.
     fn def(&mut self, slot: &str, name: &Name) -> Option<Id> {
-        let key = Key::Def(slot.to_owned(), name.text.clone());
+        let key = SymbolKey::Def(slot.to_owned(), name.text.clone());
         self.read(&key, name.span).then(|| self.names.items.get(&key).copied()).flatten()
     }
 
-    fn value(&mut self, value: &Value, slot: &str) {
+    fn value(&mut self, value: &ValueSyntax, slot: &str) {
         match value {
-            Value::Expr(expr) => match expr.as_name() {
+            ValueSyntax::Expr(expr) => match expr.as_name() {
                 Some(name) if self.def(slot, &name).is_some() => {}
                 _ => self.expr(expr),
             },
-            Value::Structured(name, body) => {
+            ValueSyntax::Structured(name, body) => {
                 let owner = self.def(slot, name).or_else(|| self.def("", name));
                 self.body(body, owner);
             }
@@ -370,15 +371,16 @@ impl Reader<'_> {
     /// A name that is read as a value, or as a function.
     fn name(&mut self, name: &str, span: Span) {
         if !self.value_name(name, span) {
-            self.read(&Key::Def(String::new(), name.to_owned()), span);
+            self.read(&SymbolKey::Def(String::new(), name.to_owned()), span);
         }
     }
 
     fn value_name(&mut self, name: &str, span: Span) -> bool {
-        self.read(&Key::Own(self.id, name.to_owned()), span) || self.read(&Key::Value(name.to_owned()), span)
+        self.read(&SymbolKey::Own(self.id, name.to_owned()), span)
+            || self.read(&SymbolKey::Value(name.to_owned()), span)
     }
 
-    fn expr(&mut self, expr: &Expr) {
+    fn expr(&mut self, expr: &ExprSyntax) {
         match &expr.kind {
             ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) => {}
             ExprKind::Name(name) => self.name(name, expr.span),
@@ -401,8 +403,8 @@ impl Reader<'_> {
         }
     }
 
-    fn settings_of(&mut self, name: &Name, body: Option<&Body>) {
-        let owner = self.names.items.get(&Key::Def(String::new(), name.text.clone())).copied();
+    fn settings_of(&mut self, name: &Name, body: Option<&BodySyntax>) {
+        let owner = self.names.items.get(&SymbolKey::Def(String::new(), name.text.clone())).copied();
         body.iter().for_each(|body| self.body(body, owner));
     }
 }

@@ -3,30 +3,30 @@
 use std::collections::BTreeMap;
 
 use rtc_compiler::feature;
-use rtc_compiler::schema::{Field, FieldKind};
+use rtc_compiler::schema::{FieldKind, StatementField};
 use rtc_compiler::spec::{Block, Spec};
 
-/// What a path names.
+/// The field or statement that a path names.
 #[derive(Clone, Copy, Debug)]
-pub enum Place<'s> {
+pub enum PathTarget<'s> {
     /// A field of a statement.
-    Field(&'s Block, &'s Field),
+    Field(&'s Block, &'s StatementField),
     /// A statement, which another variant may replace.
     Statement(&'s Block),
 }
 
 /// The paths of a spec, shortest statements first as an edit finds them: those of `recur` and `attend` by their variants.
-pub fn paths(spec: &Spec) -> BTreeMap<String, Place<'_>> {
+pub fn paths(spec: &Spec) -> BTreeMap<String, PathTarget<'_>> {
     let mut found = BTreeMap::new();
     collect(&spec.root, "", &mut found);
     found
 }
 
-fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, Place<'s>>) {
+fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, PathTarget<'s>>) {
     /// Statements that a path calls by their variant.
     const BY_VARIANT: [&str; 2] = ["recur", "attend"];
     for field in &block.feature.fields {
-        found.entry(format!("{path}{}", field.name)).or_insert(Place::Field(block, field));
+        found.entry(format!("{path}{}", field.name)).or_insert(PathTarget::Field(block, field));
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for child in block.children.iter().filter(|child| !child.feature.is_equations()) {
@@ -36,14 +36,14 @@ fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, Place<
         *count += 1;
         let name = if *count == 1 { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
         if !child.variant.is_empty() && !by_variant {
-            found.entry(name.clone()).or_insert(Place::Statement(child));
+            found.entry(name.clone()).or_insert(PathTarget::Statement(child));
         }
         collect(child, &format!("{name}."), found);
     }
 }
 
 /// What a path names that may leave out the statements around.
-pub fn find<'s>(paths: &BTreeMap<String, Place<'s>>, written: &str) -> Option<Place<'s>> {
+pub fn find<'s>(paths: &BTreeMap<String, PathTarget<'s>>, written: &str) -> Option<PathTarget<'s>> {
     let ends = |path: &&String| path.strip_suffix(written).is_some_and(|before| before.ends_with('.'));
     paths.get(written).or_else(|| paths.get(paths.keys().find(ends)?)).copied()
 }
@@ -54,7 +54,7 @@ pub fn beginning<'p>(path: &'p str, written: &str) -> Option<&'p str> {
     starts.map(|at| &path[at..]).find(|rest| rest.starts_with(written))
 }
 
-impl Place<'_> {
+impl PathTarget<'_> {
     /// What it means, and its value now.
     pub fn help(&self) -> String {
         match self {

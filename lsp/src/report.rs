@@ -7,14 +7,14 @@ use rtc_compiler::check::OF_PROGRAM;
 use rtc_compiler::diag::{self, Severity};
 use rtc_compiler::source::Span;
 
-use crate::world::Checked;
+use crate::world::CheckedDocument;
 
 /// Problems by addresses.
-pub(crate) type Reports = BTreeMap<String, Vec<Diagnostic>>;
+pub(crate) type ProblemReports = BTreeMap<String, Vec<Diagnostic>>;
 
 /// The problems of a document and of the files that it uses. The document has an entry in any case.
-pub(crate) fn reports(checked: &Checked) -> Reports {
-    let mut found = Reports::from([(checked.root().uri.clone(), vec![])]);
+pub(crate) fn reports(checked: &CheckedDocument) -> ProblemReports {
+    let mut found = ProblemReports::from([(checked.root().uri.clone(), vec![])]);
     for problem in checked.problems.iter() {
         let own = problem.span.and_then(|span| checked.unit(span)).filter(|unit| !unit.uri.starts_with(OF_PROGRAM));
         let unit = own.unwrap_or(checked.root());
@@ -24,7 +24,7 @@ pub(crate) fn reports(checked: &Checked) -> Reports {
 }
 
 /// A problem. What has no place in any of the texts stands at the start of the document.
-pub(crate) fn report(checked: &Checked, problem: &diag::Diagnostic) -> Diagnostic {
+pub(crate) fn report(checked: &CheckedDocument, problem: &diag::Diagnostic) -> Diagnostic {
     let place = |span: Span| checked.unit(span).map(|unit| (unit.uri.as_str(), unit.text.area_of(span)));
     let related = |(span, label): &(Span, String)| {
         let (uri, range) = place(*span)?;

@@ -17,13 +17,13 @@ use serde_json::{Value, json};
 
 use crate::complete::complete;
 use crate::edits::{cure, definitions, format, places, references, rename};
-use crate::hints::{Numbers, hints};
+use crate::hints::{NumberCounter, hints};
 use crate::hover::hover;
-use crate::report::{Reports, report, reports};
+use crate::report::{ProblemReports, report, reports};
 use crate::stream::Received;
 use crate::symbols::symbols;
-use crate::text::Text;
-use crate::world::{Analysis, LoaderOf, World};
+use crate::text::IndexedText;
+use crate::world::{DocumentAnalysis, LoaderOf, World};
 
 /// Services of the program around the server.
 #[derive(Clone, Copy, Debug)]
@@ -31,7 +31,7 @@ pub struct Host {
     /// The files that a file on disk may use.
     pub loader: LoaderOf,
     /// How numbers of parameters are written.
-    pub numbers: Numbers,
+    pub numbers: NumberCounter,
     /// The version of the program.
     pub version: &'static str,
 }
@@ -39,8 +39,8 @@ pub struct Host {
 /// Why a request has no answer.
 pub(crate) struct Refusal(ErrorCode, String);
 
-pub(crate) type Answer = Result<Value, Refusal>;
-pub(crate) type Handler = fn(&Server, Value) -> Answer;
+pub(crate) type RequestResult = Result<Value, Refusal>;
+pub(crate) type Handler = fn(&Server, Value) -> RequestResult;
 
 /// So many suggestions are tried at most: each is a check of the whole text.
 const MOST_CURES: usize = 5;
@@ -71,7 +71,10 @@ pub(crate) const REQUESTS: &[(&str, Handler)] = &[
 ];
 
 /// Reads the parameters and writes the answer.
-fn answer<P: DeserializeOwned, R: Serialize>(params: Value, run: impl FnOnce(P) -> Result<R, Refusal>) -> Answer {
+fn answer<P: DeserializeOwned, R: Serialize>(
+    params: Value,
+    run: impl FnOnce(P) -> Result<R, Refusal>,
+) -> RequestResult {
     let params =
         serde_json::from_value(params).map_err(|error| Refusal(ErrorCode::InvalidParams, error.to_string()))?;
     serde_json::to_value(run(params)?).map_err(|error| Refusal(ErrorCode::InternalError, error.to_string()))
@@ -94,7 +97,7 @@ pub(crate) struct Server {
     /// The documents whose problems are to be reported.
     dirty: BTreeSet<String>,
     /// What was found in each document and the files that it uses.
-    found: BTreeMap<String, Reports>,
+    found: BTreeMap<String, ProblemReports>,
 }
 
 impl Server {
@@ -164,12 +167,12 @@ impl Server {
         }
         let changed = match method.as_str() {
             "textDocument/didOpen" => read(params).map(|DidOpenTextDocumentParams { text_document: opened }| {
-                self.world.put(opened.uri.as_str(), Text::new(opened.text))
+                self.world.put(opened.uri.as_str(), IndexedText::new(opened.text))
             }),
             "textDocument/didChange" => read(params).and_then(|params: DidChangeTextDocumentParams| {
                 let uri = params.text_document.uri.as_str();
                 let text = self.world.text(uri)?.clone();
-                Some(self.world.put(uri, params.content_changes.into_iter().fold(text, Text::changed)))
+                Some(self.world.put(uri, params.content_changes.into_iter().fold(text, IndexedText::changed)))
             }),
             "textDocument/didClose" => read(params).map(|params: DidCloseTextDocumentParams| {
                 let uri = params.text_document.uri.as_str();
@@ -212,18 +215,18 @@ impl Server {
         (self.send)(Ok(Notification::new("textDocument/publishDiagnostics".to_owned(), params).into()));
     }
 
-    fn analysis(&self, uri: &lsp_types::Uri) -> Result<Rc<Analysis>, Refusal> {
+    fn analysis(&self, uri: &lsp_types::Uri) -> Result<Rc<DocumentAnalysis>, Refusal> {
         let unknown = || Refusal(ErrorCode::InvalidParams, format!("{} is not open", uri.as_str()));
         self.world.analysis(uri.as_str()).ok_or_else(unknown)
     }
 
-    fn text(&self, uri: &lsp_types::Uri) -> Result<&Text, Refusal> {
+    fn text(&self, uri: &lsp_types::Uri) -> Result<&IndexedText, Refusal> {
         let unknown = || Refusal(ErrorCode::InvalidParams, format!("{} is not open", uri.as_str()));
         self.world.text(uri.as_str()).ok_or_else(unknown)
     }
 
     /// A document with a place in it.
-    fn at(&self, params: &TextDocumentPositionParams) -> Result<(Rc<Analysis>, &Text, usize), Refusal> {
+    fn at(&self, params: &TextDocumentPositionParams) -> Result<(Rc<DocumentAnalysis>, &IndexedText, usize), Refusal> {
         let uri = &params.text_document.uri;
         let text = self.text(uri)?;
         Ok((self.analysis(uri)?, text, text.offset(params.position)))
@@ -372,7 +375,7 @@ mod tests {
         let texts = unfinished();
         assert!(texts.len() > 100, "{}", texts.len());
         for (text, at) in texts {
-            let position = Text::new(text.as_str()).position(at);
+            let position = IndexedText::new(text.as_str()).position(at);
             let end = Position::new(u32::MAX, 0);
             let opened = json!({ "textDocument": { "uri": URI, "languageId": "rt", "version": 1, "text": text } });
             server.take(Ok(Notification::new("textDocument/didOpen".to_owned(), opened).into()));

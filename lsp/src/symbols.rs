@@ -1,17 +1,17 @@
 //! The outline of a document.
 
 use lsp_types::{DocumentSymbol, SymbolKind};
-use rtc_compiler::syntax::ast::{DefElement, Item, ItemKind, Name, Role};
+use rtc_compiler::syntax::ast::{DefElement, FileItem, FunctionRole, ItemKind, Name};
 
-use crate::names::Unit;
-use crate::text::Text;
+use crate::names::CheckedText;
+use crate::text::IndexedText;
 
 /// The items of a document, with the settings of definitions.
-pub(crate) fn symbols(unit: &Unit) -> Vec<DocumentSymbol> {
+pub(crate) fn symbols(unit: &CheckedText) -> Vec<DocumentSymbol> {
     unit.file.items.iter().filter_map(|item| symbol(&unit.text, item)).collect()
 }
 
-fn symbol(text: &Text, item: &Item) -> Option<DocumentSymbol> {
+fn symbol(text: &IndexedText, item: &FileItem) -> Option<DocumentSymbol> {
     let (name, name_span, kind, detail) = match &item.kind {
         ItemKind::Use { .. } => return None,
         ItemKind::Let(binding) => (binding.name.text.clone(), binding.name.span, SymbolKind::CONSTANT, "let"),
@@ -21,7 +21,7 @@ fn symbol(text: &Text, item: &Item) -> Option<DocumentSymbol> {
         }
         ItemKind::Block { name, .. } => (name.text.clone(), name.span, SymbolKind::MODULE, "block"),
         ItemKind::Function(function) => {
-            let role = if function.role == Role::Mask { "mask" } else { "bias" };
+            let role = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
             (function.name.text.clone(), function.name.span, SymbolKind::FUNCTION, role)
         }
         ItemKind::Def(def) => (def.name.text.clone(), def.name.span, SymbolKind::FUNCTION, "def"),
@@ -40,7 +40,7 @@ fn symbol(text: &Text, item: &Item) -> Option<DocumentSymbol> {
     Some(make(name, detail, kind, (text.area_of(item.span), text.area_of(name_span)), children))
 }
 
-fn setting_symbol(text: &Text, name: &Name) -> DocumentSymbol {
+fn setting_symbol(text: &IndexedText, name: &Name) -> DocumentSymbol {
     let area = text.area_of(name.span);
     make(name.text.clone(), "setting", SymbolKind::PROPERTY, (area, area), vec![])
 }

@@ -7,7 +7,7 @@ use rtc_compiler::source::Span;
 
 /// A text with the places where its lines begin.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Text {
+pub(crate) struct IndexedText {
     pub(crate) text: String,
     starts: Vec<usize>,
     /// Units of UTF-16 before every [`STRIDE`] bytes: a line may be as long as the text, and have many places.
@@ -17,7 +17,7 @@ pub(crate) struct Text {
 /// Bytes between two places whose units are known.
 const STRIDE: usize = 1024;
 
-impl Text {
+impl IndexedText {
     pub(crate) fn new(text: impl Into<String>) -> Self {
         let text = text.into();
         let bytes = text.as_bytes();
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn units_of_utf16_are_counted() {
-        let text = Text::new("a\u{1f600}b\r\nö\rc\n");
+        let text = IndexedText::new("a\u{1f600}b\r\nö\rc\n");
         for (offset, line, unit) in
             [(0, 0, 0), (1, 0, 1), (5, 0, 3), (6, 0, 4), (8, 1, 0), (10, 1, 1), (11, 2, 0), (13, 3, 0)]
         {
@@ -116,7 +116,7 @@ mod tests {
     #[test]
     fn units_of_a_long_line_are_counted() {
         let long: String = "\n".to_owned() + &"aé\u{1f600}€".repeat(2_000);
-        let text = Text::new(long.as_str());
+        let text = IndexedText::new(long.as_str());
         let mut units = 0;
         for (at, c) in long.char_indices().skip(1) {
             assert_eq!(text.position(at), Position::new(1, units), "{at}");
@@ -133,7 +133,7 @@ mod tests {
             text: text.to_owned(),
         };
         let far = Position::new(u32::MAX, u32::MAX);
-        let text = Text::new("one\ntwo").changed(change(Area::new(Position::new(1, 0), far), "2"));
+        let text = IndexedText::new("one\ntwo").changed(change(Area::new(Position::new(1, 0), far), "2"));
         assert_eq!(text.text, "one\n2");
         assert_eq!(text.changed(change(Area::new(far, Position::new(0, 3)), "")).text, "one");
     }

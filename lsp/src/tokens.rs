@@ -2,9 +2,9 @@
 
 use rtc_compiler::syntax::MAX_FILE_BYTES;
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Word,
     Number,
     /// In quotes; they may still be open.
@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 /// A piece of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Token<'t> {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) text: &'t str,
     /// Its first byte.
     pub(crate) start: usize,
@@ -29,7 +29,7 @@ impl Token<'_> {
     }
 
     pub(crate) fn is(&self, text: &str) -> bool {
-        self.text == text && self.kind != Kind::Quoted
+        self.text == text && self.kind != TokenKind::Quoted
     }
 }
 
@@ -42,14 +42,14 @@ pub(crate) fn tokens(text: &str) -> Vec<Token<'_>> {
         let rest = &text[at..];
         let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let (kind, len) = match c {
-            '\n' => (Kind::Line, 1),
-            '"' => (Kind::Quoted, quoted(rest)),
-            '/' if rest.starts_with("//") => (Kind::Comment, rest.find('\n').unwrap_or(rest.len())),
-            '0'..='9' => (Kind::Number, rest.find(|c| !letter(c) && c != '.').unwrap_or(rest.len())),
-            c if letter(c) => (Kind::Word, rest.find(|c| !letter(c)).unwrap_or(rest.len())),
-            c => (Kind::Sign, c.len_utf8()),
+            '\n' => (TokenKind::Line, 1),
+            '"' => (TokenKind::Quoted, quoted(rest)),
+            '/' if rest.starts_with("//") => (TokenKind::Comment, rest.find('\n').unwrap_or(rest.len())),
+            '0'..='9' => (TokenKind::Number, rest.find(|c| !letter(c) && c != '.').unwrap_or(rest.len())),
+            c if letter(c) => (TokenKind::Word, rest.find(|c| !letter(c)).unwrap_or(rest.len())),
+            c => (TokenKind::Sign, c.len_utf8()),
         };
-        if !c.is_whitespace() || kind == Kind::Line {
+        if !c.is_whitespace() || kind == TokenKind::Line {
             found.push(Token { kind, text: &rest[..len], start: at });
         }
         at += len;
@@ -66,11 +66,11 @@ fn quoted(rest: &str) -> usize {
     }
 }
 
-/// Where something is being written.
+/// The tokens around the cursor.
 #[derive(Debug, Default)]
-pub(crate) struct Place<'t> {
+pub(crate) struct CursorContext<'t> {
     /// What stands before every bracket around, in its element: the outermost first.
-    pub(crate) around: Vec<Frame<'t>>,
+    pub(crate) around: Vec<OpenBracket<'t>>,
     /// What stands before the place in the same element.
     pub(crate) before: Vec<Token<'t>>,
     /// The word that begins before the place or at it, with all of its letters; empty without one.
@@ -83,14 +83,14 @@ pub(crate) struct Place<'t> {
 
 /// A bracket that is open.
 #[derive(Clone, Debug)]
-pub(crate) struct Frame<'t> {
+pub(crate) struct OpenBracket<'t> {
     /// `{`, `(` or `[`.
     pub(crate) bracket: &'t str,
     /// The element before it.
     pub(crate) head: Vec<Token<'t>>,
 }
 
-impl<'t> Place<'t> {
+impl<'t> CursorContext<'t> {
     /// The place of a byte. `restart` are the words that begin an item where they begin a line. Of a text that is too large for a spec
     /// nothing is known.
     pub(crate) fn at(text: &'t str, offset: usize, restart: &[&str]) -> Self {
@@ -103,16 +103,16 @@ impl<'t> Place<'t> {
         let all = tokens(text);
         for (n, token) in all.iter().copied().enumerate() {
             let touches = token.start <= offset && offset <= token.end();
-            if token.start >= offset && !(touches && token.kind == Kind::Word) {
+            if token.start >= offset && !(touches && token.kind == TokenKind::Word) {
                 break;
             }
-            if touches && token.kind == Kind::Comment {
+            if touches && token.kind == TokenKind::Comment {
                 place.comment = true;
                 break;
             }
-            if touches && matches!(token.kind, Kind::Word | Kind::Number | Kind::Quoted) {
+            if touches && matches!(token.kind, TokenKind::Word | TokenKind::Number | TokenKind::Quoted) {
                 place.word = Some(token);
-                place.next = all.get(n + 1).copied().filter(|next| next.kind != Kind::Line);
+                place.next = all.get(n + 1).copied().filter(|next| next.kind != TokenKind::Line);
                 break;
             }
             let begins_line = token.start == 0 || text.as_bytes()[token.start - 1] == b'\n';
@@ -121,16 +121,16 @@ impl<'t> Place<'t> {
                 element.clear();
             }
             match (token.kind, token.text) {
-                (Kind::Comment, _) => {}
-                (Kind::Sign, "{" | "(" | "[") => {
-                    frames.push(Frame { bracket: token.text, head: std::mem::take(&mut element) });
+                (TokenKind::Comment, _) => {}
+                (TokenKind::Sign, "{" | "(" | "[") => {
+                    frames.push(OpenBracket { bracket: token.text, head: std::mem::take(&mut element) });
                 }
-                (Kind::Sign, "}" | ")" | "]") => {
+                (TokenKind::Sign, "}" | ")" | "]") => {
                     element = frames.pop().map(|frame| frame.head).unwrap_or_default();
                     element.push(token);
                 }
-                (Kind::Line, _) if frames.last().is_some_and(|frame| frame.bracket != "{") => {}
-                (Kind::Line, _) | (Kind::Sign, ",") => element.clear(),
+                (TokenKind::Line, _) if frames.last().is_some_and(|frame| frame.bracket != "{") => {}
+                (TokenKind::Line, _) | (TokenKind::Sign, ",") => element.clear(),
                 _ => element.push(token),
             }
         }
@@ -138,7 +138,7 @@ impl<'t> Place<'t> {
     }
 
     /// The innermost braces, and whether other brackets are open in them.
-    pub(crate) fn braces(&self) -> (Option<&Frame<'t>>, bool) {
+    pub(crate) fn braces(&self) -> (Option<&OpenBracket<'t>>, bool) {
         let at = self.around.iter().rposition(|frame| frame.bracket == "{");
         (at.map(|at| &self.around[at]), at.map_or(0, |at| at + 1) < self.around.len())
     }
@@ -162,14 +162,14 @@ mod tests {
     #[test]
     fn what_is_around_is_known_without_the_rest() {
         let text = "model m {\n    halt global { cost: 1 }\n    attend self { heads: 8, mask: f(ab, c";
-        let place = Place::at(text, text.len(), &["model"]);
+        let place = CursorContext::at(text, text.len(), &["model"]);
         let heads: Vec<_> = place.around.iter().map(|frame| texts(&frame.head)).collect();
         assert_eq!(heads, [vec!["model", "m"], vec!["attend", "self"], vec!["mask", ":", "f"]]);
         assert_eq!(
             (texts(&place.element()), place.word.map(|word| word.text)),
             (texts(&tokens("mask : f")), Some("c"))
         );
-        let place = Place::at(text, text.find("ab").expect("it is there") + 1, &["model"]);
+        let place = CursorContext::at(text, text.find("ab").expect("it is there") + 1, &["model"]);
         assert_eq!(place.word.map(|word| word.text), Some("ab"));
         assert_eq!(place.next.map(|next| next.text), Some(","));
     }
@@ -177,9 +177,9 @@ mod tests {
     #[test]
     fn an_item_closes_what_was_left_open() {
         let text = "def f(x {\n  out\nmodel m { \"ö\" // x\n em";
-        let place = Place::at(text, text.len(), &["model", "def"]);
+        let place = CursorContext::at(text, text.len(), &["model", "def"]);
         assert_eq!(place.around.len(), 1);
-        assert!(Place::at(text, text.find("x\n").expect("it is there"), &["model"]).comment);
+        assert!(CursorContext::at(text, text.find("x\n").expect("it is there"), &["model"]).comment);
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
             let all = tokens(text);
             assert!(all.windows(2).all(|pair| pair[0].end() <= pair[1].start), "{text:?}");
             for at in (0..=text.len()).filter(|at| text.is_char_boundary(*at)) {
-                Place::at(text, at, &["model"]);
+                CursorContext::at(text, at, &["model"]);
             }
         }
     }
@@ -205,9 +205,9 @@ mod tests {
     #[test]
     fn nothing_is_known_of_a_text_that_is_too_large() {
         let text = "model m { embed { width: 8 } }\n".repeat(MAX_FILE_BYTES / 31 + 1);
-        let place = Place::at(&text, 20, &["model"]);
+        let place = CursorContext::at(&text, 20, &["model"]);
         assert!(place.around.is_empty() && place.word.is_none());
-        let place = Place::at(&text[..31 * 100], 20, &["model"]);
+        let place = CursorContext::at(&text[..31 * 100], 20, &["model"]);
         assert_eq!(place.around.len(), 2);
     }
 }

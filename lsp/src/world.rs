@@ -13,14 +13,14 @@ use rtc_compiler::spec::Spec;
 use rtc_compiler::syntax::{self, MAX_FILE_BYTES};
 
 use crate::grammar;
-use crate::names::{Names, Unit};
-use crate::text::Text;
+use crate::names::{CheckedText, SymbolTable};
+use crate::text::IndexedText;
 
 /// Gives the loader of the files that a file on disk may use.
 pub type LoaderOf = fn(&Path) -> Box<dyn Loader>;
 
-/// What the compiler finds.
-type Found = (Vec<Spec>, Problems, Sources);
+/// The result of a compiler's check.
+type CheckResult = (Vec<Spec>, Problems, Sources);
 
 /// A hint behind a byte of the document.
 #[derive(Debug)]
@@ -29,54 +29,54 @@ pub(crate) struct Hint {
     pub(crate) label: String,
 }
 
-/// What the compiler says of a document.
+/// The compiler's findings on a document.
 #[derive(Debug)]
-pub(crate) struct Checked {
+pub(crate) struct CheckedDocument {
     /// The models and variants without errors.
     pub(crate) specs: Vec<Spec>,
     pub(crate) problems: Problems,
     /// The document, and the files that it uses, by the ids of their spans.
-    pub(crate) units: Vec<Unit>,
+    pub(crate) units: Vec<CheckedText>,
     /// The names of all files that were asked for.
     asked: BTreeSet<String>,
 }
 
-impl Checked {
+impl CheckedDocument {
     /// The text that a span lies in; nothing for one of the library.
-    pub(crate) fn unit(&self, span: Span) -> Option<&Unit> {
+    pub(crate) fn unit(&self, span: Span) -> Option<&CheckedText> {
         self.units.get(span.source.0 as usize)
     }
 
-    pub(crate) fn root(&self) -> &Unit {
+    pub(crate) fn root(&self) -> &CheckedText {
         &self.units[0]
     }
 }
 
-/// What is known of a document.
+/// The analysis of a document.
 #[derive(Debug)]
-pub(crate) struct Analysis {
+pub(crate) struct DocumentAnalysis {
     /// What is said of it as it is.
-    pub(crate) said: Checked,
+    pub(crate) said: CheckedDocument,
     /// What is said of it without the items that can't be parsed, where there are such.
-    healthy: Option<Checked>,
-    names: OnceCell<Names>,
+    healthy: Option<CheckedDocument>,
+    names: OnceCell<SymbolTable>,
     pub(crate) hints: OnceCell<Vec<Hint>>,
 }
 
-impl Analysis {
+impl DocumentAnalysis {
     /// What is known of what can be parsed. Places are those of the document.
-    pub(crate) fn known(&self) -> &Checked {
+    pub(crate) fn known(&self) -> &CheckedDocument {
         self.healthy.as_ref().unwrap_or(&self.said)
     }
 
-    pub(crate) fn names(&self) -> &Names {
-        self.names.get_or_init(|| Names::of(&self.known().units))
+    pub(crate) fn names(&self) -> &SymbolTable {
+        self.names.get_or_init(|| SymbolTable::of(&self.known().units))
     }
 }
 
 struct Document {
-    text: Text,
-    analysis: OnceCell<Rc<Analysis>>,
+    text: IndexedText,
+    analysis: OnceCell<Rc<DocumentAnalysis>>,
 }
 
 /// All open documents, by their addresses.
@@ -91,7 +91,7 @@ impl World {
     }
 
     /// Gives a document another text. What was known of documents that use it is forgotten; their addresses are given.
-    pub(crate) fn put(&mut self, uri: &str, text: Text) -> Vec<String> {
+    pub(crate) fn put(&mut self, uri: &str, text: IndexedText) -> Vec<String> {
         self.documents.insert(uri.to_owned(), Document { text, analysis: OnceCell::new() });
         self.forget(uri)
     }
@@ -119,7 +119,7 @@ impl World {
         forgotten
     }
 
-    pub(crate) fn text(&self, uri: &str) -> Option<&Text> {
+    pub(crate) fn text(&self, uri: &str) -> Option<&IndexedText> {
         self.documents.get(uri).map(|document| &document.text)
     }
 
@@ -128,20 +128,20 @@ impl World {
     }
 
     /// What is known of an open document.
-    pub(crate) fn analysis(&self, uri: &str) -> Option<Rc<Analysis>> {
+    pub(crate) fn analysis(&self, uri: &str) -> Option<Rc<DocumentAnalysis>> {
         let document = self.documents.get(uri)?;
         let analyse = || {
             let text = &document.text.text;
             let healthy = healthy(text);
             let said = self.check(uri, text);
             let healthy = (healthy != *text).then(|| self.check(uri, &healthy));
-            Rc::new(Analysis { said, healthy, names: OnceCell::new(), hints: OnceCell::new() })
+            Rc::new(DocumentAnalysis { said, healthy, names: OnceCell::new(), hints: OnceCell::new() })
         };
         Some(document.analysis.get_or_init(analyse).clone())
     }
 
     /// Checks a text in the place of a document.
-    fn check(&self, uri: &str, text: &str) -> Checked {
+    fn check(&self, uri: &str, text: &str) -> CheckedDocument {
         let ((specs, problems, sources), asked) = self.run(uri, text, &BTreeMap::new());
         let unit = |(id, source): (SourceId, &Source)| {
             let is_root = id == SourceId(0);
@@ -149,10 +149,10 @@ impl World {
             let used = || (!is_root).then(|| parse(&healthy(&source.text))).flatten();
             let file = parse(&source.text).or_else(used).unwrap_or_default();
             let uri = if is_root { uri.to_owned() } else { self.uri_of(&source.name) };
-            Unit { uri, text: Text::new(source.text.as_str()), file }
+            CheckedText { uri, text: IndexedText::new(source.text.as_str()), file }
         };
         let units = sources.iter().map(unit).collect();
-        Checked { specs, problems, units, asked }
+        CheckedDocument { specs, problems, units, asked }
     }
 
     /// The problems of a text in the place of a document, with some other texts in the place of files, by their addresses.
@@ -162,7 +162,7 @@ impl World {
     }
 
     /// Runs the compiler; gives the names of the files that it asked for, too.
-    fn run(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> (Found, BTreeSet<String>) {
+    fn run(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> (CheckResult, BTreeSet<String>) {
         let disk: Box<dyn Loader> = match path_of(uri) {
             Some(path) => (self.loader)(&path),
             None => Box::new(NoFiles),

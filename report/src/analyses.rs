@@ -1,9 +1,9 @@
 //! Pictures of the analyses of a model: its states along their principal components, and the saliency of tokens.
 
-use crate::chart::{Chart, Look, Series};
-use crate::data::{Cloud, Model, Saliency};
+use crate::chart::{Chart, ChartSeries, LineStyle};
+use crate::data::{Cloud, Model, SaliencyShares};
 use crate::picture::Picture;
-use crate::scale::Kind;
+use crate::scale::ScaleKind;
 use crate::theme::SERIES;
 
 /// The pictures of a model, as far as it was analysed.
@@ -20,13 +20,13 @@ pub(crate) fn analyses(model: &Model) -> Vec<Picture> {
 fn states(cloud: &Cloud) -> Chart {
     let [first, second] = cloud.shares.map(|share| 100.0 * share);
     let group = |(colour, (name, points)): (usize, &(String, Vec<[f64; 2]>))| {
-        Series::new(name, colour, Look::Cloud, points.iter().map(|[x, y]| (*x, *y)).collect())
+        ChartSeries::new(name, colour, LineStyle::Cloud, points.iter().map(|[x, y]| (*x, *y)).collect())
     };
     Chart {
         name: "states".to_owned(),
         title: format!("States of {}: {first:.0} % and {second:.0} % of the variance", cloud.place),
         axes: ["first principal component", "second principal component"],
-        across: Kind::Linear,
+        across: ScaleKind::Linear,
         from_zero: false,
         most: None,
         series: cloud.groups.iter().enumerate().map(group).collect(),
@@ -35,16 +35,16 @@ fn states(cloud: &Cloud) -> Chart {
     }
 }
 
-fn saliency(found: &Saliency) -> Chart {
+fn saliency(found: &SaliencyShares) -> Chart {
     let length = found.shares.len();
     let places = |share: &dyn Fn(usize) -> f64| (0..length).map(|n| (n as f64, 100.0 * share(n))).collect();
-    let series = |name: &str, colour, points| Series::new(name, colour, Look::Line, points);
+    let series = |name: &str, colour, points| ChartSeries::new(name, colour, LineStyle::Line, points);
     let plural = if found.examples == 1 { "" } else { "s" };
     Chart {
         name: "saliency".to_owned(),
         title: format!("Saliency by position: mean of {} row{plural}", found.examples),
         axes: ["position (tokens before it)", "slopes from here to the end (%)"],
-        across: Kind::Linear,
+        across: ScaleKind::Linear,
         from_zero: true,
         most: None,
         series: vec![

@@ -1,12 +1,12 @@
 //! What a model answers: how often which class for which, and some examples.
 
-use crate::data::{Answer, Answers, Confusion, Model};
+use crate::data::{Confusion, ExampleAnswer, Model, ReportAnswers};
 use crate::svg::escape;
 use crate::theme::LEVELS;
 
 /// The answers of a model; nothing where it was not asked.
 pub(crate) fn answers(model: &Model) -> String {
-    let Some(Answers { run, split, examples, confusion, shown }) = &model.answers else { return String::new() };
+    let Some(ReportAnswers { run, split, examples, confusion, shown }) = &model.answers else { return String::new() };
     let plural = if *examples == 1 { "" } else { "s" };
     let title = format!("Answers of {run} on {split}, {examples} example{plural}");
     let mut out = format!("<details><summary>{}</summary>\n", escape(&title));
@@ -20,7 +20,7 @@ pub(crate) fn answers(model: &Model) -> String {
     out + "</details>\n"
 }
 
-fn row(answer: &Answer) -> String {
+fn row(answer: &ExampleAnswer) -> String {
     let (class, mark) = match answer.is_right {
         Some(true) => (" class=\"right\"", " ✓"),
         Some(false) => (" class=\"wrong\"", " ✗"),

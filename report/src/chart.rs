@@ -5,10 +5,10 @@ use std::fmt::Write;
 use serde_json::{Map, Value, json};
 
 use crate::picture::Picture;
-use crate::scale::{Kind, Scale, number};
+use crate::scale::{AxisScale, ScaleKind, number};
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 use crate::theme::SERIES;
-use crate::thin::{Point, averaged, smoothed, thinned};
+use crate::thin::{SeriesPoint, averaged, smoothed, thinned};
 
 /// A chart before it is drawn.
 #[derive(Clone, Debug)]
@@ -20,13 +20,13 @@ pub(crate) struct Chart {
     /// What the axes count, with units.
     pub(crate) axes: [&'static str; 2],
     /// How the horizontal axis counts.
-    pub(crate) across: Kind,
+    pub(crate) across: ScaleKind,
     /// The vertical axis begins at 0.
     pub(crate) from_zero: bool,
     /// The largest value there can be, such as 100 % of the answers.
     pub(crate) most: Option<f64>,
     /// The lines.
-    pub(crate) series: Vec<Series>,
+    pub(crate) series: Vec<ChartSeries>,
     /// Numbers of the vertical axis that no run made, as the accuracy of chance.
     pub(crate) levels: Vec<Mark>,
     /// Numbers of the horizontal axis at which something ends, as the lengths of training.
@@ -42,7 +42,7 @@ pub(crate) struct Mark {
 
 /// A line.
 #[derive(Clone, Debug)]
-pub(crate) struct Series {
+pub(crate) struct ChartSeries {
     /// What it is; series of one name share an entry of the legend.
     pub(crate) name: String,
     /// The run that it is of, where the name is that of a row.
@@ -52,9 +52,9 @@ pub(crate) struct Series {
     /// Which colour; after the last one lines are dashed.
     pub(crate) colour: usize,
     /// How it is drawn.
-    pub(crate) look: Look,
+    pub(crate) look: LineStyle,
     /// Its points, rising but in a cloud; one that is not finite is a gap.
-    pub(crate) points: Vec<Point>,
+    pub(crate) points: Vec<SeriesPoint>,
     /// Half of the width of the band around every point; empty for none.
     pub(crate) spread: Vec<f64>,
     /// How many points on each side the moving mean has that is drawn, 0 for the points themselves; none of what is never smoothed.
@@ -63,9 +63,9 @@ pub(crate) struct Series {
     pub(crate) notes: Vec<String>,
 }
 
-impl Series {
+impl ChartSeries {
     /// A line through points.
-    pub(crate) fn new(name: &str, colour: usize, look: Look, points: Vec<Point>) -> Self {
+    pub(crate) fn new(name: &str, colour: usize, look: LineStyle, points: Vec<SeriesPoint>) -> Self {
         let (run, of, spread, reach, notes) = (String::new(), vec![], vec![], None, vec![]);
         Self { name: name.to_owned(), run, of, colour, look, points, spread, reach, notes }
     }
@@ -73,15 +73,15 @@ impl Series {
     /// The line that is drawn.
     fn smoothed(&self) -> Self {
         let reach = self.reach.unwrap_or(0);
-        let spread: Vec<Point> = self.spread.iter().map(|spread| (0.0, *spread)).collect();
+        let spread: Vec<SeriesPoint> = self.spread.iter().map(|spread| (0.0, *spread)).collect();
         let spread = smoothed(&spread, reach).into_iter().map(|(_, spread)| spread).collect();
         Self { points: smoothed(&self.points, reach), spread, ..self.clone() }
     }
 }
 
-/// How a line is drawn.
+/// The style of a drawn line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum LineStyle {
     /// In the background, without an entry of the legend.
     Faint,
     /// As a line.
@@ -96,7 +96,7 @@ pub(crate) enum Look {
     Rings,
 }
 
-impl Look {
+impl LineStyle {
     /// What `page.js` calls it.
     fn word(self) -> &'static str {
         match self {
@@ -126,14 +126,14 @@ const DISC: f64 = 4.0;
 const RING: f64 = 6.5;
 
 /// The scales of a chart.
-struct Frame {
-    across: Scale,
-    up: Scale,
+struct ChartScales {
+    across: AxisScale,
+    up: AxisScale,
     top: f64,
 }
 
-impl Frame {
-    fn place(&self, (x, y): Point) -> Point {
+impl ChartScales {
+    fn place(&self, (x, y): SeriesPoint) -> SeriesPoint {
         let x = LEFT + self.across.place(x) * (WIDTH - LEFT - RIGHT);
         (x, self.top + (1.0 - self.up.place(y)) * PLOT_HEIGHT)
     }
@@ -142,7 +142,7 @@ impl Frame {
 impl Chart {
     /// The picture; `None` if no point can be drawn.
     pub(crate) fn draw(&self) -> Option<Picture> {
-        let drawn = Self { series: self.series.iter().map(Series::smoothed).collect(), ..self.clone() };
+        let drawn = Self { series: self.series.iter().map(ChartSeries::smoothed).collect(), ..self.clone() };
         Some(drawn.picture()?.with_data(&self.data()))
     }
 
@@ -160,13 +160,13 @@ impl Chart {
         for series in self.series.iter().filter(|series| !series.spread.is_empty()) {
             self.draw_band(&mut svg, &frame, series);
         }
-        for series in self.series.iter().filter(|series| series.look == Look::Faint) {
+        for series in self.series.iter().filter(|series| series.look == LineStyle::Faint) {
             self.draw_line(&mut svg, &frame, series);
         }
-        for series in self.series.iter().filter(|series| [Look::Line, Look::Dots].contains(&series.look)) {
+        for series in self.series.iter().filter(|series| [LineStyle::Line, LineStyle::Dots].contains(&series.look)) {
             self.draw_line(&mut svg, &frame, series);
         }
-        for series in self.series.iter().filter(|series| series.look != Look::Faint) {
+        for series in self.series.iter().filter(|series| series.look != LineStyle::Faint) {
             self.draw_points(&mut svg, &frame, series);
         }
         self.draw_marks(&mut svg, &frame);
@@ -175,7 +175,7 @@ impl Chart {
 
     /// Whether all of it is points of a plane, with equal units across and up.
     fn is_cloud(&self) -> bool {
-        self.series.iter().all(|series| series.look == Look::Cloud)
+        self.series.iter().all(|series| series.look == LineStyle::Cloud)
     }
 
     /// The chart as data, smoothed nowhere; `page.js` reads it.
@@ -185,7 +185,7 @@ impl Chart {
         json!({
             "title": self.title,
             "axes": self.axes,
-            "across": if self.across == Kind::Linear { "linear" } else { "logarithmic" },
+            "across": if self.across == ScaleKind::Linear { "linear" } else { "logarithmic" },
             "zero": self.from_zero,
             "most": self.most,
             "equal": self.is_cloud(),
@@ -195,7 +195,7 @@ impl Chart {
         })
     }
 
-    fn series_data(&self, series: &Series) -> Value {
+    fn series_data(&self, series: &ChartSeries) -> Value {
         let most = self.share(POINTS);
         // What may be smoothed is cut down to means, whose mean is that of all points.
         let stretch = if series.reach.is_some() { series.points.len().div_ceil(most).max(1) } else { 1 };
@@ -226,7 +226,7 @@ impl Chart {
             data.insert("reach".to_owned(), json!(reach.div_ceil(stretch)));
         }
         if !series.spread.is_empty() {
-            let spread: Vec<Point> = series.spread.iter().map(|spread| (0.0, *spread)).collect();
+            let spread: Vec<SeriesPoint> = series.spread.iter().map(|spread| (0.0, *spread)).collect();
             let spread = averaged(&spread, stretch);
             data.insert("spread".to_owned(), spread.iter().map(|(_, spread)| json!(short(*spread))).collect());
         }
@@ -238,12 +238,12 @@ impl Chart {
     }
 
     /// The axes over all points that can be drawn.
-    fn frame(&self, top: f64) -> Option<Frame> {
+    fn frame(&self, top: f64) -> Option<ChartScales> {
         let bands = self.series.iter().flat_map(|series| self.band_ends(series)).flatten();
         let bands = bands.filter(|point| self.can_draw(point));
         let levels: Vec<f64> = self.levels.iter().map(|level| level.at).collect();
         let drawn = || self.series.iter().flat_map(|s| &s.points).filter(|point| self.can_draw(point));
-        let range = |of: fn(&Point) -> f64| {
+        let range = |of: fn(&SeriesPoint) -> f64| {
             let values = drawn().map(of);
             values.fold(None, |range: Option<(f64, f64)>, v| Some(range.map_or((v, v), |(l, h)| (l.min(v), h.max(v)))))
         };
@@ -251,25 +251,25 @@ impl Chart {
         let up = bands.map(|(_, y)| y).chain(levels).fold(up, |(low, high), y| (low.min(y), high.max(y)));
         if self.is_cloud() {
             let [across, up] = with_equal_units(across, up);
-            let up = Scale::new(Kind::Linear, up, 5, false);
-            return Some(Frame { across: Scale::new(self.across, across, 6, false), up, top });
+            let up = AxisScale::new(ScaleKind::Linear, up, 5, false);
+            return Some(ChartScales { across: AxisScale::new(self.across, across, 6, false), up, top });
         }
         let (low, high) = up;
         let low = if self.from_zero { low.min(0.0) } else { low };
-        let across = if self.across == Kind::Linear { (across.0.min(0.0), across.1) } else { across };
-        let across = Scale::new(self.across, across, 6, false);
-        Some(Frame { across, up: Scale::new(Kind::Linear, (low, high), 5, true), top })
+        let across = if self.across == ScaleKind::Linear { (across.0.min(0.0), across.1) } else { across };
+        let across = AxisScale::new(self.across, across, 6, false);
+        Some(ChartScales { across, up: AxisScale::new(ScaleKind::Linear, (low, high), 5, true), top })
     }
 
-    fn can_draw(&self, (x, y): &Point) -> bool {
+    fn can_draw(&self, (x, y): &SeriesPoint) -> bool {
         x.is_finite()
             && y.is_finite()
             && y.abs() < 1e300
             && x.abs() < 1e300
-            && (self.across == Kind::Linear || *x > 0.0)
+            && (self.across == ScaleKind::Linear || *x > 0.0)
     }
 
-    fn draw_axes(&self, svg: &mut Svg, frame: &Frame) {
+    fn draw_axes(&self, svg: &mut Svg, frame: &ChartScales) {
         let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
         for (tick, text) in &frame.up.ticks {
             let y = frame.top + (1.0 - frame.up.place(*tick)) * PLOT_HEIGHT;
@@ -292,7 +292,7 @@ impl Chart {
     }
 
     /// Chance, and where training ended.
-    fn draw_marks(&self, svg: &mut Svg, frame: &Frame) {
+    fn draw_marks(&self, svg: &mut Svg, frame: &ChartScales) {
         let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
         for Mark { at, text } in &self.levels {
             let y = frame.top + (1.0 - frame.up.place(*at)) * PLOT_HEIGHT;
@@ -312,22 +312,22 @@ impl Chart {
     }
 
     /// Returns the lower and the upper end of the band at every point, within the values that there can be.
-    fn band_ends<'a>(&self, series: &'a Series) -> impl Iterator<Item = [Point; 2]> + use<'a> {
+    fn band_ends<'a>(&self, series: &'a ChartSeries) -> impl Iterator<Item = [SeriesPoint; 2]> + use<'a> {
         let least = if self.from_zero { 0.0 } else { f64::NEG_INFINITY };
         let most = self.most.unwrap_or(f64::INFINITY);
         let ends =
-            move |((x, y), spread): (&Point, &f64)| [(*x, (y - spread).max(least)), (*x, (y + spread).min(most))];
+            move |((x, y), spread): (&SeriesPoint, &f64)| [(*x, (y - spread).max(least)), (*x, (y + spread).min(most))];
         series.points.iter().zip(&series.spread).map(ends)
     }
 
     /// The band around a line, a piece between gaps at a time.
-    fn draw_band(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+    fn draw_band(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
         let stride = series.points.len().div_ceil(self.share(POINTS)).max(1);
-        let ends: Vec<[Point; 2]> = self.band_ends(series).collect();
+        let ends: Vec<[SeriesPoint; 2]> = self.band_ends(series).collect();
         let last = ends.len().saturating_sub(1);
         let kept =
             ends.iter().enumerate().filter(|(n, _)| n.is_multiple_of(stride) || *n == last).map(|(_, ends)| ends);
-        let kept: Vec<&[Point; 2]> = kept.collect();
+        let kept: Vec<&[SeriesPoint; 2]> = kept.collect();
         let mut data = String::new();
         for piece in kept.split(|ends| !ends.iter().all(|end| self.can_draw(end))).filter(|piece| !piece.is_empty()) {
             let edge = piece.iter().map(|ends| ends[1]).chain(piece.iter().rev().map(|ends| ends[0]));
@@ -345,7 +345,7 @@ impl Chart {
         (of / self.series.len().max(1)).max(FEWEST)
     }
 
-    fn draw_line(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+    fn draw_line(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
         let points = thinned(&series.points, self.share(POINTS));
         let mut data = String::new();
         let mut begins = true;
@@ -359,14 +359,14 @@ impl Chart {
             write!(data, "{letter}{} {}", at(x), at(y)).expect("writing to a string does not fail");
             begins = false;
         }
-        let look = if series.look == Look::Faint { "faint" } else { "line" };
+        let look = if series.look == LineStyle::Faint { "faint" } else { "line" };
         svg.path(&format!("{look} l{}{}", series.colour % SERIES, dashes(series.colour)), &data);
     }
 
     /// Dots, and what the pointer finds.
-    fn draw_points(&self, svg: &mut Svg, frame: &Frame, series: &Series) {
+    fn draw_points(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
         let class = format!("d{}", series.colour % SERIES);
-        if series.look == Look::Cloud {
+        if series.look == LineStyle::Cloud {
             for point in series.points.iter().filter(|point| self.can_draw(point)) {
                 svg.circle(&class, frame.place(*point), 2.6, "");
             }
@@ -383,19 +383,21 @@ impl Chart {
             let title = format!("{name}\n{across}: {}\n{up}: {}{note}", number(point.0), number(point.1));
             let alone = series.points.len() == 1;
             match series.look {
-                Look::Rings => svg.circle(&format!("r{}", series.colour % SERIES), frame.place(*point), RING, &title),
-                Look::Discs => svg.circle(&class, frame.place(*point), DISC, &title),
-                Look::Line if !alone => svg.circle("hit", frame.place(*point), 5.0, &title),
+                LineStyle::Rings => {
+                    svg.circle(&format!("r{}", series.colour % SERIES), frame.place(*point), RING, &title)
+                }
+                LineStyle::Discs => svg.circle(&class, frame.place(*point), DISC, &title),
+                LineStyle::Line if !alone => svg.circle("hit", frame.place(*point), 5.0, &title),
                 _ => svg.circle(&class, frame.place(*point), 3.2, &title),
             }
         }
     }
 
     /// The entries of the legend, in as many rows as they need; none for a single line that the title names.
-    fn legend(&self) -> Vec<Entry> {
-        let mut entries: Vec<Entry> = vec![];
+    fn legend(&self) -> Vec<LegendEntry> {
+        let mut entries: Vec<LegendEntry> = vec![];
         let (mut x, mut row) = (LEFT, 0);
-        for series in self.series.iter().filter(|series| series.look != Look::Faint && !series.name.is_empty()) {
+        for series in self.series.iter().filter(|series| series.look != LineStyle::Faint && !series.name.is_empty()) {
             if entries.iter().any(|entry| entry.name == series.name) {
                 continue;
             }
@@ -404,7 +406,14 @@ impl Chart {
             if x > LEFT && x + width > WIDTH - RIGHT + 16.0 {
                 (x, row) = (LEFT, row + 1);
             }
-            entries.push(Entry { name: series.name.clone(), text, colour: series.colour, look: series.look, x, row });
+            entries.push(LegendEntry {
+                name: series.name.clone(),
+                text,
+                colour: series.colour,
+                look: series.look,
+                x,
+                row,
+            });
             x += width;
         }
         entries
@@ -428,24 +437,24 @@ fn with_equal_units(across: (f64, f64), up: (f64, f64)) -> [(f64, f64); 2] {
 }
 
 /// An entry of a legend.
-struct Entry {
+struct LegendEntry {
     name: String,
     text: String,
     colour: usize,
-    look: Look,
+    look: LineStyle,
     x: f64,
     row: usize,
 }
 
-impl Entry {
+impl LegendEntry {
     fn draw(&self, svg: &mut Svg) {
         let y = 38.0 + LEGEND_LINE * self.row as f64;
         match self.look {
-            Look::Cloud | Look::Discs => {
+            LineStyle::Cloud | LineStyle::Discs => {
                 svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), DISC, "")
             }
-            Look::Rings => svg.circle(&format!("r{}", self.colour % SERIES), (self.x + 10.0, y), RING, ""),
-            Look::Faint | Look::Line | Look::Dots => {
+            LineStyle::Rings => svg.circle(&format!("r{}", self.colour % SERIES), (self.x + 10.0, y), RING, ""),
+            LineStyle::Faint | LineStyle::Line | LineStyle::Dots => {
                 let class = format!("line l{}{}", self.colour % SERIES, dashes(self.colour));
                 svg.line(&class, (self.x, y), (self.x + 20.0, y));
             }

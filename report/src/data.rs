@@ -6,20 +6,20 @@ pub use rtc_exec::Beam;
 use rtc_runs::grid::TextTable;
 use rtc_runs::record::SplitLengths;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
-use rtc_runs::record::table::Row as ResultRow;
+use rtc_runs::record::table::ResultsRow;
 use rtc_train::stopping::StepRow;
 
 use crate::scale::number;
 
 /// One run, or several that are compared.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct RunReport {
     /// What stands at the top.
     pub title: String,
     /// The runs, in the order in which they are listed.
-    pub runs: Vec<Run>,
+    pub runs: Vec<ReportRun>,
     /// What is compared, in order: a row per line of the tables, a colour in the charts.
-    pub rows: Vec<Row>,
+    pub rows: Vec<ReportRow>,
     /// The results of several runs.
     pub tables: Vec<TextTable>,
     /// The different models of the runs, in the order in which they first occur.
@@ -32,7 +32,7 @@ pub struct Report {
 
 /// Runs that differ in their seeds alone.
 #[derive(Clone, Debug, Default)]
-pub struct Row {
+pub struct ReportRow {
     /// Its name; different rows of a report have different ones.
     pub name: String,
     /// Its runs, by index.
@@ -41,7 +41,7 @@ pub struct Row {
 
 /// One run.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct ReportRun {
     /// The name of its folder.
     pub name: String,
     /// Which of the models of the report, by index.
@@ -76,12 +76,12 @@ pub struct Run {
     /// The same in a sentence, with what chose it.
     pub chosen: String,
     /// The table of the end, a row per split; empty for a run that is not finished.
-    pub results: Vec<ResultRow>,
+    pub results: Vec<ResultsRow>,
     /// Accuracy and depth by length, split by split.
     pub lengths: Vec<SplitLengths>,
 }
 
-impl Run {
+impl ReportRun {
     /// Updates that are done. Not every one is logged; the last one is measured.
     pub fn done(&self) -> u64 {
         let (logged, measured) =
@@ -90,7 +90,7 @@ impl Run {
     }
 }
 
-impl Report {
+impl RunReport {
     /// The name of the row that a run belongs to.
     pub fn row_of(&self, run: usize) -> &str {
         self.rows.iter().find(|row| row.runs.contains(&run)).map_or("", |row| &row.name)
@@ -125,7 +125,7 @@ impl Score {
 }
 
 /// The accuracy of a split, or else the root mean squared error.
-pub(crate) fn score(row: &ResultRow) -> Option<Score> {
+pub(crate) fn score(row: &ResultsRow) -> Option<Score> {
     row.accuracy.map(Score::Share).or_else(|| row.numbers.get("rmse").map(|error| Score::Error(*error)))
 }
 
@@ -139,20 +139,20 @@ pub struct Model {
     /// The complete spec as text, or the graph.
     pub text: String,
     /// Chosen inputs.
-    pub traces: Vec<Trace>,
+    pub traces: Vec<InputTrace>,
     /// What its states stand for, a picture per recurrence.
     pub clouds: Vec<Cloud>,
     /// How much its answer depends on each token.
-    pub saliency: Option<Saliency>,
+    pub saliency: Option<SaliencyShares>,
     /// What it answers.
-    pub answers: Option<Answers>,
+    pub answers: Option<ReportAnswers>,
     /// How it does after every number of steps, a length each; empty but for a model whose depth comes with the examples.
     pub steps: Vec<StepCurve>,
 }
 
-/// What a run answers on the first examples of a split.
+/// Answers of a run on the first examples of a split.
 #[derive(Clone, Debug, Default)]
-pub struct Answers {
+pub struct ReportAnswers {
     /// The name of the run.
     pub run: String,
     pub split: String,
@@ -161,7 +161,7 @@ pub struct Answers {
     /// How often which class was answered for which.
     pub confusion: Option<Confusion>,
     /// Some examples.
-    pub shown: Vec<Answer>,
+    pub shown: Vec<ExampleAnswer>,
 }
 
 /// How often which class was answered.
@@ -175,7 +175,7 @@ pub struct Confusion {
 
 /// An example and its answer.
 #[derive(Clone, Debug, Default)]
-pub struct Answer {
+pub struct ExampleAnswer {
     /// Which of the split it is, from 1.
     pub number: usize,
     pub input: String,
@@ -213,29 +213,29 @@ pub struct Cloud {
     pub groups: Vec<(String, Vec<[f64; 2]>)>,
 }
 
-/// How much an answer depends on each token.
+/// The dependence of an answer on each token.
 #[derive(Clone, Debug, Default)]
-pub struct Saliency {
+pub struct SaliencyShares {
     /// Number of examples.
     pub examples: usize,
     /// For every position the mean share of the slopes that lies at it and behind it: falling, from 1.
     pub shares: Vec<f64>,
 }
 
-/// How a model halts and folds on one input.
+/// Halting and folds of a model on one input.
 #[derive(Clone, Debug, Default)]
-pub struct Trace {
+pub struct InputTrace {
     /// Which input, and what the model answers.
     pub title: String,
     /// What ran on it: a recurrence on a sequence (two for a pair), in the order in which they first ended.
     pub panels: Vec<Panel>,
     /// What its recursions made of it: a tree, or several from which a search chose (for a pair, of both sequences).
-    pub trees: Vec<Tree>,
+    pub trees: Vec<RecursionTree>,
 }
 
-/// What a recursion makes of a sequence.
+/// The tree that a recursion makes of a sequence.
 #[derive(Clone, Debug, Default)]
-pub struct Tree {
+pub struct RecursionTree {
     /// The place of the recursion in the spec, and the side of a pair.
     pub place: String,
     /// The names of the positions, its leaves.
@@ -244,7 +244,7 @@ pub struct Tree {
     pub beams: Vec<Beam>,
 }
 
-impl Tree {
+impl RecursionTree {
     /// Its place, and the share and score of a beam where a search chose it: `beam: 87 %, score -0.35`.
     pub fn describe(&self, beam: &Beam) -> String {
         let Some(score) = beam.score else { return self.place.clone() };
@@ -280,12 +280,12 @@ pub struct Panel {
     /// The most steps that a unit can take, if that is a number.
     pub bound: Option<usize>,
     /// Its units from left to right.
-    pub units: Vec<Unit>,
+    pub units: Vec<HaltingUnit>,
 }
 
-/// What halts by itself: a row, a chunk, a position.
+/// A unit that halts by itself: a row, a chunk, a position.
 #[derive(Clone, Debug, Default)]
-pub struct Unit {
+pub struct HaltingUnit {
     /// Its first position.
     pub start: usize,
     /// Number of positions.

@@ -1,6 +1,6 @@
 //! The numbers at the top of a page: how good the runs are, how far, and how long they took.
 
-use crate::data::{Report, Row, Run, Score, score};
+use crate::data::{ReportRow, ReportRun, RunReport, Score, score};
 use crate::scale::number;
 use crate::svg::escape;
 
@@ -8,7 +8,7 @@ use crate::svg::escape;
 const SPLITS: usize = 4;
 
 /// The numbers as a list of names and values.
-pub(crate) fn headline(report: &Report) -> String {
+pub(crate) fn headline(report: &RunReport) -> String {
     let (mut told, took) = match report.runs.as_slice() {
         [run] => (of_one(run), "training took"),
         _ => (of_several(report), "trainings took together"),
@@ -19,7 +19,7 @@ pub(crate) fn headline(report: &Report) -> String {
     format!("<dl class=\"headline\">\n{}</dl>\n", told.collect::<String>())
 }
 
-fn of_one(run: &Run) -> Vec<(String, String)> {
+fn of_one(run: &ReportRun) -> Vec<(String, String)> {
     let named = |score: Score, place: &str| match score {
         Score::Share(_) => (format!("accuracy on {place}"), score.text()),
         Score::Error(_) => (format!("error on {place}"), score.text()),
@@ -34,7 +34,7 @@ fn of_one(run: &Run) -> Vec<(String, String)> {
     told
 }
 
-fn updates(run: &Run) -> String {
+fn updates(run: &ReportRun) -> String {
     let done = run.done();
     match run.total.filter(|total| *total > done && run.results.is_empty()) {
         Some(total) => format!("{} of {}", number(done as f64), number(total as f64)),
@@ -42,11 +42,11 @@ fn updates(run: &Run) -> String {
     }
 }
 
-fn of_several(report: &Report) -> Vec<(String, String)> {
+fn of_several(report: &RunReport) -> Vec<(String, String)> {
     let finished = report.runs.iter().filter(|run| !run.results.is_empty()).count();
     let mut told = vec![("finished runs".to_owned(), format!("{finished} of {}", report.runs.len()))];
     let split = report.runs.iter().find_map(|run| run.results.first()).map(|row| row.split.clone());
-    let mean = |row: &Row, split: &str| {
+    let mean = |row: &ReportRow, split: &str| {
         let of = |run: &usize| report.runs.get(*run)?.results.iter().find(|row| row.split == split).and_then(score);
         let scores: Vec<Score> = row.runs.iter().filter_map(of).filter(|score| score.number().is_finite()).collect();
         let mean = scores.iter().map(|score| score.number()).sum::<f64>() / scores.len() as f64;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use crate::data::{Model, Panel, Trace, Unit};
+use crate::data::{HaltingUnit, InputTrace, Model, Panel};
 use crate::picture::Picture;
 use crate::scale::number;
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
@@ -26,9 +26,10 @@ pub(crate) fn heatmaps(model: &Model) -> Vec<Picture> {
     drawn.map(|(n, trace)| heatmap(&format!("halting-{}-{}", model.name, n + 1), trace)).collect()
 }
 
-fn heatmap(name: &str, trace: &Trace) -> Picture {
-    let layouts: Vec<Layout<'_>> = trace.panels.iter().map(Layout::new).collect();
-    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
+fn heatmap(name: &str, trace: &InputTrace) -> Picture {
+    let layouts: Vec<HeatmapLayout<'_>> = trace.panels.iter().map(HeatmapLayout::new).collect();
+    let widest =
+        layouts.iter().map(HeatmapLayout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
     let width = LEFT + widest + RIGHT;
     let mut svg = Svg::default();
     svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
@@ -54,8 +55,8 @@ fn colour_bar(svg: &mut Svg, (x, y): (f64, f64)) {
     svg.text("note", (end + 48.0, y + 10.0), Anchor::Start, "last state reached");
 }
 
-/// Where the cells of a panel lie.
-struct Layout<'a> {
+/// Positions of the cells of a panel.
+struct HeatmapLayout<'a> {
     panel: &'a Panel,
     /// Positions that are drawn.
     positions: usize,
@@ -65,7 +66,7 @@ struct Layout<'a> {
     named: bool,
 }
 
-impl<'a> Layout<'a> {
+impl<'a> HeatmapLayout<'a> {
     fn new(panel: &'a Panel) -> Self {
         let positions = panel.positions.len().clamp(1, MOST);
         let most = panel.units.iter().map(|unit| unit.weights.len()).max().unwrap_or(1).max(1);
@@ -106,12 +107,12 @@ impl<'a> Layout<'a> {
     }
 
     /// The units of which something is drawn.
-    fn units(&self) -> impl Iterator<Item = &'a Unit> + '_ {
+    fn units(&self) -> impl Iterator<Item = &'a HaltingUnit> + '_ {
         self.panel.units.iter().filter(|unit| unit.start < self.positions)
     }
 
     /// Where a unit begins, and how wide it is.
-    fn extent(&self, unit: &Unit) -> (f64, f64) {
+    fn extent(&self, unit: &HaltingUnit) -> (f64, f64) {
         let end = (unit.start + unit.length).min(self.positions);
         (LEFT + self.cell.0 * unit.start as f64, self.cell.0 * end.saturating_sub(unit.start) as f64)
     }
@@ -176,7 +177,7 @@ impl<'a> Layout<'a> {
     }
 
     /// The text under the pointer.
-    fn title(&self, unit: &Unit) -> String {
+    fn title(&self, unit: &HaltingUnit) -> String {
         let name = |n: usize| self.panel.positions.get(n).map_or("", String::as_str);
         let which = match unit.length {
             0 | 1 => format!("position {}: {}", unit.start, name(unit.start)),

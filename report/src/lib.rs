@@ -1,9 +1,9 @@
 //! Pictures and pages of runs. Records come in ([`data`]), SVG, PNG and HTML go out; no files, no models.
 //!
 //! ```text
-//! Report ──plots──> Chart ───┐
-//! Trace  ──heatmap, tree─────┼──> Picture ──inline, file, png──> page, files
-//! Spec   ──diagram───────────┘
+//! RunReport  ──plots──> Chart ───┐
+//! InputTrace ──heatmap, tree─────┼──> Picture ──inline, file, png──> page, files
+//! Spec       ──diagram───────────┘
 //! ```
 //!
 //! A [`Picture`] carries class names and no colours: the page gives them light or dark ones with one style sheet, a file
@@ -36,7 +36,7 @@ mod theme;
 mod thin;
 mod tree;
 
-pub use data::Report;
+pub use data::RunReport;
 pub use diagram::dot;
 pub use page::{page, watched};
 pub use picture::Picture;

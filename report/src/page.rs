@@ -4,7 +4,7 @@ use rtc_compiler::spec;
 
 use crate::analyses::analyses;
 use crate::answers;
-use crate::data::{Model, Report, Run, Tree};
+use crate::data::{Model, RecursionTree, ReportRun, RunReport};
 use crate::diagram;
 use crate::headline;
 use crate::heatmap::heatmaps;
@@ -21,17 +21,17 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// The page of a report.
-pub fn page(report: &Report) -> String {
+pub fn page(report: &RunReport) -> String {
     document(report, None)
 }
 
 /// The page of a report that is served while its runs go on: it asks for a text at the address `version` beside it, and
 /// loads itself anew when that is not `version`, which is a word of letters and digits, any more.
-pub fn watched(report: &Report, version: &str) -> String {
+pub fn watched(report: &RunReport, version: &str) -> String {
     document(report, Some(version))
 }
 
-fn document(report: &Report, version: Option<&str>) -> String {
+fn document(report: &RunReport, version: Option<&str>) -> String {
     let (live, said) = match version {
         Some(version) => (format!(" data-watch=\"{}\"", escape(version)), "<p class=\"watch\" role=\"status\"></p>\n"),
         None => (String::new(), ""),
@@ -79,7 +79,7 @@ fn document(report: &Report, version: Option<&str>) -> String {
     out + &format!("</main>\n<script>//<![CDATA[\n{SCRIPT}//]]></script>\n</body>\n</html>\n")
 }
 
-fn subtitle(report: &Report) -> String {
+fn subtitle(report: &RunReport) -> String {
     let count = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
     match report.runs.as_slice() {
         [run] => format!("{}, seed {}, {}", report.models.get(run.model).map_or("", |m| &m.name), run.seed, run.state),
@@ -97,7 +97,7 @@ fn section(id: &str, title: &str, out: &mut String) {
     *out += &format!("<h2 id=\"{id}\">{title}</h2>\n");
 }
 
-fn results(report: &Report, out: &mut String) {
+fn results(report: &RunReport, out: &mut String) {
     section("results", "Results", out);
     match table::results(report) {
         Some(table) => *out += &table,
@@ -181,7 +181,7 @@ fn folding(model: &Model, out: &mut String) {
              and the logarithm of its probability. Equal trees are drawn once.</p>\n";
     all("row", &trees(model), out);
     for trace in &model.traces {
-        let text = |tree: &Tree| {
+        let text = |tree: &RecursionTree| {
             let line = |beam| format!("{}\n{}\n", tree.describe(beam), tree.bracketed(beam));
             tree.beams.iter().map(line).collect::<String>()
         };
@@ -191,7 +191,7 @@ fn folding(model: &Model, out: &mut String) {
     }
 }
 
-fn details(run: &Run, out: &mut String) {
+fn details(run: &ReportRun, out: &mut String) {
     *out += &format!("<details class=\"run\"><summary>{}</summary>\n", escape(&run.name));
     *out += "<table class=\"facts still\">\n<tbody>\n";
     for (name, value) in &run.facts {

@@ -6,21 +6,21 @@ use rtc_runs::record::OfLength;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 
 use crate::analyses;
-use crate::chart::{Chart, Look, Mark, Series};
-use crate::data::{Report, Run};
+use crate::chart::{Chart, ChartSeries, LineStyle, Mark};
+use crate::data::{ReportRun, RunReport};
 use crate::diagram;
 use crate::heatmap;
 use crate::picture::Picture;
-use crate::scale::Kind;
+use crate::scale::ScaleKind;
 use crate::steps;
-use crate::thin::Point;
+use crate::thin::SeriesPoint;
 use crate::tree;
 
 /// Series of so many points are smoothed; shorter ones are drawn as they are.
 const NOISY: usize = 60;
 
 /// Every picture of a report: curves first, then for every model its structure and how it halts.
-pub fn pictures(report: &Report) -> Vec<Picture> {
+pub fn pictures(report: &RunReport) -> Vec<Picture> {
     let mut all = curves(report);
     all.extend(by_length(report));
     for model in &report.models {
@@ -43,7 +43,7 @@ pub fn pictures(report: &Report) -> Vec<Picture> {
 }
 
 /// A quantity that updates and measurements have.
-struct Quantity {
+struct TrainingQuantity {
     name: &'static str,
     title: &'static str,
     unit: &'static str,
@@ -53,8 +53,8 @@ struct Quantity {
     evaluation: fn(&EvaluationLine) -> Option<f64>,
 }
 
-const QUANTITIES: &[Quantity] = &[
-    Quantity {
+const QUANTITIES: &[TrainingQuantity] = &[
+    TrainingQuantity {
         name: "loss",
         title: "Loss",
         unit: "task loss",
@@ -63,7 +63,7 @@ const QUANTITIES: &[Quantity] = &[
         step: |step| step.task_loss,
         evaluation: |evaluation| evaluation.loss,
     },
-    Quantity {
+    TrainingQuantity {
         name: "accuracy",
         title: "Accuracy",
         unit: "accuracy (%)",
@@ -72,7 +72,7 @@ const QUANTITIES: &[Quantity] = &[
         step: |step| step.accuracy.map(percent),
         evaluation: |evaluation| evaluation.accuracy.map(percent),
     },
-    Quantity {
+    TrainingQuantity {
         name: "depth",
         title: "Halting depth",
         unit: "mean accepted steps",
@@ -81,7 +81,7 @@ const QUANTITIES: &[Quantity] = &[
         step: |step| step.mean_depth,
         evaluation: |evaluation| evaluation.mean_depth,
     },
-    Quantity {
+    TrainingQuantity {
         name: "learning_rate",
         title: "Learning rate",
         unit: "learning rate",
@@ -90,7 +90,7 @@ const QUANTITIES: &[Quantity] = &[
         step: |step| step.learning_rate,
         evaluation: |_| None,
     },
-    Quantity {
+    TrainingQuantity {
         name: "gradient_norm",
         title: "Gradient norm before clipping",
         unit: "L2 norm",
@@ -106,7 +106,7 @@ fn percent(share: f64) -> f64 {
 }
 
 /// The curves over the training. One run has training and dev in one chart; several have a chart each.
-pub(crate) fn curves(report: &Report) -> Vec<Picture> {
+pub(crate) fn curves(report: &RunReport) -> Vec<Picture> {
     let mut charts = vec![];
     for quantity in QUANTITIES {
         let levels = if quantity.name == "accuracy" { chance(report) } else { vec![] };
@@ -123,42 +123,42 @@ pub(crate) fn curves(report: &Report) -> Vec<Picture> {
 }
 
 /// The accuracy of a guess among the classes, where all runs have as many.
-fn chance(report: &Report) -> Vec<Mark> {
+fn chance(report: &RunReport) -> Vec<Mark> {
     let classes = same(report, |run| run.classes);
     classes.iter().map(|n| Mark { at: percent(1.0 / *n as f64), text: format!("a guess among {n} classes") }).collect()
 }
 
 /// What is so in every run.
-fn same<T: PartialEq>(report: &Report, of: fn(&Run) -> Option<T>) -> Option<T> {
+fn same<T: PartialEq>(report: &RunReport, of: fn(&ReportRun) -> Option<T>) -> Option<T> {
     let first = of(report.runs.first()?)?;
     report.runs.iter().all(|run| of(run).as_ref() == Some(&first)).then_some(first)
 }
 
-fn chart(quantity: &Quantity, name: String, title: String, series: Vec<Series>) -> Chart {
-    let Quantity { unit, from_zero, most, .. } = *quantity;
+fn chart(quantity: &TrainingQuantity, name: String, title: String, series: Vec<ChartSeries>) -> Chart {
+    let TrainingQuantity { unit, from_zero, most, .. } = *quantity;
     let axes = ["update", unit];
-    Chart { name, title, axes, across: Kind::Linear, from_zero, most, series, levels: vec![], ends: vec![] }
+    Chart { name, title, axes, across: ScaleKind::Linear, from_zero, most, series, levels: vec![], ends: vec![] }
 }
 
-fn alone(quantity: &Quantity, run: &Run) -> Chart {
+fn alone(quantity: &TrainingQuantity, run: &ReportRun) -> Chart {
     let line = trained(quantity, run, "training", 0);
     // Single updates stand behind their moving mean.
     let updates = line.reach.filter(|reach| *reach > 0);
-    let updates = updates.map(|_| Series {
+    let updates = updates.map(|_| ChartSeries {
         run: "training, single updates".to_owned(),
-        ..Series::new("training", 0, Look::Faint, line.points.clone())
+        ..ChartSeries::new("training", 0, LineStyle::Faint, line.points.clone())
     });
     let series = updates.into_iter().chain([line, measured(quantity, run, &run.dev, 1)]).collect();
     chart(quantity, quantity.name.to_owned(), quantity.title.to_owned(), drawn(series))
 }
 
 /// One chart of all runs: measurements on dev, or training. `None` if the quantity is not measured there.
-fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart> {
+fn together(quantity: &TrainingQuantity, report: &RunReport, on_dev: bool) -> Option<Chart> {
     let series = by_row(report, &|run, name, colour| match on_dev {
         true => measured(quantity, run, name, colour),
         false => trained(quantity, run, name, colour),
     });
-    let Quantity { name, title, .. } = quantity;
+    let TrainingQuantity { name, title, .. } = quantity;
     let (name, title) = match (["learning_rate", "gradient_norm"].contains(name), on_dev) {
         (true, true) => return None,
         (true, false) => ((*name).to_owned(), (*title).to_owned()),
@@ -170,30 +170,31 @@ fn together(quantity: &Quantity, report: &Report, on_dev: bool) -> Option<Chart>
 
 /// The lines of a row: those of its runs faintly, and their mean with a band, a sample deviation to each side, as far as every run has
 /// a point. A single run, and runs that have no point in common, are lines of their own.
-fn of_row(runs: Vec<Series>) -> Vec<Series> {
+fn of_row(runs: Vec<ChartSeries>) -> Vec<ChartSeries> {
     let runs = drawn(runs);
     let [first, _, ..] = runs.as_slice() else { return runs };
     let common = first.points.iter().filter_map(|(x, _)| {
         let values: Option<Vec<f64>> = runs.iter().map(|run| value_at(&run.points, *x)).collect();
         Some((*x, mean_and_deviation(&values?)))
     });
-    let (points, spread): (Vec<Point>, Vec<f64>) = common.map(|(x, (mean, deviation))| ((x, mean), deviation)).unzip();
+    let (points, spread): (Vec<SeriesPoint>, Vec<f64>) =
+        common.map(|(x, (mean, deviation))| ((x, mean), deviation)).unzip();
     if points.is_empty() {
         return runs;
     }
-    let mean = Series {
+    let mean = ChartSeries {
         run: format!("{}: mean of {} runs", first.name, runs.len()),
         of: runs.iter().flat_map(|run| run.of.clone()).collect(),
         reach: first.reach.map(|_| reach_of(points.len())),
         spread,
-        ..Series::new(&first.name, first.colour, first.look, points)
+        ..ChartSeries::new(&first.name, first.colour, first.look, points)
     };
-    let faint = runs.iter().map(|run| Series { look: Look::Faint, ..run.clone() });
+    let faint = runs.iter().map(|run| ChartSeries { look: LineStyle::Faint, ..run.clone() });
     faint.chain([mean]).collect()
 }
 
 /// What a line has at a place, which is one of its points.
-fn value_at(points: &[Point], x: f64) -> Option<f64> {
+fn value_at(points: &[SeriesPoint], x: f64) -> Option<f64> {
     let at = points.binary_search_by(|point| point.0.total_cmp(&x)).ok()?;
     Some(points[at].1).filter(|y| y.is_finite())
 }
@@ -206,17 +207,17 @@ fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
 }
 
 /// The series that have a point.
-fn drawn(series: Vec<Series>) -> Vec<Series> {
+fn drawn(series: Vec<ChartSeries>) -> Vec<ChartSeries> {
     series.into_iter().filter(|series| series.points.iter().any(|(_, y)| y.is_finite())).collect()
 }
 
 /// The logged updates, as a moving mean where they are many.
-fn trained(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
+fn trained(quantity: &TrainingQuantity, run: &ReportRun, name: &str, colour: usize) -> ChartSeries {
     let point = |step: &StepLine| (step.update as f64, (quantity.step)(step).unwrap_or(f64::NAN));
-    let points: Vec<Point> = run.steps.iter().map(point).collect();
+    let points: Vec<SeriesPoint> = run.steps.iter().map(point).collect();
     // A learning rate has no noise.
     let reach = (quantity.name != "learning_rate").then(|| reach_of(points.len()));
-    Series { reach, ..Series::new(name, colour, Look::Line, points) }
+    ChartSeries { reach, ..ChartSeries::new(name, colour, LineStyle::Line, points) }
 }
 
 /// How far a moving mean reaches over a line of so many points.
@@ -224,28 +225,28 @@ fn reach_of(points: usize) -> usize {
     if points < NOISY { 0 } else { points / 50 }
 }
 
-fn measured(quantity: &Quantity, run: &Run, name: &str, colour: usize) -> Series {
+fn measured(quantity: &TrainingQuantity, run: &ReportRun, name: &str, colour: usize) -> ChartSeries {
     let point = |one: &EvaluationLine| (one.update as f64, (quantity.evaluation)(one).unwrap_or(f64::NAN));
-    let points: Vec<Point> = run.evaluations.iter().map(point).collect();
+    let points: Vec<SeriesPoint> = run.evaluations.iter().map(point).collect();
     let counts = |one: &EvaluationLine| run.best.is_some_and(|(update, _)| update == one.update);
     let note = |one| if counts(one) { "the checkpoint that counts".to_owned() } else { String::new() };
     let notes = run.evaluations.iter().map(note).collect();
-    Series { notes, ..Series::new(name, colour, Look::Dots, points) }
+    ChartSeries { notes, ..ChartSeries::new(name, colour, LineStyle::Dots, points) }
 }
 
 /// What a point of a run says of it in a chart of several.
-fn called(run: &Run, name: &str) -> String {
+fn called(run: &ReportRun, name: &str) -> String {
     format!("{name}: {}, seed {}", run.name, run.seed)
 }
 
 /// Accuracy and depth by length. One run has a line per split; of several, every run has one over all its splits.
-pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
+pub(crate) fn by_length(report: &RunReport) -> Vec<Picture> {
     let all = || report.runs.iter().flat_map(|run| &run.lengths).flat_map(|split| &split.lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
-    let across = if high > 8 * low.max(1) { Kind::Logarithmic } else { Kind::Linear };
+    let across = if high > 8 * low.max(1) { ScaleKind::Logarithmic } else { ScaleKind::Linear };
     let end = |length: usize| Mark { at: length as f64, text: format!("training ended at {length}") };
     let ends: Vec<Mark> = same(report, |run| run.trained_length).map(end).into_iter().collect();
-    let chart = |name: &str, title: &str, (unit, most), levels, value: Value| Chart {
+    let chart = |name: &str, title: &str, (unit, most), levels, value: LengthQuantity| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
         axes: ["length (tokens)", unit],
@@ -266,15 +267,15 @@ pub(crate) fn by_length(report: &Report) -> Vec<Picture> {
     [accuracy, depth].iter().filter_map(Chart::draw).collect()
 }
 
-/// What a chart shows of the examples of a length.
-type Value = fn(&OfLength) -> Option<f64>;
+/// A quantity of the examples of a length that a chart shows.
+type LengthQuantity = fn(&OfLength) -> Option<f64>;
 
-fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
+fn lines_by_length(report: &RunReport, value: LengthQuantity) -> Vec<ChartSeries> {
     if let [run] = report.runs.as_slice() {
         let splits = run.lengths.iter().enumerate();
         return drawn(splits.map(|(n, split)| line(&split.split, n, &split.lengths, value)).collect());
     }
-    let of_run = |run: &Run, name: &str, colour| {
+    let of_run = |run: &ReportRun, name: &str, colour| {
         let lengths: Vec<OfLength> = run.lengths.iter().flat_map(|split| &split.lengths).copied().collect();
         line(name, colour, &lengths, value)
     };
@@ -282,10 +283,10 @@ fn lines_by_length(report: &Report, value: Value) -> Vec<Series> {
 }
 
 /// The lines of all rows from those of their runs.
-fn by_row(report: &Report, of_run: &dyn Fn(&Run, &str, usize) -> Series) -> Vec<Series> {
+fn by_row(report: &RunReport, of_run: &dyn Fn(&ReportRun, &str, usize) -> ChartSeries) -> Vec<ChartSeries> {
     let rows = report.rows.iter().enumerate().flat_map(|(colour, row)| {
         let runs = row.runs.iter().filter_map(|index| report.runs.get(*index));
-        let line = |run: &Run| Series {
+        let line = |run: &ReportRun| ChartSeries {
             run: called(run, &row.name),
             of: vec![run.name.clone()],
             ..of_run(run, &row.name, colour)
@@ -301,7 +302,7 @@ const ENOUGH: u64 = 20;
 
 /// Neighbouring lengths that are one point.
 #[derive(Clone, Copy, Debug, Default)]
-struct Stretch {
+struct LengthRange {
     /// The shortest length.
     from: usize,
     /// The examples together; the length is the longest one.
@@ -310,7 +311,7 @@ struct Stretch {
     tokens: u64,
 }
 
-impl Stretch {
+impl LengthRange {
     /// Whether the next stretch begins less than half as far again as this one reaches.
     fn is_near(&self, next: &Self) -> bool {
         2 * next.from <= 3 * self.sum.length + 8
@@ -328,11 +329,11 @@ impl Stretch {
 }
 
 /// Lengths as stretches: an eighth to a quarter of the length wide, and with enough examples each where there are so many.
-fn stretches(lengths: &[OfLength]) -> Vec<Stretch> {
-    let mut by_start: BTreeMap<usize, Stretch> = BTreeMap::new();
+fn stretches(lengths: &[OfLength]) -> Vec<LengthRange> {
+    let mut by_start: BTreeMap<usize, LengthRange> = BTreeMap::new();
     for one in lengths {
         let step = (one.length / 8).max(1).next_power_of_two();
-        let own = Stretch { from: one.length, sum: *one, tokens: one.length as u64 * one.examples };
+        let own = LengthRange { from: one.length, sum: *one, tokens: one.length as u64 * one.examples };
         let start = one.length / step * step;
         by_start.entry(start).and_modify(|stretch| stretch.add(&own)).or_insert(own);
     }
@@ -342,8 +343,8 @@ fn stretches(lengths: &[OfLength]) -> Vec<Stretch> {
 }
 
 /// Joins near neighbours of which this is true.
-fn joined(all: impl Iterator<Item = Stretch>, belong: fn(&Stretch, &Stretch) -> bool) -> Vec<Stretch> {
-    let mut out: Vec<Stretch> = vec![];
+fn joined(all: impl Iterator<Item = LengthRange>, belong: fn(&LengthRange, &LengthRange) -> bool) -> Vec<LengthRange> {
+    let mut out: Vec<LengthRange> = vec![];
     for stretch in all {
         match out.last_mut() {
             Some(last) if last.is_near(&stretch) && belong(last, &stretch) => last.add(&stretch),
@@ -353,13 +354,13 @@ fn joined(all: impl Iterator<Item = Stretch>, belong: fn(&Stretch, &Stretch) -> 
     out
 }
 
-fn line(name: &str, colour: usize, lengths: &[OfLength], value: Value) -> Series {
+fn line(name: &str, colour: usize, lengths: &[OfLength], value: LengthQuantity) -> ChartSeries {
     let (mut points, mut notes) = (vec![], vec![]);
-    for Stretch { from, sum, tokens } in stretches(lengths) {
+    for LengthRange { from, sum, tokens } in stretches(lengths) {
         points.push((tokens as f64 / sum.examples.max(1) as f64, value(&sum).unwrap_or(f64::NAN)));
         notes.push(format!("lengths {from} to {}: {} examples", sum.length, sum.examples));
     }
-    Series { notes, ..Series::new(name, colour, Look::Dots, points) }
+    ChartSeries { notes, ..ChartSeries::new(name, colour, LineStyle::Dots, points) }
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 
 use rtc_compiler::ir::formula::thousands;
 
-/// How an axis counts.
+/// The kind of an axis's scale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ScaleKind {
     Linear,
     /// Equal factors are equal distances; only for numbers above 0.
     Logarithmic,
@@ -12,20 +12,20 @@ pub(crate) enum Kind {
 
 /// An axis: the numbers that it shows, and its ticks.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Scale {
-    kind: Kind,
+pub(crate) struct AxisScale {
+    kind: ScaleKind,
     low: f64,
     high: f64,
     /// Ticks with their texts, rising.
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
-impl Scale {
+impl AxisScale {
     /// An axis from the smallest to the largest of these numbers, both finite, with about `count` ticks. With `round` it
     /// reaches out to ticks on both sides.
-    pub(crate) fn new(kind: Kind, (low, high): (f64, f64), count: usize, round: bool) -> Self {
+    pub(crate) fn new(kind: ScaleKind, (low, high): (f64, f64), count: usize, round: bool) -> Self {
         match kind {
-            Kind::Logarithmic if low > 0.0 => logarithmic(low, high),
+            ScaleKind::Logarithmic if low > 0.0 => logarithmic(low, high),
             _ => linear(low, high, count, round),
         }
     }
@@ -33,13 +33,13 @@ impl Scale {
     /// Where a number lies: 0 at the beginning of the axis, 1 at its end.
     pub(crate) fn place(&self, value: f64) -> f64 {
         match self.kind {
-            Kind::Linear => (value - self.low) / (self.high - self.low),
-            Kind::Logarithmic => (value / self.low).ln() / (self.high / self.low).ln(),
+            ScaleKind::Linear => (value - self.low) / (self.high - self.low),
+            ScaleKind::Logarithmic => (value / self.low).ln() / (self.high / self.low).ln(),
         }
     }
 }
 
-fn linear(low: f64, high: f64, count: usize, round: bool) -> Scale {
+fn linear(low: f64, high: f64, count: usize, round: bool) -> AxisScale {
     let (low, high) = widened(low, high);
     let step = nice((high - low) / count.max(1) as f64);
     let (first, last) = ((low / step).floor(), (high / step).ceil());
@@ -47,7 +47,7 @@ fn linear(low: f64, high: f64, count: usize, round: bool) -> Scale {
     let slack = step * 1e-6;
     let ticks = (0..=(last - first) as usize).map(|n| (first + n as f64) * step);
     let ticks = ticks.filter(|tick| (low - slack..=high + slack).contains(tick));
-    Scale { kind: Kind::Linear, low, high, ticks: ticks.map(|tick| (tick, by_step(tick, step))).collect() }
+    AxisScale { kind: ScaleKind::Linear, low, high, ticks: ticks.map(|tick| (tick, by_step(tick, step))).collect() }
 }
 
 /// A range that is not empty, even at the limits of precision.
@@ -66,14 +66,14 @@ fn nice(step: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-fn logarithmic(low: f64, high: f64) -> Scale {
+fn logarithmic(low: f64, high: f64) -> AxisScale {
     let (low, high) = if high > low * 1.05 { (low, high) } else { (low / 1.5, high * 1.5) };
     let (low, high) = (low / 1.1, high * 1.1);
     let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
     let factors: &[f64] = if high / low > 1e4 { &[1.0] } else { &[1.0, 2.0, 5.0] };
     let all = decades.flat_map(|decade| factors.iter().map(move |factor| factor * 10_f64.powi(decade)));
     let ticks = all.filter(|tick| (low..=high).contains(tick)).map(|tick| (tick, number(tick)));
-    Scale { kind: Kind::Logarithmic, low, high, ticks: ticks.collect() }
+    AxisScale { kind: ScaleKind::Logarithmic, low, high, ticks: ticks.collect() }
 }
 
 /// A tick of an axis whose ticks are `step` apart: all have the same digits.
@@ -122,20 +122,20 @@ fn grouped(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn texts(scale: &Scale) -> Vec<&str> {
+    fn texts(scale: &AxisScale) -> Vec<&str> {
         scale.ticks.iter().map(|(_, text)| text.as_str()).collect()
     }
 
     #[test]
     fn ticks_are_round() {
         assert_eq!(
-            texts(&Scale::new(Kind::Linear, (0.0, 9873.0), 5, false)),
+            texts(&AxisScale::new(ScaleKind::Linear, (0.0, 9873.0), 5, false)),
             ["0", "2,000", "4,000", "6,000", "8,000"]
         );
-        assert_eq!(texts(&Scale::new(Kind::Linear, (1.13, 2.41), 5, true)), ["1.0", "1.5", "2.0", "2.5"]);
-        assert_eq!(texts(&Scale::new(Kind::Linear, (0.0, 1e-4), 4, true)), ["0", "5e-5", "1e-4"]);
+        assert_eq!(texts(&AxisScale::new(ScaleKind::Linear, (1.13, 2.41), 5, true)), ["1.0", "1.5", "2.0", "2.5"]);
+        assert_eq!(texts(&AxisScale::new(ScaleKind::Linear, (0.0, 1e-4), 4, true)), ["0", "5e-5", "1e-4"]);
         assert_eq!(
-            texts(&Scale::new(Kind::Logarithmic, (3.0, 900.0), 5, false)),
+            texts(&AxisScale::new(ScaleKind::Logarithmic, (3.0, 900.0), 5, false)),
             ["5", "10", "20", "50", "100", "200", "500"]
         );
     }
@@ -151,14 +151,14 @@ mod tests {
             (1e-300, 2e-300),
             (1.0, 1.0 + 1e-15),
         ];
-        for kind in [Kind::Linear, Kind::Logarithmic] {
+        for kind in [ScaleKind::Linear, ScaleKind::Logarithmic] {
             for (low, high) in ranges {
-                let scale = Scale::new(kind, (low, high), 5, true);
+                let scale = AxisScale::new(kind, (low, high), 5, true);
                 assert!(scale.ticks.len() < 40, "{low} to {high}: {:?}", scale.ticks);
                 assert!(scale.place(low).is_finite() && scale.place(high).is_finite(), "{low} to {high}");
             }
         }
-        let middle = Scale::new(Kind::Linear, (5.0, 5.0), 5, true).place(5.0);
+        let middle = AxisScale::new(ScaleKind::Linear, (5.0, 5.0), 5, true).place(5.0);
         assert!((middle - 0.5).abs() < 1e-9, "{middle}");
     }
 

@@ -1,14 +1,14 @@
 //! Tables of results as HTML.
 
 use rtc_runs::grid::{TextCell, TextTable};
-use rtc_runs::record::table::Row as ResultRow;
+use rtc_runs::record::table::ResultsRow;
 
-use crate::data::{Report, Run, Score, score};
+use crate::data::{ReportRun, RunReport, Score, score};
 use crate::scale::number;
 use crate::svg::escape;
 
 /// The results: of one run split by split, of several as their tables have them.
-pub(crate) fn results(report: &Report) -> Option<String> {
+pub(crate) fn results(report: &RunReport) -> Option<String> {
     match report.runs.as_slice() {
         [run] if run.results.is_empty() => None,
         [run] => Some(of_splits(run)),
@@ -19,44 +19,47 @@ pub(crate) fn results(report: &Report) -> Option<String> {
 
 /// A table with the sentences below it.
 fn ready(found: &TextTable) -> String {
-    let cell =
-        |(at, cell): (usize, &TextCell)| Cell { text: cell.with_mark(), right: at >= found.names, strong: cell.best };
+    let cell = |(at, cell): (usize, &TextCell)| TableCell {
+        text: cell.with_mark(),
+        right: at >= found.names,
+        strong: cell.best,
+    };
     let rows = found.rows.iter().map(|row| row.iter().enumerate().map(cell).collect()).collect();
     let below = found.below.iter().map(|line| format!("<p class=\"sub\">{}</p>\n", escape(line)));
     table(&found.head, rows) + &below.collect::<String>()
 }
 
 /// The runs of a report: what they are, how far, and the accuracy of each on every split.
-pub(crate) fn runs(report: &Report) -> String {
+pub(crate) fn runs(report: &RunReport) -> String {
     let splits = splits(report);
     let head = ["run", "row", "model", "seed", "state", "updates", "parameters"].map(str::to_owned);
     let head = head.into_iter().chain(splits.iter().map(|split| (*split).to_owned())).collect::<Vec<_>>();
     let rows = report.runs.iter().enumerate().map(|(index, run)| {
         let model = report.models.get(run.model).map_or("", |model| model.name.as_str());
         let mut row = vec![
-            Cell::text(&run.name),
-            Cell::text(report.row_of(index)),
-            Cell::text(model),
-            Cell::number(run.seed.to_string()),
-            Cell::text(&run.state),
-            Cell::number(number(run.done() as f64)),
-            Cell::number(number(run.parameters as f64)),
+            TableCell::text(&run.name),
+            TableCell::text(report.row_of(index)),
+            TableCell::text(model),
+            TableCell::number(run.seed.to_string()),
+            TableCell::text(&run.state),
+            TableCell::number(number(run.done() as f64)),
+            TableCell::number(number(run.parameters as f64)),
         ];
         let of = |split: &&str| run.results.iter().find(|row| row.split == *split).and_then(score);
-        row.extend(splits.iter().map(|split| Cell::number(text(of(split)))));
+        row.extend(splits.iter().map(|split| TableCell::number(text(of(split)))));
         row
     });
     table(&head, rows.collect())
 }
 
 /// A cell of a table.
-struct Cell {
+struct TableCell {
     text: String,
     right: bool,
     strong: bool,
 }
 
-impl Cell {
+impl TableCell {
     fn text(text: &str) -> Self {
         Self { text: text.to_owned(), right: false, strong: false }
     }
@@ -70,7 +73,7 @@ impl Cell {
     }
 }
 
-fn table(head: &[String], rows: Vec<Vec<Cell>>) -> String {
+fn table(head: &[String], rows: Vec<Vec<TableCell>>) -> String {
     let right = |n: usize| rows.first().and_then(|row| row.get(n)).is_some_and(|cell| cell.right);
     let mut out = String::from("<div class=\"wide\"><table>\n<thead><tr>");
     for (n, name) in head.iter().enumerate() {
@@ -99,22 +102,24 @@ fn text(score: Option<Score>) -> String {
 }
 
 /// Shares where the answers are classes, errors where they are numbers.
-fn of_splits(run: &Run) -> String {
+fn of_splits(run: &ReportRun) -> String {
     let numbers: Vec<&str> =
         run.results.iter().take(1).flat_map(|row| row.numbers.keys().map(String::as_str)).collect();
     let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
     let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
-    let row = |row: &ResultRow| {
-        let mut cells = vec![Cell::text(&row.split), Cell::number(number(row.examples as f64))];
+    let row = |row: &ResultsRow| {
+        let mut cells = vec![TableCell::text(&row.split), TableCell::number(number(row.examples as f64))];
         match numbers.is_empty() {
             true => {
-                cells.push(Cell::number(text(row.accuracy.map(Score::Share))).strong());
-                cells.push(Cell::number(text(row.majority.map(Score::Share))));
+                cells.push(TableCell::number(text(row.accuracy.map(Score::Share))).strong());
+                cells.push(TableCell::number(text(row.majority.map(Score::Share))));
             }
-            false => cells.extend(row.numbers.values().map(|x| Cell::number(text(Some(Score::Error(*x)))).strong())),
+            false => {
+                cells.extend(row.numbers.values().map(|x| TableCell::number(text(Some(Score::Error(*x)))).strong()))
+            }
         }
-        cells.push(Cell::number(format!("{:.3}", row.loss)));
-        cells.push(Cell::number(row.mean_depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
+        cells.push(TableCell::number(format!("{:.3}", row.loss)));
+        cells.push(TableCell::number(row.mean_depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
         cells
     };
     let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
@@ -122,7 +127,7 @@ fn of_splits(run: &Run) -> String {
 }
 
 /// The splits of all runs, in the order in which they first occur.
-fn splits(report: &Report) -> Vec<&str> {
+fn splits(report: &RunReport) -> Vec<&str> {
     let mut splits = vec![];
     for row in report.runs.iter().flat_map(|run| &run.results) {
         if !splits.contains(&row.split.as_str()) {

@@ -1,11 +1,11 @@
 //! Thinning of long series that keeps their peaks.
 
 /// A point of a series.
-pub(crate) type Point = (f64, f64);
+pub(crate) type SeriesPoint = (f64, f64);
 
 /// At most about `most` of the points: of every stretch of equal count the lowest and the highest, in their order, and the
 /// two ends. What is not finite is a gap and counts as neither.
-pub(crate) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
+pub(crate) fn thinned(points: &[SeriesPoint], most: usize) -> Vec<SeriesPoint> {
     let most = most.max(8);
     if points.len() <= most {
         return points.to_vec();
@@ -31,8 +31,8 @@ pub(crate) fn thinned(points: &[Point], most: usize) -> Vec<Point> {
 }
 
 /// The mean of every stretch of so many points, at the mean of their places; a stretch without a finite one is a gap.
-pub(crate) fn averaged(points: &[Point], stretch: usize) -> Vec<Point> {
-    let mean = |part: &[Point]| {
+pub(crate) fn averaged(points: &[SeriesPoint], stretch: usize) -> Vec<SeriesPoint> {
+    let mean = |part: &[SeriesPoint]| {
         let (count, sum) =
             part.iter().filter(|(_, y)| y.is_finite()).fold((0, 0.0), |(n, sum), (_, y)| (n + 1, sum + y));
         (part.iter().map(|(x, _)| x).sum::<f64>() / part.len() as f64, sum / f64::from(count))
@@ -41,7 +41,7 @@ pub(crate) fn averaged(points: &[Point], stretch: usize) -> Vec<Point> {
 }
 
 /// The mean of every point and its neighbours, `reach` on each side; fewer at the ends. Only finite ones count.
-pub(crate) fn smoothed(points: &[Point], reach: usize) -> Vec<Point> {
+pub(crate) fn smoothed(points: &[SeriesPoint], reach: usize) -> Vec<SeriesPoint> {
     let mut sums = vec![(0.0, 0_usize)];
     for (_, y) in points {
         let (sum, count) = sums[sums.len() - 1];
@@ -60,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_million_points_become_few_and_keep_their_peak() {
-        let mut points: Vec<Point> = (0..1_000_000).map(|n| (f64::from(n), (f64::from(n) * 1e-4).sin())).collect();
+        let mut points: Vec<SeriesPoint> =
+            (0..1_000_000).map(|n| (f64::from(n), (f64::from(n) * 1e-4).sin())).collect();
         points[654_321].1 = 50.0;
         let few = thinned(&points, 500);
         assert!(few.len() <= 502, "{}", few.len());

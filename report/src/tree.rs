@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::data::{Beam, Model, Trace, Tree};
+use crate::data::{Beam, InputTrace, Model, RecursionTree};
 use crate::picture::Picture;
 use crate::svg::{Anchor, Svg, at, fitted, width_of};
 
@@ -22,14 +22,15 @@ pub(crate) fn trees(model: &Model) -> Vec<Picture> {
 }
 
 /// Neither nothing nor too much.
-fn is_drawn(tree: &Tree) -> bool {
+fn is_drawn(tree: &RecursionTree) -> bool {
     (2..=MOST).contains(&tree.positions.len())
 }
 
-fn tree(name: &str, trace: &Trace) -> Picture {
+fn tree(name: &str, trace: &InputTrace) -> Picture {
     let drawn = trace.trees.iter().filter(|tree| is_drawn(tree));
-    let layouts: Vec<Layout<'_>> = drawn.flat_map(|t| t.beams.iter().map(|beam| Layout::new(t, beam))).collect();
-    let widest = layouts.iter().map(Layout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
+    let layouts: Vec<TreeLayout<'_>> =
+        drawn.flat_map(|t| t.beams.iter().map(|beam| TreeLayout::new(t, beam))).collect();
+    let widest = layouts.iter().map(TreeLayout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
     let width = LEFT + widest + RIGHT;
     let mut svg = Svg::default();
     svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
@@ -42,25 +43,25 @@ fn tree(name: &str, trace: &Trace) -> Picture {
 }
 
 /// A join: its place, in positions and in levels above them, and the places of its parts.
-struct Node {
+struct TreeNode {
     span: (usize, usize),
     at: (f64, usize),
     parts: Vec<(f64, usize)>,
 }
 
-/// Where the nodes of a tree lie.
-struct Layout<'a> {
-    tree: &'a Tree,
+/// Positions of the nodes of a tree.
+struct TreeLayout<'a> {
+    tree: &'a RecursionTree,
     beam: &'a Beam,
-    nodes: Vec<Node>,
+    nodes: Vec<TreeNode>,
     /// Levels above the positions.
     levels: usize,
     /// The width of a position, and the height of a level.
     cell: (f64, f64),
 }
 
-impl<'a> Layout<'a> {
-    fn new(tree: &'a Tree, beam: &'a Beam) -> Self {
+impl<'a> TreeLayout<'a> {
+    fn new(tree: &'a RecursionTree, beam: &'a Beam) -> Self {
         let nodes = nodes(beam, tree.positions.len());
         let levels = nodes.iter().map(|node| node.at.1).max().unwrap_or(1);
         let width = (ROOM / tree.positions.len() as f64).clamp(11.0, 30.0);
@@ -104,8 +105,8 @@ impl<'a> Layout<'a> {
 }
 
 /// The nodes of a beam over `leaves` positions. What does not fit there, or into what stands around it, is left out.
-fn nodes(beam: &Beam, leaves: usize) -> Vec<Node> {
-    let mut nodes: Vec<Node> = vec![];
+fn nodes(beam: &Beam, leaves: usize) -> Vec<TreeNode> {
+    let mut nodes: Vec<TreeNode> = vec![];
     // What has no parent yet, from left to right; between them are leaves.
     let mut open: Vec<usize> = vec![];
     for &(start, length) in &beam.spans {
@@ -130,7 +131,7 @@ fn nodes(beam: &Beam, leaves: usize) -> Vec<Node> {
         let middle = (parts[0].0 + parts[parts.len() - 1].0) / 2.0;
         let level = 1 + parts.iter().map(|part| part.1).max().unwrap_or(0);
         open.push(nodes.len());
-        nodes.push(Node { span: (start, length), at: (middle, level), parts });
+        nodes.push(TreeNode { span: (start, length), at: (middle, level), parts });
     }
     nodes
 }

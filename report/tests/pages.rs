@@ -5,14 +5,15 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    Answer, Answers, Beam, Cloud, Confusion, Model, Panel, Row, Run, Saliency, Score, StepCurve, Trace, Tree, Unit,
+    Beam, Cloud, Confusion, ExampleAnswer, HaltingUnit, InputTrace, Model, Panel, RecursionTree, ReportAnswers,
+    ReportRow, ReportRun, SaliencyShares, Score, StepCurve,
 };
-use rtc_report::{Picture, Report, page, pictures};
+use rtc_report::{Picture, RunReport, page, pictures};
 use rtc_runs::grid::{TextCell, TextTable};
 use rtc_runs::record::OfLength;
 use rtc_runs::record::SplitLengths;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
-use rtc_runs::record::table::Row as ResultRow;
+use rtc_runs::record::table::ResultsRow;
 use rtc_train::stopping::StepRow;
 
 const SPEC: &str = "\
@@ -44,7 +45,7 @@ fn spec() -> Spec {
 }
 
 fn model(name: &str) -> Model {
-    let unit = |start, weights: &[f64]| Unit { start, length: 3, weights: weights.to_vec() };
+    let unit = |start, weights: &[f64]| HaltingUnit { start, length: 3, weights: weights.to_vec() };
     let positions = ["[MAX", "2", "<9>", "[MIN", "4", "]"].map(str::to_owned).to_vec();
     let units = vec![unit(0, &[0.1, 0.65, 0.25]), unit(3, &[1.0])];
     let panel = Panel { place: "chunkwise.depthwise".to_owned(), positions, bound: Some(4), units };
@@ -54,8 +55,8 @@ fn model(name: &str) -> Model {
     };
     let beams =
         vec![beam(0.75, &[(0, 2), (0, 3), (3, 2), (3, 3), (0, 6)]), beam(0.25, &[(1, 2), (3, 3), (1, 5), (0, 6)])];
-    let tree = Tree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
-    let trace = Trace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
+    let tree = RecursionTree { place: "balanced.beam".to_owned(), positions: panel.positions.clone(), beams };
+    let trace = InputTrace { title: format!("{name}: answers 9 (87 %)"), panels: vec![panel], trees: vec![tree] };
     let spec = spec();
     Model {
         name: name.to_owned(),
@@ -70,10 +71,10 @@ fn model(name: &str) -> Model {
 }
 
 /// Answers on a split, with this text wherever a text can be.
-fn answers(text: &str) -> Answers {
+fn answers(text: &str) -> ReportAnswers {
     let answer = |is_right| {
         let text = text.to_owned();
-        Answer {
+        ExampleAnswer {
             number: 7,
             input: text.clone(),
             right: text.clone(),
@@ -83,7 +84,7 @@ fn answers(text: &str) -> Answers {
         }
     };
     let confusion = Confusion { classes: vec![text.to_owned(), "b".to_owned()], counts: vec![vec![9, 1], vec![0, 0]] };
-    Answers {
+    ReportAnswers {
         run: text.to_owned(),
         split: text.to_owned(),
         examples: 10,
@@ -92,7 +93,7 @@ fn answers(text: &str) -> Answers {
     }
 }
 
-fn run(name: &str, updates: u64) -> Run {
+fn run(name: &str, updates: u64) -> ReportRun {
     let number = |update: u64| Some(2.0 / (1.0 + update as f64));
     let step = |update| StepLine {
         update,
@@ -111,14 +112,14 @@ fn run(name: &str, updates: u64) -> Run {
         ..EvaluationLine::default()
     };
     let length = |length| OfLength { length, examples: 40, scored: 40, correct: 40 - length as u64, steps: Some(80.0) };
-    let result = ResultRow {
+    let result = ResultsRow {
         split: "test".to_owned(),
         examples: 80,
         accuracy: Some(0.775),
         majority: Some(0.3),
-        ..ResultRow::default()
+        ..ResultsRow::default()
     };
-    Run {
+    ReportRun {
         name: name.to_owned(),
         seed: 1,
         state: "finished".to_owned(),
@@ -134,19 +135,19 @@ fn run(name: &str, updates: u64) -> Run {
         best: Some((updates, Score::Share(0.5))),
         results: vec![result],
         lengths: vec![SplitLengths { split: "test".to_owned(), lengths: vec![length(4), length(14)] }],
-        ..Run::default()
+        ..ReportRun::default()
     }
 }
 
 /// A report with a row for each model that has runs.
-fn report(runs: Vec<Run>, models: Vec<Model>) -> Report {
+fn report(runs: Vec<ReportRun>, models: Vec<Model>) -> RunReport {
     let most = runs.iter().map(|run| run.model + 1).max().unwrap_or(0);
-    let row = |model: usize| Row {
+    let row = |model: usize| ReportRow {
         name: models.get(model).map_or_else(|| format!("row {model}"), |model| model.name.clone()),
         runs: (0..runs.len()).filter(|index| runs[*index].model == model).collect(),
     };
     let rows = (0..most).map(row).collect();
-    Report { title: "a report".to_owned(), rows, runs, models, ..Report::default() }
+    RunReport { title: "a report".to_owned(), rows, runs, models, ..RunReport::default() }
 }
 
 /// A table with this text in every place where a text can be.
@@ -258,20 +259,20 @@ fn a_row_of_several_runs_has_their_mean_with_a_band() {
 
 #[test]
 fn the_top_tells_the_most_important_numbers() {
-    let told = |report: &Report| {
+    let told = |report: &RunReport| {
         let page = page(report);
         let tree = parsed(&page);
         let list = tree.descendants().find(|node| node.attribute("class") == Some("headline")).expect("a list");
         list.children().filter(|node| node.is_element()).map(text_of).collect::<Vec<_>>()
     };
-    let mut one = report(vec![Run { total: Some(200), ..run("one", 100) }], vec![model("small")]);
+    let mut one = report(vec![ReportRun { total: Some(200), ..run("one", 100) }], vec![model("small")]);
     one.took = Some("4.2 s".to_owned());
     assert_eq!(told(&one), ["accuracy on test 77.5 %", "updates 100", "parameters 1,234", "training took 4.2 s"]);
     one.runs[0].results.clear();
     assert_eq!(told(&one)[..2], ["best on dev 50.0 %", "updates 100 of 200"]);
-    let mut other = Run { model: 1, ..run("b", 100) };
+    let mut other = ReportRun { model: 1, ..run("b", 100) };
     other.results[0].accuracy = Some(0.9);
-    let unfinished = Run { model: 1, results: vec![], ..run("c", 100) };
+    let unfinished = ReportRun { model: 1, results: vec![], ..run("c", 100) };
     let several = report(vec![run("a", 100), other, unfinished], vec![model("first"), model("second")]);
     assert_eq!(told(&several), ["finished runs 2 of 3", "best mean on test: second 90.0 %"]);
 }
@@ -310,7 +311,7 @@ fn analysed(name: &str) -> Model {
     let group = |side: f64| (0..10).map(|n| point(n, side)).collect();
     let groups = vec![("0 1 to 0 1".to_owned(), group(-1.0)), ("0 1 to 1 0".to_owned(), group(1.0))];
     let cloud = Cloud { place: "depthwise".to_owned(), shares: [0.9, 0.05], groups };
-    let saliency = Saliency { examples: 8, shares: (0..8).map(|n| 1.0 - n as f64 / 8.0).collect() };
+    let saliency = SaliencyShares { examples: 8, shares: (0..8).map(|n| 1.0 - n as f64 / 8.0).collect() };
     Model { clouds: vec![cloud], saliency: Some(saliency), ..model(name) }
 }
 
@@ -359,7 +360,7 @@ fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
     parsed(&page(&report));
     let mut plain = stepped("small");
     plain.steps.iter_mut().flat_map(|curve| &mut curve.after).for_each(|after| after.metrics.clear());
-    let all = pictures(&Report { models: vec![plain], ..report });
+    let all = pictures(&RunReport { models: vec![plain], ..report });
     assert!(all.iter().all(|picture| !picture.name.starts_with("exact")), "what no task reports is not drawn");
 }
 
@@ -404,7 +405,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
         groups: vec![(HOSTILE.to_owned(), vec![[0.0, f64::NAN], [1.0, 2.0]])],
         ..Cloud::default()
     }];
-    model.saliency = Some(Saliency { examples: 1, shares: vec![] });
+    model.saliency = Some(SaliencyShares { examples: 1, shares: vec![] });
     hostile.command = HOSTILE.to_owned();
     for runs in [vec![hostile.clone()], vec![hostile.clone(), hostile]] {
         let mut report = report(runs, vec![model.clone()]);
@@ -434,7 +435,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
 
 #[test]
 fn odd_data_are_drawn_or_left_out() {
-    let nothing = Run { name: "new".to_owned(), state: "unfinished".to_owned(), ..Run::default() };
+    let nothing = ReportRun { name: "new".to_owned(), state: "unfinished".to_owned(), ..ReportRun::default() };
     let empty = page(&report(vec![nothing.clone()], vec![]));
     parsed(&empty);
     assert_eq!(empty.matches("class=\"empty\"").count(), 3, "no results, no curves, nothing by length");
@@ -448,9 +449,9 @@ fn odd_data_are_drawn_or_left_out() {
     broken.lengths[0].lengths = vec![OfLength::default()];
     let mut strange = model("strange");
     strange.traces[0].panels[0].units = vec![
-        Unit::default(),
-        Unit { start: 100, length: 5, weights: vec![0.5] },
-        Unit { start: 5, length: 50, weights: vec![f64::NAN, 2.0, -1.0] },
+        HaltingUnit::default(),
+        HaltingUnit { start: 100, length: 5, weights: vec![0.5] },
+        HaltingUnit { start: 5, length: 50, weights: vec![f64::NAN, 2.0, -1.0] },
     ];
     strange.traces[0].panels.push(Panel::default());
     strange.traces[0].trees[0].beams.push(Beam {
@@ -459,8 +460,8 @@ fn odd_data_are_drawn_or_left_out() {
         count: 9,
         spans: vec![(4, 2), (3, 2), (0, 0), (5, 9), (usize::MAX, 2)],
     });
-    strange.traces[0].trees.push(Tree::default());
-    strange.traces.push(Trace::default());
+    strange.traces[0].trees.push(RecursionTree::default());
+    strange.traces.push(InputTrace::default());
     for runs in [vec![one_point.clone()], vec![broken.clone()], vec![nothing, one_point, broken]] {
         let report = report(runs, vec![strange.clone()]);
         let page = page(&report);
@@ -481,7 +482,7 @@ fn long_runs_stay_small() {
     let page = |updates| page(&report(vec![run("long", updates)], vec![]));
     let (short, long) = (page(10_000).len(), page(1_000_000).len());
     assert!(long < 600_000 && long < 2 * short, "{short} and {long} bytes");
-    let many: Vec<Run> = (0..60).map(|n| Run { model: n % 12, seed: n as u64, ..run("r", 2000) }).collect();
+    let many: Vec<ReportRun> = (0..60).map(|n| ReportRun { model: n % 12, seed: n as u64, ..run("r", 2000) }).collect();
     let models = (0..12).map(|n| model(&format!("m{n}"))).collect();
     let all = rtc_report::page(&report(many, models)).len();
     assert!(all < 5_000_000, "{all} bytes");

@@ -25,7 +25,7 @@ pub const CLASSES: usize = 4;
 
 /// How an executor runs a batch.
 #[cfg(not(test))]
-type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<rtc_exec::Outputs<T>, rtc_exec::Fault>;
+type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<rtc_exec::Outputs<T>, rtc_exec::ExecutionFault>;
 
 /// Compiles the executor for `f64` once, here: every test program would compile it again.
 #[cfg(not(test))]
@@ -107,7 +107,7 @@ pub fn rounded(arrays: Arrays) -> Arrays {
 }
 
 /// Shapes and numbers of parameters for a file in single precision, by name.
-pub fn singles(parameters: &[Parameter], numbers: &Arrays) -> rtc_export::onnx::Arrays {
+pub fn singles(parameters: &[Parameter], numbers: &Arrays) -> rtc_export::onnx::ParameterArrays {
     let one = |p: &Parameter| {
         let shape = p.ty.dims().iter().filter_map(Dim::fixed).collect();
         (p.name.clone(), (shape, numbers[&p.name].iter().map(|x| *x as f32).collect()))
@@ -261,9 +261,9 @@ pub fn executor_on<T: Element>(
     weights: &Arrays,
     halting: Halting,
     device: Rc<dyn Device>,
-) -> rtc_cuda::Executor<T> {
+) -> rtc_cuda::DeviceExecutor<T> {
     let plan = Arc::new(plan(graph.clone()));
-    let mut executor = rtc_cuda::Executor::<T>::new(plan.clone(), device);
+    let mut executor = rtc_cuda::DeviceExecutor::<T>::new(plan.clone(), device);
     executor.settings.halting = halting;
     let mut flat = vec![T::ZERO; executor.parameters().len()];
     for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {

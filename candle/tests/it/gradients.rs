@@ -6,10 +6,10 @@ use crate::support::{EACH, HALTING, LISTOPS, PLAIN, Place, Run, bits};
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{Module, Optimizer, SGD, loss::cross_entropy};
 use rtc_candle::Model;
-use rtc_exec::learner::{Arrays, Learner};
-use rtc_runs::record::checkpoint::Slot;
+use rtc_exec::learner::{FlatArrays, Learner};
+use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_task::batching::pack;
-use rtc_task::{Example, Target};
+use rtc_task::{Example, ExampleTarget};
 
 const CPU: Device = Device::Cpu;
 const TEXTS: [&str; 3] = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "[MIN 2 3 ]", "[SM 1 2 3 ]"];
@@ -31,7 +31,7 @@ fn rows(model: &Model) -> Result<Vec<Tensor>> {
 }
 
 fn examples(run: &Run) -> Vec<Example> {
-    let one = |(text, label): (&&str, &u32)| Example { label: Target::Class(*label), ..run.example(text) };
+    let one = |(text, label): (&&str, &u32)| Example { label: ExampleTarget::Class(*label), ..run.example(text) };
     TEXTS.iter().zip(&LABELS).map(one).collect()
 }
 
@@ -72,7 +72,7 @@ fn the_loss_has_the_bits_of_the_training_step() -> Result<()> {
     let place = Place::new();
     let run = place.train("r", HALTING, LISTOPS);
     let model = Model::open(place.path("r"), &CPU)?;
-    let mut own = run.trained(Slot::Best);
+    let mut own = run.trained(CheckpointSlot::Best);
     let examples = examples(&run);
     let outputs = own.forward_backward(&pack(&examples.iter().collect::<Vec<_>>())).expect("it fits");
     let loss = model.loss_rows(&rows(&model)?, &Tensor::new(&LABELS, &CPU)?)?;
@@ -143,8 +143,8 @@ fn an_optimiser_of_candle_trains_the_model() -> Result<()> {
     let map = model.var_map();
     let vars = map.data().lock().expect("nobody panics");
     let items = vars.iter().map(|(name, var)| (name.clone(), (var.dims().to_vec(), numbers(var)))).collect();
-    let mut own = run.trained(Slot::Best);
-    let state = rtc_exec::learner::LearnerState { parameters: Arrays { items }, ..Default::default() };
+    let mut own = run.trained(CheckpointSlot::Best);
+    let state = rtc_exec::learner::LearnerState { parameters: FlatArrays { items }, ..Default::default() };
     own.restore(&state).expect("the same names and shapes");
     drop(vars);
     let answers = own.answers(&pack(&examples(&run).iter().collect::<Vec<_>>())).expect("it fits");

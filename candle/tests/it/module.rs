@@ -8,7 +8,7 @@ use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{Init, Module, VarMap};
 use rtc_candle::{Model, Options};
 use rtc_runs::record::SavedRun;
-use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::record::checkpoint::CheckpointSlot;
 
 const CPU: Device = Device::Cpu;
 
@@ -154,7 +154,7 @@ fn steps_that_come_with_examples_are_said_when_the_model_is_opened() -> Result<(
     let mut outcomes = vec![];
     for depth in [1, 2] {
         let model = with(Some(depth))?;
-        let mut own = run.trained(Slot::Best);
+        let mut own = run.trained(CheckpointSlot::Best);
         own.set_depth(Some(depth));
         let answers = rtc_exec::learner::Learner::answers(&mut own, &rtc_task::batching::pack(&[&example]));
         let logits = numbers(&model.forward(&model.encode(text)?)?);
@@ -180,7 +180,8 @@ fn parameters_are_variables_and_variables_are_parameters() -> Result<()> {
 
     // Under the names of the checkpoint, with its shapes and bits.
     let weights = |slot| SavedRun::checkpoint(&run.path, slot).join("weights.safetensors");
-    let saved: BTreeMap<_, _> = candle_core::safetensors::load(weights(Slot::Best), &CPU)?.into_iter().collect();
+    let saved: BTreeMap<_, _> =
+        candle_core::safetensors::load(weights(CheckpointSlot::Best), &CPU)?.into_iter().collect();
     let map = model.var_map();
     let vars = map.data().lock().expect("nobody panics").clone();
     assert_eq!(vars.len(), saved.len());
@@ -199,9 +200,9 @@ fn parameters_are_variables_and_variables_are_parameters() -> Result<()> {
     assert_eq!(bits(numbers(&model.forward(&row)?)), bits(before.iter().copied()));
 
     // Through a file of Candle's, and from a map of another program.
-    let last = run.trained(Slot::Last);
+    let last = run.trained(CheckpointSlot::Last);
     let mut loaded = model.var_map();
-    loaded.load(weights(Slot::Last))?;
+    loaded.load(weights(CheckpointSlot::Last))?;
     let mut own = last;
     let answers =
         rtc_exec::learner::Learner::answers(&mut own, &rtc_task::batching::pack(&[&run.example("[MAX 2 9 ]")]));
@@ -279,7 +280,7 @@ fn runs_that_can_t_be_opened_say_why() {
     fs::write(run.path.join("spec.rt"), spec.replace("depth: 3", "depth: 4")).expect("it is ours");
     refused(open("r"), &["spec.rt was changed after the training began"]);
     fs::write(run.path.join("spec.rt"), spec).expect("it is ours");
-    let weights = SavedRun::checkpoint(&run.path, Slot::Best).join("weights.safetensors");
+    let weights = SavedRun::checkpoint(&run.path, CheckpointSlot::Best).join("weights.safetensors");
     let mut bytes = fs::read(&weights).expect("it is there");
     let last = bytes.len() - 1;
     bytes[last] ^= 1;

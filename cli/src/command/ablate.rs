@@ -13,17 +13,17 @@ use crate::limits;
 use clap::Args;
 use rtc_runs::experiment::Halving;
 use rtc_runs::grid::claim::LEASE;
-use rtc_runs::grid::{Begun, Format, Row, Sheet, Show, State, render, to_json};
+use rtc_runs::grid::{Begun, CellState, GridRow, Sheet, Show, TableFormat, render, to_json};
 use rtc_runs::record::RunFolder;
-use rtc_runs::record::history::Progress;
+use rtc_runs::record::history::RunProgress;
 
 use super::train::check_folder;
 use crate::choice::choice;
 use crate::device::{Card, DeviceOptions};
-use crate::experiment_file::{Opened, ProgramOptions};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::experiment_file::{OpenedExperiment, ProgramOptions};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::grid::launch::{LaunchOptions, Launcher};
-use crate::grid::{Board, CellIndex, Failed, Grid, Sharing, Work, dry_run, run as train_cells};
+use crate::grid::{Board, CellIndex, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
 use crate::job::{Pace, share};
 use crate::memory;
 use crate::saved::HaltingArg;
@@ -160,7 +160,7 @@ fn halving(text: &str) -> Result<HalvingArg, String> {
 
 choice! {
     /// `--format`.
-    enum FormatArg for Format {
+    enum FormatArg for TableFormat {
         /// Aligned columns
         Text,
         /// A Markdown table
@@ -173,12 +173,12 @@ choice! {
 }
 
 /// Trains what is not finished, and prints the table.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     options.launch.check()?;
     // Every cell opens the device anew; one that can't be opened is no cell's fault.
     let place = options.device.open()?;
     let card = place.card()?;
-    let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
+    let opened = OpenedExperiment::open(&options.experiment)?.permitting(&options.programs);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     check_folder("--grid", name)?;
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
@@ -186,7 +186,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     drop(place);
     if RunFolder::exists(&grid.folder) {
         let folder = grid.folder.display();
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{folder} is the folder of a run; `--grid NAME` gives the grid another one"
         )));
     }
@@ -231,7 +231,7 @@ fn train(
     jobs: usize,
     (pace, card): (Pace, Option<&Card>),
     terminal: &Terminal,
-) -> Outcome {
+) -> CommandResult {
     let _lock = share(&grid.folder)?;
     let wanted = [unfinished(grid)?, grid.read_from_files()].concat();
     let data = grid.data(&wanted, terminal)?;
@@ -271,7 +271,7 @@ fn train(
     }
     let stop = signals::on_stop()?;
     let board = Board::new(terminal, &rows, &grid.updates(&grid.distinct(&places), &data)?, jobs);
-    let work = Work { grid, data: &data, jobs, pace, card, stop: &stop, board: &board, sharing: &sharing };
+    let work = GridWork { grid, data: &data, jobs, pace, card, stop: &stop, board: &board, sharing: &sharing };
     let failed: Failed = train_cells(&work)?;
     drop(board);
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
@@ -286,7 +286,7 @@ fn train(
 }
 
 /// Says how far a grid is that was stopped.
-fn stopped(options: &Options, grid: &Grid, terminal: &Terminal) -> Outcome {
+fn stopped(options: &Options, grid: &Grid, terminal: &Terminal) -> CommandResult {
     let rows = grid.rows()?;
     terminal.message(&format!(
         "stopped with {} of {} finished; the same command goes on, and `--table` shows them",
@@ -301,14 +301,14 @@ fn stopped(options: &Options, grid: &Grid, terminal: &Terminal) -> Outcome {
 
 /// Writes the list of rows into the folder of the grid. Another process that fails at its start may have removed the folder, which was
 /// empty for it.
-fn write_manifest(grid: &Grid) -> Result<(), Failure> {
-    fs::create_dir_all(&grid.folder).map_err(|error| Failure::io("create", &grid.folder, error))?;
+fn write_manifest(grid: &Grid) -> Result<(), CommandFailure> {
+    fs::create_dir_all(&grid.folder).map_err(|error| CommandFailure::io("create", &grid.folder, error))?;
     Ok(grid.manifest().write(&grid.folder)?)
 }
 
 /// Finds the runs that belong to the data as their files are now. Where these can't be read any more, that is said, and the runs are
 /// those of the data as they were.
-fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), Failure> {
+fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), CommandFailure> {
     match grid.data(&grid.read_from_files(), terminal) {
         Ok(data) => grid.locate(&data),
         Err(failure) => {
@@ -324,27 +324,27 @@ fn next(grid: &Grid, terminal: &Terminal) -> Exit {
     Exit::Done
 }
 
-fn finished(rows: &[Row]) -> usize {
+fn finished(rows: &[GridRow]) -> usize {
     rows.iter().map(|row| row.finished().count()).sum()
 }
 
 /// The cells that are neither finished nor stopped, in the order in which they are trained.
-fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, Failure> {
+fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, CommandFailure> {
     let rows = grid.rows()?;
     let goes_on = |place: &CellIndex| {
         let state = &rows[place.model].cells[place.seed].state;
-        !matches!(state, State::Finished(_) | State::Stopped(_))
+        !matches!(state, CellState::Finished(_) | CellState::Stopped(_))
     };
     Ok(grid.places().into_iter().filter(goes_on).collect())
 }
 
 /// Says how far the cells are that have begun and are not finished, whether they are being trained now or not.
-fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+fn going(rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
     for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
-        if let State::Unfinished(_) = cell.state
-            && let Some(progress) = Progress::read(&cell.path)?
+        if let CellState::Unfinished(_) = cell.state
+            && let Some(progress) = RunProgress::read(&cell.path)?
         {
-            let Progress { update, total, loss, seconds } = progress;
+            let RunProgress { update, total, loss, seconds } = progress;
             let loss = loss.map(|loss| format!(", loss {loss:.4}")).unwrap_or_default();
             let left =
                 seconds.map(|seconds| format!(", about {} of training left", duration(seconds))).unwrap_or_default();
@@ -355,14 +355,14 @@ fn going(rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
     Ok(())
 }
 
-fn sheet(options: &Options, grid: &Grid, rows: &[Row]) -> Result<Sheet, Failure> {
+fn sheet(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Sheet, CommandFailure> {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
     let baseline = (!options.plain).then_some(grid.baseline);
     let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
     Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
 }
 
-fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> Result<(), Failure> {
+fn table(options: &Options, grid: &Grid, rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
     let sheet = sheet(options, grid, rows)?;
     if options.json {
         let mut records = to_json(rows, &sheet);
@@ -374,7 +374,7 @@ fn table(options: &Options, grid: &Grid, rows: &[Row], terminal: &Terminal) -> R
 
 /// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program
 /// began.
-fn strangers(rows: &[Row], program: &str) -> Result<(), Failure> {
+fn strangers(rows: &[GridRow], program: &str) -> Result<(), CommandFailure> {
     let mut found = vec![];
     for row in rows {
         for cell in &row.cells {
@@ -382,7 +382,7 @@ fn strangers(rows: &[Row], program: &str) -> Result<(), Failure> {
             if let Some(Begun { versions }) = state.begun().filter(|begun| begun.versions != program) {
                 found.push(format!("{label} was begun by another program ({versions}) than this one ({program})"));
             }
-            if let State::Finished(measured) = state
+            if let CellState::Finished(measured) = state
                 && measured.program.versions != program
             {
                 let versions = &measured.program.versions;
@@ -393,9 +393,9 @@ fn strangers(rows: &[Row], program: &str) -> Result<(), Failure> {
     if found.is_empty() { Ok(()) } else { Err(different(&found)) }
 }
 
-fn different(what: &[String]) -> Failure {
+fn different(what: &[String]) -> CommandFailure {
     let list: String = what.iter().map(|line| format!("\n  {line}")).collect();
-    Failure::Mixed(format!(
+    CommandFailure::Mixed(format!(
         "these runs are not comparable; `--mixed` goes on and marks them, `--grid NAME` begins a new grid:{list}"
     ))
 }

@@ -7,7 +7,7 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Sources;
 use serde_json::json;
 
-use crate::failure::{BAD_SPEC, Exit, Failure, Outcome};
+use crate::failure::{BAD_SPEC, CommandFailure, CommandResult, Exit};
 use crate::model::catalog_of;
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
@@ -50,7 +50,7 @@ struct FileReport {
 }
 
 /// Checks all specs before it fails for the errors in any of them.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let catalog = catalog_of(options.task.as_deref())?;
     let (mut rows, mut failed) = (vec![], None);
     for text in &options.specs {
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(failed.unwrap_or(Exit::Done))
 }
 
-fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, Failure> {
+fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, CommandFailure> {
     let source = arg.source()?;
     // A file may hold masks and blocks alone, but in an empty one the model is missing.
     if arg.target.is_none() && sets.is_empty() && !arg.is_graph() && !source.text.trim().is_empty() {
@@ -95,7 +95,7 @@ fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileRe
             problems: checked.problems,
             sources: checked.sources,
         }),
-        Err(Failure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
+        Err(CommandFailure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
         Err(failure) => Err(failure),
     }
 }

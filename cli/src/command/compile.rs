@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use rtc_compiler::ir::{export, text};
-use rtc_compiler::pipeline::memory::{Need, Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::{LargestBatches, Need, plans_within};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
 
 use crate::definition::need_spec;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::memory;
 use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
@@ -39,8 +39,8 @@ pub(crate) struct Options {
     #[arg(long, value_enum, default_value_t = Stage::Graph, value_name = "STAGE")]
     emit: Stage,
     /// With `--emit dot`: the operations, or the statements of the spec with what differs from their defaults
-    #[arg(long, value_enum, default_value_t = Level::Nodes, value_name = "LEVEL")]
-    level: Level,
+    #[arg(long, value_enum, default_value_t = PictureLevel::Nodes, value_name = "LEVEL")]
+    level: PictureLevel,
     /// Compile for this task; without one, vocabulary and classes stay symbolic
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
@@ -89,9 +89,9 @@ enum Stage {
     Mermaid,
 }
 
-/// What a picture has boxes for.
+/// The level of detail of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Level {
+enum PictureLevel {
     /// Every operation of the forward graph
     Nodes,
     /// Every statement of the spec
@@ -99,19 +99,21 @@ enum Level {
 }
 
 /// Prints the stage, and one line about the model.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     if options.inference && options.emit == Stage::Grad {
-        return Err(Failure::Usage("`--inference` has no gradients: leave it out, or choose another `--emit`".into()));
+        return Err(CommandFailure::Usage(
+            "`--inference` has no gradients: leave it out, or choose another `--emit`".into(),
+        ));
     }
     if options.inference && options.emit == Stage::Causality {
-        return Err(Failure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
+        return Err(CommandFailure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
     }
-    if options.level == Level::Slots && options.emit != Stage::Dot {
-        return Err(Failure::Usage("`--level slots` is for Graphviz: add `--emit dot`".into()));
+    if options.level == PictureLevel::Slots && options.emit != Stage::Dot {
+        return Err(CommandFailure::Usage("`--level slots` is for Graphviz: add `--emit dot`".into()));
     }
     let asked = options.memory.is_some() || options.batch.is_some() || options.length.is_some();
     if asked && (options.inference || options.emit != Stage::Plan) {
-        return Err(Failure::Usage(
+        return Err(CommandFailure::Usage(
             "`--memory`, `--batch` and `--length` are about the plan of a training step: add `--emit plan`, without \
              `--inference`"
                 .into(),
@@ -134,7 +136,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };
     match &options.output {
         None => terminal.result(&text)?,
-        Some(path) => std::fs::write(path, &text).map_err(|error| Failure::io("write", path, error))?,
+        Some(path) => std::fs::write(path, &text).map_err(|error| CommandFailure::io("write", path, error))?,
     }
     if let Some(failure) = refused {
         return Err(failure);
@@ -147,17 +149,17 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 const BATCH: (u32, u32) = (32, 100);
 
 /// The plan of a training step for a batch, after what it takes, keeps and computes again.
-fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
+fn planned(compiled: &Compiled, options: &Options) -> Result<String, CommandFailure> {
     let (rows, length) = (options.batch.unwrap_or(BATCH.0), options.length.unwrap_or(BATCH.1));
-    let work = Work {
+    let work = LargestBatches {
         training: BatchShape::even(rows as usize, length as usize),
         evaluation: None,
         fixed_bytes: 0,
-        target: Target::Processor,
+        target: MemoryTarget::Processor,
     };
     let fitted = plans_within(&compiled.graph, &compiled.binding, &work, options.memory)?;
     if let Some(limit) = options.memory.filter(|_| !fitted.fits) {
-        return Err(Failure::Memory(format!(
+        return Err(CommandFailure::Memory(format!(
             "a training step of {rows} rows of {length} tokens within {} is not possible: the least is {}",
             memory::bytes(limit),
             memory::bytes(fitted.need.total())
@@ -185,7 +187,7 @@ fn planned(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
     ))
 }
 
-fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
+fn stage(compiled: &Compiled, options: &Options) -> Result<String, CommandFailure> {
     let Compiled { definition, binding, graph: lowered } = compiled;
     let optimised =
         || if options.inference { pipeline::inference(lowered, binding) } else { pipeline::training(lowered, binding) };
@@ -202,7 +204,9 @@ fn stage(compiled: &Compiled, options: &Options) -> Result<String, Failure> {
         Stage::Plan => plan::text(&plan::plan(optimised()?)),
         Stage::Yaml => export::yaml(graph),
         Stage::Json => export::json(graph),
-        Stage::Dot if options.level == Level::Slots => rtc_report::dot(need_spec(definition, "statements to draw")?),
+        Stage::Dot if options.level == PictureLevel::Slots => {
+            rtc_report::dot(need_spec(definition, "statements to draw")?)
+        }
         Stage::Dot => export::dot(graph),
         Stage::Mermaid => export::mermaid(graph),
     })

@@ -4,9 +4,9 @@ mod candidates;
 
 use clap::Args;
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::{CommandResult, Exit};
 use crate::terminal::Terminal;
-use candidates::{Candidate, candidates};
+use candidates::{Completion, candidates};
 
 /// Arguments of `rtc complete`.
 #[derive(Args)]
@@ -17,8 +17,8 @@ pub(crate) struct Options {
 }
 
 /// Prints a line for every word that fits: the word, and behind a tab what it means.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let line = |Candidate { word, help }: Candidate| match help.is_empty() {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let line = |Completion { word, help }: Completion| match help.is_empty() {
         true => format!("{word}\n"),
         false => format!("{word}\t{help}\n"),
     };

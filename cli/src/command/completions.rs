@@ -6,7 +6,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -73,7 +73,7 @@ pub(crate) struct Options {
 }
 
 /// Prints the script.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let script = match options.shell {
         Shell::Bash => BASH.to_owned(),
         Shell::Zsh => ZSH.to_owned(),

@@ -7,10 +7,10 @@ use rtc_compiler::ir::formula::{Formula, Legend};
 use rtc_compiler::pipeline::cost::{Cost, Figures};
 use rtc_compiler::schema::Catalog;
 use rtc_exec::model::matrices;
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 use serde_json::{Value, json};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::memory::bytes;
 use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
@@ -82,32 +82,32 @@ fn steps(text: &str) -> Result<f64, String> {
 }
 
 /// A model with its costs, in general and for every length.
-struct Line {
+struct CostLine {
     name: String,
     cost: Cost,
     figures: Vec<(u32, Figures)>,
     /// What Muon updates, where it was asked for.
-    matrices: Option<Vec<Matrix>>,
+    matrices: Option<Vec<ParameterMatrix>>,
 }
 
-impl Line {
+impl CostLine {
     /// Operations of an update, where any are counted.
     fn update(&self) -> Option<f64> {
-        Some(self.matrices.as_ref()?.iter().map(Matrix::operations).sum())
+        Some(self.matrices.as_ref()?.iter().map(ParameterMatrix::operations).sum())
     }
 
     /// Bytes of a training step with all that stays.
     fn total(&self, figures: &Figures) -> u64 {
-        let beside: usize = self.matrices.iter().flatten().map(Matrix::beside).sum();
+        let beside: usize = self.matrices.iter().flatten().map(ParameterMatrix::beside).sum();
         figures.training_memory.total().saturating_add(4 * beside as u64)
     }
 }
 
 /// Prints the costs.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let task = catalog_of(options.task.as_deref())?;
     let lines = options.specs.iter().map(|spec| line(spec, options, &task, terminal));
-    let lines = lines.collect::<Result<Vec<_>, Failure>>()?;
+    let lines = lines.collect::<Result<Vec<_>, CommandFailure>>()?;
     if options.json {
         terminal.json(&Value::Array(lines.iter().map(|line| to_json(line, options)).collect()))?;
     } else {
@@ -117,7 +117,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<Line, Failure> {
+fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<CostLine, CommandFailure> {
     let checked = SpecArg::parse(spec).check(&options.set, task, terminal)?;
     let compiled = Compiled::new(checked.definition, task)?;
     let rows = options.batch as usize;
@@ -126,7 +126,7 @@ fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> R
     let at = |length: &u32| (*length, cost.at(rows, *length as usize, options.depth));
     let figures = options.length.iter().map(at).collect();
     let matrices = (options.optimiser == OptimiserArg::Muon).then(|| matrices(&compiled.graph));
-    Ok(Line { name: compiled.name().to_owned(), cost, figures, matrices })
+    Ok(CostLine { name: compiled.name().to_owned(), cost, figures, matrices })
 }
 
 /// The formulas of a model by what they give, as people and as programs call it.
@@ -143,7 +143,7 @@ fn named(cost: &Cost) -> [(&'static str, &'static str, &Formula); 8] {
     ]
 }
 
-fn formulas(line: &Line) -> String {
+fn formulas(line: &CostLine) -> String {
     let mut legend = Legend::default();
     let rows = named(&line.cost).map(|(name, _, formula)| vec![format!("  {name}"), legend.text(formula)]);
     let mut out = format!("{}\n{}", line.name, columns(&rows));
@@ -169,7 +169,7 @@ fn formulas(line: &Line) -> String {
 }
 
 /// A line for every model and length.
-fn table(lines: &[Line], options: &Options) -> String {
+fn table(lines: &[CostLine], options: &Options) -> String {
     let titles = [
         "model",
         "length",
@@ -206,7 +206,7 @@ fn operations(count: f64) -> String {
     unit.map_or(number(count), |(size, unit)| format!("{:.2}{unit}", count / size))
 }
 
-fn to_json(line: &Line, options: &Options) -> Value {
+fn to_json(line: &CostLine, options: &Options) -> Value {
     let formulas = named(&line.cost).map(|(_, key, formula)| (key.to_owned(), Value::from(formula.to_string())));
     let figures = line.figures.iter().map(|(length, f)| {
         json!({

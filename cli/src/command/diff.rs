@@ -14,7 +14,7 @@ use rtc_compiler::pass::inline;
 use rtc_compiler::spec::{Block, Spec};
 use serde_json::{Value, json};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::model::{Compiled, catalog_of};
 use crate::spec_file::SpecArg;
 use crate::terminal::Terminal;
@@ -64,7 +64,7 @@ pub(crate) struct Options {
 }
 
 /// Both graphs, compared.
-struct Comparison {
+struct GraphComparison {
     names: [String; 2],
     difference: Difference,
     verdict: Option<Verdict>,
@@ -105,7 +105,7 @@ impl Verdict {
 }
 
 /// A slot that neither model has is a slip of the pen, not a finding.
-fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
+fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), CommandFailure> {
     fn collect<'s>(block: &'s Block, names: &mut BTreeSet<&'s str>) {
         names.extend([&*block.slot, &*block.variant].into_iter().filter(|name| !name.is_empty()));
         block.children.iter().for_each(|child| collect(child, names));
@@ -120,7 +120,7 @@ fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), Failure> {
     }
     let Some(part) = slot.split('.').find(|part| !names.contains(part)) else { return Ok(()) };
     let hint = closest(part, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-    Err(Failure::Usage(format!("--only: neither model has a slot `{part}`{hint}")))
+    Err(CommandFailure::Usage(format!("--only: neither model has a slot `{part}`{hint}")))
 }
 
 /// The block without the statements at the end of `path`, wherever the path starts.
@@ -139,12 +139,12 @@ fn without(block: &Block, path: &[&str]) -> Block {
 }
 
 /// Prints the differences; with `--only` they are judged.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     if let Some(runs) = runs::named(options)? {
         return runs::run(options, runs, terminal);
     }
     let task = catalog_of(options.task.as_deref())?;
-    let compile = |text: &str| -> Result<Compiled, Failure> {
+    let compile = |text: &str| -> Result<Compiled, CommandFailure> {
         let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
         Compiled::new(checked.definition, &task)
     };
@@ -166,11 +166,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// Compares two models that have these names.
-fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> Comparison {
+fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> GraphComparison {
     let sizes = Sizes::row(options.length);
     let difference = diff(&plain(a), &plain(b), &sizes);
     let specs = [a, b].map(|model| model.definition.spec());
-    Comparison {
+    GraphComparison {
         verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, specs)),
         difference,
         parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
@@ -190,14 +190,14 @@ fn title(slot: &str) -> &str {
     if slot.is_empty() { "(results of the model)" } else { slot }
 }
 
-fn to_text(comparison: &Comparison, options: &Options) -> String {
+fn to_text(comparison: &GraphComparison, options: &Options) -> String {
     let [a, b] = &comparison.names;
     let head = if comparison.difference.is_empty() { String::new() } else { format!("- {a}\n+ {b}\n") };
     head + &body(comparison, options)
 }
 
 /// The text behind its head, the names of both.
-fn body(comparison: &Comparison, options: &Options) -> String {
+fn body(comparison: &GraphComparison, options: &Options) -> String {
     let [a, b] = &comparison.names;
     let renamed = &comparison.difference.renamed;
     match (comparison.difference.is_empty(), renamed.is_empty()) {
@@ -262,7 +262,7 @@ fn change((a, b): (f64, f64)) -> String {
     format!("{} -> {} ({sign}{})", number(a), number(b), number(b - a))
 }
 
-fn to_json(comparison: &Comparison, options: &Options) -> Value {
+fn to_json(comparison: &GraphComparison, options: &Options) -> Value {
     let slot = |(name, slot): (&String, &SlotDifference)| {
         json!({
             "slot": name, "left": slot.left, "right": slot.right, "rewired": slot.rewired,

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::limits;
 use clap::{Args, ValueEnum};
-use rtc_runs::record::table::{Row, Table};
+use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_task::DataSource;
-use rtc_task::{Example, Objective, Wanted, load_wanted};
+use rtc_task::{Example, Objective, WantedSplits, load_wanted};
 use rtc_train::collapse::note;
 use rtc_train::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
 use rtc_train::{evaluate, require_finite};
@@ -16,9 +16,9 @@ use serde_json::{Value, json};
 
 use crate::choice::choice;
 use crate::experiment_file::{ProgramOptions, check_program};
-use crate::failure::{Exit, Failure, Outcome};
-use crate::progress::Progress;
-use crate::saved::{ModelOptions, Trained, generated};
+use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::progress::ProgressDisplay;
+use crate::saved::{ModelOptions, TrainedModel, generated};
 use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
 use crate::time::TimeLimit;
@@ -80,17 +80,17 @@ choice! {
 }
 
 /// Prints a table.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let mut trained = Trained::open(&options.model)?;
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let mut trained = TrainedModel::open(&options.model)?;
     trained.say_where(terminal);
     trained.experiment.task.known.permitted = options.programs.run_commands;
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     }
     if (options.stop.is_some() || options.steps) && trained.task.objective() == Objective::Number {
         let message = "`--stop` and `--steps` ask how sure a model is of a class; the answers of this one are numbers";
-        return Err(Failure::Usage(message.to_owned()));
+        return Err(CommandFailure::Usage(message.to_owned()));
     }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
@@ -108,8 +108,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if let Some(note) = &halting {
         terminal.message(note);
     }
-    let table =
-        Table { best_update: update, dev_accuracy: best.accuracy, dev_loss: best.loss, rows, halting, fall: None };
+    let table = ResultsTable {
+        best_update: update,
+        dev_accuracy: best.accuracy,
+        dev_loss: best.loss,
+        rows,
+        halting,
+        fall: None,
+    };
     if options.json {
         let mut splits = table.to_json()["splits"].take();
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
@@ -154,13 +160,13 @@ fn which(options: &ModelOptions, update: u64) -> String {
 /// One split; nothing if it was asked to stop meanwhile.
 fn measure(
     options: &Options,
-    trained: &mut Trained,
+    trained: &mut TrainedModel,
     (split, examples): (&str, &[Example]),
     terminal: &Terminal,
-) -> Result<Option<Stopped>, Failure> {
+) -> Result<Option<Stopped>, CommandFailure> {
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
-    let mut progress = Progress::new(terminal, &stop);
+    let mut progress = ProgressDisplay::new(terminal, &stop);
     let measurement = trained.measurement(split, examples);
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
@@ -168,7 +174,7 @@ fn measure(
         return Ok(evaluate_stopping(model, measurement, (rule, options.beyond as usize), &stop, &mut progress)?);
     }
     let row = evaluate(&mut *trained.model, measurement, &stop, &mut progress)?;
-    Ok(row.map(|row: Row| Stopped { row, steps: vec![] }))
+    Ok(row.map(|row: ResultsRow| Stopped { row, steps: vec![] }))
 }
 
 /// Every split and length after every number of steps, with a mark at those that the examples ask for and where the model is surest.
@@ -197,26 +203,26 @@ fn steps_table(stopped: &[Stopped]) -> String {
 /// The examples of every split, in the order asked for.
 fn load_splits(
     options: &Options,
-    trained: &Trained,
+    trained: &TrainedModel,
     terminal: &Terminal,
-) -> Result<Vec<(String, Vec<Example>)>, Failure> {
+) -> Result<Vec<(String, Vec<Example>)>, CommandFailure> {
     let mut settings = trained.experiment.task.clone();
     let wanted = if options.split.is_empty() { &trained.experiment.evaluate } else { &options.split };
     for split in wanted {
-        trained.task.split(split).map_err(Failure::Usage)?;
+        trained.task.split(split).map_err(CommandFailure::Usage)?;
     }
     if wanted.is_empty() && options.data.is_none() {
-        return Err(Failure::Usage(
+        return Err(CommandFailure::Usage(
             "the run evaluates nothing (`evaluate: []`): name a split, as `--split test`".to_owned(),
         ));
     }
     match &options.data {
         Some(path) if !path.is_dir() => {
-            metadata(path).map_err(|error| Failure::io("read", path, error))?;
+            metadata(path).map_err(|error| CommandFailure::io("read", path, error))?;
             return Ok(vec![(file_name(path), rows_of(path, trained)?)]);
         }
         Some(folder) => {
-            let complete = absolute(folder).map_err(|error| Failure::io("open", folder, error))?;
+            let complete = absolute(folder).map_err(|error| CommandFailure::io("open", folder, error))?;
             settings.data = Some(DataSource::Folder(complete.display().to_string()));
         }
         None => {}
@@ -226,7 +232,7 @@ fn load_splits(
     let whole = options.data.is_some();
     check_program(&settings, &names)?;
     let mut data =
-        load_wanted(&settings, Wanted { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
+        load_wanted(&settings, WantedSplits { used: &used, splits: &names, most: usize::MAX, whole, streamed: false })?;
     if !whole {
         trained.same_rows(&data)?;
     }
@@ -236,15 +242,15 @@ fn load_splits(
     let mut take = |name: &String| Some((name.clone(), data.splits.remove(name)?));
     let splits: Vec<_> = wanted.iter().filter_map(&mut take).collect();
     match splits.iter().find(|(_, examples)| examples.is_empty()) {
-        Some((split, _)) => Err(Failure::data(settings.name, None, format!("the split `{split}` is empty"))),
+        Some((split, _)) => Err(CommandFailure::data(settings.name, None, format!("the split `{split}` is empty"))),
         None => Ok(splits),
     }
 }
 
-fn rows_of(path: &Path, trained: &Trained) -> Result<Vec<Example>, Failure> {
+fn rows_of(path: &Path, trained: &TrainedModel) -> Result<Vec<Example>, CommandFailure> {
     let examples = trained.task.read(path, &trained.options)?;
     if examples.is_empty() {
-        return Err(Failure::data(path.display().to_string(), None, "the file has no rows"));
+        return Err(CommandFailure::data(path.display().to_string(), None, "the file has no rows"));
     }
     Ok(examples)
 }

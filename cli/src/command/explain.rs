@@ -5,7 +5,7 @@ use rtc_compiler::diag::{Kind, did_you_mean, explain};
 use rtc_compiler::feature;
 use serde_json::{Value, json};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::terminal::Terminal;
 use crate::text::columns;
 
@@ -30,7 +30,7 @@ pub(crate) struct Options {
 }
 
 /// Prints one explanation, or the list.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     if options.code.is_empty() {
         list(options, terminal)?;
         return Ok(Exit::Done);
@@ -44,13 +44,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         _ => {
             let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(feature::explained_names()));
             let hint = if near.is_empty() { "`rtc explain` lists all codes".to_owned() } else { near };
-            return Err(Failure::Usage(format!("there is no code or statement `{code}`; {hint}")));
+            return Err(CommandFailure::Usage(format!("there is no code or statement `{code}`; {hint}")));
         }
     }
     Ok(Exit::Done)
 }
 
-fn list(options: &Options, terminal: &Terminal) -> Result<(), Failure> {
+fn list(options: &Options, terminal: &Terminal) -> Result<(), CommandFailure> {
     if options.json {
         return terminal.json(&Kind::ALL.iter().map(|kind| row(*kind, false)).collect());
     }

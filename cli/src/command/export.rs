@@ -14,10 +14,10 @@ use rtc_export::weights::{Weight, safetensors};
 use rtc_task::{Scale, catalog};
 use serde_json::{Value, json};
 
-use crate::definition::{Definition, Facts};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::definition::{GraphFacts, ModelDefinition};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::onnx;
-use crate::saved::{ModelOptions, Trained};
+use crate::saved::{ModelOptions, TrainedModel};
 use crate::terminal::{Terminal, quoted};
 
 const EXAMPLES: &str = "\
@@ -81,8 +81,8 @@ logits = model(tokens, lengths)
 ";
 
 /// Writes the files of an export.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let trained = Trained::open(&options.model)?;
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let trained = TrainedModel::open(&options.model)?;
     trained.say_weights(terminal);
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let mut graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
@@ -97,12 +97,18 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
 }
 
-fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, terminal: &Terminal) -> Outcome {
+fn to_torch(
+    trained: &TrainedModel,
+    graph: &Graph,
+    binding: &Binding,
+    folder: &Path,
+    terminal: &Terminal,
+) -> CommandResult {
     let weights = trained.model.weights();
     let weights: Vec<_> =
         weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
     let module = torch::module(origin(&trained.definition), graph, binding, &weights)
-        .map_err(|refused| Failure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
+        .map_err(|refused| CommandFailure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
     write_file(&folder.join(MODULE), &module)?;
@@ -120,7 +126,7 @@ fn to_torch(trained: &Trained, graph: &Graph, binding: &Binding, folder: &Path, 
     Ok(Exit::Done)
 }
 
-fn to_onnx(trained: &Trained, binding: &Binding, output: &Path, terminal: &Terminal) -> Outcome {
+fn to_onnx(trained: &TrainedModel, binding: &Binding, output: &Path, terminal: &Terminal) -> CommandResult {
     onnx::write(trained, scale(trained, binding), output)?;
     let inputs = "inputs tokens[batch, length] and lengths[batch], output logits";
     terminal.message(&format!("wrote {}: {inputs}; docs/export.md says more", output.display()));
@@ -128,21 +134,21 @@ fn to_onnx(trained: &Trained, binding: &Binding, output: &Path, terminal: &Termi
 }
 
 /// What the module says of its model.
-fn origin(definition: &Definition) -> torch::Origin<'_> {
+fn origin(definition: &ModelDefinition) -> torch::ModelDescription<'_> {
     match definition.spec() {
         Some(spec) => spec.into(),
-        None => torch::Origin { name: definition.name(), doc: "", kind: "graph", text: definition.text() },
+        None => torch::ModelDescription { name: definition.name(), doc: "", kind: "graph", text: definition.text() },
     }
 }
 
 /// Makes the folder. One with files that are no export is left alone.
-fn prepare(folder: &Path) -> Result<(), Failure> {
-    fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error))?;
-    let entries = fs::read_dir(folder).map_err(|error| Failure::io("read", folder, error))?;
+fn prepare(folder: &Path) -> Result<(), CommandFailure> {
+    fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error))?;
+    let entries = fs::read_dir(folder).map_err(|error| CommandFailure::io("read", folder, error))?;
     let own = ["__pycache__", MODULE, WEIGHTS, CONFIG, TOKENIZER, TRAINED, README];
     let foreign = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     match foreign.filter(|name| !own.contains(&name.as_str())).min() {
-        Some(name) => Err(Failure::Usage(format!(
+        Some(name) => Err(CommandFailure::Usage(format!(
             "{} holds `{name}`, which is no part of an export: name a new folder",
             folder.display()
         ))),
@@ -151,12 +157,12 @@ fn prepare(folder: &Path) -> Result<(), Failure> {
 }
 
 /// The unit of the numbers that a model answers with.
-pub(crate) fn scale(trained: &Trained, binding: &Binding) -> Option<Scale> {
+pub(crate) fn scale(trained: &TrainedModel, binding: &Binding) -> Option<Scale> {
     (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options))
 }
 
 /// The facts about a model that `model.py` does not hold.
-fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
+fn config(trained: &TrainedModel, graph: &Graph, binding: &Binding) -> Value {
     let objective = match binding.objective {
         Objective::Classify => "class",
         Objective::Pair => "class of a pair",
@@ -168,7 +174,7 @@ fn config(trained: &Trained, graph: &Graph, binding: &Binding) -> Value {
     json!({
         "model": trained.name,
         "answers": objective,
-        "width": Facts(graph).width(),
+        "width": GraphFacts(graph).width(),
         "tokens": trained.task.encoding(&trained.options),
         "vocabulary": trained.task.vocabulary(&trained.options),
         "classes": trained.task.classes(&trained.options),

@@ -9,7 +9,7 @@ use rtc_compiler::diag::Problems;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::syntax;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::spec_file::read_spec;
 use crate::terminal::Terminal;
 
@@ -33,7 +33,7 @@ pub(crate) struct Options {
 }
 
 /// Formats every file that can be formatted before it fails for the others.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let (mut different, mut failed) = (false, None);
     for file in &options.files {
         match format(file, options.check, terminal) {
@@ -49,7 +49,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// Formats one file; whether it was laid out otherwise.
-fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, Failure> {
+fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, CommandFailure> {
     let piped = file == Path::new("-");
     let name = if piped { "standard input".to_owned() } else { file.display().to_string() };
     let text = if piped { read_input()? } else { read_spec(file)? };
@@ -67,22 +67,22 @@ fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, Failure
     Ok(changed)
 }
 
-fn failure(problems: Problems, name: &str, text: &str) -> Failure {
+fn failure(problems: Problems, name: &str, text: &str) -> CommandFailure {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
-    Failure::Spec(Box::new((problems, sources)))
+    CommandFailure::Spec(Box::new((problems, sources)))
 }
 
-fn read_input() -> Result<String, Failure> {
+fn read_input() -> Result<String, CommandFailure> {
     let mut bytes = vec![];
     let input = Path::new("standard input");
-    std::io::stdin().read_to_end(&mut bytes).map_err(|error| Failure::io("read", input, error))?;
-    String::from_utf8(bytes).map_err(|_| Failure::NoSpec("standard input: this spec is not UTF-8 text".into()))
+    std::io::stdin().read_to_end(&mut bytes).map_err(|error| CommandFailure::io("read", input, error))?;
+    String::from_utf8(bytes).map_err(|_| CommandFailure::NoSpec("standard input: this spec is not UTF-8 text".into()))
 }
 
 /// Replaces a file completely or not at all; links stay links, and permissions stay as they are.
-fn replace(file: &Path, text: &str) -> Result<(), Failure> {
-    let at = |action| move |error| Failure::io(action, file, error);
+fn replace(file: &Path, text: &str) -> Result<(), CommandFailure> {
+    let at = |action| move |error| CommandFailure::io(action, file, error);
     let target = file.canonicalize().map_err(at("read"))?;
     let permissions = fs::metadata(&target).map_err(at("read"))?.permissions();
     let fresh = target.with_extension("rt.new");
@@ -95,6 +95,6 @@ fn replace(file: &Path, text: &str) -> Result<(), Failure> {
     written.map_err(|error| {
         // The half-written file is of no use; that it can't be removed changes nothing about the failure.
         let _ = fs::remove_file(&fresh);
-        Failure::io("write", file, error)
+        CommandFailure::io("write", file, error)
     })
 }

@@ -7,12 +7,12 @@ use crate::limits;
 use clap::Args;
 use rtc_base::rng::Key;
 use rtc_task::Objective;
-use rtc_train::generate::{Generator, Pieces, Row, Sampling, Writing};
+use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing};
 use serde_json::json;
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::lines::Lines;
-use crate::saved::{ModelOptions, Trained};
+use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::lines::InputLines;
+use crate::saved::{ModelOptions, TrainedModel};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -78,11 +78,11 @@ fn share(text: &str) -> Result<f64, String> {
 }
 
 /// Writes one continuation after the other.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
-    let mut trained = Trained::open(&options.model)?;
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let mut trained = TrainedModel::open(&options.model)?;
     writes(&trained)?;
     let generator = trained.model.generator();
-    let mut writer = Writer::new(&trained, generator, options, terminal);
+    let mut writer = ContinuationWriter::new(&trained, generator, options, terminal);
     if !options.prompts.is_empty() {
         for (n, prompt) in options.prompts.iter().enumerate() {
             writer.prompt(n, prompt, ("arguments", None))?;
@@ -92,7 +92,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     if std::io::stdin().is_terminal() {
         terminal.message("reading prompts from standard input, one per line");
     }
-    let mut lines = Lines::of_stdin();
+    let mut lines = InputLines::of_stdin();
     while let Some(line) = lines.next()? {
         if !line.text.is_empty() && !terminal.is_deserted() {
             writer.prompt(line.number - 1, &line.text, (&lines.name, Some(line.number)))?;
@@ -101,9 +101,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     writer.finish()
 }
 
-/// What writes continuations.
-struct Writer<'a> {
-    trained: &'a Trained,
+/// Writes continuations.
+struct ContinuationWriter<'a> {
+    trained: &'a TrainedModel,
     options: &'a Options,
     terminal: &'a Terminal,
     generator: Generator<f32>,
@@ -114,14 +114,19 @@ struct Writer<'a> {
     started: Instant,
 }
 
-/// Why a continuation ended.
-enum End {
+/// The reason why a continuation ended.
+enum EndReason {
     Length,
     Stop,
 }
 
-impl<'a> Writer<'a> {
-    fn new(trained: &'a Trained, mut generator: Generator<f32>, options: &'a Options, terminal: &'a Terminal) -> Self {
+impl<'a> ContinuationWriter<'a> {
+    fn new(
+        trained: &'a TrainedModel,
+        mut generator: Generator<f32>,
+        options: &'a Options,
+        terminal: &'a Terminal,
+    ) -> Self {
         if options.whole_row {
             generator.recompute();
         }
@@ -132,8 +137,8 @@ impl<'a> Writer<'a> {
     }
 
     /// All continuations of one prompt.
-    fn prompt(&mut self, n: usize, prompt: &str, (file, line): (&str, Option<usize>)) -> Result<(), Failure> {
-        let refused = |message: String| Failure::data(file, line, message);
+    fn prompt(&mut self, n: usize, prompt: &str, (file, line): (&str, Option<usize>)) -> Result<(), CommandFailure> {
+        let refused = |message: String| CommandFailure::data(file, line, message);
         let tokens = self.trained.task.encode(prompt, &self.trained.options).map_err(refused)?;
         if tokens.is_empty() {
             return Err(refused("the prompt is empty: give at least one token to go on from".to_owned()));
@@ -162,9 +167,15 @@ impl<'a> Writer<'a> {
         }
     }
 
-    fn continuation(&mut self, prompt: &str, mut row: Row<f32>, mut logits: Vec<f64>, key: Key) -> Result<(), Failure> {
+    fn continuation(
+        &mut self,
+        prompt: &str,
+        mut row: GenerationRow<f32>,
+        mut logits: Vec<f64>,
+        key: Key,
+    ) -> Result<(), CommandFailure> {
         let stops: Vec<String> = self.options.stop.iter().map(|stop| self.stop(stop)).collect();
-        let (mut pieces, mut writing) = (Pieces::behind(row.tokens()), Writing::until(&stops));
+        let (mut pieces, mut writing) = (TextPieces::behind(row.tokens()), Writing::until(&stops));
         let mut written = vec![];
         self.begin(prompt)?;
         let end = loop {
@@ -172,10 +183,10 @@ impl<'a> Writer<'a> {
             written.push(token);
             self.show(writing.push(&pieces.push(token, |tokens| self.written(tokens))))?;
             if writing.is_stopped() {
-                break End::Stop;
+                break EndReason::Stop;
             }
             if written.len() == self.options.length as usize || self.terminal.is_deserted() {
-                break End::Length;
+                break EndReason::Length;
             }
             logits = self.generator.read(&mut row, &[token])?;
         };
@@ -190,7 +201,7 @@ impl<'a> Writer<'a> {
             "prompt": prompt,
             "text": writing.text(),
             "tokens": self.trained.names(&written),
-            "end": match end { End::Length => "length", End::Stop => "stop" },
+            "end": match end { EndReason::Length => "length", EndReason::Stop => "stop" },
             "way": if self.generator.recomputes().is_some() { "whole row" } else { "incremental" },
         });
         if let Some(why) = self.generator.recomputes() {
@@ -200,13 +211,13 @@ impl<'a> Writer<'a> {
     }
 
     /// The prompt stands before its continuation; an empty line between two of them.
-    fn begin(&self, prompt: &str) -> Result<(), Failure> {
+    fn begin(&self, prompt: &str) -> Result<(), CommandFailure> {
         let space = if self.continuations > 0 { "\n" } else { "" };
         self.show(&format!("{space}{prompt}"))
     }
 
     /// Prints a part of a text, unless it comes as an object when it is complete.
-    fn show(&self, text: &str) -> Result<(), Failure> {
+    fn show(&self, text: &str) -> Result<(), CommandFailure> {
         if text.is_empty() || self.options.json { Ok(()) } else { self.terminal.result(text) }
     }
 
@@ -221,7 +232,7 @@ impl<'a> Writer<'a> {
         if task.decode(&tokens, options) == stop { self.written(&tokens) } else { stop.to_owned() }
     }
 
-    fn finish(self) -> Outcome {
+    fn finish(self) -> CommandResult {
         let seconds = self.started.elapsed().as_secs_f64();
         if self.tokens > 0 {
             let rate = self.tokens as f64 / seconds.max(1e-9);
@@ -235,11 +246,11 @@ impl<'a> Writer<'a> {
 }
 
 /// Whether a model answers with the tokens that come next.
-fn writes(trained: &Trained) -> Result<(), Failure> {
+fn writes(trained: &TrainedModel) -> Result<(), CommandFailure> {
     let (task, options) = (&trained.task, &trained.options);
     let next = task.objective() == Objective::Each && task.next_token(options);
     if !next || task.vocabulary(options) != task.classes(options) {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "`rtc generate` is for models that answer with the next token; the answers of {} on {} are others: `rtc predict` \
              gives them",
             trained.name,
@@ -247,7 +258,7 @@ fn writes(trained: &Trained) -> Result<(), Failure> {
         )));
     }
     if trained.on_device {
-        return Err(Failure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
+        return Err(CommandFailure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
     }
     Ok(())
 }

@@ -4,7 +4,7 @@ use clap::Args;
 
 #[cfg(feature = "lsp")]
 use crate::failure::Exit;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,19 +24,21 @@ pub(crate) struct Options {
 
 /// Serves until the editor leaves.
 #[cfg(feature = "lsp")]
-pub(crate) fn run(_: &Options) -> Outcome {
+pub(crate) fn run(_: &Options) -> CommandResult {
     let loader = |file: &std::path::Path| -> Box<dyn rtc_compiler::check::Loader> {
-        Box::new(crate::spec_file::Folder::of(file))
+        Box::new(crate::spec_file::SpecFolder::of(file))
     };
     let host = rtc_lsp::Host { loader, numbers: crate::model::numbers, version: crate::versions::VERSION };
     match rtc_lsp::serve(&host) {
         Ok(well) => Ok(Exit::of(well)),
-        Err(error) => Err(Failure::io("read", std::path::Path::new("standard input"), error)),
+        Err(error) => Err(CommandFailure::io("read", std::path::Path::new("standard input"), error)),
     }
 }
 
 /// Refuses: this program has no server.
 #[cfg(not(feature = "lsp"))]
-pub(crate) fn run(_: &Options) -> Outcome {
-    Err(Failure::Usage("this rtc was built without the language server: build it with `--features lsp`".to_owned()))
+pub(crate) fn run(_: &Options) -> CommandResult {
+    Err(CommandFailure::Usage(
+        "this rtc was built without the language server: build it with `--features lsp`".to_owned(),
+    ))
 }

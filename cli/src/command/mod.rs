@@ -26,7 +26,7 @@ mod verify;
 pub(crate) use arguments::Cli;
 use clap::Subcommand;
 
-use crate::failure::Outcome;
+use crate::failure::CommandResult;
 use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 
@@ -108,7 +108,7 @@ impl Command {
     }
 
     /// Runs it.
-    pub(crate) fn run(&self, terminal: &Terminal) -> Outcome {
+    pub(crate) fn run(&self, terminal: &Terminal) -> CommandResult {
         match self {
             Self::Check(options) => check::run(options, terminal),
             Self::Compile(options) => compile::run(options, terminal),

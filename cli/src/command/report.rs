@@ -14,7 +14,7 @@ use rtc_base::disk::{write_file, write_output};
 use rtc_report::{Picture, page, pictures};
 
 use crate::device::DeviceOptions;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::gather::{ReportOptions, gather};
 use crate::terminal::Terminal;
 use crate::text::{count, number};
@@ -83,7 +83,7 @@ pub(crate) struct Options {
 }
 
 /// Writes the page, and prints where it is.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     // Every run opens the device anew; one that can't be opened is no run's fault.
     options.device.open()?;
     let report = ReportOptions {
@@ -97,7 +97,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         #[cfg(feature = "live")]
         return watch::watch(&options.runs, &report, options.port.unwrap_or(0), terminal);
         #[cfg(not(feature = "live"))]
-        return Err(Failure::Usage("this rtc was built without `--watch`: build it with `--features live`".to_owned()));
+        return Err(CommandFailure::Usage(
+            "this rtc was built without `--watch`: build it with `--features live`".to_owned(),
+        ));
     }
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
@@ -129,20 +131,20 @@ fn analysed(text: &str) -> Result<usize, String> {
     length.ok_or_else(|| format!("a length from 1 to {}", limits::ANALYSED))
 }
 
-fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), Failure> {
+fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), CommandFailure> {
     make_folder(Some(folder))?;
     for picture in pictures {
         write_file(&folder.join(format!("{}.svg", picture.name)), picture.file())?;
         let path = folder.join(format!("{}.png", picture.name));
-        let png = picture.png().map_err(|error| Failure::io("draw", &path, std::io::Error::other(error)))?;
+        let png = picture.png().map_err(|error| CommandFailure::io("draw", &path, std::io::Error::other(error)))?;
         write_file(&path, png)?;
     }
     Ok(())
 }
 
-fn make_folder(folder: Option<&Path>) -> Result<(), Failure> {
+fn make_folder(folder: Option<&Path>) -> Result<(), CommandFailure> {
     match folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => fs::create_dir_all(folder).map_err(|error| Failure::io("create", folder, error)),
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error)),
         None => Ok(()),
     }
 }

@@ -11,9 +11,9 @@ use rayon::prelude::*;
 use rtc_task::error::hint;
 use serde_json::{Map, Value, json};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::{self, RUNS, below, folder};
-use crate::listing::{Column, Condition, Extent, KNOWN, Order, Run, known, plain};
+use crate::listing::{Condition, KNOWN, ListColumn, ListOrder, ListedRun, ReadExtent, known, plain};
 use crate::terminal::Terminal;
 use crate::text::{columns, count, csv_row};
 
@@ -39,7 +39,7 @@ const COLUMNS: [&str; 10] =
 #[command(before_help = EXAMPLES, after_help = notes(), args_conflicts_with_subcommands = true)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    edit: Option<edit::Edit>,
+    edit: Option<edit::RunEdit>,
     /// Runs, or folders with runs below them; `runs` without any
     runs: Vec<PathBuf>,
     /// Show runs for which this holds, as `state=finished`, `score>50%`, `age<2d`, `size>=1GB`, `model~gut`, `batch.size!=32`
@@ -52,8 +52,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FIELD,..", value_delimiter = ',')]
     columns: Vec<String>,
     /// How the table is written
-    #[arg(long, value_enum, default_value_t = Format::Text, conflicts_with = "json")]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ListingFormat::Text, conflicts_with = "json")]
+    format: ListingFormat,
     /// Print all fields as JSON
     #[arg(long)]
     json: bool,
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 
 /// `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ListingFormat {
     /// Aligned columns
     Text,
     /// A Markdown table
@@ -84,28 +84,28 @@ fn notes() -> String {
 }
 
 /// Prints the list, or does what is asked with runs.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     match &options.edit {
         Some(edit) => edit::run(edit, terminal),
         None => list(options, terminal),
     }
 }
 
-fn list(options: &Options, terminal: &Terminal) -> Outcome {
-    let orders: Vec<Order> = options.sort.iter().map(|text| Order::parse(text)).collect();
+fn list(options: &Options, terminal: &Terminal) -> CommandResult {
+    let orders: Vec<ListOrder> = options.sort.iter().map(|text| ListOrder::parse(text)).collect();
     let default = if options.json { KNOWN.iter().map(|field| field.name).collect() } else { COLUMNS.to_vec() };
-    let mut shown: Vec<Column> = options.columns.iter().map(|name| Column::named(name)).collect();
+    let mut shown: Vec<ListColumn> = options.columns.iter().map(|name| ListColumn::named(name)).collect();
     let is_plain = shown.is_empty();
     if is_plain {
-        shown = default.into_iter().map(Column::named).collect();
+        shown = default.into_iter().map(ListColumn::named).collect();
     }
     let asked = || {
         let others = options.conditions.iter().map(|condition| &condition.column);
         shown.iter().chain(others).chain(orders.iter().map(|order| &order.column))
     };
-    let extent = if asked().any(Column::needs_settings) { Extent::Settings } else { Extent::Records };
+    let extent = if asked().any(ListColumn::needs_settings) { ReadExtent::Settings } else { ReadExtent::Records };
     let paths = paths(&options.runs)?;
-    let mut runs: Vec<Run> = paths.par_iter().map(|path| Run::read(path, extent)).collect();
+    let mut runs: Vec<ListedRun> = paths.par_iter().map(|path| ListedRun::read(path, extent)).collect();
     check(asked(), &runs)?;
     runs.retain(|run| options.conditions.iter().all(|condition| condition.holds(run)));
     runs.sort_by(|a, b| {
@@ -117,7 +117,7 @@ fn list(options: &Options, terminal: &Terminal) -> Outcome {
     });
     // Few runs have tags; where none has, a column says nothing.
     if is_plain && !options.json && runs.iter().any(|run| !run.labels.tags.is_empty()) {
-        shown.push(Column::named("tags"));
+        shown.push(ListColumn::named("tags"));
     }
     if options.json {
         terminal.json(&json!({ "runs": runs.iter().map(|run| as_json(run, &shown)).collect::<Vec<_>>() }))?;
@@ -139,7 +139,7 @@ fn list(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// The runs that are meant, each once. A folder that was named has some.
-fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
     if named.is_empty() {
         let all = Path::new(RUNS);
         return if all.is_dir() { Ok(below(all)?.runs) } else { Ok(vec![]) };
@@ -158,7 +158,7 @@ fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
 }
 
 /// Refuses fields that no run has. A damaged run may have any.
-fn check<'c>(asked: impl Iterator<Item = &'c Column>, runs: &[Run]) -> Result<(), Failure> {
+fn check<'c>(asked: impl Iterator<Item = &'c ListColumn>, runs: &[ListedRun]) -> Result<(), CommandFailure> {
     let whole = || runs.iter().filter(|run| run.settings.is_object());
     if whole().next().is_none() {
         return Ok(());
@@ -169,13 +169,13 @@ fn check<'c>(asked: impl Iterator<Item = &'c Column>, runs: &[Run]) -> Result<()
             names.sort();
             names.dedup();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            Err(Failure::Usage(format!("no run has a field `{}`{}", column.name(), hint(column.name(), &names))))
+            Err(CommandFailure::Usage(format!("no run has a field `{}`{}", column.name(), hint(column.name(), &names))))
         }
         None => Ok(()),
     }
 }
 
-fn as_json(run: &Run, shown: &[Column]) -> Value {
+fn as_json(run: &ListedRun, shown: &[ListColumn]) -> Value {
     let fields = shown.iter().map(|column| (column.name().to_owned(), column.value(run)));
     let mut out: Map<String, Value> = fields.collect();
     out.insert("folder".to_owned(), run.path.display().to_string().into());
@@ -185,22 +185,22 @@ fn as_json(run: &Run, shown: &[Column]) -> Value {
     out.into()
 }
 
-fn table(runs: &[Run], shown: &[Column], format: Format) -> String {
-    if runs.is_empty() && format == Format::Text {
+fn table(runs: &[ListedRun], shown: &[ListColumn], format: ListingFormat) -> String {
+    if runs.is_empty() && format == ListingFormat::Text {
         return String::new();
     }
     let head: Vec<String> = shown.iter().map(|column| column.name().to_owned()).collect();
     let texts = runs.iter().map(|run| shown.iter().map(|column| column.text(run)).collect::<Vec<_>>());
     match format {
-        Format::Text => columns(&std::iter::once(head).chain(texts).collect::<Vec<_>>()),
-        Format::Markdown => {
+        ListingFormat::Text => columns(&std::iter::once(head).chain(texts).collect::<Vec<_>>()),
+        ListingFormat::Markdown => {
             let row = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
             let rule = vec!["---".to_owned(); head.len()];
             let rows = texts.map(|cells| cells.iter().map(|cell| cell.replace('|', "\\|")).collect::<Vec<_>>());
             [head, rule].into_iter().chain(rows).map(|cells| row(&cells)).collect()
         }
-        Format::Csv => {
-            let values = |run: &Run| shown.iter().map(|column| plain(&column.value(run))).collect::<Vec<_>>();
+        ListingFormat::Csv => {
+            let values = |run: &ListedRun| shown.iter().map(|column| plain(&column.value(run))).collect::<Vec<_>>();
             csv_row(&head) + &runs.iter().map(|run| csv_row(&values(run))).collect::<String>()
         }
     }

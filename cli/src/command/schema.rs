@@ -3,7 +3,7 @@
 use clap::Args;
 use rtc_runs::experiment::schema;
 
-use crate::failure::{Exit, Outcome};
+use crate::failure::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -17,7 +17,7 @@ Examples:
 pub(crate) struct Options {}
 
 /// Prints the schema.
-pub(crate) fn run(_: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(_: &Options, terminal: &Terminal) -> CommandResult {
     terminal.json(&schema())?;
     Ok(Exit::Done)
 }

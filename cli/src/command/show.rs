@@ -10,15 +10,15 @@ use rtc_compiler::pipeline;
 use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
-use rtc_runs::experiment::Setting as Given;
+use rtc_runs::experiment::ExperimentSetting;
 use serde_json::{Map, Value, json};
 
 use crate::definition::need_spec;
-use crate::experiment_file::{ForModel, Opened};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::experiment_file::{ForModel, OpenedExperiment};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::model::{Compiled, catalog_of};
 use crate::saved::catalog_in;
-use crate::spec_file::{Checked, SpecArg};
+use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
 
@@ -61,7 +61,7 @@ pub(crate) struct Options {
 }
 
 /// Prints the spec.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let Some(spec) = &options.spec else { return experiment(options, terminal) };
     let arg = SpecArg::parse(spec);
     let (facts, mut edits) = match &options.experiment {
@@ -69,7 +69,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         None => (catalog_of(options.task.as_deref())?, vec![]),
     };
     edits.extend(Override::numbered(&options.set));
-    let Checked { definition, problems, sources } = arg.check_edited(&edits, &facts)?;
+    let CheckedDefinition { definition, problems, sources } = arg.check_edited(&edits, &facts)?;
     terminal.problems(&problems, &sources);
     if options.parameters {
         return parameters(options, &Compiled::new(definition, &facts)?, terminal);
@@ -95,7 +95,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// Prints the graph that was named in place of a spec: it has no settings, and so no origins of them.
-fn graph(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome {
+fn graph(options: &Options, compiled: &Compiled, terminal: &Terminal) -> CommandResult {
     if !options.json {
         terminal.result(&text::print(&compiled.graph))?;
         return Ok(Exit::Done);
@@ -106,16 +106,17 @@ fn graph(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome
 }
 
 /// Prints the experiment that was named in place of a spec.
-fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
+fn experiment(options: &Options, terminal: &Terminal) -> CommandResult {
     if options.parameters || options.expand || !options.set.is_empty() {
-        return Err(Failure::Usage("`--parameters`, `--expand` and `--set` need a spec".to_owned()));
+        return Err(CommandFailure::Usage("`--parameters`, `--expand` and `--set` need a spec".to_owned()));
     }
-    let Opened { file, name, .. } = Opened::open(options.experiment.as_deref().unwrap_or_default())?;
+    let OpenedExperiment { file, name, .. } =
+        OpenedExperiment::open(options.experiment.as_deref().unwrap_or_default())?;
     if !options.json {
         terminal.result(&file.text_with_places()?)?;
         return Ok(Exit::Done);
     }
-    let row = |Given { path, value, place }: Given| {
+    let row = |ExperimentSetting { path, value, place }: ExperimentSetting| {
         let origin = match place {
             Some((file, line)) => json!({ "kind": "written", "place": format!("{file}:{line}") }),
             None => json!({ "kind": "default" }),
@@ -128,8 +129,12 @@ fn experiment(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// The task of an experiment, and its edits of the model.
-fn in_experiment(experiment: &str, arg: &SpecArg, terminal: &Terminal) -> Result<(Catalog, Vec<Override>), Failure> {
-    let opened = Opened::open(experiment)?;
+fn in_experiment(
+    experiment: &str,
+    arg: &SpecArg,
+    terminal: &Terminal,
+) -> Result<(Catalog, Vec<Override>), CommandFailure> {
+    let opened = OpenedExperiment::open(experiment)?;
     let model = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(arg, &model, &[])?;
     note.iter().for_each(|note| terminal.message(note));
@@ -137,7 +142,7 @@ fn in_experiment(experiment: &str, arg: &SpecArg, terminal: &Terminal) -> Result
 }
 
 /// Prints the parameters, in the order of their names.
-fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Outcome {
+fn parameters(options: &Options, compiled: &Compiled, terminal: &Terminal) -> CommandResult {
     let mut parameters = pipeline::parameters(&compiled.graph);
     parameters.sort_by(|a, b| a.name.cmp(&b.name));
     if options.json {
@@ -197,12 +202,14 @@ fn tree(block: &Block, sources: &Sources) -> Value {
 }
 
 /// Numbers as numbers, words and expressions as text.
-fn value(value: &spec::Value) -> Value {
+fn value(value: &spec::FieldValue) -> Value {
     match value {
-        spec::Value::Int(number) => json!(number),
-        spec::Value::Float(number) => json!(number),
-        spec::Value::Truth(truth) => json!(truth),
-        spec::Value::Word(_) | spec::Value::Expr(_) | spec::Value::Function(_) => json!(value.to_string()),
+        spec::FieldValue::Int(number) => json!(number),
+        spec::FieldValue::Float(number) => json!(number),
+        spec::FieldValue::Truth(truth) => json!(truth),
+        spec::FieldValue::Word(_) | spec::FieldValue::Expr(_) | spec::FieldValue::Function(_) => {
+            json!(value.to_string())
+        }
     }
 }
 

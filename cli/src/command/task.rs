@@ -13,13 +13,13 @@ use rtc_runs::experiment::EMBEDDED;
 use rtc_task::TaskSettings;
 use rtc_task::{
     Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, SampleRow, TASKS, TaskHandle,
-    Wanted,
+    WantedSplits,
 };
 use rtc_task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
-use crate::experiment_file::{Opened, ProgramOptions, check_program};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::experiment_file::{OpenedExperiment, ProgramOptions, check_program};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::terminal::Terminal;
 use crate::text::{columns, number};
 use crate::time::TimeLimit;
@@ -42,19 +42,19 @@ Examples:
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    action: Action,
+    action: TaskAction,
 }
 
 impl Options {
     /// How long it may take, where it has a limit.
     pub(super) fn time_limit(&self) -> Option<TimeLimit> {
-        if let Action::Check(options) = &self.action { Some(options.time) } else { None }
+        if let TaskAction::Check(options) = &self.action { Some(options.time) } else { None }
     }
 }
 
 /// What to do with tasks.
 #[derive(Subcommand)]
-enum Action {
+enum TaskAction {
     /// List the tasks
     List {
         /// Print as JSON
@@ -64,7 +64,7 @@ enum Action {
     /// Describe a task, or one of its splits
     Describe {
         #[command(flatten)]
-        rows: Rows,
+        rows: ExampleOptions,
         /// Number of examples to describe; as published without it
         #[arg(long, value_name = "N", value_parser = example_count)]
         count: Option<usize>,
@@ -72,7 +72,7 @@ enum Action {
     /// Print examples of a split, drawn by the seed among all of a file, or among the first thousand that are generated
     Sample {
         #[command(flatten)]
-        rows: Rows,
+        rows: ExampleOptions,
         /// Number of examples
         #[arg(long, value_name = "N", default_value_t = 5, value_parser = example_count)]
         count: usize,
@@ -83,7 +83,7 @@ enum Action {
 
 /// Examples of a task.
 #[derive(Args)]
-struct Rows {
+struct ExampleOptions {
     /// The task, or an experiment
     name: String,
     /// The split
@@ -103,7 +103,7 @@ struct Rows {
 }
 
 /// A task with the settings that make its data.
-struct Asked {
+struct ConfiguredTask {
     task: TaskHandle,
     options: TaskOptions,
     settings: TaskSettings,
@@ -118,20 +118,20 @@ fn example_count(text: &str) -> Result<usize, String> {
 }
 
 /// Lists, describes, samples or checks.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     match &options.action {
-        Action::List { json } => list(*json, terminal)?,
-        Action::Describe { rows, count } => match &rows.split {
+        TaskAction::List { json } => list(*json, terminal)?,
+        TaskAction::Describe { rows, count } => match &rows.split {
             None => describe_task(rows, terminal)?,
             Some(split) => describe_split(rows, split, *count, terminal)?,
         },
-        Action::Sample { rows, count } => print_sample(rows, *count, terminal)?,
-        Action::Check(options) => return check::run(options, terminal),
+        TaskAction::Sample { rows, count } => print_sample(rows, *count, terminal)?,
+        TaskAction::Check(options) => return check::run(options, terminal),
     }
     Ok(Exit::Done)
 }
 
-fn list(json: bool, terminal: &Terminal) -> Result<(), Failure> {
+fn list(json: bool, terminal: &Terminal) -> Result<(), CommandFailure> {
     let tasks: Vec<(&str, &str)> = TASKS.iter().map(|task| (task.name(), task.about().doc)).chain(OWN_TASKS).collect();
     if json {
         return terminal.json(&tasks.iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect());
@@ -140,8 +140,8 @@ fn list(json: bool, terminal: &Terminal) -> Result<(), Failure> {
     terminal.result(&columns(&rows))
 }
 
-fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
-    let Asked { task, options, used, .. } = rows.asked()?;
+fn describe_task(rows: &ExampleOptions, terminal: &Terminal) -> Result<(), CommandFailure> {
+    let ConfiguredTask { task, options, used, .. } = rows.asked()?;
     let (vocabulary, classes) = (task.vocabulary(&options), task.classes(&options));
     let objective = match task.objective() {
         Objective::Classify => "one class per sequence",
@@ -181,7 +181,12 @@ fn describe_task(rows: &Rows, terminal: &Terminal) -> Result<(), Failure> {
     ))
 }
 
-fn describe_split(rows: &Rows, split: &str, count: Option<usize>, terminal: &Terminal) -> Result<(), Failure> {
+fn describe_split(
+    rows: &ExampleOptions,
+    split: &str,
+    count: Option<usize>,
+    terminal: &Terminal,
+) -> Result<(), CommandFailure> {
     let mut asked = rows.asked()?;
     asked.settings.sizes.extend(count.map(|count| (split.to_owned(), count)));
     let found = describe(&asked.load(split)?);
@@ -207,12 +212,12 @@ fn describe_split(rows: &Rows, split: &str, count: Option<usize>, terminal: &Ter
 /// So many examples are generated for a sample of them, so that splits whose lengths come in turn show many lengths.
 const AMONG: usize = 1_000;
 
-fn print_sample(rows: &Rows, count: usize, terminal: &Terminal) -> Result<(), Failure> {
+fn print_sample(rows: &ExampleOptions, count: usize, terminal: &Terminal) -> Result<(), CommandFailure> {
     let mut asked = rows.asked()?;
     let first = asked.used.first().cloned().unwrap_or_else(|| "train".to_owned());
     let split = rows.split.as_deref().unwrap_or(&first);
     if asked.settings.data.is_none() {
-        let size = asked.task.split(split).map_err(Failure::Usage)?.count;
+        let size = asked.task.split(split).map_err(CommandFailure::Usage)?.count;
         asked.settings.sizes.entry(split.to_owned()).or_insert_with(|| AMONG.max(count).min(size));
     }
     let drawn = draw(&asked.load(split)?, count, asked.settings.seed);
@@ -257,10 +262,10 @@ fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
     places.into_iter().map(|place| examples[place].clone()).collect()
 }
 
-impl Asked {
+impl ConfiguredTask {
     /// The task of an experiment.
-    fn of(text: &str, seed: Option<u64>, programs: &ProgramOptions) -> Result<Self, Failure> {
-        let experiment = Opened::open(text)?.permitting(programs).file.resolve(None, &[])?;
+    fn of(text: &str, seed: Option<u64>, programs: &ProgramOptions) -> Result<Self, CommandFailure> {
+        let experiment = OpenedExperiment::open(text)?.permitting(programs).file.resolve(None, &[])?;
         let used: Vec<String> = experiment.splits().into_iter().map(str::to_owned).collect();
         let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
         check_program(&settings, &used.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -269,50 +274,52 @@ impl Asked {
     }
 
     /// The examples of a split.
-    fn load(&self, split: &str) -> Result<Vec<Example>, Failure> {
+    fn load(&self, split: &str) -> Result<Vec<Example>, CommandFailure> {
         let used: Vec<&str> = self.used.iter().map(String::as_str).collect();
-        let wanted = Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false };
+        let wanted = WantedSplits { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false };
         Ok(load_wanted(&self.settings, wanted)?.splits.remove(split).unwrap_or_default())
     }
 }
 
-impl Rows {
+impl ExampleOptions {
     /// The task with the settings that make its data.
-    fn asked(&self) -> Result<Asked, Failure> {
+    fn asked(&self) -> Result<ConfiguredTask, CommandFailure> {
         let is_experiment = EMBEDDED.iter().any(|(name, _)| *name == self.name) || Path::new(&self.name).is_file();
         let asked = match task_named(&self.name) {
-            Err(_) if is_experiment && self.option.is_empty() => Asked::of(&self.name, self.seed, &self.programs)?,
+            Err(_) if is_experiment && self.option.is_empty() => {
+                ConfiguredTask::of(&self.name, self.seed, &self.programs)?
+            }
             Err(_) if is_experiment => {
-                return Err(Failure::Usage(
+                return Err(CommandFailure::Usage(
                     "`--option` is for a task; an experiment has options of its own".to_owned(),
                 ));
             }
             Ok(_) => self.of_task()?,
-            Err(message) => return Err(Failure::Usage(message)),
+            Err(message) => return Err(CommandFailure::Usage(message)),
         };
         if let Some(split) = &self.split {
-            asked.task.split(split).map_err(Failure::Usage)?;
+            asked.task.split(split).map_err(CommandFailure::Usage)?;
         }
         Ok(asked)
     }
 
-    fn of_task(&self) -> Result<Asked, Failure> {
-        let task = task_named(&self.name).map_err(Failure::Usage)?;
+    fn of_task(&self) -> Result<ConfiguredTask, CommandFailure> {
+        let task = task_named(&self.name).map_err(CommandFailure::Usage)?;
         let mut given = BTreeMap::new();
         for text in &self.option {
             let (name, value) = text
                 .split_once('=')
-                .ok_or_else(|| Failure::Usage(format!("`--option {text}` must have the form name=number")))?;
+                .ok_or_else(|| CommandFailure::Usage(format!("`--option {text}` must have the form name=number")))?;
             let value = value
                 .parse()
-                .map_err(|_| Failure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
+                .map_err(|_| CommandFailure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
             given.insert(name.to_owned(), OptionValue::Integer(value));
         }
-        resolve_options(task.about().options, &given).map_err(Failure::Usage)?;
+        resolve_options(task.about().options, &given).map_err(CommandFailure::Usage)?;
         let (name, seed) = (task.name().to_owned(), self.seed.unwrap_or(0));
         let settings = TaskSettings { name, options: given, seed, ..TaskSettings::default() };
         let (task, options) = open_task(&settings)?;
         let used = task.split_names();
-        Ok(Asked { task, options, settings, used })
+        Ok(ConfiguredTask { task, options, settings, used })
     }
 }

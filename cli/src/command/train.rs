@@ -10,22 +10,22 @@ use rtc_compiler::check::Override;
 use rtc_exec::learner::LearnError;
 use rtc_runs::error::Error;
 use rtc_runs::record::fall::Fall;
-use rtc_runs::record::table::Table;
+use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
-use rtc_train::Outcome as Ended;
+use rtc_train::Outcome;
 use rtc_train::ranks::{Ranks, end};
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
-use crate::experiment_file::{ForModel, Opened, ProgramOptions};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::experiment_file::{ForModel, OpenedExperiment, ProgramOptions};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders;
 use crate::following::follow;
-use crate::job::{Job, Pace, lock, make_data};
+use crate::job::{Pace, TrainingJob, lock, make_data};
 use crate::labels::renamed;
 use crate::memory;
 use crate::model::Compiled;
-use crate::progress::Progress;
+use crate::progress::ProgressDisplay;
 use crate::ranks::{balance, join, uneven};
 use crate::saved::{HaltingArg, catalog_in};
 use crate::signals;
@@ -108,7 +108,7 @@ pub(crate) struct Options {
 }
 
 /// Trains, and prints the table; of several ranks that were started together rank 0 does, and the others serve it.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let ranks = join()?;
     if ranks.rank() > 0 {
         return follow(&*ranks, options.halting.into(), options.device).inspect_err(|failure| {
@@ -117,21 +117,21 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
         });
     }
     let outcome = lead(options, &*ranks, terminal);
-    if let Err(failure @ Failure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
+    if let Err(failure @ CommandFailure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
         && ranks.size() > 1
     {
         // Some ranks may wait for others, and would not hear that they are to end.
         terminal.report(failure);
         ranks.abort(failure.code());
     }
-    end(&*ranks, outcome.as_ref().map_or_else(Failure::code, |exit| exit.code()));
+    end(&*ranks, outcome.as_ref().map_or_else(CommandFailure::code, |exit| exit.code()));
     outcome
 }
 
-fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
+fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandResult {
     let place = options.device.open()?;
     let reading = options.time_limit.map(|time| time::limit(time, !terminal.talks())).transpose()?;
-    let opened = Opened::open(&options.experiment)?.permitting(&options.programs);
+    let opened = OpenedExperiment::open(&options.experiment)?.permitting(&options.programs);
     let mut job = prepare(options, &opened, terminal)?;
     if let Some(weights) = options.weights.read(&job.compiled.graph)? {
         if weights.averaged {
@@ -163,18 +163,18 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
     terminal.message(&format!("run: {}", path.display()));
     uneven(ranks.size(), &job.experiment).iter().for_each(|warning| terminal.message(warning));
     let stop = signals::on_stop()?;
-    let mut progress = Progress::new(terminal, &stop);
+    let mut progress = ProgressDisplay::new(terminal, &stop);
     let ended = job.train(&path, &data, (fitted, pace.halting, place), ranks, &stop, &mut progress);
     drop(progress);
     let (ended, worked) = ended?;
     balance(ranks.size(), worked).iter().for_each(|line| terminal.message(line));
     match ended {
-        Ended::Finished(table) => {
+        Outcome::Finished(table) => {
             report(options, &path, &job, &table, terminal)?;
             terminal.next(&format!("rtc report {}", quoted(&path)));
             Ok(Exit::Done)
         }
-        Ended::Stopped { updates } => {
+        Outcome::Stopped { updates } => {
             stopped(options, &path, &job, updates, terminal)?;
             Ok(Exit::Stopped)
         }
@@ -182,9 +182,9 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> Outcome {
 }
 
 /// Adds what can be done about a folder of another run.
-fn changed(failure: Failure) -> Failure {
+fn changed(failure: CommandFailure) -> CommandFailure {
     match failure {
-        Failure::Runtime(Error::Checkpoint(mut error)) => {
+        CommandFailure::Runtime(Error::Checkpoint(mut error)) => {
             error.reason.push_str("; `--fresh` trains in a new folder");
             error.into()
         }
@@ -193,7 +193,7 @@ fn changed(failure: Failure) -> Failure {
 }
 
 /// Reads, checks and compiles everything that the command names.
-fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Job, Failure> {
+fn prepare(options: &Options, opened: &OpenedExperiment, terminal: &Terminal) -> Result<TrainingJob, CommandFailure> {
     let mut edits = options.with.clone();
     edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
     let base = opened.file.resolve(None, &edits)?;
@@ -202,7 +202,7 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
         (None, Some(model)) => opened.spec_of_model(model)?,
         (None, None) => {
             let message = format!("name a spec: the experiment `{}` has no `model`", options.experiment);
-            return Err(Failure::Usage(message));
+            return Err(CommandFailure::Usage(message));
         }
     };
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
@@ -220,11 +220,16 @@ fn prepare(options: &Options, opened: &Opened, terminal: &Terminal) -> Result<Jo
     if options.seed.is_none() && experiment.seeds.len() > 1 {
         terminal.message(&format!("the experiment has {} seeds; this is seed {seed}", experiment.seeds.len()));
     }
-    Ok(Job::new(Arc::new(compiled), (&opened.name, experiment), seed, options.memory))
+    Ok(TrainingJob::new(Arc::new(compiled), (&opened.name, experiment), seed, options.memory))
 }
 
 /// The folder of the run, or the one that it was given with `rtc runs rename`. With `--fresh`, the first numbered one that holds no run.
-fn folder(options: &Options, experiment: &str, job: &Job, terminal: &Terminal) -> Result<PathBuf, Failure> {
+fn folder(
+    options: &Options,
+    experiment: &str,
+    job: &TrainingJob,
+    terminal: &Terminal,
+) -> Result<PathBuf, CommandFailure> {
     let name = match &options.run {
         Some(name) => {
             check_folder("--run", name)?;
@@ -246,7 +251,7 @@ fn folder(options: &Options, experiment: &str, job: &Job, terminal: &Terminal) -
 }
 
 /// The folder that the run has now, if it was begun in this one and renamed.
-fn moved(first: &Path, job: &Job, terminal: &Terminal) -> Result<Option<PathBuf>, Failure> {
+fn moved(first: &Path, job: &TrainingJob, terminal: &Terminal) -> Result<Option<PathBuf>, CommandFailure> {
     let (renamed, unknown) = renamed(first)?;
     for failure in unknown {
         terminal.message(&format!("{failure}: whether it is this run under another name is not known"));
@@ -260,15 +265,23 @@ fn moved(first: &Path, job: &Job, terminal: &Terminal) -> Result<Option<PathBuf>
 }
 
 /// Refuses a name whose folder does not lie below the one of the runs, or that holds more than text.
-pub(super) fn check_folder(option: &str, name: &str) -> Result<(), Failure> {
+pub(super) fn check_folder(option: &str, name: &str) -> Result<(), CommandFailure> {
     let mut parts = Path::new(name).components().peekable();
     if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
-        return Err(Failure::Usage(format!("`{option} {name}` is no name; `--runs` says where the folder is made")));
+        return Err(CommandFailure::Usage(format!(
+            "`{option} {name}` is no name; `--runs` says where the folder is made"
+        )));
     }
     folders::check_name(&format!("`{option}`"), name)
 }
 
-fn report(options: &Options, path: &Path, job: &Job, table: &Table, terminal: &Terminal) -> Result<(), Failure> {
+fn report(
+    options: &Options,
+    path: &Path,
+    job: &TrainingJob,
+    table: &ResultsTable,
+    terminal: &Terminal,
+) -> Result<(), CommandFailure> {
     if let Some(note) = &table.halting {
         terminal.message(note);
     }
@@ -293,7 +306,13 @@ fn fallen(fall: &Fall) -> String {
     format!("warning: the training fell from its best: {}; {}", fall.text(), fall.advice())
 }
 
-fn stopped(options: &Options, path: &Path, job: &Job, updates: u64, terminal: &Terminal) -> Result<(), Failure> {
+fn stopped(
+    options: &Options,
+    path: &Path,
+    job: &TrainingJob,
+    updates: u64,
+    terminal: &Terminal,
+) -> Result<(), CommandFailure> {
     let how = match path.file_name() {
         Some(name) if options.fresh => {
             format!("give `--run {}` instead of `--fresh` to go on", name.to_string_lossy())
@@ -310,7 +329,7 @@ fn stopped(options: &Options, path: &Path, job: &Job, updates: u64, terminal: &T
     Ok(())
 }
 
-fn identity(path: &Path, job: &Job) -> Value {
+fn identity(path: &Path, job: &TrainingJob) -> Value {
     let RunInfo { model, seed, parameters, spec_hash, graph_hash, .. } = &job.info;
     json!({
         "run": path.display().to_string(), "model": model, "seed": seed, "parameters": parameters, "spec_hash": spec_hash,

@@ -5,20 +5,20 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use rtc_runs::record::table::{Row, Table};
+use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::verify::verify;
-use rtc_runs::record::{Answers, RunInfo, SavedRun};
+use rtc_runs::record::{RunAnswers, RunInfo, SavedRun};
 use rtc_train::evaluate_kept;
 use serde_json::{Value, json};
 
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ProgramOptions, check_program};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::find;
 use crate::job::make_data;
-use crate::labels::{self, Labels};
-use crate::progress::Progress;
-use crate::saved::{HaltingArg, ModelOptions, Trained, catalog_in, compile};
+use crate::labels::{self, RunLabels};
+use crate::progress::ProgressDisplay;
+use crate::saved::{HaltingArg, ModelOptions, TrainedModel, catalog_in, compile};
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::time::TimeLimit;
@@ -63,42 +63,42 @@ pub(crate) struct Options {
 }
 
 /// A part of a run, and what is wrong with it.
-struct Part {
+struct CheckedPart {
     name: String,
-    fault: Option<Fault>,
+    fault: Option<PartFault>,
 }
 
-enum Fault {
+enum PartFault {
     /// It is refused.
-    Refused(Failure),
+    Refused(CommandFailure),
     /// Another number comes out.
     Other(String),
 }
 
-impl Part {
-    fn new(name: &str, result: Result<(), Failure>) -> Self {
-        Self { name: name.to_owned(), fault: result.err().map(Fault::Refused) }
+impl CheckedPart {
+    fn new(name: &str, result: Result<(), CommandFailure>) -> Self {
+        Self { name: name.to_owned(), fault: result.err().map(PartFault::Refused) }
     }
 
     fn compared(name: &str, difference: Option<String>) -> Self {
-        Self { name: name.to_owned(), fault: difference.map(Fault::Other) }
+        Self { name: name.to_owned(), fault: difference.map(PartFault::Other) }
     }
 
     fn why(&self) -> Option<String> {
         self.fault.as_ref().map(|fault| match fault {
-            Fault::Refused(failure) => failure.to_string(),
-            Fault::Other(difference) => difference.clone(),
+            PartFault::Refused(failure) => failure.to_string(),
+            PartFault::Other(difference) => difference.clone(),
         })
     }
 }
 
 /// Prints what was checked.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let mut all = vec![];
     for named in &options.runs {
         all.push(match find(named) {
             Ok(path) => (path.clone(), parts(&path, options, terminal)),
-            Err(failure) => (named.clone(), vec![Part::new("the run", Err(failure))]),
+            Err(failure) => (named.clone(), vec![CheckedPart::new("the run", Err(failure))]),
         });
     }
     if options.json {
@@ -109,14 +109,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
     }
     let faults = || all.iter().flat_map(|(_, parts)| parts).filter_map(|part| part.fault.as_ref());
     let refused = faults().find_map(|fault| match fault {
-        Fault::Refused(failure) => Some(Exit::Reported(failure.code())),
-        Fault::Other(_) => None,
+        PartFault::Refused(failure) => Some(Exit::Reported(failure.code())),
+        PartFault::Other(_) => None,
     });
     Ok(refused.unwrap_or_else(|| Exit::of(faults().next().is_none())))
 }
 
-fn as_json(path: &Path, parts: &[Part]) -> Value {
-    let part = |part: &Part| match part.why() {
+fn as_json(path: &Path, parts: &[CheckedPart]) -> Value {
+    let part = |part: &CheckedPart| match part.why() {
         None => json!({ "name": part.name, "ok": true }),
         Some(why) => json!({ "name": part.name, "ok": false, "why": why }),
     };
@@ -124,28 +124,29 @@ fn as_json(path: &Path, parts: &[Part]) -> Value {
     json!({ "run": path.display().to_string(), "ok": ok, "parts": parts.iter().map(part).collect::<Vec<_>>() })
 }
 
-fn as_text(path: &Path, parts: &[Part]) -> String {
-    let line = |part: &Part| match part.why() {
+fn as_text(path: &Path, parts: &[CheckedPart]) -> String {
+    let line = |part: &CheckedPart| match part.why() {
         None => format!("  ok   {}\n", part.name),
         Some(why) => format!("  BAD  {}: {why}\n", part.name),
     };
     format!("{}\n{}", path.display(), parts.iter().map(line).collect::<String>())
 }
 
-fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<Part> {
+fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<CheckedPart> {
     let checked = verify(path).into_iter();
-    let mut parts: Vec<Part> =
-        checked.map(|part| Part::new(&part.name, part.fault.map_or(Ok(()), |fault| Err(fault.into())))).collect();
-    if Labels::exist(path)
+    let mut parts: Vec<CheckedPart> = checked
+        .map(|part| CheckedPart::new(&part.name, part.fault.map_or(Ok(()), |fault| Err(fault.into()))))
+        .collect();
+    if RunLabels::exist(path)
         && let Ok(info) = RunInfo::read(path)
     {
-        parts.push(Part::new(labels::FILE, Labels::read(path, &info).map(drop)));
+        parts.push(CheckedPart::new(labels::FILE, RunLabels::read(path, &info).map(drop)));
     }
     if parts.iter().all(|part| part.fault.is_none()) {
-        parts.push(Part::new("the graph of the model", model(path)));
+        parts.push(CheckedPart::new("the graph of the model", model(path)));
         if options.again {
             parts.extend(
-                again(path, options, terminal).unwrap_or_else(|failure| vec![Part::new("again", Err(failure))]),
+                again(path, options, terminal).unwrap_or_else(|failure| vec![CheckedPart::new("again", Err(failure))]),
             );
         }
     }
@@ -153,17 +154,20 @@ fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<Part> {
 }
 
 /// Whether this program makes the graph that was trained.
-fn model(path: &Path) -> Result<(), Failure> {
+fn model(path: &Path) -> Result<(), CommandFailure> {
     let saved = SavedRun::read(path)?;
     compile(path, &saved, &catalog_in(&saved.experiment)?)?;
     Ok(())
 }
 
 /// Makes the data, and measures the best checkpoint of a finished run as its training did.
-fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part>, Failure> {
+fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<CheckedPart>, CommandFailure> {
     let saved = SavedRun::read(path)?;
     let (Some(table), Some(results)) = (&saved.results, &saved.measured) else {
-        return Ok(vec![Part::compared("again", Some("the run is not finished: there are no results".to_owned()))]);
+        return Ok(vec![CheckedPart::compared(
+            "again",
+            Some("the run is not finished: there are no results".to_owned()),
+        )]);
     };
     let model = ModelOptions {
         depth: None,
@@ -176,7 +180,7 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
         experiment: None,
         device: options.device,
     };
-    let mut trained = Trained::open(&model)?;
+    let mut trained = TrainedModel::open(&model)?;
     trained.experiment.task.known.permitted = options.programs.run_commands;
     check_program(&trained.experiment.task, &trained.experiment.splits())?;
     let data = make_data(&trained.experiment, terminal)?;
@@ -185,11 +189,11 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
         let was = saved.info.data_hash.as_deref().unwrap_or("unknown");
         format!("their fingerprint was {was} and is {} now", data.hash)
     };
-    let mut parts = vec![Part::compared("again: the data", (!known).then(other))];
-    let kept = Answers::read(path, results).unwrap_or_default().splits;
+    let mut parts = vec![CheckedPart::compared("again: the data", (!known).then(other))];
+    let kept = RunAnswers::read(path, results).unwrap_or_default().splits;
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
-    let mut progress = Progress::new(terminal, &stop);
+    let mut progress = ProgressDisplay::new(terminal, &stop);
     for (at, row) in table.rows.iter().enumerate() {
         let fingerprint = data.set.fingerprint_of(&row.split);
         let measurement = trained.measurement(&row.split, data.set.split(&row.split));
@@ -198,17 +202,17 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
         else {
             continue;
         };
-        parts.push(Part::compared(&format!("again: the results on {}", row.split), difference(row, &found)));
+        parts.push(CheckedPart::compared(&format!("again: the results on {}", row.split), difference(row, &found)));
         let same = kept.get(at) == Some(&answers);
         let why = || "other examples are answered right than answers.json says".to_owned();
-        parts.push(Part::compared(&format!("again: the answers on {}", row.split), (!same).then(why)));
+        parts.push(CheckedPart::compared(&format!("again: the answers on {}", row.split), (!same).then(why)));
     }
     drop(progress);
-    let Table { best_update, dev_accuracy, dev_loss, .. } = table;
+    let ResultsTable { best_update, dev_accuracy, dev_loss, .. } = table;
     let best = trained.state.progress.best.unwrap_or_default();
     let same = (*best_update, *dev_accuracy, *dev_loss) == (trained.state.progress.updates, best.accuracy, best.loss);
     let why = || "results.json tells of another checkpoint than the best one".to_owned();
-    parts.push(Part::compared("again: the best checkpoint", (!same).then(why)));
+    parts.push(CheckedPart::compared("again: the best checkpoint", (!same).then(why)));
     let trained_by = rtc_runs::record::program(&saved.info.versions);
     if trained_by != program() && parts.iter().any(|part| part.fault.is_some()) {
         terminal.message(&format!("the run was trained by {trained_by}, and this is {}", program()));
@@ -217,7 +221,7 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Part
 }
 
 /// The first field in which two rows differ in any bit.
-fn difference(old: &Row, new: &Row) -> Option<String> {
+fn difference(old: &ResultsRow, new: &ResultsRow) -> Option<String> {
     let [old, new] = [old, new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
     let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|fields| fields.keys());
     // As text, in which -0 is not 0.

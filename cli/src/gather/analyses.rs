@@ -7,15 +7,15 @@ use rtc_compiler::ir::roles;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
-use rtc_report::data::{Cloud, Saliency};
+use rtc_report::data::{Cloud, SaliencyShares};
 use rtc_task::formal::automaton::Automaton;
-use rtc_task::formal::{Draw, Formal};
+use rtc_task::formal::{Formal, StringDraw};
 use rtc_task::{Example, Objective, catalog};
 use rtc_train::examine::components::components;
-use rtc_train::examine::states::{State, States, states};
+use rtc_train::examine::states::{PositionState, States, states};
 
-use crate::failure::Failure;
-use crate::saved::Trained;
+use crate::failure::CommandFailure;
+use crate::saved::TrainedModel;
 
 /// How many rows are analysed.
 pub(super) const ANALYSED: usize = 8;
@@ -25,18 +25,21 @@ const STATES: usize = 1600;
 const GROUPS: usize = 7;
 
 /// Strings of a length, with random numbers that no split has.
-pub(super) fn strings(formal: &Formal, trained: &Trained, length: usize) -> Vec<Example> {
+pub(super) fn strings(formal: &Formal, trained: &TrainedModel, length: usize) -> Vec<Example> {
     let length = length.max(formal.shortest);
     let key = Key::new(trained.experiment.task.seed).stream(formal.name).stream("analyses");
     let one = |index: usize| {
-        let draw = Draw { length, longest: None, index: index as u64, options: &trained.options };
+        let draw = StringDraw { length, longest: None, index: index as u64, options: &trained.options };
         formal.fresh(&draw, &mut key.at(index as u64).draws())
     };
     (0..ANALYSED).map(one).collect()
 }
 
 /// Both pictures, from these rows; none of a model that answers for pairs.
-pub(super) fn analyse(trained: &mut Trained, rows: &[Example]) -> Result<(Vec<Cloud>, Option<Saliency>), Failure> {
+pub(super) fn analyse(
+    trained: &mut TrainedModel,
+    rows: &[Example],
+) -> Result<(Vec<Cloud>, Option<SaliencyShares>), CommandFailure> {
     if trained.task.objective() == Objective::Pair {
         return Ok((vec![], None));
     }
@@ -74,7 +77,7 @@ fn cloud(found: &States, rows: &[Example], automaton: Option<&Automaton>) -> Clo
 
 /// What a state stands for: where its part of the string takes every state of the automaton; without one, its step. The number
 /// orders the names.
-fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (usize, String) {
+fn meaning(state: &PositionState, rows: &[Example], automaton: Option<&Automaton>) -> (usize, String) {
     let Some(automaton) = automaton else { return (state.step, format!("step {}", state.step + 1)) };
     let part = rows.get(state.example).and_then(|row| row.tokens.get(state.seen.clone()));
     let across = automaton.across(part.unwrap_or_default());
@@ -84,7 +87,7 @@ fn meaning(state: &State, rows: &[Example], automaton: Option<&Automaton>) -> (u
 }
 
 /// How much the answer depends on each token, as the mean over the rows.
-fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Failure> {
+fn saliency(trained: &TrainedModel, rows: &[Example]) -> Result<Option<SaliencyShares>, CommandFailure> {
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
     let facts = catalog(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();
@@ -101,5 +104,5 @@ fn saliency(trained: &Trained, rows: &[Example]) -> Result<Option<Saliency>, Fai
         examples += 1;
     }
     shares.iter_mut().for_each(|sum| *sum /= examples.max(1) as f64);
-    Ok((examples > 0).then_some(Saliency { examples, shares }))
+    Ok((examples > 0).then_some(SaliencyShares { examples, shares }))
 }

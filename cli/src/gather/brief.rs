@@ -8,7 +8,7 @@ use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Block, Origin, Spec, text};
 
 /// The path of a field: the places of the statements around it, and its name.
-type Path = (Vec<usize>, String);
+type FieldPath = (Vec<usize>, String);
 
 /// The spec with the origin `Default` for every value that follows from the others. Without all of them it is the same model: that
 /// is tried, from the outermost statement inwards, and where it fails every value counts as written.
@@ -24,7 +24,7 @@ pub(super) fn with_origins(spec: Spec, catalog: &Catalog) -> Spec {
         let short = Spec { root: with(&spec.root, &mut vec![], &kept), ..spec.clone() };
         let source = Source::new("spec.rt", text(&short));
         let Some(again) = check(&NoFiles, source, None, &[], catalog).0 else { return spec };
-        let mut differ: Vec<Path> = vec![];
+        let mut differ: Vec<FieldPath> = vec![];
         fields(&spec.root, &mut vec![], &mut |path, block| {
             let (own, found) = (block.fields.get(path.1.as_str()), at(&again.root, &path.0));
             let found = found.and_then(|found| found.fields.get(path.1.as_str()));
@@ -51,7 +51,7 @@ fn at<'b>(root: &'b Block, place: &[usize]) -> Option<&'b Block> {
 }
 
 /// Every field with the statement that it is of.
-fn fields(block: &Block, place: &mut Vec<usize>, each: &mut impl FnMut(Path, &Block)) {
+fn fields(block: &Block, place: &mut Vec<usize>, each: &mut impl FnMut(FieldPath, &Block)) {
     for name in block.fields.keys() {
         each((place.clone(), name.to_string()), block);
     }
@@ -63,14 +63,14 @@ fn fields(block: &Block, place: &mut Vec<usize>, each: &mut impl FnMut(Path, &Bl
 }
 
 /// The statement with what is kept alone.
-fn with(block: &Block, place: &mut Vec<usize>, kept: &BTreeSet<Path>) -> Block {
+fn with(block: &Block, place: &mut Vec<usize>, kept: &BTreeSet<FieldPath>) -> Block {
     let mut out = inside(block, place, |child, place| with(child, place, kept));
     out.fields.retain(|name, _| kept.contains(&(place.clone(), name.to_string())));
     out
 }
 
 /// The statement with the origin of what is not kept.
-fn marked(block: &Block, place: &mut Vec<usize>, kept: &BTreeSet<Path>) -> Block {
+fn marked(block: &Block, place: &mut Vec<usize>, kept: &BTreeSet<FieldPath>) -> Block {
     let mut out = inside(block, place, |child, place| marked(child, place, kept));
     for (name, setting) in &mut out.fields {
         if !kept.contains(&(place.clone(), name.to_string())) {
@@ -109,7 +109,7 @@ model small {
 ";
 
     /// The fields whose values have to be written.
-    fn needed(spec: &Spec) -> Vec<Path> {
+    fn needed(spec: &Spec) -> Vec<FieldPath> {
         let mut found = vec![];
         fields(&spec.root, &mut vec![], &mut |path, block| {
             if !matches!(block.fields[path.1.as_str()].origin, Origin::Default | Origin::Derived(_)) {

@@ -7,15 +7,15 @@ use rtc_task::{Dataset, Example, Objective};
 use rtc_train::Silent;
 use rtc_train::stopping::{BEYOND, Stop, evaluate_stopping};
 
-use crate::failure::Failure;
-use crate::saved::Trained;
+use crate::failure::CommandFailure;
+use crate::saved::TrainedModel;
 
 /// How many lengths have a curve.
 const CURVES: usize = 5;
 
 /// A curve for each of some lengths, from the shortest to the longest of the evaluation splits. The numbers are those of
 /// `rtc eval --steps` on the same examples.
-pub(super) fn by_step(trained: &mut Trained, data: &Dataset) -> Result<Vec<StepCurve>, Failure> {
+pub(super) fn by_step(trained: &mut TrainedModel, data: &Dataset) -> Result<Vec<StepCurve>, CommandFailure> {
     // Nothing tells how sure a model is of a number.
     if trained.task.objective() == Objective::Number {
         return Ok(vec![]);

@@ -11,19 +11,19 @@ mod runs;
 
 use std::path::{Path, PathBuf};
 
-use rtc_report::Report;
+use rtc_report::RunReport;
 use rtc_report::data;
-use rtc_runs::grid::{Manifest, State};
+use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, SavedRun};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders::folder;
 use crate::folders::resolved;
 use crate::terminal::Terminal;
 use crate::text::{count, duration};
 
 use probe::Probe;
-use rows::{ReadRun, Rows, Source};
+use rows::{ReadRun, ReportRows, RunSource};
 
 pub(crate) use probe::ReportOptions;
 
@@ -32,7 +32,7 @@ pub(crate) struct Gathered {
     /// The folders as they were found.
     pub(crate) folders: Vec<PathBuf>,
     /// Everything about them.
-    pub(crate) report: Report,
+    pub(crate) report: RunReport,
 }
 
 /// A run that was read.
@@ -44,13 +44,13 @@ struct LocatedRun {
 /// The failure of a run that is left out of a report.
 enum ProbeError {
     /// The run is broken: others can be shown without it.
-    Run(Failure),
+    Run(CommandFailure),
     /// The inputs that were asked for are, which is no fault of any run.
-    Inputs(Failure),
+    Inputs(CommandFailure),
 }
 
-impl From<Failure> for ProbeError {
-    fn from(failure: Failure) -> Self {
+impl From<CommandFailure> for ProbeError {
+    fn from(failure: CommandFailure) -> Self {
         Self::Run(failure)
     }
 }
@@ -58,17 +58,21 @@ impl From<Failure> for ProbeError {
 /// Reads all runs in and below these folders, and probes their models.
 ///
 /// A broken run among several is left out with a note; one that was named itself is an error, and so are broken inputs.
-pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Terminal) -> Result<Gathered, Failure> {
+pub(crate) fn gather(
+    named: &[PathBuf],
+    options: &ReportOptions,
+    terminal: &Terminal,
+) -> Result<Gathered, CommandFailure> {
     let folders = named.iter().map(|path| folder(path)).collect::<Result<Vec<_>, _>>()?;
-    let report = Report { title: title(&folders), ..Report::default() };
+    let report = RunReport { title: title(&folders), ..RunReport::default() };
     let mut gatherer =
-        Gatherer { report, probe: Probe::new(options), rows: Rows::default(), seen: vec![], broken: 0, terminal };
+        Gatherer { report, probe: Probe::new(options), rows: ReportRows::default(), seen: vec![], broken: 0, terminal };
     let sources = folders.iter().map(|folder| runs::below(folder)).collect::<Result<Vec<_>, _>>()?;
-    let grids = sources.iter().flatten().filter(|source| matches!(source, Source::Grid(..))).count();
+    let grids = sources.iter().flatten().filter(|source| matches!(source, RunSource::Grid(..))).count();
     for source in sources.iter().flatten() {
         match source {
-            Source::Run(path) => gatherer.unlisted(path, folders.contains(path))?,
-            Source::Grid(folder, manifest) => gatherer.grid(folder, manifest, grids > 1)?,
+            RunSource::Run(path) => gatherer.unlisted(path, folders.contains(path))?,
+            RunSource::Grid(folder, manifest) => gatherer.grid(folder, manifest, grids > 1)?,
         }
     }
     let Gatherer { mut report, rows, broken, .. } = gatherer;
@@ -78,7 +82,7 @@ pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Term
             0 => "none of its runs has begun".to_owned(),
             broken => format!("there is nothing but {}", count(broken, "broken run")),
         };
-        return Err(Failure::io("report on", path, std::io::Error::other(why)));
+        return Err(CommandFailure::io("report on", path, std::io::Error::other(why)));
     }
     let (rows, tables) = rows.finish();
     let seconds = report.runs.iter().filter_map(|run| run.seconds).reduce(|sum, seconds| sum + seconds);
@@ -90,9 +94,9 @@ pub(crate) fn gather(named: &[PathBuf], options: &ReportOptions, terminal: &Term
 
 /// Puts a report together, run by run.
 struct Gatherer<'a> {
-    report: Report,
+    report: RunReport,
     probe: Probe<'a>,
-    rows: Rows,
+    rows: ReportRows,
     /// Runs that were read, with their numbers; broken ones have none.
     seen: Vec<(PathBuf, Option<usize>)>,
     broken: usize,
@@ -101,7 +105,7 @@ struct Gatherer<'a> {
 
 impl Gatherer<'_> {
     /// Adds a run that no grid lists.
-    fn unlisted(&mut self, path: &Path, is_named: bool) -> Result<(), Failure> {
+    fn unlisted(&mut self, path: &Path, is_named: bool) -> Result<(), CommandFailure> {
         if self.seen.iter().any(|(seen, _)| seen == path) {
             return Ok(());
         }
@@ -109,7 +113,7 @@ impl Gatherer<'_> {
     }
 
     /// Adds the rows of a grid with the runs that have begun.
-    fn grid(&mut self, folder: &Path, manifest: &Manifest, named: bool) -> Result<(), Failure> {
+    fn grid(&mut self, folder: &Path, manifest: &GridManifest, named: bool) -> Result<(), CommandFailure> {
         let label = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let first = self.rows.add_grid(folder, manifest, label.as_deref().filter(|_| named));
         for (n, row) in manifest.rows.iter().enumerate() {
@@ -133,7 +137,12 @@ impl Gatherer<'_> {
     }
 
     /// Reads a run, unless that was done, and puts it where it belongs.
-    fn add(&mut self, path: &Path, is_named: bool, put: impl FnOnce(&mut Rows, ReadRun<'_>)) -> Result<(), Failure> {
+    fn add(
+        &mut self,
+        path: &Path,
+        is_named: bool,
+        put: impl FnOnce(&mut ReportRows, ReadRun<'_>),
+    ) -> Result<(), CommandFailure> {
         let known = self.seen.iter().find(|(seen, _)| seen == path).map(|(_, index)| *index);
         let read = match known {
             Some(None) => return Ok(()),
@@ -167,19 +176,24 @@ impl Gatherer<'_> {
 }
 
 /// A run, and how far it is.
-type Found = (SavedRun, State);
+type FoundRun = (SavedRun, CellState);
 
-fn read(path: &Path) -> Result<Found, ProbeError> {
-    let saved = SavedRun::read(path).map_err(Failure::from)?;
-    let state = State::of(path, &saved).map_err(Failure::from)?;
+fn read(path: &Path) -> Result<FoundRun, ProbeError> {
+    let saved = SavedRun::read(path).map_err(CommandFailure::from)?;
+    let state = CellState::of(path, &saved).map_err(CommandFailure::from)?;
     Ok((saved, state))
 }
 
 /// Adds a run; after an error the report is as it was.
-fn add(path: &Path, probe: &mut Probe<'_>, report: &mut Report, terminal: &Terminal) -> Result<Found, ProbeError> {
+fn add(
+    path: &Path,
+    probe: &mut Probe<'_>,
+    report: &mut RunReport,
+    terminal: &Terminal,
+) -> Result<FoundRun, ProbeError> {
     let (saved, state) = read(path)?;
     let found = LocatedRun { path: path.to_owned(), saved };
-    let runs::Read { mut run, spec, text } = runs::read(&found)?;
+    let runs::RecordedRun { mut run, spec, text } = runs::read(&found)?;
     let known = report.models.iter().position(|model| runs::same(model, &found.saved.info.model, &text));
     run.model = known.unwrap_or(report.models.len());
     // One run of a model is enough to draw, the first that has a checkpoint.

@@ -5,25 +5,25 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::beneath::is_owned;
 use rtc_exec::learner::LearnError;
-use rtc_report::data::{Answers, Cloud, Panel, Saliency, StepCurve, Trace, Unit};
+use rtc_report::data::{Cloud, HaltingUnit, InputTrace, Panel, ReportAnswers, SaliencyShares, StepCurve};
 use rtc_runs::error::Error;
 use rtc_runs::experiment::Experiment;
-use rtc_runs::record::checkpoint::Slot;
-use rtc_runs::record::{Lengths, SavedRun, SplitLengths};
+use rtc_runs::record::checkpoint::CheckpointSlot;
+use rtc_runs::record::{LengthMeasurements, SavedRun, SplitLengths};
 use rtc_task::TaskSettings;
 use rtc_task::error::DataError;
-use rtc_task::{AskedRow, Dataset, Example, Tally, Target, Wanted, load_wanted, scored, set_text};
-use rtc_train::examine::{Traced, by_length, trace};
+use rtc_task::{AskedRow, Dataset, Example, ExampleTarget, Tally, WantedSplits, load_wanted, scored, set_text};
+use rtc_train::examine::{TracedExample, by_length, trace};
 
 use super::analyses::{ANALYSED, analyse, strings};
 use super::answers::answers;
 use super::by_step::by_step;
 use super::runs::run_name;
 use super::{LocatedRun, ProbeError};
-use crate::definition::Facts;
+use crate::definition::GraphFacts;
 use crate::device::DeviceOptions;
-use crate::failure::Failure;
-use crate::saved::{HaltingArg, ModelOptions, Trained};
+use crate::failure::CommandFailure;
+use crate::saved::{HaltingArg, ModelOptions, TrainedModel};
 use crate::spec_file::read_text;
 use crate::terminal::Terminal;
 use crate::trees::trees;
@@ -52,22 +52,22 @@ pub(crate) struct ReportOptions {
 #[derive(Default)]
 pub(super) struct Probed {
     pub(super) lengths: Vec<SplitLengths>,
-    pub(super) traces: Vec<Trace>,
+    pub(super) traces: Vec<InputTrace>,
     pub(super) clouds: Vec<Cloud>,
-    pub(super) saliency: Option<Saliency>,
+    pub(super) saliency: Option<SaliencyShares>,
     pub(super) steps: Vec<StepCurve>,
-    pub(super) answers: Option<Answers>,
+    pub(super) answers: Option<ReportAnswers>,
     pub(super) note: Option<String>,
 }
 
 /// Probes one run after the other; those of one experiment share their data.
 pub(super) struct Probe<'a> {
     options: &'a ReportOptions,
-    data: Option<Loaded>,
+    data: Option<LoadedExamples>,
 }
 
 /// The first examples of some splits, and which they are.
-struct Loaded {
+struct LoadedExamples {
     task: TaskSettings,
     used: Vec<String>,
     splits: Vec<String>,
@@ -85,7 +85,7 @@ impl<'a> Probe<'a> {
         if *examples == 0 && inputs.is_none() && analyses.is_none() {
             return Ok(Probed::default());
         }
-        if !SavedRun::checkpoint(&found.path, Slot::Best).is_dir() {
+        if !SavedRun::checkpoint(&found.path, CheckpointSlot::Best).is_dir() {
             let note = "nothing is saved yet, so nothing is measured by length".to_owned();
             return Ok(Probed { note: Some(note), ..Probed::default() });
         }
@@ -100,7 +100,7 @@ impl<'a> Probe<'a> {
             experiment: None,
             device: self.options.device,
         };
-        let mut trained = Trained::open(&options)?;
+        let mut trained = TrainedModel::open(&options)?;
         let lengths = self.lengths(&mut trained, terminal)?;
         let mut seen = Probed { lengths, ..Probed::default() };
         if draw {
@@ -127,7 +127,7 @@ impl<'a> Probe<'a> {
     }
 
     /// The first examples of the evaluation splits.
-    fn examples(&mut self, trained: &Trained) -> Result<&Dataset, Failure> {
+    fn examples(&mut self, trained: &TrainedModel) -> Result<&Dataset, CommandFailure> {
         let Experiment { task, evaluate, .. } = &trained.experiment;
         let (used, splits) = (trained.experiment.splits(), evaluate.iter().map(String::as_str).collect::<Vec<_>>());
         let known =
@@ -137,29 +137,36 @@ impl<'a> Probe<'a> {
             None => {
                 // Whether the files are those of the training can only be said of whole splits.
                 let most = if task.data.is_some() { usize::MAX } else { self.options.examples };
-                let mut set =
-                    load_wanted(task, Wanted { used: &used, splits: &splits, most, whole: false, streamed: false })?;
+                let mut set = load_wanted(
+                    task,
+                    WantedSplits { used: &used, splits: &splits, most, whole: false, streamed: false },
+                )?;
                 if task.data.is_some() {
                     trained.same_rows(&set)?;
                     set.splits.values_mut().for_each(|rows| rows.truncate(self.options.examples));
                 }
                 let used = used.into_iter().map(str::to_owned).collect();
-                Loaded { task: task.clone(), used, splits: evaluate.clone(), set }
+                LoadedExamples { task: task.clone(), used, splits: evaluate.clone(), set }
             }
         };
         Ok(&self.data.insert(known).set)
     }
 
-    fn lengths(&mut self, trained: &mut Trained, terminal: &Terminal) -> Result<Vec<SplitLengths>, Failure> {
+    fn lengths(
+        &mut self,
+        trained: &mut TrainedModel,
+        terminal: &Terminal,
+    ) -> Result<Vec<SplitLengths>, CommandFailure> {
         if self.options.examples == 0 {
             return Ok(vec![]);
         }
         let (rtc, update, examples) =
             (crate::versions::program(), trained.state.progress.updates, self.options.examples);
         let run = trained.info.run.clone();
-        let fits =
-            |kept: &Lengths| kept.run == run && kept.rtc == rtc && kept.update == update && kept.examples == examples;
-        if let Some(kept) = Lengths::read(&trained.path).filter(fits) {
+        let fits = |kept: &LengthMeasurements| {
+            kept.run == run && kept.rtc == rtc && kept.update == update && kept.examples == examples
+        };
+        if let Some(kept) = LengthMeasurements::read(&trained.path).filter(fits) {
             return Ok(kept.splits);
         }
         let waiting = terminal.waiting("measuring by length");
@@ -172,7 +179,7 @@ impl<'a> Probe<'a> {
             splits.push(SplitLengths { split, lengths });
         }
         drop(waiting);
-        let lengths = Lengths { run, rtc, update, examples, splits };
+        let lengths = LengthMeasurements { run, rtc, update, examples, splits };
         // A folder that can't be written to is no reason to show nothing; into one of another user nothing is written.
         if is_owned(&trained.path)
             && let Err(error) = lengths.write(&trained.path)
@@ -183,7 +190,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Rows of one length to analyse: strings of this length where they can be drawn, else the longest examples up to it.
-    fn rows(&mut self, trained: &Trained, length: usize) -> Result<Vec<Example>, Failure> {
+    fn rows(&mut self, trained: &TrainedModel, length: usize) -> Result<Vec<Example>, CommandFailure> {
         if let Some(formal) = trained.task.formal() {
             return Ok(strings(formal, trained, length));
         }
@@ -195,7 +202,7 @@ impl<'a> Probe<'a> {
     }
 
     /// How chosen inputs halt and fold.
-    fn traces(&mut self, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
+    fn traces(&mut self, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, ProbeError> {
         if (!trained.halts && !trained.folds()) || (self.options.examples == 0 && self.options.inputs.is_none()) {
             return Ok(vec![]);
         }
@@ -208,7 +215,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Some examples of the first split that has any: the longest that is not too long, and shorter ones.
-    fn chosen(&mut self, trained: &Trained) -> Result<Vec<(String, Example)>, Failure> {
+    fn chosen(&mut self, trained: &TrainedModel) -> Result<Vec<(String, Example)>, CommandFailure> {
         let splits = trained.experiment.evaluate.clone();
         let data = self.examples(trained)?;
         let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(vec![]) };
@@ -230,9 +237,9 @@ impl<'a> Probe<'a> {
 }
 
 /// How the inputs of a file halt and fold: rows of columns, or one per line; what is wrong with one names its line.
-fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> {
+fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, ProbeError> {
     let file = path.display().to_string();
-    let broken = |line, why| Failure::data(file.clone(), Some(line), why);
+    let broken = |line, why| CommandFailure::data(file.clone(), Some(line), why);
     let fault = |line: usize, why| ProbeError::Inputs(broken(line, why));
     let asked = match trained.format(path) {
         Some(format) => {
@@ -254,7 +261,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> 
         let title = format!("{file}:{line}");
         match one(trained, &title, &example, false) {
             Ok(trace) => traces.push(trace),
-            Err(Failure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
+            Err(CommandFailure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
             Err(broken) => return Err(broken.into()),
         }
     }
@@ -262,7 +269,7 @@ fn inputs(path: &Path, trained: &mut Trained) -> Result<Vec<Trace>, ProbeError> 
 }
 
 /// How one input halts and folds; `known` says that its label means something.
-fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Result<Trace, Failure> {
+fn one(trained: &mut TrainedModel, title: &str, example: &Example, known: bool) -> Result<InputTrace, CommandFailure> {
     let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());
@@ -270,33 +277,33 @@ fn one(trained: &mut Trained, title: &str, example: &Example, known: bool) -> Re
     let length = example.length();
     let found = &traced.evaluation;
     let answer = match &example.label {
-        Target::Class(class) => {
+        ExampleTarget::Class(class) => {
             let said = found.predictions.first().map_or_else(String::new, |said| name(*said));
             let sure = found.confidence.first().map_or(0.0, |sure| 100.0 * sure);
             format!(": answers {said} ({sure:.0} %){}", right(name(*class)))
         }
-        Target::Each { .. } if known => {
+        ExampleTarget::Each { .. } if known => {
             let Tally { right, all } = scored(example, &found.predictions);
             format!(": {right} of {all} answers right")
         }
-        Target::Each { .. } => String::new(),
-        Target::Number(number) => {
+        ExampleTarget::Each { .. } => String::new(),
+        ExampleTarget::Number(number) => {
             let scale = trained.task.scale(&trained.options);
             let said = found.numbers.first().map_or_else(String::new, |said| scale.text(*said));
             format!(": answers {said}{}", right(scale.text(f64::from(*number))))
         }
-        Target::Several(labels) => {
+        ExampleTarget::Several(labels) => {
             let said = set_text(&classes, found.predictions.iter().map(|label| *label == 1));
             format!(": answers {said}{}", right(set_text(&classes, labels.iter().copied())))
         }
     };
     let plural = if length == 1 { "" } else { "s" };
     let (panels, trees) = (panels(trained, example, &traced), trees(trained, example, &traced.trees));
-    Ok(Trace { title: format!("{title}, {length} token{plural}{answer}"), panels, trees })
+    Ok(InputTrace { title: format!("{title}, {length} token{plural}{answer}"), panels, trees })
 }
 
 /// The units of an example, sorted into the recurrences that they belong to.
-fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
+fn panels(trained: &TrainedModel, example: &Example, traced: &TracedExample) -> Vec<Panel> {
     let mut found: Vec<(String, usize, Panel)> = vec![];
     for seen in &traced.units {
         let (row, start) = (seen.unit.row, seen.unit.start);
@@ -308,7 +315,7 @@ fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
             .rev()
             .find(same)
             .filter(|(.., panel)| panel.units.last().is_none_or(|last| last.start < start));
-        let unit = Unit { start, length: seen.unit.length, weights: seen.unit.weights() };
+        let unit = HaltingUnit { start, length: seen.unit.length, weights: seen.unit.weights() };
         if let Some((.., panel)) = open {
             panel.units.push(unit);
             continue;
@@ -322,7 +329,7 @@ fn panels(trained: &Trained, example: &Example, traced: &Traced) -> Vec<Panel> {
         }
         let tokens = if row == 0 { Some(&example.tokens) } else { example.second.as_ref() };
         let positions = trained.positions(tokens.map_or(&[], Vec::as_slice));
-        let bound = Facts(trained.model.forward_graph()).bound(&seen.place);
+        let bound = GraphFacts(trained.model.forward_graph()).bound(&seen.place);
         found.push((seen.place.clone(), row, Panel { place, positions, bound, units: vec![unit] }));
     }
     found.into_iter().map(|(.., panel)| panel).collect()

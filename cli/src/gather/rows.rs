@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
 use rtc_runs::experiment::Experiment;
-use rtc_runs::grid::{Cell, Manifest, Row, Sheet, Show, State, TextTable, text_tables};
+use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, text_tables};
 use rtc_runs::record::SavedRun;
 use serde_json::Value;
 
@@ -19,8 +19,8 @@ const TOLD: usize = 4;
 
 /// The rows of a report, with the runs of each by their index in it.
 #[derive(Default)]
-pub(super) struct Rows {
-    rows: Vec<(Row, Vec<usize>)>,
+pub(super) struct ReportRows {
+    rows: Vec<(GridRow, Vec<usize>)>,
     unlisted: Vec<UnlistedRow>,
     /// The row that others are compared with; the first one if no grid names one.
     baseline: Option<usize>,
@@ -39,23 +39,23 @@ pub(super) struct ReadRun<'a> {
     pub(super) index: usize,
     pub(super) path: &'a Path,
     pub(super) saved: &'a SavedRun,
-    pub(super) state: State,
+    pub(super) state: CellState,
     pub(super) spec: Option<&'a Spec>,
 }
 
-impl Rows {
+impl ReportRows {
     /// Adds an empty row of a grid for every one that it lists; gives the number of the first.
-    pub(super) fn add_grid(&mut self, folder: &Path, manifest: &Manifest, label: Option<&str>) -> usize {
+    pub(super) fn add_grid(&mut self, folder: &Path, manifest: &GridManifest, label: Option<&str>) -> usize {
         let first = self.rows.len();
         for listed in &manifest.rows {
             let name = label.map_or_else(|| listed.name.clone(), |label| format!("{label}: {}", listed.name));
-            let absent = listed.cells.iter().map(|cell| Cell {
+            let absent = listed.cells.iter().map(|cell| GridCell {
                 seed: cell.seed,
                 path: resolved(folder, &cell.run),
-                state: State::Absent,
+                state: CellState::Absent,
             });
             let name = self.unused(name);
-            self.rows.push((Row { name, parameters: 0, data: String::new(), cells: absent.collect() }, vec![]));
+            self.rows.push((GridRow { name, parameters: 0, data: String::new(), cells: absent.collect() }, vec![]));
         }
         let named = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
         self.baseline = self.baseline.or(named.map(|at| first + at));
@@ -84,23 +84,23 @@ impl Rows {
                 let at = self.rows.len();
                 self.unlisted.push(UnlistedRow { at, spec_hash: info.spec_hash.clone(), experiment, settings });
                 let (parameters, data) = (info.parameters, asked(&run.saved.experiment));
-                self.rows.push((Row { name: info.model.clone(), parameters, data, cells: vec![] }, vec![]));
+                self.rows.push((GridRow { name: info.model.clone(), parameters, data, cells: vec![] }, vec![]));
                 at
             }
         };
-        self.rows[at].0.cells.push(Cell { seed: info.seed, path: run.path.to_owned(), state: run.state });
+        self.rows[at].0.cells.push(GridCell { seed: info.seed, path: run.path.to_owned(), state: run.state });
         self.rows[at].1.push(run.index);
     }
 
     /// The rows with names of their own, and the tables of their results if any run is finished.
-    pub(super) fn finish(mut self) -> (Vec<data::Row>, Vec<TextTable>) {
+    pub(super) fn finish(mut self) -> (Vec<data::ReportRow>, Vec<TextTable>) {
         self.name_unlisted();
-        let rows: Vec<Row> = self.rows.iter().map(|(row, _)| row.clone()).collect();
+        let rows: Vec<GridRow> = self.rows.iter().map(|(row, _)| row.clone()).collect();
         let show = Show { mixed: true, baseline: Some(self.baseline.unwrap_or(0)), ..Show::default() };
         let finished = rows.iter().any(|row| row.finished().next().is_some());
         let tables = Sheet::new(&rows, &show).ok().filter(|_| finished);
         let tables = tables.map_or_else(Vec::new, |sheet| text_tables(&sheet));
-        (self.rows.into_iter().map(|(row, runs)| data::Row { name: row.name, runs }).collect(), tables)
+        (self.rows.into_iter().map(|(row, runs)| data::ReportRow { name: row.name, runs }).collect(), tables)
     }
 
     /// Rows of one model are told apart by what differs between them.
@@ -170,10 +170,10 @@ fn collect_fields(path: &str, block: &Block, found: &mut BTreeMap<String, String
     }
 }
 
-/// Where runs were found.
-pub(super) enum Source {
+/// The folder in which runs were found.
+pub(super) enum RunSource {
     /// A folder whose grid lists its rows.
-    Grid(PathBuf, Manifest),
+    Grid(PathBuf, GridManifest),
     /// A run that no grid lists.
     Run(PathBuf),
 }

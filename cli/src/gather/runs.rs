@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::schema::Objective;
 use rtc_compiler::spec::Spec;
-use rtc_report::data::{Model, Run, Score};
+use rtc_report::data::{Model, ReportRun, Score};
 use rtc_runs::experiment::{Choice, Experiment};
-use rtc_runs::grid::Manifest;
+use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
-use rtc_runs::record::table::Table;
+use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunFolder, RunInfo};
 use rtc_task::{Options, Task};
 
 use super::LocatedRun;
 use super::brief::with_origins;
-use super::rows::Source;
-use crate::failure::Failure;
+use super::rows::RunSource;
+use crate::failure::CommandFailure;
 use crate::folders::resolved;
 use crate::folders::{self, DEEPEST, folders_in};
 use crate::memory::bytes;
@@ -25,17 +25,21 @@ use crate::terminal::quoted;
 use crate::text::{duration, number};
 
 /// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
-pub(super) fn below(folder: &Path) -> Result<Vec<Source>, Failure> {
+pub(super) fn below(folder: &Path) -> Result<Vec<RunSource>, CommandFailure> {
     let mut found = vec![];
     collect(folder, DEEPEST, &mut found)?;
     if found.is_empty() {
-        return Err(Failure::io("open", folder, std::io::Error::other("there is no run in this folder or below it")));
+        return Err(CommandFailure::io(
+            "open",
+            folder,
+            std::io::Error::other("there is no run in this folder or below it"),
+        ));
     }
     Ok(found)
 }
 
 /// The runs below the folder of a grid that are no cells of its rows.
-pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Result<usize, Failure> {
+pub(super) fn unlisted(folder: &Path, manifest: &GridManifest) -> Result<usize, CommandFailure> {
     let found = folders::below(folder)?.runs;
     let cells: Vec<PathBuf> =
         manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| resolved(folder, &cell.run)).collect();
@@ -43,13 +47,13 @@ pub(super) fn unlisted(folder: &Path, manifest: &Manifest) -> Result<usize, Fail
 }
 
 /// Goes down the folders to runs and grids.
-fn collect(folder: &Path, deep: usize, found: &mut Vec<Source>) -> Result<(), Failure> {
+fn collect(folder: &Path, deep: usize, found: &mut Vec<RunSource>) -> Result<(), CommandFailure> {
     if RunFolder::exists(folder) {
-        found.push(Source::Run(folder.to_owned()));
+        found.push(RunSource::Run(folder.to_owned()));
         return Ok(());
     }
-    if let Some(manifest) = Manifest::read(folder)? {
-        found.push(Source::Grid(folder.to_owned(), manifest));
+    if let Some(manifest) = GridManifest::read(folder)? {
+        found.push(RunSource::Grid(folder.to_owned(), manifest));
         return Ok(());
     }
     let Some(deep) = deep.checked_sub(1) else { return Ok(()) };
@@ -58,15 +62,16 @@ fn collect(folder: &Path, deep: usize, found: &mut Vec<Source>) -> Result<(), Fa
 
 /// The name of a run's folder; below the folder of a grid that of its row stands before it, for every row has a `seed1`.
 pub(super) fn run_name(path: &Path) -> String {
-    let row = path.parent().filter(|row| row.parent().is_some_and(|grid| matches!(Manifest::read(grid), Ok(Some(_)))));
+    let row =
+        path.parent().filter(|row| row.parent().is_some_and(|grid| matches!(GridManifest::read(grid), Ok(Some(_)))));
     let name =
         row.and_then(Path::parent).map_or_else(|| path.file_name().map(Path::new), |grid| path.strip_prefix(grid).ok());
     name.unwrap_or(path).display().to_string()
 }
 
 /// A run as its records say.
-pub(super) struct Read {
-    pub(super) run: Run,
+pub(super) struct RecordedRun {
+    pub(super) run: ReportRun,
     /// Its spec as the compiler understands it.
     pub(super) spec: Option<Spec>,
     /// The complete spec, or the graph.
@@ -74,7 +79,7 @@ pub(super) struct Read {
 }
 
 /// Reads what the records of a run say.
-pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
+pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, CommandFailure> {
     let LocatedRun { path, saved } = run;
     let experiment = &saved.experiment;
     let history = History::read(path)?;
@@ -85,7 +90,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
     let times = Times::read(path)?;
     let (task, options) = task_of(experiment)?;
-    let run = Run {
+    let run = ReportRun {
         name: run_name(path),
         model: 0,
         seed: saved.info.seed,
@@ -115,7 +120,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<Read, Failure> {
     };
     let text = compiled.definition.text();
     let spec = compiled.definition.spec().map(|spec| with_origins(spec.clone(), &catalog));
-    Ok(Read { run, spec, text })
+    Ok(RecordedRun { run, spec, text })
 }
 
 /// The longest length of training, where the task draws its examples up to one.
@@ -163,7 +168,7 @@ fn dev(history: &History, split: &str) -> Vec<EvaluationLine> {
 }
 
 /// What the checkpoint of the results was chosen by.
-fn chosen(table: &Table) -> Option<(u64, Score)> {
+fn chosen(table: &ResultsTable) -> Option<(u64, Score)> {
     let score = table.dev_accuracy.map(Score::Share).or(table.dev_loss.map(Score::Error))?;
     Some((table.best_update, score))
 }

@@ -7,11 +7,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rtc_exec::learner::StepReport;
-use rtc_runs::grid::{Row, State as Known};
+use rtc_runs::grid::{CellState, GridRow};
 
 use super::CellIndex;
-use crate::live::{Line, Screen, State};
-use crate::progress::Means;
+use crate::live::{DisplayLine, DisplayedState, Screen};
+use crate::progress::RunningMeans;
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 
@@ -26,11 +26,11 @@ pub(crate) struct Board<'a> {
     terminal: &'a Terminal,
     /// Taken before the cells, where both are.
     screen: Option<Mutex<Screen>>,
-    cells: Mutex<Cells>,
+    cells: Mutex<GridCells>,
 }
 
-/// What is known of the cells that are to be trained.
-struct Cells {
+/// The cells that are to be trained, and their progress.
+struct GridCells {
     /// How many are trained at a time.
     jobs: usize,
     /// How many are to be trained, and how many of them have ended.
@@ -38,9 +38,9 @@ struct Cells {
     ended: usize,
     /// Updates that every cell has and has made.
     updates: BTreeMap<CellIndex, (u64, u64)>,
-    running: BTreeMap<CellIndex, Running>,
+    running: BTreeMap<CellIndex, RunningCell>,
     /// The names of the rows and their cells: the folders of their runs, and what became of them.
-    rows: Vec<(String, Vec<(PathBuf, State)>)>,
+    rows: Vec<(String, Vec<(PathBuf, DisplayedState)>)>,
     /// Seconds and updates of the cells of every model.
     speeds: BTreeMap<usize, (f64, u64)>,
     /// When the last report was printed.
@@ -48,18 +48,18 @@ struct Cells {
 }
 
 /// A cell that is being trained.
-struct Running {
+struct RunningCell {
     label: String,
-    means: Means,
+    means: RunningMeans,
     /// When the update that is being made began.
     began: Instant,
 }
 
 impl<'a> Board<'a> {
     /// For the rows of a grid, and cells of them that have so many updates each.
-    pub(crate) fn new(terminal: &'a Terminal, rows: &[Row], updates: &[(CellIndex, u64)], jobs: usize) -> Self {
+    pub(crate) fn new(terminal: &'a Terminal, rows: &[GridRow], updates: &[(CellIndex, u64)], jobs: usize) -> Self {
         let jobs = jobs.min(updates.len());
-        let cells = Cells {
+        let cells = GridCells {
             jobs,
             to_train: updates.len(),
             ended: 0,
@@ -100,8 +100,8 @@ impl<'a> Board<'a> {
         }
         for (model, (_, row)) in cells.rows.iter_mut().enumerate() {
             // A row of which nothing is missing has results whatever was decided.
-            if stopped(model) && row.iter().any(|(_, state)| *state != State::Finished) {
-                row.iter_mut().for_each(|(_, state)| *state = State::Stopped);
+            if stopped(model) && row.iter().any(|(_, state)| *state != DisplayedState::Finished) {
+                row.iter_mut().for_each(|(_, state)| *state = DisplayedState::Stopped);
             }
         }
     }
@@ -110,7 +110,7 @@ impl<'a> Board<'a> {
     pub(super) fn started(&self, place: CellIndex, label: &str, done: u64, total: u64) {
         let mut cells = self.cells();
         cells.updates.insert(place, (total, done));
-        let running = Running { label: label.to_owned(), means: Means::default(), began: Instant::now() };
+        let running = RunningCell { label: label.to_owned(), means: RunningMeans::default(), began: Instant::now() };
         cells.running.insert(place, running);
     }
 
@@ -147,9 +147,9 @@ impl<'a> Board<'a> {
     }
 
     /// A cell is trained no longer.
-    pub(super) fn ended(&self, place: CellIndex, path: &Path, state: State) {
+    pub(super) fn ended(&self, place: CellIndex, path: &Path, state: DisplayedState) {
         let mut cells = self.cells();
-        cells.ended += usize::from(state == State::Finished);
+        cells.ended += usize::from(state == DisplayedState::Finished);
         cells.running.remove(&place);
         cells.mark(path, state);
     }
@@ -158,13 +158,13 @@ impl<'a> Board<'a> {
     pub(super) fn elsewhere(&self, place: CellIndex, path: &Path, (done, total): (u64, u64)) {
         let mut cells = self.cells();
         cells.updates.insert(place, (total, done));
-        cells.mark(path, State::Running(done as f64 / total.max(1) as f64));
+        cells.mark(path, DisplayedState::Running(done as f64 / total.max(1) as f64));
         drop(cells);
         self.draw();
     }
 
     /// Another process has brought a cell to its end.
-    pub(super) fn ended_elsewhere(&self, place: CellIndex, path: &Path, state: State) {
+    pub(super) fn ended_elsewhere(&self, place: CellIndex, path: &Path, state: DisplayedState) {
         if let Some((total, done)) = self.cells().updates.get_mut(&place) {
             *done = *total;
         }
@@ -172,7 +172,7 @@ impl<'a> Board<'a> {
         self.draw();
     }
 
-    fn cells(&self) -> MutexGuard<'_, Cells> {
+    fn cells(&self) -> MutexGuard<'_, GridCells> {
         locked(&self.cells)
     }
 }
@@ -183,17 +183,17 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 /// The folder of a cell's run, and what is known of it before it is trained.
-fn known(cell: &rtc_runs::grid::Cell) -> (PathBuf, State) {
+fn known(cell: &rtc_runs::grid::GridCell) -> (PathBuf, DisplayedState) {
     let state = match cell.state {
-        Known::Absent | Known::Failed(..) => State::Waiting,
-        Known::Unfinished(_) => State::Paused,
-        Known::Stopped(_) => State::Stopped,
-        Known::Finished(_) => State::Finished,
+        CellState::Absent | CellState::Failed(..) => DisplayedState::Waiting,
+        CellState::Unfinished(_) => DisplayedState::Paused,
+        CellState::Stopped(_) => DisplayedState::Stopped,
+        CellState::Finished(_) => DisplayedState::Finished,
     };
     (cell.path.clone(), state)
 }
 
-impl Cells {
+impl GridCells {
     fn step(&mut self, place: CellIndex, update: u64, report: &StepReport, tokens: usize) {
         let Some(running) = self.running.get_mut(&place) else { return };
         let seconds = running.began.elapsed().as_secs_f64();
@@ -205,14 +205,14 @@ impl Cells {
     }
 
     /// Notes what became of the cells whose run is in this folder.
-    fn mark(&mut self, path: &Path, state: State) {
+    fn mark(&mut self, path: &Path, state: DisplayedState) {
         for (_, row) in &mut self.rows {
             row.iter_mut().filter(|(run, _)| run == path).for_each(|(_, known)| *known = state);
         }
     }
 
     /// How many updates a cell has, how many it made, and what is known of those.
-    fn text(&self, place: CellIndex, means: &Means) -> (u64, u64, String) {
+    fn text(&self, place: CellIndex, means: &RunningMeans) -> (u64, u64, String) {
         let (total, done) = self.updates.get(&place).copied().unwrap_or_default();
         (total, done, means.text(total.saturating_sub(done)))
     }
@@ -238,7 +238,7 @@ impl Cells {
     fn report(&self) -> Vec<String> {
         let (total, done) = self.updates.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
         let updates = format!("{} of {} updates", number(done as f64), number(total as f64));
-        let cell = |(place, running): (&CellIndex, &Running)| {
+        let cell = |(place, running): (&CellIndex, &RunningCell)| {
             let (total, done, text) = self.text(*place, &running.means);
             format!("  {}: update {}/{}  {text}", running.label, number(done as f64), number(total as f64))
         };
@@ -247,7 +247,7 @@ impl Cells {
 
     /// The rows with the states of their cells, the running cells and the grid, in at most so many lines: where these are too few,
     /// the rows with running cells before the others.
-    fn lines(&self, height: usize) -> Vec<Line> {
+    fn lines(&self, height: usize) -> Vec<DisplayLine> {
         let room = height.saturating_sub(self.jobs + 1);
         let mut shown: Vec<usize> = (0..self.rows.len()).collect();
         if shown.len() > room {
@@ -255,31 +255,31 @@ impl Cells {
             shown.truncate(room.saturating_sub(1));
             shown.sort_unstable();
         }
-        let mut lines: Vec<Line> = shown.iter().map(|model| self.row(*model)).collect();
+        let mut lines: Vec<DisplayLine> = shown.iter().map(|model| self.row(*model)).collect();
         if room > 0 && lines.len() < self.rows.len() {
-            lines.push(Line::Text(format!("and {}", count(self.rows.len() - lines.len(), "row"))));
+            lines.push(DisplayLine::Text(format!("and {}", count(self.rows.len() - lines.len(), "row"))));
         }
         lines.extend(self.running.iter().map(|(place, running)| {
             let (total, done, text) = self.text(*place, &running.means);
-            Line::Run { name: running.label.clone(), done, total, course: running.means.losses(), text }
+            DisplayLine::Run { name: running.label.clone(), done, total, course: running.means.losses(), text }
         }));
         let (total, done) = self.updates.values().fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
-        lines.push(Line::Run { name: "grid".to_owned(), done, total, course: vec![], text: self.summary() });
+        lines.push(DisplayLine::Run { name: "grid".to_owned(), done, total, course: vec![], text: self.summary() });
         lines
     }
 
-    fn row(&self, model: usize) -> Line {
+    fn row(&self, model: usize) -> DisplayLine {
         let (name, cells) = &self.rows[model];
-        let state = |(seed, (_, known)): (usize, &(PathBuf, State))| {
+        let state = |(seed, (_, known)): (usize, &(PathBuf, DisplayedState))| {
             let place = CellIndex { model, seed };
             match self.updates.get(&place) {
                 Some((total, done)) if self.running.contains_key(&place) => {
-                    State::Running(*done as f64 / (*total).max(1) as f64)
+                    DisplayedState::Running(*done as f64 / (*total).max(1) as f64)
                 }
                 _ => *known,
             }
         };
-        Line::Cells { name: name.clone(), states: cells.iter().enumerate().map(state).collect() }
+        DisplayLine::Cells { name: name.clone(), states: cells.iter().enumerate().map(state).collect() }
     }
 }
 
@@ -288,13 +288,13 @@ mod tests {
     use super::*;
 
     /// Rows of two cells that did not begin.
-    fn rows(names: &[&str]) -> Vec<Row> {
-        let cell = |name: &str, seed| rtc_runs::grid::Cell {
+    fn rows(names: &[&str]) -> Vec<GridRow> {
+        let cell = |name: &str, seed| rtc_runs::grid::GridCell {
             seed,
             path: Path::new(name).join(seed.to_string()),
-            state: Known::Absent,
+            state: CellState::Absent,
         };
-        let row = |name: &&str| Row {
+        let row = |name: &&str| GridRow {
             name: (*name).to_owned(),
             parameters: 0,
             data: String::new(),
@@ -311,23 +311,29 @@ mod tests {
         let updates: Vec<_> = (0..3).flat_map(|model| [(place(model, 0), 100), (place(model, 1), 100)]).collect();
         let board = Board::new(&terminal, &rows, &updates, 2);
         board.started(place(0, 0), "ut seed 1", 0, 100);
-        board.ended(place(0, 0), &rows[0].cells[0].path, State::Finished);
+        board.ended(place(0, 0), &rows[0].cells[0].path, DisplayedState::Finished);
         board.started(place(1, 1), "gut seed 2", 0, 100);
         board.step(place(1, 1), 50, &StepReport { loss: 2.0, ..StepReport::default() }, 8);
         board.drop_rows(|model| model == 2);
-        let cells = |name: &str, states: [State; 2]| Line::Cells { name: name.to_owned(), states: states.to_vec() };
+        let cells = |name: &str, states: [DisplayedState; 2]| DisplayLine::Cells {
+            name: name.to_owned(),
+            states: states.to_vec(),
+        };
         let lines = board.cells().lines(6);
-        assert_eq!(lines[0], cells("ut", [State::Finished, State::Waiting]));
-        assert_eq!(lines[1], cells("gut", [State::Waiting, State::Running(0.5)]));
-        assert_eq!(lines[2], cells("tlb", [State::Stopped, State::Stopped]));
+        assert_eq!(lines[0], cells("ut", [DisplayedState::Finished, DisplayedState::Waiting]));
+        assert_eq!(lines[1], cells("gut", [DisplayedState::Waiting, DisplayedState::Running(0.5)]));
+        assert_eq!(lines[2], cells("tlb", [DisplayedState::Stopped, DisplayedState::Stopped]));
         assert!(
-            matches!(&lines[3], Line::Run { name, done: 50, course, .. } if name == "gut seed 2" && course == &[2.0])
+            matches!(&lines[3], DisplayLine::Run { name, done: 50, course, .. } if name == "gut seed 2" && course == &[2.0])
         );
-        assert!(matches!(&lines[4], Line::Run { name, done: 50, total: 400, .. } if name == "grid"), "{lines:?}");
+        assert!(
+            matches!(&lines[4], DisplayLine::Run { name, done: 50, total: 400, .. } if name == "grid"),
+            "{lines:?}"
+        );
         // A row that is being trained stays where there is little room.
         let lines = board.cells().lines(5);
-        assert_eq!(lines[0], cells("gut", [State::Waiting, State::Running(0.5)]));
-        assert_eq!(lines[1], Line::Text("and 2 rows".to_owned()));
+        assert_eq!(lines[0], cells("gut", [DisplayedState::Waiting, DisplayedState::Running(0.5)]));
+        assert_eq!(lines[1], DisplayLine::Text("and 2 rows".to_owned()));
         assert_eq!(board.cells().lines(1).len(), 2, "the running cell and the grid");
     }
 
@@ -343,7 +349,7 @@ mod tests {
         let lines = board.cells().report();
         assert!(lines[0].starts_with("grid: 60 of 400 updates, 0 of 3 cells ended, about "), "{lines:?}");
         assert!(lines[2].starts_with("  [2/3] gut seed 1: update 60/200  loss 1.5000  accuracy 25.0 %"), "{lines:?}");
-        board.ended(place(1, 0), Path::new(""), State::Finished);
+        board.ended(place(1, 0), Path::new(""), DisplayedState::Finished);
         let lines = board.cells().report();
         assert!(lines[0].contains("1 of 3 cells ended") && lines.len() == 2, "{lines:?}");
     }

@@ -6,14 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rtc_runs::grid::{Manifest, State};
+use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
 
 use super::{CellIndex, Grid};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders::folders_in;
 use crate::folders::resolved;
-use crate::job::{Data, Job};
+use crate::job::{Data, TrainingJob};
 
 /// How deep below the folder of all runs others are looked for.
 const DEEPEST: usize = 6;
@@ -29,7 +29,7 @@ pub(super) struct Located {
     /// Its folder, in which there may be nothing yet.
     pub(super) path: PathBuf,
     /// How far it is.
-    pub(super) state: State,
+    pub(super) state: CellState,
     /// What became of the run that the cell had before.
     pub(super) before: Option<Before>,
 }
@@ -47,7 +47,7 @@ pub(super) struct Before {
 pub(super) struct Finder<'a> {
     grid: &'a Grid,
     /// What the last command has listed.
-    manifest: Option<Manifest>,
+    manifest: Option<GridManifest>,
     /// The folders of cells that were looked for already, by what they are: rows that are alike have one run.
     known: HashMap<String, PathBuf>,
     /// All finished runs of this program, once they were looked for.
@@ -58,18 +58,18 @@ impl<'a> Finder<'a> {
     /// Reads what the folder of the grid says of itself. A list that can't be read says nothing: runs are found without it, and the
     /// next training writes it anew.
     pub(super) fn new(grid: &'a Grid) -> Self {
-        let manifest = Manifest::read(&grid.folder).unwrap_or(None);
+        let manifest = GridManifest::read(&grid.folder).unwrap_or(None);
         Self { grid, manifest, known: HashMap::new(), others: None }
     }
 
     /// The run of a cell whose data are these, if they are known.
-    pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, Failure> {
+    pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, CommandFailure> {
         let mut job = self.grid.job(place, None);
         job.info.data_hash = data.map(|data| data.hash.clone());
         let content = job.info.content(&job.experiment);
         let key = key(&job);
         if let Some(path) = self.known.get(&content) {
-            let state = look(path, &job).unwrap_or(State::Absent);
+            let state = look(path, &job).unwrap_or(CellState::Absent);
             return Ok(Located { key, path: path.clone(), state, before: None });
         }
         let own = self.grid.folder.join(&self.grid.models[place.model].folder);
@@ -77,7 +77,7 @@ impl<'a> Finder<'a> {
         let listed = self.listed(place, job.info.seed);
         let inside = [listed.clone(), Some(named.clone())].into_iter().flatten().chain(asides(&named)?);
         let mut found = inside.filter(|path| RunFolder::exists(path)).find_map(|path| Some((look(&path, &job)?, path)));
-        if found.as_ref().is_none_or(|(state, _)| !matches!(state, State::Finished(_))) {
+        if found.as_ref().is_none_or(|(state, _)| !matches!(state, CellState::Finished(_))) {
             found = self.elsewhere(&job).or(found);
         }
         let (state, path) = found.unwrap_or_else(|| match look(&named, &job) {
@@ -85,7 +85,7 @@ impl<'a> Finder<'a> {
             Some(state) => (state, named.clone()),
             None => {
                 let path = with_hash(&named, &content);
-                (look(&path, &job).unwrap_or(State::Absent), path)
+                (look(&path, &job).unwrap_or(CellState::Absent), path)
             }
         });
         self.known.insert(content, path.clone());
@@ -102,7 +102,7 @@ impl<'a> Finder<'a> {
     }
 
     /// A finished run of this program that is the cell, in whatever folder it was trained.
-    fn elsewhere(&mut self, job: &Job) -> Option<(State, PathBuf)> {
+    fn elsewhere(&mut self, job: &TrainingJob) -> Option<(CellState, PathBuf)> {
         let others = self.others.get_or_insert_with(|| {
             let mut found = vec![];
             collect(&self.grid.runs, DEEPEST, &mut found);
@@ -113,8 +113,8 @@ impl<'a> Finder<'a> {
         };
         let candidates = others.iter().filter(|(_, info)| alike(info));
         candidates.map(|(path, _)| path).find_map(|path| match look(path, job)? {
-            State::Finished(measured) if measured.program.versions == self.grid.program => {
-                Some((State::Finished(measured), path.clone()))
+            CellState::Finished(measured) if measured.program.versions == self.grid.program => {
+                Some((CellState::Finished(measured), path.clone()))
             }
             _ => None,
         })
@@ -126,7 +126,7 @@ impl<'a> Finder<'a> {
         &self,
         [listed, named]: [Option<PathBuf>; 2],
         path: &Path,
-        job: &Job,
+        job: &TrainingJob,
         place: CellIndex,
     ) -> Option<Before> {
         if listed.as_deref() == Some(path) {
@@ -138,7 +138,7 @@ impl<'a> Finder<'a> {
     }
 
     /// What makes the cell another run than the one in this folder.
-    fn changes(&self, old: &Path, job: &Job, place: CellIndex) -> Vec<String> {
+    fn changes(&self, old: &Path, job: &TrainingJob, place: CellIndex) -> Vec<String> {
         let spec = self.grid.models[place.model].compiled.definition.text();
         match SavedRun::read(old) {
             Ok(saved) => saved.changes(&spec, &job.experiment, &job.info).iter().map(ToString::to_string).collect(),
@@ -148,15 +148,15 @@ impl<'a> Finder<'a> {
 }
 
 /// The digits of a cell: of data that are generated, its experiment says all.
-fn key(job: &Job) -> String {
+fn key(job: &TrainingJob) -> String {
     let data_hash = job.info.data_hash.clone().filter(|_| job.experiment.task.data.is_some());
     let content = RunInfo { data_hash, ..job.info.clone() }.content(&job.experiment);
     content.get(..DIGITS).unwrap_or(&content).to_owned()
 }
 
 /// How far the cell is in a folder; nothing if that holds another run, or one that can't be read.
-pub(super) fn look(path: &Path, job: &Job) -> Option<State> {
-    State::read(path, &job.experiment, &job.info).ok().flatten()
+pub(super) fn look(path: &Path, job: &TrainingJob) -> Option<CellState> {
+    CellState::read(path, &job.experiment, &job.info).ok().flatten()
 }
 
 /// The folder of a cell whose plain name is taken by another run.
@@ -166,13 +166,13 @@ fn with_hash(named: &Path, content: &str) -> PathBuf {
 }
 
 /// The folders of the same row and seed under other settings.
-fn asides(named: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn asides(named: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     let (Some(row), Some(name)) = (named.parent(), named.file_name()) else { return Ok(vec![]) };
     if !row.is_dir() {
         return Ok(vec![]);
     }
     let start = format!("{}-", name.to_string_lossy());
-    let entries = fs::read_dir(row).map_err(|error| Failure::io("read", row, error))?;
+    let entries = fs::read_dir(row).map_err(|error| CommandFailure::io("read", row, error))?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)));
     found.sort();

@@ -8,7 +8,7 @@ use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::pipeline;
 use rtc_runs::experiment::Supervision;
-use rtc_runs::grid::{Row, State};
+use rtc_runs::grid::{CellState, GridRow};
 use rtc_train::{Forecast, forecast};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use super::room::Rooms;
 use super::run::shared;
 use super::{CellIndex, Grid};
 use crate::device::Card;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
 use crate::text::{columns, count, duration, number};
@@ -28,9 +28,9 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// How long one that halts is tried: at first it takes all steps that it may.
 const LONGER: Duration = Duration::from_secs(3);
 
-/// What a model's cells take.
+/// The cost of a model's cells.
 #[derive(Clone, Copy, Debug, Default)]
-struct Cost {
+struct CellCost {
     /// Floating-point operations of all updates, recurrences at their bounds.
     operations: f64,
     /// How many times longer it takes at most, if every recurrence runs to its bound.
@@ -40,7 +40,7 @@ struct Cost {
 
 /// Seconds that are left: as it went in the moment that was tried, and with all recurrences at their bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Left {
+struct RemainingTime {
     expected: f64,
     most: f64,
 }
@@ -48,19 +48,20 @@ struct Left {
 /// Prints every cell with what it takes.
 pub(crate) fn dry_run(
     grid: &Grid,
-    rows: &[Row],
+    rows: &[GridRow],
     (jobs, pace, card): (usize, Pace, Option<&Card>),
     as_json: bool,
     terminal: &Terminal,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let places = grid.places();
     let data = grid.data(&places, terminal)?;
     let own = grid.distinct(&places);
     let jobs = grid.jobs(jobs, card, (&own, &data), pace, terminal)?;
     let costs = tried(grid, &data, (jobs, pace, card))?;
-    let left = |place: &CellIndex| if own.contains(place) { left(rows, *place, &costs) } else { Left::default() };
-    let left: Vec<Left> = places.iter().map(left).collect();
-    let total = |of: fn(&Left) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
+    let left =
+        |place: &CellIndex| if own.contains(place) { left(rows, *place, &costs) } else { RemainingTime::default() };
+    let left: Vec<RemainingTime> = places.iter().map(left).collect();
+    let total = |of: fn(&RemainingTime) -> f64| makespan(&left.iter().map(of).collect::<Vec<_>>(), jobs);
     let (expected, most) = (total(|left| left.expected), total(|left| left.most));
     if as_json {
         let cells = places.iter().zip(&left).map(|(place, left)| cell_json(grid, rows, *place, &costs, *left));
@@ -90,22 +91,22 @@ pub(super) fn at_most(
     grid: &Grid,
     data: &[Option<Arc<Data>>],
     (pace, card): (Pace, Option<&Card>),
-) -> Result<Vec<f64>, Failure> {
-    let most = |cost: &Cost| cost.forecast.seconds() * cost.longer;
+) -> Result<Vec<f64>, CommandFailure> {
+    let most = |cost: &CellCost| cost.forecast.seconds() * cost.longer;
     Ok(tried(grid, data, (1, pace, card))?.iter().map(most).collect())
 }
 
-fn state(rows: &[Row], place: CellIndex) -> &State {
+fn state(rows: &[GridRow], place: CellIndex) -> &CellState {
     &rows[place.model].cells[place.seed].state
 }
 
 /// What a cell still takes; one that was begun counts as a whole.
-fn left(rows: &[Row], place: CellIndex, costs: &[Cost]) -> Left {
+fn left(rows: &[GridRow], place: CellIndex, costs: &[CellCost]) -> RemainingTime {
     let cost = &costs[place.model];
     let expected = cost.forecast.seconds();
     match state(rows, place) {
-        State::Finished(_) | State::Stopped(_) => Left::default(),
-        _ => Left { expected, most: expected * cost.longer },
+        CellState::Finished(_) | CellState::Stopped(_) => RemainingTime::default(),
+        _ => RemainingTime { expected, most: expected * cost.longer },
     }
 }
 
@@ -124,12 +125,12 @@ fn tried(
     grid: &Grid,
     data: &[Option<Arc<Data>>],
     (jobs, pace, card): (usize, Pace, Option<&Card>),
-) -> Result<Vec<Cost>, Failure> {
+) -> Result<Vec<CellCost>, CommandFailure> {
     let (next, rooms) = (AtomicUsize::new(0), Rooms::new(shared(data), card));
-    let costs: Vec<OnceLock<Result<Cost, Failure>>> = data.iter().map(|_| OnceLock::new()).collect();
+    let costs: Vec<OnceLock<Result<CellCost, CommandFailure>>> = data.iter().map(|_| OnceLock::new()).collect();
     let one = |model: usize| match &data[model] {
         Some(data) => cost(grid, CellIndex { model, seed: 0 }, data, (pace, card, &rooms)),
-        None => Ok(Cost::default()),
+        None => Ok(CellCost::default()),
     };
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(data.len()) {
@@ -150,10 +151,10 @@ fn cost(
     place: CellIndex,
     data: &Arc<Data>,
     (pace, card, rooms): (Pace, Option<&Card>, &Rooms),
-) -> Result<Cost, Failure> {
+) -> Result<CellCost, CommandFailure> {
     let job = grid.job(place, None);
     let halts = job.compiled.halts();
-    let run = || -> Result<Forecast, Failure> {
+    let run = || -> Result<Forecast, CommandFailure> {
         let fitted = job.fit(grid.path(place), data, pace, card)?;
         let _shares = rooms.take(&job, data, &fitted)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;
@@ -169,10 +170,10 @@ fn cost(
     let sizes = Sizes::rows(rows, forecast.tokens / rows);
     let bound = region_cost(&graph, MAIN, &sizes);
     let taken = region_cost(&graph, MAIN, &Sizes { depth: forecast.depth, ..sizes });
-    Ok(Cost { operations: bound * forecast.updates as f64, longer: (bound / taken.max(1.0)).max(1.0), forecast })
+    Ok(CellCost { operations: bound * forecast.updates as f64, longer: (bound / taken.max(1.0)).max(1.0), forecast })
 }
 
-fn cell_text(grid: &Grid, rows: &[Row], place: CellIndex, costs: &[Cost], left: Left) -> Vec<String> {
+fn cell_text(grid: &Grid, rows: &[GridRow], place: CellIndex, costs: &[CellCost], left: RemainingTime) -> Vec<String> {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
     let time = |seconds| if left.most > 0.0 { duration(seconds) } else { "-".to_owned() };
     vec![
@@ -188,7 +189,7 @@ fn cell_text(grid: &Grid, rows: &[Row], place: CellIndex, costs: &[Cost], left: 
     ]
 }
 
-fn cell_json(grid: &Grid, rows: &[Row], place: CellIndex, costs: &[Cost], left: Left) -> Value {
+fn cell_json(grid: &Grid, rows: &[GridRow], place: CellIndex, costs: &[CellCost], left: RemainingTime) -> Value {
     let (member, cost) = (&grid.models[place.model], &costs[place.model]);
     json!({
         "model": member.name, "seed": grid.seed(place), "run": grid.path(place).display().to_string(),

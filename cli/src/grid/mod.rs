@@ -16,19 +16,20 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_runs::experiment::{Entry, Experiment, Halving};
+use rtc_runs::experiment::{ComparedModel, Experiment, Halving};
 use rtc_runs::grid::{
-    Cell, Decision, Listed, ListedCell, METRICS, Manifest, Row, Standing, State, Stop, decide, reached, standing,
+    CellState, Decision, GridCell, GridManifest, GridRow, HalvingStop, ListedCell, METRICS, ManifestRow, RowStatus,
+    decide, reached, standing,
 };
 use rtc_task::error::unknown;
 use rtc_task::{Objective, catalog};
 use rtc_train::{Feed, NUMBERS};
 
-use crate::device::Place;
-use crate::experiment_file::{ForModel, Opened};
-use crate::failure::Failure;
+use crate::device::ExecutionTarget;
+use crate::experiment_file::{ForModel, OpenedExperiment};
+use crate::failure::CommandFailure;
 use crate::folders::check_name;
-use crate::job::{Data, Job, make_data, program_on};
+use crate::job::{Data, TrainingJob, make_data, program_on};
 use crate::model::Compiled;
 use crate::saved::task_of;
 use crate::terminal::Terminal;
@@ -36,8 +37,8 @@ use crate::terminal::Terminal;
 pub(crate) use board::Board;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
-pub(crate) use one::{Chosen, train_one};
-pub(crate) use run::{Failed, Work, run};
+pub(crate) use one::{CellOutcome, train_one};
+pub(crate) use run::{Failed, GridWork, run};
 pub(crate) use share::Sharing;
 pub(crate) use watching::{Ending, snapshot, watch};
 
@@ -68,7 +69,7 @@ pub(crate) struct Round {
     /// The cells.
     pub(crate) places: Vec<CellIndex>,
     /// Which rows were stopped.
-    pub(crate) stopped: Vec<Option<Stop>>,
+    pub(crate) stopped: Vec<Option<HalvingStop>>,
 }
 
 /// One model of a grid.
@@ -96,17 +97,17 @@ impl Grid {
     /// Checks and compiles every model of the experiment, and finds their runs. The mistakes of all models are printed before it
     /// gives up.
     pub(crate) fn plan(
-        opened: &Opened,
+        opened: &OpenedExperiment,
         (runs, name): (&Path, &str),
         with: &[String],
         sets: &[String],
-        place: &Place,
+        place: &ExecutionTarget,
         terminal: &Terminal,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         if opened.file.compare().is_empty() {
             let name = opened.file.name();
             let message = format!("the experiment `{name}` has no `compare`, the list of models that a grid compares");
-            return Err(Failure::Usage(message));
+            return Err(CommandFailure::Usage(message));
         }
         opened.check_models(None)?;
         let (mut models, mut wrong) = (vec![], None);
@@ -114,7 +115,7 @@ impl Grid {
             check_row(opened, entry)?;
             match member(opened, entry, with, sets, terminal) {
                 Ok(model) => models.push(model),
-                Err(failure @ (Failure::Spec(_) | Failure::NoSpec(_))) => {
+                Err(failure @ (CommandFailure::Spec(_) | CommandFailure::NoSpec(_))) => {
                     if let Some(earlier) = wrong.replace(failure) {
                         terminal.report(&earlier);
                     }
@@ -141,7 +142,7 @@ impl Grid {
             program: program_on(place),
         };
         if let Some(member) = grid.models.iter().find(|member| member.experiment.evaluate.is_empty()) {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "`evaluate` of `{}` is `[]`, and the rows of a table are measured: name a split, as `evaluate=[test]`",
                 member.name
             )));
@@ -152,18 +153,18 @@ impl Grid {
     }
 
     /// Stops the worst rows at other updates than the experiment says, or none.
-    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), Failure> {
+    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), CommandFailure> {
         self.halving = halving;
         self.check_halving()
     }
 
     /// Refuses to compare rows where dev is not measured, or not alike.
-    fn check_halving(&self) -> Result<(), Failure> {
+    fn check_halving(&self) -> Result<(), CommandFailure> {
         let Some(halving) = &self.halving else { return Ok(()) };
         for Member { name, experiment, .. } in &self.models {
             let measured = |update: &u64| experiment.evaluate_every.is_some_and(|every| update.is_multiple_of(every));
             if let Some(update) = halving.at.iter().find(|update| !measured(update)) {
-                return Err(Failure::Usage(format!(
+                return Err(CommandFailure::Usage(format!(
                     "halving compares rows after update {update}, where dev of `{name}` is not measured: set `evaluate_every` to a \
                      divisor of it"
                 )));
@@ -172,7 +173,7 @@ impl Grid {
         let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose);
         if let Some(other) = self.models.iter().find(|member| measure(member) != measure(&self.models[0])) {
             let names = [&self.models[0].name, &other.name];
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "halving compares rows by one measure, and `dev` or `choose` of `{}` and `{}` differ",
                 names[0], names[1]
             )));
@@ -181,7 +182,7 @@ impl Grid {
     }
 
     /// Finds the runs of all cells anew: those with the data of their rows, where these are known.
-    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), Failure> {
+    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), CommandFailure> {
         let mut finder = Finder::new(self);
         let mut cells: Vec<Vec<Located>> = vec![];
         for (model, member) in self.models.iter().enumerate() {
@@ -215,7 +216,7 @@ impl Grid {
     }
 
     /// Refuses names that are no measure of any of the tasks.
-    pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), Failure> {
+    pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), CommandFailure> {
         let mut known = METRICS.to_vec();
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
@@ -226,7 +227,7 @@ impl Grid {
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
         match asked.iter().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => Err(Failure::Usage(unknown("metric", name, &known))),
+            Some(name) => Err(CommandFailure::Usage(unknown("metric", name, &known))),
             None => Ok(()),
         }
     }
@@ -281,24 +282,24 @@ impl Grid {
     }
 
     /// The rows and their cells, as the folder of the grid says them.
-    pub(crate) fn manifest(&self) -> Manifest {
+    pub(crate) fn manifest(&self) -> GridManifest {
         let cell =
             |place| ListedCell { seed: self.seed(place), run: from_grid(&self.runs, &self.folder, self.path(place)) };
-        let row = |(model, member): (usize, &Member)| Listed {
+        let row = |(model, member): (usize, &Member)| ManifestRow {
             name: member.name.clone(),
             model: member.compiled.name().to_owned(),
             spec_hash: member.compiled.spec_hash(),
             cells: (0..member.experiment.seeds.len()).map(|seed| cell(CellIndex { model, seed })).collect(),
         };
-        let rows = Manifest::new(self.models.iter().enumerate().map(row).collect());
+        let rows = GridManifest::new(self.models.iter().enumerate().map(row).collect());
         rows.with_baseline(&self.models[self.baseline].name)
     }
 
     /// Compares with the row of this name instead of that of the experiment.
-    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), Failure> {
+    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), CommandFailure> {
         let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
         let found = known.iter().position(|known| *known == name);
-        self.baseline = found.ok_or_else(|| Failure::Usage(unknown("row", name, &known)))?;
+        self.baseline = found.ok_or_else(|| CommandFailure::Usage(unknown("row", name, &known)))?;
         Ok(())
     }
 
@@ -308,37 +309,37 @@ impl Grid {
     }
 
     /// The run of a cell. Its experiment has its own seed alone, so that a grid can be given more of them.
-    pub(crate) fn job(&self, place: CellIndex, memory: Option<u64>) -> Job {
+    pub(crate) fn job(&self, place: CellIndex, memory: Option<u64>) -> TrainingJob {
         let Member { compiled, experiment, .. } = &self.models[place.model];
         let seed = self.seed(place);
         let experiment = Experiment { seeds: vec![seed], ..experiment.clone() };
-        let mut job = Job::new(Arc::clone(compiled), (&self.experiment, experiment), seed, memory);
+        let mut job = TrainingJob::new(Arc::clone(compiled), (&self.experiment, experiment), seed, memory);
         job.info.threads = 1;
         job
     }
 
     /// Looks at the runs of all cells. All cells of a row that was stopped are, also those that another grid has finished: a mean
     /// over some seeds is none over all.
-    pub(crate) fn rows(&self) -> Result<Vec<Row>, Failure> {
+    pub(crate) fn rows(&self) -> Result<Vec<GridRow>, CommandFailure> {
         let mut rows = self.plain_rows();
         let Decision { stopped, .. } = self.decision(&rows)?;
         for (row, stop) in rows.iter_mut().zip(stopped) {
             let is_whole = row.finished().count() == row.cells.len();
             if let Some(stop) = stop.filter(|_| !is_whole) {
-                row.cells.iter_mut().for_each(|cell| cell.state = State::Stopped(stop));
+                row.cells.iter_mut().for_each(|cell| cell.state = CellState::Stopped(stop));
             }
         }
         Ok(rows)
     }
 
     /// The same, whatever was stopped.
-    fn plain_rows(&self) -> Vec<Row> {
+    fn plain_rows(&self) -> Vec<GridRow> {
         let cell = |place: CellIndex| {
             let state =
                 look(self.path(place), &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
-            Cell { seed: self.seed(place), path: self.path(place).to_owned(), state }
+            GridCell { seed: self.seed(place), path: self.path(place).to_owned(), state }
         };
-        let row = |(model, member): (usize, &Member)| Row {
+        let row = |(model, member): (usize, &Member)| GridRow {
             name: member.name.clone(),
             parameters: member.compiled.parameter_count(),
             data: asked(&member.experiment),
@@ -348,11 +349,11 @@ impl Grid {
     }
 
     /// Which rows are stopped, by what all of them have recorded.
-    fn decision(&self, rows: &[Row]) -> Result<Decision, Failure> {
+    fn decision(&self, rows: &[GridRow]) -> Result<Decision, CommandFailure> {
         let Some(halving) = &self.halving else {
             return Ok(Decision { stopped: vec![None; rows.len()], until: None });
         };
-        let mut known: BTreeMap<(usize, u64), Standing> = BTreeMap::new();
+        let mut known: BTreeMap<(usize, u64), RowStatus> = BTreeMap::new();
         for (index, row) in rows.iter().enumerate() {
             for update in &halving.at {
                 let found = standing(&row.cells, &self.models[index].experiment, *update)?;
@@ -363,7 +364,7 @@ impl Grid {
     }
 
     /// What is to be trained next.
-    pub(crate) fn round(&self) -> Result<Round, Failure> {
+    pub(crate) fn round(&self) -> Result<Round, CommandFailure> {
         let rows = self.plain_rows();
         let Decision { stopped, until } = self.decision(&rows)?;
         let mut places = vec![];
@@ -373,7 +374,7 @@ impl Grid {
                 Some(update) => reached(cell, self.experiment(place), update)?,
                 None => false,
             };
-            if !waits && !matches!(cell.state, State::Finished(_)) {
+            if !waits && !matches!(cell.state, CellState::Finished(_)) {
                 places.push(place);
             }
         }
@@ -385,18 +386,22 @@ impl Grid {
         &self,
         places: &[CellIndex],
         data: &[Option<Arc<Data>>],
-    ) -> Result<Vec<(CellIndex, u64)>, Failure> {
+    ) -> Result<Vec<(CellIndex, u64)>, CommandFailure> {
         let of = |place: &CellIndex| {
             let (experiment, seed) = (self.experiment(*place), self.seed(*place));
             let data = data[place.model].as_ref().expect("the data of every model with a cell to train was made");
-            let feed = Feed::new(experiment, &data.set, seed).map_err(Failure::Usage)?;
+            let feed = Feed::new(experiment, &data.set, seed).map_err(CommandFailure::Usage)?;
             Ok((*place, experiment.updates(feed.batches())))
         };
         places.iter().map(of).collect()
     }
 
     /// The data of some cells: made once for all models whose experiments ask for the same.
-    pub(crate) fn data(&self, places: &[CellIndex], terminal: &Terminal) -> Result<Vec<Option<Arc<Data>>>, Failure> {
+    pub(crate) fn data(
+        &self,
+        places: &[CellIndex],
+        terminal: &Terminal,
+    ) -> Result<Vec<Option<Arc<Data>>>, CommandFailure> {
         let mut found: Vec<Option<Arc<Data>>> = vec![None; self.models.len()];
         for (index, member) in self.models.iter().enumerate() {
             if !places.iter().any(|place| place.model == index) {
@@ -419,26 +424,26 @@ pub(crate) fn asked(experiment: &Experiment) -> String {
 }
 
 /// Refuses a row whose name has control characters.
-fn check_row(opened: &Opened, entry: &Entry) -> Result<(), Failure> {
-    let refuse = |failure: Failure| opened.file.entry_error(entry, failure.to_string()).into();
+fn check_row(opened: &OpenedExperiment, entry: &ComparedModel) -> Result<(), CommandFailure> {
+    let refuse = |failure: CommandFailure| opened.file.entry_error(entry, failure.to_string()).into();
     check_name("`compare`: the name of an entry", &entry.name).map_err(refuse)
 }
 
 /// One entry of `compare`, checked and compiled.
 fn member(
-    opened: &Opened,
-    entry: &Entry,
+    opened: &OpenedExperiment,
+    entry: &ComparedModel,
     with: &[String],
     sets: &[String],
     terminal: &Terminal,
-) -> Result<Member, Failure> {
+) -> Result<Member, CommandFailure> {
     let arg = opened.spec_of(entry)?;
     let name = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(&arg, &name, &[&entry.with, with].concat())?;
     note.iter().for_each(|note| terminal.message(note));
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
-        return Err(Failure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
+        return Err(CommandFailure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
     let (task, options) = task_of(&experiment)?;
     let facts = catalog(&*task, &options);

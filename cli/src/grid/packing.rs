@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::{CellIndex, Grid};
 use crate::device::Card;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::job::{Data, Pace};
 use crate::memory::bytes;
 use crate::terminal::Terminal;
@@ -29,7 +29,7 @@ impl Grid {
         (places, data): (&[CellIndex], &[Option<Arc<Data>>]),
         pace: Pace,
         terminal: &Terminal,
-    ) -> Result<usize, Failure> {
+    ) -> Result<usize, CommandFailure> {
         let Some(card) = card else { return Ok(most) };
         let Some(packing) = self.packing(card, places, data, pace)? else { return Ok(most) };
         terminal.message(&packing.sentence());
@@ -44,7 +44,7 @@ impl Grid {
         places: &[CellIndex],
         data: &[Option<Arc<Data>>],
         pace: Pace,
-    ) -> Result<Option<Packing<'a>>, Failure> {
+    ) -> Result<Option<Packing<'a>>, CommandFailure> {
         let (mut needs, mut refused) = (BTreeMap::new(), vec![]);
         for place in places {
             let Some(data) = &data[place.model] else { continue };
@@ -57,7 +57,7 @@ impl Grid {
                 Ok(fitted) => {
                     need.insert(fitted.need.total());
                 }
-                Err(Failure::Memory(reason)) => {
+                Err(CommandFailure::Memory(reason)) => {
                     refused.push(format!("\n  {}: {reason}", self.label(*place)));
                     need.insert(0);
                 }
@@ -66,7 +66,7 @@ impl Grid {
         }
         if !refused.is_empty() {
             let cells = count(refused.len(), "cell");
-            return Err(Failure::Memory(format!("nothing is trained, {cells} can't be:{}", refused.concat())));
+            return Err(CommandFailure::Memory(format!("nothing is trained, {cells} can't be:{}", refused.concat())));
         }
         let ends = needs.values().min().zip(needs.values().max());
         Ok(ends.map(|(least, most)| Packing { card, needs: [*least, *most] }))

@@ -6,8 +6,8 @@ use rtc_base::memory::machine;
 use rtc_compiler::pipeline::memory::Fitted;
 
 use crate::device::Card;
-use crate::failure::Failure;
-use crate::job::{Data, Job};
+use crate::failure::CommandFailure;
+use crate::job::{Data, TrainingJob};
 use crate::memory;
 
 /// The memory of this machine, and of the device where cells compute on one.
@@ -20,8 +20,8 @@ pub(super) struct Rooms {
 /// A part of the rooms, free again when it is dropped.
 #[derive(Debug)]
 pub(super) struct Shares<'a> {
-    _host: Share<'a>,
-    _device: Option<Share<'a>>,
+    _host: RoomShare<'a>,
+    _device: Option<RoomShare<'a>>,
 }
 
 impl Rooms {
@@ -32,7 +32,7 @@ impl Rooms {
     }
 
     /// Waits for what a cell takes. All take of the host first, so that none waits for another that waits for it.
-    pub(super) fn take(&self, job: &Job, data: &Data, fitted: &Fitted) -> Result<Shares<'_>, Failure> {
+    pub(super) fn take(&self, job: &TrainingJob, data: &Data, fitted: &Fitted) -> Result<Shares<'_>, CommandFailure> {
         let need = fitted.need.total();
         let on_host = if self.device.is_some() { job.on_host(data, fitted)? } else { need };
         let host = self.host.take(on_host.saturating_sub(memory::shared(&data.set)));
@@ -43,21 +43,21 @@ impl Rooms {
 /// The memory that cells share.
 #[derive(Debug)]
 pub(super) struct Room {
-    state: Mutex<Taken>,
+    state: Mutex<RoomUsage>,
     freed: Condvar,
     /// Bytes for all cells together; none where the machine does not say.
     total: Option<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Taken {
+struct RoomUsage {
     bytes: u64,
     cells: usize,
 }
 
 /// A part of the room, free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Share<'a> {
+pub(super) struct RoomShare<'a> {
     room: &'a Room,
     bytes: u64,
 }
@@ -69,24 +69,24 @@ impl Room {
     }
 
     /// Waits for so many bytes. A cell that is alone gets what it asks for: whether it fits was asked before.
-    pub(super) fn take(&self, bytes: u64) -> Share<'_> {
-        let full = |taken: &mut Taken| {
+    pub(super) fn take(&self, bytes: u64) -> RoomShare<'_> {
+        let full = |taken: &mut RoomUsage| {
             let after = taken.bytes.saturating_add(bytes);
             taken.cells > 0 && self.total.is_some_and(|total| after > total)
         };
         let mut taken = self.freed.wait_while(self.taken(), full).unwrap_or_else(PoisonError::into_inner);
         taken.bytes = taken.bytes.saturating_add(bytes);
         taken.cells += 1;
-        Share { room: self, bytes }
+        RoomShare { room: self, bytes }
     }
 
     /// The counters stay right if a thread that holds them panics: nothing between the two lines above can.
-    fn taken(&self) -> MutexGuard<'_, Taken> {
+    fn taken(&self) -> MutexGuard<'_, RoomUsage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for RoomShare<'_> {
     fn drop(&mut self) {
         let mut taken = self.room.taken();
         taken.bytes = taken.bytes.saturating_sub(self.bytes);

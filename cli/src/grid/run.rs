@@ -12,26 +12,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use rtc_base::disk::beneath;
-use rtc_runs::grid::Stop;
+use rtc_runs::grid::HalvingStop;
 use rtc_runs::grid::claim::Fenced;
-use rtc_runs::record::Fault;
-use rtc_train::ranks::Alone;
+use rtc_runs::record::TrainingFault;
+use rtc_train::ranks::SingleRank;
 use rtc_train::{Event, Observer, Outcome};
 
 use super::board::Board;
 use super::room::Rooms;
-use super::share::{Queue, Sharing, Taken, Turn};
+use super::share::{CellQueue, ClaimedCell, Sharing, ThreadAction};
 use super::{CellIndex, Grid, Round};
 use crate::device::Card;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::job::{Data, Pace, lock_claimed};
-use crate::live::State;
+use crate::live::DisplayedState;
 use crate::memory;
 use crate::text::{duration, number};
 use crate::threads;
 
-/// What is to be done.
-pub(crate) struct Work<'a> {
+/// The work on a grid, with its data and limits.
+pub(crate) struct GridWork<'a> {
     pub(crate) grid: &'a Grid,
     /// The data of every model that has a cell to train.
     pub(crate) data: &'a [Option<Arc<Data>>],
@@ -54,14 +54,14 @@ pub(crate) type Failed = Vec<(CellIndex, u8)>;
 
 /// Trains what is not finished: all rows up to where they are compared, one update after the other, and then to their end those that
 /// are left. What has begun is saved if it is asked to stop.
-pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
+pub(crate) fn run(work: &GridWork<'_>) -> Result<Failed, CommandFailure> {
     let mut failed: Failed = vec![];
-    let mut known: Vec<Option<Stop>> = vec![];
+    let mut known: Vec<Option<HalvingStop>> = vec![];
     loop {
         let Round { until, mut places, stopped: rows } = work.grid.shared_round()?;
         places.retain(|place| !failed.iter().any(|(other, _)| other == place));
         for (model, stop) in rows.iter().enumerate().filter(|(model, stop)| known.get(*model) != Some(*stop)) {
-            let Some(Stop { update, rank, of }) = stop else { continue };
+            let Some(HalvingStop { update, rank, of }) = stop else { continue };
             let (name, update) = (&work.grid.models[model].name, number(*update as f64));
             work.board.says(&format!("{name}: stopped after update {update}, number {rank} of {of} rows on dev there"));
         }
@@ -78,24 +78,26 @@ pub(crate) fn run(work: &Work<'_>) -> Result<Failed, Failure> {
 }
 
 /// Trains some cells, up to an update if there is one, and waits for those that other processes train.
-fn train_all(work: &Work<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, Failure> {
-    let queue = Queue::new(work, places, until);
+fn train_all(work: &GridWork<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, CommandFailure> {
+    let queue = CellQueue::new(work, places, until);
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
-    let broken: Mutex<Option<Failure>> = Mutex::default();
+    let broken: Mutex<Option<CommandFailure>> = Mutex::default();
     let rooms = Rooms::new(shared(work.data), work.card);
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {
             scope.spawn(|| {
                 loop {
                     match queue.next() {
-                        Ok(Turn::Train(index, taken)) => match cell(work, places[index], until, (&rooms, &taken)) {
-                            Ok(End::Ended) => {}
-                            Ok(End::Lost) => queue.put_back(index),
-                            Err(code) => locked(&failed).push((index, code)),
-                        },
-                        Ok(Turn::Failed(index, code)) => locked(&failed).push((index, code)),
-                        Ok(Turn::Wait) => work.sharing.pause(work.stop),
-                        Ok(Turn::Done) => break,
+                        Ok(ThreadAction::Train(index, taken)) => {
+                            match cell(work, places[index], until, (&rooms, &taken)) {
+                                Ok(CellEnd::Ended) => {}
+                                Ok(CellEnd::Lost) => queue.put_back(index),
+                                Err(code) => locked(&failed).push((index, code)),
+                            }
+                        }
+                        Ok(ThreadAction::Failed(index, code)) => locked(&failed).push((index, code)),
+                        Ok(ThreadAction::Wait) => work.sharing.pause(work.stop),
+                        Ok(ThreadAction::Done) => break,
                         Err(failure) => {
                             locked(&broken).get_or_insert(failure);
                             break;
@@ -124,7 +126,7 @@ pub(super) fn shared(data: &[Option<Arc<Data>>]) -> u64 {
     shared.iter().map(|data| memory::shared(&data.set)).fold(0, u64::saturating_add)
 }
 
-pub(super) fn stopped(work: &Work<'_>) -> bool {
+pub(super) fn stopped(work: &GridWork<'_>) -> bool {
     work.stop.load(Ordering::Relaxed)
 }
 
@@ -133,9 +135,9 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How the training of a cell ended that did not fail.
+/// The end of a cell's training that did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum CellEnd {
     /// It is finished, stopped, or waits for other rows.
     Ended,
     /// Another process has taken it over.
@@ -143,21 +145,21 @@ pub(super) enum End {
 }
 
 /// Refuses the folder of a cell that a link in the folder of the grid leads to. A cell that lies elsewhere was listed there.
-fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), Failure> {
+fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), CommandFailure> {
     let Ok(inside) = cell.strip_prefix(grid) else { return Ok(()) };
     match beneath::open_folder(grid, inside) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(Failure::io("use", cell, error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(CommandFailure::io("use", cell, error)),
         _ => Ok(()),
     }
 }
 
 /// Trains one cell that this process has claimed, up to an update if there is one, and says how it went. The error is its exit code.
 pub(super) fn cell(
-    work: &Work<'_>,
+    work: &GridWork<'_>,
     place: CellIndex,
     until: Option<u64>,
-    (rooms, taken): (&Rooms, &Taken),
-) -> Result<End, u8> {
+    (rooms, taken): (&Rooms, &ClaimedCell),
+) -> Result<CellEnd, u8> {
     let pause = AtomicBool::new(false);
     let mut observer = CellObserver::new(work, place, until, (&pause, taken));
     let path = work.grid.path(place);
@@ -170,11 +172,11 @@ pub(super) fn cell(
     let ended = threads::alone(|| train(work, place, rooms, &mut observer)).flatten();
     let observer = CellObserver::new(work, place, until, (&pause, taken));
     let state = match ended {
-        Ok(Some(Outcome::Finished(_))) => State::Finished,
-        Ok(Some(Outcome::Stopped { .. })) => State::Paused,
-        Ok(None) => State::Waiting,
-        Err(_) if taken.claim.is_lost() => State::Paused,
-        Err(_) => State::Failed,
+        Ok(Some(Outcome::Finished(_))) => DisplayedState::Finished,
+        Ok(Some(Outcome::Stopped { .. })) => DisplayedState::Paused,
+        Ok(None) => DisplayedState::Waiting,
+        Err(_) if taken.claim.is_lost() => DisplayedState::Paused,
+        Err(_) => DisplayedState::Failed,
     };
     work.board.ended(place, path, state);
     let (code, message) = match ended {
@@ -186,23 +188,23 @@ pub(super) fn cell(
             if let Some(fall) = &table.fall {
                 observer.says(&format!("fell from its best: {}; {}", fall.text(), fall.advice()));
             }
-            return Ok(End::Ended);
+            return Ok(CellEnd::Ended);
         }
         Ok(Some(Outcome::Stopped { updates })) => {
             let waits = until == Some(updates);
             let how = if waits { "waits for the other rows" } else { "stopped" };
             observer.says(&format!("{how} after update {}", number(updates as f64)));
-            return Ok(End::Ended);
+            return Ok(CellEnd::Ended);
         }
-        Ok(None) => return Ok(End::Ended),
+        Ok(None) => return Ok(CellEnd::Ended),
         Err(failure) => (failure.code(), failure.to_string()),
     };
     // Asked anew: a failure may come of what the other process does in the folder.
     if taken.claim.check().is_err() && taken.claim.is_lost() {
         observer.says(&format!("goes on elsewhere: {message}"));
-        return Ok(End::Lost);
+        return Ok(CellEnd::Lost);
     }
-    if let Err(error) = (Fault { code, message: message.clone() }).write(path) {
+    if let Err(error) = (TrainingFault { code, message: message.clone() }).write(path) {
         observer.alerts(code, &error.to_string());
     }
     Err(observer.alerts(code, &message))
@@ -210,15 +212,15 @@ pub(super) fn cell(
 
 /// Trains one cell in its folder; nothing if the stop came before it began.
 fn train(
-    work: &Work<'_>,
+    work: &GridWork<'_>,
     place: CellIndex,
     rooms: &Rooms,
     observer: &mut CellObserver<'_>,
-) -> Result<Option<Outcome>, Failure> {
+) -> Result<Option<Outcome>, CommandFailure> {
     let path = work.grid.path(place);
     let claim = &observer.taken.claim;
     claim.check()?;
-    Fault::clear(path)?;
+    TrainingFault::clear(path)?;
     let mut job = work.grid.job(place, work.pace.memory);
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
     let mut fitted = job.fit(path, data, work.pace, work.card)?;
@@ -233,13 +235,13 @@ fn train(
     job.computes_on(&on);
     let pause = observer.pause;
     let disk = Rc::new(Fenced::by(claim, path));
-    let (ended, _) = job.train_on((disk, path), data, (fitted, work.pace.halting, on), &Alone, pause, observer)?;
+    let (ended, _) = job.train_on((disk, path), data, (fitted, work.pace.halting, on), &SingleRank, pause, observer)?;
     Ok(Some(ended))
 }
 
 /// Says when a cell begins, and what became of it, and makes it wait where rows are compared.
 struct CellObserver<'a> {
-    work: &'a Work<'a>,
+    work: &'a GridWork<'a>,
     place: CellIndex,
     /// Its number among all cells, and its name.
     label: String,
@@ -248,15 +250,15 @@ struct CellObserver<'a> {
     /// Asks the cell to stop.
     pause: &'a AtomicBool,
     /// The claim on it.
-    taken: &'a Taken,
+    taken: &'a ClaimedCell,
 }
 
 impl<'a> CellObserver<'a> {
     fn new(
-        work: &'a Work<'a>,
+        work: &'a GridWork<'a>,
         place: CellIndex,
         until: Option<u64>,
-        (pause, taken): (&'a AtomicBool, &'a Taken),
+        (pause, taken): (&'a AtomicBool, &'a ClaimedCell),
     ) -> Self {
         let all = work.grid.places();
         let number = all.iter().position(|other| *other == place).map_or(0, |index| index + 1);
@@ -277,7 +279,7 @@ impl<'a> CellObserver<'a> {
 
 impl Observer for CellObserver<'_> {
     fn event(&mut self, event: &Event<'_>) {
-        let Work { board, grid, .. } = *self.work;
+        let GridWork { board, grid, .. } = *self.work;
         let claim = &self.taken.claim;
         match event {
             Event::Started { done, total } => {

@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use rtc_runs::grid::claim::{Claim, Claims, Held, Standing, Watch};
-use rtc_runs::grid::{Cell, Row, State, reached};
+use rtc_runs::grid::claim::{Claim, ClaimStatus, Claims, HeldClaim, Watch};
+use rtc_runs::grid::{CellState, GridCell, GridRow, reached};
 
 use super::cells::look;
-use super::run::{Work, locked, stopped};
+use super::run::{GridWork, locked, stopped};
 use super::{CellIndex, Grid, Round};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::live;
 use crate::text::count;
 
@@ -35,16 +35,16 @@ pub(crate) struct Sharing {
 }
 
 /// A cell that this process has claimed.
-pub(crate) struct Taken {
+pub(crate) struct ClaimedCell {
     pub(super) claim: Claim,
     /// Whether its last holder did not give it up.
     pub(super) over: bool,
 }
 
-/// What a thread does next.
-pub(super) enum Turn {
+/// The next action of a thread.
+pub(super) enum ThreadAction {
     /// Train this cell.
-    Train(usize, Taken),
+    Train(usize, ClaimedCell),
     /// Note that this cell failed in another process, with this exit code.
     Failed(usize, u8),
     /// Wait for other processes.
@@ -62,14 +62,14 @@ enum Open {
 
 impl Sharing {
     /// For the cells of a grid as they are now, with leases of this length.
-    pub(crate) fn new(grid: &Grid, lease: Duration) -> Result<Self, Failure> {
+    pub(crate) fn new(grid: &Grid, lease: Duration) -> Result<Self, CommandFailure> {
         let mut watch = Watch::new(Claims::of(&grid.folder, lease));
         let mut first = BTreeMap::new();
         for place in grid.places() {
             let highest = match watch.look(grid.key(place))? {
-                Standing::Free { highest, .. } => highest,
+                ClaimStatus::Free { highest, .. } => highest,
                 // Its holder tries it now, whatever it has been before.
-                Standing::Held(held) => held.generation - 1,
+                ClaimStatus::Held(held) => held.generation - 1,
             };
             first.insert(grid.key(place).to_owned(), highest);
         }
@@ -77,7 +77,7 @@ impl Sharing {
     }
 
     /// How it stands with a cell.
-    pub(super) fn look(&self, key: &str) -> Result<Standing, Failure> {
+    pub(super) fn look(&self, key: &str) -> Result<ClaimStatus, CommandFailure> {
         Ok(locked(&self.watch).look(key)?)
     }
 
@@ -87,9 +87,9 @@ impl Sharing {
     }
 
     /// Claims a cell that is free.
-    pub(super) fn take(&self, key: &str, highest: u64, over: bool) -> Result<Option<Taken>, Failure> {
+    pub(super) fn take(&self, key: &str, highest: u64, over: bool) -> Result<Option<ClaimedCell>, CommandFailure> {
         let claims = locked(&self.watch).claims().clone();
-        Ok(claims.take(key, highest)?.map(|claim| Taken { claim, over }))
+        Ok(claims.take(key, highest)?.map(|claim| ClaimedCell { claim, over }))
     }
 
     /// Waits until it is worth looking again, or the command is asked to stop.
@@ -103,27 +103,27 @@ impl Sharing {
 
 impl Grid {
     /// How far a cell is now.
-    pub(super) fn now(&self, place: CellIndex) -> Cell {
+    pub(super) fn now(&self, place: CellIndex) -> GridCell {
         let path = self.path(place);
         // A network file system may remember that a file was absent until the folder is opened anew.
         let _ = fs::read_dir(path);
         let state = look(path, &self.job(place, None)).unwrap_or_else(|| self.cell(place).state.clone());
-        Cell { seed: self.seed(place), path: path.to_owned(), state }
+        GridCell { seed: self.seed(place), path: path.to_owned(), state }
     }
 
     /// The rows as they are now, read as in [`Self::shared_round`].
-    pub(super) fn rows_now(&self) -> Result<Vec<Row>, Failure> {
+    pub(super) fn rows_now(&self) -> Result<Vec<GridRow>, CommandFailure> {
         again(|| self.rows())
     }
 
     /// What is to be trained next. Another process may cut a record back while it is read: then it is read again.
-    pub(super) fn shared_round(&self) -> Result<Round, Failure> {
+    pub(super) fn shared_round(&self) -> Result<Round, CommandFailure> {
         again(|| self.round())
     }
 }
 
 /// Reads what another process may be writing.
-fn again<T>(read: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
+fn again<T>(read: impl Fn() -> Result<T, CommandFailure>) -> Result<T, CommandFailure> {
     for _ in 1..READS {
         if let Ok(found) = read() {
             return Ok(found);
@@ -134,14 +134,14 @@ fn again<T>(read: impl Fn() -> Result<T, Failure>) -> Result<T, Failure> {
 }
 
 /// Cells of one pass, in the order in which they are trained.
-pub(super) struct Queue<'a> {
-    work: &'a Work<'a>,
+pub(super) struct CellQueue<'a> {
+    work: &'a GridWork<'a>,
     places: &'a [CellIndex],
     until: Option<u64>,
-    state: Mutex<Left>,
+    state: Mutex<RemainingCells>,
 }
 
-struct Left {
+struct RemainingCells {
     cells: Vec<usize>,
     /// When all that are left were found to be held by others.
     held: Option<Instant>,
@@ -149,9 +149,9 @@ struct Left {
     said: usize,
 }
 
-impl<'a> Queue<'a> {
-    pub(super) fn new(work: &'a Work<'a>, places: &'a [CellIndex], until: Option<u64>) -> Self {
-        let left = Left { cells: (0..places.len()).collect(), held: None, said: 0 };
+impl<'a> CellQueue<'a> {
+    pub(super) fn new(work: &'a GridWork<'a>, places: &'a [CellIndex], until: Option<u64>) -> Self {
+        let left = RemainingCells { cells: (0..places.len()).collect(), held: None, said: 0 };
         Self { work, places, until, state: Mutex::new(left) }
     }
 
@@ -161,14 +161,14 @@ impl<'a> Queue<'a> {
     }
 
     /// The next cell that nobody holds. A thread that trains a cell has taken it out of the list.
-    pub(super) fn next(&self) -> Result<Turn, Failure> {
-        let Work { grid, sharing, board, .. } = *self.work;
+    pub(super) fn next(&self) -> Result<ThreadAction, CommandFailure> {
+        let GridWork { grid, sharing, board, .. } = *self.work;
         let mut left = locked(&self.state);
         if stopped(self.work) || left.cells.is_empty() {
-            return Ok(Turn::Done);
+            return Ok(ThreadAction::Done);
         }
         if left.held.is_some_and(|held| held.elapsed() < sharing.pause / 2) {
-            return Ok(Turn::Wait);
+            return Ok(ThreadAction::Wait);
         }
         left.held = None;
         let (mut at, mut others) = (0, vec![]);
@@ -176,8 +176,8 @@ impl<'a> Queue<'a> {
             let index = left.cells[at];
             let (place, key) = (self.places[index], grid.key(self.places[index]));
             let (highest, over) = match sharing.look(key)? {
-                Standing::Free { highest, left } => (highest, left),
-                Standing::Held(held) => {
+                ClaimStatus::Free { highest, left } => (highest, left),
+                ClaimStatus::Held(held) => {
                     self.show(place, &held);
                     others.push((place, held));
                     at += 1;
@@ -189,8 +189,8 @@ impl<'a> Queue<'a> {
                 end => {
                     left.cells.remove(at);
                     if let Open::Failed(code) = end {
-                        board.ended_elsewhere(place, grid.path(place), live::State::Failed);
-                        return Ok(Turn::Failed(index, code));
+                        board.ended_elsewhere(place, grid.path(place), live::DisplayedState::Failed);
+                        return Ok(ThreadAction::Failed(index, code));
                     }
                     continue;
                 }
@@ -201,30 +201,30 @@ impl<'a> Queue<'a> {
                 if over {
                     board.says(&format!("{}: taken over from a process that ended or fell silent", grid.label(place)));
                 }
-                return Ok(Turn::Train(index, taken));
+                return Ok(ThreadAction::Train(index, taken));
             }
             at += 1;
         }
         if left.cells.is_empty() {
-            return Ok(Turn::Done);
+            return Ok(ThreadAction::Done);
         }
         left.held = Some(Instant::now());
         if left.said != others.len() {
             left.said = others.len();
             self.say(&others);
         }
-        Ok(Turn::Wait)
+        Ok(ThreadAction::Wait)
     }
 
     /// What is to be done with a cell that nobody holds.
-    fn open(&self, place: CellIndex, highest: u64) -> Result<Open, Failure> {
-        let Work { grid, sharing, board, .. } = *self.work;
+    fn open(&self, place: CellIndex, highest: u64) -> Result<Open, CommandFailure> {
+        let GridWork { grid, sharing, board, .. } = *self.work;
         let cell = grid.now(place);
-        if let State::Finished(_) = cell.state {
-            board.ended_elsewhere(place, grid.path(place), live::State::Finished);
+        if let CellState::Finished(_) = cell.state {
+            board.ended_elsewhere(place, grid.path(place), live::DisplayedState::Finished);
             return Ok(Open::Over);
         }
-        if let State::Failed(fault, _) = &cell.state
+        if let CellState::Failed(fault, _) = &cell.state
             && sharing.was_tried(grid.key(place), highest)
         {
             return Ok(Open::Failed(fault.code));
@@ -235,15 +235,15 @@ impl<'a> Queue<'a> {
         }
     }
 
-    fn show(&self, place: CellIndex, held: &Held) {
+    fn show(&self, place: CellIndex, held: &HeldClaim) {
         if let Some(far) = held.record.as_ref().and_then(|record| record.progress) {
             self.work.board.elsewhere(place, self.work.grid.path(place), (far.update, far.total));
         }
     }
 
     /// Says which cells this process waits for.
-    fn say(&self, others: &[(CellIndex, Held)]) {
-        let who = |(place, held): &(CellIndex, Held)| {
+    fn say(&self, others: &[(CellIndex, HeldClaim)]) {
+        let who = |(place, held): &(CellIndex, HeldClaim)| {
             let by = held.record.as_ref().map(|record| format!(" ({})", record.holder.name())).unwrap_or_default();
             format!("{}{by}", self.work.grid.label(*place))
         };

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use rtc_runs::grid::State;
-use rtc_runs::grid::claim::{Far, Held, Standing};
+use rtc_runs::grid::CellState;
+use rtc_runs::grid::claim::{ClaimStatus, Far, HeldClaim};
 use serde_json::{Value, json};
 
 use super::share::Sharing;
 use super::{CellIndex, Grid};
-use crate::failure::Failure;
-use crate::live::{self, Line, Screen};
+use crate::failure::CommandFailure;
+use crate::live::{self, DisplayLine, Screen};
 use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 
@@ -29,46 +29,46 @@ pub(crate) enum Ending {
     Tried,
 }
 
-/// What is seen of a cell.
-struct Seen {
+/// The observed state of a cell.
+struct ObservedCell {
     place: CellIndex,
-    state: State,
-    held: Option<Held>,
+    state: CellState,
+    held: Option<HeldClaim>,
     /// Whether somebody has tried it since the command began.
     tried: bool,
     /// Whether its last holder ended without giving it up, and nobody has taken it over yet.
     left: bool,
 }
 
-impl Seen {
+impl ObservedCell {
     fn far(&self) -> Option<Far> {
         self.held.as_ref()?.record.as_ref()?.progress
     }
 
     fn is_over(&self, ending: Ending) -> bool {
         match self.state {
-            State::Finished(_) | State::Stopped(_) => true,
-            State::Failed(..) => self.held.is_none() && (self.tried || ending == Ending::Over),
-            State::Absent | State::Unfinished(_) => false,
+            CellState::Finished(_) | CellState::Stopped(_) => true,
+            CellState::Failed(..) => self.held.is_none() && (self.tried || ending == Ending::Over),
+            CellState::Absent | CellState::Unfinished(_) => false,
         }
     }
 
-    fn sign(&self) -> live::State {
+    fn sign(&self) -> live::DisplayedState {
         match (&self.state, &self.held) {
-            (State::Finished(_), _) => live::State::Finished,
-            (State::Stopped(_), _) => live::State::Stopped,
+            (CellState::Finished(_), _) => live::DisplayedState::Finished,
+            (CellState::Stopped(_), _) => live::DisplayedState::Stopped,
             (_, Some(_)) => {
                 let far = self.far();
-                live::State::Running(far.map_or(0.0, |far| far.update as f64 / far.total.max(1) as f64))
+                live::DisplayedState::Running(far.map_or(0.0, |far| far.update as f64 / far.total.max(1) as f64))
             }
-            (State::Failed(..), None) => live::State::Failed,
-            (State::Unfinished(_), None) => live::State::Paused,
-            (State::Absent, None) => live::State::Waiting,
+            (CellState::Failed(..), None) => live::DisplayedState::Failed,
+            (CellState::Unfinished(_), None) => live::DisplayedState::Paused,
+            (CellState::Absent, None) => live::DisplayedState::Waiting,
         }
     }
 
     /// Who trains it, how long it takes, and when that was last said.
-    fn text(&self, held: &Held) -> String {
+    fn text(&self, held: &HeldClaim) -> String {
         let who = held.record.as_ref().map_or_else(|| "a process".to_owned(), |record| record.holder.name());
         let left = self.far().as_ref().and_then(Far::seconds_left);
         let left = left.map(|seconds| format!(", about {} left", duration(seconds))).unwrap_or_default();
@@ -83,7 +83,7 @@ pub(crate) fn watch(
     ending: Ending,
     stop: &AtomicBool,
     terminal: &Terminal,
-) -> Result<bool, Failure> {
+) -> Result<bool, CommandFailure> {
     let mut screen: Option<Screen> = None;
     let mut said: Option<Instant> = None;
     loop {
@@ -107,8 +107,8 @@ pub(crate) fn watch(
 }
 
 /// All cells at this moment, for programs.
-pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, Failure> {
-    let cell = |seen: &Seen| {
+pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, CommandFailure> {
+    let cell = |seen: &ObservedCell| {
         let mut out = json!({
             "cell": grid.key(seen.place), "model": grid.models[seen.place.model].name, "seed": grid.seed(seen.place),
             "run": grid.path(seen.place).display().to_string(), "state": seen.state.word(),
@@ -129,21 +129,21 @@ pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, Failure>
     Ok(json!({ "grid": grid.folder.display().to_string(), "cells": seen.iter().map(cell).collect::<Vec<_>>() }))
 }
 
-fn look(grid: &Grid, sharing: &Sharing) -> Result<Vec<Seen>, Failure> {
+fn look(grid: &Grid, sharing: &Sharing) -> Result<Vec<ObservedCell>, CommandFailure> {
     let rows = grid.rows_now()?;
     let seen = |place: CellIndex| {
         let state = rows[place.model].cells[place.seed].state.clone();
         let (held, tried, left) = match sharing.look(grid.key(place))? {
-            Standing::Held(held) => (Some(held), true, false),
-            Standing::Free { highest, left } => (None, sharing.was_tried(grid.key(place), highest), left),
+            ClaimStatus::Held(held) => (Some(held), true, false),
+            ClaimStatus::Free { highest, left } => (None, sharing.was_tried(grid.key(place), highest), left),
         };
-        Ok(Seen { place, state, held, tried, left })
+        Ok(ObservedCell { place, state, held, tried, left })
     };
     grid.places().into_iter().map(seen).collect()
 }
 
 /// How much is done, in one line.
-fn summary(seen: &[Seen]) -> String {
+fn summary(seen: &[ObservedCell]) -> String {
     let (ended, held) =
         (seen.iter().filter(|cell| cell.is_over(Ending::Over)), seen.iter().filter(|c| c.held.is_some()));
     let (ended, held) = (ended.count(), held.count());
@@ -156,8 +156,8 @@ fn summary(seen: &[Seen]) -> String {
     format!("{ended} of {all} ended, {} being trained{}{dead}", number(held as f64), left.unwrap_or_default())
 }
 
-fn report(grid: &Grid, seen: &[Seen]) -> Vec<String> {
-    let one = |cell: &Seen| {
+fn report(grid: &Grid, seen: &[ObservedCell]) -> Vec<String> {
+    let one = |cell: &ObservedCell| {
         let held = cell.held.as_ref()?;
         let far = cell.far().map(|far| format!("update {}/{}, ", number(far.update as f64), number(far.total as f64)));
         Some(format!("  {}: {}{}", grid.label(cell.place), far.unwrap_or_default(), cell.text(held)))
@@ -165,20 +165,23 @@ fn report(grid: &Grid, seen: &[Seen]) -> Vec<String> {
     std::iter::once(format!("grid: {}", summary(seen))).chain(seen.iter().filter_map(one)).collect()
 }
 
-fn lines(grid: &Grid, seen: &[Seen]) -> Vec<Line> {
+fn lines(grid: &Grid, seen: &[ObservedCell]) -> Vec<DisplayLine> {
     let row = |model: usize| {
-        let mut cells: Vec<&Seen> = seen.iter().filter(|cell| cell.place.model == model).collect();
+        let mut cells: Vec<&ObservedCell> = seen.iter().filter(|cell| cell.place.model == model).collect();
         cells.sort_by_key(|cell| cell.place.seed);
-        Line::Cells { name: grid.models[model].name.clone(), states: cells.iter().map(|cell| cell.sign()).collect() }
+        DisplayLine::Cells {
+            name: grid.models[model].name.clone(),
+            states: cells.iter().map(|cell| cell.sign()).collect(),
+        }
     };
-    let run = |cell: &Seen| {
+    let run = |cell: &ObservedCell| {
         let (held, far) = (cell.held.as_ref()?, cell.far());
         let (done, total) = far.map_or((0, 0), |far| (far.update, far.total));
-        Some(Line::Run { name: grid.label(cell.place), done, total, course: vec![], text: cell.text(held) })
+        Some(DisplayLine::Run { name: grid.label(cell.place), done, total, course: vec![], text: cell.text(held) })
     };
-    let mut lines: Vec<Line> = (0..grid.models.len()).map(row).collect();
+    let mut lines: Vec<DisplayLine> = (0..grid.models.len()).map(row).collect();
     lines.truncate(MOST / 2);
     lines.extend(seen.iter().filter_map(run).take(MOST - lines.len() - 1));
-    lines.push(Line::Text(summary(seen)));
+    lines.push(DisplayLine::Text(summary(seen)));
     lines
 }

@@ -14,14 +14,14 @@ use rtc_task::{MAX_EXAMPLES, characters, formal, limits as task, program};
 
 use super::{ANALYSED, BEYOND, DEPTH, FILE, GENERATED, PREDICTED, SECONDS, THREADS};
 
-/// What is limited, by how much, what holds where nothing is said, and what says something else.
-type Row = (&'static str, String, &'static str, &'static str);
+/// A limit: its subject, its size, the default, and the setting that changes it.
+type LimitRow = (&'static str, String, &'static str, &'static str);
 
 fn count(number: impl ToString) -> String {
     thousands(&number.to_string())
 }
 
-fn specs() -> Vec<Row> {
+fn specs() -> Vec<LimitRow> {
     vec![
         ("a file, before it is parsed", bytes(FILE), "", ""),
         ("a spec file, and every file that it uses", bytes(syntax::MAX_FILE_BYTES as u64), "", ""),
@@ -47,7 +47,7 @@ fn specs() -> Vec<Row> {
     ]
 }
 
-fn experiments() -> Vec<Row> {
+fn experiments() -> Vec<LimitRow> {
     vec![
         ("an experiment", bytes(experiment::MOST_BYTES as u64), "", ""),
         ("open brackets in it", count(experiment::MOST_OPEN), "", ""),
@@ -62,7 +62,7 @@ fn experiments() -> Vec<Row> {
     ]
 }
 
-fn data() -> Vec<Row> {
+fn data() -> Vec<LimitRow> {
     vec![
         ("a line of a file of rows, and one of `rtc predict`", bytes(task::MAX_LINE), "", ""),
         (
@@ -108,7 +108,7 @@ fn data() -> Vec<Row> {
     ]
 }
 
-fn commands() -> Vec<Row> {
+fn commands() -> Vec<LimitRow> {
     vec![
         ("threads", count(THREADS), "all of the machine", "`--threads`"),
         (

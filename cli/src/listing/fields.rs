@@ -4,23 +4,23 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::{Run, Score};
+use super::{ListedRun, RunScore};
 use crate::folders;
 use crate::memory::bytes;
 use crate::text::number;
 
 /// A field that every run has.
-pub(crate) struct Field {
+pub(crate) struct RunField {
     pub(crate) name: &'static str,
     /// What it is, in a line.
     pub(crate) doc: &'static str,
-    pub(super) kind: Kind,
-    value: fn(&Run) -> Value,
+    pub(super) kind: FieldValueKind,
+    value: fn(&ListedRun) -> Value,
 }
 
-/// What the values of a field are, besides being absent.
+/// The kind of a field's values, besides being absent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum FieldValueKind {
     Text,
     Number,
     /// A share of right answers, or another measure.
@@ -32,59 +32,73 @@ pub(super) enum Kind {
 }
 
 /// All of them, in the order in which they are printed.
-pub(crate) const KNOWN: &[Field] = &[
-    field("name", "what commands call the run", Kind::Text, |run| folders::name(&run.path).into()),
-    field("model", "the model: `gut`, or `gut:no_gate`", Kind::Text, |run| {
+pub(crate) const KNOWN: &[RunField] = &[
+    field("name", "what commands call the run", FieldValueKind::Text, |run| folders::name(&run.path).into()),
+    field("model", "the model: `gut`, or `gut:no_gate`", FieldValueKind::Text, |run| {
         of_info(run, |info| info.model.clone().into())
     }),
-    field("experiment", "what the command that began it called its experiment", Kind::Text, |run| {
+    field("experiment", "what the command that began it called its experiment", FieldValueKind::Text, |run| {
         json!(run.labels.experiment)
     }),
-    field("task", "the task of the experiment", Kind::Text, |run| run.settings["task"]["name"].clone()),
-    field("seed", "the seed", Kind::Number, |run| of_info(run, |info| info.seed.into())),
-    field("state", "`finished`, `running`, `stopped`, `failed` or `damaged`", Kind::Text, |run| {
+    field("task", "the task of the experiment", FieldValueKind::Text, |run| run.settings["task"]["name"].clone()),
+    field("seed", "the seed", FieldValueKind::Number, |run| of_info(run, |info| info.seed.into())),
+    field("state", "`finished`, `running`, `stopped`, `failed` or `damaged`", FieldValueKind::Text, |run| {
         run.state.word().into()
     }),
-    field("updates", "the last update that was logged", Kind::Number, |run| json!(run.updates)),
-    field("total", "updates of the whole run, if it does not stop early", Kind::Number, |run| json!(run.total)),
-    field("score", "perplexity, accuracy or error", Kind::Score, |run| of_score(run, |score| score.value.into())),
-    field("measure", "which of them", Kind::Text, |run| of_score(run, |score| score.measure.into())),
-    field("split", "where it was measured", Kind::Text, |run| of_score(run, |score| score.split.clone().into())),
-    field("fall", "the best accuracy on dev, or `r2`, of a training that ended far below it", Kind::Number, |run| {
-        run.fall.as_ref().map_or(Value::Null, |fall| fall.best.into())
+    field("updates", "the last update that was logged", FieldValueKind::Number, |run| json!(run.updates)),
+    field("total", "updates of the whole run, if it does not stop early", FieldValueKind::Number, |run| {
+        json!(run.total)
     }),
-    field("age", "the time since it was begun, in seconds", Kind::Age, |run| json!(age(run))),
-    field("size", "bytes of its files", Kind::Bytes, |run| json!(run.size)),
-    field("parameters", "trainable numbers", Kind::Number, |run| of_info(run, |info| info.parameters.into())),
-    field("tags", "the words of `rtc runs tag`", Kind::List, |run| json!(run.labels.tags)),
-    field("note", "the text of `rtc runs note`", Kind::Text, |run| json!(run.labels.note)),
+    field("score", "perplexity, accuracy or error", FieldValueKind::Score, |run| {
+        of_score(run, |score| score.value.into())
+    }),
+    field("measure", "which of them", FieldValueKind::Text, |run| of_score(run, |score| score.measure.into())),
+    field("split", "where it was measured", FieldValueKind::Text, |run| {
+        of_score(run, |score| score.split.clone().into())
+    }),
+    field(
+        "fall",
+        "the best accuracy on dev, or `r2`, of a training that ended far below it",
+        FieldValueKind::Number,
+        |run| run.fall.as_ref().map_or(Value::Null, |fall| fall.best.into()),
+    ),
+    field("age", "the time since it was begun, in seconds", FieldValueKind::Age, |run| json!(age(run))),
+    field("size", "bytes of its files", FieldValueKind::Bytes, |run| json!(run.size)),
+    field("parameters", "trainable numbers", FieldValueKind::Number, |run| of_info(run, |info| info.parameters.into())),
+    field("tags", "the words of `rtc runs tag`", FieldValueKind::List, |run| json!(run.labels.tags)),
+    field("note", "the text of `rtc runs note`", FieldValueKind::Text, |run| json!(run.labels.note)),
 ];
 
-const fn field(name: &'static str, doc: &'static str, kind: Kind, value: fn(&Run) -> Value) -> Field {
-    Field { name, doc, kind, value }
+const fn field(
+    name: &'static str,
+    doc: &'static str,
+    kind: FieldValueKind,
+    value: fn(&ListedRun) -> Value,
+) -> RunField {
+    RunField { name, doc, kind, value }
 }
 
-fn of_info(run: &Run, value: impl Fn(&rtc_runs::record::RunInfo) -> Value) -> Value {
+fn of_info(run: &ListedRun, value: impl Fn(&rtc_runs::record::RunInfo) -> Value) -> Value {
     run.info.as_ref().map_or(Value::Null, value)
 }
 
-fn of_score(run: &Run, value: impl Fn(&Score) -> Value) -> Value {
+fn of_score(run: &ListedRun, value: impl Fn(&RunScore) -> Value) -> Value {
     run.score.as_ref().map_or(Value::Null, value)
 }
 
-fn age(run: &Run) -> Option<u64> {
+fn age(run: &ListedRun) -> Option<u64> {
     Some(SystemTime::now().duration_since(run.begun?).unwrap_or_default().as_secs())
 }
 
 /// A field that was asked for.
 #[derive(Clone)]
-pub(crate) enum Column {
-    Known(&'static Field),
+pub(crate) enum ListColumn {
+    Known(&'static RunField),
     /// A setting of the experiment, by its path: `optimiser.learning_rate`.
     Setting(String),
 }
 
-impl Column {
+impl ListColumn {
     /// The field of this name. Whether a run has such a setting is known when runs were read.
     pub(crate) fn named(name: &str) -> Self {
         let known = KNOWN.iter().find(|field| field.name == name);
@@ -103,7 +117,7 @@ impl Column {
         matches!(self, Self::Setting(_)) || self.name() == "task"
     }
 
-    pub(super) fn kind(&self) -> Option<Kind> {
+    pub(super) fn kind(&self) -> Option<FieldValueKind> {
         match self {
             Self::Known(field) => Some(field.kind),
             Self::Setting(_) => None,
@@ -111,7 +125,7 @@ impl Column {
     }
 
     /// Its value in a run; null where it has none.
-    pub(crate) fn value(&self, run: &Run) -> Value {
+    pub(crate) fn value(&self, run: &ListedRun) -> Value {
         match self {
             Self::Known(field) => (field.value)(run),
             Self::Setting(path) => setting(&run.settings, path).cloned().unwrap_or_default(),
@@ -119,7 +133,7 @@ impl Column {
     }
 
     /// Whether a run has such a field, whatever its value.
-    pub(crate) fn is_in(&self, run: &Run) -> bool {
+    pub(crate) fn is_in(&self, run: &ListedRun) -> bool {
         match self {
             Self::Known(_) => true,
             Self::Setting(path) => setting(&run.settings, path).is_some(),
@@ -127,7 +141,7 @@ impl Column {
     }
 
     /// Its value for people, in one line; `-` where there is none.
-    pub(crate) fn text(&self, run: &Run) -> String {
+    pub(crate) fn text(&self, run: &ListedRun) -> String {
         let value = self.value(run);
         let shown = match (self.name(), self.kind(), &value) {
             (_, _, Value::Null) => String::new(),
@@ -136,10 +150,10 @@ impl Column {
                 (Some(done), Some(total)) => format!("{}/{}", number(done as f64), number(total as f64)),
                 (done, _) => done.map_or_else(String::new, |done| number(done as f64)),
             },
-            (_, Some(Kind::Score), _) => run.score.as_ref().map_or_else(String::new, score),
-            (_, Some(Kind::Age), _) => value.as_u64().map_or_else(String::new, elapsed),
-            (_, Some(Kind::Bytes), _) => value.as_u64().map_or_else(String::new, bytes),
-            (_, Some(Kind::Number), _) => value.as_f64().map_or_else(String::new, number),
+            (_, Some(FieldValueKind::Score), _) => run.score.as_ref().map_or_else(String::new, score),
+            (_, Some(FieldValueKind::Age), _) => value.as_u64().map_or_else(String::new, elapsed),
+            (_, Some(FieldValueKind::Bytes), _) => value.as_u64().map_or_else(String::new, bytes),
+            (_, Some(FieldValueKind::Number), _) => value.as_f64().map_or_else(String::new, number),
             _ => plain(&value),
         };
         // What is written into the folder of a run by others moves no cursor.
@@ -158,7 +172,7 @@ pub(crate) fn plain(value: &Value) -> String {
     }
 }
 
-fn score(score: &Score) -> String {
+fn score(score: &RunScore) -> String {
     match score.measure {
         _ if score.is_share() => format!("{:.1} %", 100.0 * score.value),
         measure => format!("{measure} {:.3}", score.value),
@@ -181,7 +195,7 @@ fn setting<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
 }
 
 /// The names of all fields, and of the settings that a run has.
-pub(crate) fn known(run: &Run) -> Vec<String> {
+pub(crate) fn known(run: &ListedRun) -> Vec<String> {
     fn collect(value: &Value, path: &str, found: &mut Vec<String>) {
         match value.as_object() {
             Some(block) if !block.is_empty() => {

@@ -13,22 +13,22 @@ use rtc_base::disk::beneath::{self, RECORD, SMALL};
 use rtc_runs::error::CheckpointError;
 use rtc_runs::experiment::ExperimentFile;
 use rtc_runs::grid::less_is_better;
-use rtc_runs::record::Fault;
+use rtc_runs::record::TrainingFault;
 use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History};
-use rtc_runs::record::table::Table;
+use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunInfo, sha256, unsealed};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders;
 use crate::job::is_locked;
-use crate::labels::Labels;
+use crate::labels::RunLabels;
 use ends::Ends;
 
-pub(crate) use fields::{Column, KNOWN, known, plain};
-pub(crate) use query::{Condition, Order};
+pub(crate) use fields::{KNOWN, ListColumn, known, plain};
+pub(crate) use query::{Condition, ListOrder};
 
 const RESULTS: &str = "results.json";
 
@@ -39,9 +39,9 @@ const METRICS: u64 = 4 << 10;
 /// The same where a measurement of dev is looked for, which may be some way up.
 const MEASURED: u64 = 64 << 10;
 
-/// What is read of a run.
+/// The extent to which a run is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
+pub(crate) enum ReadExtent {
     /// What it says of itself, and the ends of its records.
     Records,
     /// Its experiment, too.
@@ -50,32 +50,32 @@ pub(crate) enum Extent {
 
 /// A run in a list.
 #[derive(Debug, Default)]
-pub(crate) struct Run {
+pub(crate) struct ListedRun {
     /// Its folder.
     pub(crate) path: PathBuf,
     /// What the run says of itself, if that can be read.
     pub(crate) info: Option<RunInfo>,
-    pub(crate) state: State,
+    pub(crate) state: RunState,
     /// The last update that was logged.
     pub(crate) updates: Option<u64>,
     /// Updates of the whole run, if it does not stop early.
     pub(crate) total: Option<u64>,
-    pub(crate) score: Option<Score>,
+    pub(crate) score: Option<RunScore>,
     /// That its training ended far below its best, where that is so.
     pub(crate) fall: Option<Fall>,
     pub(crate) begun: Option<SystemTime>,
     /// Bytes on the disk.
     pub(crate) size: Option<u64>,
-    pub(crate) labels: Labels,
+    pub(crate) labels: RunLabels,
     /// The experiment, where it was asked for.
     pub(crate) settings: Value,
     /// Why it is damaged.
-    pub(crate) fault: Option<Failure>,
+    pub(crate) fault: Option<CommandFailure>,
 }
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RunState {
     /// It has its results.
     Finished,
     /// A process trains it now.
@@ -89,7 +89,7 @@ pub(crate) enum State {
     Damaged,
 }
 
-impl State {
+impl RunState {
     /// One word.
     pub(crate) fn word(self) -> &'static str {
         match self {
@@ -102,9 +102,9 @@ impl State {
     }
 }
 
-/// How good a run is: on `test` or the first split of its results, before these on dev as it was measured last.
+/// The score of a run: on `test` or the first split of its results, before these on dev as it was measured last.
 #[derive(Clone, Debug)]
-pub(crate) struct Score {
+pub(crate) struct RunScore {
     pub(crate) split: String,
     /// `perplexity`, `accuracy` or `rmse`.
     pub(crate) measure: &'static str,
@@ -114,7 +114,7 @@ pub(crate) struct Score {
 /// The measure that is a share of right answers.
 const ACCURACY: &str = "accuracy";
 
-impl Score {
+impl RunScore {
     /// The order of two scores of one measure, the worse first.
     pub(crate) fn compare(&self, other: &Self) -> Ordering {
         let order = self.value.total_cmp(&other.value);
@@ -134,9 +134,9 @@ impl Score {
     }
 }
 
-impl Run {
+impl ListedRun {
     /// Reads what a list says. What is damaged is said in `fault`; the rest is as far as it could be read.
-    pub(crate) fn read(path: &Path, extent: Extent) -> Self {
+    pub(crate) fn read(path: &Path, extent: ReadExtent) -> Self {
         let mut run = Self { path: path.to_owned(), begun: folders::begun(path), ..Self::default() };
         match run.fill(extent) {
             Ok(state) => run.state = state,
@@ -145,13 +145,13 @@ impl Run {
         run
     }
 
-    fn fill(&mut self, extent: Extent) -> Result<State, Failure> {
+    fn fill(&mut self, extent: ReadExtent) -> Result<RunState, CommandFailure> {
         self.size = Some(folders::size(&self.path)?);
         let info = RunInfo::read(&self.path)?;
         let run = info.run.clone();
         let info = &*self.info.insert(info);
-        self.labels = Labels::read(&self.path, info)?;
-        if extent == Extent::Settings {
+        self.labels = RunLabels::read(&self.path, info)?;
+        if extent == ReadExtent::Settings {
             self.settings = experiment(&self.path, info)?;
         }
         let timing = self.ends("timing.jsonl", &run, TIMING)?;
@@ -164,20 +164,20 @@ impl Run {
         let trains = !beneath::exists(&self.path.join(RESULTS)) && is_locked(&self.path);
         if let Some(table) = results(&self.path, &run)? {
             let row = table.rows.iter().find(|row| row.split == "test").or(table.rows.first());
-            self.score = row.and_then(|row| Score::of(&EvaluationLine::new(0, row)));
+            self.score = row.and_then(|row| RunScore::of(&EvaluationLine::new(0, row)));
             self.fall = table.fall;
-            return Ok(State::Finished);
+            return Ok(RunState::Finished);
         }
         self.score = self.on_dev()?;
-        Ok(match Fault::read(&self.path)? {
-            _ if trains => State::Running,
-            Some(_) => State::Failed,
-            None => State::Stopped,
+        Ok(match TrainingFault::read(&self.path)? {
+            _ if trains => RunState::Running,
+            Some(_) => RunState::Failed,
+            None => RunState::Stopped,
         })
     }
 
     /// The last measurement of dev.
-    fn on_dev(&self) -> Result<Option<Score>, Failure> {
+    fn on_dev(&self) -> Result<Option<RunScore>, CommandFailure> {
         let Some(info) = &self.info else { return Ok(None) };
         let read = || experiment(&self.path, info);
         let experiment = if self.settings.is_null() { read()? } else { self.settings.clone() };
@@ -190,24 +190,25 @@ impl Run {
             None if ends.is_whole() => None,
             None => History::read(&self.path)?.evaluations.into_iter().rfind(|line| experiment["dev"] == line.split),
         };
-        Ok(line.as_ref().and_then(Score::of))
+        Ok(line.as_ref().and_then(RunScore::of))
     }
 
-    fn ends(&self, file: &str, run: &str, most: u64) -> Result<Ends, Failure> {
-        Ends::read(&self.path, file, run, most).map_err(|error| Failure::io("read", &self.path.join(file), error))
+    fn ends(&self, file: &str, run: &str, most: u64) -> Result<Ends, CommandFailure> {
+        Ends::read(&self.path, file, run, most)
+            .map_err(|error| CommandFailure::io("read", &self.path.join(file), error))
     }
 
-    fn refused(&self, file: &str, why: &str) -> Failure {
+    fn refused(&self, file: &str, why: &str) -> CommandFailure {
         refused(&self.path, file, why)
     }
 }
 
-fn refused(path: &Path, file: &str, why: &str) -> Failure {
+fn refused(path: &Path, file: &str, why: &str) -> CommandFailure {
     CheckpointError { path: path.to_owned(), reason: format!("its {file} {why}"), previous: None }.into()
 }
 
 /// The experiment of a run as it was written.
-fn experiment(path: &Path, info: &RunInfo) -> Result<Value, Failure> {
+fn experiment(path: &Path, info: &RunInfo) -> Result<Value, CommandFailure> {
     let file = path.join("experiment.yaml");
     let bytes = beneath::read_named(path, "experiment.yaml", SMALL)?;
     let text = String::from_utf8(bytes).ok().filter(|text| info.files.get("experiment.yaml") == Some(&sha256(text)));
@@ -217,7 +218,7 @@ fn experiment(path: &Path, info: &RunInfo) -> Result<Value, Failure> {
 }
 
 /// The table of a run that is finished.
-fn results(path: &Path, run: &str) -> Result<Option<Table>, Failure> {
+fn results(path: &Path, run: &str) -> Result<Option<ResultsTable>, CommandFailure> {
     let bytes = match beneath::read_named(path, RESULTS, RECORD) {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
         read => read?,
@@ -226,5 +227,5 @@ fn results(path: &Path, run: &str) -> Result<Option<Table>, Failure> {
     if found["run"] != run {
         return Err(refused(path, RESULTS, "belongs to another run"));
     }
-    Table::deserialize(found).map(Some).map_err(|error| refused(path, RESULTS, &error.to_string()))
+    ResultsTable::deserialize(found).map(Some).map_err(|error| refused(path, RESULTS, &error.to_string()))
 }

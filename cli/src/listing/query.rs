@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use serde_json::Value;
 
-use super::fields::{Column, Kind, plain};
-use super::{Run, Score};
+use super::fields::{FieldValueKind, ListColumn, plain};
+use super::{ListedRun, RunScore};
 use crate::memory;
 
 /// Units of time, in seconds.
@@ -36,7 +36,7 @@ const SIGNS: [(&str, Sign); 7] = [
 /// `FIELD=VALUE`, or with another sign.
 #[derive(Clone)]
 pub(crate) struct Condition {
-    pub(crate) column: Column,
+    pub(crate) column: ListColumn,
     sign: Sign,
     text: String,
     /// The value as a number of the field, where it is one.
@@ -56,20 +56,20 @@ impl Condition {
         let (name, sign, value) = cut.ok_or_else(|| {
             "a condition is wanted, as `state=finished`, `score>50%`, `age<2d`, `model~gut`".to_owned()
         })?;
-        let column = Column::named(name.trim());
+        let column = ListColumn::named(name.trim());
         let value = value.trim();
         let number = operand(column.kind(), value)?;
         let orders = matches!(sign, Sign::AtLeast | Sign::AtMost | Sign::More | Sign::Less);
         if orders && number.is_none() {
             return Err(format!("`{value}` is no number: `{}` takes `=`, `!=` and `~` for it", column.name()));
         }
-        let is_share = column.kind() == Some(Kind::Score) && value.ends_with('%');
+        let is_share = column.kind() == Some(FieldValueKind::Score) && value.ends_with('%');
         Ok(Self { column, sign, text: value.to_owned(), number, is_share })
     }
 
     /// Whether it holds for a run. Of a field without a value nothing holds but that it is not equal.
-    pub(crate) fn holds(&self, run: &Run) -> bool {
-        let is_comparable = !self.is_share || run.score.as_ref().is_some_and(Score::is_share);
+    pub(crate) fn holds(&self, run: &ListedRun) -> bool {
+        let is_comparable = !self.is_share || run.score.as_ref().is_some_and(RunScore::is_share);
         let value = if is_comparable { self.column.value(run) } else { Value::Null };
         let parts = match &value {
             Value::Array(items) => items.as_slice(),
@@ -100,20 +100,20 @@ impl Condition {
 }
 
 /// A value as a number: `50%`, `2GB`, `12h`. Texts, and settings, may be something else.
-fn operand(kind: Option<Kind>, text: &str) -> Result<Option<f64>, String> {
+fn operand(kind: Option<FieldValueKind>, text: &str) -> Result<Option<f64>, String> {
     let number = || text.parse::<f64>().ok().filter(|number| number.is_finite());
     let is_wanted = |what: &str| format!("`{text}` is none: {what} is wanted");
     match kind {
-        Some(Kind::Text | Kind::List) => Ok(None),
+        Some(FieldValueKind::Text | FieldValueKind::List) => Ok(None),
         None => Ok(number()),
-        Some(Kind::Number) => number().map(Some).ok_or_else(|| is_wanted("a number")),
-        Some(Kind::Bytes) => memory::parse(text).map(|bytes| Some(bytes as f64)),
-        Some(Kind::Score) => {
+        Some(FieldValueKind::Number) => number().map(Some).ok_or_else(|| is_wanted("a number")),
+        Some(FieldValueKind::Bytes) => memory::parse(text).map(|bytes| Some(bytes as f64)),
+        Some(FieldValueKind::Score) => {
             let share = text.strip_suffix('%').and_then(|share| share.trim().parse::<f64>().ok());
             let found = share.map(|share| share / 100.0).or_else(number);
             found.map(Some).ok_or_else(|| is_wanted("a number, or a share as in `50%`,"))
         }
-        Some(Kind::Age) => {
+        Some(FieldValueKind::Age) => {
             let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
             let unit = AGES.iter().find(|(unit, _)| *unit == text[digits..].trim());
             let found = unit.zip(text[..digits].parse::<f64>().ok()).map(|((_, length), count)| count * *length as f64);
@@ -124,20 +124,20 @@ fn operand(kind: Option<Kind>, text: &str) -> Result<Option<f64>, String> {
 
 /// `FIELD`, or `-FIELD` for the largest first; of the score for the best first, which is the smallest perplexity or error.
 #[derive(Clone)]
-pub(crate) struct Order {
-    pub(crate) column: Column,
+pub(crate) struct ListOrder {
+    pub(crate) column: ListColumn,
     is_reversed: bool,
 }
 
-impl Order {
+impl ListOrder {
     pub(crate) fn parse(text: &str) -> Self {
         let name = text.strip_prefix('-');
-        Self { column: Column::named(name.unwrap_or(text)), is_reversed: name.is_some() }
+        Self { column: ListColumn::named(name.unwrap_or(text)), is_reversed: name.is_some() }
     }
 
     /// Which run comes first. One without a value comes last.
-    pub(crate) fn compare(&self, a: &Run, b: &Run) -> Ordering {
-        if let (Some(Kind::Score), Some(first), Some(second)) = (self.column.kind(), &a.score, &b.score) {
+    pub(crate) fn compare(&self, a: &ListedRun, b: &ListedRun) -> Ordering {
+        if let (Some(FieldValueKind::Score), Some(first), Some(second)) = (self.column.kind(), &a.score, &b.score) {
             let order = first.compare(second);
             let order = if self.is_reversed { order.reverse() } else { order };
             // Scores of different measures have no order: each measure has its place.

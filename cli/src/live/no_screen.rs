@@ -1,6 +1,6 @@
 //! A program without the feature `live` draws nothing: messages are lines one below the other, as without a terminal.
 
-use super::Line;
+use super::DisplayLine;
 use crate::terminal::Terminal;
 
 /// The last lines of a terminal: there are none.
@@ -23,7 +23,7 @@ impl Screen {
     }
 
     /// Draws lines.
-    pub(crate) fn draw(&mut self, _: &[Line]) {
+    pub(crate) fn draw(&mut self, _: &[DisplayLine]) {
         match *self {}
     }
 

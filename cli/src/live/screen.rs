@@ -10,7 +10,7 @@ use ratatui::style::{Color, Style};
 use ratatui::widgets::{Sparkline, Widget};
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-use super::{Line, State};
+use super::{DisplayLine, DisplayedState};
 use crate::terminal::visible;
 use crate::text::number;
 
@@ -23,7 +23,7 @@ const NAME: usize = 36;
 /// A terminal with fewer columns has bars and courses of half as many.
 const NARROW: u16 = 120;
 
-impl State {
+impl DisplayedState {
     fn glyph(self) -> &'static str {
         const PARTS: [&str; 8] = ["▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"];
         match self {
@@ -46,7 +46,7 @@ impl State {
     }
 }
 
-impl Line {
+impl DisplayLine {
     fn name(&self) -> &str {
         match self {
             Self::Run { name, .. } | Self::Course { name, .. } | Self::Cells { name, .. } => name,
@@ -120,14 +120,14 @@ fn spark(course: &[f64], most: u16) -> Sparkline<'static> {
 }
 
 /// Draws lines one below the other, with all that follows the names in one column.
-fn draw(lines: &[Line], colours: bool, area: Rect, buffer: &mut Buffer) {
+fn draw(lines: &[DisplayLine], colours: bool, area: Rect, buffer: &mut Buffer) {
     let most = NAME.min(usize::from(area.width) / 3);
     let columns = lines.iter().map(|line| line.name().chars().count().min(most)).max().unwrap_or(0) as u16;
     for (y, line) in (area.top()..area.bottom()).zip(lines) {
         let row = Rect { y, height: 1, ..area };
         write(buffer, Rect { width: columns, ..row }, line.name());
         let skipped = match line {
-            Line::Text(_) => 0,
+            DisplayLine::Text(_) => 0,
             _ => (columns + if columns > 0 { 2 } else { 0 }).min(row.width),
         };
         line.draw(Rect { x: row.x + skipped, width: row.width - skipped, ..row }, colours, buffer);
@@ -169,7 +169,7 @@ impl Screen {
     }
 
     /// Draws these lines in the place of the last ones. A terminal that is gone has nobody to be told.
-    pub(crate) fn draw(&mut self, lines: &[Line]) {
+    pub(crate) fn draw(&mut self, lines: &[DisplayLine]) {
         self.drawn = Some(Instant::now());
         if is_in_front() {
             let colours = self.colours;
@@ -228,7 +228,7 @@ mod tests {
     use super::*;
 
     /// The lines as a terminal of so many columns shows them, without spaces at their ends.
-    fn shown(lines: &[Line], width: u16) -> Vec<String> {
+    fn shown(lines: &[DisplayLine], width: u16) -> Vec<String> {
         let area = Rect::new(0, 0, width, lines.len() as u16);
         let mut buffer = Buffer::empty(area);
         draw(lines, true, area, &mut buffer);
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn names_bars_and_courses_stand_below_each_other() {
-        let run = |name: &str, done, course: &[f64]| Line::Run {
+        let run = |name: &str, done, course: &[f64]| DisplayLine::Run {
             name: name.to_owned(),
             done,
             total: 1000,
@@ -246,13 +246,18 @@ mod tests {
             text: "loss 0.5".to_owned(),
         };
         let lines = [
-            Line::Cells {
+            DisplayLine::Cells {
                 name: "gut".to_owned(),
-                states: vec![State::Finished, State::Running(0.5), State::Failed, State::Waiting],
+                states: vec![
+                    DisplayedState::Finished,
+                    DisplayedState::Running(0.5),
+                    DisplayedState::Failed,
+                    DisplayedState::Waiting,
+                ],
             },
             run("[2/4] gut seed 2", 500, &[3.0, 2.0, 1.0, 0.0]),
-            Line::Course { name: "dev".to_owned(), course: vec![0.0, 7.0], text: "50.0 %".to_owned() },
-            Line::Text("1 of 4 cells ended".to_owned()),
+            DisplayLine::Course { name: "dev".to_owned(), course: vec![0.0, 7.0], text: "50.0 %".to_owned() },
+            DisplayLine::Text("1 of 4 cells ended".to_owned()),
         ];
         let expected = [
             "gut               ✓ ▅ ✗ ·",

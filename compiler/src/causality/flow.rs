@@ -1,6 +1,6 @@
 //! The rules by which single ops pass reaches on.
 
-use super::mask::{self, Steps};
+use super::mask::{self, StepCount};
 use super::path::Cause;
 use super::{Analysis, Reach, Why};
 use crate::ir::attribute::{self, At, Side, Sight};
@@ -189,15 +189,15 @@ impl Analysis<'_> {
         let heads = node.find(attribute::HEADS).unwrap_or(1);
         let is_step = |v: &&Value| self.graph.ty(**v).elem() == Some(Elem::Index);
         let steps = match node.operands.get(3).filter(is_step) {
-            None => Steps::Below(1),
-            Some(step) => self.counts_steps(*step).map_or(Steps::Any, |recur| self.steps(recur)),
+            None => StepCount::Below(1),
+            Some(step) => self.counts_steps(*step).map_or(StepCount::Any, |recur| self.steps(recur)),
         };
         mask::sight(node.get(attribute::MASK), heads, steps)
     }
 
     /// How many steps a recurrence takes at most.
-    fn steps(&self, recur: NodeId) -> Steps {
-        self.graph.node(recur).get(attribute::BOUND).steps().map_or(Steps::Any, Steps::Below)
+    fn steps(&self, recur: NodeId) -> StepCount {
+        self.graph.node(recur).get(attribute::BOUND).steps().map_or(StepCount::Any, StepCount::Below)
     }
 
     /// What a body yields, its loop passes on.

@@ -10,7 +10,7 @@ use crate::expr::{BinaryOp, Expr, Func, Var};
 
 /// `sum of factor * unknown + constant`; as a fact, that it is at most 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-struct Linear {
+struct LinearForm {
     terms: BTreeMap<usize, i128>,
     constant: i128,
 }
@@ -20,16 +20,16 @@ const FACTS: usize = 300;
 
 /// What is known, and how much work may still be done.
 pub(super) struct Refuter {
-    facts: Vec<Linear>,
+    facts: Vec<LinearForm>,
     /// Terms that are unknowns, behind the variables.
     opaque: Vec<Expr>,
     budget: usize,
 }
 
 /// A condition that shall hold, or shall not.
-type Claim<'e> = (&'e Expr, bool);
+type SignedCondition<'e> = (&'e Expr, bool);
 
-impl Linear {
+impl LinearForm {
     fn constant(constant: i128) -> Self {
         Self { terms: BTreeMap::new(), constant }
     }
@@ -86,17 +86,17 @@ impl Refuter {
 
     /// `var >= bound`.
     pub(super) fn at_least(&mut self, var: Var, bound: i64) {
-        self.facts.push(Linear { terms: BTreeMap::from([(place(var), -1)]), constant: bound.into() });
+        self.facts.push(LinearForm { terms: BTreeMap::from([(place(var), -1)]), constant: bound.into() });
     }
 
     /// `var <= bound`.
     pub(super) fn at_most(&mut self, var: Var, bound: i64) {
-        self.facts.push(Linear { terms: BTreeMap::from([(place(var), 1)]), constant: -i128::from(bound) });
+        self.facts.push(LinearForm { terms: BTreeMap::from([(place(var), 1)]), constant: -i128::from(bound) });
     }
 
     /// `a < b`.
     pub(super) fn less(&mut self, a: Var, b: Var) {
-        self.facts.push(Linear { terms: BTreeMap::from([(place(a), 1), (place(b), -1)]), constant: 1 });
+        self.facts.push(LinearForm { terms: BTreeMap::from([(place(a), 1), (place(b), -1)]), constant: 1 });
     }
 
     /// Whether the condition is never true where the facts hold.
@@ -105,7 +105,7 @@ impl Refuter {
     }
 
     /// Whether the facts and all claims exclude each other. Facts are as before when it returns.
-    fn impossible(&mut self, mut claims: Vec<Claim<'_>>) -> bool {
+    fn impossible(&mut self, mut claims: Vec<SignedCondition<'_>>) -> bool {
         let known = self.facts.len();
         let refuted = loop {
             let Some((expr, holds)) = claims.pop() else { break infeasible(&self.facts) };
@@ -138,12 +138,12 @@ impl Refuter {
     }
 
     /// Whether the claims exclude each of the sets of further claims.
-    fn either(&mut self, claims: &[Claim<'_>], sets: &[&[Claim<'_>]]) -> bool {
+    fn either(&mut self, claims: &[SignedCondition<'_>], sets: &[&[SignedCondition<'_>]]) -> bool {
         sets.iter().all(|set| self.spend() && self.impossible([claims, set].concat()))
     }
 
     /// Whether the claims exclude each of the sets of facts.
-    fn any_case(&mut self, claims: &[Claim<'_>], cases: Vec<Vec<Linear>>) -> bool {
+    fn any_case(&mut self, claims: &[SignedCondition<'_>], cases: Vec<Vec<LinearForm>>) -> bool {
         cases.into_iter().all(|case| {
             let known = self.facts.len();
             self.facts.extend(case);
@@ -159,7 +159,7 @@ impl Refuter {
     }
 
     /// The facts in one of which a comparison holds (or not); `None` for what is no comparison of linear terms.
-    fn comparison(&mut self, op: BinaryOp, a: &Expr, b: &Expr, holds: bool) -> Option<Vec<Vec<Linear>>> {
+    fn comparison(&mut self, op: BinaryOp, a: &Expr, b: &Expr, holds: bool) -> Option<Vec<Vec<LinearForm>>> {
         let difference = self.linear(a)?.plus(&self.linear(b)?, -1)?;
         let at_most = || Some(difference.clone());
         let below = || difference.clone().offset(1);
@@ -177,10 +177,10 @@ impl Refuter {
     }
 
     /// An integer expression as a linear one; `None` for reals, and where numbers grow too large.
-    fn linear(&mut self, expr: &Expr) -> Option<Linear> {
+    fn linear(&mut self, expr: &Expr) -> Option<LinearForm> {
         match expr {
-            Expr::Int(v) => Some(Linear::constant((*v).into())),
-            Expr::Var(var) => Some(Linear::unknown(place(*var))),
+            Expr::Int(v) => Some(LinearForm::constant((*v).into())),
+            Expr::Var(var) => Some(LinearForm::unknown(place(*var))),
             Expr::Neg(x) => self.linear(x)?.times(-1),
             Expr::Binary(BinaryOp::Add, a, b) => self.linear(a)?.plus(&self.linear(b)?, 1),
             Expr::Binary(BinaryOp::Sub, a, b) => self.linear(a)?.plus(&self.linear(b)?, -1),
@@ -216,7 +216,7 @@ impl Refuter {
     }
 
     /// `floor(a / b)` and `a - b floor(a / b)`: known between bounds where `b` is a positive number.
-    fn divided(&mut self, expr: &Expr, a: &Expr, b: &Expr, rest: bool) -> Option<Linear> {
+    fn divided(&mut self, expr: &Expr, a: &Expr, b: &Expr, rest: bool) -> Option<LinearForm> {
         let (x, by) = (self.linear(a)?, self.linear(b)?);
         if !by.terms.is_empty() || by.constant <= 0 {
             return self.unknown(expr, |_| Some(vec![]));
@@ -231,12 +231,16 @@ impl Refuter {
     }
 
     /// The unknown that stands for a term, with what is known about it.
-    fn unknown(&mut self, term: &Expr, facts: impl FnOnce(&Linear) -> Option<Vec<Linear>>) -> Option<Linear> {
+    fn unknown(
+        &mut self,
+        term: &Expr,
+        facts: impl FnOnce(&LinearForm) -> Option<Vec<LinearForm>>,
+    ) -> Option<LinearForm> {
         let n = self.opaque.iter().position(|known| known == term).unwrap_or_else(|| {
             self.opaque.push(term.clone());
             self.opaque.len() - 1
         });
-        let me = Linear::unknown(Var::ALL.len() + n);
+        let me = LinearForm::unknown(Var::ALL.len() + n);
         let facts = facts(&me)?;
         // Facts are forgotten at the end of a case, and so are told again when the term comes back.
         self.facts.extend(facts.into_iter().filter(|fact| !self.facts.contains(fact)).collect::<Vec<_>>());
@@ -254,8 +258,8 @@ fn is_condition(expr: &Expr) -> bool {
 }
 
 /// Whether no integers satisfy all facts: eliminates one unknown after the other.
-fn infeasible(facts: &[Linear]) -> bool {
-    let mut facts: Vec<Linear> = facts.iter().cloned().map(Linear::tightened).collect();
+fn infeasible(facts: &[LinearForm]) -> bool {
+    let mut facts: Vec<LinearForm> = facts.iter().cloned().map(LinearForm::tightened).collect();
     loop {
         facts.sort();
         facts.dedup();
@@ -270,7 +274,7 @@ fn infeasible(facts: &[Linear]) -> bool {
 }
 
 /// The unknown whose elimination makes the fewest facts.
-fn cheapest(facts: &[Linear]) -> Option<usize> {
+fn cheapest(facts: &[LinearForm]) -> Option<usize> {
     let mut counts: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for (n, factor) in facts.iter().flat_map(|fact| &fact.terms) {
         let count = counts.entry(*n).or_default();
@@ -280,9 +284,9 @@ fn cheapest(facts: &[Linear]) -> Option<usize> {
 }
 
 /// What the facts say about the other unknowns; `None` where that gets too long or too large.
-fn eliminated(facts: &[Linear], n: usize) -> Option<Vec<Linear>> {
-    let factor = |fact: &Linear| fact.terms.get(&n).copied().unwrap_or(0);
-    let mut kept: Vec<Linear> = facts.iter().filter(|fact| factor(fact) == 0).cloned().collect();
+fn eliminated(facts: &[LinearForm], n: usize) -> Option<Vec<LinearForm>> {
+    let factor = |fact: &LinearForm| fact.terms.get(&n).copied().unwrap_or(0);
+    let mut kept: Vec<LinearForm> = facts.iter().filter(|fact| factor(fact) == 0).cloned().collect();
     for upper in facts.iter().filter(|fact| factor(fact) > 0) {
         for lower in facts.iter().filter(|fact| factor(fact) < 0) {
             let sum = upper.times(-factor(lower))?.plus(lower, factor(upper))?;
@@ -298,7 +302,7 @@ fn eliminated(facts: &[Linear], n: usize) -> Option<Vec<Linear>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::{Env, Value, eval};
+    use crate::expr::{Env, ScalarValue, eval};
     use crate::ir::attr;
 
     fn of(condition: &str) -> Expr {
@@ -319,7 +323,7 @@ mod tests {
         let pairs = (0..6).flat_map(|i| (i + 1..7).map(move |j| (i, j)));
         let all = pairs.flat_map(|(i, j)| (0..3).flat_map(move |step| (0..3).map(move |head| (i, j, step, head))));
         let mut all = all.map(|(i, j, step, head)| Env { i, j, step, head, length: 7, given: None });
-        all.any(|env| eval(&expr, &env) == Ok(Value::Bool(true)))
+        all.any(|env| eval(&expr, &env) == Ok(ScalarValue::Bool(true)))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! (an overflow or a division by zero hides the key), so that exact integer arithmetic speaks for it.
 
 use super::linear::Refuter;
-use crate::expr::{Env, Expr, Value, Var, eval};
+use crate::expr::{Env, Expr, ScalarValue, Var, eval};
 use crate::ir::attribute::Mask;
 use crate::ir::types::Attr;
 
@@ -30,9 +30,9 @@ pub enum Sight {
     Length,
 }
 
-/// How many steps the recurrence around takes.
+/// The number of steps of the surrounding recurrence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Steps {
+pub(super) enum StepCount {
     /// Fewer than some number: the last step is one less.
     Below(usize),
     /// Unknown.
@@ -59,7 +59,7 @@ impl Sight {
 }
 
 /// What the `mask` of an attention with so many heads lets a query see.
-pub(super) fn sight(mask: Mask<'_>, heads: usize, steps: Steps) -> Sight {
+pub(super) fn sight(mask: Mask<'_>, heads: usize, steps: StepCount) -> Sight {
     let rule = match mask {
         Mask::All => return Sight::All,
         Mask::Causal => return Sight::Past,
@@ -79,7 +79,7 @@ pub(super) fn reads_length(attr: Option<&Attr>) -> bool {
 }
 
 /// Whether no query sees a later key.
-fn hides_later(expr: &Expr, heads: i64, steps: Steps) -> bool {
+fn hides_later(expr: &Expr, heads: i64, steps: StepCount) -> bool {
     let mut refuter = Refuter::new(2000);
     for var in Var::ALL {
         refuter.at_least(var, 0);
@@ -88,20 +88,20 @@ fn hides_later(expr: &Expr, heads: i64, steps: Steps) -> bool {
     refuter.less(Var::I, Var::Length);
     refuter.less(Var::J, Var::Length);
     refuter.at_most(Var::Head, heads - 1);
-    if let Steps::Below(steps) = steps {
+    if let StepCount::Below(steps) = steps {
         refuter.at_most(Var::Step, i64::try_from(steps).unwrap_or(i64::MAX) - 1);
     }
     refuter.refutes(expr)
 }
 
 /// A later key that is seen in a short row.
-fn later(expr: &Expr, heads: i64, steps: Steps) -> Option<Sight> {
+fn later(expr: &Expr, heads: i64, steps: StepCount) -> Option<Sight> {
     let repeats = |steps: usize| i64::try_from(steps).map_or(REPEATS, |steps| steps.min(REPEATS));
-    let steps = if let Steps::Below(steps) = steps { repeats(steps) } else { REPEATS };
+    let steps = if let StepCount::Below(steps) = steps { repeats(steps) } else { REPEATS };
     for step in 0..steps {
         for (i, j) in (0..SEARCHED).flat_map(|i| (i + 1..SEARCHED).map(move |j| (i, j))) {
             let seen = |head| eval(expr, &Env { i, j, step, head, length: SEARCHED, given: None });
-            if (0..heads.min(REPEATS)).any(|head| seen(head) == Ok(Value::Bool(true))) {
+            if (0..heads.min(REPEATS)).any(|head| seen(head) == Ok(ScalarValue::Bool(true))) {
                 return Some(Sight::Later { step, i, j });
             }
         }
@@ -115,10 +115,10 @@ mod tests {
     use crate::ir::attr;
 
     fn of(mask: &str) -> Sight {
-        of_steps(mask, Steps::Any)
+        of_steps(mask, StepCount::Any)
     }
 
-    fn of_steps(mask: &str, steps: Steps) -> Sight {
+    fn of_steps(mask: &str, steps: StepCount) -> Sight {
         sight(Mask::read(&attr::parse(mask).expect("a mask")), 2, steps)
     }
 
@@ -144,7 +144,7 @@ mod tests {
             "lt(add(j, length), i)",
         ] {
             let expected = if mask.contains("length") { Sight::Length } else { Sight::Past };
-            let steps = if mask.contains("add(mul(2, j)") { Steps::Below(2) } else { Steps::Any };
+            let steps = if mask.contains("add(mul(2, j)") { StepCount::Below(2) } else { StepCount::Any };
             assert_eq!(of_steps(mask, steps), expected, "{mask}");
         }
     }
@@ -162,7 +162,7 @@ mod tests {
         ] {
             assert_eq!(of(mask), Sight::Later { step, i, j }, "{mask}");
         }
-        assert_eq!(of_steps("le(j, add(i, step))", Steps::Below(1)), Sight::Past);
+        assert_eq!(of_steps("le(j, add(i, step))", StepCount::Below(1)), Sight::Past);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use path::{Leak, Why};
 pub use text::text;
 
 use crate::ir::dependence::Dependence;
-use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
+use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value, ValueOrigin};
 use crate::ir::ops::Op;
 use crate::ir::types::{CLASSES, VOCAB, unframed};
 use path::{Cause, Raised};
@@ -241,7 +241,7 @@ impl Analysis<'_> {
 
     /// The recurrence whose steps a value counts.
     fn counts_steps(&self, value: Value) -> Option<NodeId> {
-        let Def::Param(region, n) = self.graph.def(value) else { return None };
+        let ValueOrigin::Param(region, n) = self.graph.def(value) else { return None };
         let owner = self.graph.owner(region).filter(|id| self.graph.node(*id).op == Op::Recur)?;
         (n == self.graph.node(owner).operands.len()).then_some(owner)
     }

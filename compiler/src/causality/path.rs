@@ -59,7 +59,7 @@ pub(super) struct Raised {
 
 /// One value on the path of a leak.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PathStep {
     pub value: Value,
     /// The node through which it got what it depends on.
     pub node: NodeId,
@@ -77,7 +77,7 @@ pub struct Leak {
     /// How they do.
     pub why: Why,
     /// From where it begins (mostly the tokens) to the result.
-    pub path: Vec<Step>,
+    pub path: Vec<PathStep>,
 }
 
 impl Analysis<'_> {
@@ -94,11 +94,11 @@ impl Analysis<'_> {
     }
 
     /// The chain of events behind the reach of a value, the first one first. Each is older than the next, so that it ends.
-    fn path(&self, value: Value) -> Vec<Step> {
+    fn path(&self, value: Value) -> Vec<PathStep> {
         let (mut path, mut next) = (vec![], Some((value, self.reach(value))));
         while let Some((value, reach)) = next {
             let Some(raised) = self.history[value.index()].iter().find(|raised| raised.reach == reach) else { break };
-            path.push(Step { value, node: raised.node, why: raised.why.clone(), reach });
+            path.push(PathStep { value, node: raised.node, why: raised.why.clone(), reach });
             next = raised.source;
         }
         path.reverse();

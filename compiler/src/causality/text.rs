@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::path::Step;
+use super::path::PathStep;
 use super::{Analysis, Leak, Reach, analyse, leaks};
 use crate::ir::document::names;
 use crate::ir::graph::{Graph, MAIN, NodeId, RegionId};
@@ -13,7 +13,7 @@ const COLUMN: usize = 13;
 /// One line per node: what it depends on, its results and its op, and its place in the spec; then the verdict on the
 /// result of this name.
 pub fn text(graph: &Graph, result: &str) -> String {
-    let printer = Printer { graph, analysis: analyse(graph), names: names(graph) };
+    let printer = ReachPrinter { graph, analysis: analyse(graph), names: names(graph) };
     let mut out = String::new();
     printer.region(MAIN, 0, &mut out);
     let leaks = leaks(graph, result);
@@ -41,13 +41,13 @@ impl Reach {
     }
 }
 
-struct Printer<'g> {
+struct ReachPrinter<'g> {
     graph: &'g Graph,
     analysis: Analysis<'g>,
     names: Vec<String>,
 }
 
-impl Printer<'_> {
+impl ReachPrinter<'_> {
     fn region(&self, region: RegionId, indent: usize, out: &mut String) {
         for &id in self.graph.nodes(region) {
             let node = self.graph.node(id);
@@ -80,7 +80,7 @@ impl Printer<'_> {
         let node = self.graph.node(leak.node);
         let place = if node.label.is_empty() { String::new() } else { format!(" of `{}`", node.label) };
         *out += &format!("\nleak: `{}`{place} {}\n", node.hint(), leak.why.describe());
-        for Step { value, node, why, reach } in &leak.path {
+        for PathStep { value, node, why, reach } in &leak.path {
             let note = if *node == leak.node && *why == leak.why { "   <- here" } else { "" };
             let head = format!("%{} by {}", self.names[value.index()], self.graph.node(*node).hint());
             self.line(*reach, 1, &format!("{head}{note}"), &self.graph.node(*node).label, out);

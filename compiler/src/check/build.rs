@@ -5,14 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::derive::{Base, derive};
-use super::expand::{Author, Tree};
-use super::items::{Definition, Items};
+use super::expand::{Author, StatementTree};
+use super::items::{DefinedItems, NamedExpression};
 use super::resolve::{CONSTANT, Resolver};
-use super::scope::{Bound, ScopeId, Scopes};
+use super::scope::{NameBinding, ScopeId, Scopes};
 use super::size;
 use crate::define::{self, EQUATIONS};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
-use crate::expr::Expr as Resolved;
+use crate::expr::Expr;
 use crate::feature::{self, Feature, Site};
 use crate::schema::{Catalog, Children};
 use crate::source::Span;
@@ -22,14 +22,14 @@ use crate::syntax::habit;
 
 /// The checked model; `None` if its root can't be built. Problems may have been reported in either case.
 pub(super) fn build(
-    items: &Items<'_>,
+    items: &DefinedItems<'_>,
     scopes: &mut Scopes,
-    tree: &Tree,
+    tree: &StatementTree,
     catalog: &Catalog,
     overrides: &[Span],
     problems: &mut Problems,
 ) -> Option<Block> {
-    let mut builder = Builder { items, scopes, problems, broken: BTreeSet::new() };
+    let mut builder = StatementBuilder { items, scopes, problems, broken: BTreeSet::new() };
     let feature = tree.feature()?.clone();
     let broken_definitions = builder.problems.has_errors();
     if broken_definitions {
@@ -45,16 +45,16 @@ pub(super) fn build(
 }
 
 /// Builds statements; their fields are built in `fields`.
-pub(super) struct Builder<'b, 'a> {
-    pub(super) items: &'b Items<'a>,
+pub(super) struct StatementBuilder<'b, 'a> {
+    pub(super) items: &'b DefinedItems<'a>,
     pub(super) scopes: &'b mut Scopes,
     pub(super) problems: &'b mut Problems,
     /// Statements with a problem, and those around them: their cross-field checks would only repeat it.
     broken: BTreeSet<Span>,
 }
 
-impl Builder<'_, '_> {
-    pub(super) fn block(&mut self, tree: &Tree, feature: &Arc<Feature>) -> Block {
+impl StatementBuilder<'_, '_> {
+    pub(super) fn block(&mut self, tree: &StatementTree, feature: &Arc<Feature>) -> Block {
         let before = self.problems.len();
         let mut block = Block {
             feature: feature.clone(),
@@ -73,7 +73,7 @@ impl Builder<'_, '_> {
     }
 
     /// The children in the canonical order: by the rules of its feature, and as written within a rule.
-    fn children(&mut self, tree: &Tree, parent: &Feature) -> Vec<Block> {
+    fn children(&mut self, tree: &StatementTree, parent: &Feature) -> Vec<Block> {
         let mut sorted: Vec<(usize, Block)> = Vec::new();
         let mut seen: BTreeMap<usize, Vec<Span>> = BTreeMap::new();
         for child in &joined(&tree.children) {
@@ -97,7 +97,7 @@ impl Builder<'_, '_> {
     }
 
     /// Whether one of the equations names a field of the statement that they stand in; that is reported.
-    fn is_field(&mut self, equations: &Tree, parent: &Feature) -> bool {
+    fn is_field(&mut self, equations: &StatementTree, parent: &Feature) -> bool {
         let mut names = equations.equations.iter().flat_map(|(equation, _)| &equation.names);
         let field = |name: &&ast::Name| parent.fields.iter().any(|field| field.name == name.text);
         let Some(name) = names.find(field) else { return false };
@@ -107,7 +107,7 @@ impl Builder<'_, '_> {
         true
     }
 
-    fn count(&mut self, tree: &Tree, rule: &Children, spans: &[Span]) {
+    fn count(&mut self, tree: &StatementTree, rule: &Children, spans: &[Span]) {
         let slot = rule.slots.first().copied().unwrap_or("");
         if let (true, [first, .., last]) = (spans.len() > rule.max, spans) {
             let message = format!("`{slot}` stands more than once in `{}`", tree.title());
@@ -124,7 +124,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn misplaced(&mut self, child: &Tree, parent: &Feature) {
+    fn misplaced(&mut self, child: &StatementTree, parent: &Feature) {
         let takes = |r: &Children| match child.feature() {
             Some(feature) => feature.fits(r),
             None => r.slots.contains(&child.keyword.text.as_str()),
@@ -156,7 +156,7 @@ impl Builder<'_, '_> {
     }
 
     /// The feature that a statement names.
-    fn feature(&mut self, tree: &Tree, parent: &Feature) -> Option<Arc<Feature>> {
+    fn feature(&mut self, tree: &StatementTree, parent: &Feature) -> Option<Arc<Feature>> {
         if !tree.equations.is_empty() {
             return Some(self.equations(tree, parent));
         }
@@ -201,7 +201,7 @@ impl Builder<'_, '_> {
     }
 
     /// A run of equations, the constants of the file put in.
-    fn equations(&mut self, tree: &Tree, parent: &Feature) -> Arc<Feature> {
+    fn equations(&mut self, tree: &StatementTree, parent: &Feature) -> Arc<Feature> {
         let mut bound: BTreeSet<String> = BTreeSet::new();
         let mut equations = vec![];
         for (equation, scope) in &tree.equations {
@@ -219,7 +219,7 @@ impl Builder<'_, '_> {
     /// Reports constants and parameters that an equation of a step would bind again: they would have their old value in the next one.
     fn rebound_constants(&mut self, equation: &ast::Equation, scope: ScopeId) {
         for name in &equation.names {
-            let constant = matches!(self.items.definition(&name.text), Some(Definition::Let(_)));
+            let constant = matches!(self.items.definition(&name.text), Some(NamedExpression::Let(_)));
             if constant || self.scopes.find(scope, &name.text).is_some() {
                 let message = format!("`{}` is a constant outside", name.text);
                 let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, message);
@@ -230,12 +230,12 @@ impl Builder<'_, '_> {
     }
 
     /// Puts the values of constants and parameters in the place of their names, but for names that equations bind.
-    fn constants(&mut self, expr: &mut ast::Expr, scope: ScopeId, bound: &BTreeSet<String>) {
+    fn constants(&mut self, expr: &mut ast::ExprSyntax, scope: ScopeId, bound: &BTreeSet<String>) {
         match &mut expr.kind {
             ExprKind::Name(name) if !bound.contains(name) => {
-                let constant = matches!(self.items.definition(name), Some(Definition::Let(_)));
+                let constant = matches!(self.items.definition(name), Some(NamedExpression::Let(_)));
                 match self.scopes.find(scope, name).cloned() {
-                    Some(Bound::Written(value, outer)) if value.as_name().is_some() => {
+                    Some(NameBinding::Written(value, outer)) if value.as_name().is_some() => {
                         // A name that stands for nothing is reported where it is written.
                         let mut value = value;
                         self.constants(&mut value, outer, &BTreeSet::new());
@@ -245,9 +245,9 @@ impl Builder<'_, '_> {
                     _ => {
                         let mut resolver = Resolver::new(self.items, self.scopes, self.problems, CONSTANT);
                         match resolver.expression(expr, scope).map(|typed| typed.expr) {
-                            Some(Resolved::Int(v)) => expr.kind = ExprKind::Int(v),
-                            Some(Resolved::Float(v)) => expr.kind = ExprKind::Float(v),
-                            Some(Resolved::Bool(v)) => expr.kind = ExprKind::Bool(v),
+                            Some(Expr::Int(v)) => expr.kind = ExprKind::Int(v),
+                            Some(Expr::Float(v)) => expr.kind = ExprKind::Float(v),
+                            Some(Expr::Bool(v)) => expr.kind = ExprKind::Bool(v),
                             _ => {}
                         }
                     }
@@ -268,11 +268,13 @@ impl Builder<'_, '_> {
     }
 
     /// The same in settings, and in the settings of the functions among them.
-    fn constants_of(&mut self, body: &mut ast::Body, scope: ScopeId, bound: &BTreeSet<String>) {
+    fn constants_of(&mut self, body: &mut ast::BodySyntax, scope: ScopeId, bound: &BTreeSet<String>) {
         for element in &mut body.elements {
             match element {
-                ast::Element::Field(ast::Field { value: ast::Value::Expr(x), .. }) => self.constants(x, scope, bound),
-                ast::Element::Field(ast::Field { value: ast::Value::Structured(_, body), .. }) => {
+                ast::BodyElement::Field(ast::FieldSyntax { value: ast::ValueSyntax::Expr(x), .. }) => {
+                    self.constants(x, scope, bound)
+                }
+                ast::BodyElement::Field(ast::FieldSyntax { value: ast::ValueSyntax::Structured(_, body), .. }) => {
                     self.constants_of(body, scope, bound)
                 }
                 _ => {}
@@ -280,7 +282,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn unknown_statement(&mut self, tree: &Tree, parent: &Feature) {
+    fn unknown_statement(&mut self, tree: &StatementTree, parent: &Feature) {
         let keyword = &tree.keyword.text;
         let own: Vec<Arc<Feature>> = self.items.features().filter(|f| f.variant.is_empty()).cloned().collect();
         let here = || parent.children.iter().flat_map(|r| r.slots.iter().copied());
@@ -346,8 +348,8 @@ fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context
 }
 
 /// Statements where equations between which no layer stands are one run, as they are in the canonical order.
-fn joined(children: &[Tree]) -> Vec<Cow<'_, Tree>> {
-    let mut out: Vec<Cow<'_, Tree>> = vec![];
+fn joined(children: &[StatementTree]) -> Vec<Cow<'_, StatementTree>> {
+    let mut out: Vec<Cow<'_, StatementTree>> = vec![];
     for child in children {
         match out.iter_mut().rev().find(|before| before.is_layer()) {
             Some(run) if !run.equations.is_empty() && !child.equations.is_empty() => {

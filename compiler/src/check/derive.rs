@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
-use crate::schema::{Catalog, Default, Derived, Field};
+use crate::schema::{Catalog, Default, Derived, StatementField};
 use crate::source::Span;
-use crate::spec::{Block, Origin, Setting, Value};
+use crate::spec::{Block, FieldValue, Origin, Setting};
 
 /// The values that others are derived from.
 pub(super) struct Base {
@@ -44,11 +44,11 @@ pub(super) fn derive(
             continue;
         }
         let value = match rule {
-            Derived::ModelDropout => base.dropout.map(Value::Float),
-            Derived::ModelAttentionDropout => base.attention_dropout.map(Value::Float),
-            Derived::Width => base.width.map(Value::Int),
+            Derived::ModelDropout => base.dropout.map(FieldValue::Float),
+            Derived::ModelAttentionDropout => base.attention_dropout.map(FieldValue::Float),
+            Derived::Width => base.width.map(FieldValue::Int),
             Derived::WidthPerHead => width_per_head(block, base, overrides, broken, problems),
-            Derived::Sees(past, all) => Some(Value::Word(if base.sees_past { past } else { all }.to_string())),
+            Derived::Sees(past, all) => Some(FieldValue::Word(if base.sees_past { past } else { all }.to_string())),
             Derived::Written(..) => written(block, field, rule, base, broken, problems),
         };
         if let Some(value) = value {
@@ -63,12 +63,12 @@ pub(super) fn derive(
 /// What an expression over the width and other settings gives.
 fn written(
     block: &Block,
-    field: &Field,
+    field: &StatementField,
     rule: &Derived,
     base: &Base,
     broken: &mut BTreeSet<Span>,
     problems: &mut Problems,
-) -> Option<Value> {
+) -> Option<FieldValue> {
     let width = usize::try_from(base.width?).ok()?;
     let [dropout, attention] = [base.dropout, base.attention_dropout].map(Option::unwrap_or_default);
     let found = define::derived(rule, width, dropout, attention, block);
@@ -89,10 +89,10 @@ fn width_per_head(
     overrides: &[Span],
     broken: &mut BTreeSet<Span>,
     problems: &mut Problems,
-) -> Option<Value> {
+) -> Option<FieldValue> {
     let (width, heads) = (base.width?, i64::try_from(block.int("heads")?).ok()?);
     if heads > 0 && width % heads == 0 {
-        return Some(Value::Int(width / heads));
+        return Some(FieldValue::Int(width / heads));
     }
     broken.insert(block.span);
     let site = Site { block, ancestors: &[], catalog: &Catalog::default(), overrides };

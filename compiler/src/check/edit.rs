@@ -1,8 +1,8 @@
 //! Variants and `--set`: edits of the tree of statements, before defaults and derived values are worked out.
 
-use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
-use super::items::Items;
-use super::scope::{Bound, ScopeId, Scopes};
+use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
+use super::items::DefinedItems;
+use super::scope::{NameBinding, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
 use crate::schema::Default;
@@ -11,17 +11,17 @@ use crate::syntax::ast;
 
 /// Applies edits to a tree.
 pub(super) struct Editor<'e, 'a> {
-    pub(super) items: &'e Items<'a>,
+    pub(super) items: &'e DefinedItems<'a>,
     pub(super) scopes: &'e mut Scopes,
     pub(super) problems: &'e mut Problems,
 }
 
 /// A statement by the indices on the way to it from the model.
-type Place = Vec<usize>;
+type StatementPath = Vec<usize>;
 
 impl Editor<'_, '_> {
     /// Applies one edit; reports it if it can't be.
-    pub(super) fn apply(&mut self, tree: &mut Tree, edit: &ast::Edit, author: &Author) {
+    pub(super) fn apply(&mut self, tree: &mut StatementTree, edit: &ast::Edit, author: &Author) {
         match &edit.kind {
             ast::EditKind::Set(path, value) => self.set(tree, path, value, author),
             ast::EditKind::ReplaceAt(path, statement) => self.replace_at(tree, path, statement, author),
@@ -35,7 +35,7 @@ impl Editor<'_, '_> {
     }
 
     /// `path: value` sets a field, or replaces the statement that the path names.
-    fn set(&mut self, tree: &mut Tree, path: &ast::Path, value: &ast::Value, author: &Author) {
+    fn set(&mut self, tree: &mut StatementTree, path: &ast::DottedPath, value: &ast::ValueSyntax, author: &Author) {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
         let node = at(tree, &place);
@@ -43,7 +43,7 @@ impl Editor<'_, '_> {
         let is_field = last.index.is_none() && known.iter().any(|f| f.name == last.name.text);
         if is_field {
             let (mut value, mut scope) = (value.clone(), node.scope);
-            if let ast::Value::Expr(expr) = &mut value {
+            if let ast::ValueSyntax::Expr(expr) = &mut value {
                 let Some(known) = self.old_values(tree, expr, scope) else { return };
                 scope = known;
             }
@@ -64,7 +64,7 @@ impl Editor<'_, '_> {
 
     /// Puts a name in the place of every value of a field that an edit reads, and binds it to that value; gives the scope
     /// that knows the names.
-    fn old_values(&mut self, tree: &Tree, expr: &mut ast::Expr, scope: ScopeId) -> Option<ScopeId> {
+    fn old_values(&mut self, tree: &StatementTree, expr: &mut ast::ExprSyntax, scope: ScopeId) -> Option<ScopeId> {
         match &mut expr.kind {
             ast::ExprKind::Old(path) => {
                 let (last, outer) = path.components.split_last()?;
@@ -80,9 +80,9 @@ impl Editor<'_, '_> {
                     })
                 };
                 let old = match written {
-                    Some(TreeField { value: ast::Value::Expr(old), scope, .. }) => Some((old.clone(), *scope)),
+                    Some(TreeField { value: ast::ValueSyntax::Expr(old), scope, .. }) => Some((old.clone(), *scope)),
                     Some(_) => None,
-                    None => default().map(|kind| (ast::Expr { kind, span: expr.span }, None)),
+                    None => default().map(|kind| (ast::ExprSyntax { kind, span: expr.span }, None)),
                 };
                 let Some((old, its_scope)) = old else {
                     let message = format!("`{}` has no value `{}` to read", node.title(), last.name.text);
@@ -91,7 +91,7 @@ impl Editor<'_, '_> {
                 };
                 // No name of the language has a dot, so none is hidden.
                 let name = path.components.iter().map(|c| c.name.text.as_str()).collect::<Vec<_>>().join(".");
-                let scope = self.scopes.bind(scope, &name, Bound::Written(old, its_scope));
+                let scope = self.scopes.bind(scope, &name, NameBinding::Written(old, its_scope));
                 expr.kind = ast::ExprKind::Name(name);
                 Some(scope)
             }
@@ -108,7 +108,13 @@ impl Editor<'_, '_> {
     }
 
     /// `replace path by statement`
-    fn replace_at(&mut self, tree: &mut Tree, path: &ast::Path, statement: &ast::Statement, author: &Author) {
+    fn replace_at(
+        &mut self,
+        tree: &mut StatementTree,
+        path: &ast::DottedPath,
+        statement: &ast::Statement,
+        author: &Author,
+    ) {
         let Some(place) = self.find(tree, &path.components) else { return };
         if place.is_empty() {
             let message = "the model itself can't be replaced";
@@ -119,7 +125,7 @@ impl Editor<'_, '_> {
     }
 
     /// `wrap path in statement`
-    fn wrap(&mut self, tree: &mut Tree, path: &ast::Path, statement: &ast::Statement, author: &Author) {
+    fn wrap(&mut self, tree: &mut StatementTree, path: &ast::DottedPath, statement: &ast::Statement, author: &Author) {
         let Some(place) = self.find(tree, &path.components) else { return };
         let Some((&index, parent)) = place.split_last() else {
             let message = "the model itself can't stand in a statement";
@@ -133,7 +139,7 @@ impl Editor<'_, '_> {
         }
     }
 
-    fn no_such_field(&mut self, tree: &Tree, place: &[usize], name: &ast::Name, named: bool) {
+    fn no_such_field(&mut self, tree: &StatementTree, place: &[usize], name: &ast::Name, named: bool) {
         let node = at(tree, place);
         let title = node.title();
         let message = format!("`{title}` has no field or statement `{}`", name.text);
@@ -156,22 +162,29 @@ impl Editor<'_, '_> {
     }
 
     /// `depthwise.gate: none` and `depthwise.halt: token { cost: 0.0 }` replace a whole statement.
-    fn replace_by_value(&mut self, tree: &mut Tree, place: &[usize], value: &ast::Value, span: Span, author: &Author) {
+    fn replace_by_value(
+        &mut self,
+        tree: &mut StatementTree,
+        place: &[usize],
+        value: &ast::ValueSyntax,
+        span: Span,
+        author: &Author,
+    ) {
         let node = at(tree, place);
         let counted = is_counted(&node.keyword.text);
         let (word, body) = match value {
-            ast::Value::Expr(expr) if counted => {
+            ast::ValueSyntax::Expr(expr) if counted => {
                 let (mut expr, scope) = (expr.clone(), node.scope);
                 let Some(scope) = self.old_values(tree, &mut expr, scope) else { return };
                 let name = ast::Name { text: COPIES.to_owned(), span: expr.span };
-                let field = TreeField { name, value: ast::Value::Expr(expr), scope, author: author.clone() };
+                let field = TreeField { name, value: ast::ValueSyntax::Expr(expr), scope, author: author.clone() };
                 let node = at_mut(tree, place);
                 node.fields.retain(|f| f.name.text != COPIES);
                 node.fields.push(field);
                 return;
             }
-            ast::Value::Expr(expr) => (expr.as_name(), None),
-            ast::Value::Structured(name, body) => (Some(name.clone()), Some(body.clone())),
+            ast::ValueSyntax::Expr(expr) => (expr.as_name(), None),
+            ast::ValueSyntax::Structured(name, body) => (Some(name.clone()), Some(body.clone())),
         };
         let Some(word) = word.filter(|_| !counted) else {
             let message = format!("`{}` is a statement, so its value is a variant", node.keyword.text);
@@ -180,27 +193,27 @@ impl Editor<'_, '_> {
             return;
         };
         let keyword = ast::Name { text: node.keyword.text.clone(), span: word.span };
-        let statement = ast::Statement { keyword, word: Some(ast::Word::Name(word)), body, span };
+        let statement = ast::Statement { keyword, word: Some(ast::KeywordArgument::Name(word)), body, span };
         self.put(tree, place, statement, author);
     }
 
     /// Puts a statement in the place of another.
-    fn put(&mut self, tree: &mut Tree, place: &[usize], statement: ast::Statement, author: &Author) {
+    fn put(&mut self, tree: &mut StatementTree, place: &[usize], statement: ast::Statement, author: &Author) {
         let Some((&index, parent)) = place.split_last() else { return };
         let parent = at_mut(tree, parent);
-        let element = ast::Element::Statement(statement);
+        let element = ast::BodyElement::Statement(statement);
         let new = expand::element(self.items, &element, parent.scope, author, self.scopes, self.problems);
         parent.children.splice(index..=index, new);
     }
 
     /// A statement alone replaces the one in its slot.
-    fn replace(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
+    fn replace(&mut self, tree: &mut StatementTree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
         let mut places = written_first(all(tree).filter(|(_, t)| t.keyword.text == keyword.text).collect());
         let is_layer = places.iter().any(|place| at(tree, place).is_layer());
         if places.len() > 1 && is_layer {
             let word = match &statement.word {
-                Some(ast::Word::Name(name)) => Some(&name.text),
+                Some(ast::KeywordArgument::Name(name)) => Some(&name.text),
                 _ => None,
             };
             places.retain(|place| at(tree, place).word.as_ref().map(|w| &w.text) == word);
@@ -219,13 +232,13 @@ impl Editor<'_, '_> {
     }
 
     /// A statement whose slot is empty goes to the only place that has the slot.
-    fn put_in_empty_slot(&mut self, tree: &mut Tree, statement: &ast::Statement, author: &Author) {
+    fn put_in_empty_slot(&mut self, tree: &mut StatementTree, statement: &ast::Statement, author: &Author) {
         let keyword = &statement.keyword;
-        let takes = |t: &Tree| {
+        let takes = |t: &StatementTree| {
             let rules = t.feature().map_or(&[][..], |f| f.children);
             rules.iter().any(|r| r.max == 1 && r.slots.contains(&keyword.text.as_str()))
         };
-        let places: Vec<Place> = std::iter::once((Vec::new(), &*tree))
+        let places: Vec<StatementPath> = std::iter::once((Vec::new(), &*tree))
             .chain(all(tree))
             .filter(|(_, t)| takes(t))
             .map(|(place, _)| place)
@@ -233,7 +246,7 @@ impl Editor<'_, '_> {
         match places.as_slice() {
             [only] => {
                 let parent = at_mut(tree, only);
-                let element = ast::Element::Statement(statement.clone());
+                let element = ast::BodyElement::Statement(statement.clone());
                 let new = expand::element(self.items, &element, parent.scope, author, self.scopes, self.problems);
                 parent.children.extend(new);
             }
@@ -261,7 +274,7 @@ impl Editor<'_, '_> {
     }
 
     /// Removes a statement or a field.
-    fn remove(&mut self, tree: &mut Tree, path: &ast::Path) {
+    fn remove(&mut self, tree: &mut StatementTree, path: &ast::DottedPath) {
         let Some((last, outer)) = path.components.split_last() else { return };
         let Some(place) = self.find(tree, outer) else { return };
         let node = at_mut(tree, &place);
@@ -284,7 +297,7 @@ impl Editor<'_, '_> {
     }
 
     /// Puts a statement or a block behind another statement.
-    fn add(&mut self, tree: &mut Tree, element: &ast::Element, path: &ast::Path, author: &Author) {
+    fn add(&mut self, tree: &mut StatementTree, element: &ast::BodyElement, path: &ast::DottedPath, author: &Author) {
         let Some(place) = self.find(tree, &path.components) else { return };
         let Some((&index, parent)) = place.split_last() else {
             self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, "nothing can stand after the model"));
@@ -296,11 +309,11 @@ impl Editor<'_, '_> {
     }
 
     /// Gives a constant of the model, or of a file, another value.
-    fn rebind(&mut self, tree: &Tree, binding: &ast::Let) {
+    fn rebind(&mut self, tree: &StatementTree, binding: &ast::Let) {
         let name = &binding.name.text;
         if let Some(scope) = tree.lets.get(name) {
             self.scopes.rebind(*scope, binding.value.clone());
-        } else if let Some(super::items::Definition::Let(_)) = self.items.definition(name) {
+        } else if let Some(super::items::NamedExpression::Let(_)) = self.items.definition(name) {
             self.scopes.globals.insert(name.clone(), binding.value.clone());
         } else {
             let message = format!("there is no constant `{name}` to replace");
@@ -310,8 +323,8 @@ impl Editor<'_, '_> {
     }
 
     /// The statement of a path; reports a path that names none or several.
-    fn find(&mut self, tree: &Tree, components: &[ast::Component]) -> Option<Place> {
-        let mut place: Place = Vec::new();
+    fn find(&mut self, tree: &StatementTree, components: &[ast::Component]) -> Option<StatementPath> {
+        let mut place: StatementPath = Vec::new();
         for (n, component) in components.iter().enumerate() {
             let name = &component.name.text;
             if n == 0 && name == "model" && component.index.is_none() {
@@ -339,7 +352,7 @@ impl Editor<'_, '_> {
         Some(place)
     }
 
-    fn not_found(&mut self, tree: &Tree, place: &[usize], name: &ast::Name) -> Option<Place> {
+    fn not_found(&mut self, tree: &StatementTree, place: &[usize], name: &ast::Name) -> Option<StatementPath> {
         let inside = at(tree, place);
         let names: Vec<String> = all(inside).flat_map(|(_, t)| names_of(t)).collect();
         let message = format!("there is no `{}` in `{}`", name.text, inside.title());
@@ -349,7 +362,15 @@ impl Editor<'_, '_> {
 
     /// Reports a name that means several places. Each is shown with its number, if a path can hold it, and with its
     /// path, if no other one has the same.
-    fn ambiguous(&mut self, tree: &Tree, name: &str, span: Span, places: &[Place], numbered: &[Place], help: &str) {
+    fn ambiguous(
+        &mut self,
+        tree: &StatementTree,
+        name: &str,
+        span: Span,
+        places: &[StatementPath],
+        numbered: &[StatementPath],
+        help: &str,
+    ) {
         let message = format!("`{name}` names {} statements", places.len());
         let mut diagnostic = Diagnostic::new(Kind::AmbiguousPath, span, message);
         let paths: Vec<String> = places.iter().map(|place| path_of(tree, place)).collect();
@@ -372,39 +393,40 @@ const MOST_SHOWN: usize = 6;
 /// of a layer, and that before another variant (`memory` is the statement before `attend memory`, and that before
 /// `readout memory`). A name behind a dot means a statement right inside, if there is one. What is written goes before
 /// what is filled in.
-fn candidates(tree: &Tree, place: &[usize], name: &str, behind_dot: bool) -> Vec<Place> {
-    let by_word = |t: &Tree| t.word.as_ref().is_some_and(|w| w.text == name);
-    let ways: [&dyn Fn(&Tree) -> bool; 3] = [&|t| t.keyword.text == name, &|t| by_word(t) && t.is_layer(), &by_word];
+fn candidates(tree: &StatementTree, place: &[usize], name: &str, behind_dot: bool) -> Vec<StatementPath> {
+    let by_word = |t: &StatementTree| t.word.as_ref().is_some_and(|w| w.text == name);
+    let ways: [&dyn Fn(&StatementTree) -> bool; 3] =
+        [&|t| t.keyword.text == name, &|t| by_word(t) && t.is_layer(), &by_word];
     let inside = at(tree, place);
     let found = ways
         .iter()
         .map(|fits| all(inside).filter(|(_, t)| fits(t)).collect::<Vec<_>>())
         .find(|found| !found.is_empty())
         .unwrap_or_default();
-    let direct: Vec<(Place, &Tree)> = found.iter().filter(|(p, _)| p.len() == 1).cloned().collect();
+    let direct: Vec<(StatementPath, &StatementTree)> = found.iter().filter(|(p, _)| p.len() == 1).cloned().collect();
     let found = if behind_dot && !direct.is_empty() { direct } else { found };
     let places = written_first(found);
     let depth = places.iter().map(Vec::len).min().unwrap_or(0);
-    let full = |below: Place| place.iter().copied().chain(below).collect();
+    let full = |below: StatementPath| place.iter().copied().chain(below).collect();
     places.into_iter().filter(|p| p.len() == depth).map(full).collect()
 }
 
 /// The written ones of some statements, or all of them if none is written.
-fn written_first(found: Vec<(Place, &Tree)>) -> Vec<Place> {
+fn written_first(found: Vec<(StatementPath, &StatementTree)>) -> Vec<StatementPath> {
     let written = found.iter().any(|(_, t)| t.author != Author::Default);
     found.into_iter().filter(|(_, t)| !written || t.author != Author::Default).map(|(place, _)| place).collect()
 }
 
 /// The names that a path may call a statement by.
-fn names_of(tree: &Tree) -> Vec<String> {
+fn names_of(tree: &StatementTree) -> Vec<String> {
     let word = tree.word.as_ref().map(|w| w.text.clone());
     std::iter::once(tree.keyword.text.clone()).chain(word).collect()
 }
 
 /// All statements inside, in the order of the text.
-fn all(tree: &Tree) -> impl Iterator<Item = (Place, &Tree)> {
+fn all(tree: &StatementTree) -> impl Iterator<Item = (StatementPath, &StatementTree)> {
     let mut found = Vec::new();
-    let mut waiting: Vec<(Place, &Tree)> = vec![(Vec::new(), tree)];
+    let mut waiting: Vec<(StatementPath, &StatementTree)> = vec![(Vec::new(), tree)];
     while let Some((place, node)) = waiting.pop() {
         for (n, child) in node.children.iter().enumerate().rev() {
             let mut below = place.clone();
@@ -418,16 +440,16 @@ fn all(tree: &Tree) -> impl Iterator<Item = (Place, &Tree)> {
     found.into_iter()
 }
 
-fn at<'t>(tree: &'t Tree, place: &[usize]) -> &'t Tree {
+fn at<'t>(tree: &'t StatementTree, place: &[usize]) -> &'t StatementTree {
     place.iter().fold(tree, |node, &n| &node.children[n])
 }
 
-fn at_mut<'t>(tree: &'t mut Tree, place: &[usize]) -> &'t mut Tree {
+fn at_mut<'t>(tree: &'t mut StatementTree, place: &[usize]) -> &'t mut StatementTree {
     place.iter().fold(tree, |node, &n| &mut node.children[n])
 }
 
 /// The dotted path of a statement, each part by variant for layers and by keyword for others.
-fn path_of(tree: &Tree, place: &[usize]) -> String {
+fn path_of(tree: &StatementTree, place: &[usize]) -> String {
     let mut node = tree;
     let mut parts = Vec::new();
     for &n in place {

@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::items::{Items, Model, refuse_reserved};
+use super::items::{DefinedItems, Model, refuse_reserved};
 use super::resolve::wrong_arity;
-use super::scope::{Bound, ScopeId, Scopes};
+use super::scope::{NameBinding, ScopeId, Scopes};
 use crate::define::EQUATIONS;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::feature::{self, Feature};
@@ -33,12 +33,12 @@ pub(super) enum Author {
 
 /// A statement.
 #[derive(Clone, Debug)]
-pub(super) struct Tree {
+pub(super) struct StatementTree {
     pub(super) keyword: ast::Name,
     /// The variant.
     pub(super) word: Option<ast::Name>,
     pub(super) fields: Vec<TreeField>,
-    pub(super) children: Vec<Tree>,
+    pub(super) children: Vec<StatementTree>,
     pub(super) author: Author,
     /// Keyword and word.
     pub(super) span: Span,
@@ -56,14 +56,14 @@ pub(super) struct Tree {
 #[derive(Clone, Debug)]
 pub(super) struct TreeField {
     pub(super) name: ast::Name,
-    pub(super) value: ast::Value,
+    pub(super) value: ast::ValueSyntax,
     pub(super) scope: ScopeId,
     pub(super) author: Author,
 }
 
-impl Tree {
+impl StatementTree {
     /// A statement without content.
-    fn new(items: &Items<'_>, keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
+    fn new(items: &DefinedItems<'_>, keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
         let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
         let feature = items.feature(&keyword.text, word.as_ref().map_or("", |w| w.text.as_str())).cloned();
         Self { keyword, word, fields, children, author, span, scope: None, lets, feature, equations: vec![] }
@@ -91,12 +91,17 @@ impl Tree {
 
 /// The tree of a model as the file writes it. Its elements are counted, and the limit of nesting holds again: blocks
 /// in blocks could grow without end.
-pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, problems: &mut Problems) -> Option<Tree> {
+pub(super) fn model(
+    items: &DefinedItems<'_>,
+    model: Model<'_>,
+    scopes: &mut Scopes,
+    problems: &mut Problems,
+) -> Option<StatementTree> {
     let before = problems.len();
     let mut expander = Expander::new(items, Author::File, scopes, problems);
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
-    let mut tree = Tree::new(items, name, None, Author::File, span);
+    let mut tree = StatementTree::new(items, name, None, Author::File, span);
     expander.elements(&mut tree, &model.body.elements, None);
     if expander.count > MAX_ELEMENTS && problems.len() > before {
         return None;
@@ -108,16 +113,16 @@ pub(super) fn model(items: &Items<'_>, model: Model<'_>, scopes: &mut Scopes, pr
 /// The trees of one element written by an edit, in the scope of its new place. What they leave out is filled in with the
 /// whole model.
 pub(super) fn element(
-    items: &Items<'_>,
-    element: &ast::Element,
+    items: &DefinedItems<'_>,
+    element: &ast::BodyElement,
     scope: ScopeId,
     author: &Author,
     scopes: &mut Scopes,
     problems: &mut Problems,
-) -> Vec<Tree> {
+) -> Vec<StatementTree> {
     let mut expander = Expander::new(items, author.clone(), scopes, problems);
     let span = element.span();
-    let mut holder = Tree::new(items, ast::Name { text: String::new(), span }, None, author.clone(), span);
+    let mut holder = StatementTree::new(items, ast::Name { text: String::new(), span }, None, author.clone(), span);
     expander.elements(&mut holder, std::slice::from_ref(element), scope);
     if expander.count > MAX_ELEMENTS {
         return Vec::new();
@@ -126,12 +131,12 @@ pub(super) fn element(
 }
 
 /// Fills in the default variant of every optional statement that is not written, at any depth.
-pub(super) fn fill(items: &Items<'_>, tree: &mut Tree) {
+pub(super) fn fill(items: &DefinedItems<'_>, tree: &mut StatementTree) {
     fill_below(items, tree, &mut vec![]);
 }
 
 /// The same for a statement in those with the keywords `around`.
-fn fill_below(items: &Items<'_>, tree: &mut Tree, around: &mut Vec<String>) {
+fn fill_below(items: &DefinedItems<'_>, tree: &mut StatementTree, around: &mut Vec<String>) {
     let rules: &'static [Children] = tree.feature().map_or(&[], |f| f.children);
     for rule in rules {
         let Some(absent) = rule.absent else { continue };
@@ -141,7 +146,7 @@ fn fill_below(items: &Items<'_>, tree: &mut Tree, around: &mut Vec<String>) {
         }
         if !tree.children.iter().any(|c| c.keyword.text == *slot) {
             let name = |text: &str| ast::Name { text: text.to_owned(), span: tree.span };
-            let mut child = Tree::new(items, name(slot), Some(name(absent)), Author::Default, tree.span);
+            let mut child = StatementTree::new(items, name(slot), Some(name(absent)), Author::Default, tree.span);
             child.scope = tree.scope;
             tree.children.push(child);
         }
@@ -152,7 +157,7 @@ fn fill_below(items: &Items<'_>, tree: &mut Tree, around: &mut Vec<String>) {
 }
 
 struct Expander<'e, 'a> {
-    items: &'e Items<'a>,
+    items: &'e DefinedItems<'a>,
     scopes: &'e mut Scopes,
     problems: &'e mut Problems,
     author: Author,
@@ -165,12 +170,12 @@ struct Expander<'e, 'a> {
 }
 
 impl<'e, 'a> Expander<'e, 'a> {
-    fn new(items: &'e Items<'a>, author: Author, scopes: &'e mut Scopes, problems: &'e mut Problems) -> Self {
+    fn new(items: &'e DefinedItems<'a>, author: Author, scopes: &'e mut Scopes, problems: &'e mut Problems) -> Self {
         Self { items, scopes, problems, author, count: 0, level: 0, active: Vec::new(), outermost: None }
     }
 
     /// Adds elements to a statement; gives the scope behind the last one.
-    fn elements(&mut self, tree: &mut Tree, elements: &[ast::Element], scope: ScopeId) {
+    fn elements(&mut self, tree: &mut StatementTree, elements: &[ast::BodyElement], scope: ScopeId) {
         let mut scope = scope;
         let mut own: BTreeMap<&str, Span> = BTreeMap::new();
         for element in elements {
@@ -180,37 +185,37 @@ impl<'e, 'a> Expander<'e, 'a> {
                 break;
             }
             match element {
-                ast::Element::Let(binding) => {
+                ast::BodyElement::Let(binding) => {
                     refuse_reserved(&binding.name, self.problems);
                     if let Some(first) = own.insert(&binding.name.text, binding.name.span) {
                         let message = format!("the constant `{}` is defined twice", binding.name.text);
                         let diagnostic = Diagnostic::new(Kind::DuplicateName, binding.name.span, message);
                         self.problems.report(diagnostic.note(first, "the first one"));
                     }
-                    let value = Bound::Written(binding.value.clone(), scope);
+                    let value = NameBinding::Written(binding.value.clone(), scope);
                     scope = self.scopes.bind(scope, &binding.name.text, value);
                     tree.lets.insert(binding.name.text.clone(), scope);
                 }
-                ast::Element::Field(field) => tree.fields.push(TreeField {
+                ast::BodyElement::Field(field) => tree.fields.push(TreeField {
                     name: field.name.clone(),
                     value: field.value.clone(),
                     scope,
                     author: self.author.clone(),
                 }),
-                ast::Element::Statement(statement) => {
+                ast::BodyElement::Statement(statement) => {
                     if let Some(child) = self.statement(statement, scope) {
                         tree.children.push(child);
                     }
                 }
-                ast::Element::Insert(insert) => self.insert(tree, insert, scope),
-                ast::Element::Equation(equation) => self.equation(tree, equation, scope),
+                ast::BodyElement::Insert(insert) => self.insert(tree, insert, scope),
+                ast::BodyElement::Equation(equation) => self.equation(tree, equation, scope),
             }
         }
         tree.scope = scope;
     }
 
     /// Adds an equation to the run that it continues, or begins one.
-    fn equation(&mut self, tree: &mut Tree, equation: &ast::Equation, scope: ScopeId) {
+    fn equation(&mut self, tree: &mut StatementTree, equation: &ast::Equation, scope: ScopeId) {
         let run = tree.children.last_mut().filter(|last| !last.equations.is_empty() && last.author == self.author);
         if let Some(run) = run {
             run.span = if run.span.source == equation.span.source { run.span.to(equation.span) } else { run.span };
@@ -218,7 +223,7 @@ impl<'e, 'a> Expander<'e, 'a> {
             return;
         }
         let keyword = ast::Name { text: EQUATIONS.to_owned(), span: equation.span };
-        let mut run = Tree::new(self.items, keyword, None, self.author.clone(), equation.span);
+        let mut run = StatementTree::new(self.items, keyword, None, self.author.clone(), equation.span);
         (run.scope, run.equations) = (scope, vec![(equation.clone(), scope)]);
         tree.children.push(run);
     }
@@ -230,7 +235,7 @@ impl<'e, 'a> Expander<'e, 'a> {
         }
     }
 
-    fn statement(&mut self, statement: &ast::Statement, scope: ScopeId) -> Option<Tree> {
+    fn statement(&mut self, statement: &ast::Statement, scope: ScopeId) -> Option<StatementTree> {
         self.level += 1;
         let result = if self.level > MAX_NESTING {
             let message = format!("statements are nested more than {MAX_NESTING} deep");
@@ -239,11 +244,11 @@ impl<'e, 'a> Expander<'e, 'a> {
             None
         } else {
             let variant = match &statement.word {
-                Some(ast::Word::Name(name)) if !is_counted(&statement.keyword.text) => Some(name.clone()),
+                Some(ast::KeywordArgument::Name(name)) if !is_counted(&statement.keyword.text) => Some(name.clone()),
                 _ => None,
             };
             let (keyword, author) = (statement.keyword.clone(), self.author.clone());
-            let mut tree = Tree::new(self.items, keyword, variant, author, statement.head());
+            let mut tree = StatementTree::new(self.items, keyword, variant, author, statement.head());
             self.count(&mut tree, statement.word.as_ref(), scope);
             let elements = statement.body.as_ref().map_or(&[][..], |b| &b.elements);
             self.elements(&mut tree, elements, scope);
@@ -254,26 +259,26 @@ impl<'e, 'a> Expander<'e, 'a> {
     }
 
     /// The number behind the keyword: for `stack` that of copies, which may be a constant's name.
-    fn count(&self, tree: &mut Tree, word: Option<&ast::Word>, scope: ScopeId) {
+    fn count(&self, tree: &mut StatementTree, word: Option<&ast::KeywordArgument>, scope: ScopeId) {
         let counted = is_counted(&tree.keyword.text);
         let value = match word {
             None => return,
-            Some(ast::Word::Name(_)) if !counted => return,
-            Some(ast::Word::Name(name)) => ast::ExprKind::Name(name.text.clone()),
-            Some(ast::Word::Int(n, _)) => ast::ExprKind::Int(*n),
+            Some(ast::KeywordArgument::Name(_)) if !counted => return,
+            Some(ast::KeywordArgument::Name(name)) => ast::ExprKind::Name(name.text.clone()),
+            Some(ast::KeywordArgument::Int(n, _)) => ast::ExprKind::Int(*n),
         };
-        let span = word.map_or(tree.span, ast::Word::span);
+        let span = word.map_or(tree.span, ast::KeywordArgument::span);
         let name = if counted { COPIES } else { "" };
         tree.fields.push(TreeField {
             name: ast::Name { text: name.to_owned(), span },
-            value: ast::Value::Expr(ast::Expr { kind: value, span }),
+            value: ast::ValueSyntax::Expr(ast::ExprSyntax { kind: value, span }),
             scope,
             author: self.author.clone(),
         });
     }
 
     /// Puts the elements of a block in the place of its insertion.
-    fn insert(&mut self, tree: &mut Tree, insert: &ast::Insert, scope: ScopeId) {
+    fn insert(&mut self, tree: &mut StatementTree, insert: &ast::Insert, scope: ScopeId) {
         let name = &insert.name.text;
         let Some(block) = self.items.block(name) else {
             let hint = did_you_mean(name, self.items.block_names());
@@ -299,7 +304,7 @@ impl<'e, 'a> Expander<'e, 'a> {
         }
         let mut inner: ScopeId = None;
         for (param, arg) in block.params.iter().zip(&insert.args) {
-            inner = self.scopes.bind(inner, &param.text, Bound::Written(arg.clone(), scope));
+            inner = self.scopes.bind(inner, &param.text, NameBinding::Written(arg.clone(), scope));
         }
         if self.active.is_empty() {
             self.outermost = Some(insert.span);

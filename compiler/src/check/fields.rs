@@ -3,23 +3,23 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::build::{Builder, origin};
-use super::expand::{self, Author, COPIES, Tree, TreeField, is_counted};
-use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, MASK, Resolver, Type, Typed};
-use super::scope::{Bound, ScopeId};
+use super::build::{StatementBuilder, origin};
+use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
+use super::resolve::{Allowed, BIAS, CONSTANT, DEPTH, ExpressionType, MASK, Resolver, Typed};
+use super::scope::{NameBinding, ScopeId};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, closest, did_you_mean, list};
 use crate::expr::{Expr, most};
 use crate::feature::{self, Feature};
 use crate::ir::pointwise::{ACTIVATIONS, Pointwise};
-use crate::schema::{Default, Field, FieldKind, Text, Words};
+use crate::schema::{Default, FieldKind, StatementField, Text, Words};
 use crate::source::Span;
-use crate::spec::{Origin, Setting, Value};
+use crate::spec::{FieldValue, Origin, Setting};
 use crate::syntax::ast;
 
-impl Builder<'_, '_> {
+impl StatementBuilder<'_, '_> {
     /// The values of all fields: written ones and plain defaults. Derived ones follow later.
-    pub(super) fn fields(&mut self, tree: &Tree, feature: &Feature) -> BTreeMap<Text, Setting> {
+    pub(super) fn fields(&mut self, tree: &StatementTree, feature: &Feature) -> BTreeMap<Text, Setting> {
         let mut values = BTreeMap::new();
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for written in &tree.fields {
@@ -49,17 +49,17 @@ impl Builder<'_, '_> {
                     continue;
                 }
                 Default::Absent | Default::Derived(_) => continue,
-                Default::Int(v) => Value::Int(*v),
-                Default::Float(v) => Value::Float(*v),
-                Default::Word(v) => Value::Word(v.to_string()),
-                Default::Truth(v) => Value::Truth(*v),
+                Default::Int(v) => FieldValue::Int(*v),
+                Default::Float(v) => FieldValue::Float(*v),
+                Default::Word(v) => FieldValue::Word(v.to_string()),
+                Default::Truth(v) => FieldValue::Truth(*v),
             };
             values.insert(field.name.clone(), Setting { value, origin: Origin::Default });
         }
         values
     }
 
-    fn missing_field(&mut self, tree: &Tree, field: &Field) {
+    fn missing_field(&mut self, tree: &StatementTree, field: &StatementField) {
         let message = format!("`{}` needs `{}`", tree.title(), field.name);
         let diagnostic = Diagnostic::new(Kind::MissingField, tree.span, message);
         let help = if field.name == COPIES && is_counted(&tree.keyword.text) {
@@ -98,23 +98,23 @@ impl Builder<'_, '_> {
     }
 
     /// The value of a field, of the right kind and in range; `None` if a problem was reported.
-    fn value(&mut self, field: &Field, value: &ast::Value, scope: ScopeId) -> Option<Value> {
+    fn value(&mut self, field: &StatementField, value: &ast::ValueSyntax, scope: ScopeId) -> Option<FieldValue> {
         if field.kind == FieldKind::Function {
             return self.function(field, value, scope);
         }
-        let ast::Value::Expr(expr) = value else {
+        let ast::ValueSyntax::Expr(expr) = value else {
             return self.wrong(field, value.span(), "this has fields of its own");
         };
         match &field.kind {
             FieldKind::Function => None,
             FieldKind::Truth => match self.resolve(expr, scope, CONSTANT)?.expr {
-                Expr::Bool(v) => Some(Value::Truth(v)),
+                Expr::Bool(v) => Some(FieldValue::Truth(v)),
                 _ => self.wrong(field, expr.span, "this is a number"),
             },
             FieldKind::Int => self.whole(field, expr, scope),
             FieldKind::Float => self.real(field, expr, scope),
             FieldKind::FloatOr(words) | FieldKind::IntOr(words) => match self.stands_for(expr, scope, words) {
-                Ok(name) if words.contains(&name.text.as_str()) => Some(Value::Word(name.text)),
+                Ok(name) if words.contains(&name.text.as_str()) => Some(FieldValue::Word(name.text)),
                 Ok(name) if closest(&name.text, words.iter().copied()).is_some() => {
                     self.wrong(field, name.span, &did_you_mean(&name.text, words.iter().copied()))
                 }
@@ -128,7 +128,7 @@ impl Builder<'_, '_> {
         }
     }
 
-    fn whole(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+    fn whole(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
         let typed = self.constant(field, expr, scope)?;
         let Expr::Int(v) = typed.expr else {
             let message = format!("`{}` takes {}", field.name, field.kind.describe());
@@ -140,21 +140,21 @@ impl Builder<'_, '_> {
             return self.problems.fail(diagnostic.label(label).help(typed.cure()));
         };
         self.in_range(field, v as f64, expr.span)?;
-        Some(Value::Int(v))
+        Some(FieldValue::Int(v))
     }
 
-    fn real(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+    fn real(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
         let v = match self.constant(field, expr, scope)?.expr {
             Expr::Int(v) => v as f64,
             Expr::Float(v) => v,
             _ => return self.wrong(field, expr.span, "this is not a number"),
         };
         self.in_range(field, v, expr.span)?;
-        Some(Value::Float(v))
+        Some(FieldValue::Float(v))
     }
 
     /// A number that is known now.
-    fn constant(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+    fn constant(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         if let Some(name) = expr.as_name() {
             let known = self.scopes.find(scope, &name.text).is_some() || self.items.definition(&name.text).is_some();
             if !known {
@@ -163,20 +163,26 @@ impl Builder<'_, '_> {
         }
         let typed = self.resolve(expr, scope, CONSTANT)?;
         match typed.ty {
-            Type::Bool => self.wrong(field, expr.span, "this is true or false"),
+            ExpressionType::Bool => self.wrong(field, expr.span, "this is true or false"),
             _ => Some(typed),
         }
     }
 
     /// One of the words; a constant or a parameter may stand for it.
-    fn word(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId, choices: &Words) -> Option<Value> {
+    fn word(
+        &mut self,
+        field: &StatementField,
+        expr: &ast::ExprSyntax,
+        scope: ScopeId,
+        choices: &Words,
+    ) -> Option<FieldValue> {
         let words: Vec<&str> = choices.iter().collect();
         let name = match self.stands_for(expr, scope, &words) {
             Ok(name) => name,
             Err(span) => return self.wrong(field, span, "this is not a word"),
         };
         if choices.contains(&name.text) {
-            return Some(Value::Word(name.text));
+            return Some(FieldValue::Word(name.text));
         }
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
         let hint = did_you_mean(&name.text, choices.iter());
@@ -186,12 +192,12 @@ impl Builder<'_, '_> {
 
     /// One of the words, or the last name on the way that constants and parameters lead from an expression; else the place of
     /// what is no name.
-    fn stands_for(&self, expr: &ast::Expr, scope: ScopeId, words: &[&str]) -> Result<ast::Name, Span> {
+    fn stands_for(&self, expr: &ast::ExprSyntax, scope: ScopeId, words: &[&str]) -> Result<ast::Name, Span> {
         let (mut name, mut scope) = (expr.as_name().ok_or(expr.span)?, scope);
         // Bindings lead outwards, so this ends; the bound keeps a slip in that from hanging.
         for _ in 0..1000 {
             match self.scopes.find(scope, &name.text) {
-                Some(Bound::Written(value, outer)) if !words.contains(&name.text.as_str()) => {
+                Some(NameBinding::Written(value, outer)) if !words.contains(&name.text.as_str()) => {
                     (name, scope) = (value.as_name().ok_or(value.span)?, *outer);
                 }
                 _ => break,
@@ -201,10 +207,10 @@ impl Builder<'_, '_> {
     }
 
     /// A function of one value: of single numbers by its name, or a definition or a word of equations with its settings.
-    fn function(&mut self, field: &Field, value: &ast::Value, scope: ScopeId) -> Option<Value> {
+    fn function(&mut self, field: &StatementField, value: &ast::ValueSyntax, scope: ScopeId) -> Option<FieldValue> {
         let (name, body, scope) = match value {
-            ast::Value::Structured(name, body) => (name.clone(), Some(body), scope),
-            ast::Value::Expr(expr) => match self.stands_for(expr, scope, &[]) {
+            ast::ValueSyntax::Structured(name, body) => (name.clone(), Some(body), scope),
+            ast::ValueSyntax::Expr(expr) => match self.stands_for(expr, scope, &[]) {
                 Ok(name) => (name, None, scope),
                 Err(span) => return self.wrong(field, span, "this is no function"),
             },
@@ -214,7 +220,7 @@ impl Builder<'_, '_> {
                 let message = format!("`{}` has no settings", name.text);
                 return self.problems.fail(Diagnostic::new(Kind::UnknownField, body.span, message));
             }
-            return Some(Value::Word(name.text));
+            return Some(FieldValue::Word(name.text));
         }
         let found = self.items.feature(&name.text, "").or_else(|| define::words().iter().find(|w| w.slot == name.text));
         let Some(feature) = found.filter(|feature| feature.is_named_layer()).cloned() else {
@@ -230,7 +236,7 @@ impl Builder<'_, '_> {
             };
             return self.wrong(field, name.span, &label);
         };
-        let element = ast::Element::Statement(ast::Statement {
+        let element = ast::BodyElement::Statement(ast::Statement {
             keyword: name.clone(),
             word: None,
             body: body.cloned(),
@@ -239,15 +245,15 @@ impl Builder<'_, '_> {
         let author = Author::File;
         let trees = expand::element(self.items, &element, scope, &author, self.scopes, self.problems);
         let block = self.block(trees.first()?, &feature);
-        Some(Value::Function(Arc::new(block)))
+        Some(FieldValue::Function(Arc::new(block)))
     }
 
-    fn attention(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+    fn attention(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
         let is_mask = field.kind == FieldKind::Mask;
         let allowed = if is_mask { MASK } else { BIAS };
         if let Ok(name) = self.stands_for(expr, scope, allowed.words) {
             if allowed.words.contains(&name.text.as_str()) {
-                return Some(Value::Word(name.text));
+                return Some(FieldValue::Word(name.text));
             }
             if is_mask && name.text == "none" {
                 let cure = match field.default {
@@ -258,7 +264,7 @@ impl Builder<'_, '_> {
             }
         }
         let typed = self.resolve(expr, scope, allowed)?;
-        if is_mask != (typed.ty == Type::Bool) {
+        if is_mask != (typed.ty == ExpressionType::Bool) {
             let (kind, message, label) = match is_mask {
                 true => (Kind::MaskNotBoolean, "a mask must be true or false", "this is a number"),
                 false => (Kind::BiasNotNumber, "a bias must be a number", "this is true or false"),
@@ -268,18 +274,18 @@ impl Builder<'_, '_> {
         if is_mask && typed.expr.is_learned() {
             return self.wrong(field, expr.span, "a mask can't hold `learn`");
         }
-        Some(Value::Expr(typed.expr))
+        Some(FieldValue::Expr(typed.expr))
     }
 
-    fn depth(&mut self, field: &Field, expr: &ast::Expr, scope: ScopeId) -> Option<Value> {
+    fn depth(&mut self, field: &StatementField, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<FieldValue> {
         let typed = self.resolve(expr, scope, DEPTH)?;
         match typed.expr {
             Expr::Int(v) => {
                 self.in_range(field, v as f64, expr.span)?;
-                Some(Value::Int(v))
+                Some(FieldValue::Int(v))
             }
-            Expr::Given => Some(Value::Expr(Expr::Given)),
-            _ if typed.ty != Type::Int => {
+            Expr::Given => Some(FieldValue::Expr(Expr::Given)),
+            _ if typed.ty != ExpressionType::Int => {
                 let message = format!("`{}` takes {}", field.name, field.kind.describe());
                 let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message);
                 self.problems.fail(diagnostic.label(format!("this is {}", typed.ty.describe())).help(typed.cure()))
@@ -291,20 +297,20 @@ impl Builder<'_, '_> {
                     format!("write `{}: min(.., 64)`: memory and time are planned for the most steps", field.name);
                 self.problems.fail(Diagnostic::new(Kind::OutOfRange, expr.span, message).help(help))
             }
-            other => Some(Value::Expr(other)),
+            other => Some(FieldValue::Expr(other)),
         }
     }
 
-    fn resolve(&mut self, expr: &ast::Expr, scope: ScopeId, allowed: Allowed) -> Option<Typed> {
+    fn resolve(&mut self, expr: &ast::ExprSyntax, scope: ScopeId, allowed: Allowed) -> Option<Typed> {
         Resolver::new(self.items, self.scopes, self.problems, allowed).expression(expr, scope)
     }
 
-    fn wrong<T>(&mut self, field: &Field, span: Span, label: &str) -> Option<T> {
+    fn wrong<T>(&mut self, field: &StatementField, span: Span, label: &str) -> Option<T> {
         let message = format!("`{}` takes {}", field.name, field.kind.describe());
         self.problems.fail(Diagnostic::new(Kind::WrongType, span, message).label(label))
     }
 
-    fn in_range(&mut self, field: &Field, v: f64, span: Span) -> Option<()> {
+    fn in_range(&mut self, field: &StatementField, v: f64, span: Span) -> Option<()> {
         if field.bounds.hold(v) {
             return Some(());
         }

@@ -12,12 +12,12 @@ use crate::syntax::ast;
 
 /// All definitions of the loaded files.
 #[derive(Default)]
-pub(super) struct Items<'a> {
+pub(super) struct DefinedItems<'a> {
     models: BTreeMap<String, Model<'a>>,
     /// By model and name.
     variants: BTreeMap<(String, String), Variant<'a>>,
-    blocks: BTreeMap<&'a str, Block<'a>>,
-    definitions: BTreeMap<&'a str, Definition<'a>>,
+    blocks: BTreeMap<&'a str, BlockItem<'a>>,
+    definitions: BTreeMap<&'a str, NamedExpression<'a>>,
     /// The definitions with equations.
     features: Features,
 }
@@ -26,7 +26,7 @@ pub(super) struct Items<'a> {
 #[derive(Clone, Copy)]
 pub(super) struct Model<'a> {
     pub(super) name: &'a ast::FullName,
-    pub(super) body: &'a ast::Body,
+    pub(super) body: &'a ast::BodySyntax,
     doc: &'a str,
     span: Span,
 }
@@ -42,22 +42,22 @@ pub(super) struct Variant<'a> {
 
 /// A block as written.
 #[derive(Clone, Copy)]
-pub(super) struct Block<'a> {
+pub(super) struct BlockItem<'a> {
     pub(super) name: &'a ast::Name,
     pub(super) params: &'a [ast::Name],
-    pub(super) body: &'a ast::Body,
+    pub(super) body: &'a ast::BodySyntax,
 }
 
-/// What a name in an expression may stand for.
+/// The definition of a name that may stand in an expression.
 #[derive(Clone, Copy)]
-pub(super) enum Definition<'a> {
+pub(super) enum NamedExpression<'a> {
     /// A constant.
     Let(&'a ast::Let),
     /// A mask or bias.
-    Function(&'a ast::Function),
+    Function(&'a ast::FunctionItem),
 }
 
-impl Definition<'_> {
+impl NamedExpression<'_> {
     fn name(&self) -> &ast::Name {
         match self {
             Self::Let(binding) => &binding.name,
@@ -68,7 +68,7 @@ impl Definition<'_> {
 
 /// A model with the variants that make it, the innermost first.
 #[derive(Clone)]
-pub(super) struct Target<'a> {
+pub(super) struct TargetModel<'a> {
     pub(super) name: String,
     pub(super) doc: String,
     pub(super) model: Model<'a>,
@@ -90,11 +90,11 @@ pub(super) fn refuse_reserved(name: &ast::Name, problems: &mut Problems) {
     }
 }
 
-impl<'a> Items<'a> {
+impl<'a> DefinedItems<'a> {
     /// Lists the items of all files; reports names that are taken twice and variants without a base.
     pub(super) fn index(files: &'a [ast::File], problems: &mut Problems) -> Self {
         let features = Features::new(feature::slots(), files.iter().flat_map(|f| &f.items), false, problems);
-        let mut items = Items { features, ..Items::default() };
+        let mut items = DefinedItems { features, ..DefinedItems::default() };
         for item in files.iter().flat_map(|f| &f.items) {
             items.add(item, problems);
         }
@@ -102,14 +102,14 @@ impl<'a> Items<'a> {
         items
     }
 
-    fn add(&mut self, item: &'a ast::Item, problems: &mut Problems) {
+    fn add(&mut self, item: &'a ast::FileItem, problems: &mut Problems) {
         match &item.kind {
             ast::ItemKind::Use { .. } | ast::ItemKind::Def(_) => {}
-            ast::ItemKind::Let(binding) => self.define(Definition::Let(binding), problems),
+            ast::ItemKind::Let(binding) => self.define(NamedExpression::Let(binding), problems),
             ast::ItemKind::Function(function) => {
                 function.params.iter().flatten().for_each(|p| refuse_reserved(p, problems));
                 distinct(function.params.as_deref().unwrap_or(&[]), problems);
-                self.define(Definition::Function(function), problems);
+                self.define(NamedExpression::Function(function), problems);
             }
             ast::ItemKind::Block { name, params, body } => {
                 params.iter().for_each(|p| refuse_reserved(p, problems));
@@ -117,7 +117,7 @@ impl<'a> Items<'a> {
                 match self.blocks.get(name.text.as_str()) {
                     Some(first) => duplicate("block", &name.text, name.span, first.name.span, problems),
                     None => {
-                        self.blocks.insert(&name.text, Block { name, params, body });
+                        self.blocks.insert(&name.text, BlockItem { name, params, body });
                     }
                 }
             }
@@ -140,10 +140,10 @@ impl<'a> Items<'a> {
         }
     }
 
-    fn define(&mut self, definition: Definition<'a>, problems: &mut Problems) {
+    fn define(&mut self, definition: NamedExpression<'a>, problems: &mut Problems) {
         let name: &'a ast::Name = match definition {
-            Definition::Let(binding) => &binding.name,
-            Definition::Function(function) => &function.name,
+            NamedExpression::Let(binding) => &binding.name,
+            NamedExpression::Function(function) => &function.name,
         };
         refuse_reserved(name, problems);
         match self.definitions.get(name.text.as_str()) {
@@ -218,20 +218,20 @@ impl<'a> Items<'a> {
     }
 
     /// The model or `model:variant` of a name.
-    pub(super) fn target(&self, name: &str) -> Option<Target<'a>> {
+    pub(super) fn target(&self, name: &str) -> Option<TargetModel<'a>> {
         if let Some(model) = self.models.get(name) {
             let doc = model.doc.to_owned();
-            return Some(Target { name: name.to_owned(), doc, model: *model, variants: Vec::new() });
+            return Some(TargetModel { name: name.to_owned(), doc, model: *model, variants: Vec::new() });
         }
         let (model, variant) = name.split_once(':')?;
         let variant = self.variants.get(&(model.to_owned(), variant.to_owned()))?;
         let (model, variants) = self.chain(variant)?;
         let doc = if variant.doc.is_empty() { model.doc } else { variant.doc };
-        Some(Target { name: name.to_owned(), doc: doc.to_owned(), model, variants })
+        Some(TargetModel { name: name.to_owned(), doc: doc.to_owned(), model, variants })
     }
 
     /// The models and variants that the items of one file define, in order.
-    pub(super) fn targets<'s>(&'s self, items: &'s [ast::Item]) -> impl Iterator<Item = Target<'a>> + 's {
+    pub(super) fn targets<'s>(&'s self, items: &'s [ast::FileItem]) -> impl Iterator<Item = TargetModel<'a>> + 's {
         items.iter().filter_map(|item| match &item.kind {
             ast::ItemKind::Model { name, .. } => self.target(&name.text()),
             ast::ItemKind::Variant { name, base, .. } => self.target(&format!("{}:{}", base.model.text, name.text)),
@@ -240,7 +240,7 @@ impl<'a> Items<'a> {
     }
 
     /// The block of a name.
-    pub(super) fn block(&self, name: &str) -> Option<Block<'a>> {
+    pub(super) fn block(&self, name: &str) -> Option<BlockItem<'a>> {
         self.blocks.get(name).copied()
     }
 
@@ -265,7 +265,7 @@ impl<'a> Items<'a> {
     }
 
     /// What a name in an expression stands for.
-    pub(super) fn definition(&self, name: &str) -> Option<Definition<'a>> {
+    pub(super) fn definition(&self, name: &str) -> Option<NamedExpression<'a>> {
         self.definitions.get(name).copied()
     }
 
@@ -275,10 +275,10 @@ impl<'a> Items<'a> {
     }
 
     /// All masks and biases.
-    pub(super) fn functions(&self) -> impl Iterator<Item = &'a ast::Function> + '_ {
+    pub(super) fn functions(&self) -> impl Iterator<Item = &'a ast::FunctionItem> + '_ {
         self.definitions.values().filter_map(|d| match d {
-            Definition::Function(function) => Some(*function),
-            Definition::Let(_) => None,
+            NamedExpression::Function(function) => Some(*function),
+            NamedExpression::Let(_) => None,
         })
     }
 }

@@ -37,12 +37,12 @@ pub const OF_PROGRAM: &str = "rtc:";
 pub const NOT_FOUND: &str = "not found";
 
 /// The parsed files: the one asked for comes last, after all that it uses.
-pub(super) struct Loaded {
+pub(super) struct LoadedFiles {
     /// In the order in which their items are listed.
     pub(super) files: Vec<ast::File>,
 }
 
-impl Loaded {
+impl LoadedFiles {
     /// The file that was asked for.
     pub(super) fn root(&self) -> &ast::File {
         self.files.last().expect("loading gives at least the file asked for")
@@ -55,10 +55,10 @@ pub(super) fn load(
     root: Source,
     sources: &mut Sources,
     problems: &mut Problems,
-) -> Option<Loaded> {
+) -> Option<LoadedFiles> {
     let (folder, file) = root.name.rsplit_once('/').map_or(("", root.name.as_str()), |(a, b)| (a, b));
     let (folder, file) = (folder.to_owned(), file.to_owned());
-    let mut reader = Reader {
+    let mut reader = FileCollector {
         loader,
         folder,
         sources,
@@ -70,10 +70,10 @@ pub(super) fn load(
     };
     reader.read(root, file);
     let (complete, files) = (reader.complete, reader.files);
-    complete.then_some(Loaded { files })
+    complete.then_some(LoadedFiles { files })
 }
 
-struct Reader<'a> {
+struct FileCollector<'a> {
     loader: &'a dyn Loader,
     /// The folder of the root file, for the names shown in reports.
     folder: String,
@@ -86,7 +86,7 @@ struct Reader<'a> {
     complete: bool,
 }
 
-impl Reader<'_> {
+impl FileCollector<'_> {
     fn read(&mut self, source: Source, path: String) {
         let text = source.text.clone();
         let id = self.sources.add(source);

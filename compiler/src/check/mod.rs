@@ -37,8 +37,8 @@ use crate::schema::Catalog;
 use crate::source::{Source, SourceId, Sources, Span};
 use crate::spec::Spec;
 use crate::syntax::{self, ast};
-use items::{Items, Target};
-use load::Loaded;
+use items::{DefinedItems, TargetModel};
+use load::LoadedFiles;
 
 /// Checks one model or variant of a file.
 ///
@@ -95,7 +95,7 @@ fn form(
     let loaded = load::load(loader, root, &mut sources, &mut problems);
     let edits = parse_overrides(overrides, &mut sources, &mut problems);
     let spec = loaded.and_then(|loaded| {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = DefinedItems::index(&loaded.files, &mut problems);
         let target = find_target(&items, &loaded, target, &name, &mut problems);
         check_definitions(&items, &mut problems);
         target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
@@ -113,7 +113,7 @@ pub fn resolve_name(loader: &dyn Loader, root: Source, target: Option<&str>) -> 
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let file = root.name.clone();
     let name = load::load(loader, root, &mut sources, &mut problems).and_then(|loaded| {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = DefinedItems::index(&loaded.files, &mut problems);
         find_target(&items, &loaded, target, &file, &mut problems).map(|target| target.name)
     });
     problems.sort();
@@ -125,7 +125,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
     let (mut problems, mut sources) = (Problems::default(), Sources::default());
     let mut specs = Vec::new();
     if let Some(loaded) = load::load(loader, root, &mut sources, &mut problems) {
-        let items = Items::index(&loaded.files, &mut problems);
+        let items = DefinedItems::index(&loaded.files, &mut problems);
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();
@@ -215,8 +215,8 @@ fn override_places(overrides: &[Override], sources: &Sources) -> Vec<Span> {
 
 /// One model from its items to its spec.
 fn one(
-    items: &Items<'_>,
-    target: &Target<'_>,
+    items: &DefinedItems<'_>,
+    target: &TargetModel<'_>,
     overrides: &[Edited],
     catalog: &Catalog,
     problems: &mut Problems,
@@ -255,7 +255,7 @@ fn one(
 }
 
 /// Checks the definitions that have no parameters, used or not.
-fn check_definitions(items: &Items<'_>, problems: &mut Problems) {
+fn check_definitions(items: &DefinedItems<'_>, problems: &mut Problems) {
     let mut scopes = scope::Scopes::default();
     for function in items.functions().filter(|f| f.params.as_ref().is_none_or(Vec::is_empty)) {
         resolve::Resolver::new(items, &mut scopes, problems, resolve::ATTENTION).function(function);
@@ -263,14 +263,14 @@ fn check_definitions(items: &Items<'_>, problems: &mut Problems) {
 }
 
 fn find_target<'a>(
-    items: &Items<'a>,
-    loaded: &'a Loaded,
+    items: &DefinedItems<'a>,
+    loaded: &'a LoadedFiles,
     target: Option<&str>,
     file: &str,
     problems: &mut Problems,
-) -> Option<Target<'a>> {
-    let own: Vec<Target<'a>> = items.targets(&loaded.root().items).collect();
-    let models: Vec<&Target<'a>> = own.iter().filter(|t| t.variants.is_empty()).collect();
+) -> Option<TargetModel<'a>> {
+    let own: Vec<TargetModel<'a>> = items.targets(&loaded.root().items).collect();
+    let models: Vec<&TargetModel<'a>> = own.iter().filter(|t| t.variants.is_empty()).collect();
     let names: Vec<&str> = own.iter().map(|t| t.name.as_str()).collect();
     let Some(wanted) = target else {
         let named = models.iter().find(|t| t.name == stem(file));
@@ -296,7 +296,7 @@ fn find_target<'a>(
     if let Some(found) = items.target(wanted) {
         return Some(found);
     }
-    let by_variant: Vec<&Target<'a>> =
+    let by_variant: Vec<&TargetModel<'a>> =
         own.iter().filter(|t| t.variants.last().is_some_and(|v| v.name.text == wanted)).collect();
     match by_variant.as_slice() {
         [only] => return Some((*only).clone()),

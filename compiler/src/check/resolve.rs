@@ -1,13 +1,11 @@
 //! Expressions: names are looked up, masks inlined, constants put in, kinds checked.
 
-use super::items::{Definition, Items};
-use super::scope::{Bound, ScopeId, Scopes};
+use super::items::{DefinedItems, NamedExpression};
+use super::scope::{NameBinding, ScopeId, Scopes};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
-use crate::expr::{
-    BinaryOp, Distribution, Draw, Expr, Func, Per, Value as Number, Var, constant, is_natural, simplify,
-};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, constant, is_natural, simplify};
 use crate::source::Span;
-use crate::syntax::ast::{self, ExprKind, Role};
+use crate::syntax::ast::{self, ExprKind, FunctionRole};
 
 /// The largest number of nodes after inlining; also the most look-ups on the way there.
 pub const MAX_NODES: usize = 10_000;
@@ -17,7 +15,7 @@ pub const MAX_DEPTH: usize = 200;
 
 /// The kind of an expression's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Type {
+pub(super) enum ExpressionType {
     Int,
     Float,
     Bool,
@@ -27,7 +25,7 @@ impl Typed {
     /// What to do where it should be a whole number, if a quotient or a power is why it is none.
     pub(super) fn cure(&self) -> &str {
         match (&self.power, self.ratio) {
-            _ if self.ty != Type::Float => "",
+            _ if self.ty != ExpressionType::Float => "",
             (Some(cure), _) => cure,
             (None, true) => ROUNDS,
             (None, false) => "",
@@ -35,7 +33,7 @@ impl Typed {
     }
 }
 
-impl Type {
+impl ExpressionType {
     fn is_number(self) -> bool {
         self != Self::Bool
     }
@@ -54,7 +52,7 @@ impl Type {
 #[derive(Clone, Debug)]
 pub(super) struct Typed {
     pub(super) expr: Expr,
-    pub(super) ty: Type,
+    pub(super) ty: ExpressionType,
     depth: usize,
     size: usize,
     /// Whether it holds a real quotient of whole numbers.
@@ -92,7 +90,7 @@ pub(super) const CONSTANT: Allowed = Allowed { vars: &[], given: false, learn: f
 
 /// Resolves one expression.
 pub(super) struct Resolver<'r, 'a> {
-    items: &'r Items<'a>,
+    items: &'r DefinedItems<'a>,
     scopes: &'r mut Scopes,
     problems: &'r mut Problems,
     allowed: Allowed,
@@ -109,7 +107,7 @@ pub(super) struct Resolver<'r, 'a> {
 impl<'r, 'a> Resolver<'r, 'a> {
     /// A resolver for one expression.
     pub(super) fn new(
-        items: &'r Items<'a>,
+        items: &'r DefinedItems<'a>,
         scopes: &'r mut Scopes,
         problems: &'r mut Problems,
         allowed: Allowed,
@@ -128,7 +126,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     /// The expression in its simplest form; `None` if a problem was reported.
-    pub(super) fn expression(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+    pub(super) fn expression(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         self.whole = expr.span;
         let mut typed = self.resolve(expr, scope)?;
         typed.expr = simplify(typed.expr);
@@ -136,12 +134,12 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     /// Checks a mask or bias without parameters by itself.
-    pub(super) fn function(&mut self, function: &ast::Function) -> Option<Typed> {
+    pub(super) fn function(&mut self, function: &ast::FunctionItem) -> Option<Typed> {
         self.whole = function.body.span;
         self.inline(function, &[], function.name.span, None)
     }
 
-    fn resolve(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+    fn resolve(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         self.visits += 1;
         if self.visits > MAX_NODES {
             return self.too_long();
@@ -175,11 +173,11 @@ impl<'r, 'a> Resolver<'r, 'a> {
         None
     }
 
-    fn node(&mut self, expr: &ast::Expr, scope: ScopeId) -> Option<Typed> {
+    fn node(&mut self, expr: &ast::ExprSyntax, scope: ScopeId) -> Option<Typed> {
         match &expr.kind {
-            ExprKind::Int(v) => leaf(Expr::Int(*v), Type::Int),
-            ExprKind::Float(v) => leaf(Expr::Float(*v), Type::Float),
-            ExprKind::Bool(v) => leaf(Expr::Bool(*v), Type::Bool),
+            ExprKind::Int(v) => leaf(Expr::Int(*v), ExpressionType::Int),
+            ExprKind::Float(v) => leaf(Expr::Float(*v), ExpressionType::Float),
+            ExprKind::Bool(v) => leaf(Expr::Bool(*v), ExpressionType::Bool),
             ExprKind::Group(x) => self.resolve(x, scope),
             ExprKind::Name(name) => self.name(name, expr.span, scope),
             ExprKind::Neg(x) => {
@@ -191,7 +189,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
             ExprKind::Not(x) => {
                 let operand = self.resolve(x, scope)?;
                 self.condition(&operand, x.span, "`not`")?;
-                self.join(vec![operand], Type::Bool, expr.span, |mut xs| Expr::Not(Box::new(xs.remove(0))))
+                self.join(vec![operand], ExpressionType::Bool, expr.span, |mut xs| Expr::Not(Box::new(xs.remove(0))))
             }
             ExprKind::Binary(op, a, b) => self.binary(*op, a, b, expr.span, scope),
             ExprKind::Old(path) => {
@@ -219,8 +217,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
     fn draw(
         &mut self,
         name: &ast::Name,
-        args: &[ast::Expr],
-        body: Option<&ast::Body>,
+        args: &[ast::ExprSyntax],
+        body: Option<&ast::BodySyntax>,
         scope: ScopeId,
     ) -> Option<Typed> {
         let distribution = Distribution::named(&name.text)?;
@@ -230,7 +228,9 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let (mut per, mut expected) = (self.per, None);
         for element in body.map_or(&[][..], |body| &body.elements) {
             let field = match element {
-                ast::Element::Field(ast::Field { name, value: ast::Value::Expr(value), .. }) => Some((name, value)),
+                ast::BodyElement::Field(ast::FieldSyntax { name, value: ast::ValueSyntax::Expr(value), .. }) => {
+                    Some((name, value))
+                }
                 _ => None,
             };
             let known = match field.map(|(name, value)| (name.text.as_str(), value)) {
@@ -241,8 +241,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
                 }
                 Some(("evaluation", value)) => {
                     expected = match self.resolve(value, scope)?.expr {
-                        Expr::Int(v) if v >= 0 => Some(Number::Int(v)),
-                        Expr::Float(v) if v >= 0.0 && !distribution.is_whole() => Some(Number::Float(v)),
+                        Expr::Int(v) if v >= 0 => Some(ScalarValue::Int(v)),
+                        Expr::Float(v) if v >= 0.0 && !distribution.is_whole() => Some(ScalarValue::Float(v)),
                         _ => None,
                     };
                     expected.is_some()
@@ -283,17 +283,19 @@ impl<'r, 'a> Resolver<'r, 'a> {
         }
         let expected = match (expected, &numbers[..]) {
             (Some(expected), _) => expected,
-            (None, [p]) if distribution == Distribution::Geometric && *p > 0.0 => Number::Int((1.0 / p).round() as i64),
-            (None, [mean]) if distribution == Distribution::Poisson => Number::Int(mean.round() as i64),
-            (None, [mean, _]) if distribution == Distribution::Lognormal => Number::Float(*mean),
-            (None, [a, b]) if distribution == Distribution::Uniform => Number::Int(((a + b) / 2.0).round() as i64),
+            (None, [p]) if distribution == Distribution::Geometric && *p > 0.0 => {
+                ScalarValue::Int((1.0 / p).round() as i64)
+            }
+            (None, [mean]) if distribution == Distribution::Poisson => ScalarValue::Int(mean.round() as i64),
+            (None, [mean, _]) if distribution == Distribution::Lognormal => ScalarValue::Float(*mean),
+            (None, [a, b]) if distribution == Distribution::Uniform => ScalarValue::Int(((a + b) / 2.0).round() as i64),
             _ => {
                 let message = format!("what stands for `{}` in evaluation is not known", name.text);
                 let help = "write `{ evaluation: n }` behind it";
                 return self.problems.fail(Diagnostic::new(Kind::MissingField, name.span, message).help(help));
             }
         };
-        let ty = if distribution.is_whole() { Type::Int } else { Type::Float };
+        let ty = if distribution.is_whole() { ExpressionType::Int } else { ExpressionType::Float };
         self.join(operands, ty, name.span, |args| {
             Expr::Draw(Box::new(Draw { distribution, args, stream: 0, per, expected }))
         })
@@ -301,8 +303,8 @@ impl<'r, 'a> Resolver<'r, 'a> {
 
     fn name(&mut self, name: &str, span: Span, scope: ScopeId) -> Option<Typed> {
         match self.scopes.find(scope, name).cloned() {
-            Some(Bound::Written(value, scope)) => return self.resolve(&value, scope),
-            Some(Bound::Resolved(typed)) => {
+            Some(NameBinding::Written(value, scope)) => return self.resolve(&value, scope),
+            Some(NameBinding::Resolved(typed)) => {
                 let typed = typed?;
                 self.visits += typed.size;
                 return Some(typed);
@@ -311,7 +313,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         }
         if let Some(var) = Var::ALL.into_iter().find(|v| v.name() == name) {
             if self.allowed.vars.contains(&var) {
-                return leaf(Expr::Var(var), Type::Int);
+                return leaf(Expr::Var(var), ExpressionType::Int);
             }
             return self.misplaced(name, span);
         }
@@ -319,14 +321,18 @@ impl<'r, 'a> Resolver<'r, 'a> {
             return self.misplaced(name, span);
         }
         if name == "given" {
-            return if self.allowed.given { leaf(Expr::Given, Type::Int) } else { self.misplaced(name, span) };
+            return if self.allowed.given {
+                leaf(Expr::Given, ExpressionType::Int)
+            } else {
+                self.misplaced(name, span)
+            };
         }
         match self.items.definition(name) {
-            Some(Definition::Let(binding)) => {
+            Some(NamedExpression::Let(binding)) => {
                 let value = self.scopes.globals.get(name).cloned();
                 self.guarded(name, span, |this| this.resolve(value.as_ref().unwrap_or(&binding.value), None))
             }
-            Some(Definition::Function(function)) => self.inline(function, &[], span, scope),
+            Some(NamedExpression::Function(function)) => self.inline(function, &[], span, scope),
             None => self.unknown(name, span, scope, &[]),
         }
     }
@@ -367,7 +373,13 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     /// The body of a mask or bias with its arguments put in.
-    fn inline(&mut self, function: &ast::Function, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+    fn inline(
+        &mut self,
+        function: &ast::FunctionItem,
+        args: &[ast::ExprSyntax],
+        span: Span,
+        scope: ScopeId,
+    ) -> Option<Typed> {
         let params = function.params.as_deref().unwrap_or(&[]);
         if params.len() != args.len() {
             let name = &function.name;
@@ -376,15 +388,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
         let mut inner: ScopeId = None;
         for (param, arg) in params.iter().zip(args) {
             let value = self.resolve(arg, scope);
-            inner = self.scopes.bind(inner, &param.text, Bound::Resolved(value));
+            inner = self.scopes.bind(inner, &param.text, NameBinding::Resolved(value));
         }
         let typed = self.guarded(&function.name.text, span, |this| this.resolve(&function.body, inner))?;
         let (kind, needs, fits) = match function.role {
-            Role::Mask => (Kind::MaskNotBoolean, "true or false", typed.ty == Type::Bool),
-            Role::Bias => (Kind::BiasNotNumber, "a number", typed.ty.is_number()),
+            FunctionRole::Mask => (Kind::MaskNotBoolean, "true or false", typed.ty == ExpressionType::Bool),
+            FunctionRole::Bias => (Kind::BiasNotNumber, "a number", typed.ty.is_number()),
         };
         if !fits {
-            let what = if function.role == Role::Mask { "mask" } else { "bias" };
+            let what = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
             let message = format!("the {what} `{}` must be {needs}", function.name.text);
             let label = format!("this is {}", typed.ty.describe());
             return self.problems.fail(Diagnostic::new(kind, function.body.span, message).label(label));
@@ -392,15 +404,15 @@ impl<'r, 'a> Resolver<'r, 'a> {
         Some(typed)
     }
 
-    fn call(&mut self, name: &ast::Name, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+    fn call(&mut self, name: &ast::Name, args: &[ast::ExprSyntax], span: Span, scope: ScopeId) -> Option<Typed> {
         if let Some(func) = Func::named(&name.text, args.len()) {
             return self.builtin(func, args, span, scope);
         }
         match self.items.definition(&name.text) {
-            Some(Definition::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
+            Some(NamedExpression::Function(function)) if self.scopes.find(scope, &name.text).is_none() => {
                 self.inline(function, args, span, scope)
             }
-            Some(Definition::Let(_)) => self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None)),
+            Some(NamedExpression::Let(_)) => self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None)),
             _ if self.scopes.find(scope, &name.text).is_some() => {
                 self.problems.fail(wrong_arity(&name.text, 0, args.len(), span, None))
             }
@@ -408,7 +420,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         }
     }
 
-    fn builtin(&mut self, func: Func, args: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+    fn builtin(&mut self, func: Func, args: &[ast::ExprSyntax], span: Span, scope: ScopeId) -> Option<Typed> {
         if args.len() != func.arity() {
             return self.problems.fail(wrong_arity(func.name(), func.arity(), args.len(), span, None));
         }
@@ -436,10 +448,10 @@ impl<'r, 'a> Resolver<'r, 'a> {
             return self.problems.fail(Diagnostic::new(Kind::OutOfRange, args[1].span, message));
         }
         let ty = match func {
-            Func::Ln => Type::Float,
-            Func::Floor => Type::Int,
-            _ if operands.iter().any(|x| x.ty == Type::Float) => Type::Float,
-            _ => Type::Int,
+            Func::Ln => ExpressionType::Float,
+            Func::Floor => ExpressionType::Int,
+            _ if operands.iter().any(|x| x.ty == ExpressionType::Float) => ExpressionType::Float,
+            _ => ExpressionType::Int,
         };
         let typed = self.join(operands, ty, span, |xs| Expr::Call(func, xs))?;
         Some(Typed { ratio: typed.ratio && func != Func::Floor, ..typed })
@@ -448,22 +460,22 @@ impl<'r, 'a> Resolver<'r, 'a> {
     /// `floor(a / b)`: of whole numbers the whole quotient, else the real one rounded down. The operands are resolved once.
     fn floor_of_quotient(
         &mut self,
-        (a, b): (&ast::Expr, &ast::Expr),
+        (a, b): (&ast::ExprSyntax, &ast::ExprSyntax),
         quotient: Span,
         span: Span,
         scope: ScopeId,
     ) -> Option<Typed> {
         let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
         let (left, right) = (left?, right?);
-        if left.ty == Type::Int && right.ty == Type::Int {
-            return self.join(vec![left, right], Type::Int, span, |xs| operation(xs, Expr::whole_quotient));
+        if left.ty == ExpressionType::Int && right.ty == ExpressionType::Int {
+            return self.join(vec![left, right], ExpressionType::Int, span, |xs| operation(xs, Expr::whole_quotient));
         }
         let real = self.operation(BinaryOp::Div, (left, a.span), (right, b.span), quotient)?;
-        let typed = self.join(vec![real], Type::Int, span, |xs| Expr::Call(Func::Floor, xs))?;
+        let typed = self.join(vec![real], ExpressionType::Int, span, |xs| Expr::Call(Func::Floor, xs))?;
         Some(Typed { ratio: false, ..typed })
     }
 
-    fn learn(&mut self, table: &str, indices: &[ast::Expr], span: Span, scope: ScopeId) -> Option<Typed> {
+    fn learn(&mut self, table: &str, indices: &[ast::ExprSyntax], span: Span, scope: ScopeId) -> Option<Typed> {
         if !self.allowed.learn {
             let message = format!("`learn` has no meaning in {}", self.allowed.place);
             let help = "only biases may hold `learn`";
@@ -483,10 +495,17 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if let Some(n) = operands.iter().position(|x| x.expr.is_learned()) {
             return self.wrong(indices[n].span, "an index of `learn` can't be learned itself", "needs a fixed number");
         }
-        self.join(operands, Type::Float, span, |indices| Expr::Learn(table.to_owned(), indices))
+        self.join(operands, ExpressionType::Float, span, |indices| Expr::Learn(table.to_owned(), indices))
     }
 
-    fn binary(&mut self, op: BinaryOp, a: &ast::Expr, b: &ast::Expr, span: Span, scope: ScopeId) -> Option<Typed> {
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        a: &ast::ExprSyntax,
+        b: &ast::ExprSyntax,
+        span: Span,
+        scope: ScopeId,
+    ) -> Option<Typed> {
         let (left, right) = (self.resolve(a, scope), self.resolve(b, scope));
         self.operation(op, (left?, a.span), (right?, b.span), span)
     }
@@ -501,12 +520,16 @@ impl<'r, 'a> Resolver<'r, 'a> {
     ) -> Option<Typed> {
         let what = format!("`{}`", op.symbol());
         // A whole number to a power that may be negative is a real one, as `2^-3` is 0.125.
-        if op == BinaryOp::Pow && left.ty == Type::Int && right.ty == Type::Int && !is_natural(&right.expr) {
+        if op == BinaryOp::Pow
+            && left.ty == ExpressionType::Int
+            && right.ty == ExpressionType::Int
+            && !is_natural(&right.expr)
+        {
             let power = Some(format!("`{}` is whole", whole_power(&left.expr, &right.expr)));
             let (depth, size) = (left.depth + 1, left.size + 2);
-            left = Typed { expr: real(left.expr), ty: Type::Float, depth, size, power, ..left };
+            left = Typed { expr: real(left.expr), ty: ExpressionType::Float, depth, size, power, ..left };
         }
-        if op == BinaryOp::Div && left.ty == Type::Int && right.ty == Type::Int {
+        if op == BinaryOp::Div && left.ty == ExpressionType::Int && right.ty == ExpressionType::Int {
             return self.real_quotient(left, right, span);
         }
         if matches!(op, BinaryOp::Eq | BinaryOp::Ne) && (left.ratio || right.ratio) {
@@ -524,16 +547,18 @@ impl<'r, 'a> Resolver<'r, 'a> {
             BinaryOp::And | BinaryOp::Or => {
                 let fits = (self.condition(&left, a, &what), self.condition(&right, b, &what));
                 fits.0.and(fits.1)?;
-                Type::Bool
+                ExpressionType::Bool
             }
-            BinaryOp::Eq | BinaryOp::Ne if left.ty == Type::Bool && right.ty == Type::Bool => Type::Bool,
+            BinaryOp::Eq | BinaryOp::Ne if left.ty == ExpressionType::Bool && right.ty == ExpressionType::Bool => {
+                ExpressionType::Bool
+            }
             _ => {
                 let fits = (self.number(&left, a, &what), self.number(&right, b, &what));
                 fits.0.and(fits.1)?;
                 match (op.is_boolean(), left.ty, right.ty) {
-                    (true, ..) => Type::Bool,
-                    (_, Type::Int, Type::Int) => Type::Int,
-                    _ => Type::Float,
+                    (true, ..) => ExpressionType::Bool,
+                    (_, ExpressionType::Int, ExpressionType::Int) => ExpressionType::Int,
+                    _ => ExpressionType::Float,
                 }
             }
         };
@@ -546,23 +571,23 @@ impl<'r, 'a> Resolver<'r, 'a> {
             let message = format!("`{x} / 0` has no value");
             return self.problems.fail(Diagnostic::new(Kind::OutOfRange, span, message).label("division by zero"));
         }
-        let typed = self.join(vec![a, b], Type::Float, span, |xs| operation(xs, Expr::quotient))?;
-        let ty = if matches!(typed.expr, Expr::Int(_)) { Type::Int } else { Type::Float };
-        Some(Typed { ty, ratio: ty == Type::Float, ..typed })
+        let typed = self.join(vec![a, b], ExpressionType::Float, span, |xs| operation(xs, Expr::quotient))?;
+        let ty = if matches!(typed.expr, Expr::Int(_)) { ExpressionType::Int } else { ExpressionType::Float };
+        Some(Typed { ty, ratio: ty == ExpressionType::Float, ..typed })
     }
 
     /// Puts operands together. A constant that has no value is reported here, where its place is known.
     fn join(
         &mut self,
         operands: Vec<Typed>,
-        ty: Type,
+        ty: ExpressionType,
         span: Span,
         make: impl FnOnce(Vec<Expr>) -> Expr,
     ) -> Option<Typed> {
         let depth = 1 + operands.iter().map(|x| x.depth).max().unwrap_or(0);
         let size = 1 + operands.iter().map(|x| x.size).sum::<usize>();
-        let ratio = ty != Type::Bool && operands.iter().any(|x| x.ratio);
-        let power = operands.iter().find_map(|x| x.power.clone()).filter(|_| ty == Type::Float);
+        let ratio = ty != ExpressionType::Bool && operands.iter().any(|x| x.ratio);
+        let power = operands.iter().find_map(|x| x.power.clone()).filter(|_| ty == ExpressionType::Float);
         let expr = make(operands.into_iter().map(|x| x.expr).collect());
         match constant(&expr) {
             Some(Ok(value)) => Some(Typed { expr: value, ty, depth: 1, size: 1, ratio, power }),
@@ -575,7 +600,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     fn condition(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
-        self.demand(typed.ty == Type::Bool, typed, span, &format!("{what} needs a condition"))
+        self.demand(typed.ty == ExpressionType::Bool, typed, span, &format!("{what} needs a condition"))
     }
 
     fn number(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
@@ -583,7 +608,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
     }
 
     fn integer(&mut self, typed: &Typed, span: Span, what: &str) -> Option<()> {
-        self.demand(typed.ty == Type::Int, typed, span, &format!("{what} needs a whole number"))
+        self.demand(typed.ty == ExpressionType::Int, typed, span, &format!("{what} needs a whole number"))
     }
 
     fn demand(&mut self, fits: bool, typed: &Typed, span: Span, message: &str) -> Option<()> {
@@ -620,7 +645,7 @@ fn real(expr: Expr) -> Expr {
     }
 }
 
-fn leaf(expr: Expr, ty: Type) -> Option<Typed> {
+fn leaf(expr: Expr, ty: ExpressionType) -> Option<Typed> {
     Some(Typed { expr, ty, depth: 1, size: 1, ratio: false, power: None })
 }
 

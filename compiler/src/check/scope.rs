@@ -12,42 +12,42 @@ pub(super) type ScopeId = Option<u32>;
 /// list, so that dropping them does not recurse.
 #[derive(Default)]
 pub(super) struct Scopes {
-    entries: Vec<Entry>,
+    entries: Vec<ScopeEntry>,
     /// Values that edits give to the `let` items of files.
-    pub(super) globals: BTreeMap<String, ast::Expr>,
+    pub(super) globals: BTreeMap<String, ast::ExprSyntax>,
 }
 
-struct Entry {
+struct ScopeEntry {
     parent: ScopeId,
     name: String,
-    bound: Bound,
+    bound: NameBinding,
 }
 
-/// What a name is bound to.
+/// The binding of a name.
 #[derive(Clone)]
-pub(super) enum Bound {
+pub(super) enum NameBinding {
     /// An expression to be read in its own scope.
-    Written(ast::Expr, ScopeId),
+    Written(ast::ExprSyntax, ScopeId),
     /// An argument that is worked out; `None` if it has errors.
     Resolved(Option<Typed>),
 }
 
 impl Scopes {
     /// The scope that knows one name more.
-    pub(super) fn bind(&mut self, parent: ScopeId, name: &str, bound: Bound) -> ScopeId {
-        self.entries.push(Entry { parent, name: name.to_owned(), bound });
+    pub(super) fn bind(&mut self, parent: ScopeId, name: &str, bound: NameBinding) -> ScopeId {
+        self.entries.push(ScopeEntry { parent, name: name.to_owned(), bound });
         Some(self.entries.len() as u32 - 1)
     }
 
     /// Gives the name that a scope added another value, read in the same place as the old one.
-    pub(super) fn rebind(&mut self, scope: ScopeId, value: ast::Expr) {
+    pub(super) fn rebind(&mut self, scope: ScopeId, value: ast::ExprSyntax) {
         if let Some(entry) = scope.and_then(|n| self.entries.get_mut(n as usize)) {
-            entry.bound = Bound::Written(value, entry.parent);
+            entry.bound = NameBinding::Written(value, entry.parent);
         }
     }
 
     /// The innermost binding of a name.
-    pub(super) fn find(&self, scope: ScopeId, name: &str) -> Option<&Bound> {
+    pub(super) fn find(&self, scope: ScopeId, name: &str) -> Option<&NameBinding> {
         let mut scope = scope;
         while let Some(n) = scope {
             let entry = &self.entries[n as usize];

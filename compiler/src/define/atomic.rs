@@ -6,9 +6,9 @@
 
 use std::sync::{Arc, LazyLock};
 
-use super::eval::{Call, Eval};
-use super::item::{Array, Axis, Item};
-use super::words::{Word, arg, existence, weights, wide};
+use super::eval::{Application, Eval};
+use super::item::{ArrayAxis, EquationArray, ExpressionValue};
+use super::words::{BuiltInWord, arg, existence, weights, wide};
 use super::{Features, parsed};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Feature;
@@ -17,13 +17,13 @@ use crate::ir::ops::Op;
 use crate::ir::types::Dim;
 
 /// The op of every atomic definition that is no function of single numbers.
-const KERNELS: &[(&str, Word)] = &[
-    ("softmax", Word(softmax)),
-    ("layer_norm", Word(|e, c| by_channel(e, c, Op::LayerNorm))),
-    ("rms_norm", Word(|e, c| by_channel(e, c, Op::RmsNorm))),
-    ("affine", Word(|e, c| by_channel(e, c, Op::Affine))),
-    ("add_scaled", Word(add_scaled)),
-    ("merge_probability", Word(merge_probability)),
+const KERNELS: &[(&str, BuiltInWord)] = &[
+    ("softmax", BuiltInWord(softmax)),
+    ("layer_norm", BuiltInWord(|e, c| by_channel(e, c, Op::LayerNorm))),
+    ("rms_norm", BuiltInWord(|e, c| by_channel(e, c, Op::RmsNorm))),
+    ("affine", BuiltInWord(|e, c| by_channel(e, c, Op::Affine))),
+    ("add_scaled", BuiltInWord(add_scaled)),
+    ("merge_probability", BuiltInWord(merge_probability)),
 ];
 
 static ATOMIC: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
@@ -34,7 +34,7 @@ static ATOMIC: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
 });
 
 /// The kernel of a name.
-pub(super) fn kernel(name: &str) -> Option<Word> {
+pub(super) fn kernel(name: &str) -> Option<BuiltInWord> {
     KERNELS.iter().find(|(own, _)| *own == name).map(|(_, word)| *word)
 }
 
@@ -65,7 +65,7 @@ pub(super) fn refused(def: &crate::syntax::ast::Def) -> Option<Diagnostic> {
     Some(diagnostic.label("only the library brings kernels").help("take `atomic` out: its equations are what runs"))
 }
 
-fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn softmax(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     if x.axes.is_empty() {
         let message = format!("`softmax` goes along channels or positions, and {} has neither", x.describe());
@@ -75,9 +75,9 @@ fn softmax(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
 }
 
 /// An op of an array and of weights with a number for each of its channels.
-fn by_channel(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
+fn by_channel(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op) -> Option<ExpressionValue> {
     let mut all = vec![arg(e, c, 0)?];
-    let channels = Axis::Channels(Dim::Fixed(wide(e, &all[0], c)?));
+    let channels = ArrayAxis::Channels(Dim::Fixed(wide(e, &all[0], c)?));
     for n in 1..c.args.len() {
         all.push(weights(e, c, n)?);
     }
@@ -88,7 +88,7 @@ fn by_channel(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
     emitted(e, c, op, &all.iter().collect::<Vec<_>>(), attrs)
 }
 
-fn add_scaled(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn add_scaled(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let [q, x, s] = [arg(e, c, 0)?, arg(e, c, 1)?, arg(e, c, 2)?];
     let scales = s.axes.len() < x.axes.len() && x.axes.starts_with(&s.axes) && s.channels().is_none();
     if q.axes != x.axes || !scales || !(q.rows && x.rows && s.rows) {
@@ -97,16 +97,22 @@ fn add_scaled(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     emitted(e, c, Op::AddScaled, &[&q, &x, &s], Attrs::new())
 }
 
-fn merge_probability(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn merge_probability(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (scores, exist) = (existence(e, c, 0)?, existence(e, c, 1)?);
     emitted(e, c, Op::MergeProbability, &[&scores, &exist], Attrs::new())
 }
 
 /// The op, whose result has the type of its first operand.
-fn emitted(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, arrays: &[&Array], attrs: Attrs) -> Option<Item> {
+fn emitted(
+    e: &mut Eval<'_, '_>,
+    c: &Application<'_>,
+    op: Op,
+    arrays: &[&EquationArray],
+    attrs: Attrs,
+) -> Option<ExpressionValue> {
     let operands: Vec<_> = arrays.iter().map(|array| array.value).collect();
     let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
-    Some(Item::Array(Array { value, ..arrays[0].clone() }))
+    Some(ExpressionValue::Array(EquationArray { value, ..arrays[0].clone() }))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use crate::expr::BinaryOp;
 use crate::schema::Words;
 use crate::source::Span;
-use crate::syntax::ast::{Expr, ExprKind};
+use crate::syntax::ast::{ExprKind, ExprSyntax};
 
 /// A value that is known before anything runs.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,12 +39,12 @@ impl Constant {
     }
 }
 
-/// Why an expression has no constant value, and where.
-pub(crate) type Refused = (Span, String);
+/// The reason why an expression has no constant value, and the place.
+pub(crate) type NotConstant = (Span, String);
 
 /// The value of an expression over constants that `known` gives.
-pub(crate) fn constant(expr: &Expr, known: &dyn Fn(&str) -> Option<Constant>) -> Result<Constant, Refused> {
-    let of = |x: &Expr| constant(x, known);
+pub(crate) fn constant(expr: &ExprSyntax, known: &dyn Fn(&str) -> Option<Constant>) -> Result<Constant, NotConstant> {
+    let of = |x: &ExprSyntax| constant(x, known);
     let at = |result: Result<Constant, String>| result.map_err(|why| (expr.span, why));
     match &expr.kind {
         ExprKind::Int(v) => Ok(Constant::Int(*v)),

@@ -20,12 +20,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use bodies::{check as check_body, check_loop, repeated};
-pub(crate) use choice::Chosen;
+pub(crate) use choice::ChoiceRegion;
 pub(crate) use settings::{derived, worked_out};
-pub(crate) use steps::{Carry, STATE, conditions, keeps_positions, nexts, starts};
+pub(crate) use steps::{LoopCarry, STATE, conditions, keeps_positions, nexts, starts};
 
 use super::constant::{self, Constant};
-use super::item::{Array, Axis, Function, Item, describe};
+use super::item::{ArrayAxis, EquationArray, ExpressionValue, FunctionValue, describe};
 use super::losses;
 use super::names::{not_yet, read_values, unknown, unknown_value};
 use super::{Definition, atomic, words};
@@ -37,10 +37,10 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::lower::Lower;
-use crate::schema::{Default, Derived, Field, FieldKind};
+use crate::schema::{Default, Derived, FieldKind, StatementField};
 use crate::source::Span;
-use crate::spec::{Block, Origin, Setting, Value as Given};
-use crate::syntax::ast::{self, DefElement, Expr, ExprKind, Form};
+use crate::spec::{Block, FieldValue, Origin, Setting};
+use crate::syntax::ast::{self, DefElement, EquationForm, ExprKind, ExprSyntax};
 
 /// The most expressions that the equations of one model may be, counted wherever they are applied.
 pub const MOST: usize = 200_000;
@@ -60,7 +60,7 @@ pub(crate) fn call(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result
 /// # Errors
 /// Where an equation is wrong; the context has the report.
 pub(crate) fn results(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Result<Vec<Value>, InvalidNode> {
-    let args = values.iter().map(|value| Item::Array(Array::of(l.graph(), *value))).collect();
+    let args = values.iter().map(|value| ExpressionValue::Array(EquationArray::of(l.graph(), *value))).collect();
     applied(l, block, args)
 }
 
@@ -69,8 +69,8 @@ pub(crate) fn results(l: &mut Lower<'_>, block: &Block, values: &[Value]) -> Res
 /// # Errors
 /// As `results`.
 pub(crate) fn call_on_ends(l: &mut Lower<'_>, block: &Block, sequence: Value) -> Result<Value, InvalidNode> {
-    let of = Array::of(l.graph(), sequence);
-    let args = [At::First, At::Last].map(|at| Item::Position(of.clone(), at));
+    let of = EquationArray::of(l.graph(), sequence);
+    let args = [At::First, At::Last].map(|at| ExpressionValue::Position(of.clone(), at));
     applied(l, block, args.into()).map(|all| all[0])
 }
 
@@ -92,14 +92,14 @@ pub(crate) fn apply(l: &mut Lower<'_>, name: &str, block: &Block, values: &[Valu
         Lowering::Definition(definition) => Some(definition),
         _ => None,
     });
-    let args = values.iter().map(|value| Item::Array(Array::of(l.graph(), *value))).collect();
+    let args = values.iter().map(|value| ExpressionValue::Array(EquationArray::of(l.graph(), *value))).collect();
     let mut eval = Eval::new(l, block.span);
     let (out, _) = eval.define(definition.ok_or_else(fault)?, &Arc::new(block.clone()), args).ok_or_else(fault)?;
     eval.array(out, block.span).map(|out| out.value).ok_or_else(fault)
 }
 
-fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Value>, InvalidNode> {
-    let arrays: Vec<Array> = args.iter().filter_map(Item::known).collect();
+fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<ExpressionValue>) -> Result<Vec<Value>, InvalidNode> {
+    let arrays: Vec<EquationArray> = args.iter().filter_map(ExpressionValue::known).collect();
     let mut eval = Eval::new(l, block.span);
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
     let block = Arc::new(block.clone());
@@ -125,11 +125,11 @@ fn applied(l: &mut Lower<'_>, block: &Block, args: Vec<Item>) -> Result<Vec<Valu
     Ok(all)
 }
 
-/// What the equations of a body have bound so far.
+/// Names that the equations of a body have bound so far.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    items: BTreeMap<String, Item>,
-    taken: Taken,
+pub(crate) struct BoundNames {
+    items: BTreeMap<String, ExpressionValue>,
+    taken: TakenNames,
     /// The places of the statements around, whose weights no binding may take.
     reserved: BTreeSet<String>,
     /// The names that the loops around carry.
@@ -138,7 +138,7 @@ pub(crate) struct Names {
     later: BTreeMap<String, Span>,
 }
 
-impl Names {
+impl BoundNames {
     /// Keeps a name at a place for a statement.
     pub(crate) fn reserve(&mut self, place: &str, name: &str) {
         self.reserved.insert(format!("{place}.{name}"));
@@ -152,10 +152,10 @@ impl Names {
         state: Value,
         work: impl FnOnce(&mut Eval<'_, '_>) -> R,
     ) -> R {
-        self.items.insert(STATE.to_owned(), Item::Array(Array::of(l.graph(), state)));
+        self.items.insert(STATE.to_owned(), ExpressionValue::Array(EquationArray::of(l.graph(), state)));
         let names = std::mem::take(&mut self.items);
         let (block, later) = (Some(Arc::new(run.clone())), std::mem::take(&mut self.later));
-        let frame = Frame { block, names, later, ..Frame::default() };
+        let frame = CallFrame { block, names, later, ..CallFrame::default() };
         let (taken, reserved) = (std::mem::take(&mut self.taken), self.reserved.clone());
         let mut eval = Eval { l, outer: run.span, taken, reserved, level: 0, index: None, frame };
         let result = work(&mut eval);
@@ -165,19 +165,24 @@ impl Names {
 }
 
 /// Names that are taken, each with the number that the next one of its kind may have.
-type Taken = BTreeMap<String, usize>;
+type TakenNames = BTreeMap<String, usize>;
 
 /// Works a run of equations out: `state` is what the layers before it made, and what the layers behind it get.
 ///
 /// # Errors
 /// Where an equation is wrong; the context has the report.
-pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Names) -> Result<Value, InvalidNode> {
+pub(crate) fn run(
+    l: &mut Lower<'_>,
+    block: &Block,
+    state: Value,
+    names: &mut BoundNames,
+) -> Result<Value, InvalidNode> {
     let reported = || InvalidNode(format!("`{}` have an error", block.title()));
     let Lowering::Equations(definition) = &block.feature.lower else { return Err(reported()) };
-    let before = Array::of(l.graph(), state);
+    let before = EquationArray::of(l.graph(), state);
     let found = l.problems.len();
     let after = names.within(l, block, state, |eval| {
-        definition.equations().filter(|e| e.form != Form::Carry).for_each(|equation| eval.equation(equation));
+        definition.equations().filter(|e| e.form != EquationForm::Carry).for_each(|equation| eval.equation(equation));
         let after = eval.frame.names.get(STATE).cloned().and_then(|item| eval.array(item, block.span));
         let last = definition.equations().filter(|e| e.names.iter().any(|name| name.text == STATE)).last();
         let place = last.map_or(block.span, |equation| equation.span);
@@ -198,10 +203,10 @@ pub(crate) fn run(l: &mut Lower<'_>, block: &Block, state: Value, names: &mut Na
 
 /// The names of a definition that is being applied.
 #[derive(Default)]
-struct Frame {
+struct CallFrame {
     /// The block that it is applied as: its settings.
     block: Option<Arc<Block>>,
-    names: BTreeMap<String, Item>,
+    names: BTreeMap<String, ExpressionValue>,
     /// The names of bindings that have no value.
     failed: BTreeSet<String>,
     /// The names that equations of the body bind, here or below, and where.
@@ -218,20 +223,20 @@ pub(crate) struct Eval<'e, 'l> {
     /// The place in the user's text that an error in the library belongs to.
     outer: Span,
     /// The names of weights that are taken.
-    taken: Taken,
+    taken: TakenNames,
     /// Names of places that are kept for statements.
     reserved: BTreeSet<String>,
     /// How many expressions stand around the one that is worked out.
     level: usize,
     /// The index of the call that is worked out next.
     index: Option<(Value, usize)>,
-    frame: Frame,
+    frame: CallFrame,
 }
 
 /// A word or a definition that is applied.
-pub(crate) struct Call<'c> {
+pub(crate) struct Application<'c> {
     /// What it is applied to.
-    pub(crate) args: Vec<Item>,
+    pub(crate) args: Vec<ExpressionValue>,
     /// Its settings.
     pub(crate) block: Arc<Block>,
     /// The name of the binding that it stands in alone.
@@ -247,11 +252,11 @@ impl<'e, 'l> Eval<'e, 'l> {
         Self {
             l,
             outer,
-            taken: Taken::new(),
+            taken: TakenNames::new(),
             reserved: BTreeSet::new(),
             level: 0,
             index: None,
-            frame: Frame::default(),
+            frame: CallFrame::default(),
         }
     }
 
@@ -284,7 +289,7 @@ impl<'e, 'l> Eval<'e, 'l> {
 
     /// Some value that is known here.
     pub(crate) fn some_value(&self) -> Option<Value> {
-        self.frame.names.values().find_map(Item::known).map(|array| array.value).or(self.l.table)
+        self.frame.names.values().find_map(ExpressionValue::known).map(|array| array.value).or(self.l.table)
     }
 
     fn in_library(&self) -> bool {
@@ -304,10 +309,15 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// The result of a block for values, and what it carries on.
-    fn enter(&mut self, block: &Arc<Block>, args: Vec<Item>, span: Span) -> Option<(Item, Vec<Item>)> {
+    fn enter(
+        &mut self,
+        block: &Arc<Block>,
+        args: Vec<ExpressionValue>,
+        span: Span,
+    ) -> Option<(ExpressionValue, Vec<ExpressionValue>)> {
         if let Some(word) = self.word(&block.feature) {
             let places = vec![span; args.len()];
-            let call = Call { args, block: block.clone(), name: None, span, places };
+            let call = Application { args, block: block.clone(), name: None, span, places };
             return Some(((word.0)(self, &call)?, vec![]));
         }
         match &block.feature.lower {
@@ -320,7 +330,7 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// The word that a feature is, or whose op stands for its equations.
-    fn word(&self, feature: &Feature) -> Option<words::Word> {
+    fn word(&self, feature: &Feature) -> Option<words::BuiltInWord> {
         match &feature.lower {
             Lowering::Word(word) => Some(*word),
             Lowering::Definition(definition) if !self.l.by_equations => definition.kernel,
@@ -332,15 +342,15 @@ impl<'e, 'l> Eval<'e, 'l> {
     pub(crate) fn atomic(
         &mut self,
         name: &str,
-        args: Vec<Item>,
-        (setting, value): (&'static str, Given),
+        args: Vec<ExpressionValue>,
+        (setting, value): (&'static str, FieldValue),
         span: Span,
-    ) -> Option<Item> {
+    ) -> Option<ExpressionValue> {
         let feature = atomic::named(name)?;
         let mut block = self.settings(feature, None, span)?;
         block.fields.insert(setting.into(), Setting { value, origin: Origin::Default });
         let places = vec![span; args.len()];
-        self.applied(&Function::Block(Arc::new(block)), args, &places, None, span)
+        self.applied(&FunctionValue::Block(Arc::new(block)), args, &places, None, span)
     }
 
     /// Works the equations of a definition out.
@@ -348,13 +358,13 @@ impl<'e, 'l> Eval<'e, 'l> {
         &mut self,
         definition: &Arc<Definition>,
         block: &Arc<Block>,
-        args: Vec<Item>,
-    ) -> Option<(Item, Vec<Item>)> {
+        args: Vec<ExpressionValue>,
+    ) -> Option<(ExpressionValue, Vec<ExpressionValue>)> {
         if definition.broken {
             // What is wrong with it was reported where it is written.
             return None;
         }
-        let mut frame = Frame { block: Some(block.clone()), ..Frame::default() };
+        let mut frame = CallFrame { block: Some(block.clone()), ..CallFrame::default() };
         let carried = definition.carried().count();
         let own = definition.def.values.len();
         let handed = args.len().saturating_sub(own);
@@ -377,11 +387,11 @@ impl<'e, 'l> Eval<'e, 'l> {
                     self.bind(&binding.name, value);
                 }
                 DefElement::Setting(_) => {}
-                DefElement::Equation(equation) if equation.form == Form::Carry && is_cell => {
+                DefElement::Equation(equation) if equation.form == EquationForm::Carry && is_cell => {
                     let start = starts.next().or_else(|| self.expr(&equation.value, None));
                     self.bind(&equation.names[0], start);
                 }
-                DefElement::Equation(equation) if equation.form == Form::Carry => {
+                DefElement::Equation(equation) if equation.form == EquationForm::Carry => {
                     let start = self.handed(equation);
                     if let Some((Some(n), item)) = &start {
                         handed.push((equation, *n, item.clone()));
@@ -421,7 +431,7 @@ impl<'e, 'l> Eval<'e, 'l> {
                 continue;
             }
             // Others may be worked out of it.
-            let derives = |field: &Field| match &field.default {
+            let derives = |field: &StatementField| match &field.default {
                 Default::Derived(Derived::Written(expr, _)) if !feature::says_more(block, &field.name) => {
                     let mut found = false;
                     read_values(expr, &mut |value| found |= value.text == name);
@@ -443,7 +453,7 @@ impl<'e, 'l> Eval<'e, 'l> {
         }
     }
 
-    fn bind(&mut self, name: &ast::Name, value: Option<Item>) {
+    fn bind(&mut self, name: &ast::Name, value: Option<ExpressionValue>) {
         match value {
             Some(value) => {
                 self.frame.names.insert(name.text.clone(), value);
@@ -459,28 +469,28 @@ impl<'e, 'l> Eval<'e, 'l> {
 
     fn equation(&mut self, equation: &ast::Equation) {
         match equation.form {
-            Form::Go | Form::Until => {
+            EquationForm::Go | EquationForm::Until => {
                 self.decides(equation);
                 return;
             }
-            Form::Loss => {
+            EquationForm::Loss => {
                 self.pays(&equation.value);
                 return;
             }
             _ => {}
         }
         let [name] = &equation.names[..] else { return self.several(equation) };
-        if equation.form == Form::Share {
+        if equation.form == EquationForm::Share {
             let shared = self.shared(&equation.value, &name.text);
             return self.bind(name, shared);
         }
-        let value = self.expr(&equation.value, (equation.form == Form::Plain).then_some(name.text.as_str()));
-        let value = if equation.form == Form::Show {
+        let value = self.expr(&equation.value, (equation.form == EquationForm::Plain).then_some(name.text.as_str()));
+        let value = if equation.form == EquationForm::Show {
             value.and_then(|value| {
                 let array = self.array(value, equation.value.span)?;
                 losses::without_labels(self, &array, ("what is shown", equation.value.span))?;
                 self.l.shown.insert(name.text.clone(), array.value);
-                Some(Item::Array(array))
+                Some(ExpressionValue::Array(array))
             })
         } else {
             value
@@ -489,20 +499,24 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// A function whose weights are the same wherever it is applied.
-    fn shared(&mut self, value: &Expr, name: &str) -> Option<Item> {
+    fn shared(&mut self, value: &ExprSyntax, name: &str) -> Option<ExpressionValue> {
         let item = match &value.kind {
             ExprKind::Function(word, body) => {
                 let Some(feature) = self.find(&word.text) else { return self.unknown(&word.text, word.span) };
-                Item::Function(Function::Block(Arc::new(self.settings(&feature, Some(body), value.span)?)))
+                ExpressionValue::Function(FunctionValue::Block(Arc::new(self.settings(
+                    &feature,
+                    Some(body),
+                    value.span,
+                )?)))
             }
             _ => self.expr(value, None)?,
         };
         match item {
-            Item::Function(Function::Block(block)) if words::has_weights(&block.feature) => {
+            ExpressionValue::Function(FunctionValue::Block(block)) if words::has_weights(&block.feature) => {
                 let place = self.fresh(name, "");
-                Some(Item::Function(Function::Shared(block, self.l.place(), place)))
+                Some(ExpressionValue::Function(FunctionValue::Shared(block, self.l.place(), place)))
             }
-            Item::Function(function) => {
+            ExpressionValue::Function(function) => {
                 let label = format!("`{}` has no weights", function.name());
                 self.wrong(value.span, "`share` takes a function with weights, as `mlp { hidden: 64 }`", label)
             }
@@ -518,8 +532,10 @@ impl<'e, 'l> Eval<'e, 'l> {
     fn several(&mut self, equation: &ast::Equation) {
         let value = self.expr(&equation.value, None);
         let items = match value {
-            Some(Item::Several(items)) if items.len() == equation.names.len() => items.into_iter().map(Some).collect(),
-            Some(Item::Several(items)) => {
+            Some(ExpressionValue::Several(items)) if items.len() == equation.names.len() => {
+                items.into_iter().map(Some).collect()
+            }
+            Some(ExpressionValue::Several(items)) => {
                 let message = format!("{} names for {} values", equation.names.len(), items.len());
                 let _: Option<()> = self.wrong(equation.value.span, message, "");
                 vec![]
@@ -539,7 +555,7 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// The value of an expression; `name` is that of the binding in which it stands alone.
-    pub(crate) fn expr(&mut self, expr: &Expr, name: Option<&str>) -> Option<Item> {
+    pub(crate) fn expr(&mut self, expr: &ExprSyntax, name: Option<&str>) -> Option<ExpressionValue> {
         self.l.equations += 1;
         if self.l.equations > MOST {
             let message = format!("the definitions of the model are more than {MOST} expressions");
@@ -555,18 +571,18 @@ impl<'e, 'l> Eval<'e, 'l> {
         item
     }
 
-    fn worked_out(&mut self, expr: &Expr, name: Option<&str>) -> Option<Item> {
+    fn worked_out(&mut self, expr: &ExprSyntax, name: Option<&str>) -> Option<ExpressionValue> {
         match &expr.kind {
-            ExprKind::Int(v) => Some(Item::Constant(Constant::Int(*v))),
-            ExprKind::Float(v) => Some(Item::Constant(Constant::Float(*v))),
-            ExprKind::Bool(v) => Some(Item::Constant(Constant::Truth(*v))),
+            ExprKind::Int(v) => Some(ExpressionValue::Constant(Constant::Int(*v))),
+            ExprKind::Float(v) => Some(ExpressionValue::Constant(Constant::Float(*v))),
+            ExprKind::Bool(v) => Some(ExpressionValue::Constant(Constant::Truth(*v))),
             ExprKind::Group(x) => self.expr(x, name),
             ExprKind::Name(text) => self.name(text, expr.span),
             ExprKind::Neg(x) => match self.expr(x, None)? {
-                Item::Constant(constant) => self.folded(constant::negative(constant), expr.span),
-                Item::Average(x) => {
-                    let item = self.pointwise(Pointwise::Neg, vec![Item::Array(x)], expr.span)?;
-                    self.array(item, expr.span).map(Item::Average)
+                ExpressionValue::Constant(constant) => self.folded(constant::negative(constant), expr.span),
+                ExpressionValue::Average(x) => {
+                    let item = self.pointwise(Pointwise::Neg, vec![ExpressionValue::Array(x)], expr.span)?;
+                    self.array(item, expr.span).map(ExpressionValue::Average)
                 }
                 item => {
                     self.operand("`-`", &item, x.span)?;
@@ -574,7 +590,7 @@ impl<'e, 'l> Eval<'e, 'l> {
                 }
             },
             ExprKind::Not(x) => match self.expr(x, None)? {
-                Item::Constant(constant) => self.folded(constant::negated(constant), expr.span),
+                ExpressionValue::Constant(constant) => self.folded(constant::negated(constant), expr.span),
                 item => {
                     let condition = self.condition(item, "`not`", x.span)?;
                     self.opposite(condition, expr.span)
@@ -593,22 +609,22 @@ impl<'e, 'l> Eval<'e, 'l> {
         }
     }
 
-    fn folded(&mut self, result: Result<Constant, String>, span: Span) -> Option<Item> {
+    fn folded(&mut self, result: Result<Constant, String>, span: Span) -> Option<ExpressionValue> {
         match result {
-            Ok(constant) => Some(Item::Constant(constant)),
+            Ok(constant) => Some(ExpressionValue::Constant(constant)),
             Err(why) => self.fail(Kind::OutOfRange, span, why, ""),
         }
     }
 
     /// The value of a name.
-    fn name(&mut self, text: &str, span: Span) -> Option<Item> {
+    fn name(&mut self, text: &str, span: Span) -> Option<ExpressionValue> {
         if let Some(item) = self.frame.names.get(text).cloned() {
             let item = self.here(item);
-            if !matches!(item, Item::Part(..) | Item::Position(..)) {
+            if !matches!(item, ExpressionValue::Part(..) | ExpressionValue::Position(..)) {
                 return Some(item);
             }
             // Taken once, however often it is read; but what is made among chosen positions stays there.
-            let item = Item::Array(self.array(item, span)?);
+            let item = ExpressionValue::Array(self.array(item, span)?);
             if self.l.chosen.is_empty() && !self.l.in_whole {
                 self.frame.names.insert(text.to_owned(), item.clone());
             }
@@ -620,28 +636,28 @@ impl<'e, 'l> Eval<'e, 'l> {
         match text {
             "step" => {
                 return match &self.l.steps {
-                    Some(steps) => Some(Item::Step(steps.number())),
+                    Some(steps) => Some(ExpressionValue::Step(steps.number())),
                     // The type alone is asked for.
-                    None if self.l.trying => Some(Item::Constant(Constant::Int(0))),
+                    None if self.l.trying => Some(ExpressionValue::Constant(Constant::Int(0))),
                     None => self.no_steps("step", span),
                 };
             }
-            "width" => return Some(Item::Constant(Constant::Int(self.l.width as i64))),
-            "classes" => return Some(Item::Size(self.l.outputs())),
+            "width" => return Some(ExpressionValue::Constant(Constant::Int(self.l.width as i64))),
+            "classes" => return Some(ExpressionValue::Size(self.l.outputs())),
             "tokens" if self.l.tokens.is_some() => return self.tokens(),
             _ => {}
         }
         if pointwise(text).is_some() || self.find(text).is_some() {
-            return self.function(text, span).map(Item::Function);
+            return self.function(text, span).map(ExpressionValue::Function);
         }
         self.unknown_value(text, span)
     }
 
     /// The ids of the tokens of a row.
-    fn tokens(&mut self) -> Option<Item> {
+    fn tokens(&mut self) -> Option<ExpressionValue> {
         let (tokens, table) = self.l.tokens.zip(self.l.table)?;
         let count = self.l.graph().ty(table).dims()[0].clone();
-        Some(Item::Ids(tokens, vec![Axis::Positions], count))
+        Some(ExpressionValue::Ids(tokens, vec![ArrayAxis::Positions], count))
     }
 
     /// Reports a value of a body that is not known: those of definitions are known where they are written.
@@ -677,34 +693,34 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// The value of a setting of the definition that is being applied.
-    fn setting(&self, name: &str) -> Option<Item> {
+    fn setting(&self, name: &str) -> Option<ExpressionValue> {
         let block = self.frame.block.as_ref()?;
         let field = block.feature.fields.iter().find(|f| f.name == name)?;
         self.frame.read.borrow_mut().insert(name.to_owned());
         Some(match block.fields.get(name).map(|setting| &setting.value) {
-            None => Item::Constant(Constant::None),
-            Some(Given::Int(v)) => Item::Constant(Constant::Int(*v)),
-            Some(Given::Float(v)) => Item::Constant(Constant::Float(*v)),
-            Some(Given::Truth(v)) => Item::Constant(Constant::Truth(*v)),
-            Some(Given::Function(inner)) => Item::Function(Function::Block(inner.clone())),
-            Some(value @ Given::Expr(_)) => Item::Mask(value.clone()),
-            Some(value @ Given::Word(word)) => match &field.kind {
-                FieldKind::Word(words) => Item::Constant(Constant::Word(word.clone(), words.clone())),
-                FieldKind::Function => Item::Function(Function::Pointwise(Pointwise::named(word)?)),
-                FieldKind::Int => Item::Size(Dim::sym(word)),
-                _ => Item::Mask(value.clone()),
+            None => ExpressionValue::Constant(Constant::None),
+            Some(FieldValue::Int(v)) => ExpressionValue::Constant(Constant::Int(*v)),
+            Some(FieldValue::Float(v)) => ExpressionValue::Constant(Constant::Float(*v)),
+            Some(FieldValue::Truth(v)) => ExpressionValue::Constant(Constant::Truth(*v)),
+            Some(FieldValue::Function(inner)) => ExpressionValue::Function(FunctionValue::Block(inner.clone())),
+            Some(value @ FieldValue::Expr(_)) => ExpressionValue::Mask(value.clone()),
+            Some(value @ FieldValue::Word(word)) => match &field.kind {
+                FieldKind::Word(words) => ExpressionValue::Constant(Constant::Word(word.clone(), words.clone())),
+                FieldKind::Function => ExpressionValue::Function(FunctionValue::Pointwise(Pointwise::named(word)?)),
+                FieldKind::Int => ExpressionValue::Size(Dim::sym(word)),
+                _ => ExpressionValue::Mask(value.clone()),
             },
         })
     }
 
     /// The function of a name, with all of its settings left out.
-    fn function(&mut self, text: &str, span: Span) -> Option<Function> {
+    fn function(&mut self, text: &str, span: Span) -> Option<FunctionValue> {
         if let Some(func) = pointwise(text) {
-            return Some(Function::Pointwise(func));
+            return Some(FunctionValue::Pointwise(func));
         }
         let feature = self.find(text)?;
         let block = self.settings(&feature, None, span)?;
-        Some(Function::Block(Arc::new(block)))
+        Some(FunctionValue::Block(Arc::new(block)))
     }
 
     /// The definition or word of a name.
@@ -718,35 +734,35 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// The array that an item is.
-    pub(crate) fn array(&mut self, item: Item, span: Span) -> Option<Array> {
+    pub(crate) fn array(&mut self, item: ExpressionValue, span: Span) -> Option<EquationArray> {
         match item {
-            Item::Array(array) => Some(array),
-            Item::Scaled(x, s) => {
+            ExpressionValue::Array(array) => Some(array),
+            ExpressionValue::Scaled(x, s) => {
                 let value = self.node(span, |l| l.one(Op::MulUnit, &[x.value, s.value], Attrs::new()))?;
-                Some(Array { value, ..x })
+                Some(EquationArray { value, ..x })
             }
-            Item::Gained(x, gain) => {
+            ExpressionValue::Gained(x, gain) => {
                 let value = self.node(span, |l| l.one(Op::Affine, &[x.value, gain.value], Attrs::new()))?;
-                Some(Array { value, ..x })
+                Some(EquationArray { value, ..x })
             }
-            Item::Part(x, start, width) => {
-                let Item::Array(array) = self.part(&x, start, width, span)? else { return None };
+            ExpressionValue::Part(x, start, width) => {
+                let ExpressionValue::Array(array) = self.part(&x, start, width, span)? else { return None };
                 Some(array)
             }
-            Item::Position(x, at) => {
+            ExpressionValue::Position(x, at) => {
                 let attrs = Attrs::of(attribute::AT, at);
                 let value = self.node(span, |l| l.one(Op::Position, &[x.value], attrs))?;
-                Some(Array { value, axes: x.axes[1..].to_vec(), ..x })
+                Some(EquationArray { value, axes: x.axes[1..].to_vec(), ..x })
             }
-            Item::Step(step) => self.number_of(step, span),
+            ExpressionValue::Step(step) => self.number_of(step, span),
             other => {
                 let help = match &other {
-                    Item::Constant(Constant::Int(_) | Constant::Float(_)) => {
+                    ExpressionValue::Constant(Constant::Int(_) | Constant::Float(_)) => {
                         "`2 * ones(x)` is the number 2 wherever x has one"
                     }
-                    Item::Function(_) => "a function is applied to values: `gelu(x)`",
-                    Item::Ids(..) => "`embedding(ids)` has a vector for each of them",
-                    Item::Several(_) => "each has a name: `a, b = parts(x, 2)`",
+                    ExpressionValue::Function(_) => "a function is applied to values: `gelu(x)`",
+                    ExpressionValue::Ids(..) => "`embedding(ids)` has a vector for each of them",
+                    ExpressionValue::Several(_) => "each has a name: `a, b = parts(x, 2)`",
                     _ => "",
                 };
                 let diagnostic = Diagnostic::new(Kind::WrongType, span, "an array is needed here");
@@ -756,19 +772,25 @@ impl<'e, 'l> Eval<'e, 'l> {
     }
 
     /// Channels of an array.
-    pub(crate) fn part(&mut self, x: &Array, start: usize, width: usize, span: Span) -> Option<Item> {
+    pub(crate) fn part(
+        &mut self,
+        x: &EquationArray,
+        start: usize,
+        width: usize,
+        span: Span,
+    ) -> Option<ExpressionValue> {
         let value = self.node(span, |l| l.channels(x.value, start, width))?;
-        let axes = x.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
-        Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: x.labels }))
+        let axes = x.units().iter().cloned().chain([ArrayAxis::Channels(Dim::Fixed(width))]).collect();
+        Some(ExpressionValue::Array(EquationArray { value, axes, rows: x.rows, truth: false, labels: x.labels }))
     }
 
     /// Whether the result of a block is what its slot gives.
-    fn fits(&mut self, feature: &Arc<Feature>, args: &[Array], out: &Array, place: Span) -> Option<()> {
+    fn fits(&mut self, feature: &Arc<Feature>, args: &[EquationArray], out: &EquationArray, place: Span) -> Option<()> {
         let first = args.first();
-        let width = Axis::Channels(Dim::Fixed(self.l.width));
+        let width = ArrayAxis::Channels(Dim::Fixed(self.l.width));
         let (wanted, why) = match &*feature.slot {
             "head" if out.channels().is_none() || out.truth => {
-                let wanted = [out.units(), &[Axis::Channels(self.l.outputs())]].concat();
+                let wanted = [out.units(), &[ArrayAxis::Channels(self.l.outputs())]].concat();
                 (wanted, "a head gives a number for every output: `linear(x) { to: classes }`")
             }
             "score" => (vec![], "a score is one number"),
@@ -827,12 +849,12 @@ const SAME_POSITIONS: [&str; 4] = ["halt", "gate", "inject", "leaf"];
 pub(crate) const NUMBERS: &str = "`when(x > 0, 1, 0)` makes numbers of a condition";
 
 /// What makes states of an array that has another type than they, if one word does.
-fn cure(found: &Array, wanted: &[Axis]) -> &'static str {
+fn cure(found: &EquationArray, wanted: &[ArrayAxis]) -> &'static str {
     match (found.truth, wanted.split_last()) {
         (true, _) => NUMBERS,
         _ if found.streams().is_some() => "`mean(x) { over: stream }` makes one state of streams, and so does `sum`",
         (_, None) if found.channels().is_some() => "`number(..)` makes one number of channels, with weights",
-        (_, Some((Axis::Channels(_), units))) if found.units() == units && found.channels().is_some() => {
+        (_, Some((ArrayAxis::Channels(_), units))) if found.units() == units && found.channels().is_some() => {
             "`linear(..)` gives the width of the model"
         }
         _ => "",
@@ -849,9 +871,9 @@ fn pointwise(name: &str) -> Option<Pointwise> {
     Pointwise::named(name).filter(|func| !func.def().torch.is_empty())
 }
 
-fn constants(items: &[Item]) -> Option<Vec<Constant>> {
-    let constant = |item: &Item| match item {
-        Item::Constant(constant) => Some(constant.clone()),
+fn constants(items: &[ExpressionValue]) -> Option<Vec<Constant>> {
+    let constant = |item: &ExpressionValue| match item {
+        ExpressionValue::Constant(constant) => Some(constant.clone()),
         _ => None,
     };
     items.iter().map(constant).collect()

@@ -11,7 +11,7 @@ use crate::spec::Block;
 
 /// An axis besides that of the rows, which equations do not see: no equation can mix rows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Axis {
+pub(crate) enum ArrayAxis {
     /// The positions of the row, or of a chunk of it.
     Positions,
     /// The slots of a memory.
@@ -24,10 +24,10 @@ pub(crate) enum Axis {
 
 /// An array of numbers.
 #[derive(Clone, Debug)]
-pub(crate) struct Array {
+pub(crate) struct EquationArray {
     pub(crate) value: Value,
     /// The axes, in order.
-    pub(crate) axes: Vec<Axis>,
+    pub(crate) axes: Vec<ArrayAxis>,
     /// Whether every row has its own; a weight is the same for all.
     pub(crate) rows: bool,
     /// Whether it says what is true: 1 for true, 0 for false.
@@ -36,17 +36,17 @@ pub(crate) struct Array {
     pub(crate) labels: bool,
 }
 
-impl Array {
+impl EquationArray {
     /// The array of a value of the graph whose first axis is that of the rows.
     pub(crate) fn of(graph: &Graph, value: Value) -> Self {
         let dims = graph.ty(value).dims();
         let rows = dims.first().is_some_and(|dim| [BATCH, PAIRS].map(Dim::sym).contains(dim));
         let own = if rows { &dims[1..] } else { dims };
         let axis = |(n, dim): (usize, &Dim)| match dim {
-            Dim::Fixed(count) if n > 0 && n + 1 < own.len() => Axis::Streams(*count),
-            Dim::Fixed(_) if n + 1 < own.len() => Axis::Slots,
-            Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => Axis::Positions,
-            _ => Axis::Channels(dim.clone()),
+            Dim::Fixed(count) if n > 0 && n + 1 < own.len() => ArrayAxis::Streams(*count),
+            Dim::Fixed(_) if n + 1 < own.len() => ArrayAxis::Slots,
+            Dim::Sym(name) if ![CLASSES, VOCAB].contains(&name.as_str()) => ArrayAxis::Positions,
+            _ => ArrayAxis::Channels(dim.clone()),
         };
         Self { value, axes: own.iter().enumerate().map(axis).collect(), rows, truth: false, labels: false }
     }
@@ -54,7 +54,7 @@ impl Array {
     /// The number of channels.
     pub(crate) fn channels(&self) -> Option<&Dim> {
         match self.axes.last() {
-            Some(Axis::Channels(dim)) => Some(dim),
+            Some(ArrayAxis::Channels(dim)) => Some(dim),
             _ => None,
         }
     }
@@ -62,23 +62,23 @@ impl Array {
     /// The number of streams.
     pub(crate) fn streams(&self) -> Option<usize> {
         self.axes.iter().find_map(|axis| match axis {
-            Axis::Streams(count) => Some(*count),
+            ArrayAxis::Streams(count) => Some(*count),
             _ => None,
         })
     }
 
     /// The axes without streams and channels.
-    pub(crate) fn places(&self) -> &[Axis] {
+    pub(crate) fn places(&self) -> &[ArrayAxis] {
         match self.units() {
-            [places @ .., Axis::Streams(_)] => places,
+            [places @ .., ArrayAxis::Streams(_)] => places,
             units => units,
         }
     }
 
     /// The axes without the channels.
-    pub(crate) fn units(&self) -> &[Axis] {
+    pub(crate) fn units(&self) -> &[ArrayAxis] {
         match self.axes.split_last() {
-            Some((Axis::Channels(_), units)) => units,
+            Some((ArrayAxis::Channels(_), units)) => units,
             _ => &self.axes,
         }
     }
@@ -109,7 +109,7 @@ impl Array {
 
     /// The axis of the positions in the graph, where it has some: arrays of one sequence have the same.
     pub(crate) fn sequence<'g>(&self, graph: &'g Graph) -> Option<&'g str> {
-        let placed = self.rows && self.axes.first() == Some(&Axis::Positions);
+        let placed = self.rows && self.axes.first() == Some(&ArrayAxis::Positions);
         if placed { graph.ty(self.value).ragged() } else { None }
     }
 
@@ -125,19 +125,19 @@ impl Array {
 }
 
 /// `real[pos, 64]`
-pub(crate) fn describe(axes: &[Axis]) -> String {
-    let axis = |axis: &Axis| match axis {
-        Axis::Positions => "pos".to_owned(),
-        Axis::Slots => "slot".to_owned(),
-        Axis::Streams(count) => format!("{count} streams"),
-        Axis::Channels(dim) => dim.to_string(),
+pub(crate) fn describe(axes: &[ArrayAxis]) -> String {
+    let axis = |axis: &ArrayAxis| match axis {
+        ArrayAxis::Positions => "pos".to_owned(),
+        ArrayAxis::Slots => "slot".to_owned(),
+        ArrayAxis::Streams(count) => format!("{count} streams"),
+        ArrayAxis::Channels(dim) => dim.to_string(),
     };
     format!("real[{}]", axes.iter().map(axis).collect::<Vec<_>>().join(", "))
 }
 
 /// A function of values.
 #[derive(Clone, Debug)]
-pub(crate) enum Function {
+pub(crate) enum FunctionValue {
     /// One of single numbers.
     Pointwise(Pointwise),
     /// A definition or a word with its settings.
@@ -146,7 +146,7 @@ pub(crate) enum Function {
     Shared(Arc<Block>, String, String),
 }
 
-impl Function {
+impl FunctionValue {
     /// The name that it is applied by.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -158,7 +158,7 @@ impl Function {
 
 /// The step of a loop.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Step {
+pub(crate) struct LoopStep {
     /// Its number in the graph.
     pub(crate) value: Value,
     /// Steps that came before number 0, if that is known.
@@ -171,39 +171,39 @@ pub(crate) struct Step {
 
 /// The value of an expression.
 #[derive(Clone, Debug)]
-pub(crate) enum Item {
-    Array(Array),
+pub(crate) enum ExpressionValue {
+    Array(EquationArray),
     /// `x s`, not computed yet: with what is added to it, it is one op. `s` has a number for every unit of `x`.
-    Scaled(Array, Array),
+    Scaled(EquationArray, EquationArray),
     /// `gain x`, not computed yet: with a bias it is one op. `gain` has a number for every channel.
-    Gained(Array, Array),
+    Gained(EquationArray, EquationArray),
     /// Channels of an array from a place on, not taken yet: those that nothing reads are never taken.
-    Part(Array, usize, usize),
+    Part(EquationArray, usize, usize),
     /// One position of an array, not taken yet.
-    Position(Array, At),
+    Position(EquationArray, At),
     Constant(Constant),
     /// A number of channels that may not be known yet.
     Size(Dim),
     /// The value of a `mask` setting.
-    Mask(crate::spec::Value),
-    Function(Function),
+    Mask(crate::spec::FieldValue),
+    Function(FunctionValue),
     /// The mean of an array over the answers of the batch, not taken yet.
-    Average(Array),
+    Average(EquationArray),
     /// The step of a loop, counted from 0.
-    Step(Step),
+    Step(LoopStep),
     /// Numbers of things, with their axes and how many things there are: which row of a table each has.
-    Ids(Value, Vec<Axis>, Dim),
+    Ids(Value, Vec<ArrayAxis>, Dim),
     /// The values of an array at this step and all steps before.
-    History(Array),
+    History(EquationArray),
     /// An array of whole rows, where all others have chosen positions alone.
-    Whole(Array),
+    Whole(EquationArray),
     /// Several results.
-    Several(Vec<Item>),
+    Several(Vec<ExpressionValue>),
 }
 
-impl Item {
+impl ExpressionValue {
     /// The array that it is, if it is computed already.
-    pub(crate) fn known(&self) -> Option<Array> {
+    pub(crate) fn known(&self) -> Option<EquationArray> {
         match self {
             Self::Array(array) => Some(array.clone()),
             _ => None,
@@ -216,7 +216,7 @@ impl Item {
             Self::Array(x) | Self::Scaled(x, _) | Self::Gained(x, _) => x.describe(),
             Self::Part(x, _, width) => {
                 let mut axes = x.units().to_vec();
-                axes.push(Axis::Channels(Dim::Fixed(*width)));
+                axes.push(ArrayAxis::Channels(Dim::Fixed(*width)));
                 describe(&axes)
             }
             Self::Position(x, _) => describe(&x.axes[1..]),

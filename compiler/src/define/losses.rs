@@ -1,10 +1,10 @@
 //! The words of losses: what the answers of the task say about a value.
 //!
-//! A value with labels in it ([`Array::labels`]) goes into losses and nothing else: no word but those listed here takes it, no
+//! A value with labels in it ([`EquationArray::labels`]) goes into losses and nothing else: no word but those listed here takes it, no
 //! state, no condition and no result of a definition may be one. So no answer depends on a label.
 
-use super::eval::{Call, Eval};
-use super::item::{Array, Axis, Item};
+use super::eval::{Application, Eval};
+use super::item::{ArrayAxis, EquationArray, ExpressionValue};
 use super::words::{arg, row};
 use crate::diag::{Diagnostic, Kind};
 use crate::expr::BinaryOp;
@@ -17,7 +17,7 @@ use crate::ir::types::{BATCH, Dim, Elem, LENGTH, Type};
 use crate::lower::{self, Loss, Lower, read};
 use crate::schema::{Objective, optional_word};
 use crate::source::Span;
-use crate::syntax::ast::Expr;
+use crate::syntax::ast::ExprSyntax;
 
 /// The words that take values with labels in them.
 const TAKE_LABELS: [&str; 7] = ["average", "mean", "sum", "max", "stop", "zeros", "ones"];
@@ -65,7 +65,7 @@ pub(super) fn rows() -> Vec<Feature> {
 }
 
 /// Reports a value with labels in it where there may be none.
-pub(super) fn without_labels(e: &mut Eval<'_, '_>, x: &Array, (into, span): (&str, Span)) -> Option<()> {
+pub(super) fn without_labels(e: &mut Eval<'_, '_>, x: &EquationArray, (into, span): (&str, Span)) -> Option<()> {
     if !x.labels {
         return Some(());
     }
@@ -75,7 +75,7 @@ pub(super) fn without_labels(e: &mut Eval<'_, '_>, x: &Array, (into, span): (&st
 }
 
 /// Reports a value with labels in it as the argument of a word that takes none.
-pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> Option<()> {
+pub(super) fn takes(e: &mut Eval<'_, '_>, x: &EquationArray, c: &Application<'_>, n: usize) -> Option<()> {
     if TAKE_LABELS.contains(&&*c.block.slot) {
         return Some(());
     }
@@ -83,14 +83,14 @@ pub(super) fn takes(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>, n: usize) -> 
 }
 
 /// The numbers of the head for a value, and the labels.
-fn answers(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value, Value)> {
+fn answers(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<(EquationArray, Value, Value)> {
     let (x, logits) = read_out(e, c)?;
     let labels = e.node(c.span, |l| labels(l, logits))?;
     Some((x, logits, labels))
 }
 
 /// The numbers of the head for a value, and what has one of them each.
-fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
+fn read_out(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<(EquationArray, Value)> {
     e.pays_whole_rows(&c.block.slot, c.span)?;
     if e.l.binding().objective == Objective::Pair {
         let message = format!("`{}` says something of one row, and this task asks about pairs of them", c.block.slot);
@@ -106,8 +106,8 @@ fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
     }
     let reads = e.l.ending.as_ref().is_none_or(|(readout, _)| readout.variant != "root");
     let (states, vector) = match x.axes[..] {
-        [Axis::Positions, Axis::Channels(_)] => (reads, false),
-        [Axis::Channels(_)] => (false, !each),
+        [ArrayAxis::Positions, ArrayAxis::Channels(_)] => (reads, false),
+        [ArrayAxis::Channels(_)] => (false, !each),
         _ => (false, false),
     };
     if !(states || vector) || !x.rows {
@@ -120,11 +120,11 @@ fn read_out(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, Value)> {
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let logits = e.node(c.span, |l| logits(l, x.value, states))?;
-    let axes = if states && each { vec![Axis::Positions] } else { vec![] };
-    Some((Array { axes, ..x }, logits))
+    let axes = if states && each { vec![ArrayAxis::Positions] } else { vec![] };
+    Some((EquationArray { axes, ..x }, logits))
 }
 
-fn probabilities(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn probabilities(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (objective, outputs) = (e.l.binding().objective, e.l.binding().outputs());
     if objective == Objective::Number {
         let message = "`probabilities` are those of classes, and this task asks for a number";
@@ -143,8 +143,8 @@ fn probabilities(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         _ => l.one(Op::Softmax, &[logits], Attrs::new()),
     })?;
     let classes = e.node(c.span, |l| l.last(value))?;
-    let axes = x.axes.into_iter().chain([Axis::Channels(classes)]).collect();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+    let axes = x.axes.into_iter().chain([ArrayAxis::Channels(classes)]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }))
 }
 
 /// What the model's readout and head make of states, or its head of a vector.
@@ -187,7 +187,7 @@ fn where_labelled(l: &mut Lower<'_>, x: Value, other: f64) -> Result<Value, Inva
     l.formula(&chosen, &[x, weights])
 }
 
-fn answer(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn answer(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, logits, labels) = answers(e, c)?;
     let probabilities = c.block.word("probabilities").filter(|word| *word == "stablemax");
     let probabilities = probabilities.map(|_| Probabilities::Stablemax);
@@ -216,10 +216,10 @@ fn answer(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         };
         where_labelled(l, loss, 0.0)
     })?;
-    Some(Item::Array(Array { value, axes: x.axes, rows: true, truth: false, labels: true }))
+    Some(ExpressionValue::Array(EquationArray { value, axes: x.axes, rows: true, truth: false, labels: true }))
 }
 
-fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn right(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     if let Objective::Number | Objective::Several = e.l.binding().objective {
         let message = "`right` says whether one class is the label, and this task asks for something else";
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
@@ -238,28 +238,28 @@ fn right(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         l.map(Pointwise::Neg, &[most])
     })?;
     let axes = if whole { vec![] } else { x.axes };
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: true }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: true }))
 }
 
-fn average(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn average(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let fits = match x.axes[..] {
         [] => true,
-        [Axis::Positions] => e.l.each && x.sequence(e.l.types()) == Some(LENGTH),
+        [ArrayAxis::Positions] => e.l.each && x.sequence(e.l.types()) == Some(LENGTH),
         _ => false,
     };
     if !fits || !x.rows {
         let message = format!("`average` takes one number per answer, and this is {}", x.describe_in(e.l.types()));
         let help = match x.axes[..] {
-            [Axis::Positions] if e.l.each => {
+            [ArrayAxis::Positions] if e.l.each => {
                 "tokens alone are answered: `drop(x, n)` takes away the n positions before them"
             }
-            [Axis::Positions] => "rows are answered here: `mean(x)` makes one number per row of one per token",
+            [ArrayAxis::Positions] => "rows are answered here: `mean(x)` makes one number per row of one per token",
             _ => "`mean(x) { over: width }` makes one number of channels",
         };
         return e.report(Diagnostic::new(Kind::WrongType, c.places[0], message).help(help));
     }
-    Some(Item::Average(x))
+    Some(ExpressionValue::Average(x))
 }
 
 /// The mean of losses over the tokens of a row that have a label; 0 where none has.
@@ -274,10 +274,10 @@ pub(super) fn mean_of_labelled(l: &mut Lower<'_>, x: Value) -> Result<Value, Inv
 
 impl Eval<'_, '_> {
     /// `loss value`
-    pub(super) fn pays(&mut self, value: &Expr) -> Option<()> {
+    pub(super) fn pays(&mut self, value: &ExprSyntax) -> Option<()> {
         self.pays_whole_rows("loss", value.span)?;
         let paid = match self.expr(value, None)? {
-            Item::Average(x) => x,
+            ExpressionValue::Average(x) => x,
             other => {
                 let message = "`loss` takes averages, as `loss 0.1 * average(x)`";
                 let label = format!("this is {}", other.describe());
@@ -307,15 +307,21 @@ impl Eval<'_, '_> {
     }
 
     /// Arithmetic with averages: they may be weighted by constants, and averages of one kind added.
-    pub(super) fn averages(&mut self, op: BinaryOp, (a, b): (Item, Item), span: Span) -> Option<Item> {
+    pub(super) fn averages(
+        &mut self,
+        op: BinaryOp,
+        (a, b): (ExpressionValue, ExpressionValue),
+        span: Span,
+    ) -> Option<ExpressionValue> {
         use BinaryOp::{Add, Div, Mul, Sub};
-        let inner = |item: Item| match item {
-            Item::Average(x) => Item::Array(x),
+        let inner = |item: ExpressionValue| match item {
+            ExpressionValue::Average(x) => ExpressionValue::Array(x),
             other => other,
         };
         let fits = match (op, &a, &b) {
-            (Mul | Div, Item::Average(_), Item::Constant(_)) | (Mul, Item::Constant(_), Item::Average(_)) => true,
-            (Add | Sub, Item::Average(a), Item::Average(b)) => a.axes == b.axes,
+            (Mul | Div, ExpressionValue::Average(_), ExpressionValue::Constant(_))
+            | (Mul, ExpressionValue::Constant(_), ExpressionValue::Average(_)) => true,
+            (Add | Sub, ExpressionValue::Average(a), ExpressionValue::Average(b)) => a.axes == b.axes,
             _ => false,
         };
         if !fits {
@@ -325,6 +331,6 @@ impl Eval<'_, '_> {
             return self.report(Diagnostic::new(Kind::WrongType, span, message).help(help));
         }
         let item = self.arithmetic(op, inner(a), inner(b), span)?;
-        self.array(item, span).map(Item::Average)
+        self.array(item, span).map(ExpressionValue::Average)
     }
 }

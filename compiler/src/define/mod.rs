@@ -20,12 +20,12 @@ use std::sync::Arc;
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
 pub(crate) use eval::{
-    Carry, Chosen, Names, STATE, apply, call, call_on_ends, check_loop, conditions, derived, keeps_positions, nexts,
-    rank_of, repeated, results, run, starts, worked_out,
+    BoundNames, ChoiceRegion, LoopCarry, STATE, apply, call, call_on_ends, check_loop, conditions, derived,
+    keeps_positions, nexts, rank_of, repeated, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
-pub(crate) use item::Step;
-pub(crate) use words::{Word, all as words, norm_row as norm};
+pub(crate) use item::LoopStep;
+pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};
 
 /// How much the equations of a model may be.
 pub mod limits {
@@ -35,10 +35,10 @@ pub mod limits {
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::feature::{self, Feature, Lowering, Slot, nothing_more, rows};
 use crate::ir::pointwise::Pointwise;
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, Words, short};
+use crate::schema::{Bounds, DROPOUT, Default, Derived, FieldKind, SIZE, StatementField, Text, Words, short};
 use crate::source::{SourceId, Span};
-use crate::spec::{Block, Setting, Value as Given};
-use crate::syntax::ast::{Declaration, DefElement, Form, Item, ItemKind, Value};
+use crate::spec::{Block, FieldValue, Setting};
+use crate::syntax::ast::{Declaration, DefElement, EquationForm, FileItem, ItemKind, ValueSyntax};
 use crate::syntax::{self, ast};
 
 /// A definition as written, with what it calls.
@@ -53,7 +53,7 @@ pub struct Definition {
     /// Whether it is part of the program.
     pub library: bool,
     /// The word whose op stands for its equations, where it is atomic.
-    pub(crate) kernel: Option<Word>,
+    pub(crate) kernel: Option<BuiltInWord>,
     /// Whether something is wrong with it as it is written, so that nothing is said where it is used.
     pub(crate) broken: bool,
     /// Whether no equation reads one of its settings, or one of those of a definition in it. Models that use it are refused.
@@ -70,7 +70,7 @@ pub(crate) fn broken(block: &Block) -> bool {
         Lowering::Definition(definition) | Lowering::Equations(definition) => definition.broken || definition.unread,
         _ => false,
     };
-    let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if broken(inner));
+    let given = |setting: &Setting| matches!(&setting.value, FieldValue::Function(inner) if broken(inner));
     own || block.fields.values().any(given)
 }
 
@@ -83,7 +83,7 @@ fn has_unread(feature: &Arc<Feature>) -> bool {
 }
 
 fn decides(def: &ast::Def) -> bool {
-    let decides = |form| matches!(form, Form::Go | Form::Until | Form::Loss);
+    let decides = |form| matches!(form, EquationForm::Go | EquationForm::Until | EquationForm::Loss);
     def.elements.iter().any(|element| matches!(element, DefElement::Equation(equation) if decides(equation.form)))
 }
 
@@ -117,13 +117,13 @@ impl Definition {
 
     /// The names of the values that it shows.
     pub(crate) fn shown(&self) -> impl Iterator<Item = &str> {
-        let shown = self.equations().filter(|e| e.form == Form::Show);
+        let shown = self.equations().filter(|e| e.form == EquationForm::Show);
         shown.flat_map(|e| &e.names).map(|name| name.text.as_str())
     }
 
     /// The names of the values that it hands on from step to step.
     pub(crate) fn carried(&self) -> impl Iterator<Item = &str> {
-        let carried = self.equations().filter(|e| e.form == Form::Carry);
+        let carried = self.equations().filter(|e| e.form == EquationForm::Carry);
         carried.flat_map(|e| &e.names).map(|name| name.text.as_str())
     }
 }
@@ -175,7 +175,7 @@ fn applies_attention(definition: &Definition, name: &str) -> bool {
 pub(crate) fn shared_attention<'b>(block: &'b Block, found: &mut BTreeSet<&'b str>) {
     for child in &block.children {
         let Lowering::Equations(run) = &child.feature.lower else { continue };
-        for equation in run.equations().filter(|equation| equation.form == Form::Share) {
+        for equation in run.equations().filter(|equation| equation.form == EquationForm::Share) {
             let mut attends = false;
             names::read_names(&equation.value, &mut |name| {
                 attends |= found.contains(name.text.as_str()) || applies_attention(run, &name.text);
@@ -225,13 +225,13 @@ fn library_line(span: Span) -> Option<&'static str> {
 }
 
 /// The definitions of the library that are atomic, or those that are not.
-fn parsed(atomic: bool) -> Vec<Item> {
+fn parsed(atomic: bool) -> Vec<FileItem> {
     let mut problems = Problems::default();
     let files = LIBRARY.iter().enumerate().filter_map(|(n, (_, text))| {
         let file = syntax::parse(SourceId(u32::MAX - n as u32), text, &mut problems)?;
         Some(file.items)
     });
-    let asked = |item: &Item| matches!(&item.kind, ItemKind::Def(def) if def.atomic.is_some() == atomic);
+    let asked = |item: &FileItem| matches!(&item.kind, ItemKind::Def(def) if def.atomic.is_some() == atomic);
     let items = files.flatten().filter(asked).collect();
     assert!(!problems.has_errors(), "in the library: {:?}", problems.iter().next());
     items
@@ -279,11 +279,11 @@ impl Features {
     /// The definitions among items; reports what is wrong with them.
     pub(crate) fn new<'i>(
         slots: &[Slot],
-        items: impl Iterator<Item = &'i Item>,
+        items: impl Iterator<Item = &'i FileItem>,
         library: bool,
         problems: &mut Problems,
     ) -> Self {
-        let mut builder = Builder {
+        let mut builder = DefinitionBuilder {
             slots,
             library,
             defs: vec![],
@@ -314,15 +314,15 @@ impl Features {
     }
 }
 
-struct Written<'i> {
-    item: &'i Item,
+struct WrittenDefinition<'i> {
+    item: &'i FileItem,
     def: &'i ast::Def,
 }
 
-struct Builder<'b, 'i> {
+struct DefinitionBuilder<'b, 'i> {
     slots: &'b [Slot],
     library: bool,
-    defs: Vec<Written<'i>>,
+    defs: Vec<WrittenDefinition<'i>>,
     /// Those that are no variant of a slot, by their names: equations apply them.
     named: BTreeMap<String, usize>,
     problems: &'b mut Problems,
@@ -331,11 +331,11 @@ struct Builder<'b, 'i> {
     active: Vec<usize>,
 }
 
-impl<'i> Builder<'_, 'i> {
+impl<'i> DefinitionBuilder<'_, 'i> {
     /// Lists a definition whose name is free.
-    fn add(&mut self, item: &'i Item, def: &'i ast::Def) {
+    fn add(&mut self, item: &'i FileItem, def: &'i ast::Def) {
         let (keyword, word) = called(def);
-        let same = |other: &&Written<'_>| called(other.def) == (keyword, word);
+        let same = |other: &&WrittenDefinition<'_>| called(other.def) == (keyword, word);
         if let Some(first) = self.defs.iter().find(same) {
             let message = format!("`{}` is defined twice", title(def));
             let diagnostic = Diagnostic::new(Kind::DuplicateName, def.name.span, message).label("the second one");
@@ -384,7 +384,7 @@ impl<'i> Builder<'_, 'i> {
         if def.slot.is_none() {
             self.named.insert(def.name.text.clone(), self.defs.len());
         }
-        self.defs.push(Written { item, def });
+        self.defs.push(WrittenDefinition { item, def });
     }
 
     /// The feature of a definition, built behind those that it applies.
@@ -473,12 +473,12 @@ impl<'i> Builder<'_, 'i> {
     }
 
     /// The settings as fields.
-    fn fields(&mut self, def: &ast::Def) -> Vec<Field> {
+    fn fields(&mut self, def: &ast::Def) -> Vec<StatementField> {
         let settings = def.elements.iter().filter_map(|element| match element {
             DefElement::Setting(setting) => Some(setting),
             _ => None,
         });
-        let mut fields: Vec<Field> = vec![];
+        let mut fields: Vec<StatementField> = vec![];
         for setting in settings {
             let field = self.field(setting, &fields);
             fields.extend(field);
@@ -486,14 +486,21 @@ impl<'i> Builder<'_, 'i> {
         fields
     }
 
-    fn field(&mut self, setting: &Declaration, before: &[Field]) -> Option<Field> {
+    fn field(&mut self, setting: &Declaration, before: &[StatementField]) -> Option<StatementField> {
         let (kind, bounds) = self.kind(setting)?;
         let default = match &setting.default {
             None => Default::Required,
             Some(value) => self.default(setting, value, (&kind, bounds), before)?,
         };
         let doc = setting.doc.lines().collect::<Vec<_>>().join(" ");
-        Some(Field { name: setting.name.text.clone().into(), kind, default, bounds, doc: doc.into(), beside: None })
+        Some(StatementField {
+            name: setting.name.text.clone().into(),
+            kind,
+            default,
+            bounds,
+            doc: doc.into(),
+            beside: None,
+        })
     }
 
     /// What a setting takes, and its range.
@@ -559,15 +566,15 @@ impl<'i> Builder<'_, 'i> {
     fn default(
         &mut self,
         setting: &Declaration,
-        value: &Value,
+        value: &ValueSyntax,
         (kind, bounds): (&FieldKind, Bounds),
-        before: &[Field],
+        before: &[StatementField],
     ) -> Option<Default> {
         let wrong = |this: &mut Self, label: &str| {
             let message = format!("`{}` takes {}", setting.name.text, kind.describe());
             this.problems.fail(Diagnostic::new(Kind::WrongType, value.span(), message).label(label))
         };
-        let Value::Expr(expr) = value else { return wrong(self, "a default has no settings of its own") };
+        let ValueSyntax::Expr(expr) = value else { return wrong(self, "a default has no settings of its own") };
         let name = expr.as_name().map(|name| name.text);
         let is_word = |name: &str| matches!(kind, FieldKind::Word(words) if words.contains(name));
         if name.as_deref() == Some("none") && !is_word("none") {
@@ -620,7 +627,7 @@ impl<'i> Builder<'_, 'i> {
     }
 
     /// Reports what the default of a number can't read, or can't do with what it reads.
-    fn readable(&mut self, expr: &ast::Expr, before: &[Field]) -> Option<()> {
+    fn readable(&mut self, expr: &ast::ExprSyntax, before: &[StatementField]) -> Option<()> {
         let numbers = before.iter().filter(|field| matches!(field.kind, FieldKind::Int | FieldKind::Float));
         let known: Vec<&str> =
             ["width", "dropout", "attention_dropout"].into_iter().chain(numbers.map(|f| &*f.name)).collect();

@@ -9,7 +9,9 @@ use crate::expr::BinaryOp;
 use crate::feature::{Feature, Slot};
 use crate::ir::pointwise::Pointwise;
 use crate::source::Span;
-use crate::syntax::ast::{Body, Def, DefElement, Element, Equation, Expr, ExprKind, Form, Name, Value};
+use crate::syntax::ast::{
+    BodyElement, BodySyntax, Def, DefElement, Equation, EquationForm, ExprKind, ExprSyntax, Name, ValueSyntax,
+};
 
 /// Sizes, numbers and values of the model that every definition may read.
 const MODEL: [&str; 3] = ["width", "classes", "tokens"];
@@ -88,8 +90,8 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
         };
         every(value, &mut |name, how| {
             // A word of a setting that is called as the definition is no application of it.
-            let own = how == Read::Word && name.text == def.name.text;
-            if how == Read::Function || !own && !bound.contains(name.text.as_str()) {
+            let own = how == NameUse::Word && name.text == def.name.text;
+            if how == NameUse::Function || !own && !bound.contains(name.text.as_str()) {
                 names.insert(name.text.clone());
             }
         });
@@ -99,22 +101,22 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
 }
 
 /// Every name that an expression reads as a value.
-pub(super) fn read_values(expr: &Expr, found: &mut impl FnMut(&Name)) {
+pub(super) fn read_values(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, how| {
-        if how != Read::Function {
+        if how != NameUse::Function {
             found(name);
         }
     });
 }
 
 /// Every name that an expression reads, as a value or as a function.
-pub(super) fn read_names(expr: &Expr, found: &mut impl FnMut(&Name)) {
+pub(super) fn read_names(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, _| found(name));
 }
 
-/// How a name is read.
+/// The use of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Read {
+enum NameUse {
     /// As a value.
     Value,
     /// As a function that is applied, or handed over with its settings.
@@ -124,50 +126,50 @@ enum Read {
 }
 
 /// Every name that an expression reads.
-fn every(expr: &Expr, found: &mut impl FnMut(&Name, Read)) {
-    read(expr, Read::Value, found);
+fn every(expr: &ExprSyntax, found: &mut impl FnMut(&Name, NameUse)) {
+    read(expr, NameUse::Value, found);
 }
 
-fn read(expr: &Expr, how: Read, found: &mut impl FnMut(&Name, Read)) {
+fn read(expr: &ExprSyntax, how: NameUse, found: &mut impl FnMut(&Name, NameUse)) {
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Old(_) => {}
         ExprKind::Name(text) => found(&Name { text: text.clone(), span: expr.span }, how),
         ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => read(x, how, found),
         ExprKind::Binary(op, a, b) => {
-            let how = if matches!(op, BinaryOp::Eq | BinaryOp::Ne) { Read::Word } else { Read::Value };
+            let how = if matches!(op, BinaryOp::Eq | BinaryOp::Ne) { NameUse::Word } else { NameUse::Value };
             read(a, how, found);
             read(b, how, found);
         }
         ExprKind::Call(name, args, body) => {
-            found(name, Read::Function);
+            found(name, NameUse::Function);
             for (n, arg) in args.iter().enumerate() {
-                let how = if name.text == "at" && n == 1 { Read::Word } else { Read::Value };
+                let how = if name.text == "at" && n == 1 { NameUse::Word } else { NameUse::Value };
                 read(arg, how, found);
             }
             body.iter().for_each(|body| settings(body, found));
         }
         ExprKind::Indexed(index, call) => {
-            read(index, Read::Value, found);
+            read(index, NameUse::Value, found);
             read(call, how, found);
         }
         ExprKind::Function(name, body) => {
-            found(name, Read::Function);
+            found(name, NameUse::Function);
             settings(body, found);
         }
         ExprKind::Learn(_, sizes, body) => {
-            sizes.iter().for_each(|size| read(size, Read::Value, found));
+            sizes.iter().for_each(|size| read(size, NameUse::Value, found));
             body.iter().for_each(|body| settings(body, found));
         }
     }
 }
 
-fn settings(body: &Body, found: &mut impl FnMut(&Name, Read)) {
+fn settings(body: &BodySyntax, found: &mut impl FnMut(&Name, NameUse)) {
     for element in &body.elements {
-        let Element::Field(field) = element else { continue };
+        let BodyElement::Field(field) = element else { continue };
         match &field.value {
-            Value::Expr(expr) => read(expr, Read::Word, found),
-            Value::Structured(name, body) => {
-                found(name, Read::Function);
+            ValueSyntax::Expr(expr) => read(expr, NameUse::Word, found),
+            ValueSyntax::Structured(name, body) => {
+                found(name, NameUse::Function);
                 settings(body, found);
             }
         }
@@ -183,7 +185,7 @@ pub(super) fn check(
     problems: &mut Problems,
 ) {
     let functions = functions(uses, slots);
-    let mut checker = Checker { def, functions, own, slots, problems, known: BTreeMap::new() };
+    let mut checker = NameChecker { def, functions, own, slots, problems, known: BTreeMap::new() };
     checker.values(slot);
     let mut out = None;
     for element in &def.elements {
@@ -195,18 +197,18 @@ pub(super) fn check(
         }
         match element {
             DefElement::Let(binding) => {
-                checker.reads(&binding.value, Read::Value);
+                checker.reads(&binding.value, NameUse::Value);
                 checker.bind(&binding.name, true);
             }
             DefElement::Setting(setting) => checker.bind(&setting.name, false),
             DefElement::Equation(equation) => {
-                let how = if equation.form == Form::Share { Read::Function } else { Read::Value };
+                let how = if equation.form == EquationForm::Share { NameUse::Function } else { NameUse::Value };
                 checker.reads(&equation.value, how);
                 checker.steps(equation);
                 equation.names.iter().for_each(|name| checker.bind(name, true));
             }
             DefElement::Out(value, span) => {
-                checker.reads(value, Read::Value);
+                checker.reads(value, NameUse::Value);
                 out = Some(*span);
             }
         }
@@ -225,15 +227,15 @@ pub(super) fn check(
 
 /// Warns of what a definition carries and no equation changes.
 pub(super) fn check_carried(def: &Def, problems: &mut Problems) {
-    let of = |form: Form| {
+    let of = |form: EquationForm| {
         let equations = def.elements.iter().filter_map(move |element| match element {
             DefElement::Equation(equation) if equation.form == form => Some(equation),
             _ => None,
         });
         equations.flat_map(|equation| &equation.names)
     };
-    let bound: BTreeSet<&str> = of(Form::Plain).map(|name| name.text.as_str()).collect();
-    let unchanged = of(Form::Carry).filter(|name| !bound.contains(name.text.as_str()));
+    let bound: BTreeSet<&str> = of(EquationForm::Plain).map(|name| name.text.as_str()).collect();
+    let unchanged = of(EquationForm::Carry).filter(|name| !bound.contains(name.text.as_str()));
     unchanged.for_each(|name| problems.report(never_changes(name)));
 }
 
@@ -250,7 +252,9 @@ pub(super) fn reads_settings(def: &Def, problems: &mut Problems) -> bool {
                 settings.push(&setting.name);
                 match &setting.default {
                     // A name of the model that is its own says nothing: `dropout: probability = dropout`.
-                    Some(Value::Expr(value)) if value.as_name().is_none_or(|name| name.text != setting.name.text) => {
+                    Some(ValueSyntax::Expr(value))
+                        if value.as_name().is_none_or(|name| name.text != setting.name.text) =>
+                    {
                         value
                     }
                     _ => continue,
@@ -289,12 +293,12 @@ pub(super) fn check_run(def: &Def, problems: &mut Problems) {
     }
 }
 
-fn is_zeros(expr: &Expr) -> bool {
+fn is_zeros(expr: &ExprSyntax) -> bool {
     matches!(&expr.kind, ExprKind::Call(name, args, None) if name.text == "zeros" && args.len() == 1)
 }
 
 /// Whether what a definition carries can start from this: it reads the types of values and nothing else of them.
-fn is_start(expr: &Expr) -> bool {
+fn is_start(expr: &ExprSyntax) -> bool {
     match &expr.kind {
         ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Learn(..) => true,
         ExprKind::Neg(x) | ExprKind::Group(x) => is_start(x),
@@ -309,7 +313,7 @@ fn is_start(expr: &Expr) -> bool {
 /// Slots whose definitions stand in no step of a loop.
 const WITHOUT_STEPS: [&str; 5] = ["leaf", "score", "pool", "readout", "head"];
 
-struct Checker<'c> {
+struct NameChecker<'c> {
     def: &'c Def,
     /// The names of all functions that the definition may apply.
     functions: BTreeSet<&'c str>,
@@ -321,24 +325,24 @@ struct Checker<'c> {
     known: BTreeMap<String, Span>,
 }
 
-impl Checker<'_> {
+impl NameChecker<'_> {
     /// Reports what a definition hands on or ends where it has no steps, and a start that is none.
     fn steps(&mut self, equation: &Equation) {
         let slot = self.def.slot.as_ref().map(|slot| slot.text.as_str());
         let is_cell = slot == Some("cell");
         let misplaced = match equation.form {
-            Form::Carry => !self.has_steps(),
-            Form::Go | Form::Until => is_cell || !self.has_steps(),
+            EquationForm::Carry => !self.has_steps(),
+            EquationForm::Go | EquationForm::Until => is_cell || !self.has_steps(),
             _ => return,
         };
         if misplaced {
             let message =
                 format!("a `{}` has no steps: `{}` has no meaning here", slot.unwrap_or(""), equation.form.word());
             self.problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message));
-        } else if equation.form == Form::Carry && is_cell && !is_zeros(&equation.value) {
+        } else if equation.form == EquationForm::Carry && is_cell && !is_zeros(&equation.value) {
             let message = "what a cell carries starts from zeros: `carry c = zeros(left)`";
             self.problems.report(Diagnostic::new(Kind::WrongType, equation.value.span, message));
-        } else if equation.form == Form::Carry && !is_start(&equation.value) {
+        } else if equation.form == EquationForm::Carry && !is_start(&equation.value) {
             let message = "what a definition carries starts from numbers, weights, and `zeros` or `ones` of a value";
             let diagnostic = Diagnostic::new(Kind::WrongType, equation.value.span, message);
             self.problems
@@ -430,16 +434,16 @@ impl Checker<'_> {
         }
     }
 
-    fn reads(&mut self, expr: &Expr, how: Read) {
+    fn reads(&mut self, expr: &ExprSyntax, how: NameUse) {
         let mut missing = vec![];
         let steps = self.has_steps();
         read(expr, how, &mut |name, how| {
             let given = match how {
-                Read::Function => steps && name.text == "last",
+                NameUse::Function => steps && name.text == "last",
                 _ => MODEL.contains(&&*name.text) || name.text == LENGTH || steps && name.text == "step",
             };
             let bound = self.known.contains_key(&name.text) || given;
-            if !bound && how != Read::Word && !self.is_function(&name.text, how) {
+            if !bound && how != NameUse::Word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
             }
         });
@@ -447,7 +451,7 @@ impl Checker<'_> {
             let bound = self.def.elements.iter().find_map(|element| match element {
                 DefElement::Equation(equation) => {
                     let found = equation.names.iter().find(|bound| bound.text == name.text);
-                    found.map(|bound| (bound, equation.form == Form::Plain))
+                    found.map(|bound| (bound, equation.form == EquationForm::Plain))
                 }
                 DefElement::Let(binding) => Some((&binding.name, false)).filter(|(bound, _)| bound.text == name.text),
                 DefElement::Setting(setting) => {
@@ -464,7 +468,7 @@ impl Checker<'_> {
             let own = self.known.keys().map(String::as_str);
             let functions = self.functions.iter().copied().chain(self.own.keys().map(String::as_str));
             let diagnostic = match how {
-                Read::Function => unknown(&name.text, name.span, is_statement, functions.chain(own)),
+                NameUse::Function => unknown(&name.text, name.span, is_statement, functions.chain(own)),
                 _ => unknown_value(&name.text, name.span, is_statement, own, || {
                     let values = list(self.def.values.iter().map(|value| value.text.as_str()), "and");
                     let are = if self.def.values.len() == 1 { "value of `{}` is" } else { "values of `{}` are" };
@@ -475,8 +479,8 @@ impl Checker<'_> {
         }
     }
 
-    fn is_function(&self, name: &str, how: Read) -> bool {
-        let constant = ["sqrt", "log", "exp", "abs", "floor", "min", "max"].contains(&name) && how == Read::Function;
+    fn is_function(&self, name: &str, how: NameUse) -> bool {
+        let constant = ["sqrt", "log", "exp", "abs", "floor", "min", "max"].contains(&name) && how == NameUse::Function;
         constant || self.functions.contains(name) || self.own.contains_key(name)
     }
 }

@@ -1,8 +1,8 @@
 //! The words of streams: several states side by side, an axis between the positions and the channels.
 
 use super::constant::Constant;
-use super::eval::{Call, Eval};
-use super::item::{Array, Axis, Item};
+use super::eval::{Application, Eval};
+use super::item::{ArrayAxis, EquationArray, ExpressionValue};
 use super::words::{arg, count, row, wide};
 use crate::diag::{Diagnostic, Kind};
 use crate::feature::Feature;
@@ -46,9 +46,9 @@ pub(super) fn rows() -> Vec<Feature> {
 }
 
 /// The sum, the mean or the largest number over the streams.
-pub(super) fn over(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<Item> {
+pub(super) fn over(e: &mut Eval<'_, '_>, c: &Application<'_>, by: Reduction) -> Option<ExpressionValue> {
     let (x, numbers) = match &c.args[0] {
-        Item::Scaled(x, s) if s.streams().is_some() && !x.labels && by != Reduction::Max => {
+        ExpressionValue::Scaled(x, s) if s.streams().is_some() && !x.labels && by != Reduction::Max => {
             (x.clone(), Some(s.clone()))
         }
         _ => (arg(e, c, 0)?, None),
@@ -64,13 +64,14 @@ pub(super) fn over(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<
             let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
             l.one(Op::Squeeze, &[y], Attrs::new())
         })?;
-        return Some(Item::Array(Array { value, axes: x.places().to_vec(), ..x }));
+        return Some(ExpressionValue::Array(EquationArray { value, axes: x.places().to_vec(), ..x }));
     }
     let width = wide(e, &x, c)?;
     if by == Reduction::Max {
         let all = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
-        let axes: Vec<Axis> = x.places().iter().cloned().chain([Axis::Channels(Dim::Fixed(count * width))]).collect();
-        let all = Array { value: all, axes, ..x };
+        let axes: Vec<ArrayAxis> =
+            x.places().iter().cloned().chain([ArrayAxis::Channels(Dim::Fixed(count * width))]).collect();
+        let all = EquationArray { value: all, axes, ..x };
         let mut largest = e.part(&all, 0, width, c.span)?;
         for n in 1..count {
             let next = e.part(&all, n * width, width, c.span)?;
@@ -78,10 +79,10 @@ pub(super) fn over(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<
         }
         return Some(largest);
     }
-    let sum = Item::Array(e.sum_of_streams(&x, numbers.as_ref(), c.span)?);
+    let sum = ExpressionValue::Array(e.sum_of_streams(&x, numbers.as_ref(), c.span)?);
     match by {
         Reduction::Mean => {
-            let count = Item::Constant(Constant::Float(count as f64));
+            let count = ExpressionValue::Constant(Constant::Float(count as f64));
             e.pointwise(Pointwise::Div, vec![sum, count], c.span)
         }
         _ => Some(sum),
@@ -89,7 +90,7 @@ pub(super) fn over(e: &mut Eval<'_, '_>, c: &Call<'_>, by: Reduction) -> Option<
 }
 
 /// An argument without streams, whose number of channels is known.
-fn without_streams(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, usize)> {
+fn without_streams(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<(EquationArray, usize)> {
     let x = arg(e, c, 0)?;
     let width = wide(e, &x, c)?;
     if x.streams().is_some() {
@@ -101,7 +102,7 @@ fn without_streams(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<(Array, usize)>
 }
 
 /// A constant number of streams.
-fn several(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<usize> {
+fn several(e: &mut Eval<'_, '_>, c: &Application<'_>, width: usize) -> Option<usize> {
     let n = count(e, c, 1)?;
     if n == 0 || !AXIS.hold(n.saturating_mul(width) as f64) {
         let message = format!("so many streams of {width} channels can't be");
@@ -110,29 +111,29 @@ fn several(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<usize> {
     Some(n)
 }
 
-fn repeat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn repeat(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, width) = without_streams(e, c)?;
     let n = several(e, c, width)?;
-    e.repeated(x, n, c.span).map(Item::Array)
+    e.repeated(x, n, c.span).map(ExpressionValue::Array)
 }
 
-fn split(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn split(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, width) = without_streams(e, c)?;
     let n = several(e, c, 1)?;
     if width % n != 0 {
         let message = format!("{} can't be cut into {n} equal streams", x.describe());
         return e.fail(Kind::Indivisible, c.span, message, format!("{width} channels are not a multiple of {n}"));
     }
-    let mut axes: Vec<Axis> = x.units().iter().cloned().chain([Axis::Streams(n)]).collect();
+    let mut axes: Vec<ArrayAxis> = x.units().iter().cloned().chain([ArrayAxis::Streams(n)]).collect();
     if width == n {
-        return Some(Item::Array(Array { axes, ..x }));
+        return Some(ExpressionValue::Array(EquationArray { axes, ..x }));
     }
-    axes.push(Axis::Channels(Dim::Fixed(width / n)));
+    axes.push(ArrayAxis::Channels(Dim::Fixed(width / n)));
     let value = e.node(c.span, |l| l.one(Op::Split, &[x.value], Attrs::of(attribute::PARTS, n)))?;
-    Some(Item::Array(Array { value, axes, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..x }))
 }
 
-fn merge(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn merge(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let x = e.as_streams(x);
     let Some(n) = x.streams() else {
@@ -141,15 +142,15 @@ fn merge(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     };
     let mut axes = x.places().to_vec();
     if x.channels().is_none() {
-        axes.push(Axis::Channels(Dim::Fixed(n)));
-        return Some(Item::Array(Array { axes, ..x }));
+        axes.push(ArrayAxis::Channels(Dim::Fixed(n)));
+        return Some(ExpressionValue::Array(EquationArray { axes, ..x }));
     }
-    axes.push(Axis::Channels(Dim::Fixed(n * wide(e, &x, c)?)));
+    axes.push(ArrayAxis::Channels(Dim::Fixed(n * wide(e, &x, c)?)));
     let value = e.node(c.span, |l| l.one(Op::Merge, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..x }))
 }
 
-fn matmul(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn matmul(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (a, b) = (arg(e, c, 0)?, arg(e, c, 1)?);
     let (a, b) = (e.as_streams(a), e.as_streams(b));
     let side = match c.block.word("transposed") {
@@ -180,7 +181,7 @@ fn matmul(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let y = l.one(Op::Matmul, &[left, b.value], Attrs::new().with_some(attribute::TRANSPOSED, side))?;
         if single && rows == 1 { l.one(Op::Merge, &[y], Attrs::new()) } else { Ok(y) }
     })?;
-    let streams = if single && rows == 1 { None } else { Some(Axis::Streams(rows)) };
-    let axes = b.places().iter().cloned().chain(streams).chain([Axis::Channels(Dim::Fixed(columns))]).collect();
-    Some(Item::Array(Array { value, axes, ..b }))
+    let streams = if single && rows == 1 { None } else { Some(ArrayAxis::Streams(rows)) };
+    let axes = b.places().iter().cloned().chain(streams).chain([ArrayAxis::Channels(Dim::Fixed(columns))]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..b }))
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 
 use super::atomic;
 use super::constant::Constant;
-use super::eval::{Call, Eval, NUMBERS};
-use super::item::{Array, Axis, Item};
+use super::eval::{Application, Eval, NUMBERS};
+use super::item::{ArrayAxis, EquationArray, ExpressionValue};
 use super::{losses, streams};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::expr::Var;
@@ -18,24 +18,24 @@ use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, unframed, unprefixed};
 use crate::lower::{LinearInit, Lower};
 use crate::schema::{
-    AXIS, Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, SPREAD, WEIGHT, float, int, of_kind,
-    optional_word, word,
+    AXIS, Bounds, DROPOUT, Default, Derived, FieldKind, POSITIVE, SIZE, SPREAD, StatementField, WEIGHT, float, int,
+    of_kind, optional_word, word,
 };
 use crate::source::Span;
-use crate::spec::{Block, Value as Given};
-use crate::syntax::ast::Expr;
+use crate::spec::{Block, FieldValue};
+use crate::syntax::ast::ExprSyntax;
 
-/// What a word becomes in the graph.
+/// The function that puts a word into the graph.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Word(pub(crate) fn(&mut Eval<'_, '_>, &Call<'_>) -> Option<Item>);
+pub(crate) struct BuiltInWord(pub(crate) fn(&mut Eval<'_, '_>, &Application<'_>) -> Option<ExpressionValue>);
 
 /// The standard deviation of `init: normal`.
-fn std() -> Field {
+fn std() -> StatementField {
     float("std", Default::Float(0.02), SPREAD, "standard deviation of `init: normal`").beside("init", &["normal"])
 }
 
 /// A factor on the start of a weight.
-fn gain() -> Field {
+fn gain() -> StatementField {
     let doc = "factor on the start of the weight, as the root of 1 over twice the layers before a residual sum; 1 if left out";
     float("gain", Default::Absent, Bounds::above_zero(1e6), doc).beside("init", &["fan_in", "xavier", "normal"])
 }
@@ -170,7 +170,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
                 &["scores", "candidates"],
                 "Where a number is one of the largest: of the channels, or of the positions where each has one number. The first of equals are taken, at least one; where candidates are given, by a condition, only those. No gradient goes through the choice.",
                 top,
-                vec![Field {
+                vec![StatementField {
                     bounds: SIZE,
                     ..of_kind(
                         "of",
@@ -214,7 +214,7 @@ static ROWS: LazyLock<Vec<Arc<Feature>>> = LazyLock::new(|| {
             "history",
             &["x"],
             "Of a value in a loop, those of this step and of all before: `attention(x, history(x))` has the positions of all of them as keys, and so has `dot_product_attention(q, history(k), history(v))`. The number of steps must be a constant.",
-            |e, c| arg(e, c, 0).map(Item::History),
+            |e, c| arg(e, c, 0).map(ExpressionValue::History),
             vec![],
         ),
         attending(row(
@@ -342,11 +342,11 @@ pub(super) fn row(
     name: &'static str,
     values: &[&'static str],
     doc: &'static str,
-    lower: fn(&mut Eval<'_, '_>, &Call<'_>) -> Option<Item>,
-    fields: Vec<Field>,
+    lower: fn(&mut Eval<'_, '_>, &Application<'_>) -> Option<ExpressionValue>,
+    fields: Vec<StatementField>,
 ) -> Feature {
     let values = values.iter().map(|v| (*v).into()).collect();
-    Feature { values, fields, ..Feature::row(name, "", doc, "", Lowering::Word(Word(lower))) }
+    Feature { values, fields, ..Feature::row(name, "", doc, "", Lowering::Word(BuiltInWord(lower))) }
 }
 
 /// The row of a word that attends to positions.
@@ -354,7 +354,7 @@ fn attending(word: Feature) -> Feature {
     Feature { attends: true, ..word }
 }
 
-fn linear_init() -> Field {
+fn linear_init() -> StatementField {
     word(
         "init",
         &["fan_in", "xavier", "normal", "zeros", "identity"],
@@ -527,7 +527,7 @@ fn start(block: &Block) -> LinearInit {
 }
 
 /// `at(x, first)`, `at(x, last)`, `at(x, before_last)`: one position of the row.
-pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item> {
+pub(super) fn at(e: &mut Eval<'_, '_>, args: &[ExprSyntax], span: Span) -> Option<ExpressionValue> {
     let [x, place] = args else {
         return e.fail(Kind::WrongArity, span, "`at` takes a value and a place: `at(x, last)`", "");
     };
@@ -548,7 +548,7 @@ pub(super) fn at(e: &mut Eval<'_, '_>, args: &[Expr], span: Span) -> Option<Item
 }
 
 /// The array of an argument; it is one of numbers.
-pub(super) fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+pub(super) fn arg(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
     let x = e.array(c.args[n].clone(), c.places[n])?;
     if x.truth {
         let message = format!("`{}` takes numbers", c.block.slot);
@@ -560,9 +560,9 @@ pub(super) fn arg(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array>
 }
 
 /// An argument that has positions.
-fn positions(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+fn positions(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
     let x = arg(e, c, n)?;
-    if x.axes.first() != Some(&Axis::Positions) || !x.rows {
+    if x.axes.first() != Some(&ArrayAxis::Positions) || !x.rows {
         let message = format!("`{}` goes along positions, and {} has none", c.block.slot, x.describe());
         return e.fail(Kind::WrongType, c.places[n], message, "");
     }
@@ -570,22 +570,22 @@ fn positions(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
 }
 
 /// The constant whole number of an argument.
-pub(super) fn count(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<usize> {
+pub(super) fn count(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<usize> {
     match &c.args[n] {
-        Item::Constant(Constant::Int(v)) if *v >= 0 => Some(*v as usize),
+        ExpressionValue::Constant(Constant::Int(v)) if *v >= 0 => Some(*v as usize),
         other => {
             let (name, described) = (c.block.feature.values[n].clone(), other.describe());
             let message = format!("`{name}` of `{}` is a whole number from 0 on", c.block.slot);
             let diagnostic =
                 Diagnostic::new(Kind::WrongType, c.places[n], message).label(format!("this is {described}"));
-            let real = matches!(other, Item::Constant(Constant::Float(_)));
+            let real = matches!(other, ExpressionValue::Constant(Constant::Float(_)));
             e.report(if real { diagnostic.help("`floor(a / b)` rounds down") } else { diagnostic })
         }
     }
 }
 
 /// The known number of channels of an array.
-pub(super) fn wide(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>) -> Option<usize> {
+pub(super) fn wide(e: &mut Eval<'_, '_>, x: &EquationArray, c: &Application<'_>) -> Option<usize> {
     match x.channels() {
         Some(Dim::Fixed(n)) => Some(*n),
         _ => {
@@ -596,7 +596,7 @@ pub(super) fn wide(e: &mut Eval<'_, '_>, x: &Array, c: &Call<'_>) -> Option<usiz
     }
 }
 
-fn linear(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn linear(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     wide(e, &x, c)?;
     // Without a task the number of classes is a name.
@@ -605,11 +605,11 @@ fn linear(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let name = e.fresh(c.name.unwrap_or("linear"), ".weight");
     let init = start(&c.block);
     let value = e.node(c.span, |l| l.linear_with(x.value, &name, to.clone(), &init, bias))?;
-    let axes = x.units().iter().cloned().chain([Axis::Channels(to)]).collect();
-    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: false }))
+    let axes = x.units().iter().cloned().chain([ArrayAxis::Channels(to)]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: x.rows, truth: false, labels: false }))
 }
 
-fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn number(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     wide(e, &x, c)?;
     let bias = c.block.truth("bias").unwrap_or(true);
@@ -623,10 +623,16 @@ fn number(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let y = l.linear_with(x.value, &name, Dim::Fixed(1), &init, bias)?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), rows: x.rows, truth: false, labels: false }))
+    Some(ExpressionValue::Array(EquationArray {
+        value,
+        axes: x.units().to_vec(),
+        rows: x.rows,
+        truth: false,
+        labels: false,
+    }))
 }
 
-fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn norm(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let channels = wide(e, &x, c)?;
     let truth = |name: &str| c.block.truth(name).unwrap_or(true);
@@ -652,28 +658,28 @@ fn norm(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let (op, atomic, default) = if rms { (Op::RmsNorm, "rms_norm", 1e-6) } else { (Op::LayerNorm, "layer_norm", 1e-5) };
     let eps = c.block.float("eps").unwrap_or(default);
     if parts.is_none() && learned.len() == if rms { 1 } else { 2 } {
-        let axes = vec![Axis::Channels(Dim::Fixed(channels))];
-        let weights = learned.iter().map(|value| Array {
+        let axes = vec![ArrayAxis::Channels(Dim::Fixed(channels))];
+        let weights = learned.iter().map(|value| EquationArray {
             value: *value,
             axes: axes.clone(),
             rows: false,
             truth: false,
             labels: false,
         });
-        let args = std::iter::once(x).chain(weights).map(Item::Array).collect();
-        return e.atomic(atomic, args, ("eps", Given::Float(eps)), c.span);
+        let args = std::iter::once(x).chain(weights).map(ExpressionValue::Array).collect();
+        return e.atomic(atomic, args, ("eps", FieldValue::Float(eps)), c.span);
     }
     let operands: Vec<Value> = std::iter::once(x.value).chain(learned).collect();
     let attrs = Attrs::of(attribute::EPS, eps).with_some(attribute::PARTS, parts);
     let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
-fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn dropout(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let p = match &c.args[1] {
-        Item::Constant(Constant::None) => 0.0,
-        Item::Constant(constant) => constant.number().unwrap_or(f64::NAN),
+        ExpressionValue::Constant(Constant::None) => 0.0,
+        ExpressionValue::Constant(constant) => constant.number().unwrap_or(f64::NAN),
         _ => f64::NAN,
     };
     if !DROPOUT.hold(p) {
@@ -683,10 +689,10 @@ fn dropout(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let tied = c.block.truth("tied") == Some(true);
     let value =
         e.node(c.span, |l| by_position(l, &x, |l, x| if tied { l.tied_dropout(x, p) } else { l.dropout(x, p) }))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
-fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn cat(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let mut all = vec![];
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
@@ -711,13 +717,13 @@ fn cat(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             return e.fail(Kind::OutOfRange, c.span, message, "");
         }
         let value = e.node(c.span, |l| l.one(Op::Concat, &[out.value, next.value], Attrs::new()))?;
-        let axes = out.units().iter().cloned().chain([Axis::Channels(Dim::Fixed(total))]).collect();
-        out = Array { value, axes, rows: out.rows, truth: false, labels: false };
+        let axes = out.units().iter().cloned().chain([ArrayAxis::Channels(Dim::Fixed(total))]).collect();
+        out = EquationArray { value, axes, rows: out.rows, truth: false, labels: false };
     }
-    Some(Item::Array(out))
+    Some(ExpressionValue::Array(out))
 }
 
-fn channels(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn channels(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let (start, width, all) = (count(e, c, 1)?, count(e, c, 2)?, wide(e, &x, c)?);
     if width == 0 {
@@ -727,10 +733,10 @@ fn channels(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let message = format!("{width} channels from channel {start} on, of {}", x.describe());
         return e.fail(Kind::OutOfRange, c.span, message, format!("there are {all}, counted from 0"));
     }
-    if width == all { Some(Item::Array(x)) } else { e.part(&x, start, width, c.span) }
+    if width == all { Some(ExpressionValue::Array(x)) } else { e.part(&x, start, width, c.span) }
 }
 
-fn parts(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn parts(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let (n, all) = (count(e, c, 1)?, wide(e, &x, c)?);
     if n < 2 || all % n != 0 {
@@ -739,44 +745,44 @@ fn parts(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             if n < 2 { "2 parts or more".to_owned() } else { format!("{all} channels are not a multiple of {n}") };
         return e.fail(Kind::Indivisible, c.span, message, label);
     }
-    Some(Item::Several((0..n).map(|k| Item::Part(x.clone(), k * (all / n), all / n)).collect()))
+    Some(ExpressionValue::Several((0..n).map(|k| ExpressionValue::Part(x.clone(), k * (all / n), all / n)).collect()))
 }
 
 /// An op over the second axis of the graph: the positions or the slots.
 fn along(
     e: &mut Eval<'_, '_>,
-    x: Array,
+    x: EquationArray,
     (word, span): (&str, Span),
     op: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
-) -> Option<Item> {
+) -> Option<ExpressionValue> {
     if x.units().is_empty() || !x.rows {
         let message = format!("`{word}` goes along positions, and {} has none", x.describe());
         return e.fail(Kind::WrongType, span, message, "");
     }
     let value = e.node(span, |l| op(l, x.value))?;
     let axes = x.axes[1..].to_vec();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: x.labels }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: x.labels }))
 }
 
-fn over() -> Field {
+fn over() -> StatementField {
     let doc = "the axis: `pos`, the positions or the slots of a memory, `stream`, the streams, `width`, the channels, or `last`, the channels where there are some, else the streams, else the positions; positions where there are some, if left out";
     optional_word("over", &["pos", "stream", "width", "last"], doc)
 }
 
-fn side() -> Field {
+fn side() -> StatementField {
     word("side", &["left", "right"], "left", "the side of a position that it sees")
 }
 
-fn lag() -> Field {
+fn lag() -> StatementField {
     int("lag", Default::Int(0), Bounds::closed(0.0, 1.0), "distance of the nearest position that it sees")
 }
 
-fn direction() -> Field {
+fn direction() -> StatementField {
     let doc = "whether a position sees the whole row, or only the positions up to itself";
     word("direction", &["both", "forward"], "both", doc)
 }
 
-fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Item> {
+fn pool(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op, by: Reduction) -> Option<ExpressionValue> {
     if c.block.word("over") == Some("stream") {
         return streams::over(e, c, by);
     }
@@ -791,7 +797,7 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
     };
     if positions && x.labels && op == Op::Mean && e.l.each {
         let value = e.node(c.span, |l| losses::mean_of_labelled(l, x.value))?;
-        return Some(Item::Array(Array { value, axes: vec![], ..x }));
+        return Some(ExpressionValue::Array(EquationArray { value, axes: vec![], ..x }));
     }
     if positions {
         return along(e, x, (&c.block.slot, c.places[0]), |l, value| l.one(op, &[value], Attrs::new()));
@@ -803,21 +809,21 @@ fn pool(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, by: Reduction) -> Option<Ite
         let y = l.one(Op::Reduce, &[x.value], Attrs::of(attribute::BY, by))?;
         l.one(Op::Squeeze, &[y], Attrs::new())
     })?;
-    Some(Item::Array(Array { value, axes: x.units().to_vec(), truth: false, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, axes: x.units().to_vec(), truth: false, ..x }))
 }
 
-fn places(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn places(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = positions(e, c, 0)?;
     let value = e.node(c.span, |l| l.one(Op::Positions, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes: vec![Axis::Positions], ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, axes: vec![ArrayAxis::Positions], ..x }))
 }
 
-fn sinusoid(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn sinusoid(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let n = match (&c.args[0], e.some_value()) {
-        (Item::Constant(constant), Some(like)) if constant.number().is_some() => {
+        (ExpressionValue::Constant(constant), Some(like)) if constant.number().is_some() => {
             let number = constant.number().unwrap_or_default();
             let value = e.node(c.span, |l| l.full(like, number, 0))?;
-            Array { value, axes: vec![], rows: false, truth: false, labels: false }
+            EquationArray { value, axes: vec![], rows: false, truth: false, labels: false }
         }
         _ => arg(e, c, 0)?,
     };
@@ -832,25 +838,25 @@ fn sinusoid(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         .with_some(attribute::LAYOUT, Some(layout).filter(|layout| *layout != Layout::Pairs))
         .with_some(attribute::BASE, Some(base).filter(|base| *base != 10_000.0));
     let value = e.node(c.span, |l| l.one(Op::Sinusoid, &[n.value], attrs))?;
-    let axes = n.axes.iter().cloned().chain([Axis::Channels(Dim::Fixed(width))]).collect();
-    Some(Item::Array(Array { value, axes, ..n }))
+    let axes = n.axes.iter().cloned().chain([ArrayAxis::Channels(Dim::Fixed(width))]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..n }))
 }
 
-fn shift(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn shift(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, by) = (positions(e, c, 0)?, count(e, c, 1)?);
     if by == 0 {
-        return Some(Item::Array(x));
+        return Some(ExpressionValue::Array(x));
     }
     let attrs = facing(&c.block).with(attribute::LAG, by);
     let value = e.node(c.span, |l| l.one(Op::Shift, &[x.value], attrs))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
 /// An argument that attention goes along, the history of one, or one as it is at all positions: queries or keys.
-fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)> {
+fn attends(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<(EquationArray, bool)> {
     let (x, history) = match &c.args[n] {
-        Item::History(x) if n > 0 => (x.clone(), true),
-        Item::Whole(x) if n > 0 => (x.clone(), false),
+        ExpressionValue::History(x) if n > 0 => (x.clone(), true),
+        ExpressionValue::Whole(x) if n > 0 => (x.clone(), false),
         _ => (arg(e, c, n)?, false),
     };
     if history {
@@ -879,14 +885,14 @@ fn attends(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<(Array, bool)
 }
 
 /// Reports a rule over several settings of attention with heads of a width that is broken.
-fn attention_rules(e: &mut Eval<'_, '_>, c: &Call<'_>, width: usize) -> Option<()> {
+fn attention_rules(e: &mut Eval<'_, '_>, c: &Application<'_>, width: usize) -> Option<()> {
     match crate::feature::broken_attention(&c.block, width) {
         Some((field, kind, message, _)) => e.fail(kind, c.span, message, format!("see `{field}`")),
         None => Some(()),
     }
 }
 
-fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, _) = attends(e, c, 0)?;
     let (y, history) = if c.args.len() > 1 { attends(e, c, 1)? } else { (x.clone(), false) };
     attention_rules(e, c, c.block.int("head_width")?)?;
@@ -895,12 +901,12 @@ fn attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let stopped = if stops(&c.block) { Some(l.one(Op::Detach, &[y.value], Attrs::new())?) } else { None };
         l.scoped(&name, |l| attended(l, &c.block, (x.value, y.value), stopped, history))
     })?;
-    let width = Axis::Channels(Dim::Fixed(e.l.width));
+    let width = ArrayAxis::Channels(Dim::Fixed(e.l.width));
     let axes = x.units().iter().cloned().chain([width]).collect();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }))
 }
 
-fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let ((q, _), (k, of_keys), (v, of_values)) = (attends(e, c, 0)?, attends(e, c, 1)?, attends(e, c, 2)?);
     if of_keys != of_values {
         let message = "keys and values of `dot_product_attention` belong together, and only one of them has a history";
@@ -925,20 +931,20 @@ fn dot_product_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let name = e.fresh(c.name.unwrap_or("dot_product_attention"), "");
     let operands = [q.value, k.value, v.value];
     let value = e.node(c.span, |l| l.scoped(&name, |l| dot_product(l, &c.block, operands, of_keys)))?;
-    Some(Item::Array(Array { value, ..q }))
+    Some(ExpressionValue::Array(EquationArray { value, ..q }))
 }
 
-fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn offset_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let mut all = vec![];
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
     }
     e.of_one_sequence(&all, c.span)?;
     let values = all[2].clone();
-    let along = |x: &Array| matches!(x.axes[..], [Axis::Positions, Axis::Channels(_)]) && x.rows;
+    let along = |x: &EquationArray| matches!(x.axes[..], [ArrayAxis::Positions, ArrayAxis::Channels(_)]) && x.rows;
     let fit = all[..3].iter().all(along) && all[0].axes == all[1].axes;
-    if !fit || all[3].rows || !matches!(all[3].axes[..], [Axis::Channels(_)]) {
-        let types: Vec<String> = all.iter().map(Array::describe).collect();
+    if !fit || all[3].rows || !matches!(all[3].axes[..], [ArrayAxis::Channels(_)]) {
+        let types: Vec<String> = all.iter().map(EquationArray::describe).collect();
         let message = format!("`offset_attention` of {}", types.join(", "));
         let help = "queries and keys have positions and as many channels, values positions, and offsets are weights: `learn[2 * n - 1]`";
         return e.report(Diagnostic::new(Kind::WrongType, c.span, message).help(help));
@@ -946,10 +952,10 @@ fn offset_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let sight = if c.block.word("direction") == Some("forward") { Sight::Causal } else { Sight::All };
     let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
     let value = e.node(c.span, |l| l.one(Op::OffsetAttention, &operands, Attrs::of(attribute::SIGHT, sight)))?;
-    Some(Item::Array(Array { value, ..values }))
+    Some(ExpressionValue::Array(EquationArray { value, ..values }))
 }
 
-fn geometric_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn geometric_attention(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let mut all = vec![];
     for n in 0..c.args.len() {
         all.push(arg(e, c, n)?);
@@ -963,11 +969,11 @@ fn geometric_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::Indivisible, c.span, message, "see `heads`");
     }
     let alike = all[..3].iter().all(|x| x.axes == queries.axes && x.rows) && queries.units().len() == 1;
-    let sided = |sides: &Array| {
+    let sided = |sides: &EquationArray| {
         sides.rows && sides.units() == queries.units() && sides.channels() == Some(&Dim::Fixed(2 * heads))
     };
     if !alike || !all[3..].iter().all(sided) {
-        let types: Vec<String> = all.iter().map(Array::describe).collect();
+        let types: Vec<String> = all.iter().map(EquationArray::describe).collect();
         let message = format!("`geometric_attention` of {}", types.join(", "));
         let help = format!(
             "queries, keys and values have the same positions and channels, and sides two numbers for each of {heads} heads"
@@ -977,7 +983,7 @@ fn geometric_attention(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     let operands: Vec<Value> = all.iter().map(|x| x.value).collect();
     let attrs = Attrs::of(attribute::HEADS, heads).with_some(attribute::SCALE, c.block.float("scale"));
     let value = e.node(c.span, |l| l.one(Op::GeometricAttention, &operands, attrs))?;
-    Some(Item::Array(Array { value, ..queries }))
+    Some(ExpressionValue::Array(EquationArray { value, ..queries }))
 }
 
 /// The side that a word looks at along the row.
@@ -985,10 +991,10 @@ fn facing(block: &Block) -> Attrs {
     Attrs::of(attribute::SIDE, if block.word("side") == Some("right") { Side::Right } else { Side::Left })
 }
 
-fn prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn prefix(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, mut vectors) = (positions(e, c, 0)?, arg(e, c, 1)?);
     let (width, all) = (wide(e, &x, c)?, vectors.channels().and_then(Dim::fixed).unwrap_or(0));
-    if !matches!(vectors.axes[..], [Axis::Channels(_)]) || all == 0 || all % width != 0 {
+    if !matches!(vectors.axes[..], [ArrayAxis::Channels(_)]) || all == 0 || all % width != 0 {
         let message = format!("`vectors` of `prefix` is one vector of {width} channels, or of a multiple of them");
         return e.fail(Kind::WrongType, c.places[1], message, format!("this is {}", vectors.describe()));
     }
@@ -996,10 +1002,10 @@ fn prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         vectors.value = e.node(c.span, |l| l.one(Op::BroadcastBatch, &[vectors.value, x.value], Attrs::new()))?;
     }
     let value = e.node(c.span, |l| l.one(Op::Prefix, &[x.value, vectors.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
-fn drop_prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn drop_prefix(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (mut x, count) = (positions(e, c, 0)?, count(e, c, 1)?);
     wide(e, &x, c)?;
     // All positions of one `prefix` after the other, the last one first.
@@ -1019,10 +1025,10 @@ fn drop_prefix(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         x.value = e.node(c.span, |l| l.one(Op::Unprefix, &[x.value], Attrs::of(attribute::COUNT, there)))?;
         rest -= there;
     }
-    Some(Item::Array(x))
+    Some(ExpressionValue::Array(x))
 }
 
-fn transpose(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn transpose(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let length = c.block.int("length");
     if c.args.len() == 1 {
         let x = positions(e, c, 0)?;
@@ -1032,22 +1038,22 @@ fn transpose(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             return e.fail(Kind::MissingField, c.span, message, "write `transpose(x) { length: 81 }`");
         };
         let value = e.node(c.span, |l| l.one(Op::Transpose, &[x.value], Attrs::of(attribute::COUNT, length)))?;
-        let axes = vec![Axis::Slots, Axis::Channels(Dim::Fixed(length))];
-        return Some(Item::Array(Array { value, axes, ..x }));
+        let axes = vec![ArrayAxis::Slots, ArrayAxis::Channels(Dim::Fixed(length))];
+        return Some(ExpressionValue::Array(EquationArray { value, axes, ..x }));
     }
     let (x, like) = (arg(e, c, 0)?, positions(e, c, 1)?);
-    if length.is_some() || !matches!(x.axes[..], [Axis::Slots, Axis::Channels(_)]) || !x.rows {
+    if length.is_some() || !matches!(x.axes[..], [ArrayAxis::Slots, ArrayAxis::Channels(_)]) || !x.rows {
         let message = format!("`transpose(y, x)` turns back what `transpose` has turned, and this is {}", x.describe());
         let label = if length.is_some() { "it takes no `length`" } else { "" };
         return e.fail(Kind::WrongType, c.places[0], message, label);
     }
     let value = e.node(c.span, |l| l.one(Op::TransposeBack, &[x.value, like.value], Attrs::new()))?;
-    let axes = Array::of(e.l.graph(), value).axes;
-    Some(Item::Array(Array { value, axes, ..x }))
+    let axes = EquationArray::of(e.l.graph(), value).axes;
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..x }))
 }
 
-fn embedding(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
-    let Item::Ids(ids, axes, things) = c.args[0].clone() else {
+fn embedding(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
+    let ExpressionValue::Ids(ids, axes, things) = c.args[0].clone() else {
         let message = "`embedding` takes the `tokens`, or `given(..) { ids: 10 }`";
         return e.fail(Kind::WrongType, c.places[0], message, format!("this is {}", c.args[0].describe()));
     };
@@ -1058,11 +1064,11 @@ fn embedding(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         let table = l.scoped(&name, |l| l.vectors("table", [things, Dim::Fixed(to)], init))?;
         l.one(Op::Embed, &[ids, table], Attrs::new())
     })?;
-    let axes = [axes, vec![Axis::Channels(Dim::Fixed(to))]].concat();
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+    let axes = [axes, vec![ArrayAxis::Channels(Dim::Fixed(to))]].concat();
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }))
 }
 
-fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn given(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let Some(name) = c.name.filter(|name| !INPUTS.contains(name)) else {
         let message = match c.name {
             Some(name) => format!("`{name}` is the name of what every batch has"),
@@ -1071,7 +1077,7 @@ fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.span, message, "write it alone, as `start = given(x)`");
     };
     let like = match &c.args[0] {
-        Item::Constant(constant) if constant.number().is_some() => None,
+        ExpressionValue::Constant(constant) if constant.number().is_some() => None,
         _ => Some(arg(e, c, 0)?),
     };
     if like.as_ref().is_some_and(|like| !like.rows) {
@@ -1091,7 +1097,7 @@ fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let things = c.block.int("ids");
-    if things.is_some() && !matches!(axes[..], [] | [Axis::Positions]) {
+    if things.is_some() && !matches!(axes[..], [] | [ArrayAxis::Positions]) {
         let message = "`ids` are one for each row or for each position";
         return e.fail(Kind::WrongType, c.places[0], message, format!("this is {}", super::item::describe(&axes)));
     }
@@ -1102,13 +1108,13 @@ fn given(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.span, message, "what is given under one name is one value");
     };
     Some(match things {
-        Some(things) => Item::Ids(value, axes, Dim::Fixed(things)),
-        None => Item::Array(Array { value, axes, rows: true, truth: false, labels: false }),
+        Some(things) => ExpressionValue::Ids(value, axes, Dim::Fixed(things)),
+        None => ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }),
     })
 }
 
 /// A convolution of every channel along the row, by parameters.
-fn scan(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
+fn scan(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op) -> Option<ExpressionValue> {
     let x = positions(e, c, 0)?;
     wide(e, &x, c)?;
     let mut operands = vec![x.value];
@@ -1119,11 +1125,11 @@ fn scan(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op) -> Option<Item> {
     let lag = c.block.int("lag").unwrap_or(0);
     let attrs = facing(&c.block).with(attribute::LAG, lag).with_some(attribute::DISCRETISATION, held);
     let value = e.node(c.span, |l| l.one(op, &operands, attrs))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
 /// An argument that is the same for all rows.
-pub(super) fn weights(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+pub(super) fn weights(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
     let x = arg(e, c, n)?;
     if x.rows {
         let message = format!("`{}` of `{}` are weights, as `learn[width]`", c.block.feature.values[n], c.block.slot);
@@ -1133,7 +1139,7 @@ pub(super) fn weights(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Ar
 }
 
 /// An argument with one number per position.
-pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<Array> {
+pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Application<'_>, n: usize) -> Option<EquationArray> {
     let x = positions(e, c, n)?;
     if x.axes.len() > 1 {
         let message = format!("`{}` of `{}` is one number per position", c.block.feature.values[n], c.block.slot);
@@ -1142,27 +1148,27 @@ pub(super) fn existence(e: &mut Eval<'_, '_>, c: &Call<'_>, n: usize) -> Option<
     Some(x)
 }
 
-fn neighbours(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn neighbours(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let (x, exist) = (positions(e, c, 0)?, existence(e, c, 1)?);
     e.of_one_sequence(&[x.clone(), exist.clone()], c.span)?;
     let value = e.node(c.span, |l| l.one(Op::Neighbours, &[x.value, exist.value], facing(&c.block)))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
-fn unembed(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn unembed(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let Some(table) = e.l.table else {
         return e.fail(Kind::WrongType, c.span, "there is no table of tokens here", "");
     };
     let tokens = e.l.graph().ty(table).dims()[0].clone();
     let value = e.node(c.span, |l| l.one(Op::Linear, &[x.value, table], Attrs::new()))?;
-    let axes = x.units().iter().cloned().chain([Axis::Channels(tokens)]).collect();
-    Some(Item::Array(Array { value, axes, rows: x.rows, truth: false, labels: false }))
+    let axes = x.units().iter().cloned().chain([ArrayAxis::Channels(tokens)]).collect();
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: x.rows, truth: false, labels: false }))
 }
 
-fn top(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn top(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
-    let along = x.axes == [Axis::Positions];
+    let along = x.axes == [ArrayAxis::Positions];
     if x.channels().and_then(Dim::fixed).is_none() && !along {
         let message =
             format!("`top` chooses among channels, or among positions with a number each, not of {}", x.describe());
@@ -1196,16 +1202,16 @@ fn top(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
     }
     operands.extend(step);
     let value = e.node(c.span, |l| l.one(Op::Top, &operands, attrs))?;
-    Some(Item::Array(Array { value, truth: true, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, truth: true, ..x }))
 }
 
-fn channel(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn channel(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = e.array(c.args[0].clone(), c.places[0])?;
     losses::takes(e, &x, c, 0)?;
     let all = wide(e, &x, c)?;
     let axes = x.units().to_vec();
     let value = match &c.args[1] {
-        Item::Step(step) => {
+        ExpressionValue::Step(step) => {
             let most = step.most.filter(|_| step.before == Some(0));
             if !x.rows || axes.len() > 1 || most.is_none_or(|most| most > all) {
                 let message = format!("{} has no channel for every step", x.describe());
@@ -1229,10 +1235,10 @@ fn channel(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
             })?
         }
     };
-    Some(Item::Array(Array { value, axes, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, ..x }))
 }
 
-fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn running_mean(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let axes = x.axes.clone();
     if x.units().is_empty() || !x.rows {
@@ -1240,13 +1246,13 @@ fn running_mean(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
         return e.fail(Kind::WrongType, c.places[0], message, "");
     }
     let value = e.node(c.span, |l| l.one(Op::CumulativeMean, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, axes, rows: true, truth: false, labels: false }))
+    Some(ExpressionValue::Array(EquationArray { value, axes, rows: true, truth: false, labels: false }))
 }
 
 /// What has a number for each one of `x`, made position by position: the channels of all streams are those of their position.
 fn by_position(
     l: &mut Lower<'_>,
-    x: &Array,
+    x: &EquationArray,
     make: impl FnOnce(&mut Lower<'_>, Value) -> Result<Value, InvalidNode>,
 ) -> Result<Value, InvalidNode> {
     match x.streams().filter(|_| x.channels().is_some()) {
@@ -1260,7 +1266,7 @@ fn by_position(
 }
 
 /// What stands for a draw in evaluation.
-fn evaluation() -> Field {
+fn evaluation() -> StatementField {
     float(
         "evaluation",
         Default::Absent,
@@ -1270,7 +1276,7 @@ fn evaluation() -> Field {
 }
 
 /// Numbers that are drawn.
-fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Item> {
+fn drawn(e: &mut Eval<'_, '_>, c: &Application<'_>, op: Op, attrs: Attrs) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let attrs = attrs.with_some(attribute::EVALUATION, c.block.float("evaluation"));
     if !x.rows {
@@ -1283,17 +1289,17 @@ fn drawn(e: &mut Eval<'_, '_>, c: &Call<'_>, op: Op, attrs: Attrs) -> Option<Ite
             l.one(op, &[x], attrs.with(attribute::STREAM, stream))
         })
     })?;
-    Some(Item::Array(Array { value, labels: false, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, labels: false, ..x }))
 }
 
-fn full(e: &mut Eval<'_, '_>, c: &Call<'_>, number: f64) -> Option<Item> {
+fn full(e: &mut Eval<'_, '_>, c: &Application<'_>, number: f64) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let value = e.node(c.span, |l| l.full(x.value, number, x.rank()))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }
 
-fn stop(e: &mut Eval<'_, '_>, c: &Call<'_>) -> Option<Item> {
+fn stop(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {
     let x = arg(e, c, 0)?;
     let value = e.node(c.span, |l| l.one(Op::Detach, &[x.value], Attrs::new()))?;
-    Some(Item::Array(Array { value, ..x }))
+    Some(ExpressionValue::Array(EquationArray { value, ..x }))
 }

@@ -1,6 +1,6 @@
 //! Numbers that are drawn: the distributions that a depth may come from.
 
-use super::{Env, EvalError, Expr, Value, simplify};
+use super::{Env, EvalError, Expr, ScalarValue, simplify};
 
 /// No number of steps comes near it.
 const MOST: f64 = 1e9;
@@ -39,7 +39,7 @@ pub struct Draw {
     /// Who shares it.
     pub per: Per,
     /// What stands for it where nothing is drawn: in evaluation, and in costs.
-    pub expected: Value,
+    pub expected: ScalarValue,
 }
 
 /// Where numbers are drawn.
@@ -121,7 +121,7 @@ impl Per {
 
 impl Draw {
     /// The drawn number, or what stands for it where nothing is drawn.
-    pub(super) fn value(&self, env: &Env, chance: Option<&dyn Chance>) -> Result<Value, EvalError> {
+    pub(super) fn value(&self, env: &Env, chance: Option<&dyn Chance>) -> Result<ScalarValue, EvalError> {
         let Some(chance) = chance else { return Ok(self.expected) };
         let mut parameters = [0.0; 2];
         for (parameter, arg) in parameters.iter_mut().zip(&self.args) {
@@ -130,9 +130,9 @@ impl Draw {
         let number = chance.draw(self, parameters)?;
         match self.distribution.is_whole() {
             _ if !number.is_finite() => Err(EvalError::TooLarge),
-            true if number.abs() < i64::MAX as f64 => Ok(Value::Int(number as i64)),
+            true if number.abs() < i64::MAX as f64 => Ok(ScalarValue::Int(number as i64)),
             true => Err(EvalError::TooLarge),
-            false => Ok(Value::Float(number)),
+            false => Ok(ScalarValue::Float(number)),
         }
     }
 }
@@ -158,9 +158,9 @@ impl Expr {
     pub fn without_draws(&self) -> Self {
         let expected = |x: &Self| match x {
             Self::Draw(draw) => Some(match draw.expected {
-                Value::Int(v) => Self::Int(v),
-                Value::Float(v) => Self::Float(v),
-                Value::Bool(v) => Self::Bool(v),
+                ScalarValue::Int(v) => Self::Int(v),
+                ScalarValue::Float(v) => Self::Float(v),
+                ScalarValue::Bool(v) => Self::Bool(v),
             }),
             _ => None,
         };
@@ -241,7 +241,7 @@ mod tests {
         let free = read("max(sub(min(add(poisson(8.0, 3, row, 7), 1), 64), 4), 0)").expect("an expression");
         assert!(free.holds_draw() && !free.without_draws().holds_draw());
         assert_eq!(free.without_draws(), Expr::Int(4));
-        assert_eq!(super::super::eval(&free, &Env::default()), Ok(Value::Int(4)));
+        assert_eq!(super::super::eval(&free, &Env::default()), Ok(ScalarValue::Int(4)));
         let by_length = read("min(uniform(1, length, 0, row, 5), length)").expect("an expression");
         assert_eq!(by_length.without_draws().to_string(), "min(5, length)");
     }

@@ -23,7 +23,7 @@ pub struct Env {
 
 /// A number or a truth value.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
+pub enum ScalarValue {
     /// An integer.
     Int(i64),
     /// A real number; always finite.
@@ -34,7 +34,7 @@ pub enum Value {
 
 /// A number: integers stay integers until they meet a real one.
 #[derive(Clone, Copy)]
-enum Number {
+enum ScalarNumber {
     Int(i64),
     Float(f64),
 }
@@ -92,7 +92,7 @@ impl Env {
     }
 }
 
-impl std::fmt::Display for Value {
+impl std::fmt::Display for ScalarValue {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Int(v) => write!(f, "{v}"),
@@ -102,16 +102,16 @@ impl std::fmt::Display for Value {
     }
 }
 
-impl Value {
+impl ScalarValue {
     /// The number as a real one.
     pub(super) fn real(self) -> Result<f64, EvalError> {
-        self.number().map(Number::float)
+        self.number().map(ScalarNumber::float)
     }
 
-    fn number(self) -> Result<Number, EvalError> {
+    fn number(self) -> Result<ScalarNumber, EvalError> {
         match self {
-            Self::Int(v) => Ok(Number::Int(v)),
-            Self::Float(v) => Ok(Number::Float(v)),
+            Self::Int(v) => Ok(ScalarNumber::Int(v)),
+            Self::Float(v) => Ok(ScalarNumber::Float(v)),
             Self::Bool(_) => Err(EvalError::WrongKind),
         }
     }
@@ -131,7 +131,7 @@ impl Value {
     }
 }
 
-impl Number {
+impl ScalarNumber {
     fn float(self) -> f64 {
         match self {
             Self::Int(v) => v as f64,
@@ -143,26 +143,26 @@ impl Number {
 /// The value of an expression, or why it has none: a part that has none leaves the whole without one, but for `and` and `or`, which go
 /// from left to right and stop at the first operand that decides. Integers divide rounding down, and the remainder has the sign of the
 /// divisor; real numbers divide exactly. Nothing is drawn.
-pub fn eval(expr: &Expr, env: &Env) -> Result<Value, EvalError> {
+pub fn eval(expr: &Expr, env: &Env) -> Result<ScalarValue, EvalError> {
     eval_with(expr, env, None)
 }
 
 /// The value of an expression whose draws come from `chance`.
-pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<Value, EvalError> {
+pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<ScalarValue, EvalError> {
     let eval = |expr: &Expr, env: &Env| eval_with(expr, env, chance);
     Ok(match expr {
-        Expr::Int(v) => Value::Int(*v),
-        Expr::Float(v) => Value::Float(*v),
-        Expr::Bool(v) => Value::Bool(*v),
-        Expr::Var(var) => Value::Int(env.get(*var)),
-        Expr::Given => Value::Int(env.given.ok_or(EvalError::NotGiven)?),
+        Expr::Int(v) => ScalarValue::Int(*v),
+        Expr::Float(v) => ScalarValue::Float(*v),
+        Expr::Bool(v) => ScalarValue::Bool(*v),
+        Expr::Var(var) => ScalarValue::Int(env.get(*var)),
+        Expr::Given => ScalarValue::Int(env.given.ok_or(EvalError::NotGiven)?),
         Expr::Neg(x) => match eval(x, env)?.number()? {
-            Number::Int(v) => Value::Int(v.checked_neg().ok_or(EvalError::TooLarge)?),
-            Number::Float(v) => Value::Float(-v),
+            ScalarNumber::Int(v) => ScalarValue::Int(v.checked_neg().ok_or(EvalError::TooLarge)?),
+            ScalarNumber::Float(v) => ScalarValue::Float(-v),
         },
-        Expr::Not(x) => Value::Bool(!eval(x, env)?.truth()?),
-        Expr::Binary(BinaryOp::And, a, b) => Value::Bool(eval(a, env)?.truth()? && eval(b, env)?.truth()?),
-        Expr::Binary(BinaryOp::Or, a, b) => Value::Bool(eval(a, env)?.truth()? || eval(b, env)?.truth()?),
+        Expr::Not(x) => ScalarValue::Bool(!eval(x, env)?.truth()?),
+        Expr::Binary(BinaryOp::And, a, b) => ScalarValue::Bool(eval(a, env)?.truth()? && eval(b, env)?.truth()?),
+        Expr::Binary(BinaryOp::Or, a, b) => ScalarValue::Bool(eval(a, env)?.truth()? || eval(b, env)?.truth()?),
         Expr::Binary(op, a, b) => binary(*op, eval(a, env)?, eval(b, env)?)?,
         Expr::Call(func, args) => match args.as_slice() {
             [x] => call_one(*func, eval(x, env)?)?,
@@ -174,11 +174,11 @@ pub fn eval_with(expr: &Expr, env: &Env, chance: Option<&dyn Chance>) -> Result<
     })
 }
 
-pub(super) fn binary(op: BinaryOp, a: Value, b: Value) -> Result<Value, EvalError> {
-    if let (Value::Bool(a), Value::Bool(b)) = (a, b) {
+pub(super) fn binary(op: BinaryOp, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
+    if let (ScalarValue::Bool(a), ScalarValue::Bool(b)) = (a, b) {
         return match op {
-            BinaryOp::Eq => Ok(Value::Bool(a == b)),
-            BinaryOp::Ne => Ok(Value::Bool(a != b)),
+            BinaryOp::Eq => Ok(ScalarValue::Bool(a == b)),
+            BinaryOp::Ne => Ok(ScalarValue::Bool(a != b)),
             _ => Err(EvalError::WrongKind),
         };
     }
@@ -187,21 +187,21 @@ pub(super) fn binary(op: BinaryOp, a: Value, b: Value) -> Result<Value, EvalErro
         return compare(op, a, b);
     }
     match (a, b) {
-        (Number::Int(a), Number::Int(b)) => integers(op, a, b).map(Value::Int),
+        (ScalarNumber::Int(a), ScalarNumber::Int(b)) => integers(op, a, b).map(ScalarValue::Int),
         (a, b) => {
             let value = reals(op, a.float(), b.float())?;
-            if value.is_finite() { Ok(Value::Float(value)) } else { Err(EvalError::TooLarge) }
+            if value.is_finite() { Ok(ScalarValue::Float(value)) } else { Err(EvalError::TooLarge) }
         }
     }
 }
 
-fn compare(op: BinaryOp, a: Number, b: Number) -> Result<Value, EvalError> {
+fn compare(op: BinaryOp, a: ScalarNumber, b: ScalarNumber) -> Result<ScalarValue, EvalError> {
     let order = match (a, b) {
-        (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
+        (ScalarNumber::Int(a), ScalarNumber::Int(b)) => Some(a.cmp(&b)),
         (a, b) => a.float().partial_cmp(&b.float()),
     }
     .ok_or(EvalError::TooLarge)?;
-    Ok(Value::Bool(match op {
+    Ok(ScalarValue::Bool(match op {
         BinaryOp::Eq => order.is_eq(),
         BinaryOp::Ne => order.is_ne(),
         BinaryOp::Lt => order.is_lt(),
@@ -264,14 +264,14 @@ fn reals(op: BinaryOp, a: f64, b: f64) -> Result<f64, EvalError> {
 }
 
 /// The value of a function of one argument.
-pub(super) fn call_one(func: Func, x: Value) -> Result<Value, EvalError> {
+pub(super) fn call_one(func: Func, x: ScalarValue) -> Result<ScalarValue, EvalError> {
     match (func, x) {
-        (Func::Floor, Value::Int(v)) => Ok(Value::Int(v)),
-        (Func::Floor, Value::Float(v)) if v.floor().abs() < TWO_TO_63 => Ok(Value::Int(v.floor() as i64)),
-        (Func::Floor, Value::Float(_)) => Err(EvalError::TooLarge),
+        (Func::Floor, ScalarValue::Int(v)) => Ok(ScalarValue::Int(v)),
+        (Func::Floor, ScalarValue::Float(v)) if v.floor().abs() < TWO_TO_63 => Ok(ScalarValue::Int(v.floor() as i64)),
+        (Func::Floor, ScalarValue::Float(_)) => Err(EvalError::TooLarge),
         (Func::Ln, x) => {
             let x = x.number()?.float();
-            if x > 0.0 { Ok(Value::Float(x.ln())) } else { Err(EvalError::BadLogarithm) }
+            if x > 0.0 { Ok(ScalarValue::Float(x.ln())) } else { Err(EvalError::BadLogarithm) }
         }
         _ => Err(EvalError::WrongKind),
     }
@@ -280,19 +280,21 @@ pub(super) fn call_one(func: Func, x: Value) -> Result<Value, EvalError> {
 /// Numbers of this size and larger are no 64-bit integers.
 const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
-pub(super) fn call(func: Func, a: Value, b: Value) -> Result<Value, EvalError> {
+pub(super) fn call(func: Func, a: ScalarValue, b: ScalarValue) -> Result<ScalarValue, EvalError> {
     if func == Func::Log {
-        return log(a.integer()?, b.integer()?).map(Value::Int);
+        return log(a.integer()?, b.integer()?).map(ScalarValue::Int);
     }
     let first_smaller = match compare(BinaryOp::Le, a.number()?, b.number()?)? {
-        Value::Bool(v) => v,
+        ScalarValue::Bool(v) => v,
         _ => return Err(EvalError::WrongKind),
     };
     let pick_first = first_smaller == (func == Func::Min);
     // As in all arithmetic, one real operand makes the result real.
     let picked = if pick_first { a } else { b };
     Ok(match (a, b, picked) {
-        (Value::Float(_), _, Value::Int(v)) | (_, Value::Float(_), Value::Int(v)) => Value::Float(v as f64),
+        (ScalarValue::Float(_), _, ScalarValue::Int(v)) | (_, ScalarValue::Float(_), ScalarValue::Int(v)) => {
+            ScalarValue::Float(v as f64)
+        }
         _ => picked,
     })
 }
@@ -314,8 +316,8 @@ fn log(n: i64, base: i64) -> Result<i64, EvalError> {
 mod tests {
     use super::*;
 
-    fn int(v: i64) -> Value {
-        Value::Int(v)
+    fn int(v: i64) -> ScalarValue {
+        ScalarValue::Int(v)
     }
 
     #[test]
@@ -344,12 +346,12 @@ mod tests {
         assert_eq!(power(-1, i64::MAX), Some(-1));
         assert_eq!(power(2, 63), None);
         assert_eq!(binary(BinaryOp::Pow, int(2), int(-1)), Err(EvalError::NegativePower));
-        assert_eq!(binary(BinaryOp::Pow, Value::Float(2.0), int(-1)), Ok(Value::Float(0.5)));
+        assert_eq!(binary(BinaryOp::Pow, ScalarValue::Float(2.0), int(-1)), Ok(ScalarValue::Float(0.5)));
     }
 
     #[test]
     fn one_real_operand_makes_the_result_real() {
-        assert_eq!(call(Func::Min, int(1), Value::Float(2.0)), Ok(Value::Float(1.0)));
+        assert_eq!(call(Func::Min, int(1), ScalarValue::Float(2.0)), Ok(ScalarValue::Float(1.0)));
         assert_eq!(call(Func::Max, int(1), int(2)), Ok(int(2)));
     }
 }

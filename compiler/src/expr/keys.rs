@@ -1,11 +1,11 @@
 //! A bound on the number of keys that a query sees, by the form of the mask.
 
-use super::range::{Facts, bounds};
+use super::range::{BiasFacts, bounds};
 use super::{BinaryOp, Expr, Var};
 
 /// A bound on the keys of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Keys {
+pub struct KeyBound {
     /// At most so many keys.
     pub most: usize,
     /// Whether they may lie far from one another.
@@ -15,14 +15,14 @@ pub struct Keys {
 /// How many keys a query sees at most, in a row of any length; `None` where the mask's form does not tell. Known are
 /// windows (`0 <= i - j < w`), blocks (`floor(i / w) == floor(j / w)`) and strides (`(i - j) % s == 0` with bounds on
 /// `floor((i - j) / s)`), alone or together with other conditions.
-pub fn keys(mask: &Expr) -> Option<Keys> {
-    let facts = Facts::new(1, Some(mask));
+pub fn keys(mask: &Expr) -> Option<KeyBound> {
+    let facts = BiasFacts::new(1, Some(mask));
     let mut parts = vec![];
     conjuncts(mask, &mut parts);
     let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
     let window = count(&distance, &facts);
     let found = parts.iter().filter_map(|part| stride(part, &facts).or_else(|| block(part)));
-    found.chain(window.map(|most| Keys { most, strided: false })).min_by_key(|keys| (keys.most, keys.strided))
+    found.chain(window.map(|most| KeyBound { most, strided: false })).min_by_key(|keys| (keys.most, keys.strided))
 }
 
 /// The least and the largest distance `i - j` at which a mask shows a key, infinite where its form does not tell: of windows, and of blocks.
@@ -30,7 +30,7 @@ pub fn distances(mask: &Expr) -> (f64, f64) {
     let mut parts = vec![];
     conjuncts(mask, &mut parts);
     let distance = Expr::Binary(BinaryOp::Sub, Box::new(Expr::Var(Var::I)), Box::new(Expr::Var(Var::J)));
-    let (low, high) = bounds(&distance, &Facts::new(1, Some(mask)));
+    let (low, high) = bounds(&distance, &BiasFacts::new(1, Some(mask)));
     let of_block = |part: &&Expr| {
         let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
         let (Expr::Binary(BinaryOp::Div, x, v), Expr::Binary(BinaryOp::Div, y, w)) = (&**a, &**b) else { return None };
@@ -54,31 +54,31 @@ fn conjuncts<'e>(mask: &'e Expr, parts: &mut Vec<&'e Expr>) {
 }
 
 /// How many values an expression has, where that is bounded.
-fn count(expr: &Expr, facts: &Facts<'_>) -> Option<usize> {
+fn count(expr: &Expr, facts: &BiasFacts<'_>) -> Option<usize> {
     let (low, high) = bounds(expr, facts);
     let most = high - low + 1.0;
     (most.is_finite() && most <= f64::from(u32::MAX)).then_some(most.max(0.0) as usize)
 }
 
 /// `x % s == 0` where x moves with the key: every key has a quotient `floor(x / s)` of its own.
-fn stride(part: &Expr, facts: &Facts<'_>) -> Option<Keys> {
+fn stride(part: &Expr, facts: &BiasFacts<'_>) -> Option<KeyBound> {
     let Expr::Binary(BinaryOp::Eq, rest, zero) = part else { return None };
     let Expr::Binary(BinaryOp::Rem, x, s) = &**rest else { return None };
     if **zero != Expr::Int(0) || !moves(x) || s.uses(Var::J) {
         return None;
     }
     let quotient = Expr::Binary(BinaryOp::Div, x.clone(), s.clone());
-    count(&quotient, facts).map(|most| Keys { most, strided: true })
+    count(&quotient, facts).map(|most| KeyBound { most, strided: true })
 }
 
 /// `floor(j / w) == x` with a constant w: the keys of one block.
-fn block(part: &Expr) -> Option<Keys> {
+fn block(part: &Expr) -> Option<KeyBound> {
     let Expr::Binary(BinaryOp::Eq, a, b) = part else { return None };
     [(a, b), (b, a)].into_iter().find_map(|(own, other)| {
         let Expr::Binary(BinaryOp::Div, key, width) = &**own else { return None };
         let Expr::Int(width) = **width else { return None };
         let most = usize::try_from(width).ok().filter(|w| *w > 0 && moves(key) && !other.uses(Var::J))?;
-        Some(Keys { most, strided: false })
+        Some(KeyBound { most, strided: false })
     })
 }
 
@@ -97,7 +97,7 @@ fn moves(expr: &Expr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::expr::{Env, Value, eval};
+    use crate::expr::{Env, ScalarValue, eval};
     use crate::ir::attr;
 
     fn of(text: &str) -> Option<(usize, bool)> {
@@ -120,7 +120,7 @@ mod tests {
             let mask = Expr::try_from(&attr::parse(mask).expect("an attribute")).expect("an expression");
             assert_eq!(distances(&mask), expected, "{mask}");
             for (i, j) in (0..30).flat_map(|i| (0..30).map(move |j| (i, j))) {
-                let seen = eval(&mask, &Env { i, j, length: 30, ..Env::default() }) == Ok(Value::Bool(true));
+                let seen = eval(&mask, &Env { i, j, length: 30, ..Env::default() }) == Ok(ScalarValue::Bool(true));
                 let distance = (i - j) as f64;
                 assert!(!seen || (expected.0..=expected.1).contains(&distance), "{mask}: {i} sees {j}");
             }

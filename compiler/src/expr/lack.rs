@@ -1,12 +1,12 @@
 //! Pairs of a query and a key that a mask shows and for which a bias has no number.
 
 use super::meaning::{LARGEST_BIAS, Term, bias_meaning};
-use super::range::Facts;
-use super::{BinaryOp, Env, EvalError, Expr, Value, Var, eval, slope, tables};
+use super::range::BiasFacts;
+use super::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, slope, tables};
 
-/// Where a bias is read.
+/// The context in which a bias is read.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'e> {
+pub struct BiasContext<'e> {
     /// The mask; none where every key is seen.
     pub mask: Option<&'e Expr>,
     /// Number of heads.
@@ -43,8 +43,8 @@ const LEARNED: [f64; 4] = [0.0, 1.0, -1.0, 0.5];
 
 /// A pair of a short row that the mask shows and for which the bias has no number, if there is one. Nothing is tried where the ranges of
 /// the parts show that there is none.
-pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
-    let facts = Facts::of_rows(around.heads, around.mask);
+pub fn lack(bias: &Expr, around: &BiasContext<'_>) -> Option<Lack> {
+    let facts = BiasFacts::of_rows(around.heads, around.mask);
     let sizes = super::range::sizes(bias, &facts).ok()?;
     if bias_meaning(bias, &facts, &sizes).ok()?.defined == Term::Truth(true) {
         return None;
@@ -68,7 +68,7 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
         let pairs =
             (0..keys).flat_map(|j| (0..steps).flat_map(move |step| (0..heads).map(move |head| (j, step, head))));
         let envs = pairs.map(|(j, step, head)| Env { i, j, step, length, head, given: None });
-        let shown = |at: &Env| around.mask.is_none_or(|mask| eval(mask, at) == Ok(Value::Bool(true)));
+        let shown = |at: &Env| around.mask.is_none_or(|mask| eval(mask, at) == Ok(ScalarValue::Bool(true)));
         let mut lacking = envs.filter(shown).flat_map(|at| learned.iter().filter_map(move |x| found(bias, at, *x)));
         lacking.next()
     })
@@ -78,7 +78,7 @@ pub fn lack(bias: &Expr, around: &Around<'_>) -> Option<Lack> {
 fn steps(depth: &Expr, length: i64) -> i64 {
     match (depth, eval(depth, &Env { length, ..Env::default() })) {
         (Expr::Int(steps), _) => (*steps).clamp(1, STEPS),
-        (_, Ok(Value::Int(steps))) => steps.clamp(OPEN, STEPS),
+        (_, Ok(ScalarValue::Int(steps))) => steps.clamp(OPEN, STEPS),
         _ => OPEN,
     }
 }
@@ -128,7 +128,7 @@ mod tests {
     fn of(bias: &str, mask: &str) -> Option<(String, i64, i64, EvalError)> {
         let [bias, mask] =
             [bias, mask].map(|x| Expr::try_from(&attr::parse(x).expect("an attribute")).expect("an expression"));
-        let found = lack(&bias, &Around { mask: Some(&mask), heads: 2, sizes: [16, 16], depth: None })?;
+        let found = lack(&bias, &BiasContext { mask: Some(&mask), heads: 2, sizes: [16, 16], depth: None })?;
         Some((found.part.to_string(), found.at.i, found.at.j, found.why))
     }
 

@@ -4,7 +4,7 @@
 //! in which they are read first, and so are the places where they are read, their uses.
 
 use super::eval::{binary, call, call_one};
-use super::{BinaryOp, Env, EvalError, Expr, Func, Value, eval};
+use super::{BinaryOp, Env, EvalError, Expr, Func, ScalarValue, eval};
 
 /// A number and its derivative by one learned number.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,7 +56,7 @@ fn collect<'e>(expr: &'e Expr, found: &mut Uses<'e>) {
 pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalError> {
     let mut at = 0;
     for (index, &size) in indices.iter().zip(sizes) {
-        let Value::Int(index) = eval(index, env)? else { return Err(EvalError::WrongKind) };
+        let ScalarValue::Int(index) = eval(index, env)? else { return Err(EvalError::WrongKind) };
         let index = usize::try_from(index).ok().filter(|index| *index < size).ok_or(EvalError::OutsideTable)?;
         at = at * size + index;
     }
@@ -70,14 +70,14 @@ pub fn flat(indices: &[Expr], sizes: &[usize], env: &Env) -> Result<usize, EvalE
 /// # Errors
 /// As for [`eval`], and what `learned` reports.
 pub fn slope(expr: &Expr, env: &Env, learned: &mut Lookup<'_>, by: usize) -> Result<Slope, EvalError> {
-    let mut walk = Walk { env, learned, by, next: 0 };
+    let mut walk = LearnedWalk { env, learned, by, next: 0 };
     let (value, slope) = walk.number(expr)?;
     let value = value.real()?;
     // Derivatives at a border (of `x^0.5` at 0) are no numbers.
     if slope.is_finite() { Ok(Slope { value, slope }) } else { Err(EvalError::TooLarge) }
 }
 
-struct Walk<'a, 'l> {
+struct LearnedWalk<'a, 'l> {
     env: &'a Env,
     learned: &'a mut Lookup<'l>,
     by: usize,
@@ -86,29 +86,29 @@ struct Walk<'a, 'l> {
 }
 
 /// What is made of a learned number that is not finite.
-const NOTHING: (Value, f64) = (Value::Float(f64::NAN), 0.0);
+const NOTHING: (ScalarValue, f64) = (ScalarValue::Float(f64::NAN), 0.0);
 
 /// Whether an operand was made of such a number: all others are finite.
-fn broken(operands: &[Value]) -> bool {
-    operands.iter().any(|x| matches!(x, Value::Float(x) if x.is_nan()))
+fn broken(operands: &[ScalarValue]) -> bool {
+    operands.iter().any(|x| matches!(x, ScalarValue::Float(x) if x.is_nan()))
 }
 
-impl Walk<'_, '_> {
-    fn number(&mut self, expr: &Expr) -> Result<(Value, f64), EvalError> {
+impl LearnedWalk<'_, '_> {
+    fn number(&mut self, expr: &Expr) -> Result<(ScalarValue, f64), EvalError> {
         match expr {
             Expr::Learn(_, indices) => {
                 let here = self.next;
                 self.next += 1;
                 let value = (self.learned)(here, indices)?;
                 let value = if value.is_finite() { value } else { f64::NAN };
-                Ok((Value::Float(value), if here == self.by { 1.0 } else { 0.0 }))
+                Ok((ScalarValue::Float(value), if here == self.by { 1.0 } else { 0.0 }))
             }
             Expr::Neg(x) => {
                 let (x, dx) = self.number(x)?;
                 if broken(&[x]) {
                     return Ok(NOTHING);
                 }
-                Ok((binary(BinaryOp::Sub, Value::Int(0), x)?, -dx))
+                Ok((binary(BinaryOp::Sub, ScalarValue::Int(0), x)?, -dx))
             }
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.number(a)?, self.number(b)?);
@@ -151,7 +151,12 @@ impl Walk<'_, '_> {
 }
 
 /// The derivative of `a op b`, which is `value`. Operands that do not change add nothing, so that no term like `0 log 0` arises.
-fn operator(op: BinaryOp, (a, da): (Value, f64), (b, db): (Value, f64), value: Value) -> Result<f64, EvalError> {
+fn operator(
+    op: BinaryOp,
+    (a, da): (ScalarValue, f64),
+    (b, db): (ScalarValue, f64),
+    value: ScalarValue,
+) -> Result<f64, EvalError> {
     if (da == 0.0 && db == 0.0) || op.is_boolean() {
         return Ok(0.0);
     }

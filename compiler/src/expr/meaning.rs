@@ -4,7 +4,7 @@
 //! division by 0 gives what is divided, the logarithm of what is not positive is 0, and so on. Backends that print terms can't disagree
 //! about what has no number. Where the ranges of the parts show that an operation always has a number, the term says so.
 
-use super::range::{Facts, bounds};
+use super::range::{BiasFacts, bounds};
 use super::{BinaryOp, Expr, Func, Var};
 
 /// What a term is.
@@ -135,9 +135,9 @@ pub const LARGEST_BIAS: f64 = f32::MAX as f64;
 ///
 /// # Errors
 /// The part that is drawn.
-pub fn meaning(expr: &Expr, facts: &Facts<'_>, sizes: &[Vec<usize>]) -> Result<Meaning, Untold> {
+pub fn meaning(expr: &Expr, facts: &BiasFacts<'_>, sizes: &[Vec<usize>]) -> Result<Meaning, Untold> {
     let uses = super::tables(expr).uses.iter().map(|(table, _)| *table).collect();
-    let mut reader = Reader { facts, sizes, uses, next: 0 };
+    let mut reader = TermReader { facts, sizes, uses, next: 0 };
     reader.read(expr)
 }
 
@@ -145,7 +145,7 @@ pub fn meaning(expr: &Expr, facts: &Facts<'_>, sizes: &[Vec<usize>]) -> Result<M
 ///
 /// # Errors
 /// As for [`meaning`].
-pub fn bias_meaning(expr: &Expr, facts: &Facts<'_>, sizes: &[Vec<usize>]) -> Result<Meaning, Untold> {
+pub fn bias_meaning(expr: &Expr, facts: &BiasFacts<'_>, sizes: &[Vec<usize>]) -> Result<Meaning, Untold> {
     let Meaning { value, defined } = meaning(expr, facts, sizes)?;
     let value = value.real();
     let fits = if within(expr, facts, LARGEST_BIAS) {
@@ -159,7 +159,7 @@ pub fn bias_meaning(expr: &Expr, facts: &Facts<'_>, sizes: &[Vec<usize>]) -> Res
 }
 
 /// Whether the bounds of an expression stay within a size.
-fn within(expr: &Expr, facts: &Facts<'_>, size: f64) -> bool {
+fn within(expr: &Expr, facts: &BiasFacts<'_>, size: f64) -> bool {
     let (low, high) = bounds(expr, facts);
     -size <= low && high <= size
 }
@@ -242,8 +242,8 @@ impl Action {
 }
 
 /// Reads an expression; uses of tables are counted in reading order.
-struct Reader<'a> {
-    facts: &'a Facts<'a>,
+struct TermReader<'a> {
+    facts: &'a BiasFacts<'a>,
     sizes: &'a [Vec<usize>],
     /// For every use its table.
     uses: Vec<usize>,
@@ -268,7 +268,7 @@ impl Operation<'_> {
     }
 }
 
-impl Reader<'_> {
+impl TermReader<'_> {
     fn read(&mut self, expr: &Expr) -> Result<Meaning, Untold> {
         let always = |value| Meaning { value, defined: YES };
         Ok(match expr {
@@ -470,112 +470,114 @@ fn compared(op: BinaryOp, x: Term, y: Term) -> Term {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Env, EvalError, Value, slope, tables};
+    use super::super::{Env, EvalError, ScalarValue, slope, tables};
     use super::*;
     use crate::ir::attr;
 
     /// What a term gives.
-    fn value(term: &Term, env: &Env, learned: &dyn Fn(usize, &[i64]) -> f64) -> Value {
+    fn value(term: &Term, env: &Env, learned: &dyn Fn(usize, &[i64]) -> f64) -> ScalarValue {
         let of = |term: &Term| value(term, env, learned);
         match term {
-            Term::Truth(v) => Value::Bool(*v),
-            Term::Whole(v) => Value::Int(*v),
-            Term::Real(v) => Value::Float(*v),
-            Term::Var(var) => Value::Int(env.get(*var)),
-            Term::Given => Value::Int(env.given.unwrap_or(0)),
+            Term::Truth(v) => ScalarValue::Bool(*v),
+            Term::Whole(v) => ScalarValue::Int(*v),
+            Term::Real(v) => ScalarValue::Float(*v),
+            Term::Var(var) => ScalarValue::Int(env.get(*var)),
+            Term::Given => ScalarValue::Int(env.given.unwrap_or(0)),
             Term::Learned(at, indices) => {
                 let indices: Vec<i64> = indices.iter().map(|x| whole(of(x))).collect();
-                Value::Float(learned(*at, &indices))
+                ScalarValue::Float(learned(*at, &indices))
             }
             Term::Apply(action, operands) => {
-                let parts: Vec<Value> = operands.iter().map(of).collect();
+                let parts: Vec<ScalarValue> = operands.iter().map(of).collect();
                 applied(*action, &parts)
             }
         }
     }
 
-    fn whole(value: Value) -> i64 {
+    fn whole(value: ScalarValue) -> i64 {
         match value {
-            Value::Int(v) => v,
+            ScalarValue::Int(v) => v,
             other => panic!("{other} is not whole"),
         }
     }
 
-    fn applied(action: Action, parts: &[Value]) -> Value {
+    fn applied(action: Action, parts: &[ScalarValue]) -> ScalarValue {
         match *parts {
-            [Value::Bool(a)] => Value::Bool(!a),
-            [Value::Bool(a), Value::Bool(b)] => Value::Bool(match action {
+            [ScalarValue::Bool(a)] => ScalarValue::Bool(!a),
+            [ScalarValue::Bool(a), ScalarValue::Bool(b)] => ScalarValue::Bool(match action {
                 Action::And => a && b,
                 Action::Or => a || b,
                 _ => a == b,
             }),
-            [Value::Int(a)] => match action {
-                Action::ToReal => Value::Float(a as f64),
-                Action::Index(size) => Value::Int(if (0..size as i64).contains(&a) { a } else { 0 }),
-                _ => Value::Int(a.wrapping_neg()),
+            [ScalarValue::Int(a)] => match action {
+                Action::ToReal => ScalarValue::Float(a as f64),
+                Action::Index(size) => ScalarValue::Int(if (0..size as i64).contains(&a) { a } else { 0 }),
+                _ => ScalarValue::Int(a.wrapping_neg()),
             },
-            [Value::Float(a)] => match action {
-                Action::Negative => Value::Float(-a),
-                Action::Ln(_) => Value::Float(if a > 0.0 { a.ln() } else { 0.0 }),
-                Action::Bounded => Value::Float(if a.is_finite() { a } else { 0.0 }),
-                Action::Finite => Value::Bool(a.is_finite()),
-                Action::FloorFits => Value::Bool(a.floor().abs() < 9_223_372_036_854_775_808.0),
-                _ => Value::Int(if a.floor().abs() < 9_223_372_036_854_775_808.0 { a.floor() as i64 } else { 0 }),
+            [ScalarValue::Float(a)] => match action {
+                Action::Negative => ScalarValue::Float(-a),
+                Action::Ln(_) => ScalarValue::Float(if a > 0.0 { a.ln() } else { 0.0 }),
+                Action::Bounded => ScalarValue::Float(if a.is_finite() { a } else { 0.0 }),
+                Action::Finite => ScalarValue::Bool(a.is_finite()),
+                Action::FloorFits => ScalarValue::Bool(a.floor().abs() < 9_223_372_036_854_775_808.0),
+                _ => ScalarValue::Int(if a.floor().abs() < 9_223_372_036_854_775_808.0 { a.floor() as i64 } else { 0 }),
             },
-            [Value::Int(a), Value::Int(b)] => integers(action, a, b),
-            [Value::Float(a), Value::Float(b)] => reals(action, a, b),
+            [ScalarValue::Int(a), ScalarValue::Int(b)] => integers(action, a, b),
+            [ScalarValue::Float(a), ScalarValue::Float(b)] => reals(action, a, b),
             ref other => panic!("{action:?} of {other:?}"),
         }
     }
 
-    fn integers(action: Action, a: i64, b: i64) -> Value {
+    fn integers(action: Action, a: i64, b: i64) -> ScalarValue {
         let power = |a: i64, b: i64| {
-            super::super::eval::binary(BinaryOp::Pow, Value::Int(a), Value::Int(b.max(0))).map(whole).ok()
+            super::super::eval::binary(BinaryOp::Pow, ScalarValue::Int(a), ScalarValue::Int(b.max(0))).map(whole).ok()
         };
         match action {
-            Action::Equal => Value::Bool(a == b),
-            Action::Less => Value::Bool(a < b),
-            Action::LessEqual => Value::Bool(a <= b),
-            Action::SumFits => Value::Bool(a.checked_add(b).is_some()),
-            Action::DifferenceFits => Value::Bool(a.checked_sub(b).is_some()),
-            Action::ProductFits => Value::Bool(a.checked_mul(b).is_some()),
-            Action::PowerFits => Value::Bool(b < 0 || power(a, b).is_some()),
-            Action::QuotientFits => Value::Bool((a, b) != (i64::MIN, -1)),
-            Action::Plus => Value::Int(a.wrapping_add(b)),
-            Action::Minus => Value::Int(a.wrapping_sub(b)),
-            Action::Times => Value::Int(a.wrapping_mul(b)),
-            Action::Smaller => Value::Int(a.min(b)),
-            Action::Larger => Value::Int(a.max(b)),
+            Action::Equal => ScalarValue::Bool(a == b),
+            Action::Less => ScalarValue::Bool(a < b),
+            Action::LessEqual => ScalarValue::Bool(a <= b),
+            Action::SumFits => ScalarValue::Bool(a.checked_add(b).is_some()),
+            Action::DifferenceFits => ScalarValue::Bool(a.checked_sub(b).is_some()),
+            Action::ProductFits => ScalarValue::Bool(a.checked_mul(b).is_some()),
+            Action::PowerFits => ScalarValue::Bool(b < 0 || power(a, b).is_some()),
+            Action::QuotientFits => ScalarValue::Bool((a, b) != (i64::MIN, -1)),
+            Action::Plus => ScalarValue::Int(a.wrapping_add(b)),
+            Action::Minus => ScalarValue::Int(a.wrapping_sub(b)),
+            Action::Times => ScalarValue::Int(a.wrapping_mul(b)),
+            Action::Smaller => ScalarValue::Int(a.min(b)),
+            Action::Larger => ScalarValue::Int(a.max(b)),
             // A wrapped power is like any other number that means nothing.
-            Action::Power(_) => Value::Int(power(a, b).unwrap_or(0)),
+            Action::Power(_) => ScalarValue::Int(power(a, b).unwrap_or(0)),
             Action::Quotient(care) | Action::Remainder(care) => {
                 let none = b == 0 || (a, b) == (i64::MIN, -1);
                 assert!(care == Care::Needed || !none, "{action:?} of {a} and {b}");
                 let op = if matches!(action, Action::Quotient(_)) { BinaryOp::Div } else { BinaryOp::Rem };
-                super::super::eval::binary(op, Value::Int(a), Value::Int(if none { 1 } else { b })).expect("it divides")
+                super::super::eval::binary(op, ScalarValue::Int(a), ScalarValue::Int(if none { 1 } else { b }))
+                    .expect("it divides")
             }
             _ => {
                 assert!(action == Action::LogUp(Care::Needed) || b >= 2, "{action:?} of {a} and {b}");
-                super::super::eval::call(Func::Log, Value::Int(a), Value::Int(b.max(2))).expect("a base of 2 or more")
+                super::super::eval::call(Func::Log, ScalarValue::Int(a), ScalarValue::Int(b.max(2)))
+                    .expect("a base of 2 or more")
             }
         }
     }
 
-    fn reals(action: Action, a: f64, b: f64) -> Value {
+    fn reals(action: Action, a: f64, b: f64) -> ScalarValue {
         let by = if b == 0.0 { 1.0 } else { b };
         match action {
-            Action::Equal => Value::Bool(a == b),
-            Action::Less => Value::Bool(a < b),
-            Action::LessEqual => Value::Bool(a <= b),
-            Action::FinitePower => Value::Bool(a.powf(b).is_finite()),
-            Action::Plus => Value::Float(a + b),
-            Action::Minus => Value::Float(a - b),
-            Action::Times => Value::Float(a * b),
-            Action::Smaller => Value::Float(a.min(b)),
-            Action::Larger => Value::Float(a.max(b)),
-            Action::Quotient(_) => Value::Float(a / by),
-            Action::Remainder(_) => Value::Float(a - (a / by).floor() * by),
-            _ => Value::Float(Some(a.powf(b)).filter(|x| x.is_finite()).unwrap_or(1.0)),
+            Action::Equal => ScalarValue::Bool(a == b),
+            Action::Less => ScalarValue::Bool(a < b),
+            Action::LessEqual => ScalarValue::Bool(a <= b),
+            Action::FinitePower => ScalarValue::Bool(a.powf(b).is_finite()),
+            Action::Plus => ScalarValue::Float(a + b),
+            Action::Minus => ScalarValue::Float(a - b),
+            Action::Times => ScalarValue::Float(a * b),
+            Action::Smaller => ScalarValue::Float(a.min(b)),
+            Action::Larger => ScalarValue::Float(a.max(b)),
+            Action::Quotient(_) => ScalarValue::Float(a / by),
+            Action::Remainder(_) => ScalarValue::Float(a - (a / by).floor() * by),
+            _ => ScalarValue::Float(Some(a.powf(b)).filter(|x| x.is_finite()).unwrap_or(1.0)),
         }
     }
 
@@ -627,14 +629,14 @@ mod tests {
         for number in 0..6000 {
             let text = random(4, number % 2 == 0, &mut state);
             let expr = Expr::try_from(&attr::parse(&text).expect("an attribute")).expect("an expression");
-            let facts = Facts { farthest: 100.0, ..Facts::new(3, None) };
+            let facts = BiasFacts { farthest: 100.0, ..BiasFacts::new(3, None) };
             let meaning = meaning(&expr, &facts, &[]).expect("nothing is drawn");
             for _ in 0..20 {
                 let mut of = |n| below(&mut state, n) as i64;
                 let env = Env { i: of(100), j: of(100), step: of(4), length: 1 + of(99), head: of(3), given: None };
                 let learned = |_: usize, _: &[i64]| 0.0;
                 let found = super::super::eval(&expr, &env);
-                let defined = value(&meaning.defined, &env, &learned) == Value::Bool(true);
+                let defined = value(&meaning.defined, &env, &learned) == ScalarValue::Bool(true);
                 assert_eq!(found.is_ok(), defined, "{expr} at {env:?}: {found:?}");
                 if let Ok(found) = found {
                     assert_eq!(value(&meaning.value, &env, &learned), found, "{expr} at {env:?}");
@@ -651,7 +653,7 @@ mod tests {
         let expr = Expr::try_from(&attr::parse(expr).expect("an attribute")).expect("an expression");
         let sizes = [vec![2], vec![3, 3]];
         assert_eq!(tables(&expr).names, ["", "p"]);
-        let meaning = meaning(&expr, &Facts::new(3, None), &sizes).expect("nothing is drawn");
+        let meaning = meaning(&expr, &BiasFacts::new(3, None), &sizes).expect("nothing is drawn");
         for (i, j) in (0..5).flat_map(|i| (0..5).map(move |j| (i, j))) {
             let env = Env { i, j, head: 1, ..Env::default() };
             let learned = |at: usize, indices: &[i64]| {
@@ -660,9 +662,9 @@ mod tests {
             };
             let mut own = |at: usize, indices: &[Expr]| super::super::flat(indices, &sizes[at], &env).map(|_| 0.5);
             let found = slope(&expr, &env, &mut own, 9).map(|found| found.value);
-            let defined = value(&meaning.defined, &env, &learned) == Value::Bool(true);
+            let defined = value(&meaning.defined, &env, &learned) == ScalarValue::Bool(true);
             assert_eq!(found.is_ok(), defined, "{found:?} at {env:?}");
-            assert_eq!(value(&meaning.value, &env, &learned), Value::Float(found.unwrap_or(0.25)));
+            assert_eq!(value(&meaning.value, &env, &learned), ScalarValue::Float(found.unwrap_or(0.25)));
             assert!(defined || found == Err(EvalError::OutsideTable));
         }
     }

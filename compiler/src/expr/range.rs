@@ -1,10 +1,10 @@
 //! Bounds of the indices of learned tables: interval arithmetic, narrowed by the comparisons of the mask.
 
-use super::{BinaryOp, Distribution, Expr, Func, Uses, Value, Var, eval, tables};
+use super::{BinaryOp, Distribution, Expr, Func, ScalarValue, Uses, Var, eval, tables};
 
 /// Facts that hold wherever a bias is evaluated.
 #[derive(Clone, Copy, Debug)]
-pub struct Facts<'e> {
+pub struct BiasFacts<'e> {
     /// Number of heads.
     pub heads: usize,
     /// The mask of the attention; none where every key is seen.
@@ -13,7 +13,7 @@ pub struct Facts<'e> {
     pub farthest: f64,
 }
 
-impl<'e> Facts<'e> {
+impl<'e> BiasFacts<'e> {
     /// Positions and lengths have no bound.
     pub fn new(heads: usize, mask: Option<&'e Expr>) -> Self {
         Self { heads, mask, farthest: f64::INFINITY }
@@ -40,7 +40,7 @@ const LARGEST: f64 = 16_777_216.0;
 ///
 /// # Errors
 /// An index for which that can't be shown.
-pub fn sizes(bias: &Expr, facts: &Facts<'_>) -> Result<Vec<Vec<usize>>, Unbounded> {
+pub fn sizes(bias: &Expr, facts: &BiasFacts<'_>) -> Result<Vec<Vec<usize>>, Unbounded> {
     let Uses { names, uses } = tables(bias);
     let mut sizes = vec![vec![]; names.len()];
     for (at, indices) in uses {
@@ -54,11 +54,11 @@ pub fn sizes(bias: &Expr, facts: &Facts<'_>) -> Result<Vec<Vec<usize>>, Unbounde
     Ok(sizes)
 }
 
-fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
+fn table(indices: &[Expr], facts: &BiasFacts<'_>) -> Result<Vec<usize>, Unbounded> {
     let mut sizes = vec![];
     let mut total = 1.0;
     for index in indices {
-        let Range { low, high } = range(index, facts);
+        let NumberRange { low, high } = range(index, facts);
         total *= high + 1.0;
         if low < 0.0 || total > LARGEST {
             return Err(Unbounded { index: index.clone(), negative: low < 0.0 });
@@ -70,28 +70,28 @@ fn table(indices: &[Expr], facts: &Facts<'_>) -> Result<Vec<usize>, Unbounded> {
 
 /// The largest number that an expression can be, whatever the row; infinite where nothing in it says so.
 pub fn most(expr: &Expr) -> f64 {
-    range(expr, &Facts::new(1, None)).high
+    range(expr, &BiasFacts::new(1, None)).high
 }
 
 /// Whether the form of an expression shows that it is never below 0.
 pub(crate) fn is_natural(expr: &Expr) -> bool {
-    range(expr, &Facts::new(usize::MAX, None)).low >= 0.0
+    range(expr, &BiasFacts::new(usize::MAX, None)).low >= 0.0
 }
 
 /// The least and the largest number that an expression can be, as far as its form and the mask tell.
-pub(super) fn bounds(expr: &Expr, facts: &Facts<'_>) -> (f64, f64) {
-    let Range { low, high } = range(expr, facts);
+pub(super) fn bounds(expr: &Expr, facts: &BiasFacts<'_>) -> (f64, f64) {
+    let NumberRange { low, high } = range(expr, facts);
     (low, high)
 }
 
 /// All numbers from `low` to `high`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Range {
+struct NumberRange {
     low: f64,
     high: f64,
 }
 
-impl Range {
+impl NumberRange {
     const ANY: Self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY };
 
     fn at_least(low: f64) -> Self {
@@ -124,61 +124,63 @@ impl Range {
 }
 
 /// The range of a number, by its form and by what the mask says of it.
-fn range(expr: &Expr, facts: &Facts<'_>) -> Range {
+fn range(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
     let by_form = form(expr, facts);
     facts.mask.map_or(by_form, |mask| promised(mask, expr, facts, by_form))
 }
 
-fn form(expr: &Expr, facts: &Facts<'_>) -> Range {
+fn form(expr: &Expr, facts: &BiasFacts<'_>) -> NumberRange {
     let of = |x: &Expr| range(x, facts);
     match expr {
-        Expr::Int(v) => Range::only(*v as f64),
-        Expr::Float(v) => Range::only(*v),
-        Expr::Var(Var::Head) => Range { low: 0.0, high: facts.heads as f64 - 1.0 },
-        Expr::Var(Var::Length) => Range { low: 1.0, high: facts.farthest },
-        Expr::Var(_) | Expr::Given => Range { low: 0.0, high: facts.farthest },
+        Expr::Int(v) => NumberRange::only(*v as f64),
+        Expr::Float(v) => NumberRange::only(*v),
+        Expr::Var(Var::Head) => NumberRange { low: 0.0, high: facts.heads as f64 - 1.0 },
+        Expr::Var(Var::Length) => NumberRange { low: 1.0, high: facts.farthest },
+        Expr::Var(_) | Expr::Given => NumberRange { low: 0.0, high: facts.farthest },
         Expr::Neg(x) => of(x).negated(),
         Expr::Binary(op, a, b) => operator(*op, is_whole(a) && is_whole(b), of(a), of(b)),
-        Expr::Call(Func::Floor, args) => args.first().map_or(Range::ANY, |x| {
+        Expr::Call(Func::Floor, args) => args.first().map_or(NumberRange::ANY, |x| {
             let x = of(x);
-            Range { low: x.low.floor(), high: x.high.floor() }
+            NumberRange { low: x.low.floor(), high: x.high.floor() }
         }),
-        Expr::Call(Func::Ln, args) => args.first().map_or(Range::ANY, |x| {
+        Expr::Call(Func::Ln, args) => args.first().map_or(NumberRange::ANY, |x| {
             let x = of(x);
-            Range { low: x.low.max(0.0).ln(), high: x.high.max(0.0).ln() }
+            NumberRange { low: x.low.max(0.0).ln(), high: x.high.max(0.0).ln() }
         }),
         // Doubling reaches every whole number of 64 bits in 63 steps. Without a bound of positions a table has none either.
         Expr::Call(Func::Log, _) => {
-            Range { low: 0.0, high: if facts.farthest.is_finite() { 63.0 } else { f64::INFINITY } }
+            NumberRange { low: 0.0, high: if facts.farthest.is_finite() { 63.0 } else { f64::INFINITY } }
         }
         Expr::Call(Func::Min, args) => {
             let all = args.iter().map(of);
-            all.reduce(|a, b| Range { low: a.low.min(b.low), high: a.high.min(b.high) }).unwrap_or(Range::ANY)
+            all.reduce(|a, b| NumberRange { low: a.low.min(b.low), high: a.high.min(b.high) })
+                .unwrap_or(NumberRange::ANY)
         }
         Expr::Call(Func::Max, args) => {
             let all = args.iter().map(of);
-            all.reduce(|a, b| Range { low: a.low.max(b.low), high: a.high.max(b.high) }).unwrap_or(Range::ANY)
+            all.reduce(|a, b| NumberRange { low: a.low.max(b.low), high: a.high.max(b.high) })
+                .unwrap_or(NumberRange::ANY)
         }
         Expr::Draw(draw) => match (draw.distribution, &draw.args[..]) {
-            (Distribution::Uniform, [a, b]) => Range { low: of(a).low, high: of(b).high },
-            (Distribution::Geometric, _) => Range::at_least(1.0),
-            _ => Range::at_least(0.0),
+            (Distribution::Uniform, [a, b]) => NumberRange { low: of(a).low, high: of(b).high },
+            (Distribution::Geometric, _) => NumberRange::at_least(1.0),
+            _ => NumberRange::at_least(0.0),
         },
         // Parameters have single precision.
-        Expr::Learn(..) => Range { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
-        Expr::Bool(_) | Expr::Not(_) => Range::ANY,
+        Expr::Learn(..) => NumberRange { low: -f64::from(f32::MAX), high: f64::from(f32::MAX) },
+        Expr::Bool(_) | Expr::Not(_) => NumberRange::ANY,
     }
 }
 
-fn operator(op: BinaryOp, whole: bool, a: Range, b: Range) -> Range {
+fn operator(op: BinaryOp, whole: bool, a: NumberRange, b: NumberRange) -> NumberRange {
     match op {
-        BinaryOp::Add => Range { low: a.low + b.low, high: a.high + b.high },
-        BinaryOp::Sub => Range { low: a.low - b.high, high: a.high - b.low },
-        BinaryOp::Mul => Range::corners(a, b, |a, b| a * b),
+        BinaryOp::Add => NumberRange { low: a.low + b.low, high: a.high + b.high },
+        BinaryOp::Sub => NumberRange { low: a.low - b.high, high: a.high - b.low },
+        BinaryOp::Mul => NumberRange::corners(a, b, |a, b| a * b),
         // Rounding down keeps the order, so it may be left out where a real number is divided, and changes a bound by less than 1.
         BinaryOp::Div if b.low > 0.0 => {
-            let exact = Range::corners(a, b, |a, b| a / b);
-            Range { low: exact.low.floor(), ..exact }
+            let exact = NumberRange::corners(a, b, |a, b| a / b);
+            NumberRange { low: exact.low.floor(), ..exact }
         }
         BinaryOp::Rem if b.low > 0.0 => {
             let small = a.low >= 0.0 && a.high < b.low;
@@ -187,14 +189,14 @@ fn operator(op: BinaryOp, whole: bool, a: Range, b: Range) -> Range {
             let wrong = a.low.abs().max(a.high.abs()) * (2.0 * f64::EPSILON);
             match whole {
                 _ if small => a,
-                true => Range { low: 0.0, high: b.high - 1.0 },
-                false if wrong.is_finite() => Range { low: -wrong, high: b.high + wrong },
-                false => Range::ANY,
+                true => NumberRange { low: 0.0, high: b.high - 1.0 },
+                false if wrong.is_finite() => NumberRange { low: -wrong, high: b.high + wrong },
+                false => NumberRange::ANY,
             }
         }
-        BinaryOp::Pow if a.low > 0.0 || (a.low >= 0.0 && b.low >= 0.0) => Range::corners(a, b, f64::powf),
-        BinaryOp::Pow if a.low >= 0.0 => Range::at_least(0.0),
-        _ => Range::ANY,
+        BinaryOp::Pow if a.low > 0.0 || (a.low >= 0.0 && b.low >= 0.0) => NumberRange::corners(a, b, f64::powf),
+        BinaryOp::Pow if a.low >= 0.0 => NumberRange::at_least(0.0),
+        _ => NumberRange::ANY,
     }
 }
 
@@ -209,7 +211,7 @@ fn is_whole(expr: &Expr) -> bool {
 }
 
 /// `known` of `expr`, narrowed by the comparisons that a mask makes.
-fn promised(mask: &Expr, expr: &Expr, facts: &Facts<'_>, known: Range) -> Range {
+fn promised(mask: &Expr, expr: &Expr, facts: &BiasFacts<'_>, known: NumberRange) -> NumberRange {
     let Expr::Binary(op, a, b) = mask else { return known };
     let (upper, lower) = match op {
         BinaryOp::And => {
@@ -227,9 +229,9 @@ fn promised(mask: &Expr, expr: &Expr, facts: &Facts<'_>, known: Range) -> Range 
         return known;
     }
     // a - b is at most `upper` and at least `lower`.
-    let difference = Range { low: lower.unwrap_or(f64::NEG_INFINITY), high: upper.unwrap_or(f64::INFINITY) };
+    let difference = NumberRange { low: lower.unwrap_or(f64::NEG_INFINITY), high: upper.unwrap_or(f64::INFINITY) };
     // By itself, and not by the mask again: that would have no end.
-    let plain = Facts { mask: None, ..*facts };
+    let plain = BiasFacts { mask: None, ..*facts };
     let mut found = known;
     if **a == *expr {
         found = found.and(operator(BinaryOp::Add, true, difference, form(b, &plain)));
@@ -239,7 +241,7 @@ fn promised(mask: &Expr, expr: &Expr, facts: &Facts<'_>, known: Range) -> Range 
     }
     if let Some((sign, offset)) = same(expr, a, b) {
         let signed = if sign { difference } else { difference.negated() };
-        found = found.and(Range { low: signed.low + offset, high: signed.high + offset });
+        found = found.and(NumberRange { low: signed.low + offset, high: signed.high + offset });
     }
     found
 }
@@ -255,12 +257,12 @@ fn same(expr: &Expr, a: &Expr, b: &Expr) -> Option<(bool, f64)> {
 
 /// A sum of variables with constant factors.
 #[derive(Clone, Debug)]
-struct Linear {
+struct LinearSum {
     factors: [i64; 5],
     constant: i64,
 }
 
-impl Linear {
+impl LinearSum {
     fn plus(&self, other: &Self, by: i64) -> Option<Self> {
         let mut sum = self.clone();
         for (to, from) in sum.factors.iter_mut().zip(other.factors) {
@@ -271,8 +273,8 @@ impl Linear {
     }
 }
 
-fn linear(expr: &Expr) -> Option<Linear> {
-    let zero = Linear { factors: [0; 5], constant: 0 };
+fn linear(expr: &Expr) -> Option<LinearSum> {
+    let zero = LinearSum { factors: [0; 5], constant: 0 };
     match expr {
         Expr::Var(var) => {
             let mut one = zero;
@@ -284,7 +286,9 @@ fn linear(expr: &Expr) -> Option<Linear> {
         Expr::Binary(BinaryOp::Sub, a, b) => linear(a)?.plus(&linear(b)?, -1),
         other => match eval(other, &super::Env::default()) {
             // Without variables, it is a constant.
-            Ok(Value::Int(v)) if Var::ALL.iter().all(|var| !other.uses(*var)) => Some(Linear { constant: v, ..zero }),
+            Ok(ScalarValue::Int(v)) if Var::ALL.iter().all(|var| !other.uses(*var)) => {
+                Some(LinearSum { constant: v, ..zero })
+            }
             _ => None,
         },
     }
@@ -301,7 +305,7 @@ mod tests {
 
     fn of(bias: &str, mask: &str) -> Result<Vec<Vec<usize>>, (String, bool)> {
         let mask = expr(mask);
-        let found = sizes(&expr(bias), &Facts::new(4, Some(&mask)));
+        let found = sizes(&expr(bias), &BiasFacts::new(4, Some(&mask)));
         found.map_err(|e| (e.index.to_string(), e.negative))
     }
 

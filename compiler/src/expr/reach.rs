@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use super::{BinaryOp, Env, Expr, Value, Var, eval};
+use super::{BinaryOp, Env, Expr, ScalarValue, Var, eval};
 
 /// The keys of a query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reach {
+pub struct KeyReach {
     /// A range that holds all of them.
     pub keys: Range<usize>,
     /// Whether it holds no others.
@@ -15,24 +15,25 @@ pub struct Reach {
 
 /// A range that holds every key, of `keys`, for which the mask is true at this query; it may hold others. Comparisons that
 /// are linear in the key narrow it, and `floor(j / w) == x`; what else there is does not.
-pub fn reach(mask: &Expr, at: &Env, keys: usize) -> Reach {
-    let Span { low, high, exact } = within(mask, at).and(Span::new(0, i64::try_from(keys).unwrap_or(i64::MAX) - 1));
+pub fn reach(mask: &Expr, at: &Env, keys: usize) -> KeyReach {
+    let KeySpan { low, high, exact } =
+        within(mask, at).and(KeySpan::new(0, i64::try_from(keys).unwrap_or(i64::MAX) - 1));
     match (usize::try_from(low), usize::try_from(high)) {
-        (Ok(low), Ok(high)) if low <= high => Reach { keys: low..high + 1, exact },
-        _ => Reach { keys: 0..0, exact: true },
+        (Ok(low), Ok(high)) if low <= high => KeyReach { keys: low..high + 1, exact },
+        _ => KeyReach { keys: 0..0, exact: true },
     }
 }
 
 /// Keys from `low` to `high`; none where that is smaller.
 #[derive(Clone, Copy)]
-struct Span {
+struct KeySpan {
     low: i64,
     high: i64,
     /// Whether all of them are meant.
     exact: bool,
 }
 
-impl Span {
+impl KeySpan {
     const ALL: Self = Self::new(i64::MIN, i64::MAX);
     const NONE: Self = Self::new(i64::MAX, i64::MIN);
     /// Nothing is known.
@@ -57,21 +58,21 @@ impl Span {
     }
 }
 
-fn within(mask: &Expr, at: &Env) -> Span {
+fn within(mask: &Expr, at: &Env) -> KeySpan {
     if !mask.uses(Var::J) {
         // What has no value hides the key.
-        return if eval(mask, at) == Ok(Value::Bool(true)) { Span::ALL } else { Span::NONE };
+        return if eval(mask, at) == Ok(ScalarValue::Bool(true)) { KeySpan::ALL } else { KeySpan::NONE };
     }
     match mask {
         Expr::Binary(BinaryOp::And, a, b) => within(a, at).and(within(b, at)),
         Expr::Binary(BinaryOp::Or, a, b) => within(a, at).or(within(b, at)),
-        Expr::Binary(op, a, b) if op.is_boolean() => compared(*op, a, b, at).unwrap_or(Span::ANY),
-        _ => Span::ANY,
+        Expr::Binary(op, a, b) if op.is_boolean() => compared(*op, a, b, at).unwrap_or(KeySpan::ANY),
+        _ => KeySpan::ANY,
     }
 }
 
 /// The keys for which a comparison holds.
-fn compared(op: BinaryOp, a: &Expr, b: &Expr, at: &Env) -> Option<Span> {
+fn compared(op: BinaryOp, a: &Expr, b: &Expr, at: &Env) -> Option<KeySpan> {
     if let Some(span) = quotient(op, a, b, at).or_else(|| quotient(mirrored(op), b, a, at)) {
         return Some(span);
     }
@@ -91,15 +92,15 @@ fn mirrored(op: BinaryOp) -> BinaryOp {
 }
 
 /// `x / w op c` for x linear in the key: `w c <= x < w c + w` where it is equal.
-fn quotient(op: BinaryOp, a: &Expr, c: &Expr, at: &Env) -> Option<Span> {
+fn quotient(op: BinaryOp, a: &Expr, c: &Expr, at: &Env) -> Option<KeySpan> {
     let Expr::Binary(BinaryOp::Div, x, w) = a else { return None };
     if c.uses(Var::J) || w.uses(Var::J) {
         return None;
     }
     let (x, w, c) = (line(x, at)?, whole(w, at).filter(|w| *w > 0)?, whole(c, at)?);
-    let start = |by: i64| Line::new(0, c.checked_add(by)?.checked_mul(w)?);
-    let from = |start: Option<Line>| below(BinaryOp::Ge, x.minus(start?)?);
-    let upto = |start: Option<Line>| below(BinaryOp::Lt, x.minus(start?)?);
+    let start = |by: i64| AffineFunction::new(0, c.checked_add(by)?.checked_mul(w)?);
+    let from = |start: Option<AffineFunction>| below(BinaryOp::Ge, x.minus(start?)?);
+    let upto = |start: Option<AffineFunction>| below(BinaryOp::Lt, x.minus(start?)?);
     match op {
         BinaryOp::Eq => Some(from(start(0))?.and(upto(start(1))?)),
         BinaryOp::Lt => upto(start(0)),
@@ -112,7 +113,7 @@ fn quotient(op: BinaryOp, a: &Expr, c: &Expr, at: &Env) -> Option<Span> {
 
 /// `slope j + constant`.
 #[derive(Clone, Copy)]
-struct Line {
+struct AffineFunction {
     slope: i64,
     constant: i64,
 }
@@ -120,7 +121,7 @@ struct Line {
 /// Slopes and constants up to here keep `slope j + constant` within 64 bits: where a part does not fit, the key is hidden.
 const LARGEST: i64 = 1 << 31;
 
-impl Line {
+impl AffineFunction {
     fn new(slope: i64, constant: i64) -> Option<Self> {
         let small = |x: i64| (-LARGEST..=LARGEST).contains(&x);
         (small(slope) && small(constant)).then_some(Self { slope, constant })
@@ -134,32 +135,32 @@ impl Line {
 /// An integer without the key.
 fn whole(expr: &Expr, at: &Env) -> Option<i64> {
     match eval(expr, at) {
-        Ok(Value::Int(v)) => Some(v),
+        Ok(ScalarValue::Int(v)) => Some(v),
         _ => None,
     }
 }
 
-fn line(expr: &Expr, at: &Env) -> Option<Line> {
+fn line(expr: &Expr, at: &Env) -> Option<AffineFunction> {
     if !expr.uses(Var::J) {
-        return Line::new(0, whole(expr, at)?);
+        return AffineFunction::new(0, whole(expr, at)?);
     }
-    let zero = Line { slope: 0, constant: 0 };
+    let zero = AffineFunction { slope: 0, constant: 0 };
     match expr {
-        Expr::Var(Var::J) => Some(Line { slope: 1, constant: 0 }),
+        Expr::Var(Var::J) => Some(AffineFunction { slope: 1, constant: 0 }),
         Expr::Neg(x) => zero.minus(line(x, at)?),
         Expr::Binary(BinaryOp::Add, a, b) => line(a, at)?.minus(zero.minus(line(b, at)?)?),
         Expr::Binary(BinaryOp::Sub, a, b) => line(a, at)?.minus(line(b, at)?),
         // A product of two sides that read the key is no line.
         Expr::Binary(BinaryOp::Mul, a, b) if !a.uses(Var::J) || !b.uses(Var::J) => {
             let (by, of) = if a.uses(Var::J) { (whole(b, at)?, line(a, at)?) } else { (whole(a, at)?, line(b, at)?) };
-            Line::new(of.slope.checked_mul(by)?, of.constant.checked_mul(by)?)
+            AffineFunction::new(of.slope.checked_mul(by)?, of.constant.checked_mul(by)?)
         }
         _ => None,
     }
 }
 
 /// The keys for which `line op 0`.
-fn below(op: BinaryOp, Line { slope, constant }: Line) -> Option<Span> {
+fn below(op: BinaryOp, AffineFunction { slope, constant }: AffineFunction) -> Option<KeySpan> {
     let (limit, turned) = (constant.checked_neg()?, slope.checked_neg()?);
     match op {
         BinaryOp::Lt => Some(at_most(slope, limit.checked_sub(1)?)),
@@ -168,20 +169,20 @@ fn below(op: BinaryOp, Line { slope, constant }: Line) -> Option<Span> {
         BinaryOp::Ge => Some(at_most(turned, constant)),
         BinaryOp::Eq => {
             let both = at_most(slope, limit).and(at_most(turned, constant));
-            Some(Span { exact: slope.abs() <= 1, ..both })
+            Some(KeySpan { exact: slope.abs() <= 1, ..both })
         }
         _ => None,
     }
 }
 
 /// The keys for which `slope j <= limit`.
-fn at_most(slope: i64, limit: i64) -> Span {
+fn at_most(slope: i64, limit: i64) -> KeySpan {
     match slope {
-        0 if limit >= 0 => Span::ALL,
-        0 => Span::NONE,
+        0 if limit >= 0 => KeySpan::ALL,
+        0 => KeySpan::NONE,
         // The Euclidean quotient is the largest j of a positive slope, and the smallest of a negative one.
-        1.. => Span { high: limit.div_euclid(slope), ..Span::ALL },
-        _ => limit.checked_div_euclid(slope).map_or(Span::NONE, |low| Span { low, ..Span::ALL }),
+        1.. => KeySpan { high: limit.div_euclid(slope), ..KeySpan::ALL },
+        _ => limit.checked_div_euclid(slope).map_or(KeySpan::NONE, |low| KeySpan { low, ..KeySpan::ALL }),
     }
 }
 
@@ -218,8 +219,8 @@ mod tests {
                 .contains(&text);
             for i in 0..20 {
                 let at = Env { i, length: 20, ..Env::default() };
-                let Reach { keys: found, exact } = reach(&mask, &at, 20);
-                let sees = |j: usize| eval(&mask, &Env { j: j as i64, ..at }) == Ok(Value::Bool(true));
+                let KeyReach { keys: found, exact } = reach(&mask, &at, 20);
+                let sees = |j: usize| eval(&mask, &Env { j: j as i64, ..at }) == Ok(ScalarValue::Bool(true));
                 let seen: Vec<usize> = (0..20).filter(|j| sees(*j)).collect();
                 assert!(seen.iter().all(|j| found.contains(j)), "{text} at {i}: {found:?}");
                 let span = seen.first().zip(seen.last()).map_or(0, |(first, last)| last - first + 1);

@@ -1,6 +1,6 @@
 //! Constant folding and the identities that hold for every value.
 
-use super::{BinaryOp, Env, EvalError, Expr, Value, eval};
+use super::{BinaryOp, Env, EvalError, Expr, ScalarValue, eval};
 
 /// The simplest equal expression: constants are worked out and neutral operands dropped. What has no value (a division
 /// by zero) stays as it is. Simplifying twice changes nothing.
@@ -28,10 +28,10 @@ pub(crate) fn constant(expr: &Expr) -> Option<Result<Expr, EvalError>> {
     }
     match eval(expr, &Env::default()) {
         // The smallest integer has no literal: it would not read back.
-        Ok(Value::Int(i64::MIN)) => None,
-        Ok(Value::Int(v)) => Some(Ok(Expr::Int(v))),
-        Ok(Value::Float(v)) => Some(Ok(Expr::Float(v))),
-        Ok(Value::Bool(v)) => Some(Ok(Expr::Bool(v))),
+        Ok(ScalarValue::Int(i64::MIN)) => None,
+        Ok(ScalarValue::Int(v)) => Some(Ok(Expr::Int(v))),
+        Ok(ScalarValue::Float(v)) => Some(Ok(Expr::Float(v))),
+        Ok(ScalarValue::Bool(v)) => Some(Ok(Expr::Bool(v))),
         Err(error) => Some(Err(error)),
     }
 }

@@ -2,13 +2,13 @@
 
 use super::{Problems, Site};
 use crate::diag::{Diagnostic, Kind, list};
-use crate::schema::{Default, Field};
-use crate::spec::{Block, Origin, Value};
+use crate::schema::{Default, StatementField};
+use crate::spec::{Block, FieldValue, Origin};
 
 /// A setting that is written and has no effect, with the cure.
 pub(crate) struct Idle<'b> {
     /// The setting.
-    pub(crate) field: &'b Field,
+    pub(crate) field: &'b StatementField,
     /// What it would need.
     pub(crate) message: String,
     /// What to do.
@@ -20,7 +20,7 @@ pub(crate) fn idle(block: &Block) -> Vec<Idle<'_>> {
     block.feature.fields.iter().filter_map(|field| without_effect(block, field)).collect()
 }
 
-fn without_effect<'b>(block: &'b Block, field: &'b Field) -> Option<Idle<'b>> {
+fn without_effect<'b>(block: &'b Block, field: &'b StatementField) -> Option<Idle<'b>> {
     let beside = field.beside?;
     let written = block.fields.get(&field.name).filter(|_| says_more(block, &field.name))?;
     let other = block.fields.get(beside.field).map(|setting| setting.value.to_string()).unwrap_or_default();
@@ -45,10 +45,10 @@ pub(crate) fn says_more(block: &Block, name: &str) -> bool {
     let Some(setting) = block.fields.get(name) else { return false };
     let default = block.feature.fields.iter().find(|field| field.name == name).map(|field| &field.default);
     let is_default = match (default, &setting.value) {
-        (Some(Default::Int(a)), Value::Int(b)) => a == b,
-        (Some(Default::Float(a)), Value::Float(b)) => a == b,
-        (Some(Default::Truth(a)), Value::Truth(b)) => a == b,
-        (Some(Default::Word(a)), Value::Word(b)) => a == b,
+        (Some(Default::Int(a)), FieldValue::Int(b)) => a == b,
+        (Some(Default::Float(a)), FieldValue::Float(b)) => a == b,
+        (Some(Default::Truth(a)), FieldValue::Truth(b)) => a == b,
+        (Some(Default::Word(a)), FieldValue::Word(b)) => a == b,
         _ => false,
     };
     !is_default && !matches!(setting.origin, Origin::Default | Origin::Derived(_))
@@ -86,7 +86,7 @@ pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
         problems.report(cured(diagnostic, site.block, &field.name, decides, help));
     }
     for setting in site.block.fields.values() {
-        if let Value::Function(inner) = &setting.value {
+        if let FieldValue::Function(inner) = &setting.value {
             check(&Site { block: inner, ..*site }, problems);
         }
     }

@@ -7,7 +7,9 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::{Attr, BATCH, Dim, Elem, LENGTH, Type, VOCAB};
 use crate::lower::{Lower, need};
-use crate::schema::{Bounds, DROPOUT, Default, Derived, Field, FieldKind, POSITIVE, SIZE, float, int, of_kind, word};
+use crate::schema::{
+    Bounds, DROPOUT, Default, Derived, FieldKind, POSITIVE, SIZE, StatementField, float, int, of_kind, word,
+};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -37,7 +39,7 @@ fn embed() -> Feature {
                 SIZE,
                 "with `position: learned`, the number of positions: the longest row",
             ),
-            Field {
+            StatementField {
                 bounds: SCALE,
                 ..of_kind(
                     "scale",

@@ -13,7 +13,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::lower::{Lower, need};
 use crate::schema::{Default, INSIDE_UNIT, POSITIVE, float, word};
-use crate::spec::{Block, Setting, Value as Given};
+use crate::spec::{Block, FieldValue, Setting};
 
 /// The keyword and its variants.
 pub(super) fn slot() -> Slot {
@@ -81,7 +81,7 @@ fn attending<'b>(block: &'b Block, shared: &BTreeSet<&str>) -> Option<&'b Block>
 
 /// Whether a definition attends, or one of the functions among its settings.
 fn attends_by_name(block: &Block) -> bool {
-    let given = |setting: &Setting| matches!(&setting.value, Given::Function(inner) if attends_by_name(inner));
+    let given = |setting: &Setting| matches!(&setting.value, FieldValue::Function(inner) if attends_by_name(inner));
     define::attends(&block.feature, &BTreeSet::new()) || block.fields.values().any(given)
 }
 
@@ -99,13 +99,13 @@ pub(crate) fn decides(block: &Block) -> bool {
     block.feature.definition().is_some_and(Definition::decides)
 }
 
-/// When the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
+/// The rule by which the units of a depth-wise recurrence halt. The recurrence carries their survival, mixture and ponder cost.
 #[derive(Clone, Copy)]
-pub(crate) struct Rule<'b> {
+pub(crate) struct HaltingRule<'b> {
     /// The definition of the probability `p_l` of every unit to halt at `H_l`.
     block: &'b Block,
     /// The unit of halting.
-    pub(crate) units: Units,
+    pub(crate) units: HaltingUnits,
     /// Whether keys and values of self-attention are the mixture of states so far: the output if the unit halted now.
     pub(crate) mixture_keys: bool,
     /// `A_l < threshold` with the halting mass `A_l = sum_{k <= l} alpha_k` is what a unit goes on with.
@@ -116,14 +116,14 @@ pub(crate) struct Rule<'b> {
 
 /// The unit of halting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Units {
+pub(crate) enum HaltingUnits {
     /// A whole row.
     Row,
     /// A position of a row. A halted position keeps its state, to which other positions attend.
     Position,
 }
 
-impl<'b> Rule<'b> {
+impl<'b> HaltingRule<'b> {
     /// The rule of a block for states like this one; nothing where every row takes all steps, or where the rule decides itself.
     pub(crate) fn of(l: &mut Lower<'_>, block: &'b Block, state: Value) -> Result<Option<Self>, InvalidNode> {
         if block.feature.definition().is_none() || decides(block) {
@@ -132,7 +132,7 @@ impl<'b> Rule<'b> {
         let per_row = l.scoped("halt", |l| define::rank_of(l, block, &[state, state]))? == 1;
         Ok(Some(Self {
             block,
-            units: if per_row { Units::Row } else { Units::Position },
+            units: if per_row { HaltingUnits::Row } else { HaltingUnits::Position },
             mixture_keys: block.word("keys") == Some("mixture"),
             threshold: need(block.float("threshold"), block, "threshold")?,
             cost: need(block.float("cost"), block, "cost")?,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::define::{Definition, Word};
+use crate::define::{BuiltInWord, Definition};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::lower::{Lower, Place};
+use crate::lower::{LayerInputs, Lower};
 use crate::spec::Block;
 
 /// The lowering of a statement, one signature per slot, so every variant of a slot is interchangeable.
@@ -15,11 +15,11 @@ pub(crate) enum Lowering {
     /// `embed`: the first states; sets the width of all states.
     Embed(fn(&mut Lower<'_>, &Block) -> Result<Value, InvalidNode>),
     /// `attend`, `feedforward`, `stack`, `recur`: the states of a place after the layer.
-    Layer(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
+    Layer(fn(&mut Lower<'_>, &Block, &LayerInputs) -> Result<Value, InvalidNode>),
     /// `loop`: as a layer; the values that it carries are known behind it.
-    Loop(fn(&mut Lower<'_>, &Block, &mut Place) -> Result<Value, InvalidNode>),
+    Loop(fn(&mut Lower<'_>, &Block, &mut LayerInputs) -> Result<Value, InvalidNode>),
     /// `recurse`, `pool`: one vector per row, from the states of a place.
-    Reduce(fn(&mut Lower<'_>, &Block, &Place) -> Result<Value, InvalidNode>),
+    Reduce(fn(&mut Lower<'_>, &Block, &LayerInputs) -> Result<Value, InvalidNode>),
     /// `select`, `align`, `halt none`, `memory`, `update`: what the statement around it reads, or lowers where it needs it.
     Setting,
     /// `readout`: the input of the head, from the final states.
@@ -29,7 +29,7 @@ pub(crate) enum Lowering {
     /// Equations of the body that they stand in.
     Equations(Arc<Definition>),
     /// A word of equations: a layer where it stands as a statement.
-    Word(Word),
+    Word(BuiltInWord),
 }
 
 /// The fault of a block whose lowering has the signature of another slot.

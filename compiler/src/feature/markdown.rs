@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Feature, slots};
 use crate::define::{self, FormRow};
-use crate::schema::{Children, Default, Derived, Field};
+use crate::schema::{Children, Default, Derived, StatementField};
 
 /// The reference: one section per slot, one table per variant with fields; then the words of equations.
 pub fn markdown() -> String {
@@ -115,13 +115,13 @@ fn children(rule: &Children) -> String {
     }
 }
 
-fn takes(field: &Field) -> String {
+fn takes(field: &StatementField) -> String {
     let bounds = field.bounds.describe();
     let kind = field.kind.describe();
     if bounds.is_empty() { kind } else { format!("{kind}, {bounds}") }
 }
 
-fn default(field: &Field) -> String {
+fn default(field: &StatementField) -> String {
     match &field.default {
         Default::Required => "required".to_owned(),
         Default::Absent => "none".to_owned(),

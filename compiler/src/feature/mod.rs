@@ -26,7 +26,7 @@ mod stack;
 use std::sync::{Arc, LazyLock};
 
 pub(crate) use attention::{
-    Around, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
+    AttentionContext, attended, broken as broken_attention, geometric_fields, given_fields as dot_product_fields,
     mixed_given as dot_product, stops, word_fields as attention_fields,
 };
 pub(crate) use effect::{Idle, check as check_effect, cured, idle, says_more};
@@ -35,7 +35,7 @@ pub use markdown::{explain, explained_names, linked, markdown, titles};
 
 use crate::define::{self, Definition};
 use crate::diag::Problems;
-use crate::schema::{Catalog, Children, FOLDING, Field, Text};
+use crate::schema::{Catalog, Children, FOLDING, StatementField, Text};
 use crate::source::Span;
 use crate::spec::{Block, Origin};
 
@@ -53,7 +53,7 @@ pub struct Feature {
     /// What it is applied to in equations, by name; empty for what only statements can say.
     pub values: Vec<Text>,
     /// Its fields in the order of documentation and printing.
-    pub fields: Vec<Field>,
+    pub fields: Vec<StatementField>,
     /// What may stand inside its braces, in the canonical order.
     pub children: &'static [Children],
     /// Reports violations of rules over several fields or statements. Runs when all fields are filled.
@@ -152,7 +152,7 @@ pub struct Slot {
     /// What a definition of the slot is applied to; empty where definitions cannot be variants of it.
     pub takes: &'static [&'static str],
     /// Settings that every definition of the slot has, besides its own.
-    pub fields: Vec<Field>,
+    pub fields: Vec<StatementField>,
     /// What holds for every definition in the slot.
     pub check: fn(&Site<'_>, &mut Problems),
     /// The variants.

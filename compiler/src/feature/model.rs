@@ -7,7 +7,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, Dim, LENGTH, Type, unprefixed};
-use crate::lower::{Loss, Lower, Maps, Place, Starts, answer, group, need, read, return_named};
+use crate::lower::{LayerInputs, Loss, Lower, Maps, Starts, answer, group, need, read, return_named};
 use crate::schema::{Bounds, Children, DROPOUT, Default, FOLDING, SPREAD, float, optional_word};
 use crate::spec::Block;
 
@@ -75,7 +75,7 @@ fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.each = readout.variant == "each";
     let Lowering::Embed(first) = embed.feature.lower else { return Err(misplaced(embed)) };
     let states = l.scoped("embed", |l| first(l, embed))?;
-    let states = group(l, model, &Place::at(states))?;
+    let states = group(l, model, &LayerInputs::at(states))?;
     let read = l.scoped("readout", |l| read(l, readout, states))?;
     if l.each && l.graph().ty(read).ragged().and_then(unprefixed).is_some() {
         let message = "`readout each` has no answer for the positions that `prefix` has put before every row";

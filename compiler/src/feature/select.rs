@@ -3,7 +3,7 @@
 use super::{Feature, Lowering, Slot, recursion};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::Site;
-use crate::schema::{Field, word};
+use crate::schema::{StatementField, word};
 
 /// The keyword of the selection and its variants.
 pub(super) fn slot() -> Slot {
@@ -40,7 +40,7 @@ fn check_soft(site: &Site<'_>, problems: &mut Problems) {
 
 /// The keyword of the alignment and its variants.
 pub(super) fn align() -> Slot {
-    let align = |variant, doc, source, fields: Vec<Field>| Feature {
+    let align = |variant, doc, source, fields: Vec<StatementField>| Feature {
         fields,
         check: check_align,
         ..Feature::row("align", variant, doc, source, Lowering::Setting)

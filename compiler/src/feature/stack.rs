@@ -2,7 +2,7 @@
 
 use super::{Feature, Lowering, Slot, recurrence};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::lower::{Lower, Place, group, need};
+use crate::lower::{LayerInputs, Lower, group, need};
 use crate::schema::{COPIES, Children, Default, LAYERS, int};
 use crate::spec::Block;
 
@@ -27,7 +27,7 @@ fn stack() -> Feature {
 }
 
 /// As many groups one after another as a field says, each with its own parameters.
-pub(super) fn copies(l: &mut Lower<'_>, block: &Block, place: &Place, field: &str) -> Result<Value, InvalidNode> {
+pub(super) fn copies(l: &mut Lower<'_>, block: &Block, place: &LayerInputs, field: &str) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     for n in 0..need(block.int(field), block, field)? {
         here.state = l.scoped(&n.to_string(), |l| group(l, block, &here))?;

@@ -20,18 +20,18 @@ use std::hash::{Hash, Hasher};
 
 use super::attr::quote;
 use super::attribute;
-use super::graph::{Def, Graph, MAIN, Node, NodeId, Value};
+use super::graph::{Graph, MAIN, Node, NodeId, Value, ValueOrigin};
 use super::loops;
 use super::ops::{Flag, Op};
 
 /// Nodes of two graphs that are the same.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pairs {
+pub(super) struct MatchedNodes {
     to_right: BTreeMap<NodeId, NodeId>,
     to_left: BTreeMap<NodeId, NodeId>,
 }
 
-impl Pairs {
+impl MatchedNodes {
     /// The pairs, by the left node.
     pub(super) fn iter(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
         self.to_right.iter().map(|(left, right)| (*left, *right))
@@ -71,27 +71,29 @@ pub(super) fn describe(graph: &Graph, id: NodeId, name: Option<&str>) -> String 
 }
 
 /// A way from a node to another: what it is, its number among those of its kind, and where it leads.
-type Way = (u8, usize, NodeId);
+type NodeEdge = (u8, usize, NodeId);
 
 /// The ways from a node to what it is made of: the operands, and the end of its body.
-fn ways(graph: &Graph, id: NodeId) -> Vec<Way> {
+fn ways(graph: &Graph, id: NodeId) -> Vec<NodeEdge> {
     let node = graph.node(id);
     let end = node.body.and_then(|body| graph.terminator(body)).map(|end| (2, 0, end));
     node.operands.iter().map(|value| way(graph, *value)).chain(end).collect()
 }
 
 /// The way to a value: the result of a node, or a parameter of the body of one.
-fn way(graph: &Graph, value: Value) -> Way {
+fn way(graph: &Graph, value: Value) -> NodeEdge {
     match graph.def(value) {
-        Def::Result(from, n) => (0, n, from),
-        Def::Param(region, n) => (1, n, graph.owner(region).expect("a verified graph uses parameters of bodies only")),
+        ValueOrigin::Result(from, n) => (0, n, from),
+        ValueOrigin::Param(region, n) => {
+            (1, n, graph.owner(region).expect("a verified graph uses parameters of bodies only"))
+        }
     }
 }
 
 /// Every node with its partner, if the graphs compute the same. What leads to no result, as a parameter that nothing reads, must be
 /// there in both as well; it has no partner. Graphs with effects are not compared.
-pub(super) fn whole(left: &Graph, right: &Graph) -> Option<Pairs> {
-    let mut pairs = Pairs::default();
+pub(super) fn whole(left: &Graph, right: &Graph) -> Option<MatchedNodes> {
+    let mut pairs = MatchedNodes::default();
     let mut open = vec![(left.terminator(MAIN)?, right.terminator(MAIN)?)];
     while let Some((a, b)) = open.pop() {
         if pairs.are_one(a, b) {
@@ -123,7 +125,7 @@ pub(super) fn whole(left: &Graph, right: &Graph) -> Option<Pairs> {
 }
 
 /// A graph with what its nodes are.
-struct Side<'g> {
+struct ComparedGraph<'g> {
     graph: &'g Graph,
     nodes: Vec<NodeId>,
     /// What a node is, with its name where both graphs have that name.
@@ -149,7 +151,7 @@ fn hash(of: impl Hash) -> u64 {
     hasher.finish()
 }
 
-impl<'g> Side<'g> {
+impl<'g> ComparedGraph<'g> {
     fn new(graph: &'g Graph, common: &BTreeSet<&str>) -> Self {
         let nodes = graph.walk(MAIN);
         let kind = |id: NodeId| {
@@ -173,7 +175,7 @@ impl<'g> Side<'g> {
     fn above(&self) -> BTreeMap<NodeId, u64> {
         let mut above: BTreeMap<NodeId, u64> = BTreeMap::new();
         for &id in &self.nodes {
-            let through = |(kind, n, from): Way| {
+            let through = |(kind, n, from): NodeEdge| {
                 // The results of a loop come from its body, too.
                 let end = self.graph.node(from).body.filter(|_| kind == 0).and_then(|body| self.graph.terminator(body));
                 (kind, n, above.get(&from), end.map(|end| above.get(&end)))
@@ -206,7 +208,7 @@ impl<'g> Side<'g> {
 }
 
 /// The ways from a node to its operands, through depth recurrences, which have none themselves.
-fn ways_through(graph: &Graph, id: NodeId) -> Vec<Way> {
+fn ways_through(graph: &Graph, id: NodeId) -> Vec<NodeEdge> {
     let node = graph.node(id);
     let owner = graph.owner(node.region).filter(|_| node.op == Op::Yield);
     if owner.map_or(node, |owner| graph.node(owner)).op == Op::Recur {
@@ -225,11 +227,11 @@ fn source(graph: &Graph, value: Value) -> Value {
 }
 
 /// Nodes of two graphs that differ which are the same for all that is known, see the head of the module.
-pub(super) fn parts(left: &Graph, right: &Graph) -> Pairs {
+pub(super) fn parts(left: &Graph, right: &Graph) -> MatchedNodes {
     let common: BTreeSet<&str> = names(left).intersection(&names(right)).copied().collect();
-    let (left, right) = (Side::new(left, &common), Side::new(right, &common));
-    let mut pairs = Pairs::default();
-    for of in [Side::above, Side::below] {
+    let (left, right) = (ComparedGraph::new(left, &common), ComparedGraph::new(right, &common));
+    let mut pairs = MatchedNodes::default();
+    for of in [ComparedGraph::above, ComparedGraph::below] {
         let (of_left, of_right) = (sorted(&of(&left)), sorted(&of(&right)));
         for (number, ids) in &of_left {
             if let ([a], Some([b])) = (&ids[..], of_right.get(number).map(Vec::as_slice))
@@ -251,7 +253,7 @@ fn sorted(numbers: &BTreeMap<NodeId, u64>) -> BTreeMap<u64, Vec<NodeId>> {
 }
 
 /// Pairs what stands in the same place beside a pair, until nothing is left that fits.
-fn spread(pairs: &mut Pairs, left: &Side<'_>, right: &Side<'_>) {
+fn spread(pairs: &mut MatchedNodes, left: &ComparedGraph<'_>, right: &ComparedGraph<'_>) {
     let mut open: Vec<(NodeId, NodeId)> = pairs.iter().collect();
     while let Some((a, b)) = open.pop() {
         let mut found = vec![];
@@ -278,7 +280,7 @@ fn fit(x: &(Op, String, u64), y: &(Op, String, u64)) -> bool {
     x == y || ((x.0, &x.1) == (y.0, &y.1) && x.0 != Op::Param)
 }
 
-impl Side<'_> {
+impl ComparedGraph<'_> {
     /// The readers of a node that have no partner, by op, name, the value that they read, and as which operand.
     fn unpaired(
         &self,

@@ -49,7 +49,7 @@ pub fn is_name(text: &str) -> bool {
 
 /// Reads an attribute.
 pub fn parse(text: &str) -> Result<Attr, String> {
-    let mut reader = Reader { chars: text.chars().peekable(), text };
+    let mut reader = AttributeReader { chars: text.chars().peekable(), text };
     let attr = reader.value(0)?;
     reader.spaces();
     match reader.chars.next() {
@@ -66,12 +66,12 @@ pub fn unquote(text: &str) -> Result<String, String> {
     }
 }
 
-struct Reader<'a> {
+struct AttributeReader<'a> {
     chars: Peekable<Chars<'a>>,
     text: &'a str,
 }
 
-impl Reader<'_> {
+impl AttributeReader<'_> {
     fn bad(&self) -> String {
         format!("`{}` is not an attribute: expected `10`, `1e-5`, `word`, `\"text\"` or `call(args)`", self.text)
     }

@@ -10,11 +10,11 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::attr;
-use super::ops::{Entry, Op, Takes};
+use super::ops::{AttributeEntry, Op, Takes};
 use super::types::Attr;
 
-/// What the value of an attribute is.
-pub trait Kind {
+/// The kind of an attribute's value.
+pub trait AttributeKind {
     /// The value as code reads and writes it.
     type Of<'a>;
 
@@ -42,7 +42,7 @@ pub struct Attribute {
 }
 
 /// An attribute with the kind of its value.
-pub struct Key<K: Kind> {
+pub struct AttributeKey<K: AttributeKind> {
     /// The row of the table.
     pub row: Attribute,
     /// What a node says that does not have it.
@@ -51,19 +51,19 @@ pub struct Key<K: Kind> {
 }
 
 /// Attributes that several ops have, and can do without, in the order of the text form.
-pub struct Group(&'static [Takes]);
+pub struct AttributeGroup(&'static [Takes]);
 
-impl<K: Kind> Key<K> {
+impl<K: AttributeKind> AttributeKey<K> {
     /// The attribute in the row of an op.
-    pub(super) const fn entry(&self, optional: bool) -> Entry {
-        Entry::One(Takes { attribute: self.row, optional })
+    pub(super) const fn entry(&self, optional: bool) -> AttributeEntry {
+        AttributeEntry::One(Takes { attribute: self.row, optional })
     }
 }
 
-impl Group {
+impl AttributeGroup {
     /// The group in the row of an op.
-    pub(super) const fn entry(&self, _: bool) -> Entry {
-        Entry::Group(self.0)
+    pub(super) const fn entry(&self, _: bool) -> AttributeEntry {
+        AttributeEntry::Group(self.0)
     }
 }
 
@@ -72,8 +72,13 @@ const fn optional(attribute: Attribute) -> Takes {
 }
 
 /// How a fold cuts its rows, but for the elements of a chunk.
-pub const FOLDING: Group =
-    Group(&[optional(LAST.row), optional(PLAN.row), optional(SHORT.row), optional(SINGLE.row), optional(PADDING.row)]);
+pub const FOLDING: AttributeGroup = AttributeGroup(&[
+    optional(LAST.row),
+    optional(PLAN.row),
+    optional(SHORT.row),
+    optional(SINGLE.row),
+    optional(PADDING.row),
+]);
 
 /// The places of the last operands of an attention; those of learned tables stand before them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,20 +100,20 @@ impl Attrs {
     }
 
     /// One attribute.
-    pub fn of<K: Kind>(key: Key<K>, value: K::Of<'_>) -> Self {
+    pub fn of<K: AttributeKind>(key: AttributeKey<K>, value: K::Of<'_>) -> Self {
         Self::new().with(key, value)
     }
 
     /// These attributes and one more.
     #[must_use]
-    pub fn with<K: Kind>(mut self, key: Key<K>, value: K::Of<'_>) -> Self {
+    pub fn with<K: AttributeKind>(mut self, key: AttributeKey<K>, value: K::Of<'_>) -> Self {
         self.set(key, value);
         self
     }
 
     /// These attributes and one more, if there is a value for it.
     #[must_use]
-    pub fn with_some<K: Kind>(self, key: Key<K>, value: Option<K::Of<'_>>) -> Self {
+    pub fn with_some<K: AttributeKind>(self, key: AttributeKey<K>, value: Option<K::Of<'_>>) -> Self {
         match value {
             Some(value) => self.with(key, value),
             None => self,
@@ -116,7 +121,7 @@ impl Attrs {
     }
 
     /// Sets an attribute.
-    pub fn set<K: Kind>(&mut self, key: Key<K>, value: K::Of<'_>) {
+    pub fn set<K: AttributeKind>(&mut self, key: AttributeKey<K>, value: K::Of<'_>) {
         self.insert(&key.row, K::write(value));
     }
 
@@ -126,17 +131,17 @@ impl Attrs {
     }
 
     /// Removes an attribute.
-    pub fn remove<K: Kind>(&mut self, key: Key<K>) {
+    pub fn remove<K: AttributeKind>(&mut self, key: AttributeKey<K>) {
         self.0.remove(key.row.name);
     }
 
     /// Whether there is the attribute.
-    pub fn has<K: Kind>(&self, key: Key<K>) -> bool {
+    pub fn has<K: AttributeKind>(&self, key: AttributeKey<K>) -> bool {
         self.0.contains_key(key.row.name)
     }
 
     /// The value of an attribute that a node may do without; none for a value of another kind, which the verifier refuses.
-    pub fn find<K: Kind>(&self, key: Key<K>) -> Option<K::Of<'_>> {
+    pub fn find<K: AttributeKind>(&self, key: AttributeKey<K>) -> Option<K::Of<'_>> {
         K::read(self.0.get(key.row.name)?)
     }
 
@@ -144,7 +149,7 @@ impl Attrs {
     ///
     /// # Panics
     /// If it is missing and its row gives no value for that: the verifier refuses such nodes.
-    pub fn get<K: Kind>(&self, key: Key<K>) -> K::Of<'_> {
+    pub fn get<K: AttributeKind>(&self, key: AttributeKey<K>) -> K::Of<'_> {
         let absent = || key.absent.map(|absent| absent(self));
         self.find(key).or_else(absent).unwrap_or_else(|| panic!("a verified node has its `{}`", key.row.name))
     }
@@ -177,13 +182,13 @@ impl Attrs {
     }
 }
 
-impl<K: Kind> Clone for Key<K> {
+impl<K: AttributeKind> Clone for AttributeKey<K> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<K: Kind> Copy for Key<K> {}
+impl<K: AttributeKind> Copy for AttributeKey<K> {}
 
 macro_rules! kinds {
     ($(
@@ -194,7 +199,7 @@ macro_rules! kinds {
         #[derive(Debug)]
         pub enum $name {}
 
-        impl Kind for $name {
+        impl AttributeKind for $name {
             type Of<'a> = $of;
 
             fn expected() -> String {
@@ -240,7 +245,7 @@ kinds! {
     /// A mask.
     MaskOf: Mask<'a>, "a mask", |attr| Some(Mask::read(attr)), |mask| mask.write();
     /// A number of steps.
-    BoundOf: Bound<'a>, "a count or an expression", |attr| Bound::read(attr), |bound| bound.write();
+    BoundOf: StepBound<'a>, "a count or an expression", |attr| StepBound::read(attr), |bound| bound.write();
 }
 
 /// Which keys a query sees.
@@ -280,14 +285,14 @@ impl<'a> Mask<'a> {
 
 /// The most steps that a recurrence takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Bound<'a> {
+pub enum StepBound<'a> {
     /// So many.
     Steps(usize),
     /// The value of the expression for the length of the row.
     Rule(&'a Attr),
 }
 
-impl<'a> Bound<'a> {
+impl<'a> StepBound<'a> {
     fn read(attr: &'a Attr) -> Option<Self> {
         if attr.int().is_some() { count(attr, 0).map(Self::Steps) } else { Some(Self::Rule(attr)) }
     }
@@ -320,7 +325,7 @@ fn either(words: &[&str]) -> String {
 }
 
 /// A word of a list.
-pub trait Word: Copy + Default + PartialEq {
+pub trait AttributeWord: Copy + Default + PartialEq {
     /// The value of this word.
     fn of_name(word: &str) -> Option<Self>;
 }
@@ -345,7 +350,7 @@ macro_rules! words {
 
         }
 
-        impl Word for $name {
+        impl AttributeWord for $name {
             fn of_name(word: &str) -> Option<Self> {
                 match word { $($text => Some(Self::$word),)* _ => None }
             }
@@ -364,7 +369,7 @@ macro_rules! words {
             }
         }
 
-        impl Kind for $name {
+        impl AttributeKind for $name {
             type Of<'a> = Self;
 
             fn expected() -> String {
@@ -595,12 +600,12 @@ macro_rules! attributes {
     ($(#[doc = $doc:literal] $key:ident = $name:literal: $kind:ident $(= $absent:expr)? $(, or $other:ident)?;)*) => {
         $(
             #[doc = $doc]
-            pub const $key: Key<$kind> = Key {
+            pub const $key: AttributeKey<$kind> = AttributeKey {
                 row: Attribute {
                     name: $name,
                     doc: $doc.trim_ascii(),
-                    expected: <$kind as Kind>::expected,
-                    fits: |attr| <$kind as Kind>::read(attr).is_some(),
+                    expected: <$kind as AttributeKind>::expected,
+                    fits: |attr| <$kind as AttributeKind>::read(attr).is_some(),
                 },
                 absent: absent!($($absent)? $(or $other)?),
                 kind: PhantomData,

@@ -4,7 +4,7 @@
 //! ones. What a type measures is the business of an [`Extent`]: even rows here ([`Sizes`]), the real rows of a
 //! batch in the executor.
 
-use super::attribute::{self, Attrs, Bound, Chunking, Mask, Padding, Role};
+use super::attribute::{self, Attrs, Chunking, Mask, Padding, Role, StepBound};
 use std::collections::BTreeMap;
 
 use super::formula::Formula;
@@ -12,9 +12,9 @@ use super::graph::{Graph, Node, NodeId, RegionId, Value};
 use super::loops::{self, Cut};
 use super::number::Number;
 use super::ops::Op;
-use super::pointwise::{self, Pointwise, Scalar, Steps};
-use super::schedule::beam::{Beams, Count};
-use super::schedule::{Axes, Depth, Widths};
+use super::pointwise::{self, Pointwise, PointwiseSteps, Scalar};
+use super::schedule::beam::{BeamRules, Count};
+use super::schedule::{Axes, RowDepth, Widths};
 use super::shape;
 use super::types::{BATCH, Dim, Type, unframed};
 use crate::expr::{Expr, keys};
@@ -36,15 +36,15 @@ pub trait Extent<N> {
     /// Number of elements of a tensor.
     fn elements(&self, ty: &Type) -> N;
     /// Pairs of a query and a key that it may see, over all rows.
-    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N;
+    fn pairs(&self, queries: &Type, keys: &Type, seen: VisibleKeys) -> N;
     /// How many of so many slots, one of which every step fills, are filled after a step, on the mean over the steps. Where nobody knows how
     /// many steps there are, they are as many as slots.
     fn filled(&self, slots: usize) -> N;
 }
 
-/// Which keys a query may see.
+/// The keys that a query may see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Seen {
+pub enum VisibleKeys {
     /// All of its row.
     All,
     /// Those up to its own position, where queries and keys are positions of one axis.
@@ -53,7 +53,7 @@ pub enum Seen {
     Most(usize),
 }
 
-impl Seen {
+impl VisibleKeys {
     /// What the mask of an attention says.
     fn of(mask: Mask<'_>) -> Self {
         match mask {
@@ -159,14 +159,14 @@ impl<N: Number> Extent<N> for Sizes<N> {
         ty.dims().iter().fold(N::of(1.0), |all, d| all.times(&self.dim(d)))
     }
 
-    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> N {
+    fn pairs(&self, queries: &Type, keys: &Type, seen: VisibleKeys) -> N {
         let axis = |ty: &Type, n: usize| ty.dims().get(n).map_or(N::of(1.0), |d| self.dim(d));
         let (rows, q, k) = (axis(queries, 0), axis(queries, 1), axis(keys, 1));
         match seen {
-            Seen::Past if queries.dims().get(1) == keys.dims().get(1) => {
+            VisibleKeys::Past if queries.dims().get(1) == keys.dims().get(1) => {
                 rows.times(&q).times(&q.plus(&N::of(1.0))).times(&N::of(0.5))
             }
-            Seen::Most(most) => rows.times(&q).times(&k.least(&N::of(most as f64), "K")),
+            VisibleKeys::Most(most) => rows.times(&q).times(&k.least(&N::of(most as f64), "K")),
             _ => rows.times(&q).times(&k),
         }
     }
@@ -235,7 +235,7 @@ pub fn scatter<N: Number>(c: &Costed<'_, N>) -> N {
 
 /// What the functions of the expression count for, once for every element.
 pub fn map<N: Number>(c: &Costed<'_, N>) -> N {
-    c.each(pointwise::results(c.attrs).map_or(0.0, |results| Steps::of(&results).cost()))
+    c.each(pointwise::results(c.attrs).map_or(0.0, |results| PointwiseSteps::of(&results).cost()))
 }
 
 /// About ten operations per element.
@@ -276,7 +276,7 @@ pub fn attention<N: Number>(c: &Costed<'_, N>) -> N {
 /// Pairs of a query and a key that it may see; a key of a position with slots is one in every slot that is filled.
 fn attended<N: Number>(c: &Costed<'_, N>) -> N {
     let (queries, keys) = (c.operands[0], c.operands[1]);
-    let pairs = c.sizes.pairs(queries, keys, Seen::of(c.attrs.get(attribute::MASK)));
+    let pairs = c.sizes.pairs(queries, keys, VisibleKeys::of(c.attrs.get(attribute::MASK)));
     let slots = keys.slots().filter(|_| keys.dims().len() > 3);
     slots.map_or(pairs.clone(), |(_, slots)| pairs.times(&c.sizes.filled(slots)))
 }
@@ -300,7 +300,7 @@ pub fn attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
 pub fn offset_attention<N: Number>(c: &Costed<'_, N>) -> N {
     let widths = c.last(0).plus(&c.last(2));
     c.sizes
-        .pairs(c.operands[0], c.operands[1], Seen::of(c.attrs.get(attribute::MASK)))
+        .pairs(c.operands[0], c.operands[1], VisibleKeys::of(c.attrs.get(attribute::MASK)))
         .times(&widths)
         .times(&N::of(2.0))
 }
@@ -313,7 +313,7 @@ pub fn offset_attention_grad<N: Number>(c: &Costed<'_, N>) -> N {
 /// Scores and mixture: four operations per query, key and channel, and thirty for the weight of a key, of which two are exponentials.
 pub fn geometric_attention<N: Number>(c: &Costed<'_, N>) -> N {
     let heads = c.attrs.get(attribute::HEADS) as f64;
-    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], Seen::All);
+    let pairs = c.sizes.pairs(c.operands[0], c.operands[1], VisibleKeys::All);
     pairs.times(&c.last(0).times(&N::of(4.0)).plus(&N::of(30.0 * heads)))
 }
 
@@ -430,8 +430,8 @@ fn chosen<N: Number>(graph: &Graph, choice: Value, length: &N) -> Option<N> {
             let steps = node.operands.last().and_then(|step| loops::counted(graph, *step));
             let steps = steps.and_then(|recur| graph.node(recur).get(attribute::BOUND).steps()).unwrap_or(1).max(1);
             let count = match node.get(attribute::OF) {
-                Bound::Steps(count) => N::of(count.max(1) as f64).least(length, "K"),
-                Bound::Rule(rule) => {
+                StepBound::Steps(count) => N::of(count.max(1) as f64).least(length, "K"),
+                StepBound::Rule(rule) => {
                     let rule = Expr::try_from(rule).ok()?;
                     let each = (0..steps).map(|step| N::depth(&rule.at_step(step as i64), length));
                     each.reduce(|a, b| a.plus(&b))?.times(&N::of(1.0 / steps as f64))
@@ -494,7 +494,7 @@ fn part<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Vec<Turns<N>>
 
 /// What a search does with every row.
 fn searched<N: Number>(search: &Node, count: Count, sizes: &Sizes<N>) -> N {
-    Beams::of(search).map_or(N::of(0.0), |beams| N::search(beams, count, &over(search, sizes)))
+    BeamRules::of(search).map_or(N::of(0.0), |beams| N::search(beams, count, &over(search, sizes)))
 }
 
 /// The size of the axis that a loop cuts.
@@ -503,7 +503,7 @@ fn over<N: Number>(node: &Node, sizes: &Sizes<N>) -> N {
 }
 
 fn depth<N: Number>(graph: &Graph, id: NodeId, sizes: &Sizes<N>) -> Turns<N> {
-    let (rule, length) = (Depth::of(graph, id), |axis: &str| sizes.dim(&Dim::sym(axis)));
+    let (rule, length) = (RowDepth::of(graph, id), |axis: &str| sizes.dim(&Dim::sym(axis)));
     let steps = rule.steps(&length, sizes.depth.as_ref());
     // Where rows stop short of the bound by less than a step on the mean, only so many can have stopped early.
     let rejected = rule.bound(&length).minus(&steps).least(&N::of(1.0), "R");

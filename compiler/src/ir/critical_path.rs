@@ -10,19 +10,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::cost::{Sizes, sequence, turns};
 use super::graph::{Graph, MAIN, NodeId, RegionId, Value};
-use super::loops::{self, Layout};
+use super::loops::{self, LoopLayout};
 use super::number::Number;
 use super::ops::Op;
 
 /// The longest path to a value.
 #[derive(Clone, Debug, PartialEq)]
-struct Path<N> {
+struct LongestPath<N> {
     layers: N,
     /// The layers in which such a path may end; a value that a loop hands on is at the end of none.
     last: BTreeSet<String>,
 }
 
-impl<N: Number + PartialEq> Path<N> {
+impl<N: Number + PartialEq> LongestPath<N> {
     fn new(layers: N) -> Self {
         Self { layers, last: BTreeSet::new() }
     }
@@ -42,7 +42,7 @@ impl<N: Number + PartialEq> Path<N> {
     }
 }
 
-type Paths<N> = BTreeMap<Value, Path<N>>;
+type Paths<N> = BTreeMap<Value, LongestPath<N>>;
 
 /// The sequential depth of a forward graph for even rows of these sizes.
 pub fn sequential_depth<N: Number + PartialEq>(graph: &Graph, sizes: &Sizes<N>) -> N {
@@ -52,9 +52,9 @@ pub fn sequential_depth<N: Number + PartialEq>(graph: &Graph, sizes: &Sizes<N>) 
     joined(results, &paths).layers
 }
 
-fn joined<N: Number + PartialEq>(values: &[Value], paths: &Paths<N>) -> Path<N> {
+fn joined<N: Number + PartialEq>(values: &[Value], paths: &Paths<N>) -> LongestPath<N> {
     let known = values.iter().filter_map(|v| paths.get(v));
-    known.fold(Path::new(N::of(0.0)), |path, other| path.join(other))
+    known.fold(LongestPath::new(N::of(0.0)), |path, other| path.join(other))
 }
 
 /// The layer that a node is the work of.
@@ -88,17 +88,17 @@ fn region<N: Number + PartialEq>(graph: &Graph, region_id: RegionId, sizes: &Siz
 const WALKED: usize = 3;
 
 /// The path to what the pairs that a part scores are made of: what the same step has joined.
-fn parents<N: Number + PartialEq>(graph: &Graph, part: NodeId, paths: &Paths<N>) -> Path<N> {
+fn parents<N: Number + PartialEq>(graph: &Graph, part: NodeId, paths: &Paths<N>) -> LongestPath<N> {
     let node = graph.node(part);
     let joined = loops::part(graph, node.region, Role::Join).filter(|joined| *joined != part);
     let parent = joined.and_then(|joined| paths.get(graph.node(joined).results.first()?));
-    parent.map_or(Path::new(N::of(0.0)), |path| Path::new(path.layers.clone()))
+    parent.map_or(LongestPath::new(N::of(0.0)), |path| LongestPath::new(path.layers.clone()))
 }
 
 /// Runs a loop: paths to the carried values grow from step to step, evenly from the second step on.
 fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes: &Sizes<N>, paths: &mut Paths<N>) {
     let node = graph.node(id);
-    let Layout { carried, sliced, .. } = loops::layout(graph, id);
+    let LoopLayout { carried, sliced, .. } = loops::layout(graph, id);
     let (params, yields) = (graph.params(body), loops::yielded(graph, id));
     let all = turns(graph, id, sizes);
     let inner = all.first().map_or(sizes, |turns| &turns.sizes);
@@ -106,7 +106,7 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
     for (param, operand) in params.iter().zip(&node.operands).take(carried + sliced) {
         let path = joined(&[*operand], paths);
         let path = if node.op == Op::Part { path.join(&parents(graph, id, paths)) } else { path };
-        paths.insert(*param, Path::new(path.layers));
+        paths.insert(*param, LongestPath::new(path.layers));
     }
     let mut seen: Vec<Vec<N>> = vec![];
     for _ in 0..WALKED {
@@ -115,7 +115,7 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
         for (param, value) in params.iter().zip(yields).take(carried) {
             // The next pair is chosen by the scores.
             let path = if node.op == Op::Beam { joined(yields, paths) } else { joined(&[*value], paths) };
-            paths.insert(*param, Path::new(path.layers));
+            paths.insert(*param, LongestPath::new(path.layers));
         }
     }
     for (n, result) in node.results.iter().enumerate().take(yields.len()) {
@@ -125,6 +125,6 @@ fn turn<N: Number + PartialEq>(graph: &Graph, id: NodeId, body: RegionId, sizes:
         let even = before.minus(first) == growth;
         let (from, walked) = if even { (first, 1.0) } else { (before, 2.0) };
         let rest = steps.minus(&N::of(walked));
-        paths.insert(*result, Path::new(from.plus(&rest.times(&growth))));
+        paths.insert(*result, LongestPath::new(from.plus(&rest.times(&growth))));
     }
 }

@@ -16,9 +16,9 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use super::alike::{self, Pairs, describe, parameter};
+use super::alike::{self, MatchedNodes, describe, parameter};
 use super::cost::{self, Sizes};
-use super::graph::{Def, Graph, MAIN, NodeId, Value};
+use super::graph::{Graph, MAIN, NodeId, Value, ValueOrigin};
 use super::ops::Op;
 use super::types::Dim;
 
@@ -138,10 +138,10 @@ pub fn diff(left: &Graph, right: &Graph, sizes: &Sizes) -> Difference {
     }
     let renamed = surely_renamed(left, right, &alike::parts(left, right));
     let none = Renamed::default();
-    let (left, right) = (Slots::of(left, sizes, &renamed), Slots::of(right, sizes, &none));
+    let (left, right) = (GraphSlots::of(left, sizes, &renamed), GraphSlots::of(right, sizes, &none));
     let names: BTreeSet<&String> = left.slots.keys().chain(right.slots.keys()).collect();
     let mut out = Difference { slots: BTreeMap::new(), renamed: renamed.clone() };
-    let empty = Slot::default();
+    let empty = SlotContents::default();
     let pair = |name: &String| (left.slots.get(name).unwrap_or(&empty), right.slots.get(name).unwrap_or(&empty));
     for name in &names {
         let (a, b) = pair(name);
@@ -184,7 +184,7 @@ fn owned((left, right): (&str, &str)) -> (String, String) {
 }
 
 /// Every name that differs between nodes that are the same.
-fn all_renamed(left: &Graph, right: &Graph, pairs: &Pairs) -> Renamed {
+fn all_renamed(left: &Graph, right: &Graph, pairs: &MatchedNodes) -> Renamed {
     let mut renamed = Renamed::default();
     for pair in pairs.iter() {
         let [slots, parameters] = called(left, right, pair).map(|names| names.filter(|(a, b)| a != b).map(owned));
@@ -196,7 +196,7 @@ fn all_renamed(left: &Graph, right: &Graph, pairs: &Pairs) -> Renamed {
 
 /// The names that differ beyond doubt. A slot that only one graph has is called like another one of which the same holds if nodes of
 /// neither are the same as nodes of a third, and at least half of the nodes of each have a partner in the other.
-fn surely_renamed(left: &Graph, right: &Graph, pairs: &Pairs) -> Renamed {
+fn surely_renamed(left: &Graph, right: &Graph, pairs: &MatchedNodes) -> Renamed {
     let (of_left, of_right) = (labels(left), labels(right));
     let (mut renamed, mut shared) = (Renamed::default(), BTreeMap::<(&str, &str), usize>::new());
     for pair in pairs.iter().filter(|pair| alike::are_equal(left, right, *pair)) {
@@ -235,7 +235,7 @@ fn multiset_difference(a: &Multiset, b: &Multiset) -> (Vec<String>, Vec<String>)
 }
 
 #[derive(Default)]
-struct Slot {
+struct SlotContents {
     contents: Multiset,
     structure: Multiset,
     /// Reads from other slots, with the slot that is read.
@@ -244,7 +244,7 @@ struct Slot {
     flops: f64,
 }
 
-impl Slot {
+impl SlotContents {
     fn reads_without(&self, changed: &BTreeSet<String>) -> Multiset {
         let mut out = Multiset::new();
         for (_, text) in self.reads.iter().filter(|(slot, _)| !changed.contains(slot)) {
@@ -254,12 +254,12 @@ impl Slot {
     }
 }
 
-struct Slots<'n> {
-    slots: BTreeMap<String, Slot>,
+struct GraphSlots<'n> {
+    slots: BTreeMap<String, SlotContents>,
     renamed: &'n Renamed,
 }
 
-impl<'n> Slots<'n> {
+impl<'n> GraphSlots<'n> {
     fn of(graph: &Graph, sizes: &Sizes, renamed: &'n Renamed) -> Self {
         let mut out = Self { slots: BTreeMap::new(), renamed };
         let mut hashes = BTreeMap::new();
@@ -318,8 +318,8 @@ impl<'n> Slots<'n> {
 /// The node that a value comes from (for a region parameter the loop), what it is of it, and its number there.
 fn origin(graph: &Graph, value: Value) -> (NodeId, String, usize) {
     match graph.def(value) {
-        Def::Result(node, n) => (node, graph.node(node).hint().to_owned(), n),
-        Def::Param(region, n) => {
+        ValueOrigin::Result(node, n) => (node, graph.node(node).hint().to_owned(), n),
+        ValueOrigin::Param(region, n) => {
             let owner = graph.owner(region).expect("a verified graph uses parameters of bodies only");
             (owner, format!("{} parameter", graph.node(owner).op), n)
         }

@@ -25,7 +25,7 @@ const LARGEST: usize = 1 << 32;
 /// A whole graph.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Document {
+pub struct GraphDocument {
     /// The name of the model.
     pub graph: String,
     /// Nodes of the outermost region in execution order.
@@ -63,7 +63,7 @@ pub struct NodeDoc {
     pub label: String,
     /// The body of a loop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Body>,
+    pub body: Option<RegionDocument>,
     /// Where the node starts in a text.
     #[serde(skip)]
     pub at: Option<Position>,
@@ -72,7 +72,7 @@ pub struct NodeDoc {
 /// The region of a loop.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Body {
+pub struct RegionDocument {
     /// Its parameters.
     pub params: Vec<Named>,
     /// Its nodes.
@@ -119,7 +119,7 @@ impl Named {
 impl NodeDoc {
     fn sized(&self, sizes: &[(&str, usize)]) -> Self {
         let values = |values: &[Named]| values.iter().map(|value| value.sized(sizes)).collect();
-        let body = self.body.as_ref().map(|body| Body {
+        let body = self.body.as_ref().map(|body| RegionDocument {
             params: values(&body.params),
             nodes: body.nodes.iter().map(|node| node.sized(sizes)).collect(),
         });
@@ -136,7 +136,7 @@ impl NodeDoc {
 /// Unique names of the values of a graph, by value index; empty for values that no node of the graph defines.
 pub fn names(graph: &Graph) -> Vec<String> {
     let mut names =
-        Names { taken: BTreeSet::new(), next: BTreeMap::new(), out: vec![String::new(); graph.value_count()] };
+        UniqueNames { taken: BTreeSet::new(), next: BTreeMap::new(), out: vec![String::new(); graph.value_count()] };
     for node in graph.walk(MAIN) {
         let node = graph.node(node);
         let params = node.body.map_or(&[][..], |b| graph.params(b));
@@ -147,14 +147,14 @@ pub fn names(graph: &Graph) -> Vec<String> {
     names.out
 }
 
-struct Names {
+struct UniqueNames {
     taken: BTreeSet<String>,
     /// The next number to try for a hint.
     next: BTreeMap<String, usize>,
     out: Vec<String>,
 }
 
-impl Names {
+impl UniqueNames {
     fn give(&mut self, value: Value, hint: &str) {
         let mut base: String = hint.chars().map(|c| if is_name_char(c) { c } else { '_' }).collect();
         if !base.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') {
@@ -178,7 +178,7 @@ fn is_name(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(is_name_char)
 }
 
-impl From<&Graph> for Document {
+impl From<&Graph> for GraphDocument {
     fn from(graph: &Graph) -> Self {
         let names = names(graph);
         Self { graph: graph.name.clone(), nodes: region_nodes(graph, MAIN, &names) }
@@ -187,7 +187,7 @@ impl From<&Graph> for Document {
 
 fn region_nodes(graph: &Graph, region: RegionId, names: &[String]) -> Vec<NodeDoc> {
     let with_body = |id: &NodeId| {
-        let body = graph.node(*id).body.map(|body| Body {
+        let body = graph.node(*id).body.map(|body| RegionDocument {
             params: graph.params(body).iter().map(|v| named(graph, *v, names)).collect(),
             nodes: region_nodes(graph, body, names),
         });
@@ -217,7 +217,7 @@ pub fn node_doc(graph: &Graph, id: NodeId, names: &[String]) -> NodeDoc {
     }
 }
 
-impl Document {
+impl GraphDocument {
     /// The same with sizes for symbolic axes. Types that can't be read stay as they are.
     #[must_use]
     pub fn sized(&self, sizes: &[(&str, usize)]) -> Self {
@@ -228,13 +228,13 @@ impl Document {
     pub fn to_graph(&self) -> Result<Graph, Vec<Problem>> {
         let graph = Graph::new(&self.graph);
         let mut builder =
-            Builder { graph, names: BTreeSet::new(), visible: BTreeMap::new(), problems: vec![], depth: 0 };
+            GraphBuilder { graph, names: BTreeSet::new(), visible: BTreeMap::new(), problems: vec![], depth: 0 };
         builder.region(MAIN, &self.nodes);
         if builder.problems.is_empty() { Ok(builder.graph) } else { Err(builder.problems) }
     }
 }
 
-struct Builder {
+struct GraphBuilder {
     graph: Graph,
     /// Every name met so far.
     names: BTreeSet<String>,
@@ -244,7 +244,7 @@ struct Builder {
     depth: usize,
 }
 
-impl Builder {
+impl GraphBuilder {
     fn problem(&mut self, node: &NodeDoc, message: impl Into<String>) {
         self.problems.push(Problem { at: node.at, node: node.head(), message: message.into() });
     }
@@ -387,7 +387,7 @@ impl Builder {
         doc.operands.iter().map(|name| self.visible.get(name).copied().flatten()).collect()
     }
 
-    fn body(&mut self, doc: &NodeDoc, body: &Body) -> Option<RegionId> {
+    fn body(&mut self, doc: &NodeDoc, body: &RegionDocument) -> Option<RegionId> {
         if self.depth == NESTING {
             self.problem(doc, format!("loops nest deeper than {NESTING}"));
             return None;

@@ -7,19 +7,19 @@ use super::attribute;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::document::{Document, Problem};
-use super::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
+use super::document::{GraphDocument, Problem};
+use super::graph::{Graph, MAIN, NodeId, RegionId, Value, ValueOrigin};
 use super::ops::{Flag, Op};
 use super::types::Type;
 
 /// The document as YAML.
 pub fn yaml(graph: &Graph) -> String {
-    serde_yaml::to_string(&Document::from(graph)).expect("a document is plain data")
+    serde_yaml::to_string(&GraphDocument::from(graph)).expect("a document is plain data")
 }
 
 /// The document as JSON, indented.
 pub fn json(graph: &Graph) -> String {
-    let mut text = serde_json::to_string_pretty(&Document::from(graph)).expect("a document is plain data");
+    let mut text = serde_json::to_string_pretty(&GraphDocument::from(graph)).expect("a document is plain data");
     text.push('\n');
     text
 }
@@ -30,13 +30,13 @@ fn unreadable(message: String) -> Vec<Problem> {
 
 /// The graph that a YAML document describes.
 pub fn from_yaml(text: &str) -> Result<Graph, Vec<Problem>> {
-    let document: Document = serde_yaml::from_str(text).map_err(|e| unreadable(e.to_string()))?;
+    let document: GraphDocument = serde_yaml::from_str(text).map_err(|e| unreadable(e.to_string()))?;
     document.to_graph()
 }
 
 /// The graph that a JSON document describes.
 pub fn from_json(text: &str) -> Result<Graph, Vec<Problem>> {
-    let document: Document = serde_json::from_str(text).map_err(|e| unreadable(e.to_string()))?;
+    let document: GraphDocument = serde_json::from_str(text).map_err(|e| unreadable(e.to_string()))?;
     document.to_graph()
 }
 
@@ -174,8 +174,8 @@ fn edges(graph: &Graph, names: &Boxes) -> Vec<Edge> {
 fn source(graph: &Graph, value: Value, names: &Boxes) -> (String, String) {
     let hint = if *graph.ty(value) == Type::Tape { "tape" } else { graph.hint(value) };
     let (node, suffix) = match graph.def(value) {
-        Def::Result(node, _) => (Some(node), ""),
-        Def::Param(region, _) => (graph.owner(region), "_in"),
+        ValueOrigin::Result(node, _) => (Some(node), ""),
+        ValueOrigin::Param(region, _) => (graph.owner(region), "_in"),
     };
     let name = node.and_then(|n| names.get(&n)).map_or("", String::as_str);
     let single = suffix.is_empty() && node.is_some_and(|n| graph.node(n).results.len() == 1);

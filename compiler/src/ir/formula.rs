@@ -12,34 +12,34 @@ use std::rc::Rc;
 
 use super::loops::Cut;
 use super::number::Number;
-use super::schedule::beam::{Beams, Count};
+use super::schedule::beam::{BeamRules, Count};
 use super::schedule::fold::row_levels;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 pub use legend::Legend;
 
 /// A size in a formula.
 #[derive(Clone, Debug)]
-pub struct Symbol {
+pub struct SizeSymbol {
     /// Its text, written out: `n`, `ceil(n / 20)`.
     text: Rc<str>,
-    made: Rc<Made>,
+    made: Rc<SymbolDefinition>,
 }
 
-/// What a symbol is made of.
+/// The definition of a symbol.
 #[derive(Clone, Debug)]
-enum Made {
+enum SymbolDefinition {
     Given,
     Pieces(Formula, Formula),
     Least(Formula, Formula, &'static str),
     Depth(Expr, Formula),
     Mean(Formula, Formula),
-    Fold(Cut, Formula, Part),
-    Search(Beams, Formula, Count),
+    Fold(Cut, Formula, FoldQuantity),
+    Search(BeamRules, Formula, Count),
 }
 
-/// What is asked of a fold.
+/// The quantity of a fold that a symbol counts.
 #[derive(Clone, Copy, Debug)]
-enum Part {
+enum FoldQuantity {
     /// The number of its levels.
     Levels,
     /// Chunks, of all levels, besides the last one of each.
@@ -48,7 +48,7 @@ enum Part {
     Rest,
 }
 
-impl Part {
+impl FoldQuantity {
     fn value(self, cut: Cut, length: f64) -> f64 {
         let levels = || row_levels(cut, length);
         let count = levels().count() as f64;
@@ -72,27 +72,27 @@ impl Part {
 /// A polynomial: the sum of its terms, each a factor times a product of symbols.
 #[derive(Clone, Debug, Default)]
 pub struct Formula {
-    terms: BTreeMap<Term, f64>,
+    terms: BTreeMap<SymbolPowers, f64>,
 }
 
 /// Symbols with their powers, in order.
-type Term = Vec<(Symbol, u32)>;
+type SymbolPowers = Vec<(SizeSymbol, u32)>;
 
-impl PartialEq for Symbol {
+impl PartialEq for SizeSymbol {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
     }
 }
 
-impl Eq for Symbol {}
+impl Eq for SizeSymbol {}
 
-impl PartialOrd for Symbol {
+impl PartialOrd for SizeSymbol {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Symbol {
+impl Ord for SizeSymbol {
     fn cmp(&self, other: &Self) -> Ordering {
         self.text.cmp(&other.text)
     }
@@ -107,20 +107,20 @@ impl PartialEq for Formula {
 impl Formula {
     /// A size that is given by name.
     pub fn symbol(name: &str) -> Self {
-        Self::of_symbol(Symbol { text: name.into(), made: Rc::new(Made::Given) })
+        Self::of_symbol(SizeSymbol { text: name.into(), made: Rc::new(SymbolDefinition::Given) })
     }
 
-    fn of_symbol(symbol: Symbol) -> Self {
+    fn of_symbol(symbol: SizeSymbol) -> Self {
         Self { terms: BTreeMap::from([(vec![(symbol, 1)], 1.0)]) }
     }
 
-    fn made(text: String, made: Made) -> Self {
-        Self::of_symbol(Symbol { text: text.into(), made: Rc::new(made) })
+    fn made(text: String, made: SymbolDefinition) -> Self {
+        Self::of_symbol(SizeSymbol { text: text.into(), made: Rc::new(made) })
     }
 
-    fn folded(cut: Cut, length: &Self, part: Part) -> Self {
+    fn folded(cut: Cut, length: &Self, part: FoldQuantity) -> Self {
         let text = format!("{}({length}, {}{})", part.words().1, cut.arity, strict(cut));
-        Self::made(text, Made::Fold(cut, length.clone(), part))
+        Self::made(text, SymbolDefinition::Fold(cut, length.clone(), part))
     }
 
     /// The value where it depends on no symbol.
@@ -133,7 +133,7 @@ impl Formula {
 
     /// The value for given sizes; a size that is not given counts as 1.
     pub fn value(&self, given: &dyn Fn(&str) -> Option<f64>) -> f64 {
-        let power = |(symbol, power): &(Symbol, u32)| symbol.value(given).powi(*power as i32);
+        let power = |(symbol, power): &(SizeSymbol, u32)| symbol.value(given).powi(*power as i32);
         self.terms.iter().map(|(term, factor)| factor * term.iter().map(power).product::<f64>()).sum()
     }
 
@@ -171,7 +171,7 @@ fn words(count: Count) -> (&'static str, &'static str) {
 }
 
 /// The rules of a search in words.
-fn search_words(Beams { cut, size, every, soft }: Beams) -> String {
+fn search_words(BeamRules { cut, size, every, soft }: BeamRules) -> String {
     let chunks = if cut == Cut::whole() { String::new() } else { format!(", chunks of {}{}", cut.arity, strict(cut)) };
     let kind = match (every, soft) {
         (_, true) => ", the last one soft",
@@ -189,16 +189,16 @@ fn strict(cut: Cut) -> &'static str {
 /// Sizes of a usual batch, at which formulas are compared: others count as 16.
 const USUAL: [(&str, f64); 2] = [("B", 32.0), ("n", 500.0)];
 
-impl Symbol {
+impl SizeSymbol {
     fn value(&self, given: &dyn Fn(&str) -> Option<f64>) -> f64 {
         match &*self.made {
-            Made::Given => given(&self.text).unwrap_or(1.0),
-            Made::Pieces(all, piece) => all.value(given).pieces(&piece.value(given)),
-            Made::Least(a, b, _) => a.value(given).min(b.value(given)),
-            Made::Depth(expr, length) => f64::depth(expr, &length.value(given)),
-            Made::Mean(all, parts) => all.value(given).per(&parts.value(given)),
-            Made::Fold(cut, length, part) => part.value(*cut, length.value(given)),
-            Made::Search(beams, length, count) => f64::search(*beams, *count, &length.value(given)),
+            SymbolDefinition::Given => given(&self.text).unwrap_or(1.0),
+            SymbolDefinition::Pieces(all, piece) => all.value(given).pieces(&piece.value(given)),
+            SymbolDefinition::Least(a, b, _) => a.value(given).min(b.value(given)),
+            SymbolDefinition::Depth(expr, length) => f64::depth(expr, &length.value(given)),
+            SymbolDefinition::Mean(all, parts) => all.value(given).per(&parts.value(given)),
+            SymbolDefinition::Fold(cut, length, part) => part.value(*cut, length.value(given)),
+            SymbolDefinition::Search(beams, length, count) => f64::search(*beams, *count, &length.value(given)),
         }
     }
 }
@@ -221,7 +221,7 @@ impl Number for Formula {
         let mut product = Self::default();
         for (a, x) in &self.terms {
             for (b, y) in &other.terms {
-                let mut powers: BTreeMap<Symbol, u32> = a.iter().cloned().collect();
+                let mut powers: BTreeMap<SizeSymbol, u32> = a.iter().cloned().collect();
                 for (symbol, power) in b {
                     *powers.entry(symbol.clone()).or_default() += power;
                 }
@@ -240,7 +240,10 @@ impl Number for Formula {
         match (self.constant(), other.constant()) {
             (Some(all), Some(parts)) => Self::of(all.per(&parts)),
             (_, Some(parts)) => self.times(&Self::of(1.0.per(&parts))),
-            _ => Self::made(format!("{} / {}", whole(self), whole(other)), Made::Mean(self.clone(), other.clone())),
+            _ => Self::made(
+                format!("{} / {}", whole(self), whole(other)),
+                SymbolDefinition::Mean(self.clone(), other.clone()),
+            ),
         }
     }
 
@@ -248,23 +251,23 @@ impl Number for Formula {
         if let Some(length) = length.constant() {
             return f64::fold(cut, &length).into_iter().map(|(n, width)| (Self::of(n), Self::of(width))).collect();
         }
-        let full = (Self::folded(cut, length, Part::Full), Self::of(cut.arity as f64));
-        vec![full, (Self::levels(cut, length), Self::folded(cut, length, Part::Rest))]
+        let full = (Self::folded(cut, length, FoldQuantity::Full), Self::of(cut.arity as f64));
+        vec![full, (Self::levels(cut, length), Self::folded(cut, length, FoldQuantity::Rest))]
     }
 
     fn levels(cut: Cut, length: &Self) -> Self {
         match length.constant() {
             Some(length) => Self::of(f64::levels(cut, &length)),
-            None => Self::folded(cut, length, Part::Levels),
+            None => Self::folded(cut, length, FoldQuantity::Levels),
         }
     }
 
-    fn search(beams: Beams, count: Count, length: &Self) -> Self {
+    fn search(beams: BeamRules, count: Count, length: &Self) -> Self {
         if let Some(length) = length.constant() {
             return Self::of(f64::search(beams, count, &length));
         }
         let text = format!("{}({length}, {})", words(count).1, search_words(beams));
-        Self::made(text, Made::Search(beams, length.clone(), count))
+        Self::made(text, SymbolDefinition::Search(beams, length.clone(), count))
     }
 
     fn pieces(&self, other: &Self) -> Self {
@@ -273,7 +276,7 @@ impl Number for Formula {
             (Some(all), Some(piece)) => Self::of(all.pieces(&piece)),
             _ => Self::made(
                 format!("ceil({} / {})", whole(self), whole(other)),
-                Made::Pieces(self.clone(), other.clone()),
+                SymbolDefinition::Pieces(self.clone(), other.clone()),
             ),
         }
     }
@@ -281,7 +284,10 @@ impl Number for Formula {
     fn least(&self, other: &Self, letter: &'static str) -> Self {
         match (self.constant(), other.constant()) {
             (Some(a), Some(b)) => Self::of(a.min(b)),
-            _ => Self::made(format!("min({self}, {other})"), Made::Least(self.clone(), other.clone(), letter)),
+            _ => Self::made(
+                format!("min({self}, {other})"),
+                SymbolDefinition::Least(self.clone(), other.clone(), letter),
+            ),
         }
     }
 
@@ -291,7 +297,7 @@ impl Number for Formula {
             return plain;
         }
         let text = expr.to_string().replace("length", &whole(length));
-        Self::made(text, Made::Depth(expr.clone(), length.clone()))
+        Self::made(text, SymbolDefinition::Depth(expr.clone(), length.clone()))
     }
 }
 
@@ -325,11 +331,11 @@ impl fmt::Display for Formula {
 
 impl Formula {
     /// The sum in the order of the usual sizes of its terms, with these names of symbols.
-    fn text(&self, name: &mut dyn FnMut(&Symbol) -> String) -> String {
-        let size = |(term, factor): &(&Term, &f64)| {
+    fn text(&self, name: &mut dyn FnMut(&SizeSymbol) -> String) -> String {
+        let size = |(term, factor): &(&SymbolPowers, &f64)| {
             Self { terms: BTreeMap::from([((*term).clone(), 1.0)]) }.usual() * factor.abs()
         };
-        let mut terms: Vec<(&Term, &f64)> = self.terms.iter().collect();
+        let mut terms: Vec<(&SymbolPowers, &f64)> = self.terms.iter().collect();
         terms.sort_by(|a, b| size(b).total_cmp(&size(a)).then(a.0.cmp(b.0)));
         let mut out = String::new();
         for (term, factor) in terms {

@@ -4,7 +4,7 @@
 //! a parameter of a region. A body may use values of the regions around it. Edges of the petgraph lead from the
 //! node that defines a value (or that owns the region whose parameter it is) to each node that uses it.
 
-use super::attribute::{self, Attrs, Behind, Key, Kind, ParameterRole};
+use super::attribute::{self, AttributeKey, AttributeKind, Attrs, Behind, ParameterRole};
 use std::fmt;
 
 use petgraph::Direction;
@@ -81,17 +81,17 @@ impl Node {
     }
 
     /// The value of an attribute, or what its absence says.
-    pub fn get<K: Kind>(&self, key: Key<K>) -> K::Of<'_> {
+    pub fn get<K: AttributeKind>(&self, key: AttributeKey<K>) -> K::Of<'_> {
         self.attrs.get(key)
     }
 
     /// The value of an attribute that the node may do without.
-    pub fn find<K: Kind>(&self, key: Key<K>) -> Option<K::Of<'_>> {
+    pub fn find<K: AttributeKind>(&self, key: AttributeKey<K>) -> Option<K::Of<'_>> {
         self.attrs.find(key)
     }
 
     /// Whether the node has an attribute.
-    pub fn has<K: Kind>(&self, key: Key<K>) -> bool {
+    pub fn has<K: AttributeKind>(&self, key: AttributeKey<K>) -> bool {
         self.attrs.has(key)
     }
 
@@ -102,9 +102,9 @@ impl Node {
     }
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Def {
+pub enum ValueOrigin {
     /// The n-th result of a node.
     Result(NodeId, usize),
     /// The n-th parameter of a region.
@@ -113,7 +113,7 @@ pub enum Def {
 
 #[derive(Clone, Debug)]
 struct ValueData {
-    def: Def,
+    def: ValueOrigin,
     ty: Type,
     hint: String,
 }
@@ -200,15 +200,15 @@ impl Graph {
     }
 
     /// Where a value comes from.
-    pub fn def(&self, value: Value) -> Def {
+    pub fn def(&self, value: Value) -> ValueOrigin {
         self.values[value.index()].def
     }
 
     /// The node that defines a value, `None` for region parameters.
     pub fn producer(&self, value: Value) -> Option<NodeId> {
         match self.def(value) {
-            Def::Result(node, _) => Some(node),
-            Def::Param(..) => None,
+            ValueOrigin::Result(node, _) => Some(node),
+            ValueOrigin::Param(..) => None,
         }
     }
 
@@ -245,8 +245,8 @@ impl Graph {
     /// The region in which a value is defined.
     pub fn scope(&self, value: Value) -> RegionId {
         match self.def(value) {
-            Def::Result(node, _) => self.node(node).region,
-            Def::Param(region, _) => region,
+            ValueOrigin::Result(node, _) => self.node(node).region,
+            ValueOrigin::Param(region, _) => region,
         }
     }
 
@@ -283,8 +283,8 @@ impl Graph {
     /// Nodes that use a value, each once, in ascending id.
     pub fn users(&self, value: Value) -> Vec<NodeId> {
         let source = match self.def(value) {
-            Def::Result(node, _) => Some(node),
-            Def::Param(region, _) => self.owner(region),
+            ValueOrigin::Result(node, _) => Some(node),
+            ValueOrigin::Param(region, _) => self.owner(region),
         };
         let Some(source) = source else { return vec![] };
         let edges = self.nodes.edges_directed(at(source), Direction::Outgoing);
@@ -315,7 +315,7 @@ impl Graph {
     /// A new parameter of a region.
     pub fn add_param(&mut self, region: RegionId, ty: Type, hint: &str) -> Value {
         let n = self.regions[region.index()].params.len();
-        let value = self.add_value(Def::Param(region, n), ty, hint);
+        let value = self.add_value(ValueOrigin::Param(region, n), ty, hint);
         self.regions[region.index()].params.push(value);
         value
     }
@@ -325,7 +325,7 @@ impl Graph {
         let params = std::mem::take(&mut self.regions[region.index()].params);
         let kept: Vec<Value> = params.into_iter().enumerate().filter(|(n, _)| keep(*n)).map(|(_, v)| v).collect();
         for (n, value) in kept.iter().enumerate() {
-            self.values[value.index()].def = Def::Param(region, n);
+            self.values[value.index()].def = ValueOrigin::Param(region, n);
         }
         self.regions[region.index()].params = kept;
     }
@@ -336,11 +336,11 @@ impl Graph {
         params.retain(|v| *v != value);
         params.push(value);
         for (n, param) in params.clone().into_iter().enumerate() {
-            self.values[param.index()].def = Def::Param(region, n);
+            self.values[param.index()].def = ValueOrigin::Param(region, n);
         }
     }
 
-    fn add_value(&mut self, def: Def, ty: Type, hint: &str) -> Value {
+    fn add_value(&mut self, def: ValueOrigin, ty: Type, hint: &str) -> Value {
         self.values.push(ValueData { def, ty, hint: hint.to_owned() });
         Value(u32::try_from(self.values.len() - 1).expect("a graph has fewer than 2^32 values"))
     }
@@ -399,7 +399,7 @@ impl Graph {
         let hint = node.hint();
         let node = id(self.nodes.add_node(node));
         for (n, ty) in types.into_iter().enumerate() {
-            let value = self.add_value(Def::Result(node, n), ty, hint);
+            let value = self.add_value(ValueOrigin::Result(node, n), ty, hint);
             self.nodes[at(node)].results.push(value);
         }
         if let Some(body) = body {
@@ -427,8 +427,8 @@ impl Graph {
         }
         for &value in &operands {
             let source = match self.def(value) {
-                Def::Result(source, _) => Some(source),
-                Def::Param(region, _) => self.owner(region),
+                ValueOrigin::Result(source, _) => Some(source),
+                ValueOrigin::Param(region, _) => self.owner(region),
             };
             if let Some(source) = source {
                 self.nodes.add_edge(at(source), at(node), value);
@@ -446,19 +446,19 @@ impl Graph {
     }
 
     /// Sets an attribute.
-    pub fn set_attr<K: Kind>(&mut self, node: NodeId, key: Key<K>, value: K::Of<'_>) {
+    pub fn set_attr<K: AttributeKind>(&mut self, node: NodeId, key: AttributeKey<K>, value: K::Of<'_>) {
         self.nodes[at(node)].attrs.set(key, value);
     }
 
     /// Removes an attribute of a node.
-    pub fn remove_attr<K: Kind>(&mut self, node: NodeId, key: Key<K>) {
+    pub fn remove_attr<K: AttributeKind>(&mut self, node: NodeId, key: AttributeKey<K>) {
         self.nodes[at(node)].attrs.remove(key);
     }
 
     /// Appends a result to a node.
     pub fn add_result(&mut self, node: NodeId, ty: Type, hint: &str) -> Value {
         let n = self.node(node).results.len();
-        let value = self.add_value(Def::Result(node, n), ty, hint);
+        let value = self.add_value(ValueOrigin::Result(node, n), ty, hint);
         self.nodes[at(node)].results.push(value);
         value
     }
@@ -468,7 +468,7 @@ impl Graph {
         let results = std::mem::take(&mut self.nodes[at(node)].results);
         let kept: Vec<Value> = results.into_iter().enumerate().filter(|(n, _)| keep(*n)).map(|(_, v)| v).collect();
         for (n, value) in kept.iter().enumerate() {
-            self.values[value.index()].def = Def::Result(node, n);
+            self.values[value.index()].def = ValueOrigin::Result(node, n);
         }
         self.nodes[at(node)].results = kept;
     }
@@ -501,7 +501,7 @@ impl Graph {
             |_, n| Some(n.op),
             |edge, value| {
                 // An edge from a loop to its own body carries a region parameter and is no dependence of a result.
-                let is_result = matches!(self.def(*value), Def::Result(..));
+                let is_result = matches!(self.def(*value), ValueOrigin::Result(..));
                 is_result.then_some(edge)
             },
         );

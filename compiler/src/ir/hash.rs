@@ -5,7 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::document::{Document, NodeDoc};
+use super::document::{GraphDocument, NodeDoc};
 use super::graph::{Graph, MAIN};
 use super::text;
 
@@ -26,7 +26,7 @@ pub fn canonical(graph: &Graph) -> String {
             plain.set_hint(*value, "v");
         }
     }
-    let mut document = Document::from(&plain);
+    let mut document = GraphDocument::from(&plain);
     unlabel(&mut document.nodes);
     text::write(&document)
 }

@@ -4,14 +4,14 @@
 //! receives as its last region parameters.
 
 use super::attribute::{self, CutBy, LastChunk, Padding, Role, Short, Single};
-use super::graph::{Def, Graph, Node, NodeId, RegionId, Value};
+use super::graph::{Graph, Node, NodeId, RegionId, Value, ValueOrigin};
 use super::ops::{Flag, Op};
 use super::types::Type;
 use crate::expr::{Expr, Var};
 
 /// Counts of the parts of a loop's interface. Parts that an op does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Layout {
+pub struct LoopLayout {
     /// Operands before the carried ones: 1 for the tape of an `unwind`.
     pub tape: usize,
     /// Carried values: operand, parameter, yielded value and result.
@@ -28,7 +28,7 @@ pub struct Layout {
     pub go: usize,
 }
 
-impl Layout {
+impl LoopLayout {
     /// Number of region parameters.
     pub fn params(&self) -> usize {
         self.carried + self.sliced + self.saved + self.step
@@ -36,7 +36,7 @@ impl Layout {
 }
 
 /// The interface of a loop, from its attributes, operands and body.
-pub fn layout(graph: &Graph, node: NodeId) -> Layout {
+pub fn layout(graph: &Graph, node: NodeId) -> LoopLayout {
     let n = graph.node(node);
     let operands = n.operands.len();
     let params = n.body.map_or(0, |b| graph.params(b).len());
@@ -44,19 +44,23 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
     match n.op {
         Op::Recur => {
             let go = usize::from(yields > operands);
-            Layout { carried: operands, step: 1, go, ..Layout::default() }
+            LoopLayout { carried: operands, step: 1, go, ..LoopLayout::default() }
         }
         // The carried value of a fold changes its type: nodes go in, a vector comes out.
         Op::Fold | Op::Part => {
-            Layout { carried: 1.min(operands), given: yields.saturating_sub(1), ..Layout::default() }
+            LoopLayout { carried: 1.min(operands), given: yields.saturating_sub(1), ..LoopLayout::default() }
         }
-        Op::Beam => {
-            Layout { carried: 1.min(operands), given: yields.saturating_sub(2), step: 1, go: 1, ..Layout::default() }
-        }
+        Op::Beam => LoopLayout {
+            carried: 1.min(operands),
+            given: yields.saturating_sub(2),
+            step: 1,
+            go: 1,
+            ..LoopLayout::default()
+        },
         Op::Chunks => {
             let carried = n.get(attribute::CARRIED);
             let (sliced, given) = (operands.saturating_sub(carried), yields.saturating_sub(carried));
-            Layout { carried, sliced, given, ..Layout::default() }
+            LoopLayout { carried, sliced, given, ..LoopLayout::default() }
         }
         _ => {
             let (carried, sliced) = (n.get(attribute::CARRIED), n.get(attribute::OUTPUTS));
@@ -64,7 +68,7 @@ pub fn layout(graph: &Graph, node: NodeId) -> Layout {
             let pair = usize::from(n.has(attribute::BEAMS));
             let (given, saved) =
                 (yields.saturating_sub(carried + pair), params.saturating_sub(carried + sliced + pair));
-            Layout { tape: 1, carried, sliced, given, saved, step: pair, go: pair }
+            LoopLayout { tape: 1, carried, sliced, given, saved, step: pair, go: pair }
         }
     }
 }
@@ -88,7 +92,7 @@ pub fn tape(graph: &Graph, node: NodeId) -> Option<Value> {
 /// Whether the bound of a recurrence is a rule of the length of the row, so that one of its carried values must be a sequence.
 pub fn counts_length(graph: &Graph, node: NodeId) -> bool {
     let node = graph.node(node);
-    let rule = node.find(attribute::BOUND).and_then(attribute::Bound::rule).filter(|_| node.op == Op::Recur);
+    let rule = node.find(attribute::BOUND).and_then(attribute::StepBound::rule).filter(|_| node.op == Op::Recur);
     rule.is_some_and(|rule| Expr::try_from(rule).is_ok_and(|rule| rule.uses(Var::Length)))
 }
 
@@ -113,8 +117,8 @@ pub fn forward(graph: &Graph, tape: Value) -> Option<NodeId> {
         return None;
     }
     match graph.def(tape) {
-        Def::Result(node, _) => is_forward(graph.node(node).op).then_some(node),
-        Def::Param(region, n) => forward(graph, saved_source(graph, region, n)?),
+        ValueOrigin::Result(node, _) => is_forward(graph.node(node).op).then_some(node),
+        ValueOrigin::Param(region, n) => forward(graph, saved_source(graph, region, n)?),
     }
 }
 
@@ -124,7 +128,7 @@ pub fn saved_source(graph: &Graph, region: RegionId, n: usize) -> Option<Value> 
     if graph.node(unwind).op != Op::Unwind {
         return None;
     }
-    let Layout { carried, sliced, .. } = layout(graph, unwind);
+    let LoopLayout { carried, sliced, .. } = layout(graph, unwind);
     let outer = forward(graph, *graph.node(unwind).operands.first()?)?;
     let save = save(graph, graph.node(outer).body?)?;
     graph.node(save).operands.get(n.checked_sub(carried + sliced)?).copied()
@@ -132,7 +136,7 @@ pub fn saved_source(graph: &Graph, region: RegionId, n: usize) -> Option<Value> 
 
 /// The recurrence whose steps a value counts; the counter of a forward loop reaches its backward loop by the tape.
 pub fn counted(graph: &Graph, step: Value) -> Option<NodeId> {
-    let Def::Param(region, n) = graph.def(step) else { return None };
+    let ValueOrigin::Param(region, n) = graph.def(step) else { return None };
     let owner = graph.owner(region)?;
     match graph.node(owner).op {
         Op::Recur => (n == graph.node(owner).operands.len()).then_some(owner),

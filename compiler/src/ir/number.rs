@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::loops::Cut;
-use super::schedule::beam::{Beams, Count};
+use super::schedule::beam::{BeamRules, Count};
 use super::schedule::fold::{RowLevel, row_levels};
 use super::schedule::recur::bound;
 use crate::expr::Expr;
@@ -25,7 +25,7 @@ pub trait Number: Clone + fmt::Debug {
     /// The levels of a fold.
     fn levels(cut: Cut, length: &Self) -> Self;
     /// What a search does with a row of this length.
-    fn search(beams: Beams, count: Count, length: &Self) -> Self;
+    fn search(beams: BeamRules, count: Count, length: &Self) -> Self;
     /// `ceil(self / other)`, a number of chunks. Of chunks of one element there are as many as elements, also on the mean.
     fn pieces(&self, other: &Self) -> Self;
     /// The smaller of the two; a formula calls it by this letter.
@@ -68,7 +68,7 @@ impl Number for f64 {
         row_levels(cut, *length).count() as f64
     }
 
-    fn search(beams: Beams, count: Count, length: &Self) -> Self {
+    fn search(beams: BeamRules, count: Count, length: &Self) -> Self {
         beams.count(length.ceil() as usize, count)
     }
 

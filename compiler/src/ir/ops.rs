@@ -31,7 +31,7 @@ pub struct OpDef {
     /// Operands that may follow.
     pub optional: &'static [Operand],
     /// Attributes and groups of them, in the order of the text form.
-    attrs: &'static [Entry],
+    attrs: &'static [AttributeEntry],
     /// Result types from operand types and attributes.
     pub shape: ShapeRule,
     /// How cotangents of the results become cotangents of the operands.
@@ -65,8 +65,8 @@ impl OpDef {
     /// The attributes, in the order of the text form.
     pub fn attrs(&self) -> impl Iterator<Item = &'static Takes> + use<> {
         self.attrs.iter().flat_map(|entry| match entry {
-            Entry::One(takes) => std::slice::from_ref(takes),
-            Entry::Group(group) => group,
+            AttributeEntry::One(takes) => std::slice::from_ref(takes),
+            AttributeEntry::Group(group) => group,
         })
     }
 
@@ -163,7 +163,7 @@ pub struct Takes {
 
 /// An attribute in the row of an op, or a group of attributes that several ops have.
 #[derive(Clone, Copy, Debug)]
-pub enum Entry {
+pub enum AttributeEntry {
     /// One attribute.
     One(Takes),
     /// A group.

@@ -4,7 +4,7 @@
 //! cost, the loop of the CPU (the runtime expands the same table), the kernel of a GPU, and the exported models.
 //!
 //! Operands of a map are called `a`, `b`, `c`, ... in the order of the node. A map with several results has the
-//! expression `tuple(..)`. Expressions are evaluated step by step, equal parts once ([`Steps`]).
+//! expression `tuple(..)`. Expressions are evaluated step by step, equal parts once ([`PointwiseSteps`]).
 
 use super::attr;
 use super::attribute::{self, Attrs};
@@ -498,9 +498,9 @@ pub fn gradients(exprs: &[Scalar], operands: usize, dy: &[bool]) -> Vec<Option<S
 /// Operations from which on a function takes longer than reading its result from memory.
 const LONG: f64 = 10.0;
 
-/// Where a step takes a number from.
+/// The source of a number that a step reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Source {
+pub enum NumberSource {
     /// An operand.
     Operand(usize),
     /// A constant.
@@ -511,23 +511,23 @@ pub enum Source {
 
 /// One function of a map.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Step {
+pub struct PointwiseStep {
     /// The function.
     pub func: Pointwise,
     /// What it takes.
-    pub args: Vec<Source>,
+    pub args: Vec<NumberSource>,
 }
 
 /// The expressions of a map, function by function, equal parts once.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Steps {
+pub struct PointwiseSteps {
     /// The functions, each behind those that it needs.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PointwiseStep>,
     /// What each result is.
-    pub results: Vec<Source>,
+    pub results: Vec<NumberSource>,
 }
 
-impl Steps {
+impl PointwiseSteps {
     /// The steps of expressions.
     pub fn of(results: &[Scalar]) -> Self {
         let mut out = Self::default();
@@ -535,14 +535,14 @@ impl Steps {
         out
     }
 
-    fn add(&mut self, expr: &Scalar) -> Source {
+    fn add(&mut self, expr: &Scalar) -> NumberSource {
         match expr {
-            Operand(n) => Source::Operand(*n),
-            Number(x) => Source::Number(*x),
+            Operand(n) => NumberSource::Operand(*n),
+            Number(x) => NumberSource::Number(*x),
             Call(func, args) => {
-                let step = Step { func: *func, args: args.iter().map(|arg| self.add(arg)).collect() };
+                let step = PointwiseStep { func: *func, args: args.iter().map(|arg| self.add(arg)).collect() };
                 let at = self.steps.iter().position(|known| *known == step);
-                Source::Step(at.unwrap_or_else(|| {
+                NumberSource::Step(at.unwrap_or_else(|| {
                     self.steps.push(step);
                     self.steps.len() - 1
                 }))

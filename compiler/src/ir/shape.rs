@@ -1,6 +1,6 @@
 //! Shape rules: the result types of an op from its operand types and attributes.
 
-use super::attribute::{self, Attrs, Key, Kind, Relative, Side};
+use super::attribute::{self, AttributeKey, AttributeKind, Attrs, Relative, Side};
 use std::collections::BTreeSet;
 
 use super::ops::Op;
@@ -26,9 +26,9 @@ impl Signature<'_> {
         self.operands[n].dims()
     }
 
-    fn size<K>(&self, key: Key<K>) -> Result<usize, String>
+    fn size<K>(&self, key: AttributeKey<K>) -> Result<usize, String>
     where
-        K: for<'a> Kind<Of<'a> = usize>,
+        K: for<'a> AttributeKind<Of<'a> = usize>,
     {
         self.attrs.find(key).ok_or(format!("`{}` needs a whole number `{}`", self.op, key.row.name))
     }

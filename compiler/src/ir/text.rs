@@ -1,4 +1,4 @@
-//! The `.rtir` text form of graphs: printing, and reading through [`Document`].
+//! The `.rtir` text form of graphs: printing, and reading through [`GraphDocument`].
 //!
 //! Printing what was read gives the text again, byte for byte, once it was printed: names are unique and in print order.
 
@@ -7,7 +7,7 @@ use pest::error::LineColLocation;
 use pest::iterators::Pair;
 
 use super::attr;
-use super::document::{Body, Document, Named, NodeDoc, Problem};
+use super::document::{GraphDocument, Named, NodeDoc, Problem, RegionDocument};
 use super::graph::Graph;
 use super::ops::Op;
 use crate::source::Position;
@@ -29,7 +29,7 @@ use grammar::{Rule, TextForm};
 
 /// The graph as text.
 pub fn print(graph: &Graph) -> String {
-    write(&Document::from(graph))
+    write(&GraphDocument::from(graph))
 }
 
 /// The graph that a text describes, or every problem in it. Syntax errors stop at the first.
@@ -38,7 +38,7 @@ pub fn parse(text: &str) -> Result<Graph, Vec<Problem>> {
 }
 
 /// The document as text.
-pub fn write(document: &Document) -> String {
+pub fn write(document: &GraphDocument) -> String {
     let mut out = format!("graph {} {{\n", attr::quote(&document.graph));
     write_nodes(&mut out, &document.nodes, 1);
     out += "}\n";
@@ -88,7 +88,7 @@ fn write_nodes(out: &mut String, nodes: &[NodeDoc], depth: usize) {
     }
 }
 
-fn open_body(line: &mut String, body: &Body, indent: &str) {
+fn open_body(line: &mut String, body: &RegionDocument, indent: &str) {
     let params: Vec<String> = body.params.iter().map(|p| format!("%{}: {}", p.name, p.ty)).collect();
     let short = params.join(", ");
     if line.chars().count() + short.chars().count() + 5 <= WIDTH {
@@ -103,10 +103,10 @@ fn open_body(line: &mut String, body: &Body, indent: &str) {
 }
 
 /// The document that a text describes, or its syntax error with the place and what was expected there.
-pub fn read(text: &str) -> Result<Document, Problem> {
+pub fn read(text: &str) -> Result<GraphDocument, Problem> {
     check_nesting(text)?;
     let mut file = TextForm::parse(Rule::file, text).map_err(syntax_error)?;
-    let mut document = Document::default();
+    let mut document = GraphDocument::default();
     for part in file.next().into_iter().flat_map(Pair::into_inner) {
         match part.as_rule() {
             Rule::text => document.graph = unquote(&part)?,
@@ -225,8 +225,8 @@ fn read_node(pair: Pair<'_, Rule>) -> Result<NodeDoc, Problem> {
     Ok(node)
 }
 
-fn read_body(pair: Pair<'_, Rule>) -> Result<Body, Problem> {
-    let mut body = Body::default();
+fn read_body(pair: Pair<'_, Rule>) -> Result<RegionDocument, Problem> {
+    let mut body = RegionDocument::default();
     for part in pair.into_inner() {
         match part.as_rule() {
             Rule::param => {

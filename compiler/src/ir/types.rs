@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, Value, Var, learned, simplify};
+use crate::expr::{BinaryOp, Distribution, Draw, Expr, Func, Per, ScalarValue, Var, learned, simplify};
 
 /// One axis of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -326,9 +326,9 @@ impl From<&Expr> for Attr {
             Expr::Call(func, args) => Self::call(func.name(), list(args)),
             Expr::Draw(draw) => {
                 let expected = match draw.expected {
-                    Value::Int(v) => Self::Int(v),
-                    Value::Float(v) => Self::Float(v),
-                    Value::Bool(v) => Self::Word(v.to_string()),
+                    ScalarValue::Int(v) => Self::Int(v),
+                    ScalarValue::Float(v) => Self::Float(v),
+                    ScalarValue::Bool(v) => Self::Word(v.to_string()),
                 };
                 let stream = Self::Int(i64::try_from(draw.stream).expect("streams are counted from 0"));
                 let more = [stream, Self::Word(draw.per.name().to_owned()), expected];
@@ -370,8 +370,8 @@ fn draw(name: &str, args: &[Attr]) -> Result<Expr, String> {
     let stream = stream.int().and_then(|stream| u64::try_from(stream).ok()).ok_or_else(wrong)?;
     let per = per.text().and_then(Per::named).ok_or_else(wrong)?;
     let expected = match expected {
-        Attr::Int(v) if distribution.is_whole() => Value::Int(*v),
-        Attr::Float(v) if !distribution.is_whole() && v.is_finite() => Value::Float(*v),
+        Attr::Int(v) if distribution.is_whole() => ScalarValue::Int(*v),
+        Attr::Float(v) if !distribution.is_whole() && v.is_finite() => ScalarValue::Float(*v),
         _ => return Err(wrong()),
     };
     let args: Vec<Expr> = args.iter().map(Expr::try_from).collect::<Result<_, _>>()?;

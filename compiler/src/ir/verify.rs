@@ -27,7 +27,7 @@ mod names;
 
 pub use interface::uncounted;
 
-use super::attribute::{self, Bound};
+use super::attribute::{self, StepBound};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -73,7 +73,7 @@ impl fmt::Display for Violation {
 /// Checks every invariant of the module's list and gives all violations. Types and loops are looked at only when values
 /// and structure are sound.
 pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
-    let mut checker = Checker { graph, names: document::names(graph), found: vec![] };
+    let mut checker = GraphChecker { graph, names: document::names(graph), found: vec![] };
     checker.values();
     for node in graph.walk(MAIN) {
         checker.place(node);
@@ -106,13 +106,13 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<Violation>> {
     if checker.found.is_empty() { Ok(()) } else { Err(checker.found) }
 }
 
-struct Checker<'g> {
+struct GraphChecker<'g> {
     graph: &'g Graph,
     names: Vec<String>,
     found: Vec<Violation>,
 }
 
-impl Checker<'_> {
+impl GraphChecker<'_> {
     fn say(&mut self, id: NodeId, message: impl Into<String>) {
         let node = text::node_line(&document::node_doc(self.graph, id, &self.names));
         self.found.push(Violation { id: Some(id), node, message: message.into() });
@@ -245,13 +245,13 @@ impl Checker<'_> {
     fn draws(&mut self, id: NodeId) {
         let node = self.graph.node(id);
         let read = |attr: Option<&Attr>| attr.and_then(|attr| Expr::try_from(attr).ok());
-        let of = node.find(attribute::OF).and_then(Bound::rule);
+        let of = node.find(attribute::OF).and_then(StepBound::rule);
         let stop = node.find(attribute::STOP);
         let seen = [node.get(attribute::MASK).rule(), node.find(attribute::BIAS), stop, of];
         if seen.into_iter().filter_map(read).any(|expr| expr.holds_draw()) {
             self.say(id, "a mask, a bias or a number of choices holds a draw");
         }
-        let bound = read(node.find(attribute::BOUND).and_then(Bound::rule));
+        let bound = read(node.find(attribute::BOUND).and_then(StepBound::rule));
         if bound.is_some_and(|bound| !is_bounded(&bound)) {
             self.say(id, "a number of steps that is drawn needs a largest value, as in `min(.., 64)`");
         }
@@ -341,7 +341,7 @@ impl Checker<'_> {
     /// How many are chosen reads the length of rows whose positions are chosen, and the step alone.
     fn top(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let rule = node.find(attribute::OF).and_then(Bound::rule).and_then(|rule| Expr::try_from(rule).ok());
+        let rule = node.find(attribute::OF).and_then(StepBound::rule).and_then(|rule| Expr::try_from(rule).ok());
         let Some(rule) = rule else { return };
         let step = node.operands.last().is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
         let along = node.operands.first().is_some_and(|x| self.graph.ty(*x).dims().len() == 2);

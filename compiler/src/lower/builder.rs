@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::recurrence::Steps;
+use super::recurrence::BodyAdditions;
 use super::starts::{LinearInit, Starts};
-use crate::define::{Chosen, Names};
+use crate::define::{BoundNames, ChoiceRegion};
 use crate::diag::Problems;
-use crate::feature::Around;
-use crate::ir::attribute::{self, Attrs, ParameterRole, Word};
+use crate::feature::AttentionContext;
+use crate::ir::attribute::{self, AttributeWord, Attrs, ParameterRole};
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{self, Pointwise, Scalar};
@@ -65,7 +65,7 @@ pub(crate) struct Loss {
 
 /// The inputs of a layer: the state that it transforms, and the sources that its attention can see.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
+pub(crate) struct LayerInputs {
     /// The state that the layers transform: queries and residual.
     pub(crate) state: Value,
     /// Keys and values of self-attention where they are not the state itself.
@@ -81,10 +81,10 @@ pub(crate) struct Place {
     /// True where positions count from the start of the row and not of the chunk.
     pub(crate) global_positions: bool,
     /// What equations of the bodies around have bound.
-    pub(crate) names: Names,
+    pub(crate) names: BoundNames,
 }
 
-impl Place {
+impl LayerInputs {
     /// A place that sees only its state.
     pub(crate) fn at(state: Value) -> Self {
         Self {
@@ -95,7 +95,7 @@ impl Place {
             input: None,
             step: None,
             global_positions: false,
-            names: Names::default(),
+            names: BoundNames::default(),
         }
     }
 }
@@ -134,7 +134,7 @@ pub(crate) struct Lower<'a> {
     /// The ids of the tokens.
     pub(crate) tokens: Option<Value>,
     /// Where attention of equations stands.
-    pub(crate) around: Around,
+    pub(crate) around: AttentionContext,
     /// Dropout on attention weights, where a statement says nothing else.
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
@@ -150,9 +150,9 @@ pub(crate) struct Lower<'a> {
     /// How many weights were taken for a step.
     pub(crate) taken_by_step: usize,
     /// What equations and definitions add to the recurrence whose body is being lowered.
-    pub(crate) steps: Option<Steps>,
+    pub(crate) steps: Option<BodyAdditions>,
     /// What is computed for chosen positions alone, around the current place.
-    pub(crate) chosen: Vec<Chosen>,
+    pub(crate) chosen: Vec<ChoiceRegion>,
     /// Whether `whole(x)` is evaluated among chosen positions: its values belong to their region, and `chosen` is empty meanwhile.
     pub(crate) in_whole: bool,
     /// Whether all that is done now is taken back.
@@ -187,7 +187,7 @@ impl<'a> Lower<'a> {
             shown: BTreeMap::new(),
             table: None,
             tokens: None,
-            around: Around::default(),
+            around: AttentionContext::default(),
             attention_dropout: 0.0,
             sees_past: false,
             losses: vec![],
@@ -574,7 +574,7 @@ impl<'a> Lower<'a> {
 }
 
 /// A field whose words are those of an attribute, and that `check` guarantees.
-pub(crate) fn choice<W: Word>(block: &Block, field: &str) -> Result<W, InvalidNode> {
+pub(crate) fn choice<W: AttributeWord>(block: &Block, field: &str) -> Result<W, InvalidNode> {
     need(block.word(field).and_then(W::of_name), block, field)
 }
 

@@ -1,14 +1,14 @@
 //! Groups of statements: layers one after another, and the gate around them.
 
-use super::builder::{Lower, Place, need};
+use super::builder::{LayerInputs, Lower, need};
 use crate::define;
-use crate::feature::{Around, Lowering};
+use crate::feature::{AttentionContext, Lowering};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::spec::Block;
 
 /// Runs the layers of a block, each on the state of the one before it. The block's gate, where it has one, mixes the result with
 /// the input.
-pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let mut here = place.clone();
     layers(l, block, &mut here)?;
     let Some(gate) = block.child("gate") else { return Ok(here.state) };
@@ -21,8 +21,8 @@ pub(crate) fn group(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<V
 
 /// Runs the layers of a block in order, each at the place that the one before it leaves; what makes one vector of a sequence
 /// comes last.
-pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut Place) -> Result<(), InvalidNode> {
-    let around = Around { step: here.step, global_positions: here.global_positions };
+pub(crate) fn layers(l: &mut Lower<'_>, block: &Block, here: &mut LayerInputs) -> Result<(), InvalidNode> {
+    let around = AttentionContext { step: here.step, global_positions: here.global_positions };
     let around = std::mem::replace(&mut l.around, around);
     let (path, names) = (l.place(), names(block));
     here.names.expect(block);

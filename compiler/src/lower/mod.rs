@@ -12,12 +12,12 @@ mod starts;
 
 pub use crate::schema::Objective;
 pub use builder::Binding;
-pub(crate) use builder::{Halted, Loss, Lower, Place, choice, need};
+pub(crate) use builder::{Halted, LayerInputs, Loss, Lower, choice, need};
 pub use group::statements;
 pub(crate) use group::{group, layers};
 pub use objective::attach_loss;
 pub(crate) use objective::{answer, forget, read, return_named};
-pub(crate) use recurrence::{Carried, Steps, pay, remember, report};
+pub(crate) use recurrence::{BodyAdditions, CarriedValues, pay, remember, report};
 pub(crate) use starts::{LinearInit, Maps, Starts};
 
 use crate::diag::{Diagnostic, Kind, Problems};

@@ -1,7 +1,7 @@
 //! A depth recurrence under construction: the values that a step hands on to the next one, and what says who goes on.
 
 use super::builder::{Halted, Loss, Lower};
-use crate::define::Step;
+use crate::define::LoopStep;
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
@@ -10,13 +10,13 @@ use crate::ir::types::{Elem, Type};
 
 /// The loop: its body, and the carried values with their starts.
 #[derive(Clone, Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CarriedValues {
     pub(crate) region: RegionId,
     inits: Vec<Value>,
     params: Vec<Value>,
 }
 
-impl Carried {
+impl CarriedValues {
     /// A loop that carries nothing yet.
     pub(crate) fn new(l: &mut Lower<'_>) -> Self {
         Self { region: l.graph().add_region(), inits: vec![], params: vec![] }
@@ -89,9 +89,9 @@ impl Carried {
     }
 }
 
-/// What equations and definitions in the body of a recurrence add to it.
+/// Additions of equations and definitions to the body of a recurrence.
 #[derive(Clone, Debug)]
-pub(crate) struct Steps {
+pub(crate) struct BodyAdditions {
     /// The body.
     region: RegionId,
     /// Where the loop itself stands: starts are made there.
@@ -129,9 +129,9 @@ pub(crate) struct Ended {
     pub(crate) losses: Vec<(usize, bool)>,
 }
 
-impl Steps {
+impl BodyAdditions {
     /// Nothing yet, for the body of a loop of so many steps that is emitted where the context is now.
-    pub(crate) fn new(l: &Lower<'_>, carried: &Carried, like: Value, step: Value, bound: &Attrs) -> Self {
+    pub(crate) fn new(l: &Lower<'_>, carried: &CarriedValues, like: Value, step: Value, bound: &Attrs) -> Self {
         Self {
             region: carried.region,
             around: l.region(),
@@ -156,10 +156,10 @@ impl Steps {
     }
 
     /// The step that is being taken.
-    pub(crate) fn number(&self) -> Step {
+    pub(crate) fn number(&self) -> LoopStep {
         let bound = self.bound.find(attribute::BOUND).and_then(|bound| bound.steps());
         let most = bound.zip(self.before).map(|(steps, before)| steps + before);
-        Step { value: self.step, before: self.before, most, like: self.like }
+        LoopStep { value: self.step, before: self.before, most, like: self.like }
     }
 
     /// 1 for rows whose last step this is, unless they halt before, else 0.
@@ -193,7 +193,7 @@ impl Steps {
     pub(crate) fn count(
         &self,
         l: &mut Lower<'_>,
-        carried: &mut Carried,
+        carried: &mut CarriedValues,
         yields: &mut Vec<Value>,
     ) -> Result<Option<usize>, InvalidNode> {
         let Some(rank) = self.go.iter().chain(&self.until).map(|condition| l.rank(*condition)).max() else {
@@ -213,7 +213,7 @@ impl Steps {
     pub(crate) fn finish(
         self,
         l: &mut Lower<'_>,
-        carried: &mut Carried,
+        carried: &mut CarriedValues,
         yields: &mut Vec<Value>,
         live: Option<Value>,
     ) -> Result<Ended, InvalidNode> {
@@ -227,7 +227,7 @@ impl Steps {
     fn sum(
         &self,
         l: &mut Lower<'_>,
-        carried: &mut Carried,
+        carried: &mut CarriedValues,
         yields: &mut Vec<Value>,
     ) -> Result<Vec<(usize, bool)>, InvalidNode> {
         let mut sums = vec![];
@@ -253,7 +253,7 @@ impl Steps {
     fn decide(
         &self,
         l: &mut Lower<'_>,
-        carried: &mut Carried,
+        carried: &mut CarriedValues,
         yields: &mut Vec<Value>,
         (first, live): (usize, Option<Value>),
     ) -> Result<Option<Value>, InvalidNode> {
@@ -296,7 +296,12 @@ impl Steps {
     }
 
     /// Where rows as a whole go on or leave.
-    fn rows(&self, l: &mut Lower<'_>, carried: &mut Carried, yields: &mut Vec<Value>) -> Result<Value, InvalidNode> {
+    fn rows(
+        &self,
+        l: &mut Lower<'_>,
+        carried: &mut CarriedValues,
+        yields: &mut Vec<Value>,
+    ) -> Result<Value, InvalidNode> {
         let mut flags = vec![];
         if !self.until.is_empty() {
             let ones = l.full(self.like, 1.0, 1)?;
@@ -329,7 +334,7 @@ impl Steps {
     fn keep(
         &self,
         l: &mut Lower<'_>,
-        carried: &Carried,
+        carried: &CarriedValues,
         yields: &mut [Value],
         which: std::ops::Range<usize>,
         flag: Value,

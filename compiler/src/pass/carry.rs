@@ -4,7 +4,7 @@
 //! state before a step and after it, which a halting head that looks ahead compares), the second result goes round as a
 //! carried value of its own, and the first is computed once, before the loop. A row that rejects a step keeps both.
 
-use crate::ir::graph::{Def, Graph, MAIN, NewNode, NodeId, Value};
+use crate::ir::graph::{Graph, MAIN, NewNode, NodeId, Value, ValueOrigin};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
 
@@ -57,7 +57,7 @@ fn alike(graph: &Graph, a: NodeId, b: NodeId) -> bool {
 fn next(graph: &Graph, owner: NodeId, value: Value) -> Option<Value> {
     let body = graph.node(owner).body?;
     match graph.def(value) {
-        Def::Param(region, n) if region == body => {
+        ValueOrigin::Param(region, n) if region == body => {
             let carried = loops::layout(graph, owner).carried;
             (n < carried).then(|| loops::yielded(graph, owner)[n])
         }
@@ -71,7 +71,7 @@ fn carry(graph: &mut Graph, owner: NodeId, before: NodeId, after: NodeId) {
     let step = *graph.params(body).last().expect("a recurrence counts its steps");
     let (old, node) = (graph.node(before).results[0], graph.node(before).clone());
     let start = |v: &Value| match graph.def(*v) {
-        Def::Param(region, n) if region == body => graph.node(owner).operands[n],
+        ValueOrigin::Param(region, n) if region == body => graph.node(owner).operands[n],
         _ => *v,
     };
     let operands = node.operands.iter().map(start).collect();

@@ -12,8 +12,8 @@ use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value};
 use crate::ir::loops;
 use crate::ir::ops::{Flag, Op};
 
-/// What makes nodes equal: op, operands, attributes, and the region where it matters.
-type Key = (Op, Vec<Value>, Vec<(&'static str, String)>, Option<RegionId>);
+/// The key by which nodes are equal: op, operands, attributes, and the region where it matters.
+type NodeKey = (Op, Vec<Value>, Vec<(&'static str, String)>, Option<RegionId>);
 
 /// Merges equal nodes. True when something was merged.
 pub fn run(graph: &mut Graph) -> bool {
@@ -61,7 +61,7 @@ fn params(graph: &mut Graph) -> bool {
 fn visit(
     graph: &Graph,
     region: RegionId,
-    seen: &mut BTreeMap<Key, NodeId>,
+    seen: &mut BTreeMap<NodeKey, NodeId>,
     same: &mut BTreeMap<Value, Value>,
     merges: &mut Vec<(NodeId, NodeId)>,
 ) {

@@ -10,16 +10,16 @@
 use crate::ir::attribute::{self, Chunking};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ir::graph::{Def, Graph, MAIN, NodeId, RegionId, Value};
-use crate::ir::loops::{self, Layout};
+use crate::ir::graph::{Graph, MAIN, NodeId, RegionId, Value, ValueOrigin};
+use crate::ir::loops::{self, LoopLayout};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Scalar};
 
 /// Removes dead nodes and dead parts of loops. True when something was removed.
 pub fn run(graph: &mut Graph) -> bool {
-    let mut marks = Marks { graph, live: BTreeSet::new(), needed: BTreeSet::new(), todo: vec![] };
+    let mut marks = LiveMarks { graph, live: BTreeSet::new(), needed: BTreeSet::new(), todo: vec![] };
     marks.mark();
-    let Marks { live, needed, .. } = marks;
+    let LiveMarks { live, needed, .. } = marks;
     let shrunk: Vec<Shrunk> = needed.iter().filter_map(|n| Shrunk::of(graph, *n, &live)).collect();
     let dead: Vec<NodeId> = graph.walk(MAIN).into_iter().filter(|n| !needed.contains(n)).collect();
     let changed = !shrunk.is_empty() || !dead.is_empty();
@@ -52,15 +52,15 @@ pub(super) fn narrow(graph: &mut Graph, id: NodeId) -> bool {
     true
 }
 
-/// What the results and effects need.
-struct Marks<'g> {
+/// The nodes that the results and effects need.
+struct LiveMarks<'g> {
     graph: &'g Graph,
     live: BTreeSet<Value>,
     needed: BTreeSet<NodeId>,
     todo: Vec<Value>,
 }
 
-impl Marks<'_> {
+impl LiveMarks<'_> {
     fn mark(&mut self) {
         let mut parameters = BTreeMap::new();
         for node in self.graph.walk(MAIN) {
@@ -131,13 +131,13 @@ impl Marks<'_> {
 
     fn follow(&mut self, value: Value) {
         match self.graph.def(value) {
-            Def::Result(node, n) => {
+            ValueOrigin::Result(node, n) => {
                 self.need(node);
                 if self.graph.node(node).op.has(Flag::Loop) {
                     self.follow_result(node, n, value);
                 }
             }
-            Def::Param(region, n) => {
+            ValueOrigin::Param(region, n) => {
                 if let Some(owner) = self.graph.owner(region) {
                     self.need(owner);
                     self.follow_param(owner, region, n);
@@ -215,7 +215,7 @@ impl Marks<'_> {
 struct Shrunk {
     node: NodeId,
     body: RegionId,
-    parts: Layout,
+    parts: LoopLayout,
     /// What stays of operands, parameters, yielded values, results and saved values, by index.
     operands: Vec<bool>,
     params: Vec<bool>,

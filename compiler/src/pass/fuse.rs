@@ -6,7 +6,7 @@
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{Graph, MAIN, NewNode, NodeId, Value};
 use crate::ir::ops::Op;
-use crate::ir::pointwise::{self, Pointwise, Scalar, Steps};
+use crate::ir::pointwise::{self, Pointwise, PointwiseSteps, Scalar};
 
 /// Most functions in an expression that was put together, equal parts once.
 const MOST_STEPS: usize = 12;
@@ -69,7 +69,7 @@ fn maps(graph: &mut Graph, id: NodeId) -> Option<()> {
             return None;
         }
         let fused = pointwise::map(&exprs, &[&node.operands[..], &graph.node(made).operands].concat());
-        let fits = (1..=count).contains(&fused.0.len()) && Steps::of(&exprs).steps.len() <= MOST_STEPS;
+        let fits = (1..=count).contains(&fused.0.len()) && PointwiseSteps::of(&exprs).steps.len() <= MOST_STEPS;
         fits.then_some((made, fused))
     })?;
     let old = node.results.clone();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ir::gradient::Backward;
 use crate::ir::graph::{Graph, InvalidNode, MAIN, NewNode, Node, NodeId, RegionId, Value};
-use crate::ir::loops::{Layout, layout, yielded};
+use crate::ir::loops::{LoopLayout, layout, yielded};
 use crate::ir::ops::{Flag, Op};
 use crate::ir::pointwise::{self, Pointwise};
 use crate::ir::types::Type;
@@ -372,7 +372,7 @@ impl Differentiator<'_> {
     fn carried_with_cotangent(
         &self,
         body: RegionId,
-        parts: Layout,
+        parts: LoopLayout,
         yields: &[Value],
         dy: &[Option<Value>],
     ) -> Vec<usize> {

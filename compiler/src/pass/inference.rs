@@ -1,7 +1,7 @@
 //! Turns dropout and the noise of searches off, puts numbers in the places of draws that name one, and lets what is still drawn be the same
 //! for every row: the graph of evaluation and prediction. `fold` then removes the nodes of dropout.
 
-use crate::ir::attribute::{self, Attrs, Bound, Draws, Key, Kind, Noise};
+use crate::ir::attribute::{self, AttributeKey, AttributeKind, Attrs, Draws, Noise, StepBound};
 use crate::ir::graph::{Graph, MAIN, NewNode, Node, NodeId};
 use crate::ir::ops::Op;
 use crate::ir::schedule::recur::without_draws;
@@ -43,15 +43,15 @@ fn stand_in(graph: &mut Graph, id: NodeId) -> bool {
 fn settle(graph: &mut Graph, id: NodeId) -> bool {
     let settled = graph.node(id).find(attribute::BOUND).and_then(without_draws);
     if let Some(bound) = &settled {
-        graph.set_attr(id, attribute::BOUND, Bound::Rule(bound));
+        graph.set_attr(id, attribute::BOUND, StepBound::Rule(bound));
     }
     settled.is_some()
 }
 
 /// Sets an attribute; true when it was another one.
-fn set<K, T: Copy + PartialEq>(graph: &mut Graph, id: NodeId, key: Key<K>, value: T) -> bool
+fn set<K, T: Copy + PartialEq>(graph: &mut Graph, id: NodeId, key: AttributeKey<K>, value: T) -> bool
 where
-    K: for<'a> Kind<Of<'a> = T>,
+    K: for<'a> AttributeKind<Of<'a> = T>,
 {
     let changed = graph.node(id).find(key) != Some(value);
     if changed {

@@ -54,18 +54,18 @@ pub const LAST: &[Pass] = &[Pass {
 /// Rounds after which the driver stops. Real graphs settle in three or four.
 const ROUNDS: usize = 16;
 
-/// What `optimise` did.
+/// The report of `optimise`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
+pub struct PassReport {
     /// One entry per pass and round, in order.
-    pub steps: Vec<Step>,
+    pub steps: Vec<PassStep>,
     /// True when the last round changed nothing, false when the bound on rounds stopped it.
     pub settled: bool,
 }
 
 /// One pass in one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct PassStep {
     /// The round, from 1.
     pub round: usize,
     pub pass: &'static str,
@@ -75,7 +75,7 @@ pub struct Step {
     pub nodes: (usize, usize),
 }
 
-impl fmt::Display for Report {
+impl fmt::Display for PassReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for step in self.steps.iter().filter(|s| s.changed) {
             writeln!(f, "round {} {}: {} -> {} nodes", step.round, step.pass, step.nodes.0, step.nodes.1)?;
@@ -87,7 +87,7 @@ impl fmt::Display for Report {
 
 /// Runs the table in rounds until a round changes nothing: before differentiation, so that what is simplified, fused and moved
 /// out of loops need not be differentiated as it was, and after it.
-pub fn optimise(graph: &mut Graph) -> Report {
+pub fn optimise(graph: &mut Graph) -> PassReport {
     let mut steps = vec![];
     for round in 1..=ROUNDS {
         let first = steps.len();
@@ -95,16 +95,16 @@ pub fn optimise(graph: &mut Graph) -> Report {
             steps.push(step(graph, round, pass));
         }
         if steps[first..].iter().all(|s| !s.changed) {
-            return Report { steps, settled: true };
+            return PassReport { steps, settled: true };
         }
     }
-    Report { steps, settled: false }
+    PassReport { steps, settled: false }
 }
 
 /// Runs the passes that come after the rounds.
-pub fn finish(graph: &mut Graph) -> Report {
+pub fn finish(graph: &mut Graph) -> PassReport {
     let steps = LAST.iter().map(|pass| step(graph, 1, pass)).collect();
-    Report { steps, settled: true }
+    PassReport { steps, settled: true }
 }
 
 /// Runs the pass of this name once; `None` when there is none, else whether it changed the graph.
@@ -113,7 +113,7 @@ pub fn run(name: &str, graph: &mut Graph) -> Option<bool> {
     Some(step(graph, 1, pass).changed)
 }
 
-fn step(graph: &mut Graph, round: usize, pass: &Pass) -> Step {
+fn step(graph: &mut Graph, round: usize, pass: &Pass) -> PassStep {
     let before = graph.walk(MAIN).len();
     let changed = (pass.run)(graph);
     // Debug builds only: no input leads here, a pass that breaks a valid graph is a fault of the pass.
@@ -123,5 +123,5 @@ fn step(graph: &mut Graph, round: usize, pass: &Pass) -> Step {
         let list: Vec<String> = violations.iter().map(ToString::to_string).collect();
         panic!("pass `{}` broke the graph:\n{}", pass.name, list.join("\n"));
     }
-    Step { round, pass: pass.name, changed, nodes: (before, graph.walk(MAIN).len()) }
+    PassStep { round, pass: pass.name, changed, nodes: (before, graph.walk(MAIN).len()) }
 }

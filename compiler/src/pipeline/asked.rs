@@ -8,7 +8,7 @@ use crate::ir::types::{Dim, Elem};
 
 /// A value that comes with the examples, under the name of its equation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ExternalInput {
     /// The name.
     pub name: String,
     /// How many things the model knows, where the numbers are numbers of things.
@@ -19,7 +19,7 @@ pub struct Asked {
     pub dims: Vec<usize>,
 }
 
-impl Asked {
+impl ExternalInput {
     /// How many numbers one value has: that of a row, or that of a position.
     pub fn width(&self) -> usize {
         self.dims.iter().product()
@@ -32,9 +32,9 @@ impl Asked {
 }
 
 /// The values that a graph takes from the examples, in the order of their names.
-pub fn asked(graph: &Graph) -> Vec<Asked> {
+pub fn asked(graph: &Graph) -> Vec<ExternalInput> {
     let inputs = graph.nodes(MAIN).iter().map(|id| graph.node(*id)).filter(|node| node.op == Op::Input);
-    let mut found: Vec<Asked> = inputs
+    let mut found: Vec<ExternalInput> = inputs
         .filter(|node| {
             let name = node.get(attribute::NAME);
             !INPUTS.contains(&name) && !name.starts_with(CARRIED)
@@ -45,7 +45,7 @@ pub fn asked(graph: &Graph) -> Vec<Asked> {
             let inner = if around.is_some() { 2 } else { 1 };
             let dims = ty.dims().iter().skip(inner).filter_map(Dim::fixed).collect();
             let things = (ty.elem() == Some(Elem::Index)).then(|| things(graph, value));
-            Asked { name: node.get(attribute::NAME).to_owned(), things, around, dims }
+            ExternalInput { name: node.get(attribute::NAME).to_owned(), things, around, dims }
         })
         .collect();
     found.sort_by(|a, b| a.name.cmp(&b.name));

@@ -8,7 +8,7 @@ use crate::ir::formula::Formula;
 use crate::ir::graph::{Graph, InvalidNode, MAIN};
 use crate::ir::loops::Cut;
 use crate::ir::number::Number;
-use crate::ir::schedule::beam::Beams;
+use crate::ir::schedule::beam::BeamRules;
 use crate::lower::Binding;
 use crate::plan::cost::flops;
 use crate::plan::memory::{self, BatchShape, Estimate, estimate};
@@ -38,7 +38,7 @@ pub struct Cost {
     /// The longest rows whose memory is worked out step by step.
     pub walked: usize,
     /// The searches of the model.
-    searches: Vec<Beams>,
+    searches: Vec<BeamRules>,
     graph: Graph,
     inference: Plan,
     step: Plan,
@@ -85,7 +85,8 @@ impl Cost {
         let (inference, step) = (plan(inference(model, binding)?), plan(training(model, binding)?));
         let keeping = plan(optimised(model, binding)?);
         let training = flops(&keeping, &sizes);
-        let searches: Vec<Beams> = graph.walk(MAIN).into_iter().filter_map(|id| Beams::of(graph.node(id))).collect();
+        let searches: Vec<BeamRules> =
+            graph.walk(MAIN).into_iter().filter_map(|id| BeamRules::of(graph.node(id))).collect();
         let cuts = graph.walk(MAIN).into_iter().any(|id| Cut::of(graph.node(id)).is_some());
         let walked = walked(&searches, cuts);
         let length = length.min(walked);
@@ -141,7 +142,7 @@ impl Cost {
         }
         let shorter = [most / 4, most / 2, most];
         let points = shorter.map(at);
-        let whole = |beams: &&Beams| beams.cut == Cut::whole();
+        let whole = |beams: &&BeamRules| beams.cut == Cut::whole();
         let degrees = self.searches.iter().filter(whole).map(|beams| if beams.soft { (2, 2) } else { (1, degree) });
         let (values, lists) = degrees.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1))).unwrap_or((1, 1));
         let extended = |of: fn(&Estimate) -> u64, degree: usize| {
@@ -155,7 +156,7 @@ impl Cost {
 
 /// The longest rows whose memory is worked out step by step, or chunk by chunk where a fold `cuts` rows. Where a search over whole
 /// rows mixes beams, every step differs.
-fn walked(searches: &[Beams], cuts: bool) -> usize {
+fn walked(searches: &[BeamRules], cuts: bool) -> usize {
     match searches {
         [] if cuts => 1 << 16,
         [] => usize::MAX,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Forward;
-use crate::ir::attribute::{self, Attrs, Bound};
+use crate::ir::attribute::{self, Attrs, StepBound};
 use crate::ir::gradient::Backward;
 use crate::ir::graph::{FIXED, Graph, InvalidNode, MAIN, NewNode, NodeId, RegionId, Value};
 use crate::ir::loops::{layout, yielded};
@@ -94,7 +94,7 @@ fn refuse<T>(place: &str, message: impl std::fmt::Display, help: &str) -> Result
 fn one_step(graph: &mut Graph) -> Result<(), Unfit> {
     let (id, sums) = paying(graph)?;
     check(graph, id, &sums)?;
-    Edit { graph, id }.run(&sums)
+    LoopEdit { graph, id }.run(&sums)
 }
 
 /// The loop from whose carried sums all of the loss is made, and these sums.
@@ -231,7 +231,7 @@ fn counts(graph: &Graph, body: RegionId, place: &str) -> Result<(), Unfit> {
 /// The values through which the weights move others, where the loop starts from values that its last step did not move.
 fn moving(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
     let nodes = graph.walk(MAIN);
-    let mut scratch = Scratch { region: MAIN, graph: graph.clone() };
+    let mut scratch = ScratchGraph { region: MAIN, graph: graph.clone() };
     scratch.region = scratch.graph.add_region();
     let gives: BTreeMap<NodeId, Vec<bool>> = nodes.iter().map(|id| (*id, scratch.gives(*id))).collect();
     let mut moving = BTreeSet::new();
@@ -271,12 +271,12 @@ fn moving(graph: &Graph, id: NodeId) -> BTreeSet<Value> {
 }
 
 /// A copy of a graph for gradient rules to write into.
-struct Scratch {
+struct ScratchGraph {
     graph: Graph,
     region: RegionId,
 }
 
-impl Scratch {
+impl ScratchGraph {
     /// Which operands of a node its gradient rule gives something.
     fn gives(&mut self, id: NodeId) -> Vec<bool> {
         let node = self.graph.node(id).clone();
@@ -289,7 +289,7 @@ impl Scratch {
     }
 }
 
-impl Backward for Scratch {
+impl Backward for ScratchGraph {
     fn emit(&mut self, op: Op, operands: &[Value], attrs: Attrs) -> Vec<Value> {
         let new = NewNode { op, operands: operands.to_vec(), attrs, types: vec![], body: None, label: String::new() };
         let made = self.graph.push(self.region, new);
@@ -303,12 +303,12 @@ impl Backward for Scratch {
 }
 
 /// The loop being changed.
-struct Edit<'g> {
+struct LoopEdit<'g> {
     graph: &'g mut Graph,
     id: NodeId,
 }
 
-impl Edit<'_> {
+impl LoopEdit<'_> {
     fn run(mut self, sums: &BTreeSet<usize>) -> Result<(), Unfit> {
         let (id, node) = (self.id, self.graph.node(self.id).clone());
         let body = body(self.graph, id)?;
@@ -371,7 +371,7 @@ impl Edit<'_> {
         let bound = node.attrs.clone();
         self.graph.set_operands(id, starts.clone());
         self.graph.set_operands(end, yields.iter().copied().chain(go).collect());
-        self.graph.set_attr(id, attribute::BOUND, Bound::Steps(1));
+        self.graph.set_attr(id, attribute::BOUND, StepBound::Steps(1));
         for n in 0..added {
             let hint = self.graph.hint(self.graph.params(body)[carried + n]).to_owned();
             self.graph.add_result(id, Type::real([Dim::sym(BATCH)]), &hint);

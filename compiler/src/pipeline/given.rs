@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 
 use crate::causality::{Leak, Why, analyse, leaks};
-use crate::ir::attribute::{self, Bound};
+use crate::ir::attribute::{self, StepBound};
 use crate::ir::dependence::Dependence;
-use crate::ir::document::{Document, NodeDoc, Problem};
+use crate::ir::document::{GraphDocument, NodeDoc, Problem};
 use crate::ir::graph::{Graph, MAIN, Node, NodeId, Value};
 use crate::ir::hash;
 use crate::ir::ops::Op;
@@ -50,7 +50,7 @@ const STARTS: &[&str] = &[
 /// A model that was given as a graph. Its sizes may be symbols that only a task gives.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GivenGraph {
-    document: Document,
+    document: GraphDocument,
     hash: String,
 }
 
@@ -108,7 +108,7 @@ struct Judge<'g> {
 }
 
 impl<'g> Judge<'g> {
-    fn new(graph: &'g Graph, document: &Document) -> Self {
+    fn new(graph: &'g Graph, document: &GraphDocument) -> Self {
         /// The nodes as `Graph::walk` visits them.
         fn walk<'d>(nodes: &'d [NodeDoc], found: &mut Vec<&'d NodeDoc>) {
             for node in nodes {
@@ -225,7 +225,7 @@ impl<'g> Judge<'g> {
 
     /// Loops within each other that would take too long.
     fn loops(&self) -> Vec<Problem> {
-        let steps = |id: NodeId| self.graph.node(id).find(attribute::BOUND).and_then(Bound::steps).unwrap_or(1);
+        let steps = |id: NodeId| self.graph.node(id).find(attribute::BOUND).and_then(StepBound::steps).unwrap_or(1);
         let around =
             |id: NodeId| std::iter::successors(Some(id), |id| self.graph.owner(self.graph.node(*id).region)).skip(1);
         let taken = |id: NodeId| around(id).map(steps).fold(steps(id), usize::saturating_mul);

@@ -4,13 +4,13 @@ use super::{Forward, inference, optimised};
 use crate::ir::cost::Sizes;
 use crate::ir::graph::{Graph, InvalidNode};
 use crate::lower::Binding;
-use crate::pass::recompute::Choice;
-use crate::plan::memory::{BatchShape, Estimate, Target, estimate_on};
+use crate::pass::recompute::RecomputeChoice;
+use crate::plan::memory::{BatchShape, Estimate, MemoryTarget, estimate_on};
 use crate::plan::{Plan, plan};
 
 /// The largest batches that a run meets.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Work {
+pub struct LargestBatches {
     /// Of the training; its rows decide what is computed again.
     pub training: BatchShape,
     /// Of the evaluations in between; nothing where there are none.
@@ -18,7 +18,7 @@ pub struct Work {
     /// Bytes that are held all the time: data, checkpoints, the program itself; of a device what its libraries take.
     pub fixed_bytes: u64,
     /// Where it runs.
-    pub target: Target,
+    pub target: MemoryTarget,
 }
 
 /// An upper bound on the bytes of a run.
@@ -28,10 +28,10 @@ pub struct Need {
     pub training: Estimate,
     /// A forward pass of an evaluation.
     pub evaluation: Estimate,
-    /// See [`Work::fixed_bytes`].
+    /// See [`LargestBatches::fixed_bytes`].
     pub fixed_bytes: u64,
-    /// See [`Work::target`].
-    pub target: Target,
+    /// See [`LargestBatches::target`].
+    pub target: MemoryTarget,
 }
 
 impl Need {
@@ -40,8 +40,8 @@ impl Need {
     pub fn values(&self) -> u64 {
         let [training, evaluation] = [self.training.activations, self.evaluation.activations];
         match self.target {
-            Target::Processor => training.max(evaluation),
-            Target::Device => training.saturating_add(evaluation),
+            MemoryTarget::Processor => training.max(evaluation),
+            MemoryTarget::Device => training.saturating_add(evaluation),
         }
     }
 
@@ -54,14 +54,14 @@ impl Need {
     /// and the block in which they came.
     pub fn weights(&self) -> u64 {
         match self.target {
-            Target::Processor => self.training.packed.saturating_add(self.evaluation.packed),
-            Target::Device => (self.training.parameters / 4).saturating_mul(3),
+            MemoryTarget::Processor => self.training.packed.saturating_add(self.evaluation.packed),
+            MemoryTarget::Device => (self.training.parameters / 4).saturating_mul(3),
         }
     }
 
     /// All of it.
     pub fn total(&self) -> u64 {
-        let lists = if self.target == Target::Processor { self.lists() } else { 0 };
+        let lists = if self.target == MemoryTarget::Processor { self.lists() } else { 0 };
         let parts = [self.training.parameters, self.weights(), self.values(), lists, self.fixed_bytes];
         parts.into_iter().fold(0, u64::saturating_add)
     }
@@ -100,17 +100,17 @@ pub struct Fitted {
 pub fn plans_within<M: Forward>(
     model: &M,
     binding: &Binding,
-    work: &Work,
+    work: &LargestBatches,
     limit: Option<u64>,
 ) -> Result<Fitted, InvalidNode> {
-    let &Work { target, fixed_bytes, .. } = work;
+    let &LargestBatches { target, fixed_bytes, .. } = work;
     let estimate = |plan: &Plan, load: &BatchShape| estimate_on(plan, load, target);
     let inference = plan(inference(model, binding)?);
     let graph = optimised(model, binding)?;
     let evaluation = work.evaluation.as_ref().map_or(Estimate::default(), |load| estimate(&inference, load));
     let needs = |training: Estimate| Need { training, evaluation, fixed_bytes, target };
     let all_kept = needs(estimate(&plan(graph.clone()), &work.training));
-    let mut choice = Choice::of_pass(&graph);
+    let mut choice = RecomputeChoice::of_pass(&graph);
     let mut training = plan(choice.rewritten().unwrap_or_else(|| graph.clone()));
     let without_limit = needs(estimate(&training, &work.training));
     let mut need = without_limit;
@@ -128,7 +128,12 @@ pub fn plans_within<M: Forward>(
 }
 
 /// The next choice whose peak is lower, with its plan.
-fn step<'g>(graph: &Graph, choice: &Choice<'g>, peak: u64, work: &Work) -> Option<(Choice<'g>, Plan)> {
+fn step<'g>(
+    graph: &Graph,
+    choice: &RecomputeChoice<'g>,
+    peak: u64,
+    work: &LargestBatches,
+) -> Option<(RecomputeChoice<'g>, Plan)> {
     let mut from = choice.clone();
     while let Some(next) = from.next() {
         let mut tried = from.clone();

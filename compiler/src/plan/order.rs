@@ -14,7 +14,7 @@ use crate::ir::ops::{Flag, Op};
 
 /// An order of the nodes of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
+pub(super) struct NodeOrder {
     /// The nodes, the terminator last.
     pub(super) nodes: Vec<NodeId>,
     /// The number of nodes after which it is known which rows accept the step.
@@ -22,16 +22,16 @@ pub(super) struct Order {
 }
 
 /// The order in which a region is executed: the nodes that decide about the step come first, if that saves work.
-pub(super) fn order(graph: &Graph, region: RegionId) -> Order {
+pub(super) fn order(graph: &Graph, region: RegionId) -> NodeOrder {
     let nodes = graph.nodes(region);
     let cone = go(graph, region).map(|go| cone(graph, region, go)).unwrap_or_default();
     let (mut first, rest): (Vec<_>, Vec<_>) = nodes.iter().copied().partition(|id| cone.contains(id));
     if first.is_empty() || !rest.iter().any(|id| is_work(graph, *id)) {
-        return Order { nodes: nodes.to_vec(), early_exit: None };
+        return NodeOrder { nodes: nodes.to_vec(), early_exit: None };
     }
     let early_exit = Some(first.len());
     first.extend(rest);
-    Order { nodes: first, early_exit }
+    NodeOrder { nodes: first, early_exit }
 }
 
 /// The condition that a region yields beside its carried values, if it is the body of a recurrence that halts.

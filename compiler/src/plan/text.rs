@@ -15,18 +15,18 @@ pub fn text(plan: &Plan) -> String {
         writeln!(out, "  parameter {n}: {} {} = {} ({} numbers)", p.name, p.ty, p.init, elements(p))
             .expect("writing to a string succeeds");
     }
-    let mut names = Names { plan, seen: std::collections::BTreeMap::new() };
+    let mut names = ValueNumbering { plan, seen: std::collections::BTreeMap::new() };
     region(&mut out, &mut names, MAIN, 1);
     out
 }
 
 /// Numbers values in the order in which the text meets them.
-struct Names<'p> {
+struct ValueNumbering<'p> {
     plan: &'p Plan,
     seen: std::collections::BTreeMap<Value, usize>,
 }
 
-impl Names<'_> {
+impl ValueNumbering<'_> {
     fn of(&mut self, value: Value) -> String {
         let next = self.seen.len();
         let n = *self.seen.entry(value).or_insert(next);
@@ -39,7 +39,7 @@ impl Names<'_> {
 }
 
 /// The line above a group.
-fn header(names: &mut Names<'_>, group: &Group, pad: &str) -> String {
+fn header(names: &mut ValueNumbering<'_>, group: &Group, pad: &str) -> String {
     let units: Vec<String> = group.units.iter().map(ToString::to_string).collect();
     let inner: Vec<Value> = group.inner.iter().map(|i| i.value).collect();
     let scratch = if inner.is_empty() {
@@ -50,7 +50,7 @@ fn header(names: &mut Names<'_>, group: &Group, pad: &str) -> String {
     format!("{pad}// {} steps together, units [{}]{scratch}\n", group.steps.len(), units.join(", "))
 }
 
-fn region(out: &mut String, names: &mut Names<'_>, id: RegionId, depth: usize) {
+fn region(out: &mut String, names: &mut ValueNumbering<'_>, id: RegionId, depth: usize) {
     let plan: &RegionPlan = &names.plan.regions[id.index()];
     let pad = "  ".repeat(depth);
     if !plan.captures.is_empty() {

@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::{Block, Origin, Setting, Spec, Value};
+use super::{Block, FieldValue, Origin, Setting, Spec};
 use std::sync::Arc;
 
 use crate::define::{self, Definition};
@@ -33,14 +33,14 @@ pub fn text_with_origins(spec: &Spec) -> String {
 fn written(spec: &Spec, origins: bool) -> String {
     let mut out = definitions(spec, |definition| &definition.documented);
     out += &format!("{}model {} ", documentation(&spec.doc, ""), spec.name);
-    Writer { out: &mut out, origins }.braces(&spec.root, 0);
+    SpecWriter { out: &mut out, origins }.braces(&spec.root, 0);
     out + "\n"
 }
 
 /// SHA-256 of what the model is: its text without name and docs, in hexadecimal.
 pub fn hash(spec: &Spec) -> String {
     let mut out = definitions(spec, |definition| &definition.text);
-    Writer { out: &mut out, origins: false }.braces(&spec.root, 0);
+    SpecWriter { out: &mut out, origins: false }.braces(&spec.root, 0);
     Sha256::digest(out.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -58,19 +58,19 @@ fn definitions(spec: &Spec, text: fn(&Definition) -> &str) -> String {
 fn used(block: &Block, library: bool, found: &mut Vec<Arc<Feature>>) {
     define::collect(&block.feature, library, found);
     for setting in block.fields.values() {
-        if let Value::Function(inner) = &setting.value {
+        if let FieldValue::Function(inner) = &setting.value {
             used(inner, library, found);
         }
     }
     block.children.iter().for_each(|child| used(child, library, found));
 }
 
-struct Writer<'a> {
+struct SpecWriter<'a> {
     out: &'a mut String,
     origins: bool,
 }
 
-impl Writer<'_> {
+impl SpecWriter<'_> {
     fn block(&mut self, block: &Block, indent: usize) {
         if block.feature.is_equations() {
             let pad = "    ".repeat(indent);

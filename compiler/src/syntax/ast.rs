@@ -22,14 +22,14 @@ pub struct Comment {
 #[derive(Clone, Debug, Default)]
 pub struct File {
     /// The items in order.
-    pub items: Vec<Item>,
+    pub items: Vec<FileItem>,
     /// All comments in order, for the formatter and for docs.
     pub comments: Vec<Comment>,
 }
 
 /// One item of a file.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct FileItem {
     /// The text of the `///` lines right above, without the slashes.
     pub doc: String,
     pub kind: ItemKind,
@@ -51,7 +51,7 @@ pub enum ItemKind {
     Model {
         name: FullName,
         /// The statements.
-        body: Body,
+        body: BodySyntax,
     },
     /// `variant name of base { edits }`
     Variant {
@@ -69,10 +69,10 @@ pub enum ItemKind {
         /// The parameters.
         params: Vec<Name>,
         /// The elements that an insertion brings.
-        body: Body,
+        body: BodySyntax,
     },
     /// `mask name(params) = expr` or `bias name(params) = expr`
-    Function(Function),
+    Function(FunctionItem),
     /// `def slot name(values) { ... }`
     Def(Def),
 }
@@ -103,7 +103,7 @@ pub enum DefElement {
     /// `a, b = expr`, `show a = expr`, `carry a = expr`
     Equation(Equation),
     /// `out expr`
-    Out(Expr, Span),
+    Out(ExprSyntax, Span),
 }
 
 impl DefElement {
@@ -126,24 +126,24 @@ pub struct Declaration {
     /// `int`, `number`, `word`, ...
     pub kind: Name,
     /// What is in the parentheses behind the kind: bounds or words.
-    pub args: Vec<Expr>,
-    pub default: Option<Value>,
+    pub args: Vec<ExprSyntax>,
+    pub default: Option<ValueSyntax>,
     pub span: Span,
 }
 
 /// `names = value`, or what a step does with a value.
 #[derive(Clone, Debug)]
 pub struct Equation {
-    pub form: Form,
+    pub form: EquationForm,
     /// One name, or one for each of several results; none for `go`, `until` and `loss`.
     pub names: Vec<Name>,
-    pub value: Expr,
+    pub value: ExprSyntax,
     pub span: Span,
 }
 
 /// The forms of an equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum EquationForm {
     /// `name = value`
     Plain,
     /// `show name = value`: what stands behind may read it.
@@ -160,7 +160,7 @@ pub enum Form {
     Loss,
 }
 
-impl Form {
+impl EquationForm {
     /// The word that it begins with; none for a plain equation.
     pub fn word(self) -> &'static str {
         match self {
@@ -177,19 +177,19 @@ impl Form {
 
 /// A mask or a bias with a name.
 #[derive(Clone, Debug)]
-pub struct Function {
+pub struct FunctionItem {
     /// Which of the two.
-    pub role: Role,
+    pub role: FunctionRole,
     pub name: Name,
     /// The parameters; `None` when written without parentheses.
     pub params: Option<Vec<Name>>,
     /// What it stands for.
-    pub body: Expr,
+    pub body: ExprSyntax,
 }
 
-/// What an expression is for.
+/// The role of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub enum FunctionRole {
     /// Says which keys a query sees.
     Mask,
     /// Is added to attention scores.
@@ -223,26 +223,26 @@ impl FullName {
 #[derive(Clone, Debug)]
 pub struct Let {
     pub name: Name,
-    pub value: Expr,
+    pub value: ExprSyntax,
     pub span: Span,
 }
 
 /// `{ elements }`
 #[derive(Clone, Debug)]
-pub struct Body {
+pub struct BodySyntax {
     /// The elements in order.
-    pub elements: Vec<Element>,
+    pub elements: Vec<BodyElement>,
     /// From `{` to `}`.
     pub span: Span,
 }
 
-/// What stands between braces.
+/// An element between braces.
 #[derive(Clone, Debug)]
-pub enum Element {
+pub enum BodyElement {
     /// A constant, known to the elements below it.
     Let(Let),
     /// `name: value`
-    Field(Field),
+    Field(FieldSyntax),
     /// `name(args)`
     Insert(Insert),
     /// `name = value`, on the values of the place
@@ -251,7 +251,7 @@ pub enum Element {
     Statement(Statement),
 }
 
-impl Element {
+impl BodyElement {
     pub fn span(&self) -> Span {
         match self {
             Self::Let(x) => x.span,
@@ -265,9 +265,9 @@ impl Element {
 
 /// `name: value`
 #[derive(Clone, Debug)]
-pub struct Field {
+pub struct FieldSyntax {
     pub name: Name,
-    pub value: Value,
+    pub value: ValueSyntax,
     pub span: Span,
 }
 
@@ -277,7 +277,7 @@ pub struct Insert {
     /// The block.
     pub name: Name,
     /// The arguments.
-    pub args: Vec<Expr>,
+    pub args: Vec<ExprSyntax>,
     pub span: Span,
 }
 
@@ -287,9 +287,9 @@ pub struct Statement {
     /// `attend`
     pub keyword: Name,
     /// `self`, or the number of `stack 3`.
-    pub word: Option<Word>,
+    pub word: Option<KeywordArgument>,
     /// What is in the braces.
-    pub body: Option<Body>,
+    pub body: Option<BodySyntax>,
     pub span: Span,
 }
 
@@ -300,16 +300,16 @@ impl Statement {
     }
 }
 
-/// What may follow a keyword.
+/// The argument of a keyword.
 #[derive(Clone, Debug)]
-pub enum Word {
+pub enum KeywordArgument {
     /// A variant.
     Name(Name),
     /// A number.
     Int(i64, Span),
 }
 
-impl Word {
+impl KeywordArgument {
     pub fn span(&self) -> Span {
         match self {
             Self::Name(name) => name.span,
@@ -320,14 +320,14 @@ impl Word {
 
 /// The value of a field.
 #[derive(Clone, Debug)]
-pub enum Value {
+pub enum ValueSyntax {
     /// An expression; a bare word is one too.
-    Expr(Expr),
+    Expr(ExprSyntax),
     /// `name { fields }`
-    Structured(Name, Body),
+    Structured(Name, BodySyntax),
 }
 
-impl Value {
+impl ValueSyntax {
     pub fn span(&self) -> Span {
         match self {
             Self::Expr(expr) => expr.span,
@@ -347,24 +347,24 @@ pub struct Edit {
 #[derive(Clone, Debug)]
 pub enum EditKind {
     /// `path: value`
-    Set(Path, Value),
+    Set(DottedPath, ValueSyntax),
     /// A statement that replaces the one in its slot.
     Replace(Statement),
     /// `remove path`
-    Remove(Path),
+    Remove(DottedPath),
     /// `replace path by statement`
-    ReplaceAt(Path, Statement),
+    ReplaceAt(DottedPath, Statement),
     /// `wrap path in statement`: the statement takes the place, and what was there stands in it, behind what it has.
-    Wrap(Path, Statement),
+    Wrap(DottedPath, Statement),
     /// `add statement after path`; the element is a statement or an insertion.
-    Add(Element, Path),
+    Add(BodyElement, DottedPath),
     /// `let name = value` replaces the constant of that name.
     Let(Let),
 }
 
 /// A dotted path.
 #[derive(Clone, Debug)]
-pub struct Path {
+pub struct DottedPath {
     /// The names between the dots; never empty.
     pub components: Vec<Component>,
     pub span: Span,
@@ -380,7 +380,7 @@ pub struct Component {
 
 /// An expression.
 #[derive(Clone, Debug)]
-pub struct Expr {
+pub struct ExprSyntax {
     pub kind: ExprKind,
     pub span: Span,
 }
@@ -397,28 +397,28 @@ pub enum ExprKind {
     /// A name or a bare word.
     Name(String),
     /// `-x`
-    Neg(Box<Expr>),
+    Neg(Box<ExprSyntax>),
     /// `not x`
-    Not(Box<Expr>),
+    Not(Box<ExprSyntax>),
     /// `a op b`
-    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    Binary(BinaryOp, Box<ExprSyntax>, Box<ExprSyntax>),
     /// `name(args)`, in equations also `name(args) { settings }`
-    Call(Name, Vec<Expr>, Option<Body>),
+    Call(Name, Vec<ExprSyntax>, Option<BodySyntax>),
     /// `learn[args]`, in equations also `learn[args] { settings }`
-    Learn(String, Vec<Expr>, Option<Body>),
+    Learn(String, Vec<ExprSyntax>, Option<BodySyntax>),
     /// `name[index](args)`: a call with weights of its own for every value of the index.
-    Indexed(Box<Expr>, Box<Expr>),
+    Indexed(Box<ExprSyntax>, Box<ExprSyntax>),
     /// `depthwise.depth`: the value of a field before an edit; only in edits.
-    Old(Path),
+    Old(DottedPath),
     /// `name { settings }`: a function, not applied; only behind `share`.
-    Function(Name, Body),
+    Function(Name, BodySyntax),
     /// `(x)`
-    Group(Box<Expr>),
+    Group(Box<ExprSyntax>),
 }
 
-impl Expr {
+impl ExprSyntax {
     /// The operands of a division that stands alone.
-    pub fn as_quotient(&self) -> Option<(&Expr, &Expr)> {
+    pub fn as_quotient(&self) -> Option<(&ExprSyntax, &ExprSyntax)> {
         match &self.kind {
             ExprKind::Group(x) => x.as_quotient(),
             ExprKind::Binary(BinaryOp::Div, a, b) => Some((a, b)),

@@ -4,7 +4,7 @@ use pest::error::{Error, ErrorVariant, InputLocation};
 
 use super::habit;
 use super::parse::Rule;
-use super::scan::Scan;
+use super::scan::CommentScan;
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::source::{SourceId, Span};
 
@@ -15,16 +15,16 @@ const ITEM_WORDS: [&str; 8] = ["use", "let", "model", "variant", "block", "mask"
 const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask`, `bias` or `def`";
 
 /// The text that was parsed.
-pub(super) struct Place<'a> {
+pub(super) struct ParsedText<'a> {
     pub(super) id: SourceId,
     pub(super) text: &'a str,
     /// Where the parsed part begins in the text.
     pub(super) offset: usize,
-    pub(super) scan: &'a Scan,
+    pub(super) scan: &'a CommentScan,
 }
 
 /// Reports pest's error in the words of the language; gives its offset in the parsed part.
-pub(super) fn syntax_error(place: &Place<'_>, error: &Error<Rule>, problems: &mut Problems) -> usize {
+pub(super) fn syntax_error(place: &ParsedText<'_>, error: &Error<Rule>, problems: &mut Problems) -> usize {
     let at = match error.location {
         InputLocation::Pos(at) | InputLocation::Span((at, _)) => at,
     };

@@ -10,11 +10,12 @@ use pest::pratt_parser::{Assoc, Op, PrattParser};
 use pest_derive::Parser;
 
 use super::ast::{
-    Body, Component, Declaration, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, Field, File,
-    Form, FullName, Function, Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
+    BodyElement, BodySyntax, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
+    EquationForm, ExprKind, ExprSyntax, FieldSyntax, File, FileItem, FullName, FunctionItem, FunctionRole, Insert,
+    ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
-use super::message::{self, Place};
-use super::scan::{self, Scan};
+use super::message::{self, ParsedText};
+use super::scan::{self, CommentScan};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::BinaryOp;
 use crate::source::{SourceId, Span};
@@ -49,7 +50,7 @@ pub(super) fn parse_any(id: SourceId, text: &str, problems: &mut Problems) -> Op
     let mut start = 0;
     let mut failed = false;
     for _ in 0..MAX_ERRORS {
-        let mut reader = Reader { id, text, offset: start, scan: &found, problems, failed };
+        let mut reader = SyntaxReader { id, text, offset: start, scan: &found, problems, failed };
         match Grammar::parse(Rule::file, &text[start..]) {
             Ok(mut pairs) => {
                 let items = pairs.next().map(|file| reader.items(file)).unwrap_or_default();
@@ -71,7 +72,7 @@ pub(super) fn parse_any(id: SourceId, text: &str, problems: &mut Problems) -> Op
 /// Parses one edit of the command line: the grammar of variants, and `=` may stand for `:`.
 pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Option<Edit> {
     let found = scan::scan(id, text, problems)?;
-    let mut reader = Reader { id, text, offset: 0, scan: &found, problems, failed: false };
+    let mut reader = SyntaxReader { id, text, offset: 0, scan: &found, problems, failed: false };
     match Grammar::parse(Rule::r#override, text) {
         Ok(mut pairs) => {
             let edit = pairs.next()?.into_inner().next().map(|edit| reader.edit(edit));
@@ -85,21 +86,21 @@ pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Opti
 }
 
 /// Turns pest's pairs into the tree. The grammar guarantees their shape, so a missing part is a bug of ours.
-struct Reader<'a> {
+struct SyntaxReader<'a> {
     id: SourceId,
     text: &'a str,
     /// Where the parsed part begins in the text.
     offset: usize,
-    scan: &'a Scan,
+    scan: &'a CommentScan,
     problems: &'a mut Problems,
     /// Whether an error was reported for something that the grammar accepts (a number too large).
     failed: bool,
 }
 
 /// The parts of a rule, tokens left out.
-struct Parts<'a>(Pairs<'a, Rule>);
+struct RuleParts<'a>(Pairs<'a, Rule>);
 
-impl<'a> Parts<'a> {
+impl<'a> RuleParts<'a> {
     fn of(pair: Pair<'a, Rule>) -> Self {
         Self(pair.into_inner())
     }
@@ -120,7 +121,7 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl<'a> Iterator for Parts<'a> {
+impl<'a> Iterator for RuleParts<'a> {
     type Item = Pair<'a, Rule>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -172,7 +173,7 @@ fn is_token(rule: Rule) -> bool {
     )
 }
 
-impl Reader<'_> {
+impl SyntaxReader<'_> {
     /// The place of a pair. Pest lets a rule end behind the blanks and comments that follow it; they are cut off.
     fn span(&self, pair: &Pair<'_, Rule>) -> Span {
         let span = pair.as_span();
@@ -194,18 +195,18 @@ impl Reader<'_> {
 
     /// Reports a syntax error; gives its offset in the parsed part.
     fn syntax_error(&mut self, error: &Error<Rule>) -> usize {
-        let place = Place { id: self.id, text: self.text, offset: self.offset, scan: self.scan };
+        let place = ParsedText { id: self.id, text: self.text, offset: self.offset, scan: self.scan };
         message::syntax_error(&place, error, self.problems)
     }
 
-    fn items(&mut self, file: Pair<'_, Rule>) -> Vec<Item> {
-        Parts::of(file).map(|pair| self.item(pair)).collect()
+    fn items(&mut self, file: Pair<'_, Rule>) -> Vec<FileItem> {
+        RuleParts::of(file).map(|pair| self.item(pair)).collect()
     }
 
-    fn item(&mut self, pair: Pair<'_, Rule>) -> Item {
+    fn item(&mut self, pair: Pair<'_, Rule>) -> FileItem {
         let span = self.span(&pair);
         let rule = pair.as_rule();
-        let mut parts = Parts::of(pair);
+        let mut parts = RuleParts::of(pair);
         let kind = match rule {
             Rule::use_item => {
                 let quoted = self.name(&parts.need());
@@ -222,7 +223,7 @@ impl Reader<'_> {
                 let base = self.full_name(parts.need());
                 let edits = parts.need();
                 let braces = self.span(&edits);
-                ItemKind::Variant { name, base, edits: Parts::of(edits).map(|e| self.edit(e)).collect(), braces }
+                ItemKind::Variant { name, base, edits: RuleParts::of(edits).map(|e| self.edit(e)).collect(), braces }
             }
             Rule::block_item => {
                 let name = self.name(&parts.need());
@@ -231,13 +232,13 @@ impl Reader<'_> {
             }
             Rule::def_item => ItemKind::Def(self.def(parts)),
             rule => {
-                let role = if rule == Rule::mask_item { Role::Mask } else { Role::Bias };
+                let role = if rule == Rule::mask_item { FunctionRole::Mask } else { FunctionRole::Bias };
                 let name = self.name(&parts.need());
                 let params = (parts.peek() == Some(Rule::params)).then(|| parts.need()).map(|p| self.params(p));
-                ItemKind::Function(Function { role, name, params, body: self.expr(parts.need()) })
+                ItemKind::Function(FunctionItem { role, name, params, body: self.expr(parts.need()) })
             }
         };
-        Item { doc: self.doc(span), kind, span }
+        FileItem { doc: self.doc(span), kind, span }
     }
 
     /// The text of the `///` lines right above a place.
@@ -259,16 +260,16 @@ impl Reader<'_> {
     }
 
     fn full_name(&self, pair: Pair<'_, Rule>) -> FullName {
-        let mut parts = Parts::of(pair);
+        let mut parts = RuleParts::of(pair);
         let model = self.name(&parts.need());
         FullName { model, variant: parts.next().map(|p| self.name(&p)) }
     }
 
     fn params(&self, pair: Pair<'_, Rule>) -> Vec<Name> {
-        Parts::of(pair).map(|p| self.name(&p)).collect()
+        RuleParts::of(pair).map(|p| self.name(&p)).collect()
     }
 
-    fn def(&mut self, mut parts: Parts<'_>) -> Def {
+    fn def(&mut self, mut parts: RuleParts<'_>) -> Def {
         let atomic = (parts.peek() == Some(Rule::atomic)).then(|| parts.need()).map(|p| self.span(&p));
         let first = self.name(&parts.need());
         let second = (parts.peek() == Some(Rule::name)).then(|| parts.need()).map(|p| self.name(&p));
@@ -279,15 +280,15 @@ impl Reader<'_> {
         let values = self.params(parts.need());
         let body = parts.need();
         let braces = self.span(&body);
-        Def { atomic, slot, name, values, elements: Parts::of(body).map(|p| self.def_element(p)).collect(), braces }
+        Def { atomic, slot, name, values, elements: RuleParts::of(body).map(|p| self.def_element(p)).collect(), braces }
     }
 
     fn def_element(&mut self, pair: Pair<'_, Rule>) -> DefElement {
         let span = self.span(&pair);
         match pair.as_rule() {
-            Rule::let_item => DefElement::Let(self.binding(Parts::of(pair), span)),
-            Rule::out => DefElement::Out(self.expr(Parts::of(pair).need()), span),
-            Rule::setting => DefElement::Setting(self.declaration(Parts::of(pair), span)),
+            Rule::let_item => DefElement::Let(self.binding(RuleParts::of(pair), span)),
+            Rule::out => DefElement::Out(self.expr(RuleParts::of(pair).need()), span),
+            Rule::setting => DefElement::Setting(self.declaration(RuleParts::of(pair), span)),
             _ => DefElement::Equation(self.equation(pair)),
         }
     }
@@ -295,15 +296,15 @@ impl Reader<'_> {
     fn equation(&mut self, pair: Pair<'_, Rule>) -> Equation {
         let span = self.span(&pair);
         let form = match pair.as_rule() {
-            Rule::show => Form::Show,
-            Rule::carry => Form::Carry,
-            Rule::share => Form::Share,
-            Rule::go => Form::Go,
-            Rule::until => Form::Until,
-            Rule::loss => Form::Loss,
-            _ => Form::Plain,
+            Rule::show => EquationForm::Show,
+            Rule::carry => EquationForm::Carry,
+            Rule::share => EquationForm::Share,
+            Rule::go => EquationForm::Go,
+            Rule::until => EquationForm::Until,
+            Rule::loss => EquationForm::Loss,
+            _ => EquationForm::Plain,
         };
-        let mut parts = Parts::of(pair);
+        let mut parts = RuleParts::of(pair);
         let mut names = vec![];
         while parts.peek() == Some(Rule::name) {
             names.push(self.name(&parts.need()));
@@ -311,10 +312,10 @@ impl Reader<'_> {
         let right = parts.need();
         let value = if right.as_rule() == Rule::value {
             match self.value(right) {
-                Value::Expr(expr) => expr,
-                Value::Structured(name, body) => {
+                ValueSyntax::Expr(expr) => expr,
+                ValueSyntax::Structured(name, body) => {
                     let span = name.span.to(body.span);
-                    Expr { kind: ExprKind::Function(name, body), span }
+                    ExprSyntax { kind: ExprKind::Function(name, body), span }
                 }
             }
         } else {
@@ -323,88 +324,88 @@ impl Reader<'_> {
         Equation { form, names, value, span }
     }
 
-    fn declaration(&mut self, mut parts: Parts<'_>, span: Span) -> Declaration {
+    fn declaration(&mut self, mut parts: RuleParts<'_>, span: Span) -> Declaration {
         let name = self.name(&parts.need());
-        let mut kind = Parts::of(parts.need());
+        let mut kind = RuleParts::of(parts.need());
         let (of, args) = (self.name(&kind.need()), kind.next().map(|p| self.arguments(p)).unwrap_or_default());
         let default = parts.next().map(|p| self.value(p));
         Declaration { doc: self.doc(span), name, kind: of, args, default, span }
     }
 
-    fn binding(&mut self, mut parts: Parts<'_>, span: Span) -> Let {
+    fn binding(&mut self, mut parts: RuleParts<'_>, span: Span) -> Let {
         let name = self.name(&parts.need());
         Let { name, value: self.expr(parts.need()), span }
     }
 
-    fn body(&mut self, pair: Pair<'_, Rule>) -> Body {
+    fn body(&mut self, pair: Pair<'_, Rule>) -> BodySyntax {
         let span = self.span(&pair);
-        Body { elements: Parts::of(pair).map(|p| self.element(p)).collect(), span }
+        BodySyntax { elements: RuleParts::of(pair).map(|p| self.element(p)).collect(), span }
     }
 
-    fn element(&mut self, pair: Pair<'_, Rule>) -> Element {
+    fn element(&mut self, pair: Pair<'_, Rule>) -> BodyElement {
         let span = self.span(&pair);
         match pair.as_rule() {
-            Rule::let_item => Element::Let(self.binding(Parts::of(pair), span)),
+            Rule::let_item => BodyElement::Let(self.binding(RuleParts::of(pair), span)),
             Rule::field => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let name = self.name(&parts.need());
-                Element::Field(Field { name, value: self.value(parts.need()), span })
+                BodyElement::Field(FieldSyntax { name, value: self.value(parts.need()), span })
             }
             Rule::insert => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let name = self.name(&parts.need());
-                Element::Insert(Insert { name, args: self.arguments(parts.need()), span })
+                BodyElement::Insert(Insert { name, args: self.arguments(parts.need()), span })
             }
             Rule::equation | Rule::share | Rule::show | Rule::carry | Rule::go | Rule::until | Rule::loss => {
-                Element::Equation(self.equation(pair))
+                BodyElement::Equation(self.equation(pair))
             }
-            _ => Element::Statement(self.statement(pair)),
+            _ => BodyElement::Statement(self.statement(pair)),
         }
     }
 
     fn statement(&mut self, pair: Pair<'_, Rule>) -> Statement {
         let span = self.span(&pair);
-        let mut parts = Parts::of(pair);
+        let mut parts = RuleParts::of(pair);
         let keyword = self.name(&parts.need());
         let word = match parts.peek() {
             Some(Rule::integer) => {
                 let pair = parts.need();
-                Some(Word::Int(self.integer(&pair), self.span(&pair)))
+                Some(KeywordArgument::Int(self.integer(&pair), self.span(&pair)))
             }
-            Some(Rule::word) => Some(Word::Name(self.name(&parts.need()))),
+            Some(Rule::word) => Some(KeywordArgument::Name(self.name(&parts.need()))),
             _ => None,
         };
         Statement { keyword, word, body: parts.next().map(|p| self.body(p)), span }
     }
 
-    fn value(&mut self, pair: Pair<'_, Rule>) -> Value {
-        let inner = Parts::of(pair).need();
+    fn value(&mut self, pair: Pair<'_, Rule>) -> ValueSyntax {
+        let inner = RuleParts::of(pair).need();
         if inner.as_rule() != Rule::structured {
-            return Value::Expr(self.expr(inner));
+            return ValueSyntax::Expr(self.expr(inner));
         }
-        let mut parts = Parts::of(inner);
+        let mut parts = RuleParts::of(inner);
         let name = self.name(&parts.need());
-        Value::Structured(name, self.body(parts.need()))
+        ValueSyntax::Structured(name, self.body(parts.need()))
     }
 
     fn edit(&mut self, pair: Pair<'_, Rule>) -> Edit {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
-            Rule::remove => EditKind::Remove(self.path(Parts::of(pair).need())),
+            Rule::remove => EditKind::Remove(self.path(RuleParts::of(pair).need())),
             rule @ (Rule::replace | Rule::wrap) => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let path = self.path(parts.need());
                 let statement = self.statement(parts.need());
                 if rule == Rule::wrap { EditKind::Wrap(path, statement) } else { EditKind::ReplaceAt(path, statement) }
             }
             Rule::add => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let element = self.element(parts.need());
                 EditKind::Add(element, self.path(parts.need()))
             }
-            Rule::let_item => EditKind::Let(self.binding(Parts::of(pair), span)),
+            Rule::let_item => EditKind::Let(self.binding(RuleParts::of(pair), span)),
             Rule::set | Rule::override_set => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let path = self.path(parts.need());
                 EditKind::Set(path, self.value(parts.need()))
             }
@@ -413,20 +414,20 @@ impl Reader<'_> {
         Edit { kind, span }
     }
 
-    fn path(&mut self, pair: Pair<'_, Rule>) -> Path {
+    fn path(&mut self, pair: Pair<'_, Rule>) -> DottedPath {
         let span = self.span(&pair);
         let mut components = Vec::new();
-        for component in Parts::of(pair) {
-            let mut parts = Parts::of(component);
+        for component in RuleParts::of(pair) {
+            let mut parts = RuleParts::of(component);
             let name = self.name(&parts.need());
             let index = parts.next().map(|p| usize::try_from(self.integer(&p)).unwrap_or(0));
             components.push(Component { name, index });
         }
-        Path { components, span }
+        DottedPath { components, span }
     }
 
-    fn arguments(&mut self, pair: Pair<'_, Rule>) -> Vec<Expr> {
-        Parts::of(pair).map(|p| self.expr(p)).collect()
+    fn arguments(&mut self, pair: Pair<'_, Rule>) -> Vec<ExprSyntax> {
+        RuleParts::of(pair).map(|p| self.expr(p)).collect()
     }
 
     fn integer(&mut self, pair: &Pair<'_, Rule>) -> i64 {
@@ -443,19 +444,19 @@ impl Reader<'_> {
     }
 
     /// An expression as it stands in a field, definition or argument list: its length is checked as a whole.
-    fn expr(&mut self, pair: Pair<'_, Rule>) -> Expr {
+    fn expr(&mut self, pair: Pair<'_, Rule>) -> ExprSyntax {
         let span = self.span(&pair);
         if pair.clone().into_inner().flatten().filter(|p| !is_token(p.as_rule())).count() > MAX_EXPR_TOKENS {
             self.failed = true;
             let message = format!("the expression has more than {MAX_EXPR_TOKENS} tokens");
             let help = "name parts of it with `let` or `mask`";
             self.problems.report(Diagnostic::new(Kind::TooLong, span, message).help(help));
-            return Expr { kind: ExprKind::Int(0), span };
+            return ExprSyntax { kind: ExprKind::Int(0), span };
         }
         self.climb(pair)
     }
 
-    fn climb(&mut self, pair: Pair<'_, Rule>) -> Expr {
+    fn climb(&mut self, pair: Pair<'_, Rule>) -> ExprSyntax {
         let reader = RefCell::new(self);
         PRECEDENCE
             .map_primary(|pair| reader.borrow_mut().primary(pair))
@@ -463,18 +464,18 @@ impl Reader<'_> {
                 let span = reader.borrow().span(&op).to(x.span);
                 let x = Box::new(x);
                 let kind = if op.as_rule() == Rule::negative { ExprKind::Neg(x) } else { ExprKind::Not(x) };
-                Expr { kind, span }
+                ExprSyntax { kind, span }
             })
             .map_infix(|a, op, b| {
                 let span = a.span.to(b.span);
                 let op = BinaryOp::named(op.as_str()).expect("the grammar has the symbols of the operators");
-                Expr { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span }
+                ExprSyntax { kind: ExprKind::Binary(op, Box::new(a), Box::new(b)), span }
             })
             .parse(pair.into_inner())
     }
 
-    fn primary(&mut self, pair: Pair<'_, Rule>) -> Expr {
-        let pair = if pair.as_rule() == Rule::primary { Parts::of(pair).need() } else { pair };
+    fn primary(&mut self, pair: Pair<'_, Rule>) -> ExprSyntax {
+        let pair = if pair.as_rule() == Rule::primary { RuleParts::of(pair).need() } else { pair };
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
             Rule::number => self.number(&pair),
@@ -482,7 +483,7 @@ impl Reader<'_> {
             Rule::learn => {
                 let table = pair.as_str().split('[').next().unwrap_or_default().trim().strip_prefix("learn_");
                 let table = table.unwrap_or_default().to_owned();
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let mut indices = vec![];
                 while parts.peek() == Some(Rule::expr) {
                     indices.push(self.climb(parts.need()));
@@ -490,22 +491,22 @@ impl Reader<'_> {
                 ExprKind::Learn(table, indices, parts.next().map(|p| self.body(p)))
             }
             Rule::call => {
-                let mut parts = Parts::of(pair);
+                let mut parts = RuleParts::of(pair);
                 let name = self.name(&parts.need());
-                let index = (parts.peek() == Some(Rule::index)).then(|| Parts::of(parts.need()).need());
+                let index = (parts.peek() == Some(Rule::index)).then(|| RuleParts::of(parts.need()).need());
                 let index = index.map(|p| self.climb(p));
-                let args = Parts::of(parts.need()).map(|p| self.climb(p)).collect();
+                let args = RuleParts::of(parts.need()).map(|p| self.climb(p)).collect();
                 let call = ExprKind::Call(name, args, parts.next().map(|p| self.body(p)));
                 match index {
-                    Some(index) => ExprKind::Indexed(Box::new(index), Box::new(Expr { kind: call, span })),
+                    Some(index) => ExprKind::Indexed(Box::new(index), Box::new(ExprSyntax { kind: call, span })),
                     None => call,
                 }
             }
             Rule::old => ExprKind::Old(self.path(pair)),
-            Rule::group => ExprKind::Group(Box::new(self.climb(Parts::of(pair).need()))),
+            Rule::group => ExprKind::Group(Box::new(self.climb(RuleParts::of(pair).need()))),
             _ => ExprKind::Name(self.name(&pair).text),
         };
-        Expr { kind, span }
+        ExprSyntax { kind, span }
     }
 
     fn number(&mut self, pair: &Pair<'_, Rule>) -> ExprKind {

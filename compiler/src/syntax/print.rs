@@ -4,8 +4,9 @@
 //! Runs of empty lines become one. Formatting what was formatted changes nothing.
 
 use super::ast::{
-    Body, Comment, Component, Declaration, Def, DefElement, Edit, EditKind, Element, Equation, Expr, ExprKind, File,
-    Insert, Item, ItemKind, Let, Name, Path, Role, Statement, Value, Word,
+    BodyElement, BodySyntax, Comment, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
+    ExprKind, ExprSyntax, File, FileItem, FunctionRole, Insert, ItemKind, KeywordArgument, Let, Name, Statement,
+    ValueSyntax,
 };
 use super::parse::parse_any;
 use crate::diag::Problems;
@@ -27,7 +28,7 @@ pub fn format(text: &str) -> Result<String, Problems> {
 /// A definition alone, one element per line, with the documentation of its settings where `docs` says so. Numbers are
 /// written in their shortest form.
 pub fn definition(def: &Def, docs: bool) -> String {
-    let printer = Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 };
+    let printer = SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 };
     let mut out = def_head(def) + "{\n";
     for element in &def.elements {
         if let (DefElement::Setting(setting), true) = (element, docs) {
@@ -46,16 +47,16 @@ pub fn documentation(text: &str, indent: &str) -> String {
 
 /// An equation alone, numbers in their shortest form.
 pub fn equation(equation: &Equation) -> String {
-    Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.equation(equation)
+    SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.equation(equation)
 }
 
 /// An expression alone, numbers in their shortest form.
-pub fn expression(expr: &Expr) -> String {
-    Printer { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.expr(expr)
+pub fn expression(expr: &ExprSyntax) -> String {
+    SyntaxPrinter { text: "", comments: &[], out: String::new(), indent: 0, last: 0 }.expr(expr)
 }
 
 fn print(file: &File, text: &str) -> String {
-    let mut printer = Printer { text, comments: &file.comments, out: String::new(), indent: 0, last: 0 };
+    let mut printer = SyntaxPrinter { text, comments: &file.comments, out: String::new(), indent: 0, last: 0 };
     for item in &file.items {
         printer.line_start(item.span.start);
         printer.item(item);
@@ -65,7 +66,7 @@ fn print(file: &File, text: &str) -> String {
     printer.out
 }
 
-struct Printer<'a> {
+struct SyntaxPrinter<'a> {
     text: &'a str,
     /// Comments not printed yet.
     comments: &'a [Comment],
@@ -75,7 +76,7 @@ struct Printer<'a> {
     last: u32,
 }
 
-impl<'a> Printer<'a> {
+impl<'a> SyntaxPrinter<'a> {
     /// Prints the comments that stand before `next` on lines of their own, and at most one empty line before each.
     fn comments_before(&mut self, next: u32) {
         while let Some((comment, rest)) = self.comments.split_first().filter(|(c, _)| c.span.start < next) {
@@ -137,7 +138,7 @@ impl<'a> Printer<'a> {
         self.out.push_str(text);
     }
 
-    fn item(&mut self, item: &Item) {
+    fn item(&mut self, item: &FileItem) {
         match &item.kind {
             ItemKind::Use { path } => self.word(&format!("use \"{}\"", path.text)),
             ItemKind::Let(binding) => self.word(&self.binding(binding)),
@@ -147,7 +148,7 @@ impl<'a> Printer<'a> {
             }
             ItemKind::Variant { name, base, edits, braces } => {
                 self.word(&format!("variant {} of {} ", name.text, base.text()));
-                let parts: Vec<Part<'_>> = edits.iter().map(Part::Edit).collect();
+                let parts: Vec<BracedItem<'_>> = edits.iter().map(BracedItem::Edit).collect();
                 self.braces(&parts, *braces);
             }
             ItemKind::Block { name, params, body } => {
@@ -156,23 +157,23 @@ impl<'a> Printer<'a> {
             }
             ItemKind::Def(def) => {
                 self.word(&def_head(def));
-                let parts: Vec<Part<'_>> = def.elements.iter().map(Part::Def).collect();
+                let parts: Vec<BracedItem<'_>> = def.elements.iter().map(BracedItem::Def).collect();
                 self.braces(&parts, def.braces);
             }
             ItemKind::Function(function) => {
-                let role = if function.role == Role::Mask { "mask" } else { "bias" };
+                let role = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
                 let params = function.params.as_ref().map_or_else(String::new, |p| format!("({})", names(p)));
                 self.word(&format!("{role} {}{params} = {}", function.name.text, self.expr(&function.body)));
             }
         }
     }
 
-    fn body(&mut self, body: &Body) {
+    fn body(&mut self, body: &BodySyntax) {
         self.braces(&elements(body), body.span);
     }
 
     /// Braces with their content: on one line if they were and still fit.
-    fn braces(&mut self, parts: &[Part<'_>], span: Span) {
+    fn braces(&mut self, parts: &[BracedItem<'_>], span: Span) {
         let source = &self.text[span.start as usize..span.end as usize];
         if !source.contains('\n') {
             let line = self.one_line(parts);
@@ -211,7 +212,7 @@ impl<'a> Printer<'a> {
         self.line_end(if comma { end + blanks as u32 + 1 } else { end }, next);
     }
 
-    fn part(&mut self, part: &Part<'_>) {
+    fn part(&mut self, part: &BracedItem<'_>) {
         let (lead, body, tail) = self.pieces(part);
         self.word(&lead);
         if let Some(body) = body {
@@ -221,8 +222,8 @@ impl<'a> Printer<'a> {
     }
 
     /// Braces on one line, with all braces inside.
-    fn one_line(&self, parts: &[Part<'_>]) -> String {
-        let unbroken = |part: &Part<'_>| {
+    fn one_line(&self, parts: &[BracedItem<'_>]) -> String {
+        let unbroken = |part: &BracedItem<'_>| {
             let (lead, body, tail) = self.pieces(part);
             lead + &body.map_or_else(String::new, |body| self.one_line(&elements(body))) + &tail
         };
@@ -233,11 +234,11 @@ impl<'a> Printer<'a> {
     }
 
     /// The texts before and after the braces of a part, and the braces.
-    fn pieces<'p>(&self, part: &Part<'p>) -> (String, Option<&'p Body>, String) {
+    fn pieces<'p>(&self, part: &BracedItem<'p>) -> (String, Option<&'p BodySyntax>, String) {
         match part {
-            Part::Element(element) => (self.lead(element), body_of(element), String::new()),
-            Part::Edit(edit) => self.edit(edit),
-            Part::Def(element) => (self.def_element(element), None, String::new()),
+            BracedItem::Element(element) => (self.lead(element), body_of(element), String::new()),
+            BracedItem::Edit(edit) => self.edit(edit),
+            BracedItem::Def(element) => (self.def_element(element), None, String::new()),
         }
     }
 
@@ -266,15 +267,15 @@ impl<'a> Printer<'a> {
     }
 
     /// A value on one line.
-    fn value(&self, value: &Value) -> String {
+    fn value(&self, value: &ValueSyntax) -> String {
         match value {
-            Value::Expr(expr) => self.expr(expr),
-            Value::Structured(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
+            ValueSyntax::Expr(expr) => self.expr(expr),
+            ValueSyntax::Structured(name, body) => format!("{}{}", name.text, self.settings(Some(body))),
         }
     }
 
     /// What stands behind the name of a call.
-    fn applied(&self, call: &Expr) -> String {
+    fn applied(&self, call: &ExprSyntax) -> String {
         match &call.kind {
             ExprKind::Call(_, args, body) => format!("({}){}", self.list(args), self.settings(body.as_ref())),
             _ => String::new(),
@@ -282,32 +283,32 @@ impl<'a> Printer<'a> {
     }
 
     /// The braces behind a call, on the same line.
-    fn settings(&self, body: Option<&Body>) -> String {
+    fn settings(&self, body: Option<&BodySyntax>) -> String {
         body.map_or_else(String::new, |body| format!(" {}", self.one_line(&elements(body))))
     }
 
     /// The text of an element before its braces.
-    fn lead(&self, element: &Element) -> String {
+    fn lead(&self, element: &BodyElement) -> String {
         match element {
-            Element::Let(binding) => self.binding(binding),
-            Element::Insert(insert) => self.insert(insert),
-            Element::Equation(equation) => self.equation(equation),
-            Element::Field(field) => match &field.value {
-                Value::Expr(expr) => format!("{}: {}", field.name.text, self.expr(expr)),
-                Value::Structured(name, _) => format!("{}: {} ", field.name.text, name.text),
+            BodyElement::Let(binding) => self.binding(binding),
+            BodyElement::Insert(insert) => self.insert(insert),
+            BodyElement::Equation(equation) => self.equation(equation),
+            BodyElement::Field(field) => match &field.value {
+                ValueSyntax::Expr(expr) => format!("{}: {}", field.name.text, self.expr(expr)),
+                ValueSyntax::Structured(name, _) => format!("{}: {} ", field.name.text, name.text),
             },
-            Element::Statement(statement) => {
+            BodyElement::Statement(statement) => {
                 format!("{}{}", head(statement), if statement.body.is_some() { " " } else { "" })
             }
         }
     }
 
-    fn edit<'e>(&self, edit: &'e Edit) -> (String, Option<&'e Body>, String) {
+    fn edit<'e>(&self, edit: &'e Edit) -> (String, Option<&'e BodySyntax>, String) {
         match &edit.kind {
-            EditKind::Set(path, Value::Expr(expr)) => {
+            EditKind::Set(path, ValueSyntax::Expr(expr)) => {
                 (format!("{}: {}", self.path(path), self.expr(expr)), None, String::new())
             }
-            EditKind::Set(path, Value::Structured(name, body)) => {
+            EditKind::Set(path, ValueSyntax::Structured(name, body)) => {
                 (format!("{}: {} ", self.path(path), name.text), Some(body), String::new())
             }
             EditKind::Replace(statement) => {
@@ -332,10 +333,10 @@ impl<'a> Printer<'a> {
     fn around<'e>(
         &self,
         what: &str,
-        path: &Path,
+        path: &DottedPath,
         how: &str,
         statement: &'e Statement,
-    ) -> (String, Option<&'e Body>, String) {
+    ) -> (String, Option<&'e BodySyntax>, String) {
         let space = if statement.body.is_some() { " " } else { "" };
         let lead = format!("{what} {} {how} {}{space}", self.path(path), head(statement));
         (lead, statement.body.as_ref(), String::new())
@@ -349,17 +350,17 @@ impl<'a> Printer<'a> {
         format!("{}({})", insert.name.text, self.list(&insert.args))
     }
 
-    fn path(&self, path: &Path) -> String {
+    fn path(&self, path: &DottedPath) -> String {
         let texts: Vec<String> = path.components.iter().map(component).collect();
         texts.join(".")
     }
 
-    fn list(&self, exprs: &[Expr]) -> String {
+    fn list(&self, exprs: &[ExprSyntax]) -> String {
         exprs.iter().map(|e| self.expr(e)).collect::<Vec<_>>().join(", ")
     }
 
     /// An expression with blanks around operators; parentheses and numbers stay as written.
-    fn expr(&self, expr: &Expr) -> String {
+    fn expr(&self, expr: &ExprSyntax) -> String {
         match &expr.kind {
             ExprKind::Int(v) => self.as_written(expr.span).unwrap_or_else(|| v.to_string()),
             ExprKind::Float(v) => self.as_written(expr.span).unwrap_or_else(|| format!("{v:?}")),
@@ -386,13 +387,13 @@ impl<'a> Printer<'a> {
 }
 
 /// An element, an edit or a part of a definition: what stands between braces.
-enum Part<'a> {
-    Element(&'a Element),
+enum BracedItem<'a> {
+    Element(&'a BodyElement),
     Edit(&'a Edit),
     Def(&'a DefElement),
 }
 
-impl Part<'_> {
+impl BracedItem<'_> {
     fn span(&self) -> Span {
         match self {
             Self::Element(element) => element.span(),
@@ -402,18 +403,18 @@ impl Part<'_> {
     }
 }
 
-fn elements(body: &Body) -> Vec<Part<'_>> {
-    body.elements.iter().map(Part::Element).collect()
+fn elements(body: &BodySyntax) -> Vec<BracedItem<'_>> {
+    body.elements.iter().map(BracedItem::Element).collect()
 }
 
-fn body_of(element: &Element) -> Option<&Body> {
+fn body_of(element: &BodyElement) -> Option<&BodySyntax> {
     match element {
-        Element::Field(field) => match &field.value {
-            Value::Structured(_, body) => Some(body),
-            Value::Expr(_) => None,
+        BodyElement::Field(field) => match &field.value {
+            ValueSyntax::Structured(_, body) => Some(body),
+            ValueSyntax::Expr(_) => None,
         },
-        Element::Statement(statement) => statement.body.as_ref(),
-        Element::Let(_) | Element::Insert(_) | Element::Equation(_) => None,
+        BodyElement::Statement(statement) => statement.body.as_ref(),
+        BodyElement::Let(_) | BodyElement::Insert(_) | BodyElement::Equation(_) => None,
     }
 }
 
@@ -421,8 +422,8 @@ fn body_of(element: &Element) -> Option<&Body> {
 fn head(statement: &Statement) -> String {
     match &statement.word {
         None => statement.keyword.text.clone(),
-        Some(Word::Name(name)) => format!("{} {}", statement.keyword.text, name.text),
-        Some(Word::Int(n, _)) => format!("{} {n}", statement.keyword.text),
+        Some(KeywordArgument::Name(name)) => format!("{} {}", statement.keyword.text, name.text),
+        Some(KeywordArgument::Int(n, _)) => format!("{} {n}", statement.keyword.text),
     }
 }
 

@@ -10,8 +10,8 @@ use crate::source::{SourceId, Span};
 /// The deepest nesting of `{`, `(` and `[`.
 pub const MAX_NESTING: usize = 64;
 
-/// What the look finds.
-pub(super) struct Scan {
+/// The result of the look for comments.
+pub(super) struct CommentScan {
     /// The comments in order.
     pub(super) comments: Vec<Comment>,
     /// The innermost bracket that is still open at the end.
@@ -19,7 +19,7 @@ pub(super) struct Scan {
 }
 
 /// Looks at a text; `None` when it is refused.
-pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<Scan> {
+pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<CommentScan> {
     let bytes = text.as_bytes();
     let mut comments = Vec::new();
     let mut open: Vec<Span> = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn scan(id: SourceId, text: &str, problems: &mut Problems) -> Option<
         }
         at += 1;
     }
-    Some(Scan { comments, unclosed: open.last().copied() })
+    Some(CommentScan { comments, unclosed: open.last().copied() })
 }
 
 /// The offset of the line break that ends the line of `at`, or the end of the text.

@@ -3,7 +3,7 @@
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId, RegionId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
-use rtc_compiler::ir::schedule::Depth;
+use rtc_compiler::ir::schedule::RowDepth;
 use rtc_compiler::ir::{text, verify};
 
 /// Nodes of a graph over `%x: f32[batch, 8]`, `%s: f32[batch, length, 8]` and `%w: f32[8, 8]`, without its `return`, and what
@@ -325,7 +325,7 @@ fn a_drawn_depth_is_estimated_by_its_number_and_bounded_by_its_largest() {
                  (%c: f32[batch, length, 8], %i: u32[]) { yield %c }";
     let sound = graph(nodes, RETURN);
     assert_eq!(said(&sound), "");
-    let depth = Depth::of(&sound, find(&sound, Op::Recur));
+    let depth = RowDepth::of(&sound, find(&sound, Op::Recur));
     let at = |length: f64| (depth.bound(&|_: &str| length), depth.most(&|_: &str| length, None));
     assert_eq!([at(3.0), at(9.0)], [(3.0, (3.0, 3.0)), (5.0, (9.0, 9.0))]);
 }

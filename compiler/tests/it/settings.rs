@@ -6,7 +6,7 @@ use rtc_compiler::check::{NoFiles, check};
 use rtc_compiler::feature::{Feature, slots, words};
 use rtc_compiler::ir::text;
 use rtc_compiler::lower::{Binding, Objective, lower};
-use rtc_compiler::schema::{Catalog, Field, FieldKind};
+use rtc_compiler::schema::{Catalog, FieldKind, StatementField};
 use rtc_compiler::source::Source;
 
 /// A statement of which `@` stands for further settings, by the title of its row. Others stand among the layers as they are.
@@ -89,7 +89,7 @@ const WORDS: &[(&str, &str)] = &[
 ];
 
 /// Values that a setting may have, written. Some may be refused.
-fn values(field: &Field) -> Vec<String> {
+fn values(field: &StatementField) -> Vec<String> {
     let numbers =
         |all: &[f64]| all.iter().filter(|v| field.bounds.hold(**v)).map(|v| format!("{v:?}")).collect::<Vec<_>>();
     match &field.kind {
@@ -131,9 +131,10 @@ fn with(template: &str, settings: &[String]) -> String {
 /// The settings of a row that have no effect and are not refused, beside those that they stand beside.
 fn idle(feature: &Feature, template: &str) -> Vec<String> {
     let mut found = vec![];
-    let written = |field: &Field, value: &str| format!("{}: {value}", field.name);
-    let free: Vec<&Field> = feature.fields.iter().filter(|field| !template.contains(&written(field, ""))).collect();
-    let choices = |field: &&&Field| !matches!(field.kind, FieldKind::Int | FieldKind::Float);
+    let written = |field: &StatementField, value: &str| format!("{}: {value}", field.name);
+    let free: Vec<&StatementField> =
+        feature.fields.iter().filter(|field| !template.contains(&written(field, ""))).collect();
+    let choices = |field: &&&StatementField| !matches!(field.kind, FieldKind::Int | FieldKind::Float);
     for other in free.iter().filter(choices) {
         let beside = std::iter::once(vec![])
             .chain(values(other).iter().map(|value| vec![written(other, value)]))

@@ -5,14 +5,14 @@ use rtc_compiler::ir::attribute::{self, Mask, Relative, Sight};
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::types::{Dim, Elem};
 
-use super::Refused;
-use super::build::{Builder, Size};
-use super::expr::{Places, Reads, Table};
-use super::proto::Attribute;
+use super::OnnxRefusal;
+use super::build::{AxisSize, OnnxBuilder};
+use super::expr::{BiasTable, Reads, VariableNames};
+use super::proto::AttributeProto;
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// Softmax attention, head by head.
-    pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, Refused> {
+    pub(super) fn attention(&mut self, node: &Node, x: &[&str]) -> Result<String, OnnxRefusal> {
         let heads = node.get(attribute::HEADS);
         let width = self.channels(node.operands[0]);
         let e = width / heads;
@@ -49,7 +49,7 @@ impl Builder<'_> {
         }
         let mut seen = self.seen(node, &places, steps.as_deref())?;
         if let Some(bias) = node.find(attribute::BIAS) {
-            let expr = Expr::try_from(bias).map_err(Refused)?;
+            let expr = Expr::try_from(bias).map_err(OnnxRefusal)?;
             let tables = self.tables(node, x, behind.relative.start);
             let (added, known) = self.bias(&expr, &mut Reads::with_tables(places, heads, tables, &expr))?;
             scores = self.op("Add", &[&scores, &added]);
@@ -111,14 +111,14 @@ impl Builder<'_> {
             return x;
         }
         let read = self.ints(&(0..heads).map(|head| (head / sharing) as i64).collect::<Vec<_>>());
-        self.op_with("Gather", &[&x, &read], vec![Attribute::int("axis", 1)])
+        self.op_with("Gather", &[&x, &read], vec![AttributeProto::int("axis", 1)])
     }
 
     /// Probabilities; 0 for what is hidden, and everywhere where all is.
     fn softmax(&mut self, scores: &str, seen: &str) -> String {
         let (hidden, zero) = (self.float(f64::NEG_INFINITY), self.float(0.0));
         let scores = self.op("Where", &[seen, scores, &hidden]);
-        let weights = self.op_with("Softmax", &[&scores], vec![Attribute::int("axis", -1)]);
+        let weights = self.op_with("Softmax", &[&scores], vec![AttributeProto::int("axis", -1)]);
         self.op("Where", &[seen, &weights, &zero])
     }
 
@@ -126,13 +126,13 @@ impl Builder<'_> {
     fn positions_of(&mut self, value: Value) -> String {
         let dims = self.graph.ty(value).dims();
         match self.size(&dims[1]) {
-            Size::Of(name) => name,
-            Size::Is(n) => self.int(n as i64),
+            AxisSize::Of(name) => name,
+            AxisSize::Is(n) => self.int(n as i64),
         }
     }
 
     /// The variables of masks and biases, with axes for rows, heads, queries and keys.
-    fn places(&mut self, node: &Node, x: &[&str], steps: Option<&str>) -> Places {
+    fn places(&mut self, node: &Node, x: &[&str], steps: Option<&str>) -> VariableNames {
         let heads = node.get(attribute::HEADS);
         let (queries, keys) = (self.positions_of(node.operands[0]), self.positions_of(node.operands[1]));
         let i = self.range(&queries);
@@ -148,7 +148,7 @@ impl Builder<'_> {
         let lengths = self.lengths(node.operands[0]);
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
         let step = if is_step { x[3].to_owned() } else { self.int(0) };
-        Places {
+        VariableNames {
             i: Some(self.unsqueeze(&i, &[1])),
             j: Some(j),
             step: Some(step),
@@ -159,7 +159,7 @@ impl Builder<'_> {
     }
 
     /// Which keys a query sees: those that exist and that the mask shows.
-    fn seen(&mut self, node: &Node, places: &Places, steps: Option<&str>) -> Result<String, Refused> {
+    fn seen(&mut self, node: &Node, places: &VariableNames, steps: Option<&str>) -> Result<String, OnnxRefusal> {
         let exists = match self.axis_of(node.operands[1]) {
             Some(axis) => {
                 let mask = match steps {
@@ -183,7 +183,7 @@ impl Builder<'_> {
                 self.op("LessOrEqual", &[&j, &i])
             }
             Mask::Rule(rule) => {
-                let expr = Expr::try_from(rule).map_err(Refused)?;
+                let expr = Expr::try_from(rule).map_err(OnnxRefusal)?;
                 self.holds(&expr, &mut Reads::new(places.clone(), node.get(attribute::HEADS)))?
             }
         };
@@ -191,11 +191,11 @@ impl Builder<'_> {
     }
 
     /// The learned tables of a bias, which follow the step.
-    fn tables(&mut self, node: &Node, x: &[&str], end: usize) -> Vec<Table> {
+    fn tables(&mut self, node: &Node, x: &[&str], end: usize) -> Vec<BiasTable> {
         let is_step = node.operands.get(3).is_some_and(|v| self.graph.ty(*v).elem() == Some(Elem::Index));
         let own = 3 + usize::from(is_step)..end;
         let sizes = |value: &Value| self.graph.ty(*value).dims().iter().filter_map(Dim::fixed).collect();
-        own.map(|n| Table { name: x[n].to_owned(), sizes: sizes(&node.operands[n]) }).collect()
+        own.map(|n| BiasTable { name: x[n].to_owned(), sizes: sizes(&node.operands[n]) }).collect()
     }
 
     /// Queries with a shift of their head added.
@@ -227,7 +227,7 @@ impl Builder<'_> {
         let own = self.op("Shape", &[&at]);
         let shape = self.concat(&[&lead, &own], 0);
         let at = self.op("Expand", &[&at, &shape]);
-        self.op_with("GatherElements", &[&products, &at], vec![Attribute::int("axis", -1)])
+        self.op_with("GatherElements", &[&products, &at], vec![AttributeProto::int("axis", -1)])
     }
 
     /// Attention with one head and a number per distance.
@@ -304,7 +304,7 @@ impl Builder<'_> {
         let shape = self.op("Shape", &[&scores]);
         let [upper, lower] = ends.map(|at| {
             let at = self.op("Expand", &[&at, &shape]);
-            self.op_with("GatherElements", &[&sums, &at], vec![Attribute::int("axis", -1)])
+            self.op_with("GatherElements", &[&sums, &at], vec![AttributeProto::int("axis", -1)])
         });
         let nearer = self.op("Sub", &[&upper, &lower]);
         let negative = self.op("Neg", &[&scores]);

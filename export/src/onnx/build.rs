@@ -3,7 +3,7 @@
 //! # How rows are laid out
 //!
 //! rtc packs rows end to end; ONNX has rectangles alone. A batched value is `[rows, ...]`; one with a ragged axis is
-//! `[rows, width, ...]`, where `width` is the size of the longest part and an [`Axis`] holds the lengths. What lies behind the end of a part is
+//! `[rows, width, ...]`, where `width` is the size of the longest part and a [`RaggedAxis`] holds the lengths. What lies behind the end of a part is
 //! finite and means nothing: every op that looks along the axis asks for the mask.
 //!
 //! Rows that have halted, and rows without a chunk, stay where they are and keep their values by `Where`. In the body of a fold every chunk of
@@ -15,12 +15,12 @@ use std::collections::BTreeMap;
 use rtc_compiler::ir::graph::{Graph, Node, NodeId, Value};
 use rtc_compiler::ir::types::{BATCH, Dim, Elem, Type, unframed};
 
-use super::proto::{self, Attribute, Kind, Tensor};
-use super::{Arrays, RESERVED, Refused};
+use super::proto::{self, AttributeProto, DataType, TensorProto};
+use super::{OnnxRefusal, ParameterArrays, RESERVED};
 
 /// A ragged axis as the rows of a scope have it.
 #[derive(Clone, Debug)]
-pub(super) struct Axis {
+pub(super) struct RaggedAxis {
     /// Length of every row's part, `int64[rows]`.
     pub(super) lengths: String,
     /// Size of the axis, `int64[]`.
@@ -32,10 +32,10 @@ pub(super) struct Axis {
 }
 
 /// A graph that is open.
-pub(super) struct Scope {
-    nodes: Vec<proto::Node>,
+pub(super) struct GraphScope {
+    nodes: Vec<proto::NodeProto>,
     values: BTreeMap<Value, String>,
-    axes: BTreeMap<String, Axis>,
+    axes: BTreeMap<String, RaggedAxis>,
     /// Number of rows, `int64[]`.
     rows: String,
     /// In the body of a fold: chunks that every row outside has here, `int64[]`.
@@ -44,7 +44,7 @@ pub(super) struct Scope {
     given: Option<String>,
 }
 
-impl Scope {
+impl GraphScope {
     /// A scope with rows of its own.
     pub(super) fn new(rows: String) -> Self {
         let (nodes, values, axes) = (vec![], BTreeMap::new(), BTreeMap::new());
@@ -53,20 +53,20 @@ impl Scope {
 }
 
 /// A part of a shape: a size, or the name of one.
-pub(super) enum Size {
+pub(super) enum AxisSize {
     Is(usize),
     Of(String),
 }
 
 /// The graph under construction.
-pub(super) struct Builder<'a> {
+pub(super) struct OnnxBuilder<'a> {
     /// The graph that is exported.
     pub(super) graph: &'a Graph,
-    weights: &'a Arrays,
-    scopes: Vec<Scope>,
+    weights: &'a ParameterArrays,
+    scopes: Vec<GraphScope>,
     /// The scope that nodes go to.
     here: usize,
-    constants: Vec<Tensor>,
+    constants: Vec<TensorProto>,
     known: BTreeMap<(i32, Vec<usize>, Vec<u8>), String>,
     names: usize,
     /// Length of the longest row of the batch, `int64[]`.
@@ -75,13 +75,13 @@ pub(super) struct Builder<'a> {
     pub(super) flat: bool,
 }
 
-impl<'a> Builder<'a> {
+impl<'a> OnnxBuilder<'a> {
     /// An open outermost graph without rows.
-    pub(super) fn new(graph: &'a Graph, weights: &'a Arrays) -> Self {
+    pub(super) fn new(graph: &'a Graph, weights: &'a ParameterArrays) -> Self {
         Self {
             graph,
             weights,
-            scopes: vec![Scope::new(String::new())],
+            scopes: vec![GraphScope::new(String::new())],
             here: 0,
             constants: vec![],
             known: BTreeMap::new(),
@@ -98,7 +98,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Nodes and constants of the outermost graph.
-    pub(super) fn finish(mut self) -> (Vec<proto::Node>, Vec<Tensor>) {
+    pub(super) fn finish(mut self) -> (Vec<proto::NodeProto>, Vec<TensorProto>) {
         let nodes = self.scopes.pop().map(|scope| scope.nodes).unwrap_or_default();
         (nodes, self.constants)
     }
@@ -111,37 +111,43 @@ impl<'a> Builder<'a> {
     }
 
     /// A node with attributes and one result.
-    pub(super) fn op_with(&mut self, kind: &str, inputs: &[&str], attribute: Vec<Attribute>) -> String {
+    pub(super) fn op_with(&mut self, kind: &str, inputs: &[&str], attribute: Vec<AttributeProto>) -> String {
         let output = self.fresh(&kind.to_lowercase());
         self.node(kind, inputs, vec![output.clone()], attribute);
         output
     }
 
     /// A node with named results.
-    pub(super) fn node(&mut self, kind: &str, inputs: &[&str], output: Vec<String>, attribute: Vec<Attribute>) {
+    pub(super) fn node(&mut self, kind: &str, inputs: &[&str], output: Vec<String>, attribute: Vec<AttributeProto>) {
         let input = inputs.iter().map(|name| (*name).to_owned()).collect();
         let name = output.first().map(|first| format!("{kind}:{first}"));
         let here = self.here;
-        self.scopes[here].nodes.push(proto::Node { input, output, name, op_type: Some(kind.to_owned()), attribute });
+        self.scopes[here].nodes.push(proto::NodeProto {
+            input,
+            output,
+            name,
+            op_type: Some(kind.to_owned()),
+            attribute,
+        });
     }
 
     /// A reduction over some axes, which vanish.
     pub(super) fn reduce(&mut self, kind: &str, x: &str, axes: &[i64]) -> String {
-        let keep = Attribute::int("keepdims", 0);
+        let keep = AttributeProto::int("keepdims", 0);
         if kind == "ReduceSum" {
             let axes = self.ints(axes);
             return self.op_with(kind, &[x, &axes], vec![keep]);
         }
-        self.op_with(kind, &[x], vec![Attribute::ints("axes", axes), keep])
+        self.op_with(kind, &[x], vec![AttributeProto::ints("axes", axes), keep])
     }
 
     /// The largest element of a tensor, whatever its axes are.
     pub(super) fn largest(&mut self, x: &str) -> String {
-        self.op_with("ReduceMax", &[x], vec![Attribute::int("keepdims", 0)])
+        self.op_with("ReduceMax", &[x], vec![AttributeProto::int("keepdims", 0)])
     }
 
-    pub(super) fn cast(&mut self, x: &str, to: Kind) -> String {
-        self.op_with("Cast", &[x], vec![Attribute::int("to", to as i64)])
+    pub(super) fn cast(&mut self, x: &str, to: DataType) -> String {
+        self.op_with("Cast", &[x], vec![AttributeProto::int("to", to as i64)])
     }
 
     /// With new axes of size 1.
@@ -162,11 +168,11 @@ impl<'a> Builder<'a> {
     }
 
     pub(super) fn transpose(&mut self, x: &str, order: &[i64]) -> String {
-        self.op_with("Transpose", &[x], vec![Attribute::ints("perm", order)])
+        self.op_with("Transpose", &[x], vec![AttributeProto::ints("perm", order)])
     }
 
     pub(super) fn concat(&mut self, parts: &[&str], axis: i64) -> String {
-        self.op_with("Concat", parts, vec![Attribute::int("axis", axis)])
+        self.op_with("Concat", parts, vec![AttributeProto::int("axis", axis)])
     }
 
     /// `x[.., start..end]` along an axis.
@@ -183,18 +189,18 @@ impl<'a> Builder<'a> {
 
     /// Whether one of some truth values holds, over some axes.
     pub(super) fn any(&mut self, x: &str, axes: Option<&[i64]>) -> String {
-        let numbers = self.cast(x, Kind::Int);
+        let numbers = self.cast(x, DataType::Int);
         let largest = match axes {
             Some(axes) => self.reduce("ReduceMax", &numbers, axes),
             None => self.largest(&numbers),
         };
-        self.cast(&largest, Kind::Bool)
+        self.cast(&largest, DataType::Bool)
     }
 
     /// The positions `at[rows, n]` of every row of `x[rows, width, ...]`.
     pub(super) fn take(&mut self, x: &str, at: &str) -> String {
         let at = self.unsqueeze(at, &[-1]);
-        self.op_with("GatherND", &[x, &at], vec![Attribute::int("batch_dims", 1)])
+        self.op_with("GatherND", &[x, &at], vec![AttributeProto::int("batch_dims", 1)])
     }
 
     /// Quotients of whole numbers that are not negative, rounded up.
@@ -206,30 +212,30 @@ impl<'a> Builder<'a> {
     }
 
     /// A shape of sizes, `int64[axes]`.
-    pub(super) fn shape(&mut self, sizes: &[Size]) -> String {
+    pub(super) fn shape(&mut self, sizes: &[AxisSize]) -> String {
         if sizes.is_empty() {
             return self.ints(&[]);
         }
         let parts: Vec<String> = sizes
             .iter()
             .map(|size| match size {
-                Size::Is(n) => self.ints(&[*n as i64]),
-                Size::Of(name) => self.reshape(name, &[1]),
+                AxisSize::Is(n) => self.ints(&[*n as i64]),
+                AxisSize::Of(name) => self.reshape(name, &[1]),
             })
             .collect();
         self.concat(&parts.iter().map(String::as_str).collect::<Vec<_>>(), 0)
     }
 
     /// One value everywhere.
-    pub(super) fn filled(&mut self, sizes: &[Size], kind: Kind, value: f64) -> String {
+    pub(super) fn filled(&mut self, sizes: &[AxisSize], kind: DataType, value: f64) -> String {
         let shape = self.shape(sizes);
         let bytes = match kind {
-            Kind::Float => (value as f32).to_le_bytes().to_vec(),
-            Kind::Double => value.to_le_bytes().to_vec(),
-            Kind::Int => (value as i64).to_le_bytes().to_vec(),
-            Kind::Bool => vec![u8::from(value != 0.0)],
+            DataType::Float => (value as f32).to_le_bytes().to_vec(),
+            DataType::Double => value.to_le_bytes().to_vec(),
+            DataType::Int => (value as i64).to_le_bytes().to_vec(),
+            DataType::Bool => vec![u8::from(value != 0.0)],
         };
-        let value = Attribute::tensor("value", Tensor::new("value", kind, &[1], bytes));
+        let value = AttributeProto::tensor("value", TensorProto::new("value", kind, &[1], bytes));
         self.op_with("ConstantOfShape", &[&shape], vec![value])
     }
 
@@ -247,65 +253,65 @@ impl<'a> Builder<'a> {
 
     // Constants.
 
-    fn constant(&mut self, kind: Kind, dims: &[usize], bytes: Vec<u8>) -> String {
+    fn constant(&mut self, kind: DataType, dims: &[usize], bytes: Vec<u8>) -> String {
         let key = (kind as i32, dims.to_vec(), bytes);
         if let Some(name) = self.known.get(&key) {
             return name.clone();
         }
         let name = format!("constant/{}", self.known.len());
-        self.constants.push(Tensor::new(&name, kind, dims, key.2.clone()));
+        self.constants.push(TensorProto::new(&name, kind, dims, key.2.clone()));
         self.known.insert(key, name.clone());
         name
     }
 
     /// A whole number, `int64[]`.
     pub(super) fn int(&mut self, value: i64) -> String {
-        self.constant(Kind::Int, &[], value.to_le_bytes().to_vec())
+        self.constant(DataType::Int, &[], value.to_le_bytes().to_vec())
     }
 
     /// Whole numbers, `int64[n]`.
     pub(super) fn ints(&mut self, values: &[i64]) -> String {
         let bytes = values.iter().flat_map(|n| n.to_le_bytes()).collect();
-        self.constant(Kind::Int, &[values.len()], bytes)
+        self.constant(DataType::Int, &[values.len()], bytes)
     }
 
     /// A number in single precision.
     pub(super) fn float(&mut self, value: f64) -> String {
-        self.constant(Kind::Float, &[], (value as f32).to_le_bytes().to_vec())
+        self.constant(DataType::Float, &[], (value as f32).to_le_bytes().to_vec())
     }
 
     /// A number in double precision.
     pub(super) fn double(&mut self, value: f64) -> String {
-        self.constant(Kind::Double, &[], value.to_le_bytes().to_vec())
+        self.constant(DataType::Double, &[], value.to_le_bytes().to_vec())
     }
 
     /// Numbers in double precision.
     pub(super) fn doubles(&mut self, dims: &[usize], values: &[f64]) -> String {
         let bytes = values.iter().flat_map(|x| x.to_le_bytes()).collect();
-        self.constant(Kind::Double, dims, bytes)
+        self.constant(DataType::Double, dims, bytes)
     }
 
     /// A truth value.
     pub(super) fn truth(&mut self, value: bool) -> String {
-        self.constant(Kind::Bool, &[], vec![u8::from(value)])
+        self.constant(DataType::Bool, &[], vec![u8::from(value)])
     }
 
     /// The numbers of a parameter.
-    pub(super) fn numbers(&self, value: Value) -> Result<&'a [f32], Refused> {
+    pub(super) fn numbers(&self, value: Value) -> Result<&'a [f32], OnnxRefusal> {
         let name =
             self.graph.producer(value).and_then(|node| self.graph.node(node).find(attribute::NAME)).unwrap_or_default();
         let found = self.weights.get(name).map(|(_, numbers)| numbers.as_slice());
-        found.ok_or_else(|| Refused(format!("there are no weights for `{name}`")))
+        found.ok_or_else(|| OnnxRefusal(format!("there are no weights for `{name}`")))
     }
 
     /// Puts a parameter among the constants, under its own name, or as `name/weight` beside an input or output of that name.
-    pub(super) fn parameter(&mut self, node: &Node) -> Result<(), Refused> {
+    pub(super) fn parameter(&mut self, node: &Node) -> Result<(), OnnxRefusal> {
         let numbers = self.numbers(node.results[0])?;
         let name = node.get(attribute::NAME);
         let dims: Vec<usize> = self.graph.ty(node.results[0]).dims().iter().filter_map(Dim::fixed).collect();
         let bytes = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
         let own = if RESERVED.contains(&name) { format!("{name}/weight") } else { name.to_owned() };
-        self.constants.push(Tensor::new(&own, Kind::Float, &dims, bytes));
+        self.constants.push(TensorProto::new(&own, DataType::Float, &dims, bytes));
         self.set(node.results[0], own);
         Ok(())
     }
@@ -340,7 +346,7 @@ impl<'a> Builder<'a> {
     fn repeated(&mut self, x: &str, depth: usize) -> String {
         let Some(chunks) = self.scopes[depth].chunks.clone() else { return x.to_owned() };
         let here = std::mem::replace(&mut self.here, depth);
-        let rest = self.op_with("Shape", &[x], vec![Attribute::int("start", 1)]);
+        let rest = self.op_with("Shape", &[x], vec![AttributeProto::int("start", 1)]);
         let (one, all) = (self.ints(&[1]), self.ints(&[-1]));
         let chunks = self.reshape(&chunks, &[1]);
         let apart = self.unsqueeze(x, &[1]);
@@ -358,8 +364,9 @@ impl<'a> Builder<'a> {
     }
 
     /// Depths that come with the rows here.
-    pub(super) fn given(&mut self) -> Result<String, Refused> {
-        self.given_at(self.here).ok_or_else(|| Refused("the model has no depth that comes with the rows".to_owned()))
+    pub(super) fn given(&mut self) -> Result<String, OnnxRefusal> {
+        self.given_at(self.here)
+            .ok_or_else(|| OnnxRefusal("the model has no depth that comes with the rows".to_owned()))
     }
 
     fn given_at(&mut self, depth: usize) -> Option<String> {
@@ -384,15 +391,15 @@ impl<'a> Builder<'a> {
         let ends = self.unsqueeze(&lengths, &[1]);
         let mask = self.op("Less", &[&positions, &ends]);
         let here = self.here;
-        self.scopes[here].axes.insert(name.to_owned(), Axis { lengths, width, mask, origin });
+        self.scopes[here].axes.insert(name.to_owned(), RaggedAxis { lengths, width, mask, origin });
     }
 
     /// The axis of this name, as the rows here have it.
-    pub(super) fn axis(&mut self, name: &str) -> Axis {
+    pub(super) fn axis(&mut self, name: &str) -> RaggedAxis {
         self.axis_at(name, self.here)
     }
 
-    fn axis_at(&mut self, name: &str, depth: usize) -> Axis {
+    fn axis_at(&mut self, name: &str, depth: usize) -> RaggedAxis {
         if let Some(axis) = self.scopes[depth].axes.get(name) {
             return axis.clone();
         }
@@ -408,7 +415,7 @@ impl<'a> Builder<'a> {
     }
 
     /// An axis with START and END around every row.
-    fn framed(&mut self, base: &str, more: usize, depth: usize) -> Axis {
+    fn framed(&mut self, base: &str, more: usize, depth: usize) -> RaggedAxis {
         let inner = self.scopes[depth].axes[base].clone();
         let here = std::mem::replace(&mut self.here, depth);
         let more = self.int(more as i64);
@@ -419,25 +426,25 @@ impl<'a> Builder<'a> {
         self.scopes[depth].axes.remove(&name).expect("it was just made")
     }
 
-    fn axis_inside(&mut self, outer: Axis, depth: usize) -> Axis {
+    fn axis_inside(&mut self, outer: RaggedAxis, depth: usize) -> RaggedAxis {
         let lengths = self.repeated(&outer.lengths, depth);
         let mask = self.repeated(&outer.mask, depth);
         let origin = outer.origin.map(|origin| self.repeated(&origin, depth));
-        Axis { lengths, width: outer.width, mask, origin }
+        RaggedAxis { lengths, width: outer.width, mask, origin }
     }
 
     /// The ragged axis of a value.
-    pub(super) fn axis_of(&mut self, value: Value) -> Option<Axis> {
+    pub(super) fn axis_of(&mut self, value: Value) -> Option<RaggedAxis> {
         let name = self.graph.ty(value).ragged()?;
         Some(self.axis(name))
     }
 
     /// The size of an axis of a batched value.
-    pub(super) fn size(&mut self, dim: &Dim) -> Size {
+    pub(super) fn size(&mut self, dim: &Dim) -> AxisSize {
         match dim {
-            Dim::Fixed(n) => Size::Is(*n),
-            Dim::Sym(name) if name == BATCH => Size::Of(self.rows()),
-            Dim::Sym(name) => Size::Of(self.axis(name).width),
+            Dim::Fixed(n) => AxisSize::Is(*n),
+            Dim::Sym(name) if name == BATCH => AxisSize::Of(self.rows()),
+            Dim::Sym(name) => AxisSize::Of(self.axis(name).width),
         }
     }
 
@@ -445,13 +452,13 @@ impl<'a> Builder<'a> {
 
     /// Opens the body of a loop.
     pub(super) fn open(&mut self, rows: String) {
-        self.scopes.push(Scope::new(rows));
+        self.scopes.push(GraphScope::new(rows));
         self.here = self.scopes.len() - 1;
     }
 
     /// Opens a scope in which every row is `chunks` rows. Its nodes join those of the scope around when it is closed.
     pub(super) fn open_chunks(&mut self, rows: String, chunks: String) {
-        self.scopes.push(Scope { chunks: Some(chunks), ..Scope::new(rows) });
+        self.scopes.push(GraphScope { chunks: Some(chunks), ..GraphScope::new(rows) });
         self.here = self.scopes.len() - 1;
     }
 
@@ -464,16 +471,16 @@ impl<'a> Builder<'a> {
     }
 
     /// Closes the body of a loop.
-    pub(super) fn close(&mut self, input: Vec<proto::ValueInfo>, output: Vec<proto::ValueInfo>) -> proto::Graph {
+    pub(super) fn close(&mut self, input: Vec<proto::ValueInfo>, output: Vec<proto::ValueInfo>) -> proto::GraphProto {
         let scope = self.scopes.pop().expect("a body was opened");
         self.here = self.scopes.len() - 1;
         let name = Some(self.fresh("body"));
-        proto::Graph { node: scope.nodes, name, input, output, ..proto::Graph::default() }
+        proto::GraphProto { node: scope.nodes, name, input, output, ..proto::GraphProto::default() }
     }
 
     /// Exports the nodes of a region but the last, and gives what that hands out.
-    pub(super) fn region(&mut self, nodes: &[NodeId]) -> Result<Vec<String>, Refused> {
-        let (last, nodes) = nodes.split_last().ok_or_else(|| Refused("an empty loop".to_owned()))?;
+    pub(super) fn region(&mut self, nodes: &[NodeId]) -> Result<Vec<String>, OnnxRefusal> {
+        let (last, nodes) = nodes.split_last().ok_or_else(|| OnnxRefusal("an empty loop".to_owned()))?;
         for id in nodes {
             self.export(*id)?;
         }
@@ -482,10 +489,10 @@ impl<'a> Builder<'a> {
 }
 
 /// The kind of numbers of a value.
-pub(super) fn kind(ty: &Type) -> Kind {
+pub(super) fn kind(ty: &Type) -> DataType {
     match ty.elem() {
-        Some(Elem::Index) => Kind::Int,
-        Some(Elem::Bool) => Kind::Bool,
-        _ => Kind::Float,
+        Some(Elem::Index) => DataType::Int,
+        Some(Elem::Bool) => DataType::Bool,
+        _ => DataType::Float,
     }
 }

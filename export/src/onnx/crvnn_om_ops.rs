@@ -3,8 +3,8 @@
 use rtc_compiler::ir::attribute::{self, Side};
 use rtc_compiler::ir::graph::{Node, Value};
 
-use super::build::Builder;
-use super::proto::{Attribute, Kind};
+use super::build::OnnxBuilder;
+use super::proto::{AttributeProto, DataType};
 
 /// Positions whose existence is above this count.
 const EXISTS: f64 = 0.1;
@@ -15,12 +15,12 @@ const TINY: f64 = 4e-8;
 /// Sums of probabilities below this close a slot.
 const CLOSED: f64 = 1e-5;
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// What every position takes from every other on one side, `[rows, i, j]`: `min(e_j, 1 - what exists in between)`.
     fn shares(&mut self, existence: Value, e: &str, side: Side) -> String {
         let e = self.existing(existence, e, 0.0);
         let one = self.int(1);
-        let precise = self.cast(&e, Kind::Double);
+        let precise = self.cast(&e, DataType::Double);
         // Sums up to and with every position, in double precision, since differences of them follow.
         let sums = self.op("CumSum", &[&precise, &one]);
         let before = self.op("Sub", &[&sums, &precise]);
@@ -34,7 +34,7 @@ impl Builder<'_> {
         let left = self.op("Max", &[&left, &nothing]);
         let own = self.unsqueeze(&precise, &[1]);
         let share = self.op("Min", &[&own, &left]);
-        let share = self.cast(&share, Kind::Float);
+        let share = self.cast(&share, DataType::Float);
         let width = self.op("Shape", &[&e]);
         let width = self.op("Gather", &[&width, &one]);
         let j = self.range(&width);
@@ -66,7 +66,7 @@ impl Builder<'_> {
         let Some(axis) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
         let (zero, one, two) = (self.float(0.0), self.int(1), self.int(2));
         let existing = self.existing(node.operands[0], x[0], 0.0);
-        let largest = self.op_with("ReduceMax", &[&existing], vec![Attribute::ints("axes", &[1])]);
+        let largest = self.op_with("ReduceMax", &[&existing], vec![AttributeProto::ints("axes", &[1])]);
         let largest = self.op("Max", &[&largest, &zero]);
         let below = self.op("Sub", &[&existing, &largest]);
         let force = self.op("Exp", &[&below]);
@@ -95,7 +95,7 @@ impl Builder<'_> {
         let existing = self.existing(node.operands[0], e, 0.0);
         let (least, done) = (self.float(EXISTS), self.int(DONE));
         let counts = self.op("Greater", &[&existing, &least]);
-        let counts = self.cast(&counts, Kind::Int);
+        let counts = self.cast(&counts, DataType::Int);
         let count = self.reduce("ReduceSum", &counts, &[1]);
         self.op("Greater", &[&count, &done])
     }
@@ -115,7 +115,7 @@ impl Builder<'_> {
         let top = self.op("Mul", &[&first, &zero]);
         let top = self.op("Add", &[&top, &whole]);
         let allowed = self.concat(&[&open, &top], 1);
-        let along = || vec![Attribute::ints("axes", &[1])];
+        let along = || vec![AttributeProto::ints("axes", &[1])];
         let largest = self.op_with("ReduceMax", &[&beta], along());
         let below = self.op("Sub", &[&beta, &largest]);
         let forces = self.op("Exp", &[&below]);
@@ -126,7 +126,7 @@ impl Builder<'_> {
         let sum = self.op("Where", &[&some, &sum, &whole]);
         let p = self.op("Div", &[&forces, &sum]);
         let lower = self.op("CumSum", &[&p, &axis]);
-        let above = self.op_with("CumSum", &[&p, &axis], vec![Attribute::int("reverse", 1)]);
+        let above = self.op_with("CumSum", &[&p, &axis], vec![AttributeProto::int("reverse", 1)]);
         for (result, (found, start)) in node.results.iter().zip([(p, &zero), (lower, &zero), (above, &whole)]) {
             let name = self.op("Where", &[&is_first, start, &found]);
             self.set(*result, name);

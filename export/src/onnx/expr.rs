@@ -2,22 +2,24 @@
 //!
 //! Whole numbers are `int64`, others double precision.
 
-use rtc_compiler::expr::{self, Action, Care, Expr, Facts, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning};
+use rtc_compiler::expr::{
+    self, Action, BiasFacts, Care, Expr, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning,
+};
 
-use super::Refused;
-use super::build::Builder;
-use super::proto::{Attribute, Kind};
+use super::OnnxRefusal;
+use super::build::OnnxBuilder;
+use super::proto::{AttributeProto, DataType};
 
 /// A value for every place where an expression is asked.
 #[derive(Clone, Debug)]
 struct Valued {
     name: String,
-    kind: Kind,
+    kind: DataType,
 }
 
 /// The names of the variables, as tensors that fit together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Places {
+pub(super) struct VariableNames {
     pub(super) i: Option<String>,
     pub(super) j: Option<String>,
     pub(super) step: Option<String>,
@@ -28,7 +30,7 @@ pub(super) struct Places {
 
 /// A learned table of a bias: its numbers and its sizes.
 #[derive(Clone, Debug)]
-pub(super) struct Table {
+pub(super) struct BiasTable {
     pub(super) name: String,
     pub(super) sizes: Vec<usize>,
 }
@@ -36,9 +38,9 @@ pub(super) struct Table {
 /// Everything that an expression reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
-    pub(super) places: Places,
+    pub(super) places: VariableNames,
     /// The tables, in the order in which the bias reads them first.
-    pub(super) tables: Vec<Table>,
+    pub(super) tables: Vec<BiasTable>,
     /// For every use of a table which one it is.
     uses: Vec<usize>,
     /// Heads of the attention.
@@ -49,19 +51,19 @@ pub(super) struct Reads {
 
 impl Reads {
     /// What an expression reads that has no tables.
-    pub(super) fn new(places: Places, heads: usize) -> Self {
+    pub(super) fn new(places: VariableNames, heads: usize) -> Self {
         Self { places, heads, ..Self::default() }
     }
 
     /// What a bias reads.
-    pub(super) fn with_tables(places: Places, heads: usize, tables: Vec<Table>, bias: &Expr) -> Self {
+    pub(super) fn with_tables(places: VariableNames, heads: usize, tables: Vec<BiasTable>, bias: &Expr) -> Self {
         let uses = expr::tables(bias).uses.iter().map(|(table, _)| *table).collect();
         Self { tables, uses, ..Self::new(places, heads) }
     }
 
     /// Masks say nothing here: a bias is asked for all pairs.
-    fn facts(&self) -> Facts<'static> {
-        Facts::of_rows(self.heads.max(1), None)
+    fn facts(&self) -> BiasFacts<'static> {
+        BiasFacts::of_rows(self.heads.max(1), None)
     }
 }
 
@@ -70,9 +72,9 @@ const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
 const YES: Term = Term::Truth(true);
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// Whether a mask holds: where it has no truth value it does not.
-    pub(super) fn holds(&mut self, mask: &Expr, reads: &mut Reads) -> Result<String, Refused> {
+    pub(super) fn holds(&mut self, mask: &Expr, reads: &mut Reads) -> Result<String, OnnxRefusal> {
         let Meaning { value, defined } = meaning(mask, &reads.facts(), &[]).map_err(drawn)?;
         let holds = match defined {
             YES => value,
@@ -82,57 +84,57 @@ impl Builder<'_> {
     }
 
     /// A bias in single precision, and where it has a number, if that is not everywhere.
-    pub(super) fn bias(&mut self, bias: &Expr, reads: &mut Reads) -> Result<(String, Option<String>), Refused> {
+    pub(super) fn bias(&mut self, bias: &Expr, reads: &mut Reads) -> Result<(String, Option<String>), OnnxRefusal> {
         let sizes: Vec<Vec<usize>> = reads.tables.iter().map(|table| table.sizes.clone()).collect();
         let Meaning { value, defined } = bias_meaning(bias, &reads.facts(), &sizes).map_err(drawn)?;
         let number = self.term(&value, reads)?;
-        let number = self.cast(&number.name, Kind::Float);
+        let number = self.cast(&number.name, DataType::Float);
         Ok((number, if defined == YES { None } else { Some(self.term(&defined, reads)?.name) }))
     }
 
     /// A number of steps, which always has a value.
-    pub(super) fn steps_of(&mut self, rule: &Expr, reads: &mut Reads) -> Result<String, Refused> {
+    pub(super) fn steps_of(&mut self, rule: &Expr, reads: &mut Reads) -> Result<String, OnnxRefusal> {
         let Meaning { value, defined } = meaning(rule, &reads.facts(), &[]).map_err(drawn)?;
         match defined {
             YES => Ok(self.term(&value, reads)?.name),
-            _ => Err(Refused(format!(
+            _ => Err(OnnxRefusal(format!(
                 "the number of steps `{rule}`, which may have no value: an ONNX model has no errors"
             ))),
         }
     }
 
-    fn term(&mut self, term: &Term, reads: &mut Reads) -> Result<Valued, Refused> {
+    fn term(&mut self, term: &Term, reads: &mut Reads) -> Result<Valued, OnnxRefusal> {
         if let Some((_, found)) = reads.known.iter().find(|(known, _)| known == term) {
             return Ok(found.clone());
         }
-        let of = |name: String, kind: Kind| Valued { name, kind };
+        let of = |name: String, kind: DataType| Valued { name, kind };
         let found = match term {
-            Term::Truth(v) => of(self.truth(*v), Kind::Bool),
-            Term::Whole(n) => of(self.int(*n), Kind::Int),
-            Term::Real(x) => of(self.double(*x), Kind::Double),
-            Term::Var(var) => of(variable(*var, &reads.places)?, Kind::Int),
-            Term::Given => of(reads.places.given.clone().ok_or_else(|| unsaid("given"))?, Kind::Int),
+            Term::Truth(v) => of(self.truth(*v), DataType::Bool),
+            Term::Whole(n) => of(self.int(*n), DataType::Int),
+            Term::Real(x) => of(self.double(*x), DataType::Double),
+            Term::Var(var) => of(variable(*var, &reads.places)?, DataType::Int),
+            Term::Given => of(reads.places.given.clone().ok_or_else(|| unsaid("given"))?, DataType::Int),
             Term::Learned(at, indices) => {
                 let table = reads.uses.get(*at).and_then(|table| reads.tables.get(*table)).cloned();
                 let table = table.ok_or_else(|| unsaid("learn"))?;
                 let indices = indices.iter().map(|x| self.term(x, reads)).collect::<Result<Vec<_>, _>>()?;
-                of(self.learned(&table, &indices), Kind::Double)
+                of(self.learned(&table, &indices), DataType::Double)
             }
             Term::Apply(Action::LogUp(_), operands) => match &operands[..] {
                 [x, Term::Whole(base)] if *base > 1 => {
                     let x = self.term(x, reads)?;
-                    of(self.logarithm(&x.name, *base), Kind::Int)
+                    of(self.logarithm(&x.name, *base), DataType::Int)
                 }
                 _ => return Err(unsaid("log(n, base)` with a base that is no constant")),
             },
             Term::Apply(action, operands) => {
                 let parts = operands.iter().map(|x| self.term(x, reads)).collect::<Result<Vec<_>, _>>()?;
                 let names: Vec<&str> = parts.iter().map(|x| x.name.as_str()).collect();
-                let whole = parts.iter().all(|x| x.kind == Kind::Int);
+                let whole = parts.iter().all(|x| x.kind == DataType::Int);
                 let kind = match term.sort() {
-                    Sort::Truth => Kind::Bool,
-                    Sort::Whole => Kind::Int,
-                    Sort::Real => Kind::Double,
+                    Sort::Truth => DataType::Bool,
+                    Sort::Whole => DataType::Int,
+                    Sort::Real => DataType::Double,
                 };
                 of(self.applied(*action, &names, whole), kind)
             }
@@ -158,7 +160,7 @@ impl Builder<'_> {
             Action::Times => self.op("Mul", x),
             Action::Smaller => self.op("Min", x),
             Action::Larger => self.op("Max", x),
-            Action::ToReal => self.cast(a, Kind::Double),
+            Action::ToReal => self.cast(a, DataType::Double),
             Action::Quotient(care) | Action::Remainder(care) => {
                 let by = match (care, whole) {
                     (Care::Sure, _) => b.to_owned(),
@@ -195,7 +197,7 @@ impl Builder<'_> {
                     }
                 };
                 let down = self.op("Floor", &[&read]);
-                self.cast(&down, Kind::Int)
+                self.cast(&down, DataType::Int)
             }
             Action::Bounded => {
                 let (finite, zero) = (self.is_finite(a), self.double(0.0));
@@ -231,7 +233,7 @@ impl Builder<'_> {
             Action::PowerFits => {
                 let zero = self.int(0);
                 let least = self.op("Max", &[b, &zero]);
-                let [a, b] = [a, &least].map(|x| self.cast(x, Kind::Double));
+                let [a, b] = [a, &least].map(|x| self.cast(x, DataType::Double));
                 let power = self.op("Pow", &[&a, &b]);
                 let (most, least) = (self.double(TWO_TO_63), self.double(-TWO_TO_63));
                 let (below, above) = (self.op("Less", &[&power, &most]), self.op("GreaterOrEqual", &[&power, &least]));
@@ -289,7 +291,7 @@ impl Builder<'_> {
         let (apart, exact) = (self.op("Xor", &[&low, &below]), self.op("Equal", &[&rest, &zero]));
         let inexact = self.op("Not", &[&exact]);
         let less = self.op("And", &[&apart, &inexact]);
-        let less = self.cast(&less, Kind::Int);
+        let less = self.cast(&less, DataType::Int);
         self.op("Sub", &[&quotient, &less])
     }
 
@@ -346,12 +348,12 @@ impl Builder<'_> {
         }
         let (powers, apart) = (self.ints(&powers), self.unsqueeze(x, &[-1]));
         let below = self.op("Less", &[&powers, &apart]);
-        let below = self.cast(&below, Kind::Int);
+        let below = self.cast(&below, DataType::Int);
         self.reduce("ReduceSum", &below, &[-1])
     }
 
     /// The number of a table at some indices, which lie inside.
-    fn learned(&mut self, table: &Table, indices: &[Valued]) -> String {
+    fn learned(&mut self, table: &BiasTable, indices: &[Valued]) -> String {
         let mut place = self.int(0);
         for (index, size) in indices.iter().zip(&table.sizes) {
             let count = self.int(*size as i64);
@@ -359,12 +361,12 @@ impl Builder<'_> {
             place = self.op("Add", &[&rows, &index.name]);
         }
         let flat = self.reshape(&table.name, &[-1]);
-        let name = self.op_with("Gather", &[&flat, &place], vec![Attribute::int("axis", 0)]);
-        self.cast(&name, Kind::Double)
+        let name = self.op_with("Gather", &[&flat, &place], vec![AttributeProto::int("axis", 0)]);
+        self.cast(&name, DataType::Double)
     }
 }
 
-fn variable(var: Var, places: &Places) -> Result<String, Refused> {
+fn variable(var: Var, places: &VariableNames) -> Result<String, OnnxRefusal> {
     let place = match var {
         Var::I => &places.i,
         Var::J => &places.j,
@@ -372,13 +374,13 @@ fn variable(var: Var, places: &Places) -> Result<String, Refused> {
         Var::Length => &places.length,
         Var::Head => &places.head,
     };
-    place.clone().ok_or_else(|| Refused(format!("`{}` has no value where an expression reads it", var.name())))
+    place.clone().ok_or_else(|| OnnxRefusal(format!("`{}` has no value where an expression reads it", var.name())))
 }
 
-fn unsaid(what: &str) -> Refused {
-    Refused(format!("`{what}` in an expression can't be exported as ONNX"))
+fn unsaid(what: &str) -> OnnxRefusal {
+    OnnxRefusal(format!("`{what}` in an expression can't be exported as ONNX"))
 }
 
-fn drawn(Untold(part): Untold) -> Refused {
-    Refused(format!("`{part}`, which is drawn in training"))
+fn drawn(Untold(part): Untold) -> OnnxRefusal {
+    OnnxRefusal(format!("`{part}`, which is drawn in training"))
 }

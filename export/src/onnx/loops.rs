@@ -4,20 +4,20 @@
 //! is computed for it meanwhile is lost without a trace.
 
 use rtc_compiler::expr::Expr;
-use rtc_compiler::ir::attribute::{self, Bound, Chunking, Padding};
+use rtc_compiler::ir::attribute::{self, Chunking, Padding, StepBound};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 
-use super::Refused;
-use super::build::{Builder, Size, kind};
-use super::expr::{Places, Reads};
+use super::OnnxRefusal;
+use super::build::{AxisSize, OnnxBuilder, kind};
+use super::expr::{Reads, VariableNames};
 use super::nodes::refused;
-use super::proto::{Attribute, Kind, ValueInfo};
+use super::proto::{AttributeProto, DataType, ValueInfo};
 
 /// A value that goes around in a loop: how it starts, its name inside, and what it becomes.
-struct Around {
-    kind: Kind,
+struct LoopValue {
+    kind: DataType,
     start: String,
     inside: String,
     next: String,
@@ -29,11 +29,11 @@ const LARGEST: usize = 1 << 40;
 /// The counter of a loop inside its body.
 const STEP: &str = "step";
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// Values that go around, with names for the inside.
-    fn around(&mut self, starts: Vec<(Kind, String)>) -> Vec<Around> {
+    fn around(&mut self, starts: Vec<(DataType, String)>) -> Vec<LoopValue> {
         let named = starts.into_iter().map(|(kind, start)| (kind, start, self.fresh("carried")));
-        named.map(|(kind, start, inside)| Around { kind, start, inside, next: String::new() }).collect()
+        named.map(|(kind, start, inside)| LoopValue { kind, start, inside, next: String::new() }).collect()
     }
 
     /// Closes the body that is open and emits the loop: gives the last values of what goes around, then what `stacked` gave step by step.
@@ -42,7 +42,7 @@ impl Builder<'_> {
         &mut self,
         (most, goes): (&str, &str),
         step: String,
-        (around, go): (Vec<Around>, String),
+        (around, go): (Vec<LoopValue>, String),
         stacked: &[String],
     ) -> Vec<String> {
         // An output of a body has to be made in it.
@@ -51,26 +51,26 @@ impl Builder<'_> {
         let outputs: Vec<String> = around.iter().map(|value| own(self, &value.next)).collect();
         let stacks: Vec<String> = stacked.iter().map(|name| own(self, name)).collect();
         let scalar = |name: &str, kind| ValueInfo::new(name, kind, Some(vec![]));
-        let mut inputs = vec![scalar(&step, Kind::Int), scalar(&self.fresh("going"), Kind::Bool)];
+        let mut inputs = vec![scalar(&step, DataType::Int), scalar(&self.fresh("going"), DataType::Bool)];
         inputs.extend(around.iter().map(|value| ValueInfo::new(&value.inside, value.kind, None)));
-        let mut given = vec![scalar(&condition, Kind::Bool)];
+        let mut given = vec![scalar(&condition, DataType::Bool)];
         given.extend(outputs.iter().zip(&around).map(|(name, value)| ValueInfo::new(name, value.kind, None)));
-        given.extend(stacks.iter().map(|name| ValueInfo::new(name, Kind::Float, None)));
+        given.extend(stacks.iter().map(|name| ValueInfo::new(name, DataType::Float, None)));
         let body = self.close(inputs, given);
         let results: Vec<String> = (0..around.len() + stacks.len()).map(|_| self.fresh("looped")).collect();
         let mut starts = vec![most, goes];
         starts.extend(around.iter().map(|value| value.start.as_str()));
-        self.node("Loop", &starts, results.clone(), vec![Attribute::graph("body", body)]);
+        self.node("Loop", &starts, results.clone(), vec![AttributeProto::graph("body", body)]);
         results
     }
 
     /// What is carried: the values that a node starts with.
-    fn starts(&mut self, operands: &[Value]) -> Vec<(Kind, String)> {
+    fn starts(&mut self, operands: &[Value]) -> Vec<(DataType, String)> {
         operands.iter().map(|value| (kind(self.graph.ty(*value)), self.value(*value))).collect()
     }
 
     /// New values for the rows that take part, old ones for the others.
-    fn merge(&mut self, takes: &str, of: &[Value], new: &[String], around: &mut [Around]) {
+    fn merge(&mut self, takes: &str, of: &[Value], new: &[String], around: &mut [LoopValue]) {
         for ((value, new), around) in of.iter().zip(new).zip(around) {
             let ty = self.graph.ty(*value);
             around.next = match ty.is_batched() {
@@ -80,7 +80,7 @@ impl Builder<'_> {
         }
     }
 
-    fn body(&mut self, region: RegionId) -> Result<Vec<String>, Refused> {
+    fn body(&mut self, region: RegionId) -> Result<Vec<String>, OnnxRefusal> {
         let graph = self.graph;
         self.region(graph.nodes(region))
     }
@@ -88,16 +88,16 @@ impl Builder<'_> {
     // The recurrence over depth.
 
     /// `recur`.
-    pub(super) fn recur(&mut self, node: &Node) -> Result<(), Refused> {
+    pub(super) fn recur(&mut self, node: &Node) -> Result<(), OnnxRefusal> {
         let body = node.body.ok_or_else(|| refused(node, "a loop without a body"))?;
         let rows = self.rows();
         let (bounds, most) = self.bounds(node)?;
         let zero = self.int(0);
         let begins = self.op("Greater", &[&most, &zero]);
-        let live = self.filled(&[Size::Of(rows.clone())], Kind::Bool, 1.0);
+        let live = self.filled(&[AxisSize::Of(rows.clone())], DataType::Bool, 1.0);
         let starts = self.starts(&node.operands);
         let mut around = self.around(starts);
-        let mut alive = self.around(vec![(Kind::Bool, live)]).remove(0);
+        let mut alive = self.around(vec![(DataType::Bool, live)]).remove(0);
         let step = self.fresh(STEP);
         self.open(rows);
         for (param, value) in self.graph.params(body).iter().zip(&around) {
@@ -129,22 +129,22 @@ impl Builder<'_> {
     }
 
     /// The most steps of every row, `int64[rows]`, and of all, `int64[]`.
-    pub(super) fn bounds(&mut self, node: &Node) -> Result<(String, String), Refused> {
+    pub(super) fn bounds(&mut self, node: &Node) -> Result<(String, String), OnnxRefusal> {
         let rows = self.rows();
         let rule = match node.get(attribute::BOUND) {
-            Bound::Steps(steps) => {
-                let bounds = self.filled(&[Size::Of(rows)], Kind::Int, steps as f64);
+            StepBound::Steps(steps) => {
+                let bounds = self.filled(&[AxisSize::Of(rows)], DataType::Int, steps as f64);
                 return Ok((bounds, self.int(steps as i64)));
             }
-            Bound::Rule(rule) => rule,
+            StepBound::Rule(rule) => rule,
         };
-        let expr = Expr::try_from(rule).map_err(Refused)?;
+        let expr = Expr::try_from(rule).map_err(OnnxRefusal)?;
         let axis = node.operands.iter().find_map(|value| self.graph.ty(*value).ragged()).map(str::to_owned);
         let length = axis.map(|axis| self.axis(&axis).lengths);
         let given = if expr.holds_given() { Some(self.given()?) } else { None };
-        let places = Places { length, given, ..Places::default() };
+        let places = VariableNames { length, given, ..VariableNames::default() };
         let found = self.steps_of(&expr, &mut Reads::new(places, 1))?;
-        let shape = self.shape(&[Size::Of(rows)]);
+        let shape = self.shape(&[AxisSize::Of(rows)]);
         let bounds = self.op("Expand", &[&found, &shape]);
         let most = self.largest(&bounds);
         Ok((bounds, most))
@@ -153,7 +153,7 @@ impl Builder<'_> {
     // The recurrence over chunks.
 
     /// `chunks`.
-    pub(super) fn chunks(&mut self, node: &Node) -> Result<(), Refused> {
+    pub(super) fn chunks(&mut self, node: &Node) -> Result<(), OnnxRefusal> {
         let body = node.body.ok_or_else(|| refused(node, "a loop without a body"))?;
         let carried = node.get(attribute::CARRIED);
         let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
@@ -227,7 +227,7 @@ impl Builder<'_> {
             }
             (None, size) => {
                 let rows = self.rows();
-                self.filled(&[Size::Of(rows)], Kind::Int, size.unwrap_or(1) as f64)
+                self.filled(&[AxisSize::Of(rows)], DataType::Int, size.unwrap_or(1) as f64)
             }
         };
         self.op("Max", &[&width, &one])
@@ -261,7 +261,7 @@ impl Builder<'_> {
 
     /// `fold`: every level runs the body on all chunks of all rows, `[rows chunks, nodes of a chunk, ...]`. A row that is done has its vector
     /// at its first node.
-    pub(super) fn fold(&mut self, node: &Node) -> Result<(), Refused> {
+    pub(super) fn fold(&mut self, node: &Node) -> Result<(), OnnxRefusal> {
         let body = node.body.ok_or_else(|| refused(node, "a loop without a body"))?;
         let cut = Cut::of(node).ok_or_else(|| refused(node, "a fold without an arity"))?;
         let cut = if self.flat && node.get(attribute::FLAT) { cut.flat() } else { cut };
@@ -271,15 +271,19 @@ impl Builder<'_> {
         let nodes = self.value(node.operands[0]);
         let longest = self.fold_width(over, &whole.lengths);
         let going = match cut.single {
-            true => self.filled(&[Size::Of(rows.clone())], Kind::Bool, 1.0),
+            true => self.filled(&[AxisSize::Of(rows.clone())], DataType::Bool, 1.0),
             false => self.undone(cut, &whole.lengths, &longest),
         };
         let begins = self.any(&going, None);
         let numbers = node.results.iter().skip(1).filter(|value| *self.graph.ty(**value) != Type::Tape).count();
-        let zeros = self.filled(&[Size::Of(rows)], Kind::Float, 0.0);
-        let mut starts =
-            vec![(Kind::Float, nodes), (Kind::Int, whole.lengths), (Kind::Int, longest), (Kind::Bool, going)];
-        starts.extend(std::iter::repeat_n((Kind::Float, zeros), numbers + 1));
+        let zeros = self.filled(&[AxisSize::Of(rows)], DataType::Float, 0.0);
+        let mut starts = vec![
+            (DataType::Float, nodes),
+            (DataType::Int, whole.lengths),
+            (DataType::Int, longest),
+            (DataType::Bool, going),
+        ];
+        starts.extend(std::iter::repeat_n((DataType::Float, zeros), numbers + 1));
         let mut around = self.around(starts);
         let step = self.fresh(STEP);
         let rows = self.rows();
@@ -287,7 +291,7 @@ impl Builder<'_> {
         let go = self.level(node, body, cut, &step, &mut around)?;
         let results = self.looped(("", &begins), step, (around, go), &[]);
         let first = self.int(0);
-        let root = self.op_with("Gather", &[&results[0], &first], vec![Attribute::int("axis", 1)]);
+        let root = self.op_with("Gather", &[&results[0], &first], vec![AttributeProto::int("axis", 1)]);
         self.set(node.results[0], root);
         let least = self.float(1.0);
         let chunks = self.op("Max", &[&results[4], &least]);
@@ -344,8 +348,8 @@ impl Builder<'_> {
         body: RegionId,
         cut: Cut,
         step: &str,
-        around: &mut [Around],
-    ) -> Result<String, Refused> {
+        around: &mut [LoopValue],
+    ) -> Result<String, OnnxRefusal> {
         let [nodes, left, longest, going] = [0, 1, 2, 3].map(|n| around[n].inside.clone());
         let (zero, one) = (self.int(0), self.int(1));
         let of_longest = self.cut_width(cut, &longest);
@@ -406,8 +410,8 @@ impl Builder<'_> {
         self.close_chunks();
 
         let shape = |b: &mut Self, inner: &[usize]| {
-            let mut sizes = vec![Size::Of(rows.clone()), Size::Of(most.clone())];
-            sizes.extend(inner.iter().map(|n| Size::Is(*n)));
+            let mut sizes = vec![AxisSize::Of(rows.clone()), AxisSize::Of(most.clone())];
+            sizes.extend(inner.iter().map(|n| AxisSize::Is(*n)));
             b.shape(&sizes)
         };
         let widths: Vec<usize> = inner.iter().map(|n| *n as usize).collect();
@@ -418,7 +422,7 @@ impl Builder<'_> {
         around[0].next = self.op("Where", &[&goes, &vectors, &kept]);
         around[1].next = self.op("Where", &[&going, &number, &left]);
         around[2].next = self.div_ceil(&longest, &of_longest);
-        let chunks = self.cast(&number, Kind::Float);
+        let chunks = self.cast(&number, DataType::Float);
         around[4].next = self.op("Add", &[&around[4].inside.clone(), &chunks]);
         let nothing = self.float(0.0);
         let grid = shape(self, &[]);

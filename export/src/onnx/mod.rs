@@ -25,8 +25,8 @@ use rtc_compiler::ir::types::{BATCH, Dim, LENGTH, PAIRS};
 use rtc_compiler::pass;
 
 use crate::torch::{given_values, takes_depths};
-use build::{Builder, Size};
-use proto::{Dimension, Entry, Kind, Model, OperatorSet, ValueInfo};
+use build::{AxisSize, OnnxBuilder};
+use proto::{DataType, Dimension, MetadataEntry, Model, OperatorSet, ValueInfo};
 
 /// The version of ONNX's operators: the first with layer norm as one.
 const OPSET: i64 = 17;
@@ -41,23 +41,23 @@ const LOGITS: &str = "logits";
 const RESERVED: [&str; 7] = ["tokens", "lengths", "depths", "tokens_2", "lengths_2", "depths_2", LOGITS];
 
 /// Parameters by name: shape and numbers.
-pub type Arrays = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+pub type ParameterArrays = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
-/// What ONNX cannot say, or this export does not.
+/// The part of a graph that ONNX cannot say, or that this export does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused(pub String);
+pub struct OnnxRefusal(pub String);
 
-impl fmt::Display for Refused {
+impl fmt::Display for OnnxRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for OnnxRefusal {}
 
-/// What is said in the file besides the graph.
+/// The metadata of the file besides the graph.
 #[derive(Clone, Debug, Default)]
-pub struct About {
+pub struct OnnxMetadata {
     /// The version of rtc.
     pub version: String,
     /// What the model is, for people.
@@ -72,13 +72,13 @@ pub struct About {
 ///
 /// # Errors
 /// An op that ONNX has no words for, with its name and the slot of the spec that it comes from.
-pub fn onnx(graph: &Graph, weights: &Arrays, about: &About) -> Result<Vec<u8>, Refused> {
+pub fn onnx(graph: &Graph, weights: &ParameterArrays, about: &OnnxMetadata) -> Result<Vec<u8>, OnnxRefusal> {
     let graph = &answering(graph)?;
     if let Some(name) = given_values(graph).next() {
         let message = format!("the model takes `{name}` from the examples, and an ONNX file has the tokens alone");
-        return Err(Refused(message));
+        return Err(OnnxRefusal(message));
     }
-    let mut builder = Builder::new(graph, weights);
+    let mut builder = OnnxBuilder::new(graph, weights);
     builder.flat = about.flat;
     let mut inputs = vec![];
     begin(&mut builder, &mut inputs);
@@ -89,7 +89,7 @@ pub fn onnx(graph: &Graph, weights: &Arrays, about: &About) -> Result<Vec<u8>, R
     let output = end(&mut builder, logits);
     let (node, initializer) = builder.finish();
     let name = Some(graph.name.clone());
-    let graph = proto::Graph { node, name, initializer, input: inputs, output: vec![output] };
+    let graph = proto::GraphProto { node, name, initializer, input: inputs, output: vec![output] };
     let facts = about.facts.iter();
     let model = Model {
         ir_version: Some(IR_VERSION),
@@ -99,19 +99,19 @@ pub fn onnx(graph: &Graph, weights: &Arrays, about: &About) -> Result<Vec<u8>, R
         graph: Some(graph),
         opset_import: vec![OperatorSet { domain: Some(String::new()), version: Some(OPSET) }],
         metadata_props: facts
-            .map(|(key, value)| Entry { key: Some(key.clone()), value: Some(value.clone()) })
+            .map(|(key, value)| MetadataEntry { key: Some(key.clone()), value: Some(value.clone()) })
             .collect(),
     };
     match model.encoded_len() {
         len if len > MOST => {
-            Err(Refused(format!("an ONNX file has at most 2 GiB, and this one would have {len} bytes")))
+            Err(OnnxRefusal(format!("an ONNX file has at most 2 GiB, and this one would have {len} bytes")))
         }
         _ => Ok(model.encode_to_vec()),
     }
 }
 
 /// The graph without what its logits do not depend on, as the costs of halting.
-fn answering(graph: &Graph) -> Result<Graph, Refused> {
+fn answering(graph: &Graph) -> Result<Graph, OnnxRefusal> {
     let mut graph = graph.clone();
     let (logits, end) = graph.output(LOGITS).zip(graph.terminator(MAIN)).ok_or_else(no_logits)?;
     graph.set_operands(end, vec![logits]);
@@ -120,8 +120,8 @@ fn answering(graph: &Graph) -> Result<Graph, Refused> {
     Ok(graph)
 }
 
-fn no_logits() -> Refused {
-    Refused("the graph has no logits".to_owned())
+fn no_logits() -> OnnxRefusal {
+    OnnxRefusal("the graph has no logits".to_owned())
 }
 
 /// Whether rows are read in pairs.
@@ -130,10 +130,10 @@ fn is_paired(graph: &Graph) -> bool {
 }
 
 /// Declares the inputs, and the rows and their axis.
-fn begin(b: &mut Builder<'_>, inputs: &mut Vec<ValueInfo>) {
-    let rows = |name: &str| ValueInfo::new(name, Kind::Int, Some(vec![Dimension::named(BATCH)]));
+fn begin(b: &mut OnnxBuilder<'_>, inputs: &mut Vec<ValueInfo>) {
+    let rows = |name: &str| ValueInfo::new(name, DataType::Int, Some(vec![Dimension::named(BATCH)]));
     let grid = |name: &str, axis: &str| {
-        ValueInfo::new(name, Kind::Int, Some(vec![Dimension::named(BATCH), Dimension::named(axis)]))
+        ValueInfo::new(name, DataType::Int, Some(vec![Dimension::named(BATCH), Dimension::named(axis)]))
     };
     inputs.extend([grid("tokens", LENGTH), rows("lengths")]);
     let (mut tokens, mut lengths) = ("tokens".to_owned(), "lengths".to_owned());
@@ -169,7 +169,7 @@ fn begin(b: &mut Builder<'_>, inputs: &mut Vec<ValueInfo>) {
 }
 
 /// Two batches of rows one under the other, the narrower one widened.
-fn both(b: &mut Builder<'_>, first: &str, second: &str) -> String {
+fn both(b: &mut OnnxBuilder<'_>, first: &str, second: &str) -> String {
     let one = b.int(1);
     let widths = [first, second].map(|x| {
         let shape = b.op("Shape", &[x]);
@@ -179,7 +179,7 @@ fn both(b: &mut Builder<'_>, first: &str, second: &str) -> String {
     let zero = b.int(0);
     let wide = [first, second].into_iter().zip(&widths).map(|(x, own)| {
         let more = b.op("Sub", &[&width, own]);
-        let pads = b.shape(&[Size::Is(0), Size::Is(0), Size::Is(0), Size::Of(more)]);
+        let pads = b.shape(&[AxisSize::Is(0), AxisSize::Is(0), AxisSize::Is(0), AxisSize::Of(more)]);
         b.op("Pad", &[x, &pads, &zero])
     });
     let wide: Vec<String> = wide.collect();
@@ -187,7 +187,7 @@ fn both(b: &mut Builder<'_>, first: &str, second: &str) -> String {
 }
 
 /// Declares the output. Behind the end of a row, answers for every token are 0.
-fn end(b: &mut Builder<'_>, logits: Value) -> ValueInfo {
+fn end(b: &mut OnnxBuilder<'_>, logits: Value) -> ValueInfo {
     let ty = b.graph.ty(logits).clone();
     let mut value = b.value(logits);
     if let Some(axis) = b.axis_of(logits) {
@@ -200,5 +200,5 @@ fn end(b: &mut Builder<'_>, logits: Value) -> ValueInfo {
         Dim::Sym(name) if name == PAIRS => Dimension::named(BATCH),
         Dim::Sym(name) => Dimension::named(name),
     };
-    ValueInfo::new(LOGITS, Kind::Float, Some(ty.dims().iter().map(axis).collect()))
+    ValueInfo::new(LOGITS, DataType::Float, Some(ty.dims().iter().map(axis).collect()))
 }

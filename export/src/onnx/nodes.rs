@@ -4,16 +4,16 @@ use rtc_compiler::ir::attr;
 use rtc_compiler::ir::attribute::{self, At, Chunking, Reduction, Side};
 use rtc_compiler::ir::graph::{Node, NodeId, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{self, Source, Steps};
+use rtc_compiler::ir::pointwise::{self, NumberSource, PointwiseSteps};
 use rtc_compiler::ir::types::{Attr, Dim};
 
-use super::Refused;
-use super::build::{Axis, Builder, Size};
-use super::proto::{Attribute, Kind};
+use super::OnnxRefusal;
+use super::build::{AxisSize, OnnxBuilder, RaggedAxis};
+use super::proto::{AttributeProto, DataType};
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// Exports one node.
-    pub(super) fn export(&mut self, id: NodeId) -> Result<(), Refused> {
+    pub(super) fn export(&mut self, id: NodeId) -> Result<(), OnnxRefusal> {
         let graph = self.graph;
         let node = graph.node(id);
         match node.op {
@@ -39,11 +39,11 @@ impl Builder<'_> {
     }
 
     /// An op with one result, from the names of its operands.
-    fn single(&mut self, node: &Node, x: &[String]) -> Result<String, Refused> {
+    fn single(&mut self, node: &Node, x: &[String]) -> Result<String, OnnxRefusal> {
         let names: Vec<&str> = x.iter().map(String::as_str).collect();
         Ok(match node.op {
-            Op::Full => self.full(node, Kind::Float, node.get(attribute::VALUE)),
-            Op::True => self.full(node, Kind::Bool, 1.0),
+            Op::Full => self.full(node, DataType::Float, node.get(attribute::VALUE)),
+            Op::True => self.full(node, DataType::Bool, 1.0),
             Op::Embed => self.op("Gather", &[&x[1], &x[0]]),
             Op::AddPosition => self.add_position(node, &names),
             Op::Positions => self.place_numbers(node),
@@ -84,7 +84,7 @@ impl Builder<'_> {
                 let along_rows = self.rank(node.operands[0]) == 2;
                 let shown =
                     if along_rows { self.existing(node.operands[0], &x[0], f64::NEG_INFINITY) } else { x[0].clone() };
-                let shares = self.op_with("Softmax", &[&shown], vec![Attribute::int("axis", -1)]);
+                let shares = self.op_with("Softmax", &[&shown], vec![AttributeProto::int("axis", -1)]);
                 // A row without positions has NaN there.
                 if along_rows { self.existing(node.operands[0], &shares, 0.0) } else { shares }
             }
@@ -133,26 +133,26 @@ impl Builder<'_> {
             Op::Dropout if node.get(attribute::P) == 0.0 => x[0].clone(),
             Op::SlotGet => {
                 let (axis, _) = self.slots(node);
-                self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", axis as i64)])
+                self.op_with("Gather", &[&x[0], &x[1]], vec![AttributeProto::int("axis", axis as i64)])
             }
             Op::SlotSet => self.put(node, &names),
-            Op::StepSlice => self.op_with("Gather", &[&x[0], &x[1]], vec![Attribute::int("axis", 0)]),
+            Op::StepSlice => self.op_with("Gather", &[&x[0], &x[1]], vec![AttributeProto::int("axis", 0)]),
             Op::StepNumber => {
-                let step = self.cast(&x[0], Kind::Float);
+                let step = self.cast(&x[0], DataType::Float);
                 self.expanded(&step, node.results[0])
             }
             Op::DepthOf => {
                 let (bounds, _) = self.bounds(node)?;
                 let zero = self.int(0);
                 let steps = self.op("Max", &[&bounds, &zero]);
-                self.cast(&steps, Kind::Float)
+                self.cast(&steps, DataType::Float)
             }
             Op::Pair => self.pair(&x[0]),
 
             Op::Linear => self.linear(&names),
             Op::LayerNorm => {
                 let attributes =
-                    vec![Attribute::int("axis", -1), Attribute::float("epsilon", node.get(attribute::EPS))];
+                    vec![AttributeProto::int("axis", -1), AttributeProto::float("epsilon", node.get(attribute::EPS))];
                 self.op_with("LayerNormalization", &names, attributes)
             }
             Op::RmsNorm => self.rms_norm(node, &names),
@@ -223,16 +223,16 @@ impl Builder<'_> {
             None => {
                 let size = self.graph.ty(value).dims().get(1).and_then(Dim::fixed).unwrap_or(1);
                 let rows = self.rows();
-                self.filled(&[Size::Of(rows)], Kind::Int, size as f64)
+                self.filled(&[AxisSize::Of(rows)], DataType::Int, size as f64)
             }
         }
     }
 
-    fn sizes(&mut self, dims: &[Dim]) -> Vec<Size> {
+    fn sizes(&mut self, dims: &[Dim]) -> Vec<AxisSize> {
         dims.iter().map(|dim| self.size(dim)).collect()
     }
 
-    fn full(&mut self, node: &Node, kind: Kind, value: f64) -> String {
+    fn full(&mut self, node: &Node, kind: DataType, value: f64) -> String {
         let dims = self.graph.ty(node.results[0]).dims();
         let sizes = self.sizes(dims);
         self.filled(&sizes, kind, value)
@@ -262,7 +262,7 @@ impl Builder<'_> {
         let lengths = self.lengths(value);
         let one = self.int(1);
         let counts = self.op("Max", &[&lengths, &one]);
-        let counts = self.cast(&counts, Kind::Float);
+        let counts = self.cast(&counts, DataType::Float);
         let more: Vec<i64> = (1..self.rank(value) as i64 - 1).collect();
         if more.is_empty() { counts } else { self.unsqueeze(&counts, &more) }
     }
@@ -282,12 +282,12 @@ impl Builder<'_> {
         let sums = self.op("CumSum", &[x, &axis]);
         let dims = self.graph.ty(node.operands[0]).dims();
         let width = match self.size(&dims[1]) {
-            Size::Of(name) => name,
-            Size::Is(n) => self.int(n as i64),
+            AxisSize::Of(name) => name,
+            AxisSize::Is(n) => self.int(n as i64),
         };
         let positions = self.range(&width);
         let counts = self.op("Add", &[&positions, &one]);
-        let counts = self.cast(&counts, Kind::Float);
+        let counts = self.cast(&counts, DataType::Float);
         let counts = self.unsqueeze(&counts, &(1..dims.len() as i64 - 1).collect::<Vec<_>>());
         self.op("Div", &[&sums, &counts])
     }
@@ -334,8 +334,8 @@ impl Builder<'_> {
         let dims = self.graph.ty(node.operands[0]).dims();
         let (zero, one) = (self.int(0), self.int(1));
         let width = match self.size(&dims[1]) {
-            Size::Of(name) => name,
-            Size::Is(n) => self.int(n as i64),
+            AxisSize::Of(name) => name,
+            AxisSize::Is(n) => self.int(n as i64),
         };
         let (positions, last) = (self.range(&width), self.op("Sub", &[&width, &one]));
         let (lag, lengths) = (self.int(node.get(attribute::LAG) as i64), self.lengths(node.operands[0]));
@@ -346,7 +346,7 @@ impl Builder<'_> {
         let is_there = self.op("And", &[&before, &behind]);
         let at = self.op("Max", &[&at, &zero]);
         let at = self.op("Min", &[&at, &last]);
-        let taken = self.op_with("Gather", &[x, &at], vec![Attribute::int("axis", 1)]);
+        let taken = self.op_with("Gather", &[x, &at], vec![AttributeProto::int("axis", 1)]);
         let more: Vec<i64> = (2..dims.len() as i64).collect();
         let is_there = if more.is_empty() { is_there } else { self.unsqueeze(&is_there, &more) };
         let nothing = self.float(0.0);
@@ -355,11 +355,11 @@ impl Builder<'_> {
 
     /// START, the row, END.
     fn frame(&mut self, node: &Node, x: &[&str]) -> String {
-        let Some(Axis { lengths, .. }) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
+        let Some(RaggedAxis { lengths, .. }) = self.axis_of(node.operands[0]) else { return x[0].to_owned() };
         let width = self.graph.ty(node.operands[1]).dims().iter().filter_map(Dim::fixed).product();
         let [start, end] = [x[1], x[2]].map(|edge| self.reshape(edge, &[1, 1, width as i64]));
         let rows = self.rows();
-        let shape = self.shape(&[Size::Of(rows), Size::Is(1), Size::Is(width)]);
+        let shape = self.shape(&[AxisSize::Of(rows), AxisSize::Is(1), AxisSize::Is(width)]);
         let starts = self.op("Expand", &[&start, &shape]);
         let ends = self.op("Expand", &[&end, &shape]);
         let whole = self.concat(&[&starts, x[0], &ends], 1);
@@ -386,8 +386,8 @@ impl Builder<'_> {
         let is_pad = self.op("Less", &[&at, &zero]);
         let dims = self.graph.ty(node.operands[0]).dims();
         let last = match self.size(&dims[1]) {
-            Size::Of(name) => self.op("Sub", &[&name, &one]),
-            Size::Is(n) => self.int(n as i64 - 1),
+            AxisSize::Of(name) => self.op("Sub", &[&name, &one]),
+            AxisSize::Is(n) => self.int(n as i64 - 1),
         };
         let at = self.op("Max", &[&at, &zero]);
         let at = self.op("Min", &[&at, &last]);
@@ -468,9 +468,9 @@ impl Builder<'_> {
     }
 
     /// A map, function by function.
-    fn map(&mut self, node: &Node, x: &[String]) -> Result<String, Refused> {
-        let results = pointwise::results(&node.attrs).map_err(Refused)?;
-        let steps = Steps::of(&results);
+    fn map(&mut self, node: &Node, x: &[String]) -> Result<String, OnnxRefusal> {
+        let results = pointwise::results(&node.attrs).map_err(OnnxRefusal)?;
+        let steps = PointwiseSteps::of(&results);
         let mut made: Vec<String> = vec![];
         for step in &steps.steps {
             let args: Vec<String> = step.args.iter().map(|arg| self.source(*arg, x, &made)).collect();
@@ -480,11 +480,11 @@ impl Builder<'_> {
         Ok(self.source(steps.results[0], x, &made))
     }
 
-    fn source(&mut self, source: Source, x: &[String], made: &[String]) -> String {
+    fn source(&mut self, source: NumberSource, x: &[String], made: &[String]) -> String {
         match source {
-            Source::Operand(n) => x[n].clone(),
-            Source::Number(value) => self.float(value),
-            Source::Step(n) => made[n].clone(),
+            NumberSource::Operand(n) => x[n].clone(),
+            NumberSource::Number(value) => self.float(value),
+            NumberSource::Step(n) => made[n].clone(),
         }
     }
 
@@ -523,7 +523,7 @@ impl Builder<'_> {
 }
 
 /// What can't be exported, and where it stands in the spec.
-pub(super) fn refused(node: &Node, what: &str) -> Refused {
+pub(super) fn refused(node: &Node, what: &str) -> OnnxRefusal {
     let place = if node.label.is_empty() { "the model".to_owned() } else { format!("`{}`", node.label) };
-    Refused(format!("{place} can't be exported as ONNX: its op `{}` is {what}", node.op))
+    OnnxRefusal(format!("{place} can't be exported as ONNX: its op `{}` is {what}", node.op))
 }

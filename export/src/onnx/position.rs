@@ -4,13 +4,13 @@ use rtc_compiler::ir::attribute::{self, Layout, Origin, PositionKind};
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::types::Dim;
 
-use super::build::{Axis, Builder, Size};
-use super::proto::{Attribute, Kind};
+use super::build::{AxisSize, OnnxBuilder, RaggedAxis};
+use super::proto::{AttributeProto, DataType};
 
 /// The distance over which xPos applies its base once.
 const SCALE_BASE: f64 = 512.0;
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// `x w_k` for numbers `x[...]` in double precision: `[..., frequencies]`.
     fn angles(&mut self, x: &str, frequencies: &[f64]) -> String {
         let apart = self.unsqueeze(x, &[-1]);
@@ -23,13 +23,13 @@ impl Builder<'_> {
         let sines = channels.div_ceil(2);
         let frequency = |k: usize| 10_000_f64.powf(-2.0 * k as f64 / channels as f64);
         let frequencies: Vec<f64> = (0..sines).map(frequency).collect();
-        let positions = self.cast(positions, Kind::Double);
+        let positions = self.cast(positions, DataType::Double);
         let angles = self.angles(&positions, &frequencies);
         let sine = self.op("Sin", &[&angles]);
         let cosine = self.op("Cos", &[&angles]);
         let cosine = self.slice(&cosine, -1, 0, (channels - sines) as i64);
         let both = self.concat(&[&sine, &cosine], -1);
-        self.cast(&both, Kind::Float)
+        self.cast(&both, DataType::Float)
     }
 
     /// Every position plus its code.
@@ -37,8 +37,8 @@ impl Builder<'_> {
         let dims = self.graph.ty(node.operands[0]).dims();
         let width = dims.last().and_then(Dim::fixed).unwrap_or(1);
         let size = match self.size(&dims[1]) {
-            Size::Of(name) => name,
-            Size::Is(n) => self.int(n as i64),
+            AxisSize::Of(name) => name,
+            AxisSize::Is(n) => self.int(n as i64),
         };
         let positions = self.range(&size);
         let codes = match x.get(1) {
@@ -59,11 +59,11 @@ impl Builder<'_> {
     pub(super) fn place_numbers(&mut self, node: &Node) -> String {
         let dims = self.graph.ty(node.operands[0]).dims();
         let size = match self.size(&dims[1]) {
-            Size::Of(name) => name,
-            Size::Is(n) => self.int(n as i64),
+            AxisSize::Of(name) => name,
+            AxisSize::Is(n) => self.int(n as i64),
         };
         let positions = self.range(&size);
-        let positions = self.cast(&positions, Kind::Float);
+        let positions = self.cast(&positions, DataType::Float);
         let apart = self.unsqueeze(&positions, &[0]);
         self.expanded(&apart, node.results[0])
     }
@@ -73,7 +73,7 @@ impl Builder<'_> {
         let (channels, base) = (node.get(attribute::WIDTH), node.get(attribute::BASE));
         let sines = channels.div_ceil(2);
         let frequencies: Vec<f64> = (0..sines).map(|k| base.powf(-2.0 * k as f64 / channels as f64)).collect();
-        let numbers = self.cast(x, Kind::Double);
+        let numbers = self.cast(x, DataType::Double);
         let angles = self.angles(&numbers, &frequencies);
         let (sine, cosine) = (self.op("Sin", &[&angles]), self.op("Cos", &[&angles]));
         let both = match node.get(attribute::LAYOUT) {
@@ -88,7 +88,7 @@ impl Builder<'_> {
         };
         // An odd number of channels has no cosine of the last angle.
         let all = if channels % 2 == 0 { both } else { self.slice(&both, -1, 0, channels as i64) };
-        self.cast(&all, Kind::Float)
+        self.cast(&all, DataType::Float)
     }
 
     /// Pairs of channels turned by their position: `(a cos - b sin, b cos + a sin)`.
@@ -117,7 +117,7 @@ impl Builder<'_> {
         }
         // One angle for all heads: [rows or 1, width, 1, pairs].
         let [sine, cosine] = [sine, cosine].map(|wave| {
-            let wave = self.cast(&wave, Kind::Float);
+            let wave = self.cast(&wave, DataType::Float);
             self.unsqueeze(&wave, &[-2])
         });
         let (count, rest) = ((turning / 2) as i64, turning < e);
@@ -131,7 +131,7 @@ impl Builder<'_> {
         let pairs = self.reshape(&own, &shape);
         let [first, second] = [0, 1].map(|n| {
             let at = self.int(n);
-            self.op_with("Gather", &[&pairs, &at], vec![Attribute::int("axis", axis)])
+            self.op_with("Gather", &[&pairs, &at], vec![AttributeProto::int("axis", axis)])
         });
         let straight = |b: &mut Self, x: &str| b.op("Mul", &[x, &cosine]);
         let across = |b: &mut Self, x: &str| b.op("Mul", &[x, &sine]);
@@ -154,7 +154,7 @@ impl Builder<'_> {
     fn positions(&mut self, node: &Node) -> String {
         let axis = self.axis_of(node.operands[0]);
         let size = match (&axis, self.graph.ty(node.operands[0]).dims().get(1).and_then(Dim::fixed)) {
-            (Some(Axis { width, .. }), _) => width.clone(),
+            (Some(RaggedAxis { width, .. }), _) => width.clone(),
             (None, size) => self.int(size.unwrap_or(1) as i64),
         };
         let positions = self.range(&size);
@@ -164,6 +164,6 @@ impl Builder<'_> {
             let origin = self.unsqueeze(&origin, &[1]);
             positions = self.op("Add", &[&positions, &origin]);
         }
-        self.cast(&positions, Kind::Double)
+        self.cast(&positions, DataType::Double)
     }
 }

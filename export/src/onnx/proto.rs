@@ -19,13 +19,13 @@ pub struct Model {
     pub doc_string: Option<String>,
     /// What it computes.
     #[prost(message, optional, tag = "7")]
-    pub graph: Option<Graph>,
+    pub graph: Option<GraphProto>,
     /// Versions of the sets of operators.
     #[prost(message, repeated, tag = "8")]
     pub opset_import: Vec<OperatorSet>,
     /// Facts by name.
     #[prost(message, repeated, tag = "14")]
-    pub metadata_props: Vec<Entry>,
+    pub metadata_props: Vec<MetadataEntry>,
 }
 
 /// A version of a set of operators; that without a domain is ONNX's own.
@@ -41,7 +41,7 @@ pub struct OperatorSet {
 
 /// A fact.
 #[derive(Clone, PartialEq, Message)]
-pub struct Entry {
+pub struct MetadataEntry {
     /// Its name.
     #[prost(string, optional, tag = "1")]
     pub key: Option<String>,
@@ -52,16 +52,16 @@ pub struct Entry {
 
 /// Nodes in execution order, with what goes in and out.
 #[derive(Clone, PartialEq, Message)]
-pub struct Graph {
+pub struct GraphProto {
     /// The nodes.
     #[prost(message, repeated, tag = "1")]
-    pub node: Vec<Node>,
+    pub node: Vec<NodeProto>,
     /// A name.
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
     /// Constants by name.
     #[prost(message, repeated, tag = "5")]
-    pub initializer: Vec<Tensor>,
+    pub initializer: Vec<TensorProto>,
     /// Inputs.
     #[prost(message, repeated, tag = "11")]
     pub input: Vec<ValueInfo>,
@@ -72,7 +72,7 @@ pub struct Graph {
 
 /// A call of an operator.
 #[derive(Clone, PartialEq, Message)]
-pub struct Node {
+pub struct NodeProto {
     /// Names of what it takes; an empty one is left out.
     #[prost(string, repeated, tag = "1")]
     pub input: Vec<String>,
@@ -87,12 +87,12 @@ pub struct Node {
     pub op_type: Option<String>,
     /// Its constants.
     #[prost(message, repeated, tag = "5")]
-    pub attribute: Vec<Attribute>,
+    pub attribute: Vec<AttributeProto>,
 }
 
 /// A constant of a node.
 #[derive(Clone, PartialEq, Message)]
-pub struct Attribute {
+pub struct AttributeProto {
     /// Its name.
     #[prost(string, optional, tag = "1")]
     pub name: Option<String>,
@@ -104,10 +104,10 @@ pub struct Attribute {
     pub i: Option<i64>,
     /// A tensor.
     #[prost(message, optional, tag = "5")]
-    pub t: Option<Tensor>,
+    pub t: Option<TensorProto>,
     /// The body of a loop.
     #[prost(message, optional, tag = "6")]
-    pub g: Option<Graph>,
+    pub g: Option<GraphProto>,
     /// Whole numbers.
     #[prost(int64, repeated, packed = "false", tag = "8")]
     pub ints: Vec<i64>,
@@ -118,7 +118,7 @@ pub struct Attribute {
 
 /// A constant array.
 #[derive(Clone, PartialEq, Message)]
-pub struct Tensor {
+pub struct TensorProto {
     /// Its shape.
     #[prost(int64, repeated, packed = "false", tag = "1")]
     pub dims: Vec<i64>,
@@ -141,7 +141,7 @@ pub struct ValueInfo {
     pub name: Option<String>,
     /// Its type.
     #[prost(message, optional, tag = "2")]
-    pub r#type: Option<Type>,
+    pub r#type: Option<TypeProto>,
     /// What it is, for people.
     #[prost(string, optional, tag = "3")]
     pub doc_string: Option<String>,
@@ -149,7 +149,7 @@ pub struct ValueInfo {
 
 /// The type of a value; here always that of a tensor.
 #[derive(Clone, PartialEq, Message)]
-pub struct Type {
+pub struct TypeProto {
     /// The type of a tensor.
     #[prost(message, optional, tag = "1")]
     pub tensor_type: Option<TensorType>,
@@ -163,12 +163,12 @@ pub struct TensorType {
     pub elem_type: Option<i32>,
     /// Its axes.
     #[prost(message, optional, tag = "2")]
-    pub shape: Option<Shape>,
+    pub shape: Option<TensorShape>,
 }
 
 /// Axes.
 #[derive(Clone, PartialEq, Message)]
-pub struct Shape {
+pub struct TensorShape {
     /// One after the other.
     #[prost(message, repeated, tag = "1")]
     pub dim: Vec<Dimension>,
@@ -188,7 +188,7 @@ pub struct Dimension {
 /// Kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Kind {
+pub enum DataType {
     /// Single precision.
     Float = 1,
     /// Whole numbers.
@@ -199,7 +199,7 @@ pub enum Kind {
     Double = 11,
 }
 
-impl Attribute {
+impl AttributeProto {
     /// A whole number.
     pub fn int(name: &str, value: i64) -> Self {
         Self { name: Some(name.to_owned()), i: Some(value), kind: Some(2), ..Self::default() }
@@ -216,19 +216,19 @@ impl Attribute {
     }
 
     /// A tensor.
-    pub fn tensor(name: &str, value: Tensor) -> Self {
+    pub fn tensor(name: &str, value: TensorProto) -> Self {
         Self { name: Some(name.to_owned()), t: Some(value), kind: Some(4), ..Self::default() }
     }
 
     /// A body.
-    pub fn graph(name: &str, value: Graph) -> Self {
+    pub fn graph(name: &str, value: GraphProto) -> Self {
         Self { name: Some(name.to_owned()), g: Some(value), kind: Some(5), ..Self::default() }
     }
 }
 
-impl Tensor {
+impl TensorProto {
     /// An array under a name.
-    pub fn new(name: &str, kind: Kind, dims: &[usize], bytes: Vec<u8>) -> Self {
+    pub fn new(name: &str, kind: DataType, dims: &[usize], bytes: Vec<u8>) -> Self {
         let dims = dims.iter().map(|n| *n as i64).collect();
         Self { dims, data_type: Some(kind as i32), name: Some(name.to_owned()), raw_data: Some(bytes) }
     }
@@ -236,10 +236,14 @@ impl Tensor {
 
 impl ValueInfo {
     /// A tensor whose axes are named or sized; `None` says nothing of them.
-    pub fn new(name: &str, kind: Kind, axes: Option<Vec<Dimension>>) -> Self {
-        let shape = axes.map(|dim| Shape { dim });
+    pub fn new(name: &str, kind: DataType, axes: Option<Vec<Dimension>>) -> Self {
+        let shape = axes.map(|dim| TensorShape { dim });
         let tensor_type = TensorType { elem_type: Some(kind as i32), shape };
-        Self { name: Some(name.to_owned()), r#type: Some(Type { tensor_type: Some(tensor_type) }), doc_string: None }
+        Self {
+            name: Some(name.to_owned()),
+            r#type: Some(TypeProto { tensor_type: Some(tensor_type) }),
+            doc_string: None,
+        }
     }
 }
 

@@ -7,28 +7,28 @@ use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 
-use super::Refused;
-use super::build::Builder;
-use super::proto::{Attribute, Kind};
+use super::OnnxRefusal;
+use super::build::OnnxBuilder;
+use super::proto::{AttributeProto, DataType};
 
 /// A complex number.
-type Pair = (f64, f64);
+type ComplexNumber = (f64, f64);
 
-fn times((a, b): Pair, (c, d): Pair) -> Pair {
+fn times((a, b): ComplexNumber, (c, d): ComplexNumber) -> ComplexNumber {
     (a * c - b * d, a * d + b * c)
 }
 
-fn over(x: Pair, (c, d): Pair) -> Pair {
+fn over(x: ComplexNumber, (c, d): ComplexNumber) -> ComplexNumber {
     let norm = c * c + d * d;
     times(x, (c / norm, -d / norm))
 }
 
-fn exponential((re, im): Pair) -> Pair {
+fn exponential((re, im): ComplexNumber) -> ComplexNumber {
     (re.exp() * im.cos(), re.exp() * im.sin())
 }
 
 /// `(exp(u) - 1) / u`, which is 1 at 0; for small `u` from the series, whose terms vanish after a dozen.
-fn held(u: Pair) -> Pair {
+fn held(u: ComplexNumber) -> ComplexNumber {
     if u.0.hypot(u.1) > 0.25 {
         let (re, im) = exponential(u);
         return over((re - 1.0, im), u);
@@ -40,23 +40,23 @@ fn held(u: Pair) -> Pair {
 }
 
 /// One exponential of a kernel: `2 Re(weight exp(l (growth + i turn)))`.
-struct Mode {
+struct KernelExponential {
     growth: f64,
     turn: f64,
-    weight: Pair,
+    weight: ComplexNumber,
 }
 
-impl Mode {
-    fn new(pole: Pair, weight: Pair) -> Self {
+impl KernelExponential {
+    fn new(pole: ComplexNumber, weight: ComplexNumber) -> Self {
         // A pole of 0 is alone at distance 0, where exp(0) has to be 1.
         let size = pole.0.hypot(pole.1).max(f64::MIN_POSITIVE);
         Self { growth: size.ln(), turn: pole.1.atan2(pole.0), weight }
     }
 }
 
-impl Builder<'_> {
+impl OnnxBuilder<'_> {
     /// `s4d` and `ema`.
-    pub(super) fn scan(&mut self, node: &Node, x: &str) -> Result<String, Refused> {
+    pub(super) fn scan(&mut self, node: &Node, x: &str) -> Result<String, OnnxRefusal> {
         let modes = if node.op == Op::S4d { self.s4d_modes(node)? } else { self.ema_modes(node)? };
         let Some(axis) = self.axis_of(node.operands[0]) else { return Ok(x.to_owned()) };
         let channels = self.graph.ty(node.operands[0]).dims().last().and_then(Dim::fixed).unwrap_or(1);
@@ -72,7 +72,7 @@ impl Builder<'_> {
         let is_seen = self.op("GreaterOrEqual", &[&place, &zero]);
         let place = self.op("Max", &[&place, &zero]);
         // [channels, i, j]
-        let matrix = self.op_with("Gather", &[&kernel, &place], vec![Attribute::int("axis", 1)]);
+        let matrix = self.op_with("Gather", &[&kernel, &place], vec![AttributeProto::int("axis", 1)]);
         let matrix = self.op("Where", &[&is_seen, &matrix, &nothing]);
         let existing = self.existing(node.operands[0], x, 0.0);
         // [channels, j, rows]
@@ -82,16 +82,16 @@ impl Builder<'_> {
     }
 
     /// `K[channels, length]`.
-    fn kernel(&mut self, modes: &[Mode], channels: usize, width: &str) -> String {
+    fn kernel(&mut self, modes: &[KernelExponential], channels: usize, width: &str) -> String {
         let dims = [channels, modes.len() / channels.max(1), 1];
-        let mut of = |number: fn(&Mode) -> f64| {
+        let mut of = |number: fn(&KernelExponential) -> f64| {
             let numbers: Vec<f64> = modes.iter().map(number).collect();
             self.doubles(&dims, &numbers)
         };
         let (growth, turn) = (of(|mode| mode.growth), of(|mode| mode.turn));
         let (re, im) = (of(|mode| 2.0 * mode.weight.0), of(|mode| 2.0 * mode.weight.1));
         let distances = self.range(width);
-        let distances = self.cast(&distances, Kind::Double);
+        let distances = self.cast(&distances, DataType::Double);
         let size = self.op("Mul", &[&growth, &distances]);
         let size = self.op("Exp", &[&size]);
         let angle = self.op("Mul", &[&turn, &distances]);
@@ -101,12 +101,12 @@ impl Builder<'_> {
         let wave = self.op("Sub", &[&real, &imaginary]);
         let each = self.op("Mul", &[&size, &wave]);
         let sum = self.reduce("ReduceSum", &each, &[1]);
-        self.cast(&sum, Kind::Float)
+        self.cast(&sum, DataType::Float)
     }
 
     /// Diagonal state spaces with `z = dt A / 2`: by the bilinear rule, pole `(1 + z) / (1 - z)`, weight `C B dt / (1 - z)`; with a held
     /// input, pole `exp(2 z)`, weight `C B dt (exp(2 z) - 1) / (2 z)`.
-    fn s4d_modes(&self, node: &Node) -> Result<Vec<Mode>, Refused> {
+    fn s4d_modes(&self, node: &Node) -> Result<Vec<KernelExponential>, OnnxRefusal> {
         let numbers = |n: usize| self.numbers(node.operands[n]);
         let (log_dt, log_decay, frequency, b, c) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?, numbers(5)?);
         let modes = log_decay.len() / log_dt.len().max(1);
@@ -120,16 +120,16 @@ impl Builder<'_> {
             let (re, im) = times(pair(c, at), pair(b, at));
             if holds {
                 let u = (2.0 * z.0, 2.0 * z.1);
-                return Mode::new(exponential(u), times((re * dt, im * dt), held(u)));
+                return KernelExponential::new(exponential(u), times((re * dt, im * dt), held(u)));
             }
-            Mode::new(over((1.0 + z.0, z.1), below), over((re * dt, im * dt), below))
+            KernelExponential::new(over((1.0 + z.0, z.1), below), over((re * dt, im * dt), below))
         };
         Ok((0..log_decay.len()).map(mode).collect())
     }
 
     /// Damped moving averages: `p = sigmoid(delta)`, pole `1 - p sigmoid(alpha)`, weight `p beta gamma / sqrt(dimensions)`, half of it
     /// since a kernel is twice a real part.
-    fn ema_modes(&self, node: &Node) -> Result<Vec<Mode>, Refused> {
+    fn ema_modes(&self, node: &Node) -> Result<Vec<KernelExponential>, OnnxRefusal> {
         let numbers = |n: usize| self.numbers(node.operands[n]);
         let (delta, alpha, beta, gamma) = (numbers(1)?, numbers(2)?, numbers(3)?, numbers(4)?);
         let dimensions = self.graph.ty(node.operands[1]).dims().last().and_then(Dim::fixed).unwrap_or(1);
@@ -137,7 +137,7 @@ impl Builder<'_> {
         let mode = |at: usize| {
             let taken = sigmoid(delta[at]);
             let through = f64::from(beta[at]) * f64::from(gamma[at]) / (dimensions as f64).sqrt();
-            Mode::new((1.0 - taken * sigmoid(alpha[at]), 0.0), (taken * through / 2.0, 0.0))
+            KernelExponential::new((1.0 - taken * sigmoid(alpha[at]), 0.0), (taken * through / 2.0, 0.0))
         };
         Ok((0..delta.len()).map(mode).collect())
     }

@@ -1,6 +1,8 @@
 //! Masks, biases and depths as Python, from their terms: the value, and whether there is one.
 
-use rtc_compiler::expr::{Action, Care, Expr, Facts, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning, tables};
+use rtc_compiler::expr::{
+    Action, BiasFacts, Care, Expr, Meaning, Sort, Term, Untold, Var, bias_meaning, meaning, tables,
+};
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::types::Attr;
 
@@ -8,20 +10,20 @@ use super::ops::rows_of;
 use super::python::repr;
 use crate::Refused;
 
-/// Where an expression is evaluated.
+/// The context in which an expression is evaluated.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Place<'a> {
+pub(super) enum EvaluationContext<'a> {
     /// For one row, with plain numbers `length` and `given`.
     Row,
     /// The same with the number of the step under this name.
     Numbers { step: &'a str },
     /// For many pairs of positions at once, with tensors `i`, `j`, `head` and `length`.
-    Pairs(&'a Pairs<'a>),
+    Pairs(&'a PairContext<'a>),
 }
 
-/// What expressions over pairs of positions read.
+/// The context of expressions over pairs of positions.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pairs<'a> {
+pub(super) struct PairContext<'a> {
     /// The name of the step.
     pub(super) step: &'a str,
     /// The learned tables.
@@ -54,23 +56,23 @@ impl Python {
 }
 
 /// Writes the terms of one expression.
-pub(super) struct Writer<'a> {
-    place: Place<'a>,
+pub(super) struct ExpressionWriter<'a> {
+    place: EvaluationContext<'a>,
     /// The table of every use of `learn`, in reading order.
     uses: Vec<usize>,
     /// Sections that the text needs.
     pub(super) sections: Vec<&'static str>,
 }
 
-impl<'a> Writer<'a> {
-    pub(super) fn new(place: Place<'a>, expr: &Expr) -> Self {
+impl<'a> ExpressionWriter<'a> {
+    pub(super) fn new(place: EvaluationContext<'a>, expr: &Expr) -> Self {
         let uses = tables(expr).uses.iter().map(|(table, _)| *table).collect();
         Self { place, uses, sections: vec![] }
     }
 
-    fn facts<'e>(&self, mask: Option<&'e Expr>) -> Facts<'e> {
-        let heads = if let Place::Pairs(pairs) = self.place { pairs.heads } else { 1 };
-        Facts::of_rows(heads, mask)
+    fn facts<'e>(&self, mask: Option<&'e Expr>) -> BiasFacts<'e> {
+        let heads = if let EvaluationContext::Pairs(pairs) = self.place { pairs.heads } else { 1 };
+        BiasFacts::of_rows(heads, mask)
     }
 
     /// A number of steps or of choices; one that is not defined is an error of Python.
@@ -96,7 +98,7 @@ impl<'a> Writer<'a> {
 
     /// A bias, asked where the mask holds; NaN where it has no number.
     pub(super) fn bias(&mut self, expr: &Expr, mask: Option<&Expr>) -> Result<String, Refused> {
-        let sizes = if let Place::Pairs(pairs) = self.place { pairs.sizes } else { &[] };
+        let sizes = if let EvaluationContext::Pairs(pairs) = self.place { pairs.sizes } else { &[] };
         let Meaning { value, defined } = bias_meaning(expr, &self.facts(mask), sizes).map_err(drawn)?;
         let text = self.write(&value)?.text;
         if defined == Term::Truth(true) {
@@ -114,12 +116,16 @@ impl<'a> Writer<'a> {
             Term::Real(v) => Python { atom: !v.is_sign_negative(), ..plain(format!("{v:?}")) },
             Term::Given => plain("given".to_owned()),
             Term::Var(Var::Step) => match self.place {
-                Place::Pairs(&Pairs { step, .. }) | Place::Numbers { step } if !step.is_empty() => {
+                EvaluationContext::Pairs(&PairContext { step, .. }) | EvaluationContext::Numbers { step }
+                    if !step.is_empty() =>
+                {
                     plain(step.to_owned())
                 }
                 _ => plain("0".to_owned()),
             },
-            Term::Var(var) => Python { tensor: matches!(self.place, Place::Pairs(_)), ..plain(var.name().to_owned()) },
+            Term::Var(var) => {
+                Python { tensor: matches!(self.place, EvaluationContext::Pairs(_)), ..plain(var.name().to_owned()) }
+            }
             Term::Learned(use_, indices) => self.learned(*use_, indices)?,
             Term::Apply(action, operands) => {
                 let sort = operands.first().map_or(Sort::Real, Term::sort);
@@ -161,7 +167,7 @@ impl<'a> Writer<'a> {
     }
 
     fn learned(&mut self, use_: usize, indices: &[Term]) -> Result<Python, Refused> {
-        let Place::Pairs(pairs) = self.place else {
+        let EvaluationContext::Pairs(pairs) = self.place else {
             return Err(Refused("a depth with a learned table".to_owned()));
         };
         let indices = indices.iter().map(|index| Ok(self.write(index)?.text)).collect::<Result<Vec<_>, Refused>>()?;
@@ -233,7 +239,7 @@ pub(super) fn row_bound(
     }
     let ragged = node.operands.iter().find_map(|v| graph.ty(*v).ragged());
     let axis = ragged.ok_or_else(|| Refused("a depth over the length of no sequence".to_owned()))?;
-    let mut writer = Writer::new(Place::Row, &expr);
+    let mut writer = ExpressionWriter::new(EvaluationContext::Row, &expr);
     let text = writer.number(&expr)?;
     sections.append(&mut writer.sections);
     let lengths = format!("{}.lengths", rows_of(axis));

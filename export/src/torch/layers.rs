@@ -6,20 +6,20 @@ use std::collections::BTreeMap;
 use rtc_compiler::ir::graph::{Graph, NodeId, Value};
 use rtc_compiler::ir::ops::Flag;
 
-use super::parts::Parts;
+use super::parts::ModuleParameters;
 
-/// What is written as one statement.
+/// The nodes that are written as one statement.
 #[derive(Clone, Debug)]
-pub(super) enum Item {
+pub(super) enum TorchStatement {
     /// A node.
     Node(NodeId),
     /// Copies of the same nodes.
-    Layers(Layers),
+    Layers(LayerCopies),
 }
 
 /// Copies of the same nodes with parameters of their own, each on what the one before has made.
 #[derive(Clone, Debug)]
-pub(super) struct Layers {
+pub(super) struct LayerCopies {
     /// The slot of the copies, as `stack`: the parameters of copy n are those below `stack.n`.
     pub(super) slot: String,
     /// The nodes of every copy.
@@ -28,7 +28,7 @@ pub(super) struct Layers {
     carried: Vec<(Value, (usize, usize))>,
 }
 
-impl Layers {
+impl LayerCopies {
     /// The copy that stands for all: the second one, which reads what the first one has made.
     pub(super) fn pattern(&self) -> &[NodeId] {
         &self.copies[1]
@@ -56,17 +56,17 @@ impl Layers {
 }
 
 /// The nodes of a region in order, copies together. `below` is the slot around, whose own number counts no copies.
-pub(super) fn items(graph: &Graph, parts: &Parts, nodes: &[NodeId], below: &str) -> Vec<Item> {
+pub(super) fn items(graph: &Graph, parts: &ModuleParameters, nodes: &[NodeId], below: &str) -> Vec<TorchStatement> {
     let mut found = vec![];
     let mut at = 0;
     while at < nodes.len() {
         match layers(graph, parts, &nodes[at..], below) {
             Some(layers) => {
                 at += layers.copies.iter().map(Vec::len).sum::<usize>();
-                found.push(Item::Layers(layers));
+                found.push(TorchStatement::Layers(layers));
             }
             None => {
-                found.push(Item::Node(nodes[at]));
+                found.push(TorchStatement::Node(nodes[at]));
                 at += 1;
             }
         }
@@ -93,7 +93,7 @@ fn numbered<'l>(label: &'l str, below: &str) -> Option<(&'l str, usize)> {
 }
 
 /// Copies that begin with the first of these nodes.
-fn layers(graph: &Graph, parts: &Parts, nodes: &[NodeId], below: &str) -> Option<Layers> {
+fn layers(graph: &Graph, parts: &ModuleParameters, nodes: &[NodeId], below: &str) -> Option<LayerCopies> {
     let of = |id: &NodeId| numbered(&graph.node(*id).label, below);
     let (slot, 0) = of(nodes.first()?)? else { return None };
     let mut copies: Vec<Vec<NodeId>> = vec![];
@@ -109,11 +109,11 @@ fn layers(graph: &Graph, parts: &Parts, nodes: &[NodeId], below: &str) -> Option
         return None;
     }
     let carried = carried(graph, parts, slot, &copies)?;
-    let layers = Layers { slot: slot.to_owned(), copies, carried };
+    let layers = LayerCopies { slot: slot.to_owned(), copies, carried };
     layers.hides_the_rest(graph).then_some(layers)
 }
 
-impl Layers {
+impl LayerCopies {
     /// Whether no value inside the copies has a reader outside.
     fn hides_the_rest(&self, graph: &Graph) -> bool {
         let results = self.results(graph);
@@ -125,7 +125,12 @@ impl Layers {
 }
 
 /// What goes from copy to copy, if all copies are the same but for their parameters.
-fn carried(graph: &Graph, parts: &Parts, slot: &str, copies: &[Vec<NodeId>]) -> Option<Vec<(Value, (usize, usize))>> {
+fn carried(
+    graph: &Graph,
+    parts: &ModuleParameters,
+    slot: &str,
+    copies: &[Vec<NodeId>],
+) -> Option<Vec<(Value, (usize, usize))>> {
     if copies.iter().any(|copy| copy.len() != copies[0].len()) {
         return None;
     }

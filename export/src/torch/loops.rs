@@ -1,16 +1,16 @@
 //! Loops of the IR as loops of Python around the method of their body.
 
-use rtc_compiler::ir::attribute::{self, Bound, Chunking, Compose, Noise, Overflow, Padding, Role};
+use rtc_compiler::ir::attribute::{self, Chunking, Compose, Noise, Overflow, Padding, Role, StepBound};
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId, Value};
 use rtc_compiler::ir::loops::{self, Cut};
 use rtc_compiler::ir::ops::{Flag, Op};
 
 use super::code::{Binds, Code};
 use super::expression::row_bound;
-use super::layers::Layers;
+use super::layers::LayerCopies;
 use super::ops::rows_of;
 use super::python::{identifier, is_of_modules, repr};
-use super::region::{Body, Method, Writer};
+use super::region::{MethodBody, MethodWriter, TorchMethod};
 use crate::Refused;
 
 /// The longest line.
@@ -26,9 +26,9 @@ fn call(name: &str, args: &[String]) -> Vec<String> {
     std::iter::once(format!("{name}(")).chain(inner).chain([")".to_owned()]).collect()
 }
 
-impl Writer<'_> {
+impl MethodWriter<'_> {
     /// The statements of a loop.
-    pub(super) fn looped(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    pub(super) fn looped(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         match self.graph.node(id).op {
             Op::Recur => self.recur(body, id),
             Op::Chunks => self.chunks(body, id),
@@ -65,7 +65,7 @@ impl Writer<'_> {
         };
         let numbered = (2..).map(|n| format!("{base}_{n}"));
         let name = std::iter::once(base.clone()).chain(numbered).find(|name| !taken(name)).unwrap_or(base);
-        self.methods.push(Method { name: name.clone(), doc: doc.to_owned(), ..Method::default() });
+        self.methods.push(TorchMethod { name: name.clone(), doc: doc.to_owned(), ..TorchMethod::default() });
         (name, self.methods.len() - 1)
     }
 
@@ -73,7 +73,7 @@ impl Writer<'_> {
     fn close(
         &mut self,
         place: usize,
-        mut inside: Body,
+        mut inside: MethodBody,
         params: &[(Value, String)],
         results: &[Value],
     ) -> Result<(), Refused> {
@@ -86,7 +86,7 @@ impl Writer<'_> {
     }
 
     /// Copies of layers: a loop over their modules around the method of one.
-    pub(super) fn copies(&mut self, body: &mut Body, layers: &Layers) -> Result<(), Refused> {
+    pub(super) fn copies(&mut self, body: &mut MethodBody, layers: &LayerCopies) -> Result<(), Refused> {
         let graph = self.graph;
         let seen = self.seen_by(layers);
         let handed = layers.made_by(0, graph);
@@ -116,12 +116,12 @@ impl Writer<'_> {
     }
 
     /// Values as expressions.
-    fn texts(&self, body: &Body, values: &[Value]) -> Result<Vec<String>, Refused> {
+    fn texts(&self, body: &MethodBody, values: &[Value]) -> Result<Vec<String>, Refused> {
         values.iter().map(|v| Ok(self.operand(body, *v)?.inside(Binds::Argument))).collect()
     }
 
     /// Names of what a plain loop carries, with a statement that sets them to their starts where those have other names.
-    fn loop_names(&self, body: &mut Body, results: &[Value], starts: &[String], seen: &[String]) -> Vec<String> {
+    fn loop_names(&self, body: &mut MethodBody, results: &[Value], starts: &[String], seen: &[String]) -> Vec<String> {
         // What the body goes on reading keeps its name until the loop has ended.
         let end = body.at + 1;
         seen.iter().for_each(|name| body.scope.hold(name, end));
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 
     /// Values with what they are packed along: `[(x, "length"), (t, "row")]`.
-    fn pairs(&self, body: &Body, values: &[Value]) -> Result<String, Refused> {
+    fn pairs(&self, body: &MethodBody, values: &[Value]) -> Result<String, Refused> {
         let pair = |v: &Value| {
             let pair = [self.operand(body, *v)?, Code::atom(self.packed(*v))].map(|code| code.inside(Binds::Argument));
             Ok(format!("({})", pair.join(", ")))
@@ -150,24 +150,24 @@ impl Writer<'_> {
     }
 
     /// `captured=[...]`, where there is something.
-    fn captured(&self, body: &Body, values: &[Value]) -> Result<Option<String>, Refused> {
+    fn captured(&self, body: &MethodBody, values: &[Value]) -> Result<Option<String>, Refused> {
         if values.is_empty() { Ok(None) } else { Ok(Some(format!("captured={}", self.pairs(body, values)?))) }
     }
 
     /// Names that the parameters of a method get: hints of the values, or names that they have outside.
-    fn params(&self, body: &Body, params: &[Value], captured: &[Value]) -> Vec<(Value, String)> {
+    fn params(&self, body: &MethodBody, params: &[Value], captured: &[Value]) -> Vec<(Value, String)> {
         let own = params.iter().map(|v| (*v, self.graph.hint(*v).to_owned()));
         let outer = captured.iter().map(|v| (*v, body.scope.name(*v).unwrap_or("value").to_owned()));
         own.chain(outer).collect()
     }
 
     /// Names for the results of a loop, but a tape.
-    fn results(&mut self, body: &mut Body, node: &Node) -> Vec<String> {
+    fn results(&mut self, body: &mut MethodBody, node: &Node) -> Vec<String> {
         let graph = self.graph;
         node.results.iter().map(|v| body.define(*v, graph.hint(*v))).collect()
     }
 
-    fn recur(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    fn recur(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         let graph = self.graph;
         let node = graph.node(id);
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
@@ -180,15 +180,15 @@ impl Writer<'_> {
         let named = self.params(body, &own, &captured);
         let method = self.method(node, region, "step", "One step.", &named)?;
         let bound = node.get(attribute::BOUND);
-        if let (Bound::Steps(bound), 0) = (bound, layout.go) {
+        if let (StepBound::Steps(bound), 0) = (bound, layout.go) {
             return self.plain_recur(body, node, (bound, counts), &method, &captured);
         }
         self.sections.push("recur");
         let mut args = vec!["rows".to_owned(), self.pairs(body, &node.operands)?];
         args.extend(self.captured(body, &captured)?);
         let bound = match bound {
-            Bound::Steps(steps) => steps.to_string(),
-            Bound::Rule(rule) => row_bound(graph, node, rule, &mut self.sections)?,
+            StepBound::Steps(steps) => steps.to_string(),
+            StepBound::Rule(rule) => row_bound(graph, node, rule, &mut self.sections)?,
         };
         let step = if counts { body.scope.fresh("step", body.at, body.at) } else { "_".to_owned() };
         body.lines.extend(call("loop = Recurrence", &args));
@@ -212,7 +212,7 @@ impl Writer<'_> {
     /// A recurrence of which no row leaves.
     fn plain_recur(
         &mut self,
-        body: &mut Body,
+        body: &mut MethodBody,
         node: &Node,
         (bound, counts): (usize, bool),
         method: &str,
@@ -230,12 +230,12 @@ impl Writer<'_> {
     }
 
     /// The name of the counter of a loop, whose body goes on reading what it has `seen`.
-    fn counter(&self, body: &mut Body, seen: &[String]) -> String {
+    fn counter(&self, body: &mut MethodBody, seen: &[String]) -> String {
         seen.iter().for_each(|name| body.scope.hold(name, body.at + 1));
         body.scope.fresh("step", body.at, body.at + 1)
     }
 
-    fn chunks(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    fn chunks(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         let graph = self.graph;
         let node = graph.node(id);
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
@@ -262,7 +262,7 @@ impl Writer<'_> {
     }
 
     /// A choice: the method runs once, on the chosen positions.
-    fn chosen(&mut self, body: &mut Body, node: &Node, method: &str, captured: &[Value]) -> Result<(), Refused> {
+    fn chosen(&mut self, body: &mut MethodBody, node: &Node, method: &str, captured: &[Value]) -> Result<(), Refused> {
         self.sections.push("chosen");
         let (over, axis) = (node.get(attribute::OVER), node.get(attribute::AXIS));
         let shape = |v: &Value| {
@@ -296,7 +296,7 @@ impl Writer<'_> {
         }
     }
 
-    fn fold(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    fn fold(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         let graph = self.graph;
         let node = graph.node(id);
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
@@ -340,7 +340,7 @@ impl Writer<'_> {
         Ok(text)
     }
 
-    fn beam(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    fn beam(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         let graph = self.graph;
         let node = graph.node(id);
         let region = node.body.ok_or_else(|| Refused("a loop without a body".to_owned()))?;
@@ -402,7 +402,7 @@ fn targets(names: &[String]) -> String {
 }
 
 /// Whether equal pairs can become different nodes in training.
-fn is_random(writer: &Writer<'_>, region: RegionId) -> bool {
+fn is_random(writer: &MethodWriter<'_>, region: RegionId) -> bool {
     let graph = writer.graph;
     graph.walk(region).into_iter().map(|id| graph.node(id)).any(|node| {
         let rate = [attribute::P, attribute::DROPOUT].into_iter().any(|key| node.find(key).is_some_and(|p| p > 0.0));

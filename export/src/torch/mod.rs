@@ -16,7 +16,7 @@ mod region;
 mod scope;
 mod support;
 
-use rtc_compiler::ir::attribute::{self, Bound};
+use rtc_compiler::ir::attribute::{self, StepBound};
 use rtc_compiler::ir::graph::{Graph, MAIN, Value};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::schedule::recur;
@@ -28,16 +28,16 @@ use rtc_compiler::spec::{Spec, text};
 use crate::Refused;
 use crate::weights::Weight;
 use code::Binds;
-use parts::Parts;
+use parts::ModuleParameters;
 use python::{docstring, repr};
-use region::{Method, Writer};
+use region::{MethodWriter, TorchMethod};
 
 /// The text of `tokenizer.py`: how texts become tokens, by the facts in `config.json`.
 pub const TOKENIZER: &str = include_str!("tokenizer.py");
 
-/// What the text of a module says of its model.
+/// The description of a model in the text of a module.
 #[derive(Clone, Debug)]
-pub struct Origin<'a> {
+pub struct ModelDescription<'a> {
     /// The name of the model.
     pub name: &'a str,
     /// What it is, in sentences; may be empty.
@@ -48,7 +48,7 @@ pub struct Origin<'a> {
     pub text: String,
 }
 
-impl<'a> From<&'a Spec> for Origin<'a> {
+impl<'a> From<&'a Spec> for ModelDescription<'a> {
     fn from(spec: &'a Spec) -> Self {
         Self { name: &spec.name, doc: &spec.doc, kind: "spec", text: text(spec) }
     }
@@ -60,16 +60,16 @@ impl<'a> From<&'a Spec> for Origin<'a> {
 /// # Errors
 /// What a module can't say, by name.
 pub fn module<'a>(
-    origin: impl Into<Origin<'a>>,
+    origin: impl Into<ModelDescription<'a>>,
     graph: &Graph,
     binding: &Binding,
     weights: &[Weight<'_>],
 ) -> Result<String, Refused> {
     let (origin, graph) = (&origin.into(), &answering(graph));
-    let parts = Parts::new(graph, weights)?;
+    let parts = ModuleParameters::new(graph, weights)?;
     let branches = Branches::of(graph);
     let mut writer =
-        Writer { graph, parts: &parts, branches, methods: vec![], sections: vec![], flat: false, copy: None };
+        MethodWriter { graph, parts: &parts, branches, methods: vec![], sections: vec![], flat: false, copy: None };
     let inputs: Vec<Value> = graph
         .nodes(MAIN)
         .iter()
@@ -117,7 +117,7 @@ fn answering(graph: &Graph) -> Graph {
     for id in graph.walk(MAIN) {
         let settled = graph.node(id).find(attribute::BOUND).and_then(recur::without_draws);
         if let Some(bound) = &settled {
-            graph.set_attr(id, attribute::BOUND, Bound::Rule(bound));
+            graph.set_attr(id, attribute::BOUND, StepBound::Rule(bound));
         }
     }
     while dce::run(&mut graph) {}
@@ -144,7 +144,7 @@ const FLAT: &str = "
         return cut.whole() if self.is_flat() else cut
 ";
 
-fn title(origin: &Origin<'_>) -> String {
+fn title(origin: &ModelDescription<'_>) -> String {
     match origin.doc.lines().next() {
         Some(line) if !line.is_empty() => line.to_owned(),
         _ => format!("The model `{}`.", origin.name),
@@ -152,7 +152,7 @@ fn title(origin: &Origin<'_>) -> String {
 }
 
 /// What stands before the first section: the docstring and the imports.
-fn header(origin: &Origin<'_>, body: &str) -> String {
+fn header(origin: &ModelDescription<'_>, body: &str) -> String {
     let mut out = format!(
         "\"\"\"The model `{}`, written by `rtc export`.
 
@@ -261,7 +261,7 @@ fn described(results: &[(String, String)]) -> &'static str {
     }
 }
 
-fn written(method: &Method) -> String {
+fn written(method: &TorchMethod) -> String {
     let params: String = method.params.iter().map(|name| format!(", {name}")).collect();
     let mut out = format!("\n    def {}(self, rows{params}):\n        \"\"\"{}\"\"\"\n", method.name, method.doc);
     for line in &method.lines {

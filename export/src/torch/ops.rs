@@ -2,24 +2,24 @@
 
 use rtc_compiler::expr::Expr;
 use rtc_compiler::ir::attribute::{
-    self, At, Attribute, Bound, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative,
-    Side, Sight,
+    self, At, Attribute, Chunking, Discretisation, Layout, Mask, Origin, PositionKind, Reduction, Relative, Side,
+    Sight, StepBound,
 };
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar, Steps};
+use rtc_compiler::ir::pointwise::{self, Pointwise, PointwiseSteps, Scalar};
 use rtc_compiler::ir::types::{Attr, Dim, Elem, Type};
 
 use super::code::{Binds, Code};
-use super::expression::{Pairs, Place, Writer, row_bound};
-use super::parts::Parts;
+use super::expression::{EvaluationContext, ExpressionWriter, PairContext, row_bound};
+use super::parts::ModuleParameters;
 use super::python::repr;
 use crate::Refused;
 
-/// What an op sees of its node: its operands as expressions.
-pub(super) struct Call<'a> {
+/// An op's view of its node: its operands as expressions.
+pub(super) struct OpCall<'a> {
     pub(super) graph: &'a Graph,
-    pub(super) parts: &'a Parts,
+    pub(super) parts: &'a ModuleParameters,
     /// Whether the node stands in a branch that a choice may not take, and may have numbers there that are not finite.
     pub(super) in_branch: bool,
     /// The slot of the copy that is written, if it is one.
@@ -147,7 +147,7 @@ fn quiet(code: &Code) -> Code {
     Code::call("quiet", &[code], &[])
 }
 
-impl Call<'_> {
+impl OpCall<'_> {
     fn ty(&self, n: usize) -> &Type {
         self.graph.ty(self.node.operands[n])
     }
@@ -214,7 +214,7 @@ impl Call<'_> {
     /// The expression of a map.
     fn map(&mut self) -> Result<Code, Refused> {
         let results = pointwise::results(&self.node.attrs).map_err(Refused)?;
-        for step in Steps::of(&results).steps {
+        for step in PointwiseSteps::of(&results).steps {
             match step.func {
                 Pointwise::Less | Pointwise::Choose => self.need("conditions"),
                 Pointwise::Lerp => self.need("lerp"),
@@ -707,11 +707,11 @@ impl Call<'_> {
         let has_step = *self.graph.ty(node.operands[last]) == Type::Tensor(Elem::Index, vec![]);
         let along = axis(self.ty(0)).filter(|_| self.ty(0).dims().len() == 2);
         let count = match node.get(attribute::OF) {
-            Bound::Steps(count) => count.to_string(),
-            Bound::Rule(rule) => {
+            StepBound::Steps(count) => count.to_string(),
+            StepBound::Rule(rule) => {
                 let expr = Expr::try_from(rule).map_err(Refused)?;
                 let step = if has_step { self.dot(last) } else { String::new() };
-                let mut writer = Writer::new(Place::Numbers { step: &step }, &expr);
+                let mut writer = ExpressionWriter::new(EvaluationContext::Numbers { step: &step }, &expr);
                 let text = writer.number(&expr)?;
                 self.sections.append(&mut writer.sections);
                 text
@@ -730,8 +730,10 @@ impl Call<'_> {
 
     fn depth_of(&mut self) -> Result<Code, Refused> {
         let bound = match self.node.get(attribute::BOUND) {
-            Bound::Steps(steps) => return Ok(Code::atom(format!("{}.new_full((rows.count,), {steps})", self.dot(0)))),
-            Bound::Rule(rule) => row_bound(self.graph, self.node, rule, self.sections)?,
+            StepBound::Steps(steps) => {
+                return Ok(Code::atom(format!("{}.new_full((rows.count,), {steps})", self.dot(0))));
+            }
+            StepBound::Rule(rule) => row_bound(self.graph, self.node, rule, self.sections)?,
         };
         Ok(Code::atom(format!("{}.new_tensor({bound}).clamp(min=0)", self.dot(0))))
     }
@@ -780,8 +782,8 @@ impl Call<'_> {
             }
         }
         let heads = node.get(attribute::HEADS);
-        let pairs = Pairs { step: &step, tables: &tables, sizes: &sizes, heads };
-        let place = Place::Pairs(&pairs);
+        let pairs = PairContext { step: &step, tables: &tables, sizes: &sizes, heads };
+        let place = EvaluationContext::Pairs(&pairs);
         match node.get(attribute::MASK) {
             Mask::All => {}
             Mask::Causal if axes[0] != axes[1] && self.ty(0).ragged().is_some_and(|own| is_chosen(self.graph, own)) => {
@@ -806,23 +808,23 @@ impl Call<'_> {
     }
 
     /// A mask as a function.
-    fn rule(&mut self, attr: &Attr, place: Place<'_>) -> Result<String, Refused> {
+    fn rule(&mut self, attr: &Attr, place: EvaluationContext<'_>) -> Result<String, Refused> {
         let expr = Expr::try_from(attr).map_err(Refused)?;
-        let mut writer = Writer::new(place, &expr);
+        let mut writer = ExpressionWriter::new(place, &expr);
         let text = writer.mask(&expr)?;
         self.sections.append(&mut writer.sections);
         Ok(format!("lambda i, j, head, length: {text}"))
     }
 
     /// A bias as a function, which is asked where the mask holds.
-    fn bias(&mut self, attr: &Attr, place: Place<'_>) -> Result<String, Refused> {
+    fn bias(&mut self, attr: &Attr, place: EvaluationContext<'_>) -> Result<String, Refused> {
         let expr = Expr::try_from(attr).map_err(Refused)?;
         let mask = match self.node.get(attribute::MASK) {
             Mask::All => None,
             Mask::Causal => Some(Expr::past()),
             Mask::Rule(rule) => Some(Expr::try_from(rule).map_err(Refused)?),
         };
-        let mut writer = Writer::new(place, &expr);
+        let mut writer = ExpressionWriter::new(place, &expr);
         let text = writer.bias(&expr, mask.as_ref())?;
         self.sections.append(&mut writer.sections);
         Ok(format!("lambda i, j, head, length: {text}"))

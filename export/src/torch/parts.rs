@@ -14,7 +14,7 @@ use crate::weights::Weight;
 
 /// A part of the model.
 #[derive(Debug, PartialEq)]
-enum Part {
+enum TorchModule {
     /// A parameter of this shape.
     Parameter(Vec<usize>),
     /// `nn.Linear`: inputs, outputs, and whether it has a bias.
@@ -22,16 +22,16 @@ enum Part {
     /// `nn.LayerNorm`: width, epsilon, and whether it has a bias.
     Norm(usize, f64, bool),
     /// Parts by their names.
-    Slots(Vec<(String, Part)>),
+    Slots(Vec<(String, TorchModule)>),
 }
 
 /// All parameters of a graph, and how the code reaches them.
-pub(super) struct Parts {
-    top: Vec<(String, Part)>,
+pub(super) struct ModuleParameters {
+    top: Vec<(String, TorchModule)>,
     names: BTreeMap<Value, String>,
 }
 
-impl Parts {
+impl ModuleParameters {
     /// The tree of the parameters of a graph whose sizes are known, and of further `weights`, which a file of them holds although no
     /// result reads them.
     pub(super) fn new(graph: &Graph, weights: &[Weight<'_>]) -> Result<Self, Refused> {
@@ -47,11 +47,11 @@ impl Parts {
             let (path, last) = name.rsplit_once('.').unwrap_or(("", name));
             match modules.get(path) {
                 Some(module) => module.clone_into_tree(&mut parts.top, path, last, &shape)?,
-                None => insert(&mut parts.top, name, Part::Parameter(shape))?,
+                None => insert(&mut parts.top, name, TorchModule::Parameter(shape))?,
             }
         }
         for unread in weights.iter().filter(|weight| !read.contains(weight.name)) {
-            insert(&mut parts.top, unread.name, Part::Parameter(unread.shape.to_vec()))?;
+            insert(&mut parts.top, unread.name, TorchModule::Parameter(unread.shape.to_vec()))?;
         }
         Ok(parts)
     }
@@ -65,7 +65,7 @@ impl Parts {
     pub(super) fn module(&self, value: Value) -> Option<&str> {
         let (path, _) = self.name(value)?.rsplit_once('.')?;
         match find(&self.top, path)? {
-            Part::Linear(..) | Part::Norm(..) => Some(path),
+            TorchModule::Linear(..) | TorchModule::Norm(..) => Some(path),
             _ => None,
         }
     }
@@ -86,7 +86,7 @@ impl Parts {
                 };
             }
             here = here.and_then(|parts| match &parts.iter().find(|(name, _)| name == word)?.1 {
-                Part::Slots(parts) => Some(parts),
+                TorchModule::Slots(parts) => Some(parts),
                 _ => None,
             });
         }
@@ -100,12 +100,12 @@ impl Parts {
 
     /// Whether a slot holds so many parts that are numbered.
     pub(super) fn is_list(&self, slot: &str, count: usize) -> bool {
-        matches!(find(&self.top, slot), Some(Part::Slots(parts)) if parts.len() == count && is_list(parts))
+        matches!(find(&self.top, slot), Some(TorchModule::Slots(parts)) if parts.len() == count && is_list(parts))
     }
 
     /// The statements that make the parts.
     pub(super) fn code(&self) -> String {
-        let line = |(name, part): &(String, Part)| match is_attribute(name) {
+        let line = |(name, part): &(String, TorchModule)| match is_attribute(name) {
             true => format!("        self.{name} = {}\n", write(part, 2)),
             false => format!("        self.hold({}, {})\n", repr(name), write(part, 2)),
         };
@@ -123,18 +123,18 @@ impl Module {
     /// Adds one of its parameters to the tree.
     fn clone_into_tree(
         &self,
-        top: &mut Vec<(String, Part)>,
+        top: &mut Vec<(String, TorchModule)>,
         path: &str,
         last: &str,
         shape: &[usize],
     ) -> Result<(), Refused> {
         let part = match (self, shape) {
-            (Self::Norm(eps), [width]) => Part::Norm(*width, *eps, last == "bias"),
-            (Self::Linear, [outputs, inputs]) => Part::Linear(*inputs, *outputs, false),
-            _ => Part::Parameter(shape.to_vec()),
+            (Self::Norm(eps), [width]) => TorchModule::Norm(*width, *eps, last == "bias"),
+            (Self::Linear, [outputs, inputs]) => TorchModule::Linear(*inputs, *outputs, false),
+            _ => TorchModule::Parameter(shape.to_vec()),
         };
         match at(top, path) {
-            Some(Part::Linear(_, _, bias) | Part::Norm(_, _, bias)) if last == "bias" => *bias = true,
+            Some(TorchModule::Linear(_, _, bias) | TorchModule::Norm(_, _, bias)) if last == "bias" => *bias = true,
             Some(_) => {}
             None => insert(top, path, part)?,
         }
@@ -188,27 +188,27 @@ fn kind<'g>(
     (bias && held == node.operands.len() - 1).then(|| (path.to_owned(), eps))
 }
 
-fn at<'p>(parts: &'p mut [(String, Part)], path: &str) -> Option<&'p mut Part> {
+fn at<'p>(parts: &'p mut [(String, TorchModule)], path: &str) -> Option<&'p mut TorchModule> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let part = &mut parts.iter_mut().find(|(name, _)| name == first)?.1;
     match (rest, part) {
         (None, part) => Some(part),
-        (Some(rest), Part::Slots(parts)) => at(parts, rest),
+        (Some(rest), TorchModule::Slots(parts)) => at(parts, rest),
         _ => None,
     }
 }
 
-fn find<'p>(parts: &'p [(String, Part)], path: &str) -> Option<&'p Part> {
+fn find<'p>(parts: &'p [(String, TorchModule)], path: &str) -> Option<&'p TorchModule> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let part = &parts.iter().find(|(name, _)| name == first)?.1;
     match (rest, part) {
         (None, part) => Some(part),
-        (Some(rest), Part::Slots(parts)) => find(parts, rest),
+        (Some(rest), TorchModule::Slots(parts)) => find(parts, rest),
         _ => None,
     }
 }
 
-fn insert(parts: &mut Vec<(String, Part)>, path: &str, part: Part) -> Result<(), Refused> {
+fn insert(parts: &mut Vec<(String, TorchModule)>, path: &str, part: TorchModule) -> Result<(), Refused> {
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let place = parts.iter_mut().find(|(name, _)| name == first).map(|(_, part)| part);
     match (rest, place) {
@@ -216,33 +216,36 @@ fn insert(parts: &mut Vec<(String, Part)>, path: &str, part: Part) -> Result<(),
         (Some(rest), None) => {
             let mut inner = vec![];
             insert(&mut inner, rest, part)?;
-            parts.push((first.to_owned(), Part::Slots(inner)));
+            parts.push((first.to_owned(), TorchModule::Slots(inner)));
         }
-        (Some(rest), Some(Part::Slots(inner))) => insert(inner, rest, part)?,
+        (Some(rest), Some(TorchModule::Slots(inner))) => insert(inner, rest, part)?,
         _ => return Err(Refused(format!("the parameter `{path}`, whose name is part of the path of another one,"))),
     }
     Ok(())
 }
 
 /// Whether the parts are numbered from 0 on.
-fn is_list(parts: &[(String, Part)]) -> bool {
-    parts.iter().enumerate().all(|(n, (name, part))| *name == n.to_string() && !matches!(part, Part::Parameter(_)))
+fn is_list(parts: &[(String, TorchModule)]) -> bool {
+    parts
+        .iter()
+        .enumerate()
+        .all(|(n, (name, part))| *name == n.to_string() && !matches!(part, TorchModule::Parameter(_)))
 }
 
 /// The longest line of code.
 const WIDTH: usize = 120;
 
-fn write(part: &Part, depth: usize) -> String {
+fn write(part: &TorchModule, depth: usize) -> String {
     let indent = "    ".repeat(depth);
     match part {
-        Part::Parameter(shape) => {
+        TorchModule::Parameter(shape) => {
             format!("parameter({})", shape.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))
         }
-        Part::Linear(inputs, outputs, true) => format!("nn.Linear({inputs}, {outputs})"),
-        Part::Linear(inputs, outputs, false) => format!("nn.Linear({inputs}, {outputs}, bias=False)"),
-        Part::Norm(width, eps, true) => format!("nn.LayerNorm({width}, eps={eps:?})"),
-        Part::Norm(width, eps, false) => format!("nn.LayerNorm({width}, eps={eps:?}, bias=False)"),
-        Part::Slots(parts) if is_list(parts) => {
+        TorchModule::Linear(inputs, outputs, true) => format!("nn.Linear({inputs}, {outputs})"),
+        TorchModule::Linear(inputs, outputs, false) => format!("nn.Linear({inputs}, {outputs}, bias=False)"),
+        TorchModule::Norm(width, eps, true) => format!("nn.LayerNorm({width}, eps={eps:?})"),
+        TorchModule::Norm(width, eps, false) => format!("nn.LayerNorm({width}, eps={eps:?}, bias=False)"),
+        TorchModule::Slots(parts) if is_list(parts) => {
             let alike = parts.iter().all(|(_, part)| *part == parts[0].1);
             if alike {
                 let one = write(&parts[0].1, depth);
@@ -251,12 +254,12 @@ fn write(part: &Part, depth: usize) -> String {
             let lines = parts.iter().map(|(_, part)| format!("{indent}    {},\n", write(part, depth + 1)));
             format!("nn.ModuleList([\n{}{indent}])", lines.collect::<String>())
         }
-        Part::Slots(parts) => slots(parts, depth, &indent),
+        TorchModule::Slots(parts) => slots(parts, depth, &indent),
     }
 }
 
-fn slots(parts: &[(String, Part)], depth: usize, indent: &str) -> String {
-    let entry = |(name, part): &(String, Part)| match is_argument(name) {
+fn slots(parts: &[(String, TorchModule)], depth: usize, indent: &str) -> String {
+    let entry = |(name, part): &(String, TorchModule)| match is_argument(name) {
         true => format!("{name}={}", write(part, depth + 1)),
         false => format!("**{{{}: {}}}", repr(name), write(part, depth + 1)),
     };

@@ -9,11 +9,11 @@ use rtc_compiler::ir::pointwise::{self, Pointwise, Scalar};
 use rtc_compiler::pass::branches::Branches;
 
 use super::code::{Binds, Code};
-use super::layers::{Item, Layers, items};
-use super::ops::{Call, known};
-use super::parts::Parts;
+use super::layers::{LayerCopies, TorchStatement, items};
+use super::ops::{OpCall, known};
+use super::parts::ModuleParameters;
 use super::python::{comment, repr};
-use super::scope::Scope;
+use super::scope::MethodScope;
 use crate::Refused;
 
 /// So many nodes stand in one statement at most.
@@ -21,7 +21,7 @@ const NESTED: usize = 4;
 
 /// A method of the class.
 #[derive(Default)]
-pub(super) struct Method {
+pub(super) struct TorchMethod {
     pub(super) name: String,
     /// Its parameters behind `self` and `rows`.
     pub(super) params: Vec<String>,
@@ -30,11 +30,11 @@ pub(super) struct Method {
 }
 
 /// Writes the methods of a graph.
-pub(super) struct Writer<'a> {
+pub(super) struct MethodWriter<'a> {
     pub(super) graph: &'a Graph,
-    pub(super) parts: &'a Parts,
+    pub(super) parts: &'a ModuleParameters,
     pub(super) branches: Branches,
-    pub(super) methods: Vec<Method>,
+    pub(super) methods: Vec<TorchMethod>,
     pub(super) sections: Vec<&'static str>,
     /// Whether a loop can be left out in evaluation.
     pub(super) flat: bool,
@@ -43,8 +43,8 @@ pub(super) struct Writer<'a> {
 }
 
 /// A region while it is written.
-pub(super) struct Body {
-    pub(super) scope: Scope,
+pub(super) struct MethodBody {
+    pub(super) scope: MethodScope,
     pub(super) lines: Vec<String>,
     /// Expressions that stand inside the statement of their only reader.
     inlined: BTreeMap<Value, Code>,
@@ -55,10 +55,10 @@ pub(super) struct Body {
     slot: String,
 }
 
-impl Body {
+impl MethodBody {
     fn new() -> Self {
         Self {
-            scope: Scope::default(),
+            scope: MethodScope::default(),
             lines: vec![],
             inlined: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -93,7 +93,7 @@ impl Body {
     }
 }
 
-impl<'a> Writer<'a> {
+impl<'a> MethodWriter<'a> {
     /// The values from outside that a region reads, in the order in which it reads them.
     pub(super) fn captures(&self, region: RegionId) -> Vec<Value> {
         let graph = self.graph;
@@ -113,7 +113,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The values that copies read besides what goes from one to the next.
-    pub(super) fn seen_by(&self, layers: &Layers) -> Vec<Value> {
+    pub(super) fn seen_by(&self, layers: &LayerCopies) -> Vec<Value> {
         let graph = self.graph;
         let own = |value: Value| graph.producer(value).is_some_and(|id| layers.pattern().contains(&id));
         let handed = layers.made_by(0, graph);
@@ -121,7 +121,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The statements of a region; `params` are its parameters and what it captures, with their names.
-    pub(super) fn body(&mut self, region: RegionId, params: &[(Value, String)]) -> Result<Body, Refused> {
+    pub(super) fn body(&mut self, region: RegionId, params: &[(Value, String)]) -> Result<MethodBody, Refused> {
         let graph = self.graph;
         let nodes = graph.nodes(region).iter().copied().filter(|id| !graph.node(*id).op.has(Flag::Leaf));
         let nodes: Vec<NodeId> = nodes.collect();
@@ -135,14 +135,14 @@ impl<'a> Writer<'a> {
         below: &str,
         results: &[Value],
         params: &[(Value, String)],
-    ) -> Result<Body, Refused> {
+    ) -> Result<MethodBody, Refused> {
         nodes.iter().try_for_each(|id| known(self.graph.node(*id)))?;
         let items = items(self.graph, self.parts, nodes, below);
         let inlined = self.inlined(&items);
-        let mut body = Body::new();
+        let mut body = MethodBody::new();
         let mut place: BTreeMap<NodeId, usize> = BTreeMap::new();
         // From the last one to the first: a part of a statement is read where its reader is.
-        let whole = |item: &Item| !matches!(item, Item::Node(id) if inlined.contains_key(id));
+        let whole = |item: &TorchStatement| !matches!(item, TorchStatement::Node(id) if inlined.contains_key(id));
         let mut statement = 1 + items.iter().filter(|item| whole(item)).count();
         for value in results {
             body.last.insert(*value, statement);
@@ -150,12 +150,12 @@ impl<'a> Writer<'a> {
         for item in items.iter().rev() {
             statement -= usize::from(whole(item));
             let here = match item {
-                Item::Node(id) => {
+                TorchStatement::Node(id) => {
                     let reader = inlined.get(id).and_then(|reader| place.get(reader).copied());
                     place.insert(*id, reader.unwrap_or(statement));
                     place[id]
                 }
-                Item::Layers(_) => statement,
+                TorchStatement::Layers(_) => statement,
             };
             for value in self.read_by(item) {
                 let last = body.last.entry(value).or_default();
@@ -168,16 +168,16 @@ impl<'a> Writer<'a> {
         }
         for item in &items {
             match item {
-                Item::Node(id) if inlined.contains_key(id) => {
+                TorchStatement::Node(id) if inlined.contains_key(id) => {
                     let node = self.graph.node(*id);
                     let code = self.code(&body, node)?;
                     body.inlined.insert(node.results[0], code);
                 }
-                Item::Node(id) => {
+                TorchStatement::Node(id) => {
                     body.at += 1;
                     self.statement(&mut body, *id)?;
                 }
-                Item::Layers(layers) => {
+                TorchStatement::Layers(layers) => {
                     body.at += 1;
                     self.copies(&mut body, layers)?;
                 }
@@ -187,30 +187,34 @@ impl<'a> Writer<'a> {
     }
 
     /// What a statement reads, with what the bodies of loops capture.
-    fn read_by(&self, item: &Item) -> Vec<Value> {
+    fn read_by(&self, item: &TorchStatement) -> Vec<Value> {
         match item {
-            Item::Node(id) => {
+            TorchStatement::Node(id) => {
                 let node = self.graph.node(*id);
                 let inside = node.body.map_or_else(Vec::new, |body| self.captures(body));
                 node.operands.iter().copied().chain(inside).collect()
             }
-            Item::Layers(layers) => layers.starts().into_iter().chain(self.seen_by(layers)).collect(),
+            TorchStatement::Layers(layers) => layers.starts().into_iter().chain(self.seen_by(layers)).collect(),
         }
     }
 
     /// The nodes that stand inside the statement of their only reader, with that reader.
-    fn inlined(&self, items: &[Item]) -> BTreeMap<NodeId, NodeId> {
+    fn inlined(&self, items: &[TorchStatement]) -> BTreeMap<NodeId, NodeId> {
         let graph = self.graph;
         let mut readers: BTreeMap<Value, Vec<Option<NodeId>>> = BTreeMap::new();
         for item in items {
             for value in self.read_by(item) {
-                readers.entry(value).or_default().push(if let Item::Node(id) = item { Some(*id) } else { None });
+                readers.entry(value).or_default().push(if let TorchStatement::Node(id) = item {
+                    Some(*id)
+                } else {
+                    None
+                });
             }
         }
         let mut sizes: BTreeMap<NodeId, usize> = BTreeMap::new();
         let mut found = BTreeMap::new();
         for item in items {
-            let Item::Node(id) = item else { continue };
+            let TorchStatement::Node(id) = item else { continue };
             let node = graph.node(*id);
             let operands = node.operands.iter().filter_map(|v| graph.producer(*v)).filter(|p| found.contains_key(p));
             let size = 1 + operands.map(|p| sizes[&p]).sum::<usize>();
@@ -225,7 +229,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Operand `n` as an expression.
-    pub(super) fn operand(&self, body: &Body, value: Value) -> Result<Code, Refused> {
+    pub(super) fn operand(&self, body: &MethodBody, value: Value) -> Result<Code, Refused> {
         if let Some(code) = body.inlined.get(&value) {
             return Ok(code.clone());
         }
@@ -236,14 +240,14 @@ impl<'a> Writer<'a> {
         name.map(Code::atom).ok_or_else(|| Refused(format!("a value of `{}` that is not in sight", self.graph.name)))
     }
 
-    fn code(&mut self, body: &Body, node: &Node) -> Result<Code, Refused> {
+    fn code(&mut self, body: &MethodBody, node: &Node) -> Result<Code, Refused> {
         let operands = node.operands.iter().map(|v| self.operand(body, *v)).collect::<Result<Vec<_>, _>>()?;
         let (graph, parts, sections) = (self.graph, self.parts, &mut self.sections);
         let in_branch = self.branches.holds(node);
-        Call { graph, parts, in_branch, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
+        OpCall { graph, parts, in_branch, copy: self.copy.as_deref(), node, operands: &operands, sections }.code()
     }
 
-    fn statement(&mut self, body: &mut Body, id: NodeId) -> Result<(), Refused> {
+    fn statement(&mut self, body: &mut MethodBody, id: NodeId) -> Result<(), Refused> {
         let node = self.graph.node(id);
         if matches!(node.op, Op::Yield | Op::Return) {
             return Ok(());
@@ -270,7 +274,7 @@ impl<'a> Writer<'a> {
     }
 
     /// What a value would like to be called.
-    fn wish(&self, body: &Body, value: Value) -> String {
+    fn wish(&self, body: &MethodBody, value: Value) -> String {
         let graph = self.graph;
         let Some(node) = graph.producer(value).map(|id| graph.node(id)) else { return graph.hint(value).to_owned() };
         if let Some(name) = self.carried_name(node.region, value) {

@@ -12,13 +12,13 @@ const FIXED: &[&str] =
 
 /// The names of a method.
 #[derive(Debug, Default)]
-pub(super) struct Scope {
+pub(super) struct MethodScope {
     of: BTreeMap<Value, String>,
     /// The last statement that reads what stands under a name.
     held: BTreeMap<String, usize>,
 }
 
-impl Scope {
+impl MethodScope {
     /// The name of a value.
     pub(super) fn name(&self, value: Value) -> Option<&str> {
         self.of.get(&value).map(String::as_str)

@@ -1,7 +1,7 @@
 //! The Python that a module may need besides its own class: sections, each written only where it is used.
 
 /// A section: its text, the names that it defines, and the sections that it builds on.
-struct Section {
+struct SupportSection {
     name: &'static str,
     text: &'static str,
     uses: &'static [&'static str],
@@ -10,7 +10,7 @@ struct Section {
 macro_rules! sections {
     ($($name:literal ($($uses:literal),*),)*) => {
         /// All sections, each behind those that it uses.
-        const SECTIONS: &[Section] = &[$(Section {
+        const SECTIONS: &[SupportSection] = &[$(SupportSection {
             name: $name,
             text: include_str!(concat!("support/", $name, ".py")),
             uses: &[$($uses),*],

@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use rtc_compiler::ir::types::{BATCH, Dim, Type};
 
-use super::device::Arg;
-use super::memory::{Array, Pool, address, int};
+use super::device::KernelArgument;
+use super::memory::{DeviceArray, DevicePool, address, int};
 use rtc_base::rng::Key;
 use rtc_exec::machine::Active;
 use rtc_exec::rows::{Axis, BatchView};
@@ -18,18 +18,18 @@ use rtc_exec::rows::{Axis, BatchView};
 #[derive(Clone, Debug)]
 pub struct ActiveRows {
     pub(super) view: BatchView,
-    tables: Rc<Tables>,
+    tables: Rc<AxisTables>,
 }
 
 #[derive(Debug, Default)]
-struct Tables {
-    axes: RefCell<Vec<(Name, Ragged)>>,
-    ids: OnceCell<Array>,
+struct AxisTables {
+    axes: RefCell<Vec<(AxisName, Ragged)>>,
+    ids: OnceCell<DeviceArray>,
 }
 
 /// An axis: one of the batch, or one of a fixed size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Name {
+pub(super) enum AxisName {
     Ragged(Rc<str>),
     Even(usize),
 }
@@ -38,19 +38,19 @@ pub(super) enum Name {
 #[derive(Clone, Debug)]
 pub(super) struct Ragged {
     /// Where rows begin, and the total.
-    pub(super) offsets: Array,
+    pub(super) offsets: DeviceArray,
     /// Position of the first element of each part within the whole row.
-    pub(super) origin: Array,
+    pub(super) origin: DeviceArray,
     /// The row of every position.
-    pub(super) row_of: Array,
+    pub(super) row_of: DeviceArray,
     /// The position of each within the part, where a choice has left only some of them.
-    pub(super) places: Option<Array>,
+    pub(super) places: Option<DeviceArray>,
     /// Length of the longest row.
     pub(super) longest: usize,
 }
 
-/// To which rows units belong, as kernels are told.
-pub(super) struct Units {
+/// The rows to which units belong, as kernels are told.
+pub(super) struct UnitLayout {
     /// The axis, where rows have different numbers of units.
     pub(super) axis: Option<Ragged>,
     /// Units of a row elsewhere.
@@ -73,9 +73,9 @@ impl Active for ActiveRows {
     }
 }
 
-impl Units {
+impl UnitLayout {
     /// `row_of, offsets, per`.
-    pub(super) fn args(&self) -> [Arg; 3] {
+    pub(super) fn args(&self) -> [KernelArgument; 3] {
         let axis = self.axis.as_ref();
         [address(axis.map(|a| &a.row_of)), address(axis.map(|a| &a.offsets)), int(self.per)]
     }
@@ -83,27 +83,27 @@ impl Units {
 
 impl ActiveRows {
     /// The ids of the rows, for random numbers.
-    pub(super) fn ids(&self, pool: &Pool) -> Array {
+    pub(super) fn ids(&self, pool: &DevicePool) -> DeviceArray {
         self.tables.ids.get_or_init(|| pool.upload(&self.view.ids)).clone()
     }
 
     /// The second axis of a batched value.
-    pub(super) fn axis_of(&self, ty: &Type, pool: &Pool) -> Ragged {
+    pub(super) fn axis_of(&self, ty: &Type, pool: &DevicePool) -> Ragged {
         let name = match ty.dims().get(1) {
-            Some(Dim::Sym(axis)) => Name::Ragged(Rc::from(axis.as_str())),
-            Some(Dim::Fixed(size)) => Name::Even(*size),
-            None => Name::Even(1),
+            Some(Dim::Sym(axis)) => AxisName::Ragged(Rc::from(axis.as_str())),
+            Some(Dim::Fixed(size)) => AxisName::Even(*size),
+            None => AxisName::Even(1),
         };
         self.axis(&name, pool)
     }
 
-    pub(super) fn axis(&self, name: &Name, pool: &Pool) -> Ragged {
+    pub(super) fn axis(&self, name: &AxisName, pool: &DevicePool) -> Ragged {
         if let Some((_, found)) = self.tables.axes.borrow().iter().find(|(n, _)| n == name) {
             return found.clone();
         }
         let made = match name {
-            Name::Ragged(name) => upload(self.view.axis(name), pool),
-            Name::Even(size) => {
+            AxisName::Ragged(name) => upload(self.view.axis(name), pool),
+            AxisName::Even(size) => {
                 upload(&Axis::of_lengths(std::iter::repeat_n(*size, self.view.rows()), self.view.arena()), pool)
             }
         };
@@ -112,18 +112,18 @@ impl ActiveRows {
     }
 
     /// To which rows the units with these axes belong.
-    pub(super) fn units(&self, dims: &[Dim], pool: &Pool) -> Units {
+    pub(super) fn units(&self, dims: &[Dim], pool: &DevicePool) -> UnitLayout {
         match dims {
             [Dim::Sym(b), Dim::Sym(axis), ..] if b == BATCH => {
-                Units { axis: Some(self.axis(&Name::Ragged(Rc::from(axis.as_str())), pool)), per: 1 }
+                UnitLayout { axis: Some(self.axis(&AxisName::Ragged(Rc::from(axis.as_str())), pool)), per: 1 }
             }
-            [Dim::Sym(_), rest @ ..] => Units { axis: None, per: rest.iter().filter_map(Dim::fixed).product() },
-            _ => Units { axis: None, per: 1 },
+            [Dim::Sym(_), rest @ ..] => UnitLayout { axis: None, per: rest.iter().filter_map(Dim::fixed).product() },
+            _ => UnitLayout { axis: None, per: 1 },
         }
     }
 }
 
-fn upload(axis: &Axis, pool: &Pool) -> Ragged {
+fn upload(axis: &Axis, pool: &DevicePool) -> Ragged {
     let rows = axis.origin.len();
     let small = |n: &usize| u32::try_from(*n).expect("a batch has fewer than 2^32 positions");
     let mut table: Vec<u32> = axis.offsets.iter().chain(&axis.origin).map(small).collect();

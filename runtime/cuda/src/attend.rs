@@ -3,21 +3,21 @@
 //! A mask of all or of the past costs nothing. Where mask and bias see positions only through their distance, queries go through the
 //! distances that the mask shows, so few keys cost little. Other expressions are part of the kernels ([`super::mask_codegen`]).
 
-use rtc_compiler::expr::{Value as Number, Var, eval};
+use rtc_compiler::expr::{ScalarValue, Var, eval};
 use rtc_compiler::ir::attribute::{self, Mask, Sight};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
 use super::active_rows::Ragged;
-use super::attention_kernels::{Form, KEYS};
-use super::device::Arg;
-use super::dispatch::NodeContext;
-use super::exec::Executor;
-use super::memory::{Array, MOST_BLOCKS, address, blocks, flag, int, whole};
-use super::offset_lists::List;
-use super::relative::Codes;
-use rtc_exec::Fault;
-use rtc_exec::mask::Rule;
+use super::attention_kernels::{AttentionForm, KEYS};
+use super::device::KernelArgument;
+use super::dispatch::DeviceNodeContext;
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, MOST_BLOCKS, address, blocks, flag, int, whole};
+use super::offset_lists::OffsetList;
+use super::relative::DeviceCodes;
+use rtc_exec::ExecutionFault;
+use rtc_exec::mask::MaskRule;
 use rtc_exec::processor::attention::{apart, whole_keys};
 use rtc_exec::processor::history;
 use rtc_exec::storage::Element;
@@ -33,8 +33,8 @@ const TILE: usize = 64;
 const TILE_THREADS: u32 = 128;
 
 /// An attention with everything that its kernels read.
-pub(super) struct Attention {
-    args: Vec<Arg>,
+pub(super) struct DeviceAttention {
+    args: Vec<KernelArgument>,
     pub(super) queries: Ragged,
     pub(super) keys: Ragged,
     pub(super) heads: usize,
@@ -50,20 +50,20 @@ pub(super) struct Attention {
     /// Whether queries, keys, values and results are kept in 16 bits.
     narrow: bool,
     /// The matrices of heads that talk; then the step, and the learned tables: what expressions in the kernels read.
-    given: Vec<Arg>,
+    given: Vec<KernelArgument>,
     /// Whether heads talk: then a warp has all of them.
     talking: bool,
     pub(super) rule: Option<Ruled>,
-    pub(super) codes: Option<Codes>,
-    history: Option<History>,
+    pub(super) codes: Option<DeviceCodes>,
+    history: Option<DeviceHistory>,
     /// What the arguments point to.
-    _kept: Vec<Array>,
+    _kept: Vec<DeviceArray>,
 }
 
 /// Keys and values of the slots that are filled, `[positions, steps, width]`.
-struct History {
-    keys: Array,
-    values: Array,
+struct DeviceHistory {
+    keys: DeviceArray,
+    values: DeviceArray,
     /// Slots of a position, those that are filled, and their width.
     sizes: (usize, usize, usize),
 }
@@ -73,30 +73,30 @@ pub(super) struct Ruled {
     /// What the names of its kernels end with; none where there is only a mask that sees distances.
     pub(super) name: Option<String>,
     /// The step, and the learned tables.
-    pub(super) given: Vec<Arg>,
+    pub(super) given: Vec<KernelArgument>,
     /// The operands that are tables.
     pub(super) tables: Vec<Value>,
     /// The distances that are seen, where positions are seen only through theirs.
-    pub(super) list: Option<List>,
+    pub(super) list: Option<OffsetList>,
     /// Whether the gradients of keys and values go apart.
     pub(super) stops: bool,
 }
 
-/// How heads share keys, and what their products become.
-struct Scored<'a> {
+/// The sharing of keys among heads, and what their products become.
+struct ScoreForm<'a> {
     heads: usize,
     key_heads: usize,
     scale: f64,
     softcap: Option<f64>,
     causal: bool,
     /// Numbers per distance of an attention with one head.
-    bias: Option<&'a Array>,
+    bias: Option<&'a DeviceArray>,
     dropout: (u32, f64, u64),
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// The attention of a node; its step and tables follow the first `fixed` operands.
-    fn describe(&mut self, c: &NodeContext<'_>, fixed: usize) -> Result<Attention, Fault> {
+    fn describe(&mut self, c: &DeviceNodeContext<'_>, fixed: usize) -> Result<DeviceAttention, ExecutionFault> {
         let (keep, key) = (Keep::<T>::new(c.get(attribute::DROPOUT)), c.view.key.at(c.get(attribute::STREAM) as u64));
         let dropped = c.get(attribute::DROPOUT) > 0.0;
         let (threshold, factor) = if dropped { (keep.threshold(), keep.factor().to_f64()) } else { (0, 1.0) };
@@ -107,7 +107,7 @@ impl<T: Element> Executor<T> {
         let rule = self.ruled(c, step, [axes[0].longest, axes[1].longest])?;
         let codes = self.relative_codes(c, [axes[0].longest, axes[1].longest]);
         let heads = c.get(attribute::HEADS);
-        let scored = Scored {
+        let scored = ScoreForm {
             heads,
             key_heads: c.get(attribute::KEY_HEADS),
             scale: c.node.attrs.scale(c.last(0) / heads),
@@ -129,7 +129,7 @@ impl<T: Element> Executor<T> {
         Ok(self.attend(c, axes, scored, rule, (codes, history), narrow))
     }
 
-    fn history(&self, c: &NodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> History {
+    fn history(&self, c: &DeviceNodeContext<'_>, (slots, steps, width): (usize, usize, usize)) -> DeviceHistory {
         let [keys, values] = [1, 2].map(|n| {
             let x = self.real(c.operand(n));
             let packed = self.pool.take::<T>(x.len() / slots * steps);
@@ -137,11 +137,11 @@ impl<T: Element> Executor<T> {
             self.pool.each("pack_slots", packed.len(), &[&[x.arg(), packed.arg()][..], &sizes].concat());
             packed
         });
-        History { keys, values, sizes: (slots, steps, width) }
+        DeviceHistory { keys, values, sizes: (slots, steps, width) }
     }
 
     /// An axis on which every position stands as often as there are steps.
-    fn stretched(&self, c: &NodeContext<'_>, axis: Ragged, steps: usize) -> Ragged {
+    fn stretched(&self, c: &DeviceNodeContext<'_>, axis: Ragged, steps: usize) -> Ragged {
         let small = |n: &usize| u32::try_from(n * steps).expect("the keys of a batch are fewer than 2^32");
         let offsets: Vec<u32> = c.axis(1).offsets.iter().map(small).collect();
         Ragged { offsets: self.pool.upload(&offsets), longest: axis.longest * steps, ..axis }
@@ -149,13 +149,13 @@ impl<T: Element> Executor<T> {
 
     fn attend(
         &mut self,
-        c: &NodeContext<'_>,
+        c: &DeviceNodeContext<'_>,
         [queries, keys]: [Ragged; 2],
-        Scored { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: Scored<'_>,
+        ScoreForm { heads, key_heads, scale, softcap, causal, bias, dropout: (threshold, factor, key) }: ScoreForm<'_>,
         rule: Option<Ruled>,
-        (codes, history): (Option<Codes>, Option<History>),
+        (codes, history): (Option<DeviceCodes>, Option<DeviceHistory>),
         narrow: bool,
-    ) -> Attention {
+    ) -> DeviceAttention {
         let keys = match &history {
             Some(own) => self.stretched(c, keys, own.sizes.1),
             None => keys,
@@ -163,7 +163,7 @@ impl<T: Element> Executor<T> {
         let widths = [c.last(0) / heads, c.last(2) / key_heads];
         let ids = c.place.ids(&self.pool);
         let list = rule.as_ref().and_then(|rule| rule.list.as_ref());
-        let form = Form::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
+        let form = AttentionForm::of(&c.plan.graph, c.node, list.is_some(), self.pool.device().target());
         let in_tiles = form.in_tiles() && !list.is_some_and(|list| list.gaps);
         let narrow = narrow && in_tiles && history.is_none();
         let [q, own_k, own_v] =
@@ -187,8 +187,8 @@ impl<T: Element> Executor<T> {
             int(key_heads),
             int(widths[0]),
             int(widths[1]),
-            Arg::Real(scale),
-            Arg::Real(softcap.unwrap_or(0.0)),
+            KernelArgument::Real(scale),
+            KernelArgument::Real(softcap.unwrap_or(0.0)),
             flag(causal),
             address(places.as_ref()),
             address(list.map(|list| &list.distances)),
@@ -198,14 +198,14 @@ impl<T: Element> Executor<T> {
             shift_r,
             address(codes.as_ref().map(|codes| &codes.mapped)),
             int(codes.as_ref().map_or(0, |codes| codes.last)),
-            Arg::Int(threshold as i32),
-            Arg::Real(factor),
+            KernelArgument::Int(threshold as i32),
+            KernelArgument::Real(factor),
             self.pool.upload(&[key]).arg(),
             ids.arg(),
         ];
         let own = c.node.behind().talking;
         let matrices = c.node.operands[own].iter().map(|v| self.real(*v)).collect::<Vec<_>>();
-        let mut given: Vec<Arg> = matrices.iter().map(Array::arg).collect();
+        let mut given: Vec<KernelArgument> = matrices.iter().map(DeviceArray::arg).collect();
         given.extend(history.as_ref().map(|own| whole(own.sizes.1)));
         let kernels = match &rule {
             Some(Ruled { name: Some(name), given: own, list: None, .. }) => {
@@ -218,7 +218,7 @@ impl<T: Element> Executor<T> {
         let (talking, _kept) =
             (form.talking.is_some(), shifts.into_iter().flatten().chain([ids]).chain(matrices).chain(places).collect());
         let rows = c.view.rows();
-        Attention {
+        DeviceAttention {
             args,
             queries,
             keys,
@@ -239,7 +239,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Starts a kernel of an attention.
-    fn start_kernel(&self, kernel: &str, a: &Attention, grid: [u32; 3], more: &[Arg]) {
+    fn start_kernel(&self, kernel: &str, a: &DeviceAttention, grid: [u32; 3], more: &[KernelArgument]) {
         let args = [&a.args[..], &a.given, more].concat();
         self.pool.launch(&format!("{kernel}{}", a.kernels), grid, &args);
     }
@@ -248,11 +248,11 @@ impl<T: Element> Executor<T> {
     fn start_tiles(
         &self,
         kernel: &str,
-        a: &Attention,
+        a: &DeviceAttention,
         ending: &str,
         [heads, longest]: [usize; 2],
         width: usize,
-        more: &[Arg],
+        more: &[KernelArgument],
     ) {
         let grid = [heads as u32, blocks(longest, TILE), blocks(width, TILE).max(1)];
         let args = [&a.args[..], &a.given, more].concat();
@@ -260,23 +260,37 @@ impl<T: Element> Executor<T> {
     }
 
     /// Starts a kernel with a warp for each of at most `longest` things of every head of every row.
-    fn start_attention(&self, kernel: &str, a: &Attention, longest: usize, width: usize, more: &[Arg]) {
+    fn start_attention(
+        &self,
+        kernel: &str,
+        a: &DeviceAttention,
+        longest: usize,
+        width: usize,
+        more: &[KernelArgument],
+    ) {
         self.start_warps(kernel, a, [a.rows * a.heads, longest], width, more);
     }
 
     /// Starts a kernel with a warp for each of `count` things of every head (of every row).
-    fn start_warps(&self, kernel: &str, a: &Attention, [heads, count]: [usize; 2], width: usize, more: &[Arg]) {
+    fn start_warps(
+        &self,
+        kernel: &str,
+        a: &DeviceAttention,
+        [heads, count]: [usize; 2],
+        width: usize,
+        more: &[KernelArgument],
+    ) {
         let grid = [heads as u32, self.pool.warp_blocks(count), blocks(width, SLICE).max(1)];
         self.start_kernel(kernel, a, grid, more);
     }
 
-    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(super) fn attention(&mut self, c: &DeviceNodeContext<'_>) -> Result<(), ExecutionFault> {
         let a = self.describe(c, 3)?;
         self.forward(c, &a);
         Ok(())
     }
 
-    fn forward(&mut self, c: &NodeContext<'_>, a: &Attention) {
+    fn forward(&mut self, c: &DeviceNodeContext<'_>, a: &DeviceAttention) {
         let y = self.fresh_kept(c, 0, a.narrow);
         match &a.tiles {
             _ if a.talking => self.start_warps("attention", a, [a.rows, a.queries.longest], 1, &[y.arg()]),
@@ -288,7 +302,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(super) fn attention_grad(&mut self, c: &DeviceNodeContext<'_>) -> Result<(), ExecutionFault> {
         let a = self.describe(c, 4)?;
         let dy = if a.narrow { self.stored(c.operand(3)) } else { self.real(c.operand(3)) };
         let stats = self.backward(c, &a, &dy);
@@ -310,7 +324,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Gradients of queries, keys and values, and of what shifts the queries; gives what further gradients need.
-    fn backward(&mut self, c: &NodeContext<'_>, a: &Attention, dy: &Array) -> Array {
+    fn backward(&mut self, c: &DeviceNodeContext<'_>, a: &DeviceAttention, dy: &DeviceArray) -> DeviceArray {
         let dq = self.fresh_kept(c, 0, a.narrow);
         let [dk, dv] = [1, 2].map(|n| match &a.history {
             Some(own) => self.pool.take::<T>(own.keys.len()),
@@ -326,7 +340,7 @@ impl<T: Element> Executor<T> {
         if a.talking {
             let (count, numbers) = (a.queries.row_of.len(), a.heads * a.heads);
             let matrices = [0, 1].map(|_| self.pool.take::<T>(count * numbers));
-            let more = [&of_queries[..], &matrices.each_ref().map(Array::arg)].concat();
+            let more = [&of_queries[..], &matrices.each_ref().map(DeviceArray::arg)].concat();
             self.start_warps("attention_queries", a, [a.rows, a.queries.longest], 1, &more);
             self.start_warps(KEYS, a, [a.rows, a.keys.longest], 1, &of_keys);
             for (n, of_queries) in matrices.iter().enumerate() {
@@ -341,7 +355,7 @@ impl<T: Element> Executor<T> {
                 }
                 None => self.start_attention("attention_queries", a, a.queries.longest, e, &of_queries),
             }
-            let keys = |more: &[Arg]| {
+            let keys = |more: &[KernelArgument]| {
                 let count = [a.rows * a.key_heads, a.keys.longest];
                 match &a.tiles {
                     Some(tiles) => self.start_tiles(KEYS, a, tiles, count, e.max(ev), more),
@@ -365,8 +379,8 @@ impl<T: Element> Executor<T> {
             let (y, add) = self.target(c, 3 + tables + n);
             self.sum_rows(part, &y, part.len() / width.max(1), width, add);
         }
-        let unpacked = |n: usize, packed: Array| {
-            let Some(History { sizes: (slots, steps, width), .. }) = a.history else { return packed };
+        let unpacked = |n: usize, packed: DeviceArray| {
+            let Some(DeviceHistory { sizes: (slots, steps, width), .. }) = a.history else { return packed };
             let grad = self.fresh(c, n);
             let sizes = [int(slots), int(steps), whole(width), whole(grad.len())];
             self.pool.each("unpack_slots", grad.len(), &[&[packed.arg(), grad.arg()][..], &sizes].concat());
@@ -380,7 +394,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradients of what is added to scores: of every distance of a list, or of every query and key.
-    fn bias_slopes(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, dy: &Array, stats: &Array) -> Slopes {
+    fn bias_slopes(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        a: &DeviceAttention,
+        rule: &Ruled,
+        dy: &DeviceArray,
+        stats: &DeviceArray,
+    ) -> Slopes {
         if let Some(list) = &rule.list {
             let count = list.distances.len();
             let values = self.pool.zeros::<T>(a.heads * count);
@@ -403,7 +424,14 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of a learned table.
-    fn table_grad(&mut self, c: &NodeContext<'_>, a: &Attention, rule: &Ruled, slopes: &Slopes, table: usize) {
+    fn table_grad(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        a: &DeviceAttention,
+        rule: &Ruled,
+        slopes: &Slopes,
+        table: usize,
+    ) {
         let Some(name) = &rule.name else { return };
         let (y, add) = self.target(c, 3 + table);
         let kernel = format!("tables_{name}");
@@ -418,17 +446,17 @@ impl<T: Element> Executor<T> {
     }
 
     /// The n-th result: added to its parameter's gradient where the plan says so, else put into the table.
-    pub(super) fn put_or_add(&mut self, c: &NodeContext<'_>, n: usize, grad: Array) {
+    pub(super) fn put_or_add(&mut self, c: &DeviceNodeContext<'_>, n: usize, grad: DeviceArray) {
         match c.step.accumulates_into[n] {
             Some(parameter) => self.pool.add(&self.pool.widened::<T>(&grad), &self.gradient(parameter)),
             None => self.put(c, n, grad),
         }
     }
 
-    fn describe_offsets(&mut self, c: &NodeContext<'_>) -> Attention {
+    fn describe_offsets(&mut self, c: &DeviceNodeContext<'_>) -> DeviceAttention {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let bias = self.real(c.operand(3));
-        let scored = Scored {
+        let scored = ScoreForm {
             heads: 1,
             key_heads: 1,
             scale: c.node.attrs.scale(c.last(0)),
@@ -440,12 +468,12 @@ impl<T: Element> Executor<T> {
         self.attend(c, [axis.clone(), axis], scored, None, (None, None), false)
     }
 
-    pub(super) fn offset_attention(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn offset_attention(&mut self, c: &DeviceNodeContext<'_>) {
         let a = self.describe_offsets(c);
         self.forward(c, &a);
     }
 
-    pub(super) fn offset_attention_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn offset_attention_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let a = self.describe_offsets(c);
         let dy = self.real(c.operand(4));
         let stats = self.backward(c, &a, &dy);
@@ -459,13 +487,13 @@ impl<T: Element> Executor<T> {
     }
 
     /// Heads, channels of each, and the scale of a geometric attention.
-    fn geometric_sizes(c: &NodeContext<'_>) -> (usize, [Arg; 3]) {
+    fn geometric_sizes(c: &DeviceNodeContext<'_>) -> (usize, [KernelArgument; 3]) {
         let heads = c.get(attribute::HEADS);
         let e = c.last(0) / heads;
-        (heads, [int(heads), int(e), Arg::Real(c.node.attrs.scale(e))])
+        (heads, [int(heads), int(e), KernelArgument::Real(c.node.attrs.scale(e))])
     }
 
-    pub(super) fn geometric_attention(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn geometric_attention(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (heads, sizes) = Self::geometric_sizes(c);
         let sides = c.node.operands.get(3).map(|sides| self.real(*sides));
@@ -476,13 +504,13 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn geometric_attention_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn geometric_attention_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (heads, sizes) = Self::geometric_sizes(c);
         let positions = axis.row_of.len();
         let sides = c.node.operands.get(4).map(|sides| self.real(*sides));
         let [q, k, v, dy] = self.first(c);
-        let grads: Vec<Array> = (0..c.node.results.len()).map(|n| self.fresh(c, n)).collect();
+        let grads: Vec<DeviceArray> = (0..c.node.results.len()).map(|n| self.fresh(c, n)).collect();
         let memory = self.pool.take::<T>(4 * heads * positions);
         let given = [q, k, v, dy, address(sides.as_ref())];
         let results = [0, 1, 2, 3].map(|n| address(grads.get(n)));
@@ -497,26 +525,26 @@ impl<T: Element> Executor<T> {
 
 /// Gradients of what is added to scores.
 struct Slopes {
-    numbers: Array,
+    numbers: DeviceArray,
     /// Where those of a row begin, if every query and key has one.
-    starts: Option<Array>,
+    starts: Option<DeviceArray>,
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// The mask and the bias of an attention, where they are expressions; `longest` are its queries and keys at most.
     pub(super) fn ruled(
         &mut self,
-        c: &NodeContext<'_>,
+        c: &DeviceNodeContext<'_>,
         step: i64,
         longest: [usize; 2],
-    ) -> Result<Option<Ruled>, Fault> {
+    ) -> Result<Option<Ruled>, ExecutionFault> {
         let exprs = self.exprs.clone();
         let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
-        let rule = rule.as_ref().map_err(|message| Fault::Batch(message.clone()))?;
+        let rule = rule.as_ref().map_err(|message| ExecutionFault::Batch(message.clone()))?;
         let name = self.rules.get(&c.step.node).cloned();
         let (first, count) = rule.bias.as_ref().map_or((0, 0), |bias| (bias.first, bias.sizes.len()));
         let tables = c.node.operands[first..first + count].to_vec();
-        let mut given = vec![Arg::Whole(step)];
+        let mut given = vec![KernelArgument::Whole(step)];
         given.extend(tables.iter().map(|v| self.real(*v).arg()));
         let list = rule.by_distance.then(|| {
             let (distances, gaps) = self.distances(c, rule, step, longest);
@@ -527,13 +555,19 @@ impl<T: Element> Executor<T> {
                 self.pool.each(&format!("values_{name}"), count, &[&given[..], &args].concat());
                 values
             });
-            List { distances, gaps, values }
+            OffsetList { distances, gaps, values }
         });
         Ok(Some(Ruled { name, given, tables, list, stops: rule.stop.is_some() }))
     }
 
     /// The distances that a mask shows: those of a power of two of positions, so that batches of other lengths find them made.
-    fn distances(&mut self, c: &NodeContext<'_>, rule: &Rule, step: i64, longest: [usize; 2]) -> (Array, bool) {
+    fn distances(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        rule: &MaskRule,
+        step: i64,
+        longest: [usize; 2],
+    ) -> (DeviceArray, bool) {
         let reads_step = rule.expr.as_ref().is_some_and(|expr| expr.uses(Var::Step));
         let sizes = longest.map(usize::next_power_of_two);
         let seen = (c.step.node, if reads_step { step } else { 0 }, sizes);
@@ -542,7 +576,7 @@ impl<T: Element> Executor<T> {
         }
         let causal = c.get(attribute::MASK) == Mask::Causal;
         let sees = |distance: &isize| match &rule.expr {
-            Some(expr) => eval(expr, &apart(*distance, step, 0)) == Ok(Number::Bool(true)),
+            Some(expr) => eval(expr, &apart(*distance, step, 0)) == Ok(ScalarValue::Bool(true)),
             None => !causal || *distance >= 0,
         };
         let [queries, keys] = sizes.map(|size| size as isize);

@@ -8,16 +8,16 @@ use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
-use super::device::{Generated, Target};
+use super::device::{GeneratedKernel, KernelTarget};
 use rtc_exec::mask;
 use rtc_kernel::Precision;
 
 /// The kernel of the gradients of keys and values.
 pub(super) const KEYS: &str = "attention_keys";
 
-/// What an attention is besides its mask and its bias.
+/// Properties of an attention besides its mask and its bias.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Form {
+pub(super) struct AttentionForm {
     /// Whether it goes through a list of distances.
     pub(super) listed: bool,
     /// Whether it has codes of distances.
@@ -37,40 +37,40 @@ pub(super) struct Form {
 }
 
 /// A kernel of an attention.
-pub(super) struct Kernel {
+pub(super) struct AttentionKernel {
     pub(super) name: &'static str,
     pub(super) parameters: &'static str,
     /// The function that it calls, and what that is given.
     function: &'static str,
     passed: &'static str,
-    way: Way,
+    way: KernelTraversal,
     /// Whether queries, keys and values are kept in 16 bits.
     narrow: bool,
 }
 
-/// How a kernel goes through queries and keys.
+/// The way of a kernel through queries and keys.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum KernelTraversal {
     Tiles,
     Warps,
     /// With a function for the gradients of one score, which heads that talk have in the place of a rule.
     ByScore,
 }
 
-impl Kernel {
-    const fn new([name, parameters, function, passed]: [&'static str; 4], way: Way) -> Self {
+impl AttentionKernel {
+    const fn new([name, parameters, function, passed]: [&'static str; 4], way: KernelTraversal) -> Self {
         Self { name, parameters, function, passed, way, narrow: false }
     }
 
     /// A kernel that asks for the gradients of one score after the other.
     pub(super) const fn by_score(of: [&'static str; 4]) -> Self {
-        Self::new(of, Way::ByScore)
+        Self::new(of, KernelTraversal::ByScore)
     }
 }
 
-impl Form {
+impl AttentionForm {
     /// That of a node, on a device.
-    pub(super) fn of(graph: &Graph, node: &Node, listed: bool, target: Target) -> Self {
+    pub(super) fn of(graph: &Graph, node: &Node, listed: bool, target: KernelTarget) -> Self {
         let heads = node.find(attribute::HEADS).unwrap_or(1);
         let key_heads = node.find(attribute::KEY_HEADS).unwrap_or(heads);
         let last = |n: usize| graph.ty(node.operands[n]).dims().last().and_then(|d| d.fixed()).unwrap_or(0);
@@ -118,8 +118,8 @@ impl Form {
     }
 
     /// What the name of one of its kernels ends with besides.
-    pub(super) fn tiles_ending(self, kernel: &Kernel) -> String {
-        if kernel.way == Way::Tiles { self.in_tiles_ending(kernel.narrow) } else { String::new() }
+    pub(super) fn tiles_ending(self, kernel: &AttentionKernel) -> String {
+        if kernel.way == KernelTraversal::Tiles { self.in_tiles_ending(kernel.narrow) } else { String::new() }
     }
 
     /// Parameters of its kernels behind those of every attention.
@@ -129,11 +129,11 @@ impl Form {
     }
 
     /// The call of a kernel's function with a rule, after what it needs.
-    pub(super) fn call(self, kernel: &Kernel, rule: &str) -> String {
-        let Kernel { function, passed, way, narrow, .. } = kernel;
+    pub(super) fn call(self, kernel: &AttentionKernel, rule: &str) -> String {
+        let AttentionKernel { function, passed, way, narrow, .. } = kernel;
         let relative = self.relative;
         let rule = if self.steps { format!("of_steps({rule}, steps)") } else { rule.to_owned() };
-        if *way == Way::Tiles {
+        if *way == KernelTraversal::Tiles {
             let engine = match self.precision {
                 Precision::F32 => "Single",
                 Precision::Tf32 => "Tf32",
@@ -143,7 +143,8 @@ impl Form {
             return format!("{}{function}<{engine}, {kept}, {relative}>(a, {rule}, {passed});", self.fixed());
         }
         let Some(heads) = self.talking else { return format!("{function}<{relative}>(a, {rule}, {passed});") };
-        let rule = if *way == Way::ByScore { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };
+        let rule =
+            if *way == KernelTraversal::ByScore { format!("talking({rule}, talk)") } else { format!("{rule}, talk") };
         format!("Talk<{heads}> talk = {{of_scores, of_probabilities}}; {function}<{relative}>(a, {rule}, {passed});")
     }
 
@@ -155,15 +156,17 @@ impl Form {
     }
 
     /// The kernels that it has.
-    pub(super) fn kernels(self, backward: bool) -> Vec<Kernel> {
+    pub(super) fn kernels(self, backward: bool) -> Vec<AttentionKernel> {
         let (by_tiles, by_warps) = (self.in_tiles(), self.listed || !self.in_tiles());
         let mut out = vec![];
         let mut add = |tiles, warps, talking| {
-            out.extend(by_tiles.then(|| Kernel::new(tiles, Way::Tiles)));
+            out.extend(by_tiles.then(|| AttentionKernel::new(tiles, KernelTraversal::Tiles)));
             let narrow = by_tiles && self.may_be_narrow;
-            out.extend(narrow.then(|| Kernel { narrow, ..Kernel::new(tiles, Way::Tiles) }));
+            out.extend(
+                narrow.then(|| AttentionKernel { narrow, ..AttentionKernel::new(tiles, KernelTraversal::Tiles) }),
+            );
             let warps = if self.talking.is_some() { talking } else { warps };
-            out.extend(by_warps.then(|| Kernel::new(warps, Way::Warps)));
+            out.extend(by_warps.then(|| AttentionKernel::new(warps, KernelTraversal::Warps)));
         };
         if !backward {
             let of = |function| ["attention", "real *y", function, "y"];
@@ -181,7 +184,7 @@ impl Form {
         let keys = |function| [KEYS, "OF_KEYS", function, "dy, stats, dk, dv"];
         add(keys("tile_keys"), keys("attend_keys"), keys("talking_keys"));
         if self.relative {
-            out.push(Kernel::by_score([
+            out.push(AttentionKernel::by_score([
                 "attention_codes",
                 "OF_CODES",
                 "attend_codes",
@@ -189,30 +192,35 @@ impl Form {
             ]));
         }
         if self.listed {
-            out.push(Kernel::by_score(["attention_values", "OF_VALUES", "attend_values", "dy, stats, d_values, rows"]));
+            out.push(AttentionKernel::by_score([
+                "attention_values",
+                "OF_VALUES",
+                "attend_values",
+                "dy, stats, d_values, rows",
+            ]));
         }
         out
     }
 
     /// The texts of these kernels, with a rule that is always there.
-    fn generated(self, backward: bool) -> Vec<Generated> {
-        let kernel = |kernel: Kernel| {
+    fn generated(self, backward: bool) -> Vec<GeneratedKernel> {
+        let kernel = |kernel: AttentionKernel| {
             let rule = match (self.listed, kernel.way) {
-                (true, Way::Tiles) => "Window()",
+                (true, KernelTraversal::Tiles) => "Window()",
                 (true, _) => "Listed()",
                 (false, _) => "Plain()",
             };
             let name = format!("{}{}{}", kernel.name, self.ending(), self.tiles_ending(&kernel));
             let (more, parameters, call) = (self.parameters(), kernel.parameters, self.call(&kernel, rule));
             let source = format!("TEAM({name})(ATTEND{more}, {parameters}) {{ GIVEN {call} }}\n");
-            Generated { name, source }
+            GeneratedKernel { name, source }
         };
         self.kernels(backward).into_iter().map(kernel).collect()
     }
 }
 
 /// The kernels of the attentions of a plan whose masks and biases are no expressions, or see positions through their distance alone.
-pub(super) fn generated(plan: &Plan, target: Target) -> Vec<Generated> {
+pub(super) fn generated(plan: &Plan, target: KernelTarget) -> Vec<GeneratedKernel> {
     let exprs = mask::exprs(&plan.graph);
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
@@ -223,7 +231,7 @@ pub(super) fn generated(plan: &Plan, target: Target) -> Vec<Generated> {
         };
         let listed = exprs.get(&id).is_some_and(|rule| rule.as_ref().is_ok_and(|rule| rule.by_distance));
         let by_pair = exprs.contains_key(&id) && !listed;
-        (!by_pair).then(|| Form::of(&plan.graph, node, listed, target).generated(backward))
+        (!by_pair).then(|| AttentionForm::of(&plan.graph, node, listed, target).generated(backward))
     };
     plan.graph.walk(MAIN).into_iter().filter_map(of).flatten().collect()
 }

@@ -15,7 +15,7 @@ use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::group::Group;
 use rtc_compiler::plan::{Plan, RegionPlan};
 
-use super::memory::{Array, Pool};
+use super::memory::{DeviceArray, DevicePool};
 use rtc_exec::storage::Plain;
 
 /// Numbers between the starts of two seats are a multiple of this, so that all seats are aligned as blocks are.
@@ -44,22 +44,22 @@ pub(super) struct Bundles {
     /// Outside of groups: all steps, by region and number, for the node in whose place they run, and none for the others.
     pub(super) outside: BTreeMap<NodeId, Vec<(usize, usize)>>,
     seats: BTreeMap<Value, Seat>,
-    rows: RefCell<Vec<Row>>,
+    rows: RefCell<Vec<SeatRow>>,
 }
 
 /// Seats side by side.
 #[derive(Debug)]
-struct Row {
+struct SeatRow {
     seats: usize,
     /// The block that is being filled, the numbers of a seat, and which seats are taken.
-    block: Option<(Array, usize, BTreeSet<usize>)>,
+    block: Option<(DeviceArray, usize, BTreeSet<usize>)>,
 }
 
-/// What the steps of a bundle have in common: the op, the operand of the maps, the types of factor and weight, and what else must be equal.
-type Form<'a> = (Op, Value, &'a Type, &'a Type, [bool; 2]);
+/// Common properties of the steps of a bundle: the op, the operand of the maps, the types of factor and weight, and what else must be equal.
+type BundleForm<'a> = (Op, Value, &'a Type, &'a Type, [bool; 2]);
 
 /// A region in which bundles are looked for.
-struct Region<'a> {
+struct BundleRegion<'a> {
     plan: &'a Plan,
     /// The numbers of parameters, by the values of their nodes.
     parameters: &'a BTreeMap<Value, usize>,
@@ -78,7 +78,7 @@ impl Bundles {
             |node: &Node| plan.parameters.iter().position(|p| node.find(attribute::NAME) == Some(p.name.as_str()));
         let parameters = nodes.filter_map(|node| Some((node.results[0], number(node)?))).collect();
         for (n, own) in plan.regions.iter().enumerate() {
-            let region = Region::new(plan, own, &parameters);
+            let region = BundleRegion::new(plan, own, &parameters);
             let (bundles, outside) = region.bundles();
             for bundle in bundles.iter().chain(&outside) {
                 region.values(bundle).into_iter().for_each(|values| out.seat(values));
@@ -99,15 +99,15 @@ impl Bundles {
         if distinct && values.iter().all(|value| !self.seats.contains_key(value)) {
             let rows = self.rows.get_mut();
             let row = rows.len();
-            rows.push(Row { seats: values.len(), block: None });
+            rows.push(SeatRow { seats: values.len(), block: None });
             self.seats.extend(values.into_iter().enumerate().map(|(at, value)| (value, Seat { row, at })));
         }
     }
 
     /// Room for a value of so many numbers, in 16 bits if it is narrow: its seat, or a block of its own.
-    pub(super) fn room<E: Plain>(&self, value: Value, len: usize, narrow: bool, pool: &Pool) -> Array {
+    pub(super) fn room<E: Plain>(&self, value: Value, len: usize, narrow: bool, pool: &DevicePool) -> DeviceArray {
         let Some(Seat { row, at }) = self.seats.get(&value).copied() else { return pool.take_kept::<E>(len, narrow) };
-        let Row { seats, block } = &mut self.rows.borrow_mut()[row];
+        let SeatRow { seats, block } = &mut self.rows.borrow_mut()[row];
         let apart = len.next_multiple_of(ALIGNED);
         // A run that ended early leaves a block behind that is not full.
         let fits = block
@@ -126,7 +126,7 @@ impl Bundles {
     }
 }
 
-impl<'a> Region<'a> {
+impl<'a> BundleRegion<'a> {
     fn new(plan: &'a Plan, own: &'a RegionPlan, parameters: &'a BTreeMap<Value, usize>) -> Self {
         let nodes = own.steps.iter().map(|step| plan.graph.node(step.node));
         let makers = nodes.clone().enumerate().flat_map(|(n, node)| node.results.iter().map(move |value| (*value, n)));
@@ -148,7 +148,7 @@ impl<'a> Region<'a> {
         }
     }
 
-    fn form(&self, step: usize) -> Option<Form<'a>> {
+    fn form(&self, step: usize) -> Option<BundleForm<'a>> {
         let (node, graph) = (self.node(step), &self.plan.graph);
         let ty = |value: Value| graph.ty(value);
         let kept = |value: &Value| self.own.saves.contains(value) || self.own.yields.contains(value);
@@ -183,7 +183,7 @@ impl<'a> Region<'a> {
 
     /// The bundles among some steps.
     fn among(&self, steps: impl Iterator<Item = usize>) -> Vec<Bundle> {
-        let mut found: Vec<(Form<'a>, Vec<usize>)> = vec![];
+        let mut found: Vec<(BundleForm<'a>, Vec<usize>)> = vec![];
         for step in steps {
             let Some(form) = self.form(step).filter(|_| self.weight(step).is_some()) else { continue };
             match found.iter_mut().find(|(other, _)| *other == form) {

@@ -2,30 +2,30 @@
 
 use rtc_compiler::ir::attribute::{self, Side};
 
-use super::device::Arg;
-use super::dispatch::{NodeContext, channels};
-use super::exec::Executor;
-use super::memory::{Array, flag, int, whole};
+use super::device::KernelArgument;
+use super::dispatch::{DeviceNodeContext, channels};
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, flag, int, whole};
 use rtc_exec::storage::Element;
 
 /// Channels that a warp has.
 const SLICE: usize = 128;
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// Starts a kernel with a warp for every position, and for every piece of its channels.
-    fn each_position(&self, kernel: &str, positions: usize, pieces: usize, args: &[Arg]) {
+    fn each_position(&self, kernel: &str, positions: usize, pieces: usize, args: &[KernelArgument]) {
         self.pool.launch(kernel, [self.pool.warp_blocks(positions), pieces.max(1) as u32, 1], args);
     }
 
     /// What kernels that go from position to position are told at last.
-    fn positions(&self, c: &NodeContext<'_>) -> ([Arg; 5], usize, usize) {
+    fn positions(&self, c: &DeviceNodeContext<'_>) -> ([KernelArgument; 5], usize, usize) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let (d, count) = (channels(c, c.operand(0)), axis.row_of.len());
         let right = flag(c.get(attribute::SIDE) == Side::Right);
         ([axis.row_of.arg(), axis.offsets.arg(), right, int(d), whole(count)], d, count)
     }
 
-    pub(super) fn neighbours(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn neighbours(&mut self, c: &DeviceNodeContext<'_>) {
         let (places, d, count) = self.positions(c);
         let [x, e] = self.first(c);
         let y = self.fresh(c, 0);
@@ -33,9 +33,9 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn neighbours_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn neighbours_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (places, d, count) = self.positions(c);
-        let given: [Arg; 3] = self.first(c);
+        let given: [KernelArgument; 3] = self.first(c);
         let reach = self.pool.take::<u32>(count);
         let [rest, slopes] = [0; 2].map(|_| self.pool.take::<T>(count));
         let reached = [reach.arg(), rest.arg(), slopes.arg()];
@@ -46,7 +46,7 @@ impl<T: Element> Executor<T> {
         self.put_all(c, [dx, de]);
     }
 
-    pub(super) fn merge_probability(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn merge_probability(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let [s, e] = self.first(c);
         let y = self.fresh(c, 0);
@@ -56,36 +56,36 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    pub(super) fn merge_probability_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn merge_probability_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
-        let given: [Arg; 3] = self.first(c);
+        let given: [KernelArgument; 3] = self.first(c);
         let (ds, de) = (self.fresh(c, 0), self.fresh(c, 1));
-        let memory: [Array; 4] = std::array::from_fn(|_| self.pool.take::<T>(ds.len()));
+        let memory: [DeviceArray; 4] = std::array::from_fn(|_| self.pool.take::<T>(ds.len()));
         let reach = self.pool.take::<u32>(ds.len());
-        let [force, total, slopes, rest] = memory.each_ref().map(Array::arg);
+        let [force, total, slopes, rest] = memory.each_ref().map(DeviceArray::arg);
         let more = [ds.arg(), de.arg(), force, total, slopes, reach.arg(), rest, axis.offsets.arg()];
         let args = [&given[..], &more].concat();
         self.pool.launch("merge_probability_grad", [c.view.rows() as u32, 1, 1], &args);
         self.put_all(c, [ds, de]);
     }
 
-    pub(super) fn any_unmerged(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn any_unmerged(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let e = self.real(c.operand(0)).arg();
         self.per_row(c, "any_unmerged", &[e], &[axis.offsets.arg()]);
     }
 
-    pub(super) fn slot_softmax(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn slot_softmax(&mut self, c: &DeviceNodeContext<'_>) {
         let [beta, before] = self.first(c);
         let out = [0, 1, 2].map(|n| self.fresh(c, n));
-        let [p, below, above] = out.each_ref().map(Array::arg);
+        let [p, below, above] = out.each_ref().map(DeviceArray::arg);
         let (slots, rows) = (c.last(0), c.view.rows());
         self.pool.each("slot_softmax", rows, &[beta, before, p, below, above, int(slots), whole(rows)]);
         self.put_all(c, out);
     }
 
-    pub(super) fn slot_softmax_grad(&mut self, c: &NodeContext<'_>) {
-        let given: [Arg; 5] = self.first(c);
+    pub(super) fn slot_softmax_grad(&mut self, c: &DeviceNodeContext<'_>) {
+        let given: [KernelArgument; 5] = self.first(c);
         let (dbeta, dbefore) = (self.fresh(c, 0), self.fresh(c, 1));
         let [p, open] = [0; 2].map(|_| self.pool.take::<T>(dbeta.len()));
         let (slots, rows) = (c.last(0), c.view.rows());
@@ -94,23 +94,23 @@ impl<T: Element> Executor<T> {
         self.put_all(c, [dbeta, dbefore]);
     }
 
-    pub(super) fn repeat(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn repeat(&mut self, c: &DeviceNodeContext<'_>) {
         self.produce(c, "repeat_slots", &self.first::<1>(c), &[int(c.get(attribute::COUNT)), whole(c.width(0))]);
     }
 
-    pub(super) fn slot_get(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn slot_get(&mut self, c: &DeviceNodeContext<'_>) {
         let (slot, (slots, d)) = (self.index(c.operand(1)).host[0], slots(c));
         self.produce(c, "pick_slot", &self.first::<1>(c), &[whole(slot as usize), int(slots), whole(d)]);
     }
 
-    pub(super) fn put_slot(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn put_slot(&mut self, c: &DeviceNodeContext<'_>) {
         let (slot, (slots, d)) = (self.index(c.operand(2)).host[0], slots(c));
         self.produce(c, "put_slot", &self.first::<2>(c), &[whole(slot as usize), int(slots), whole(d)]);
     }
 }
 
 /// Slots of a unit of the first operand, and the size of one.
-fn slots(c: &NodeContext<'_>) -> (usize, usize) {
+fn slots(c: &DeviceNodeContext<'_>) -> (usize, usize) {
     let slots = c.ty(c.operand(0)).slots().map_or(1, |(_, slots)| slots);
     (slots, c.width(0) / slots.max(1))
 }

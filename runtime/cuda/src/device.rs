@@ -12,7 +12,7 @@ use rtc_kernel::Precision;
 
 /// An argument of a kernel. Arguments are equal if their bits are: 0 is not -0.
 #[derive(Clone, Copy, Debug)]
-pub enum Arg {
+pub enum KernelArgument {
     /// A place in the device's memory; 0 is none.
     Address(u64),
     /// A number of 64 bits.
@@ -25,7 +25,7 @@ pub enum Arg {
     TooLarge(usize),
 }
 
-impl Arg {
+impl KernelArgument {
     fn bits(self) -> (u8, u64) {
         match self {
             Self::Address(at) => (0, at),
@@ -37,15 +37,15 @@ impl Arg {
     }
 }
 
-impl PartialEq for Arg {
+impl PartialEq for KernelArgument {
     fn eq(&self, other: &Self) -> bool {
         self.bits() == other.bits()
     }
 }
 
-impl Eq for Arg {}
+impl Eq for KernelArgument {}
 
-impl Hash for Arg {
+impl Hash for KernelArgument {
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write_u64(self.bits().1);
     }
@@ -53,7 +53,7 @@ impl Hash for Arg {
 
 /// Blocks of a launch, threads of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape {
+pub struct LaunchShape {
     /// Blocks along three axes.
     pub grid: [u32; 3],
     /// Threads of a block: one axis.
@@ -63,11 +63,11 @@ pub struct Shape {
 /// A matrix product `y[m, n] = a b` (plus `y` where it adds, plus a bias), row by row; `a[i, p]` lies at `i * rows + p * columns`
 /// numbers from its address, `b[p, j]` likewise. One of the two steps is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Product {
+pub struct MatrixProduct {
     /// The left matrix.
-    pub a: Matrix,
+    pub a: DeviceMatrix,
     /// The right matrix.
-    pub b: Matrix,
+    pub b: DeviceMatrix,
     /// Where the result goes.
     pub y: u64,
     /// Rows of the result.
@@ -83,14 +83,14 @@ pub struct Product {
     /// How many products there are of this form, equally far apart.
     pub count: usize,
     /// From one of them to the next, in numbers.
-    pub apart: Apart,
+    pub apart: ProductDistance,
     /// Whether the result, and with it the bias, is kept in 16 bits.
     pub narrow: bool,
 }
 
-/// How far two products are from one another, in what they read and write.
+/// The distance between two products, in what they read and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Apart {
+pub struct ProductDistance {
     /// The left matrices.
     pub a: usize,
     /// The right ones.
@@ -101,10 +101,10 @@ pub struct Apart {
     pub bias: usize,
 }
 
-impl Product {
+impl MatrixProduct {
     /// `y[m, n] = a b` with `k` terms.
-    pub fn new(a: Matrix, b: Matrix, y: u64, [m, n, k]: [usize; 3]) -> Self {
-        Self { a, b, y, m, n, k, add: false, bias: None, count: 1, apart: Apart::default(), narrow: false }
+    pub fn new(a: DeviceMatrix, b: DeviceMatrix, y: u64, [m, n, k]: [usize; 3]) -> Self {
+        Self { a, b, y, m, n, k, add: false, bias: None, count: 1, apart: ProductDistance::default(), narrow: false }
     }
 
     /// The same, added to what is there if `add`.
@@ -125,7 +125,7 @@ impl Product {
         };
         let bias = first.bias.zip(second.bias).map_or(Some(0), |(from, to)| apart(first.narrow, from, to))?;
         let (a, b) = (apart(first.a.narrow, first.a.at, second.a.at)?, apart(first.b.narrow, first.b.at, second.b.at)?);
-        let apart = Apart { a, b, y: apart(first.narrow, first.y, second.y)?, bias };
+        let apart = ProductDistance { a, b, y: apart(first.narrow, first.y, second.y)?, bias };
         let all = Self { count: products.len(), apart, ..*first };
         (0..products.len()).all(|n| all.member(n, size) == products[n]).then_some(all)
     }
@@ -133,14 +133,14 @@ impl Product {
     /// The n-th of them.
     pub fn member(&self, n: usize, size: usize) -> Self {
         let moved = |narrow: bool, at: u64, apart: usize| at + (n * apart * kept_size(narrow, size)) as u64;
-        let Apart { a, b, y, bias } = self.apart;
+        let ProductDistance { a, b, y, bias } = self.apart;
         Self {
-            a: Matrix { at: moved(self.a.narrow, self.a.at, a), ..self.a },
-            b: Matrix { at: moved(self.b.narrow, self.b.at, b), ..self.b },
+            a: DeviceMatrix { at: moved(self.a.narrow, self.a.at, a), ..self.a },
+            b: DeviceMatrix { at: moved(self.b.narrow, self.b.at, b), ..self.b },
             y: moved(self.narrow, self.y, y),
             bias: self.bias.map(|at| moved(self.narrow, at, bias)),
             count: 1,
-            apart: Apart::default(),
+            apart: ProductDistance::default(),
             ..*self
         }
     }
@@ -148,7 +148,7 @@ impl Product {
 
 /// A matrix in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Matrix {
+pub struct DeviceMatrix {
     /// Its first number.
     pub at: u64,
     /// From one row to the next.
@@ -159,7 +159,7 @@ pub struct Matrix {
     pub narrow: bool,
 }
 
-impl Matrix {
+impl DeviceMatrix {
     /// A matrix of so many columns, row by row.
     pub fn straight(at: u64, columns: usize) -> Self {
         Self { at, rows: columns, columns: 1, narrow: false }
@@ -178,18 +178,18 @@ impl Matrix {
 
 /// A piece of work inside the device, with everything that it is told: equal commands do the same to the same places.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Command {
+pub enum DeviceCommand {
     /// A kernel.
     Launch {
         /// Its name.
         kernel: Rc<str>,
         /// Its blocks.
-        shape: Shape,
+        shape: LaunchShape,
         /// What it is given.
-        args: Vec<Arg>,
+        args: Vec<KernelArgument>,
     },
     /// A matrix product by the library of the device.
-    Product(Product),
+    Product(MatrixProduct),
     /// A copy.
     Copy {
         /// The first byte to read.
@@ -216,24 +216,25 @@ pub enum Command {
     },
 }
 
-impl Command {
+impl DeviceCommand {
     /// Every address that it is given.
     pub fn addresses(&self) -> Vec<u64> {
         match self {
             Self::Launch { args, .. } => {
-                let address = |arg: &Arg| if let Arg::Address(at) = arg { Some(*at) } else { None };
+                let address =
+                    |arg: &KernelArgument| if let KernelArgument::Address(at) = arg { Some(*at) } else { None };
                 args.iter().filter_map(address).collect()
             }
-            Self::Product(Product { a, b, y, bias, .. }) => [a.at, b.at, *y].into_iter().chain(*bias).collect(),
+            Self::Product(MatrixProduct { a, b, y, bias, .. }) => [a.at, b.at, *y].into_iter().chain(*bias).collect(),
             Self::Copy { from, to, .. } => vec![*from, *to],
             Self::Clear { at, .. } | Self::Taken { at, .. } => vec![*at],
         }
     }
 }
 
-/// Some bytes in the device's memory.
+/// A range of bytes in the device's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct DeviceRange {
     /// The first.
     pub at: u64,
     /// How many.
@@ -242,20 +243,20 @@ pub struct Range {
 
 /// A series of commands that a device has recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Graph(pub u64);
+pub struct RecordedGraph(pub u64);
 
 /// A kernel that is made for a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Generated {
+pub struct GeneratedKernel {
     /// Its name, which says what it does: equal names are equal kernels.
     pub name: String,
     /// Its source.
     pub source: String,
 }
 
-/// What kernels are made for.
+/// The target for which kernels are generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Target {
+pub struct KernelTarget {
     /// What products are made of.
     pub precision: Precision,
     /// Whether kernels are made for the sizes of a plan, which are known to their compiler then.
@@ -278,13 +279,13 @@ pub trait Device: Debug {
     /// Threads of a block; a power of two, and whole warps.
     fn threads(&self) -> u32;
     /// What its kernels are made for.
-    fn target(&self) -> Target;
+    fn target(&self) -> KernelTarget;
     /// How much memory there is; nothing where the device does not say.
     fn capacity(&self) -> Option<Capacity> {
         None
     }
     /// Makes the kernels of a plan ready, besides those that every plan has.
-    fn prepare(&self, kernels: &[Generated]);
+    fn prepare(&self, kernels: &[GeneratedKernel]);
     /// Takes memory, aligned to 256 bytes; never at address 0.
     ///
     /// # Errors
@@ -299,7 +300,7 @@ pub trait Device: Debug {
     /// Whether it has a library for matrix products; without one they are kernels, too.
     fn multiplies(&self) -> bool;
     /// Whether its library does these products as one.
-    fn multiplies_together(&self, _products: &Product) -> bool {
+    fn multiplies_together(&self, _products: &MatrixProduct) -> bool {
         true
     }
     /// Whether it is told what becomes of its memory. A GPU is not; tests find reads of what nobody wrote so.
@@ -307,15 +308,15 @@ pub trait Device: Debug {
         false
     }
     /// Starts a command.
-    fn start(&self, command: &Command);
+    fn start(&self, command: &DeviceCommand);
     /// Whether series of commands that come again are recorded and replayed.
     fn records(&self) -> bool;
     /// Makes a series of commands, each of which was started before, ready to be started with one call. Nothing runs.
-    fn record(&self, commands: &[Command]) -> Graph;
+    fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph;
     /// Starts a recorded series: the same commands with the same arguments.
-    fn replay(&self, graph: Graph);
+    fn replay(&self, graph: RecordedGraph);
     /// Lets a recorded series go.
-    fn forget(&self, graph: Graph);
+    fn forget(&self, graph: RecordedGraph);
     /// The first failure, if there was one.
     fn failure(&self) -> Option<String>;
 }
@@ -330,29 +331,32 @@ mod tests {
     use super::*;
 
     /// A product of floats at these addresses.
-    fn at(a: u64, b: u64, y: u64, bias: Option<u64>) -> Product {
-        Product::new(Matrix::straight(a, 4), Matrix::turned(b, 4), y, [2, 8, 4]).biased(bias)
+    fn at(a: u64, b: u64, y: u64, bias: Option<u64>) -> MatrixProduct {
+        MatrixProduct::new(DeviceMatrix::straight(a, 4), DeviceMatrix::turned(b, 4), y, [2, 8, 4]).biased(bias)
     }
 
     #[test]
     fn products_that_are_equally_far_apart_are_one() {
         let three = [0, 1, 2].map(|n| at(64, 4000 + 800 * n, 9000 + 256 * n, Some(20_000 + 40 * n)));
-        let all = Product::together(&three, 4).expect("they are");
-        assert_eq!((all.count, all.apart), (3, Apart { a: 0, b: 200, y: 64, bias: 10 }));
+        let all = MatrixProduct::together(&three, 4).expect("they are");
+        assert_eq!((all.count, all.apart), (3, ProductDistance { a: 0, b: 200, y: 64, bias: 10 }));
         assert_eq!([0, 1, 2].map(|n| all.member(n, 4)), three);
-        assert_eq!(Product::together(&three[..1], 4), None, "one is no bundle");
+        assert_eq!(MatrixProduct::together(&three[..1], 4), None, "one is no bundle");
     }
 
     #[test]
     fn others_are_not() {
         let first = at(64, 4000, 9000, None);
-        let of = |second: Product| Product::together(&[first, second], 4);
+        let of = |second: MatrixProduct| MatrixProduct::together(&[first, second], 4);
         assert!(of(at(0, 4800, 9256, None)).is_none(), "the left one lies before");
         assert!(of(at(64, 4802, 9256, None)).is_none(), "no number of floats");
         assert!(of(at(64, 4800, 9256, Some(8))).is_none(), "one has a bias");
-        assert!(of(Product { k: 3, ..at(64, 4800, 9256, None) }).is_none(), "another size");
+        assert!(of(MatrixProduct { k: 3, ..at(64, 4800, 9256, None) }).is_none(), "another size");
         assert!(of(at(64, 4800, 9256, None)).is_some());
         let third = at(64, 5604, 9512, None);
-        assert!(Product::together(&[first, at(64, 4800, 9256, None), third], 4).is_none(), "the third is farther");
+        assert!(
+            MatrixProduct::together(&[first, at(64, 4800, 9256, None), third], 4).is_none(),
+            "the third is farther"
+        );
     }
 }

@@ -8,33 +8,33 @@ use rtc_compiler::ir::ops::{Flag, Op};
 use rtc_compiler::ir::types::{Dim, Elem, Type};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::active_rows::{ActiveRows, Name};
-use super::device::{Arg, Product};
-use super::exec::Executor;
-use super::memory::{Array, Pool, address, flag, int, whole};
+use super::active_rows::{ActiveRows, AxisName};
+use super::device::{KernelArgument, MatrixProduct};
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, DevicePool, address, flag, int, whole};
 use super::narrow::named;
-use super::value::Val;
+use super::value::DeviceValue;
 use rtc_exec::choice::{along_rows, counts};
 use rtc_exec::machine::Machine;
 use rtc_exec::machine::requirements::{given_input, known_labels};
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, loops, node_context};
+use rtc_exec::{ExecutionFault, loops, node_context};
 
-/// What a node needs while it runs.
+/// The context of a node while it runs.
 #[derive(Clone, Copy)]
-pub(super) struct NodeContext<'a> {
+pub(super) struct DeviceNodeContext<'a> {
     host: node_context::NodeContext<'a>,
     pub(super) place: &'a ActiveRows,
 }
 
-impl<'a> NodeContext<'a> {
+impl<'a> DeviceNodeContext<'a> {
     pub(super) fn new(plan: &'a Plan, step: &'a Step, place: &'a ActiveRows) -> Self {
         let node = plan.graph.node(step.node);
         Self { host: node_context::NodeContext { plan, step, node, view: &place.view }, place }
     }
 }
 
-impl<'a> Deref for NodeContext<'a> {
+impl<'a> Deref for DeviceNodeContext<'a> {
     type Target = node_context::NodeContext<'a>;
 
     fn deref(&self) -> &node_context::NodeContext<'a> {
@@ -42,24 +42,24 @@ impl<'a> Deref for NodeContext<'a> {
     }
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), Fault> {
-        let c = NodeContext::new(plan, step, place);
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, place: &ActiveRows) -> Result<(), ExecutionFault> {
+        let c = DeviceNodeContext::new(plan, step, place);
         let node = c.node;
         self.begin_step();
         match node.op {
             Op::Param | Op::Yield | Op::Save | Op::Return => {}
             Op::Input => self.input(&c)?,
-            Op::Full => self.produce(&c, "fill", &[], &[Arg::Real(c.get(attribute::VALUE))]),
+            Op::Full => self.produce(&c, "fill", &[], &[KernelArgument::Real(c.get(attribute::VALUE))]),
             Op::True => {
                 let y = self.pool.take::<u8>(place.view.extent(c.ty(node.results[0])));
-                self.pool.each("fill_truth", y.len(), &[y.arg(), Arg::Int(1), whole(y.len())]);
-                self.set(node.results[0], Val::Truth(y));
+                self.pool.each("fill_truth", y.len(), &[y.arg(), KernelArgument::Int(1), whole(y.len())]);
+                self.set(node.results[0], DeviceValue::Truth(y));
             }
             Op::StepNumber => {
                 let step = f64::from(self.index(c.operand(0)).host[0]);
-                self.produce(&c, "fill", &[], &[Arg::Real(step)]);
+                self.produce(&c, "fill", &[], &[KernelArgument::Real(step)]);
             }
             Op::DepthOf => {
                 let depths = loops::depths(self, plan, step.node, &place.view)?;
@@ -213,7 +213,7 @@ impl<T: Element> Executor<T> {
                 let [a, b] = [0, 1].map(|n| self.truth(c.operand(n)));
                 let y = self.pool.take::<u8>(a.len());
                 self.pool.each("both", y.len(), &[a.arg(), b.arg(), y.arg(), whole(y.len())]);
-                self.set(node.results[0], Val::Truth(y));
+                self.set(node.results[0], DeviceValue::Truth(y));
             }
             Op::Any => {
                 let units = place.units(c.ty(c.operand(0)).dims(), &self.pool);
@@ -230,19 +230,19 @@ impl<T: Element> Executor<T> {
             Op::CrossEntropyGrad | Op::BinaryCrossEntropyGrad => self.loss_grad(&c),
             Op::CrossEntropyEach => {
                 let kind = self.classes(&c, 0)?;
-                self.of_labels(&c, "cross_entropy_each", Pool::each_warp, &kind);
+                self.of_labels(&c, "cross_entropy_each", DevicePool::each_warp, &kind);
             }
             Op::CrossEntropyEachGrad => {
                 let kind = self.classes(&c, 1)?;
-                self.of_labels_grad(&c, "cross_entropy_each_grad", Pool::each_warp, &kind);
+                self.of_labels_grad(&c, "cross_entropy_each_grad", DevicePool::each_warp, &kind);
             }
-            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", Pool::each, &[]),
+            Op::BinaryCrossEntropyEach => self.of_labels(&c, "binary_cross_entropy_each", DevicePool::each, &[]),
             Op::BinaryCrossEntropyEachGrad => {
-                self.of_labels_grad(&c, "binary_cross_entropy_each_grad", Pool::each, &[]);
+                self.of_labels_grad(&c, "binary_cross_entropy_each_grad", DevicePool::each, &[]);
             }
             Op::Right => {
                 let classes = self.real(c.operand(0)).len() / numbers(&c).max(1);
-                self.of_labels(&c, "right", Pool::each_warp, &[int(classes)]);
+                self.of_labels(&c, "right", DevicePool::each_warp, &[int(classes)]);
             }
             Op::Average => self.average(&c),
             Op::AverageGrad => match c.node.operands.get(2).map(|weights| self.real(*weights)) {
@@ -277,26 +277,26 @@ impl<T: Element> Executor<T> {
     }
 
     /// A new array for the n-th result.
-    pub(super) fn fresh(&self, c: &NodeContext<'_>, n: usize) -> Array {
+    pub(super) fn fresh(&self, c: &DeviceNodeContext<'_>, n: usize) -> DeviceArray {
         self.fresh_kept(c, n, false)
     }
 
-    pub(super) fn put(&mut self, c: &NodeContext<'_>, n: usize, array: Array) {
-        self.set(c.node.results[n], Val::Real(array));
+    pub(super) fn put(&mut self, c: &DeviceNodeContext<'_>, n: usize, array: DeviceArray) {
+        self.set(c.node.results[n], DeviceValue::Real(array));
     }
 
     /// Puts all results.
-    pub(super) fn put_all<const N: usize>(&mut self, c: &NodeContext<'_>, arrays: [Array; N]) {
+    pub(super) fn put_all<const N: usize>(&mut self, c: &DeviceNodeContext<'_>, arrays: [DeviceArray; N]) {
         arrays.into_iter().enumerate().for_each(|(n, array)| self.put(c, n, array));
     }
 
     /// Where the n-th result goes, and whether it is added to what is there: the gradient of a parameter, or an array of its own.
-    pub(super) fn target(&mut self, c: &NodeContext<'_>, n: usize) -> (Array, bool) {
+    pub(super) fn target(&mut self, c: &DeviceNodeContext<'_>, n: usize) -> (DeviceArray, bool) {
         self.target_kept(c, n, false)
     }
 
     /// The same; an array of its own is in 16 bits if it is narrow.
-    pub(super) fn target_kept(&mut self, c: &NodeContext<'_>, n: usize, narrow: bool) -> (Array, bool) {
+    pub(super) fn target_kept(&mut self, c: &DeviceNodeContext<'_>, n: usize, narrow: bool) -> (DeviceArray, bool) {
         match c.step.accumulates_into[n] {
             Some(parameter) => (self.gradient(parameter), true),
             None => {
@@ -308,86 +308,105 @@ impl<T: Element> Executor<T> {
     }
 
     /// A kernel with a thread per number of its one result: operands, the result, sizes, the count.
-    pub(super) fn produce(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+    pub(super) fn produce(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        kernel: &str,
+        operands: &[KernelArgument],
+        sizes: &[KernelArgument],
+    ) {
         let count = numbers(c);
         self.produce_by(c, kernel, count, operands, &[sizes, &[whole(count)]].concat());
     }
 
     /// A kernel with so many threads and one result: operands, the result, sizes.
-    fn produce_by(&mut self, c: &NodeContext<'_>, kernel: &str, threads: usize, operands: &[Arg], sizes: &[Arg]) {
+    fn produce_by(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        kernel: &str,
+        threads: usize,
+        operands: &[KernelArgument],
+        sizes: &[KernelArgument],
+    ) {
         let y = self.fresh(c, 0);
         self.pool.each(kernel, threads, &[operands, &[y.arg()], sizes].concat());
         self.put(c, 0, y);
     }
 
     /// The addresses of the first operands, which are real.
-    pub(super) fn first<const N: usize>(&self, c: &NodeContext<'_>) -> [Arg; N] {
+    pub(super) fn first<const N: usize>(&self, c: &DeviceNodeContext<'_>) -> [KernelArgument; N] {
         std::array::from_fn(|n| self.real(c.operand(n)).arg())
     }
 
     /// A kernel with a thread per row and a truth value as its result.
-    pub(super) fn per_row(&mut self, c: &NodeContext<'_>, kernel: &str, operands: &[Arg], sizes: &[Arg]) {
+    pub(super) fn per_row(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        kernel: &str,
+        operands: &[KernelArgument],
+        sizes: &[KernelArgument],
+    ) {
         let y = self.pool.take::<u8>(c.view.rows());
         let args = [operands, &[y.arg()], sizes, &[whole(y.len())]].concat();
         self.pool.each(kernel, y.len(), &args);
-        self.set(c.node.results[0], Val::Truth(y));
+        self.set(c.node.results[0], DeviceValue::Truth(y));
     }
 
     /// From rows of positions to one vector per row.
-    fn pooled(&mut self, c: &NodeContext<'_>, kernel: &str, more: &[Arg]) {
+    fn pooled(&mut self, c: &DeviceNodeContext<'_>, kernel: &str, more: &[KernelArgument]) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         self.produce(c, kernel, &self.first::<1>(c), &[&[axis.offsets.arg(), int(d)], more].concat());
     }
 
     /// Along the positions of every row, a thread per row and channel.
-    fn along(&mut self, c: &NodeContext<'_>, kernel: &str) {
+    fn along(&mut self, c: &DeviceNodeContext<'_>, kernel: &str) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(0)), &self.pool), channels(c, c.operand(0)));
         let count = c.view.rows() * d;
         self.produce_by(c, kernel, count, &self.first::<1>(c), &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
-    fn broadcast_rows(&mut self, c: &NodeContext<'_>, mean: bool) {
+    fn broadcast_rows(&mut self, c: &DeviceNodeContext<'_>, mean: bool) {
         let axis = c.place.axis_of(c.ty(c.operand(1)), &self.pool);
         let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(c.width(0)), flag(mean)];
         self.produce(c, "broadcast_rows", &self.first::<1>(c), &sizes);
     }
 
-    fn position_grad(&mut self, c: &NodeContext<'_>) {
+    fn position_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
         let sizes = [axis.row_of.arg(), axis.offsets.arg(), int(d), back(c)];
         self.produce(c, "position_grad", &self.first::<1>(c), &sizes);
     }
 
-    fn max_grad(&mut self, c: &NodeContext<'_>) {
+    fn max_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (axis, d) = (c.place.axis_of(c.ty(c.operand(1)), &self.pool), channels(c, c.operand(1)));
         let ([dy, x], count) = (self.first(c), c.view.rows() * d);
         self.produce_by(c, "max_pool_grad", count, &[x, dy], &[axis.offsets.arg(), int(d), whole(count)]);
     }
 
     /// How the numbers of operand `x` belong to units: `row_of, offsets, width`.
-    fn groups(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> [Arg; 3] {
+    fn groups(&self, c: &DeviceNodeContext<'_>, x: usize, units: &Type) -> [KernelArgument; 3] {
         let (dims, unit) = (c.ty(c.operand(x)).dims(), units.dims());
         let width = |dims: &[Dim]| whole(dims.iter().filter_map(Dim::fixed).product::<usize>());
         match dims.get(unit.len()) {
             Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                let axis = c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool);
+                let axis = c.place.axis(&AxisName::Ragged(axis.as_str().into()), &self.pool);
                 [axis.row_of.arg(), axis.offsets.arg(), width(&dims[unit.len() + 1..])]
             }
-            _ => [Arg::Address(0), Arg::Address(0), width(&dims[unit.len()..])],
+            _ => [KernelArgument::Address(0), KernelArgument::Address(0), width(&dims[unit.len()..])],
         }
     }
 
     /// The most numbers of operand `x` that belong to one unit.
-    fn longest_unit(&self, c: &NodeContext<'_>, x: usize, units: &Type) -> usize {
+    fn longest_unit(&self, c: &DeviceNodeContext<'_>, x: usize, units: &Type) -> usize {
         let within = &c.ty(c.operand(x)).dims()[units.dims().len()..];
         let length = |dim: &Dim| match dim {
-            Dim::Sym(axis) => c.place.axis(&Name::Ragged(axis.as_str().into()), &self.pool).longest,
+            Dim::Sym(axis) => c.place.axis(&AxisName::Ragged(axis.as_str().into()), &self.pool).longest,
             fixed => fixed.fixed().unwrap_or(1),
         };
         within.iter().map(length).product()
     }
 
-    fn select(&mut self, c: &NodeContext<'_>) {
+    fn select(&mut self, c: &DeviceNodeContext<'_>) {
         let condition = self.truth(c.operand(0)).arg();
         if c.ty(c.operand(1)).elem() == Some(Elem::Real) {
             let [row_of, _, width] = self.groups(c, 1, c.ty(c.operand(0)));
@@ -397,19 +416,19 @@ impl<T: Element> Executor<T> {
         let [a, b] = [1, 2].map(|n| self.truth(c.operand(n)));
         let y = self.pool.take::<u8>(a.len());
         self.pool.each("select_truth", y.len(), &[condition, a.arg(), b.arg(), y.arg(), whole(y.len())]);
-        self.set(c.node.results[0], Val::Truth(y));
+        self.set(c.node.results[0], DeviceValue::Truth(y));
     }
 
     /// Softmax or its gradient over the numbers of every unit, `width` of them where there are no offsets.
-    pub(super) fn softmax(&mut self, c: &NodeContext<'_>, offsets: Arg, width: usize, units: usize) {
+    pub(super) fn softmax(&mut self, c: &DeviceNodeContext<'_>, offsets: KernelArgument, width: usize, units: usize) {
         let y = self.fresh(c, 0);
-        let operands: Vec<Arg> = c.node.operands.iter().map(|v| self.real(*v).arg()).collect();
+        let operands: Vec<KernelArgument> = c.node.operands.iter().map(|v| self.real(*v).arg()).collect();
         let args = [&operands[..], &[y.arg(), offsets, whole(width), whole(units)]].concat();
         self.pool.each_warp(c.node.op.def().name, units, &args);
         self.put(c, 0, y);
     }
 
-    fn top(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn top(&mut self, c: &DeviceNodeContext<'_>) -> Result<(), ExecutionFault> {
         let step = c.node.operands.last().filter(|v| c.ty(**v).elem() == Some(Elem::Index));
         let step = step.map_or(0, |step| self.index(*step).host[0]);
         let (ty, x) = (c.ty(c.operand(0)), self.real(c.operand(0)));
@@ -430,7 +449,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Long units, as the states of a row, are summed in pieces, so that a few of them keep all processors busy.
-    fn dot_unit(&mut self, c: &NodeContext<'_>) {
+    fn dot_unit(&mut self, c: &DeviceNodeContext<'_>) {
         /// Numbers that a warp sums at most.
         const PIECE: usize = 1 << 10;
         let (y, units) = (self.fresh(c, 0), c.ty(c.node.results[0]));
@@ -447,48 +466,48 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, y);
     }
 
-    fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn input(&mut self, c: &DeviceNodeContext<'_>) -> Result<(), ExecutionFault> {
         let name = c.get(attribute::NAME);
-        let len = |val: &Val<T>| match val {
-            Val::Real(x) => x.len(),
-            Val::Index(ids) => ids.host.len(),
-            Val::Truth(_) | Val::Tape(_) => 0,
+        let len = |val: &DeviceValue<T>| match val {
+            DeviceValue::Real(x) => x.len(),
+            DeviceValue::Index(ids) => ids.host.len(),
+            DeviceValue::Truth(_) | DeviceValue::Tape(_) => 0,
         };
         let val = given_input(&self.inputs, name, numbers(c), len)?;
         self.set(c.node.results[0], val);
         Ok(())
     }
 
-    fn halt_test(&mut self, c: &NodeContext<'_>) {
+    fn halt_test(&mut self, c: &DeviceNodeContext<'_>) {
         let t = self.real(c.operand(0));
         let units = c.place.units(c.ty(c.operand(0)).dims(), &self.pool);
         let cap = c.node.find(attribute::CAP);
-        let cap = cap.map(|axis| c.place.axis(&Name::Ragged(axis.into()), &self.pool));
+        let cap = cap.map(|axis| c.place.axis(&AxisName::Ragged(axis.into()), &self.pool));
         let step = self.index(c.operand(1)).host[0] as usize;
         let go = self.pool.take::<u8>(t.len());
         let [row_of, _, per] = units.args();
         let cap = address(cap.as_ref().map(|axis| &axis.offsets));
-        let threshold = Arg::Real(c.get(attribute::THRESHOLD));
+        let threshold = KernelArgument::Real(c.get(attribute::THRESHOLD));
         self.pool.each(
             "halt_test",
             go.len(),
             &[t.arg(), go.arg(), row_of, per, cap, whole(step), threshold, whole(go.len())],
         );
-        self.set(c.node.results[0], Val::Truth(go));
+        self.set(c.node.results[0], DeviceValue::Truth(go));
     }
 
-    fn ratio(&mut self, c: &NodeContext<'_>, sum: &Array, total: &Array) {
+    fn ratio(&mut self, c: &DeviceNodeContext<'_>, sum: &DeviceArray, total: &DeviceArray) {
         let y = self.fresh(c, 0);
         self.pool.each("ratio", 1, &[sum.arg(), total.arg(), y.arg()]);
         self.put(c, 0, y);
     }
 
     /// The sum of the weights of some items.
-    fn total(&self, weights: Option<&Array>, items: usize) -> Array {
+    fn total(&self, weights: Option<&DeviceArray>, items: usize) -> DeviceArray {
         weights.map_or_else(|| self.pool.upload(&[items as f64]), |weights| self.pool.sum(weights, false))
     }
 
-    fn loss(&mut self, c: &NodeContext<'_>) {
+    fn loss(&mut self, c: &DeviceNodeContext<'_>) {
         let (logits, labels) = (self.real(c.operand(0)), self.index(c.operand(1)));
         let weights = c.node.operands.get(2).map(|w| self.real(*w));
         let items = labels.host.len();
@@ -506,7 +525,7 @@ impl<T: Element> Executor<T> {
         self.ratio(c, &sum, &total);
     }
 
-    fn loss_grad(&mut self, c: &NodeContext<'_>) {
+    fn loss_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (upstream, logits, labels) = (self.real(c.operand(0)), self.real(c.operand(1)), self.index(c.operand(2)));
         let weights = c.node.operands.get(3).map(|w| self.real(*w));
         let items = labels.host.len();
@@ -523,7 +542,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, d);
     }
 
-    fn average(&mut self, c: &NodeContext<'_>) {
+    fn average(&mut self, c: &DeviceNodeContext<'_>) {
         let x = self.real(c.operand(0));
         let (sum, total) = match c.node.operands.get(1).map(|weights| self.real(*weights)) {
             Some(weights) => {
@@ -538,13 +557,13 @@ impl<T: Element> Executor<T> {
 
     /// What kernels of classes are told of the logits, operand `n`: how they make probabilities, and how many there are of a unit. Refuses
     /// labels without a logit.
-    fn classes(&self, c: &NodeContext<'_>, n: usize) -> Result<[Arg; 2], Fault> {
+    fn classes(&self, c: &DeviceNodeContext<'_>, n: usize) -> Result<[KernelArgument; 2], ExecutionFault> {
         known_labels(&self.index(c.operand(n + 1)).host, c.last(n))?;
         Ok([flag(c.get(attribute::PROBABILITIES) == Probabilities::Stablemax), int(c.last(n))])
     }
 
     /// A number for every label, by a kernel with a thread or a warp for each.
-    fn of_labels(&mut self, c: &NodeContext<'_>, kernel: &str, start: Start, sizes: &[Arg]) {
+    fn of_labels(&mut self, c: &DeviceNodeContext<'_>, kernel: &str, start: KernelStart, sizes: &[KernelArgument]) {
         let (count, labels) = (numbers(c), self.index(c.operand(1)).array(&self.pool).arg());
         let y = self.fresh(c, 0);
         let given = [self.real(c.operand(0)).arg(), labels, y.arg()];
@@ -553,7 +572,13 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of such an op, with operands `dy`, logits and labels.
-    fn of_labels_grad(&mut self, c: &NodeContext<'_>, kernel: &str, start: Start, sizes: &[Arg]) {
+    fn of_labels_grad(
+        &mut self,
+        c: &DeviceNodeContext<'_>,
+        kernel: &str,
+        start: KernelStart,
+        sizes: &[KernelArgument],
+    ) {
         let labels = self.index(c.operand(2));
         let (count, labels) = (labels.host.len(), labels.array(&self.pool).arg());
         let ([dy, logits], d) = (self.first(c), self.fresh(c, 0));
@@ -561,7 +586,7 @@ impl<T: Element> Executor<T> {
         self.put(c, 0, d);
     }
 
-    fn step_slice_grad(&mut self, c: &NodeContext<'_>) {
+    fn step_slice_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (step, dy) = (self.index(c.operand(0)).host[0] as usize, self.real(c.operand(1)));
         let (y, add) = self.target(c, 0);
         if !add {
@@ -570,39 +595,39 @@ impl<T: Element> Executor<T> {
         self.pool.add(&dy, &y.part::<T>(step * dy.len(), dy.len()));
     }
 
-    fn weight_grad(&mut self, c: &NodeContext<'_>) {
+    fn weight_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let own = match self.bundles.outside.get(&c.step.node) {
             Some(steps) => steps.iter().map(|(region, n)| &c.plan.regions[*region].steps[*n]).collect(),
             None => vec![c.step],
         };
         let rows = self.stored(c.operand(0)).len() / c.last(0).max(1);
-        let product = |step: &Step| self.product(&NodeContext::new(c.plan, step, c.place), rows);
-        let products: Vec<Product> = own.into_iter().map(product).collect();
+        let product = |step: &Step| self.product(&DeviceNodeContext::new(c.plan, step, c.place), rows);
+        let products: Vec<MatrixProduct> = own.into_iter().map(product).collect();
         self.pool.multiply_all::<T>(&products);
     }
 }
 
-/// How a kernel is started: with a thread for each of some things, or with a warp.
-type Start = fn(&Pool, &str, usize, &[Arg]);
+/// Starts a kernel: with a thread for each of some things, or with a warp.
+type KernelStart = fn(&DevicePool, &str, usize, &[KernelArgument]);
 
 /// The numbers of the first result.
-fn numbers(c: &NodeContext<'_>) -> usize {
+fn numbers(c: &DeviceNodeContext<'_>) -> usize {
     c.view.extent(c.ty(c.node.results[0]))
 }
 
 /// How many numbers each position of a value has.
-pub(super) fn channels(c: &NodeContext<'_>, value: Value) -> usize {
+pub(super) fn channels(c: &DeviceNodeContext<'_>, value: Value) -> usize {
     c.ty(value).dims().iter().skip(2).filter_map(Dim::fixed).product()
 }
 
 /// What the kernels of sines and cosines are told: their layout, the base, and how many channels there are.
-fn waves(c: &NodeContext<'_>, channels: &Type) -> [Arg; 3] {
+fn waves(c: &DeviceNodeContext<'_>, channels: &Type) -> [KernelArgument; 3] {
     let half = flag(c.get(attribute::LAYOUT) == Layout::Half);
-    [half, Arg::Real(c.get(attribute::BASE)), int(channels.dims().last().and_then(Dim::fixed).unwrap_or(1))]
+    [half, KernelArgument::Real(c.get(attribute::BASE)), int(channels.dims().last().and_then(Dim::fixed).unwrap_or(1))]
 }
 
 /// How far before the end of a row the position is that `at` names; 0 for the first one.
-fn back(c: &NodeContext<'_>) -> Arg {
+fn back(c: &DeviceNodeContext<'_>) -> KernelArgument {
     int(match c.get(attribute::AT) {
         At::First => 0,
         At::Last => 1,
@@ -614,21 +639,21 @@ fn in_group() {
     unreachable!("steps that work unit by unit are in groups")
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// Some operands as they are kept if all of them, and the n-th result, are kept in 16 bits; else as they are computed with.
     pub(super) fn kept<const N: usize>(
         &self,
-        c: &NodeContext<'_>,
+        c: &DeviceNodeContext<'_>,
         operands: [usize; N],
         result: usize,
-    ) -> ([Array; N], bool) {
+    ) -> ([DeviceArray; N], bool) {
         let narrow = self.narrow[c.node.results[result].index()];
         let narrow = narrow && operands.iter().all(|n| self.stored(c.operand(*n)).is_narrow());
         (operands.map(|n| if narrow { self.stored(c.operand(n)) } else { self.real(c.operand(n)) }), narrow)
     }
 
     /// A new array for the n-th result, in 16 bits if it is narrow.
-    pub(super) fn fresh_kept(&self, c: &NodeContext<'_>, n: usize, narrow: bool) -> Array {
+    pub(super) fn fresh_kept(&self, c: &DeviceNodeContext<'_>, n: usize, narrow: bool) -> DeviceArray {
         let value = c.node.results[n];
         self.bundles.room::<T>(value, c.view.extent(c.ty(value)), narrow, &self.pool)
     }
@@ -641,7 +666,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// A weight in 16 bits, if it is a parameter and there are such.
-    pub(super) fn narrow_weight(&self, value: Value) -> Option<Array> {
+    pub(super) fn narrow_weight(&self, value: Value) -> Option<DeviceArray> {
         let range = self.ranges[value.index()].as_ref()?;
         Some(self.narrow_weights.as_ref()?.part::<T>(range.start, range.len()))
     }

@@ -3,21 +3,21 @@
 use rtc_compiler::ir::attribute;
 use std::collections::BTreeMap;
 
-use super::active_rows::{Name, Ragged};
-use super::device::Arg;
-use super::dispatch::NodeContext;
-use super::exec::Executor;
-use super::memory::{Array, MOST_BLOCKS, flag, int, whole};
+use super::active_rows::{AxisName, Ragged};
+use super::device::KernelArgument;
+use super::dispatch::DeviceNodeContext;
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, MOST_BLOCKS, flag, int, whole};
 use super::value::Sorted;
-use rtc_exec::Fault;
+use rtc_exec::ExecutionFault;
 use rtc_exec::machine::requirements::{equally_long, too_few_positions};
 use rtc_exec::storage::Element;
 
 /// Rows of one block of the sum that is the gradient of a pad.
 const PAD_ROWS: usize = 128;
 
-impl<T: Element> Executor<T> {
-    pub(super) fn embed_grad(&mut self, c: &NodeContext<'_>) {
+impl<T: Element> DeviceExecutor<T> {
+    pub(super) fn embed_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (table, add) = self.target(c, 0);
         if !add {
             self.pool.device().clear(table.at(), table.len() * size_of::<T>());
@@ -28,7 +28,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Adds `dy[ids, width]` to the rows of a table that the ids name.
-    pub(super) fn add_by_id(&self, sorted: &Sorted, dy: &Array, table: &Array, width: usize) {
+    pub(super) fn add_by_id(&self, sorted: &Sorted, dy: &DeviceArray, table: &DeviceArray, width: usize) {
         let (pieces, joins) = (sorted.pieces.len() / 2, sorted.joins.len() / 3);
         let (parts, across) = (self.pool.take::<T>(sorted.parts * width), self.pool.thread_blocks(width));
         let places = [sorted.order.arg(), sorted.pieces.arg()];
@@ -38,19 +38,19 @@ impl<T: Element> Executor<T> {
         self.pool.launch("embed_join", [joins as u32, across, 1], &args);
     }
 
-    pub(super) fn frame(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn frame(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
         let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0))];
         self.produce(c, "frame", &self.first::<3>(c), &places);
     }
 
-    pub(super) fn prefix(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn prefix(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
         let places = [axis.row_of.arg(), axis.offsets.arg(), int(c.last(0)), int(c.last(1))];
         self.produce(c, "prefix", &self.first::<2>(c), &places);
     }
 
-    pub(super) fn unprefix(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn unprefix(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.node.results[0]), &self.pool);
         let d = c.last(0);
         let sizes = [axis.row_of.arg(), int(d), int(d * c.get(attribute::COUNT))];
@@ -60,16 +60,16 @@ impl<T: Element> Executor<T> {
     /// `[rows, columns]` of every row the other way round; operand `like` has the positions, as many as `count` in every row.
     pub(super) fn transpose(
         &mut self,
-        c: &NodeContext<'_>,
+        c: &DeviceNodeContext<'_>,
         (like, count): (usize, usize),
         (rows, columns): (usize, usize),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ExecutionFault> {
         equally_long(c.view.axis(c.ty(c.operand(like)).ragged().unwrap_or_default()), count)?;
         self.produce(c, "transpose", &self.first::<1>(c), &[int(rows), int(columns)]);
         Ok(())
     }
 
-    pub(super) fn frame_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn frame_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let (inner, framed) = (c.ty(c.operand(1)), c.ty(c.operand(0)));
         let (inner, framed) = (c.place.axis_of(inner, &self.pool), c.place.axis_of(framed, &self.pool));
         let (dy, d) = (self.real(c.operand(0)), c.last(0));
@@ -84,7 +84,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
-    pub(super) fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(super) fn add_position(&mut self, c: &DeviceNodeContext<'_>) -> Result<(), ExecutionFault> {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let codes = match c.node.operands.get(1) {
             Some(table) => {
@@ -100,7 +100,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The gradient of a learned code.
-    pub(super) fn add_position_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn add_position_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let axis = c.place.axis_of(c.ty(c.operand(0)), &self.pool);
         let dy = self.real(c.operand(0)).arg();
         let (codes, add) = self.target(c, 0);
@@ -113,7 +113,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Sines and cosines for so many positions. Tables grow to powers of two, and seldom.
-    pub(super) fn waves(&mut self, width: usize, positions: usize) -> Array {
+    pub(super) fn waves(&mut self, width: usize, positions: usize) -> DeviceArray {
         grown(&mut self.waves, width, positions, |count| {
             self.codes.extend_to(width, count);
             self.pool.keep(self.codes.of(width))
@@ -121,17 +121,17 @@ impl<T: Element> Executor<T> {
     }
 
     /// The axis of the rows as they are, and the one to which they are filled.
-    fn filled(&self, c: &NodeContext<'_>, (rows, full): (usize, &str)) -> [Ragged; 2] {
-        [c.place.axis_of(c.ty(c.operand(rows)), &self.pool), c.place.axis(&Name::Ragged(full.into()), &self.pool)]
+    fn filled(&self, c: &DeviceNodeContext<'_>, (rows, full): (usize, &str)) -> [Ragged; 2] {
+        [c.place.axis_of(c.ty(c.operand(rows)), &self.pool), c.place.axis(&AxisName::Ragged(full.into()), &self.pool)]
     }
 
-    pub(super) fn pad_ragged(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn pad_ragged(&mut self, c: &DeviceNodeContext<'_>) {
         let [from, to] = self.filled(c, (0, c.get(attribute::AXIS)));
         let sizes = [to.row_of.arg(), to.offsets.arg(), from.offsets.arg(), int(c.last(0))];
         self.produce(c, "pad_ragged", &self.first::<2>(c), &sizes);
     }
 
-    pub(super) fn pad_ragged_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn pad_ragged_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let full = c.ty(c.operand(0)).ragged().unwrap_or_default();
         let [from, to] = self.filled(c, (1, full));
         let (dy, d, rows) = (self.real(c.operand(0)), c.last(0), c.view.rows());
@@ -143,7 +143,7 @@ impl<T: Element> Executor<T> {
         let per = PAD_ROWS.max(rows.div_ceil(MOST_BLOCKS));
         let count = rows.div_ceil(per).max(1);
         let sums = self.pool.take::<T>(count * d);
-        let args: Vec<Arg> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();
+        let args: Vec<KernelArgument> = [&[dy.arg(), sums.arg()][..], &tables, &[whole(rows), int(per)]].concat();
         self.pool.launch("pad_ragged_pad_grad", [self.pool.thread_blocks(d), count as u32, 1], &args);
         let (pad, add) = self.target(c, 1);
         self.sum_rows(&sums, &pad, count, d, add);

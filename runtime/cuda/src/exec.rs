@@ -13,11 +13,11 @@ use rtc_compiler::plan::Plan;
 use super::active_rows::ActiveRows;
 use super::bundles::Bundles;
 use super::device::Device;
-use super::fusion::{self, Part};
-use super::memory::{Array, MOST_BLOCKS, Pool};
+use super::fusion::{self, LaunchUnit};
+use super::memory::{DeviceArray, DevicePool, MOST_BLOCKS};
 use super::narrow;
-use super::offset_lists::{self, Seen};
-use super::value::{Ids, OnDevice, Val};
+use super::offset_lists::{self, DistanceKey};
+use super::value::{DeviceValue, Ids, OnDevice};
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_exec::arena::Arena;
@@ -26,42 +26,42 @@ use rtc_exec::machine::resume::Resume;
 use rtc_exec::machine::search::Searches;
 use rtc_exec::mask::{self, Exprs};
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, Outputs, Records, Settings, aligned_ranges, axis_names, output_names};
-use rtc_kernel::position::{Codes, PositionTables, Rotation};
+use rtc_exec::{ExecutionFault, Outputs, RunRecords, Settings, aligned_ranges, axis_names, output_names};
+use rtc_kernel::position::{PositionCodes, PositionTables, Rotation};
 
 /// Where parameters begin in the flat arrays, in numbers: a vector of any width, and what the library for products wants.
 pub(super) const ALIGN: usize = 64;
 
 /// Runs one plan on a device.
-pub struct Executor<T: Element> {
+pub struct DeviceExecutor<T: Element> {
     pub(super) plan: Arc<Plan>,
-    pub(super) pool: Pool,
-    pub(super) values: Vec<Option<Val<T>>>,
-    pub(super) parameters: Array,
-    pub(super) gradients: Array,
+    pub(super) pool: DevicePool,
+    pub(super) values: Vec<Option<DeviceValue<T>>>,
+    pub(super) parameters: DeviceArray,
+    pub(super) gradients: DeviceArray,
     /// Whether each value is kept in 16 bits, where the step that makes it can.
     pub(super) narrow: Vec<bool>,
     /// The weights in 16 bits, where there are such values.
-    pub(super) narrow_weights: Option<Array>,
+    pub(super) narrow_weights: Option<DeviceArray>,
     /// Operands of the present step that were widened.
-    wide: RefCell<BTreeMap<Value, Array>>,
+    wide: RefCell<BTreeMap<Value, DeviceArray>>,
     /// Where the value of a `param` node lies in `parameters`.
     pub(super) ranges: Vec<Option<Range<usize>>>,
     pub(super) by_index: Vec<Range<usize>>,
     /// The parts of the groups, by region and group.
-    parts: Vec<Vec<Vec<Part>>>,
+    parts: Vec<Vec<Vec<LaunchUnit>>>,
     pub(super) bundles: Bundles,
     /// What the names of the kernels of expressions end with, by node.
     pub(super) rules: BTreeMap<NodeId, String>,
     /// The distances that masks show, and whether there are others between them.
-    pub(super) lists: BTreeMap<Seen, (Array, bool)>,
+    pub(super) lists: BTreeMap<DistanceKey, (DeviceArray, bool)>,
     pub(super) tables: PositionTables<T>,
     /// Cosines and sines on the device, and how many positions they have.
-    pub(super) rotations: BTreeMap<Rotation, (usize, (Array, Array))>,
+    pub(super) rotations: BTreeMap<Rotation, (usize, (DeviceArray, DeviceArray))>,
     /// Codes of positions, and on the device how many positions they have, by width.
-    pub(super) codes: Codes<T>,
-    pub(super) waves: BTreeMap<usize, (usize, Array)>,
-    pub(super) inputs: Vec<(InputName, Val<T>)>,
+    pub(super) codes: PositionCodes<T>,
+    pub(super) waves: BTreeMap<usize, (usize, DeviceArray)>,
+    pub(super) inputs: Vec<(InputName, DeviceValue<T>)>,
     outputs: Rc<[String]>,
     pub(super) axes: Vec<Rc<str>>,
     pub(super) exprs: Rc<Exprs>,
@@ -74,23 +74,23 @@ pub struct Executor<T: Element> {
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
     pub(super) resume: Option<Resume<OnDevice<T>>>,
     /// What runs record besides their results.
-    pub records: Records,
+    pub records: RunRecords,
 }
 
-impl<T: Element> fmt::Debug for Executor<T> {
+impl<T: Element> fmt::Debug for DeviceExecutor<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Executor({} parameters in {:?})", self.parameters.len(), self.pool)
     }
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// An executor with all parameters zero, in the memory of a device.
     pub fn new(plan: Arc<Plan>, device: Rc<dyn Device>) -> Self {
-        Self::sharing(plan, Pool::new(device))
+        Self::sharing(plan, DevicePool::new(device))
     }
 
     /// The same, in the memory of another one.
-    pub(super) fn sharing(plan: Arc<Plan>, pool: Pool) -> Self {
+    pub(super) fn sharing(plan: Arc<Plan>, pool: DevicePool) -> Self {
         let (by_index, bundles) = (aligned_ranges(&plan, ALIGN), Bundles::of(&plan));
         let total = by_index.last().map_or(0, |range| range.end);
         let target = pool.device().target();
@@ -112,7 +112,7 @@ impl<T: Element> Executor<T> {
             lists: BTreeMap::new(),
             tables: PositionTables::new(),
             rotations: BTreeMap::new(),
-            codes: Codes::default(),
+            codes: PositionCodes::default(),
             waves: BTreeMap::new(),
             inputs: vec![],
             outputs: output_names(&plan),
@@ -122,7 +122,7 @@ impl<T: Element> Executor<T> {
             settings: Settings::default(),
             searches: Searches::default(),
             resume: None,
-            records: Records::default(),
+            records: RunRecords::default(),
             pool,
             plan,
         }
@@ -139,17 +139,17 @@ impl<T: Element> Executor<T> {
     }
 
     /// All parameters, flat, in the order of their names.
-    pub fn parameters(&self) -> &Array {
+    pub fn parameters(&self) -> &DeviceArray {
         &self.parameters
     }
 
     /// All gradients, flat, in the order of the parameters.
-    pub fn gradients(&self) -> &Array {
+    pub fn gradients(&self) -> &DeviceArray {
         &self.gradients
     }
 
     /// The memory that it runs in.
-    pub fn pool(&self) -> &Pool {
+    pub fn pool(&self) -> &DevicePool {
         &self.pool
     }
 
@@ -157,7 +157,7 @@ impl<T: Element> Executor<T> {
     ///
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the device.
-    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, ExecutionFault> {
         self.run_while(batch, key, &mut || {})
     }
 
@@ -170,7 +170,7 @@ impl<T: Element> Executor<T> {
         batch: &Batch,
         key: Key,
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Outputs<T>, Fault> {
+    ) -> Result<Outputs<T>, ExecutionFault> {
         let values = self.run_then(batch, key, None, |executor, results| {
             let joined = executor.join(results);
             executor.pool.device().flush();
@@ -189,15 +189,15 @@ impl<T: Element> Executor<T> {
         &mut self,
         batch: &Batch,
         key: Key,
-        given: Option<(InputName, Array)>,
+        given: Option<(InputName, DeviceArray)>,
         then: impl FnOnce(&Self, &[Value]) -> R,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, ExecutionFault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         self.pool.begin();
         self.narrow_weights();
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
-        self.inputs.extend(given.map(|(name, array)| (name, Val::Real(array))));
+        self.inputs.extend(given.map(|(name, array)| (name, DeviceValue::Real(array))));
         let outcome = run_region(self, MAIN, &ActiveRows::from(view));
         let plan = self.plan.clone();
         self.begin_step();
@@ -206,28 +206,28 @@ impl<T: Element> Executor<T> {
         self.begin_step();
         self.inputs.clear();
         match self.pool.device().failure() {
-            Some(failure) => Err(Fault::Device(failure)),
+            Some(failure) => Err(ExecutionFault::Device(failure)),
             None => found,
         }
     }
 
     /// The value of a result by its name, among the values of all results.
-    pub(super) fn result(&self, name: &str, results: &[Value]) -> Option<Array> {
+    pub(super) fn result(&self, name: &str, results: &[Value]) -> Option<DeviceArray> {
         let value = results.get(self.outputs.iter().position(|known| known == name)?)?;
-        if let Val::Real(_) = self.handle(*value) { Some(self.real(*value)) } else { None }
+        if let DeviceValue::Real(_) = self.handle(*value) { Some(self.real(*value)) } else { None }
     }
 
     /// The results that are real numbers, end to end, and how many numbers each has. Others have none.
-    fn join(&self, results: &[Value]) -> (Array, Vec<Option<usize>>) {
-        let real = |value: &Value| matches!(self.handle(*value), Val::Real(_)).then(|| self.real(*value));
-        let all: Vec<Option<Array>> = results.iter().map(real).collect();
+    fn join(&self, results: &[Value]) -> (DeviceArray, Vec<Option<usize>>) {
+        let real = |value: &Value| matches!(self.handle(*value), DeviceValue::Real(_)).then(|| self.real(*value));
+        let all: Vec<Option<DeviceArray>> = results.iter().map(real).collect();
         let (mut table, mut end) = (vec![], 0);
         for x in all.iter().flatten() {
             end += x.len();
             table.extend([x.at(), end as u64]);
         }
         let (y, count) = (self.pool.take::<T>(end), table.len() / 2);
-        let longest = all.iter().flatten().map(Array::len).max().unwrap_or(0);
+        let longest = all.iter().flatten().map(DeviceArray::len).max().unwrap_or(0);
         let across = self.pool.thread_blocks(longest).min(MOST_BLOCKS as u32);
         let args = [self.pool.upload(&table).arg(), y.arg()];
         self.pool.launch("join", [across, count as u32, 1], &args);
@@ -235,7 +235,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The numbers of each result.
-    fn on_host(&self, (joined, lengths): &(Array, Vec<Option<usize>>)) -> Vec<Option<Vec<T>>> {
+    fn on_host(&self, (joined, lengths): &(DeviceArray, Vec<Option<usize>>)) -> Vec<Option<Vec<T>>> {
         let numbers: Vec<T> = self.pool.download(joined);
         let mut rest = &numbers[..];
         let mut next = |len: usize| {
@@ -253,9 +253,9 @@ impl<T: Element> Executor<T> {
         for part in &parts {
             self.begin_step();
             match part {
-                Part::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
-                Part::Bundle(steps) => self.bundle(plan, &own.steps, steps, group, place),
-                Part::Chain(chain) => self.run_chain(plan, chain, group, place),
+                LaunchUnit::Single(step) => self.by_unit(plan, &own.steps[*step], group, place),
+                LaunchUnit::Bundle(steps) => self.bundle(plan, &own.steps, steps, group, place),
+                LaunchUnit::Chain(chain) => self.run_chain(plan, chain, group, place),
             }
         }
         for inner in &group.inner {
@@ -265,16 +265,16 @@ impl<T: Element> Executor<T> {
     }
 
     /// A handle to a value or a parameter.
-    pub(super) fn handle(&self, value: Value) -> Val<T> {
+    pub(super) fn handle(&self, value: Value) -> DeviceValue<T> {
         match (&self.values[value.index()], &self.ranges[value.index()]) {
             (Some(val), _) => val.clone(),
-            (_, Some(range)) => Val::Real(self.parameters.part::<T>(range.start, range.len())),
+            (_, Some(range)) => DeviceValue::Real(self.parameters.part::<T>(range.start, range.len())),
             _ => unreachable!("the plan keeps a value until its last use"),
         }
     }
 
     /// The numbers of a real value or parameter, as they are computed with. What had to be widened stays until the step ends.
-    pub(super) fn real(&self, value: Value) -> Array {
+    pub(super) fn real(&self, value: Value) -> DeviceArray {
         let kept = self.stored(value);
         if !kept.is_narrow() {
             return kept;
@@ -283,7 +283,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The numbers of a real value or parameter, as they are kept.
-    pub(super) fn stored(&self, value: Value) -> Array {
+    pub(super) fn stored(&self, value: Value) -> DeviceArray {
         self.handle(value).array().clone()
     }
 
@@ -292,32 +292,32 @@ impl<T: Element> Executor<T> {
         self.wide.borrow_mut().clear();
     }
 
-    pub(super) fn truth(&self, value: Value) -> Array {
+    pub(super) fn truth(&self, value: Value) -> DeviceArray {
         match self.handle(value) {
-            Val::Truth(x) => x,
+            DeviceValue::Truth(x) => x,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
     pub(super) fn index(&self, value: Value) -> Rc<Ids> {
         match self.handle(value) {
-            Val::Index(ids) => ids,
+            DeviceValue::Index(ids) => ids,
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
-    pub(super) fn set(&mut self, value: Value, val: Val<T>) {
+    pub(super) fn set(&mut self, value: Value, val: DeviceValue<T>) {
         self.values[value.index()] = Some(val);
     }
 
     /// The numbers of a parameter, by its index.
-    pub(super) fn parameter(&self, parameter: usize) -> Array {
+    pub(super) fn parameter(&self, parameter: usize) -> DeviceArray {
         let range = &self.by_index[parameter];
         self.parameters.part::<T>(range.start, range.len())
     }
 
     /// The gradient of a parameter, by its index.
-    pub(super) fn gradient(&self, parameter: usize) -> Array {
+    pub(super) fn gradient(&self, parameter: usize) -> DeviceArray {
         let range = &self.by_index[parameter];
         self.gradients.part::<T>(range.start, range.len())
     }

@@ -6,25 +6,25 @@
 
 use std::ops::Range;
 
-use super::exec::Executor;
-use super::memory::Array;
+use super::exec::DeviceExecutor;
+use super::memory::DeviceArray;
 use rtc_base::batch::Batch;
 use rtc_exec::learner::LearnError;
 use rtc_exec::machine::region::InputName;
-use rtc_exec::model::{COTANGENT, Draws, Function, Question, as_learn_error};
+use rtc_exec::model::{COTANGENT, Function, PassMode, Question, as_learn_error};
 use rtc_exec::parameter_ranges;
 use rtc_exec::storage::Element;
 
 /// Numbers in memory of the device: the address of the first, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub struct DeviceSpan {
     /// The address.
     pub at: u64,
     /// How many.
     pub len: usize,
 }
 
-impl Span {
+impl DeviceSpan {
     /// The first `count` numbers of `size` bytes each, and the rest.
     pub fn split(self, count: usize, size: usize) -> (Self, Self) {
         let (first, rest) = (count.min(self.len), self.len.saturating_sub(count));
@@ -43,12 +43,12 @@ impl Span {
     }
 }
 
-impl<T: Element> Executor<T> {
-    fn copy_in(&self, from: u64, to: &Array) {
+impl<T: Element> DeviceExecutor<T> {
+    fn copy_in(&self, from: u64, to: &DeviceArray) {
         self.pool.device().copy(from, to.at(), to.len() * size_of::<T>());
     }
 
-    fn copy_out(&self, from: &Array, to: u64) {
+    fn copy_out(&self, from: &DeviceArray, to: u64) {
         self.pool.device().copy(from.at(), to, from.len() * size_of::<T>());
     }
 
@@ -64,47 +64,71 @@ pub trait DeviceFunction {
     ///
     /// # Errors
     /// Another number of weights.
-    fn take_weights(&mut self, from: Span) -> Result<(), LearnError>;
+    fn take_weights(&mut self, from: DeviceSpan) -> Result<(), LearnError>;
     /// As [`Function::logits`], into memory of the device. Numbers that are not finite are numbers as all others.
     ///
     /// # Errors
     /// A batch that the model can't take, or a failure of the device.
-    fn logits_to(&mut self, batch: &Batch, draws: Draws, to: Span) -> Result<(), LearnError>;
+    fn logits_to(&mut self, batch: &Batch, draws: PassMode, to: DeviceSpan) -> Result<(), LearnError>;
     /// As [`Function::product`], from and into memory of the device.
     ///
     /// # Errors
     /// As [`Self::logits_to`].
-    fn product_to(&mut self, batch: &Batch, cotangent: Span, draws: Draws, to: Span) -> Result<(), LearnError>;
+    fn product_to(
+        &mut self,
+        batch: &Batch,
+        cotangent: DeviceSpan,
+        draws: PassMode,
+        to: DeviceSpan,
+    ) -> Result<(), LearnError>;
     /// As [`Function::loss`], into memory of the device.
     ///
     /// # Errors
     /// As [`Self::logits_to`], and labels that are not those of the task.
-    fn loss_to(&mut self, batch: &Batch, update: u64, loss: Span, gradients: Span) -> Result<(), LearnError>;
+    fn loss_to(
+        &mut self,
+        batch: &Batch,
+        update: u64,
+        loss: DeviceSpan,
+        gradients: DeviceSpan,
+    ) -> Result<(), LearnError>;
 }
 
-impl<T: Element> DeviceFunction for Function<Executor<T>> {
-    fn take_weights(&mut self, from: Span) -> Result<(), LearnError> {
+impl<T: Element> DeviceFunction for Function<DeviceExecutor<T>> {
+    fn take_weights(&mut self, from: DeviceSpan) -> Result<(), LearnError> {
         from.holds(self.numbers(), "weights")?;
         let executor = self.current();
         executor.packed().for_each(|(n, range)| executor.copy_in(from.part::<T>(&range), &executor.parameter(n)));
         Ok(())
     }
 
-    fn logits_to(&mut self, batch: &Batch, draws: Draws, to: Span) -> Result<(), LearnError> {
+    fn logits_to(&mut self, batch: &Batch, draws: PassMode, to: DeviceSpan) -> Result<(), LearnError> {
         run_to(self, Question::Logits(draws.mode()), batch, draws, None, Some(("logits", to)))
     }
 
-    fn product_to(&mut self, batch: &Batch, cotangent: Span, draws: Draws, to: Span) -> Result<(), LearnError> {
+    fn product_to(
+        &mut self,
+        batch: &Batch,
+        cotangent: DeviceSpan,
+        draws: PassMode,
+        to: DeviceSpan,
+    ) -> Result<(), LearnError> {
         to.holds(self.numbers(), "gradients")?;
         run_to(self, Question::Product(draws.mode()), batch, draws, Some(cotangent), None)?;
         gradients_to(self, to);
         Ok(())
     }
 
-    fn loss_to(&mut self, batch: &Batch, update: u64, loss: Span, gradients: Span) -> Result<(), LearnError> {
+    fn loss_to(
+        &mut self,
+        batch: &Batch,
+        update: u64,
+        loss: DeviceSpan,
+        gradients: DeviceSpan,
+    ) -> Result<(), LearnError> {
         self.check_labels(batch)?;
         gradients.holds(self.numbers(), "gradients")?;
-        run_to(self, Question::Loss, batch, Draws::Training(update), None, Some(("loss", loss)))?;
+        run_to(self, Question::Loss, batch, PassMode::Training(update), None, Some(("loss", loss)))?;
         gradients_to(self, gradients);
         Ok(())
     }
@@ -112,12 +136,12 @@ impl<T: Element> DeviceFunction for Function<Executor<T>> {
 
 /// Runs a plan, and copies one of its results.
 fn run_to<T: Element>(
-    function: &mut Function<Executor<T>>,
+    function: &mut Function<DeviceExecutor<T>>,
     question: Question,
     batch: &Batch,
-    draws: Draws,
-    cotangent: Option<Span>,
-    wanted: Option<(&str, Span)>,
+    draws: PassMode,
+    cotangent: Option<DeviceSpan>,
+    wanted: Option<(&str, DeviceSpan)>,
 ) -> Result<(), LearnError> {
     let key = function.key(draws);
     let executor = function.executor(question)?;
@@ -140,7 +164,7 @@ fn run_to<T: Element>(
 }
 
 /// Copies the gradients of the last run.
-fn gradients_to<T: Element>(function: &mut Function<Executor<T>>, to: Span) {
+fn gradients_to<T: Element>(function: &mut Function<DeviceExecutor<T>>, to: DeviceSpan) {
     let executor = function.current();
     executor.packed().for_each(|(n, range)| executor.copy_out(&executor.gradient(n), to.part::<T>(&range)));
     executor.pool.device().flush();

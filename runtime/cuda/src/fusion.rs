@@ -6,42 +6,42 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 use rtc_compiler::ir::ops::Op;
-use rtc_compiler::ir::pointwise::{Source, Steps, results};
+use rtc_compiler::ir::pointwise::{NumberSource, PointwiseSteps, results};
 use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, RegionPlan, Step};
 use sha2::{Digest, Sha256};
 
 use super::bundles::{self, Bundle, Bundles};
-use super::device::Generated;
+use super::device::GeneratedKernel;
 use rtc_kernel::dropout::Keep;
 
-/// What runs next in a group.
+/// The next unit of a group to run.
 #[derive(Clone, Debug)]
-pub(super) enum Part {
+pub(super) enum LaunchUnit {
     /// One step by itself.
     Single(usize),
     /// Steps whose products are one.
     Bundle(Vec<usize>),
     /// Some steps in one kernel.
-    Chain(Chain),
+    Chain(KernelChain),
 }
 
 /// Steps in one kernel.
 #[derive(Clone, Debug)]
-pub(super) struct Chain {
+pub(super) struct KernelChain {
     pub(super) inputs: Vec<Value>,
     pub(super) outputs: Vec<Value>,
     /// A value with as many numbers as the kernel has threads.
     pub(super) like: Value,
     /// The streams of its dropouts, in the order of the kernel's keys.
     pub(super) streams: Vec<u64>,
-    pub(super) kernel: Generated,
+    pub(super) kernel: GeneratedKernel,
     /// Whether its kernel is told which arrays are kept in 16 bits.
     pub(super) any_width: bool,
 }
 
 /// The parts of all groups, by region and group. Kernels take arrays of `any_width` where some are kept in 16 bits.
-pub(super) fn parts(plan: &Plan, bundles: &Bundles, any_width: bool) -> Vec<Vec<Vec<Part>>> {
+pub(super) fn parts(plan: &Plan, bundles: &Bundles, any_width: bool) -> Vec<Vec<Vec<LaunchUnit>>> {
     let of = |(own, found): (&RegionPlan, &Vec<Bundle>)| {
         own.groups.iter().map(|group| cut(&plan.graph, &own.steps, group, found, any_width)).collect()
     };
@@ -49,23 +49,23 @@ pub(super) fn parts(plan: &Plan, bundles: &Bundles, any_width: bool) -> Vec<Vec<
 }
 
 /// The kernels of all chains of a plan.
-pub(super) fn generated(plan: &Plan, any_width: bool) -> BTreeSet<Generated> {
+pub(super) fn generated(plan: &Plan, any_width: bool) -> BTreeSet<GeneratedKernel> {
     let parts = parts(plan, &Bundles::of(plan), any_width).into_iter().flatten().flatten();
     let chains = parts.filter_map(|part| match part {
-        Part::Chain(chain) => Some(chain.kernel),
-        Part::Single(_) | Part::Bundle(_) => None,
+        LaunchUnit::Chain(chain) => Some(chain.kernel),
+        LaunchUnit::Single(_) | LaunchUnit::Bundle(_) => None,
     });
     chains.collect()
 }
 
-fn cut(graph: &Graph, steps: &[Step], group: &Group, bundles: &[Bundle], any_width: bool) -> Vec<Part> {
+fn cut(graph: &Graph, steps: &[Step], group: &Group, bundles: &[Bundle], any_width: bool) -> Vec<LaunchUnit> {
     let width = |own: &[usize]| chained_width(graph, &steps[own[0]]).filter(|_| own.len() == 1);
     let together = |a: &Vec<usize>, b: &Vec<usize>| width(a).is_some() && width(a) == width(b);
     let order = bundles::order(group, bundles);
     let part = |own: &[Vec<usize>]| match (width(&own[0]), &own[0][..]) {
-        (Some(_), _) => Part::Chain(Builder { graph, steps, group, any_width }.chain(&own.concat())),
-        (None, [step]) => Part::Single(*step),
-        (None, bundle) => Part::Bundle(bundle.to_vec()),
+        (Some(_), _) => LaunchUnit::Chain(ChainBuilder { graph, steps, group, any_width }.chain(&own.concat())),
+        (None, [step]) => LaunchUnit::Single(*step),
+        (None, bundle) => LaunchUnit::Bundle(bundle.to_vec()),
     };
     order.chunk_by(together).map(part).collect()
 }
@@ -77,8 +77,8 @@ fn chained_width(graph: &Graph, step: &Step) -> Option<usize> {
     able.then(|| units(graph.ty(node.results[0])).1)
 }
 
-/// What a chain is made from.
-struct Builder<'a> {
+/// Builds a chain.
+struct ChainBuilder<'a> {
     graph: &'a Graph,
     steps: &'a [Step],
     group: &'a Group,
@@ -87,14 +87,14 @@ struct Builder<'a> {
 
 /// The text of a kernel while it is written.
 #[derive(Default)]
-struct Text {
+struct KernelText {
     made: Vec<Value>,
     inputs: Vec<Value>,
     streams: Vec<u64>,
     lines: String,
 }
 
-impl Text {
+impl KernelText {
     /// The name of an input.
     fn input(&mut self, value: Value) -> usize {
         self.inputs.iter().position(|v| *v == value).unwrap_or_else(|| {
@@ -104,8 +104,8 @@ impl Text {
     }
 }
 
-impl Builder<'_> {
-    fn chain(&self, own: &[usize]) -> Chain {
+impl ChainBuilder<'_> {
+    fn chain(&self, own: &[usize]) -> KernelChain {
         let results = |n: usize| self.graph.node(self.steps[n].node).results.iter().copied();
         let operands = |n: usize| self.graph.node(self.steps[n].node).operands.iter().copied();
         let made: Vec<Value> = own.iter().flat_map(|n| results(*n)).collect();
@@ -114,7 +114,7 @@ impl Builder<'_> {
         let outputs: Vec<Value> = made.iter().copied().filter(stays).collect();
         let like = made[0];
         let width = units(self.graph.ty(like)).1;
-        let mut text = Text { made, ..Text::default() };
+        let mut text = KernelText { made, ..KernelText::default() };
         for n in own {
             self.step(self.graph.node(self.steps[*n].node), width, &mut text);
         }
@@ -126,7 +126,7 @@ impl Builder<'_> {
             };
         }
         let kernel = named(&text, outputs.len(), width, self.any_width);
-        Chain { inputs: text.inputs, outputs, like, streams: text.streams, kernel, any_width: self.any_width }
+        KernelChain { inputs: text.inputs, outputs, like, streams: text.streams, kernel, any_width: self.any_width }
     }
 
     /// A number of an input.
@@ -138,7 +138,7 @@ impl Builder<'_> {
     }
 
     /// The lines of one step.
-    fn step(&self, node: &Node, width: usize, text: &mut Text) {
+    fn step(&self, node: &Node, width: usize, text: &mut KernelText) {
         let mut operands: Vec<String> = vec![];
         for (k, &value) in node.operands.iter().enumerate() {
             let per_channel = node.op == Op::Affine && k > 0;
@@ -178,11 +178,11 @@ fn number(x: f64) -> String {
 
 /// The lines of a map whose results are `t{first}` and those behind it; what lies between has names of its own.
 fn expressions(node: &Node, operands: &[String], first: usize) -> String {
-    let steps = Steps::of(&results(&node.attrs).expect("the shape rule has read the expressions"));
-    let source = |source: &Source| match source {
-        Source::Operand(n) => operands[*n].clone(),
-        Source::Number(x) => number(*x),
-        Source::Step(n) => format!("s{first}_{n}"),
+    let steps = PointwiseSteps::of(&results(&node.attrs).expect("the shape rule has read the expressions"));
+    let source = |source: &NumberSource| match source {
+        NumberSource::Operand(n) => operands[*n].clone(),
+        NumberSource::Number(x) => number(*x),
+        NumberSource::Step(n) => format!("s{first}_{n}"),
     };
     let mut lines = String::new();
     for (n, step) in steps.steps.iter().enumerate() {
@@ -227,7 +227,7 @@ fn filled(expression: &str, operands: &[String]) -> String {
 }
 
 /// The kernel of a text, named after what it does.
-fn named(text: &Text, outputs: usize, width: usize, any_width: bool) -> Generated {
+fn named(text: &KernelText, outputs: usize, width: usize, any_width: bool) -> GeneratedKernel {
     let number = if any_width { "void" } else { "real" };
     let mut parameters: String = (0..text.inputs.len()).map(|n| format!("const {number} *x{n}, ")).collect();
     parameters.extend((0..outputs).map(|n| format!("{number} *y{n}, ")));
@@ -242,7 +242,7 @@ fn named(text: &Text, outputs: usize, width: usize, any_width: bool) -> Generate
     let body = format!("({parameters}whole n) {{\n    EACH(i, n)\n{begin}{}}}\n", text.lines);
     let hash: String = Sha256::digest(&body).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     let name = format!("chain_{hash}");
-    Generated { source: format!("KERNEL({name}){body}"), name }
+    GeneratedKernel { source: format!("KERNEL({name}){body}"), name }
 }
 
 #[cfg(test)]

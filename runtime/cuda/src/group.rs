@@ -7,27 +7,27 @@ use rtc_compiler::plan::group::{Group, units};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::active_rows::ActiveRows;
-use super::device::{Arg, Matrix, Product};
-use super::dispatch::NodeContext;
+use super::device::{DeviceMatrix, KernelArgument, MatrixProduct};
+use super::dispatch::DeviceNodeContext;
 use super::embed::grown;
-use super::exec::Executor;
-use super::fusion::Chain;
-use super::memory::{Array, WARP, address, blocks, flag, int, whole};
+use super::exec::DeviceExecutor;
+use super::fusion::KernelChain;
+use super::memory::{DeviceArray, WARP, address, blocks, flag, int, whole};
 use super::narrow::named;
-use super::value::Val;
+use super::value::DeviceValue;
 use rtc_exec::storage::Element;
-use rtc_kernel::draw::Distribution;
+use rtc_kernel::draw::NumberDistribution;
 use rtc_kernel::position::Rotation;
 
-/// How a sum over rows is cut into blocks.
-struct Cut {
+/// The grid of blocks into which a sum over rows is cut.
+struct SumGrid {
     /// Columns of a block.
     across: usize,
     grid: [u32; 3],
     threads: u32,
 }
 
-impl Cut {
+impl SumGrid {
     /// Blocks that are enough for a device. More columns of a block read longer pieces of a row, and leave fewer blocks.
     const BLOCKS: usize = 128;
     /// Numbers of a sector, the least that a device reads.
@@ -44,24 +44,24 @@ impl Cut {
         Self { across, grid: [blocks(d, across), 1, 1], threads: threads as u32 }
     }
 
-    fn sizes(&self, rows: usize, d: usize) -> [Arg; 3] {
+    fn sizes(&self, rows: usize, d: usize) -> [KernelArgument; 3] {
         [int(d), whole(rows), int(self.across)]
     }
 }
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// Some steps in one kernel.
-    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &Chain, group: &Group, place: &ActiveRows) {
+    pub(super) fn run_chain(&mut self, plan: &Plan, chain: &KernelChain, group: &Group, place: &ActiveRows) {
         let count = place.view.extent(plan.graph.ty(chain.like));
-        let inputs: Vec<Array> = chain.inputs.iter().map(|v| self.stored(*v)).collect();
-        let mut args: Vec<Arg> = inputs.iter().map(Array::arg).collect();
-        let mut kept: Vec<bool> = inputs.iter().map(Array::is_narrow).collect();
+        let inputs: Vec<DeviceArray> = chain.inputs.iter().map(|v| self.stored(*v)).collect();
+        let mut args: Vec<KernelArgument> = inputs.iter().map(DeviceArray::arg).collect();
+        let mut kept: Vec<bool> = inputs.iter().map(DeviceArray::is_narrow).collect();
         // Operands stay alive while the kernel is started: the table holds them.
         for output in &chain.outputs {
             let y = self.bundles.room::<T>(*output, count, self.narrow[output.index()], &self.pool);
             args.push(y.arg());
             kept.push(y.is_narrow());
-            self.set(*output, Val::Real(y));
+            self.set(*output, DeviceValue::Real(y));
         }
         if chain.any_width {
             args.push(whole(kept.iter().rev().fold(0, |bits, narrow| 2 * bits + usize::from(*narrow))));
@@ -78,7 +78,7 @@ impl<T: Element> Executor<T> {
 
     /// A step of a group by itself.
     pub(super) fn by_unit(&mut self, plan: &Plan, step: &Step, group: &Group, place: &ActiveRows) {
-        let c = NodeContext::new(plan, step, place);
+        let c = DeviceNodeContext::new(plan, step, place);
         let rows = place.view.units(&group.units);
         let channels = |v: Value| units(plan.graph.ty(v)).1;
         let [x, result] = [c.operand(0), c.node.results[0]];
@@ -95,7 +95,7 @@ impl<T: Element> Executor<T> {
                     self.real(c.operand(1)).arg(),
                     self.given(&c, 2),
                     y.arg(),
-                    Arg::Real(c.get(attribute::EPS)),
+                    KernelArgument::Real(c.get(attribute::EPS)),
                     int(channels(x)),
                     whole(rows),
                 ];
@@ -106,7 +106,7 @@ impl<T: Element> Executor<T> {
             Op::RmsNorm => {
                 let ([own], narrow) = self.kept(&c, [0], 0);
                 let (y, parts) = (self.fresh_kept(&c, 0, narrow), c.get(attribute::PARTS));
-                let (eps, width) = (Arg::Real(c.get(attribute::EPS)), int(channels(x) / parts));
+                let (eps, width) = (KernelArgument::Real(c.get(attribute::EPS)), int(channels(x) / parts));
                 let args = [own.arg(), self.given(&c, 1), y.arg(), eps, width, whole(rows * parts)];
                 self.pool.each_warp(&named("rms_norm", narrow), rows * parts, &args);
                 self.put(&c, 0, y);
@@ -115,7 +115,7 @@ impl<T: Element> Executor<T> {
                 let parts = c.get(attribute::PARTS);
                 self.rms_norm_grad(&c, rows * parts, channels(x) / parts);
             }
-            Op::Softmax | Op::SoftmaxGrad => self.softmax(&c, Arg::Address(0), channels(x), rows),
+            Op::Softmax | Op::SoftmaxGrad => self.softmax(&c, KernelArgument::Address(0), channels(x), rows),
             Op::Reduce => {
                 let (y, d) = (self.fresh(&c, 0), channels(x));
                 let by = c.get(attribute::BY);
@@ -160,20 +160,20 @@ impl<T: Element> Executor<T> {
     }
 
     /// The address of an operand that may be left out.
-    fn given(&self, c: &NodeContext<'_>, n: usize) -> Arg {
+    fn given(&self, c: &DeviceNodeContext<'_>, n: usize) -> KernelArgument {
         address(c.node.operands.get(n).map(|v| self.real(*v)).as_ref())
     }
 
     /// Steps of a group whose products, or sums over rows, are one.
     pub(super) fn bundle(&mut self, plan: &Plan, steps: &[Step], own: &[usize], group: &Group, place: &ActiveRows) {
         let rows = place.view.units(&group.units);
-        let steps: Vec<_> = own.iter().map(|step| NodeContext::new(plan, &steps[*step], place)).collect();
+        let steps: Vec<_> = own.iter().map(|step| DeviceNodeContext::new(plan, &steps[*step], place)).collect();
         if steps[0].node.op != Op::ColumnSum {
-            let products: Vec<Product> = steps.iter().map(|c| self.product(c, rows)).collect();
+            let products: Vec<MatrixProduct> = steps.iter().map(|c| self.product(c, rows)).collect();
             return self.pool.multiply_all::<T>(&products);
         }
         let d = units(steps[0].ty(steps[0].operand(0))).1;
-        let sum = |c: &NodeContext<'_>| {
+        let sum = |c: &DeviceNodeContext<'_>| {
             let (y, add) = self.target(c, 0);
             (self.stored(c.operand(0)), y, add)
         };
@@ -182,7 +182,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The product of a linear map, or of one of its gradients; its result has a place now.
-    pub(super) fn product(&mut self, c: &NodeContext<'_>, rows: usize) -> Product {
+    pub(super) fn product(&mut self, c: &DeviceNodeContext<'_>, rows: usize) -> MatrixProduct {
         let width = |v: Value| units(c.ty(v)).1;
         let [inner, outer] = [width(c.operand(0)), width(c.node.results[0])];
         let weighted = c.node.op != Op::LinearGradWeight;
@@ -197,35 +197,45 @@ impl<T: Element> Executor<T> {
         let narrow_result = narrow && weighted && self.narrow[c.node.results[0].index()];
         let (y, add) = self.target_kept(c, 0, narrow_result);
         let (a, b, sizes) = match c.node.op {
-            Op::Linear => (Matrix::straight(left.at(), inner), Matrix::turned(right.at(), inner), [rows, outer, inner]),
-            Op::LinearGradInput => {
-                (Matrix::straight(left.at(), inner), Matrix::straight(right.at(), outer), [rows, outer, inner])
-            }
-            _ => (Matrix::turned(left.at(), inner), Matrix::straight(right.at(), outer), [inner, outer, rows]),
+            Op::Linear => (
+                DeviceMatrix::straight(left.at(), inner),
+                DeviceMatrix::turned(right.at(), inner),
+                [rows, outer, inner],
+            ),
+            Op::LinearGradInput => (
+                DeviceMatrix::straight(left.at(), inner),
+                DeviceMatrix::straight(right.at(), outer),
+                [rows, outer, inner],
+            ),
+            _ => (
+                DeviceMatrix::turned(left.at(), inner),
+                DeviceMatrix::straight(right.at(), outer),
+                [inner, outer, rows],
+            ),
         };
         let bias = c.node.operands.get(2).filter(|_| c.node.op == Op::Linear).map(|bias| {
             let own = if narrow_result { self.narrow_weight(*bias) } else { None };
             own.unwrap_or_else(|| self.real(*bias)).at()
         });
-        let product = Product::new(a.kept(narrow), b.kept(narrow), y.at(), sizes).biased(bias).adding(add);
-        Product { narrow: narrow_result, ..product }
+        let product = MatrixProduct::new(a.kept(narrow), b.kept(narrow), y.at(), sizes).biased(bias).adding(add);
+        MatrixProduct { narrow: narrow_result, ..product }
     }
 
-    fn layer_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
+    fn layer_norm_grad(&mut self, c: &DeviceNodeContext<'_>, rows: usize, d: usize) {
         let ([x, dy], narrow) = self.kept(c, [0, 2], 0);
         let (gain, dx) = (self.real(c.operand(1)), self.fresh_kept(c, 0, narrow));
         let (means, scales) = (self.pool.take::<T>(rows), self.pool.take::<T>(rows));
-        let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
+        let (eps, size) = (KernelArgument::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), gain.arg(), dy.arg(), dx.arg(), means.arg(), scales.arg(), eps, size, whole(rows)];
         self.pool.each_warp(&named("layer_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
         self.norm_columns(c, [&x, &dy], Some(&means), &scales, rows, d);
     }
 
-    fn rms_norm_grad(&mut self, c: &NodeContext<'_>, rows: usize, d: usize) {
+    fn rms_norm_grad(&mut self, c: &DeviceNodeContext<'_>, rows: usize, d: usize) {
         let ([x, dy], narrow) = self.kept(c, [0, 1], 0);
         let (dx, scales) = (self.fresh_kept(c, 0, narrow), self.pool.take::<T>(rows));
-        let (eps, size) = (Arg::Real(c.get(attribute::EPS)), int(d));
+        let (eps, size) = (KernelArgument::Real(c.get(attribute::EPS)), int(d));
         let args = [x.arg(), self.given(c, 2), dy.arg(), dx.arg(), scales.arg(), eps, size, whole(rows)];
         self.pool.each_warp(&named("rms_norm_grad", narrow), rows, &args);
         self.put(c, 0, dx);
@@ -237,31 +247,31 @@ impl<T: Element> Executor<T> {
     /// The gradients of the gain and, where there is such a result, of the bias of a norm. Without means it has none taken off.
     fn norm_columns(
         &mut self,
-        c: &NodeContext<'_>,
-        [x, dy]: [&Array; 2],
-        means: Option<&Array>,
-        scales: &Array,
+        c: &DeviceNodeContext<'_>,
+        [x, dy]: [&DeviceArray; 2],
+        means: Option<&DeviceArray>,
+        scales: &DeviceArray,
         rows: usize,
         d: usize,
     ) {
         let [gains, biases] = [1, 2].map(|n| (n < c.node.results.len()).then(|| self.target(c, n)));
-        let sum = |of: &Option<(Array, bool)>| {
+        let sum = |of: &Option<(DeviceArray, bool)>| {
             [address(of.as_ref().map(|(y, _)| y)), flag(of.as_ref().is_some_and(|(_, add)| *add))]
         };
-        let cut = Cut::of(rows, d);
+        let cut = SumGrid::of(rows, d);
         let given = [x.arg(), dy.arg(), address(means), scales.arg()];
         let args = [&given[..], &sum(&gains), &sum(&biases), &cut.sizes(rows, d)].concat();
         self.pool.start(&named("norm_columns", x.is_narrow()), cut.grid, cut.threads, &args);
     }
 
     /// `y (+)=` the sum over the rows of `x[rows, d]`.
-    pub(super) fn sum_rows(&self, x: &Array, y: &Array, rows: usize, d: usize, add: bool) {
+    pub(super) fn sum_rows(&self, x: &DeviceArray, y: &DeviceArray, rows: usize, d: usize, add: bool) {
         self.sum_all_rows(&[(x.clone(), y.clone(), add)], rows, d);
     }
 
     /// The same of several arrays, as one where they are kept alike and equally far apart.
-    fn sum_all_rows(&self, sums: &[(Array, Array, bool)], rows: usize, d: usize) {
-        let place = |(x, y, add): &(Array, Array, bool)| (x.is_narrow(), x.at(), y.at(), *add);
+    fn sum_all_rows(&self, sums: &[(DeviceArray, DeviceArray, bool)], rows: usize, d: usize) {
+        let place = |(x, y, add): &(DeviceArray, DeviceArray, bool)| (x.is_narrow(), x.at(), y.at(), *add);
         let mut rest = sums;
         while let [first, ..] = rest {
             let (narrow, x, y, add) = place(first);
@@ -269,9 +279,12 @@ impl<T: Element> Executor<T> {
                 rest.get(1).map_or((0, 0), |(next, to, _)| (next.at().wrapping_sub(x), to.at().wrapping_sub(y)));
             let nth = |n: u64| (narrow, x.wrapping_add(n * apart.0), y.wrapping_add(n * apart.1), add);
             let count = rest.iter().zip(0..).take_while(|(sum, n)| place(sum) == nth(*n)).count();
-            let numbers = |bytes: u64, of: &Array| Arg::Whole(bytes as i64 / of.size::<T>() as i64);
+            let numbers = |bytes: u64, of: &DeviceArray| KernelArgument::Whole(bytes as i64 / of.size::<T>() as i64);
             let apart = [numbers(apart.0, &first.0), numbers(apart.1, &first.1)];
-            let (cut, given) = (Cut::of(rows, d), [Arg::Address(x), apart[0], Arg::Address(y), apart[1], flag(add)]);
+            let (cut, given) = (
+                SumGrid::of(rows, d),
+                [KernelArgument::Address(x), apart[0], KernelArgument::Address(y), apart[1], flag(add)],
+            );
             let grid = [cut.grid[0], 1, count as u32];
             let args = [&given[..], &cut.sizes(rows, d)].concat();
             self.pool.start(&named("columns", narrow), grid, cut.threads, &args);
@@ -279,7 +292,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn rotate(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
+    fn rotate(&mut self, c: &DeviceNodeContext<'_>, group: &Group, width: usize) {
         let e = width / c.get(attribute::HEADS);
         let rotation = Rotation::of(&c.node.attrs, e);
         let at = c.place.units(&group.units, &self.pool);
@@ -301,20 +314,20 @@ impl<T: Element> Executor<T> {
         let turn = if c.get(attribute::TRANSPOSE) { -1.0 } else { 1.0 };
         let [row_of, offsets, per] = at.args();
         let origin = address(origin);
-        let mut args = vec![x.arg(), y.arg(), cosines.arg(), sines.arg(), Arg::Real(turn)];
+        let mut args = vec![x.arg(), y.arg(), cosines.arg(), sines.arg(), KernelArgument::Real(turn)];
         args.extend([int(e), int(rotation.part), int(rotation.across())]);
         args.extend([row_of, offsets, origin, address(places), per, int(width), whole(y.len())]);
         self.pool.each(&named("rotate", narrow), y.len(), &args);
         self.put(c, 0, y);
     }
 
-    fn draw(&mut self, c: &NodeContext<'_>, group: &Group, width: usize) {
-        let (y, form) = (self.fresh(c, 0), Distribution::of(c.node).form());
+    fn draw(&mut self, c: &DeviceNodeContext<'_>, group: &Group, width: usize) {
+        let (y, form) = (self.fresh(c, 0), NumberDistribution::of(c.node).form());
         let key = self.pool.upload(&[c.view.key.at(c.get(attribute::STREAM) as u64).value()]);
         let numbers = self.pool.upload(&form.numbers());
         let ids = match c.get(attribute::DRAWS) {
             Draws::Row => c.place.ids(&self.pool).arg(),
-            Draws::Level => Arg::Address(0),
+            Draws::Level => KernelArgument::Address(0),
         };
         let [row_of, offsets, per] = c.place.units(&group.units, &self.pool).args();
         let mut args = vec![key.arg(), numbers.arg(), flag(form.is_normal()), ids, row_of, offsets, per];
@@ -324,7 +337,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Cosines and sines for so many positions. Tables grow to powers of two, and seldom.
-    fn rotation(&mut self, rotation: Rotation, positions: usize) -> (Array, Array) {
+    fn rotation(&mut self, rotation: Rotation, positions: usize) -> (DeviceArray, DeviceArray) {
         grown(&mut self.rotations, rotation, positions, |count| {
             let (cosines, sines) = self.tables.upto(rotation, count).numbers();
             (self.pool.keep(cosines), self.pool.keep(sines))

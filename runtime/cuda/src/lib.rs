@@ -42,6 +42,6 @@ mod tables;
 mod value;
 
 pub use backend::{Model, model};
-pub use exec::Executor;
-pub use function::{DeviceFunction, Span};
+pub use exec::DeviceExecutor;
+pub use function::{DeviceFunction, DeviceSpan};
 pub use sources::{Launching, generated, kernels, overrides};

@@ -6,32 +6,32 @@ use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::{Plan, Step};
 
 use super::active_rows::ActiveRows;
-use super::exec::Executor;
-use super::memory::{Array, blocks, int, whole};
-use super::value::{Ids, OnDevice, Val};
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, blocks, int, whole};
+use super::value::{DeviceValue, Ids, OnDevice};
 use rtc_exec::machine::pieces;
 use rtc_exec::machine::resume::Resume;
 use rtc_exec::machine::{Common, Machine, Nodes};
 use rtc_exec::storage::{Element, List, Plain};
-use rtc_exec::{Fault, Records};
+use rtc_exec::{ExecutionFault, RunRecords};
 use rtc_kernel::beam::Blends;
 
-type Pieces<T> = pieces::Pieces<OnDevice<T>>;
+type DevicePieces<T> = pieces::Pieces<OnDevice<T>>;
 
 /// Sums of nodes.
-struct Mix {
-    starts: Array,
+struct NodeMix {
+    starts: DeviceArray,
     nodes: Rc<Ids>,
     /// The sum of every term.
-    of: Array,
-    shares: Array,
+    of: DeviceArray,
+    shares: DeviceArray,
 }
 
 fn small(n: usize) -> u32 {
     u32::try_from(n).expect("a batch has fewer than 2^32 positions")
 }
 
-impl<T: Element> Machine for Executor<T> {
+impl<T: Element> Machine for DeviceExecutor<T> {
     type Arrays = OnDevice<T>;
 
     fn common(&self) -> Common<'_> {
@@ -48,7 +48,7 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn records(&mut self) -> &mut Records {
+    fn records(&mut self) -> &mut RunRecords {
         &mut self.records
     }
 
@@ -56,15 +56,15 @@ impl<T: Element> Machine for Executor<T> {
         &mut self.resume
     }
 
-    fn slot(&mut self, value: Value) -> &mut Option<Val<T>> {
+    fn slot(&mut self, value: Value) -> &mut Option<DeviceValue<T>> {
         &mut self.values[value.index()]
     }
 
-    fn value(&self, value: Value) -> Val<T> {
+    fn value(&self, value: Value) -> DeviceValue<T> {
         self.handle(value)
     }
 
-    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveRows) -> Result<(), Fault> {
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveRows) -> Result<(), ExecutionFault> {
         self.execute(plan, step, here)
     }
 
@@ -72,54 +72,54 @@ impl<T: Element> Machine for Executor<T> {
         self.group(plan, region, n, here);
     }
 
-    fn take(&self, len: usize) -> Val<T> {
-        Val::Real(self.pool.take::<T>(len))
+    fn take(&self, len: usize) -> DeviceValue<T> {
+        DeviceValue::Real(self.pool.take::<T>(len))
     }
 
-    fn zeros(&self, len: usize) -> Val<T> {
-        Val::Real(self.pool.zeros::<T>(len))
+    fn zeros(&self, len: usize) -> DeviceValue<T> {
+        DeviceValue::Real(self.pool.zeros::<T>(len))
     }
 
-    fn upload(&self, numbers: List<T>) -> Val<T> {
-        Val::Real(self.pool.upload(&numbers))
+    fn upload(&self, numbers: List<T>) -> DeviceValue<T> {
+        DeviceValue::Real(self.pool.upload(&numbers))
     }
 
-    fn ids(&self, ids: List<u32>) -> Val<T> {
-        Val::Index(Ids::new(ids.to_vec()))
+    fn ids(&self, ids: List<u32>) -> DeviceValue<T> {
+        DeviceValue::Index(Ids::new(ids.to_vec()))
     }
 
-    fn numbers(&self, val: &Val<T>) -> List<T> {
+    fn numbers(&self, val: &DeviceValue<T>) -> List<T> {
         self.arena.copy(&self.pool.download::<T>(&self.wide_array(val)))
     }
 
-    fn truths(&self, val: &Val<T>) -> List<u8> {
+    fn truths(&self, val: &DeviceValue<T>) -> List<u8> {
         match val {
-            Val::Truth(x) => self.arena.copy(&self.pool.download::<u8>(x)),
+            DeviceValue::Truth(x) => self.arena.copy(&self.pool.download::<u8>(x)),
             _ => unreachable!("the verifier checks element kinds"),
         }
     }
 
-    fn gather(&self, from: &Val<T>, pieces: &Pieces<T>, width: usize) -> Val<T> {
+    fn gather(&self, from: &DeviceValue<T>, pieces: &DevicePieces<T>, width: usize) -> DeviceValue<T> {
         match from {
-            Val::Real(x) => {
+            DeviceValue::Real(x) => {
                 let out = self.pool.take_kept::<T>(pieces.total * width, x.is_narrow());
-                Val::Real(self.gathered(x, out, x.size::<T>(), pieces, width))
+                DeviceValue::Real(self.gathered(x, out, x.size::<T>(), pieces, width))
             }
-            Val::Truth(x) => {
+            DeviceValue::Truth(x) => {
                 let out = self.pool.take::<u8>(pieces.total * width);
-                Val::Truth(self.gathered(x, out, size_of::<u8>(), pieces, width))
+                DeviceValue::Truth(self.gathered(x, out, size_of::<u8>(), pieces, width))
             }
-            Val::Index(ids) => {
+            DeviceValue::Index(ids) => {
                 let pieces = pieces.list.iter().map(|(start, len)| start * width..(start + len) * width);
-                Val::Index(Ids::new(pieces.flat_map(|range| ids.host[range].iter().copied()).collect()))
+                DeviceValue::Index(Ids::new(pieces.flat_map(|range| ids.host[range].iter().copied()).collect()))
             }
-            Val::Tape(_) => unreachable!("a tape has steps, and no pieces"),
+            DeviceValue::Tape(_) => unreachable!("a tape has steps, and no pieces"),
         }
     }
 
-    fn scatter(&self, from: &Val<T>, to: &mut Val<T>, pieces: &Pieces<T>, width: usize) {
+    fn scatter(&self, from: &DeviceValue<T>, to: &mut DeviceValue<T>, pieces: &DevicePieces<T>, width: usize) {
         match (from, to) {
-            (Val::Real(from), Val::Real(to)) => {
+            (DeviceValue::Real(from), DeviceValue::Real(to)) => {
                 // What is kept in 16 bits in one of both is widened.
                 let from = if to.is_narrow() { from.clone() } else { self.pool.widened::<T>(from) };
                 if !from.is_narrow() && to.is_narrow() {
@@ -128,11 +128,11 @@ impl<T: Element> Machine for Executor<T> {
                 let to = self.own::<T>(to);
                 self.scattered(&from, to, from.size::<T>(), pieces, width);
             }
-            (Val::Truth(from), Val::Truth(to)) => {
+            (DeviceValue::Truth(from), DeviceValue::Truth(to)) => {
                 let to = self.own::<u8>(to);
                 self.scattered(from, to, size_of::<u8>(), pieces, width);
             }
-            (Val::Index(from), Val::Index(to)) => {
+            (DeviceValue::Index(from), DeviceValue::Index(to)) => {
                 let (mut ids, mut at) = (to.host.clone(), 0);
                 for (start, len) in &pieces.list {
                     ids[start * width..(start + len) * width].copy_from_slice(&from.host[at..at + len * width]);
@@ -144,7 +144,7 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn add(&self, from: &Val<T>, to: &mut Val<T>, pieces: Option<&Pieces<T>>, width: usize) {
+    fn add(&self, from: &DeviceValue<T>, to: &mut DeviceValue<T>, pieces: Option<&DevicePieces<T>>, width: usize) {
         let (from, to) = (&self.wide_array(from), self.own_real(to));
         let Some(pieces) = pieces else { return self.pool.add(from, to) };
         let tables = pieces.tables.add.get_or_init(|| {
@@ -157,54 +157,54 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn scale(&self, val: &mut Val<T>, factors: List<T>) {
+    fn scale(&self, val: &mut DeviceValue<T>, factors: List<T>) {
         let (x, factors) = (self.own_real(val), self.pool.upload(&factors));
         self.pool.each("multiply_by", x.len(), &[x.arg(), factors.arg(), whole(x.len())]);
     }
 
-    fn table(&self, first: &Val<T>, more: usize) -> Val<T> {
+    fn table(&self, first: &DeviceValue<T>, more: usize) -> DeviceValue<T> {
         let first = self.wide_array(first);
         let table = self.pool.take::<T>(first.len() + more);
         self.pool.device().copy(first.at(), table.at(), first.len() * size_of::<T>());
-        Val::Real(table)
+        DeviceValue::Real(table)
     }
 
-    fn append(&self, table: &mut Val<T>, used: usize, more: &Val<T>) {
+    fn append(&self, table: &mut DeviceValue<T>, used: usize, more: &DeviceValue<T>) {
         let (more, size) = (self.wide_array(more), size_of::<T>());
         if used + more.len() > table.array().len() {
             let larger = self.pool.take::<T>(2 * (used + more.len()));
             self.pool.device().copy(table.array().at(), larger.at(), used * size);
-            *table = Val::Real(larger);
+            *table = DeviceValue::Real(larger);
         }
         self.pool.device().copy(more.at(), table.array().at() + (used * size) as u64, more.len() * size);
     }
 
-    fn nodes(&self, table: &Val<T>, nodes: Nodes<'_>, width: usize) -> Val<T> {
+    fn nodes(&self, table: &DeviceValue<T>, nodes: Nodes<'_>, width: usize) -> DeviceValue<T> {
         let ids = listed(nodes);
         let (ids, y) = (self.pool.upload(&ids), self.pool.take::<T>(ids.len() * width));
         let args = [table.array().arg(), ids.arg(), y.arg(), int(width), whole(y.len())];
         self.pool.each("pair_nodes", y.len(), &args);
-        Val::Real(y)
+        DeviceValue::Real(y)
     }
 
-    fn add_nodes(&self, from: &Val<T>, nodes: Nodes<'_>, table: &mut Val<T>, width: usize) {
+    fn add_nodes(&self, from: &DeviceValue<T>, nodes: Nodes<'_>, table: &mut DeviceValue<T>, width: usize) {
         self.add_to_nodes(&self.wide_array(from), &Ids::new(listed(nodes)), self.own_real(table), width);
     }
 
-    fn blend(&self, blends: Blends<'_>, table: &Val<T>, width: usize) -> Val<T> {
+    fn blend(&self, blends: Blends<'_>, table: &DeviceValue<T>, width: usize) -> DeviceValue<T> {
         let (mix, y) = (self.mix(blends), self.pool.take::<T>(blends.len() * width));
         let lists = [mix.starts.arg(), mix.nodes.array(&self.pool).arg(), mix.shares.arg()];
         let args = [&[table.array().arg()][..], &lists, &[y.arg(), int(width), whole(y.len())]].concat();
         self.pool.each("mix_nodes", y.len(), &args);
-        Val::Real(y)
+        DeviceValue::Real(y)
     }
 
     fn blend_grad(
         &self,
         blends: Blends<'_>,
-        table: &Val<T>,
-        dy: &Val<T>,
-        gradients: &mut Val<T>,
+        table: &DeviceValue<T>,
+        dy: &DeviceValue<T>,
+        gradients: &mut DeviceValue<T>,
         width: usize,
     ) -> List<f64> {
         let (mix, terms, dy) = (self.mix(blends), blends.terms().len(), &self.wide_array(dy));
@@ -248,22 +248,29 @@ fn listed(nodes: Nodes<'_>) -> Vec<u32> {
     }
 }
 
-impl<T: Element> Executor<T> {
-    fn gathered(&self, from: &Array, out: Array, size: usize, pieces: &Pieces<T>, width: usize) -> Array {
+impl<T: Element> DeviceExecutor<T> {
+    fn gathered(
+        &self,
+        from: &DeviceArray,
+        out: DeviceArray,
+        size: usize,
+        pieces: &DevicePieces<T>,
+        width: usize,
+    ) -> DeviceArray {
         let table = pieces.tables.gather.get_or_init(|| self.piece_table(pieces, |start, at| [start, at]));
         let args = [from.arg(), out.arg(), table.arg(), whole(width)];
         self.move_pieces(copying(size), (pieces.list.len(), pieces), width, &args);
         out
     }
 
-    fn scattered(&self, from: &Array, to: &Array, size: usize, pieces: &Pieces<T>, width: usize) {
+    fn scattered(&self, from: &DeviceArray, to: &DeviceArray, size: usize, pieces: &DevicePieces<T>, width: usize) {
         let table = pieces.tables.scatter.get_or_init(|| self.piece_table(pieces, |start, at| [at, start]));
         let args = [from.arg(), to.arg(), table.arg(), whole(width)];
         self.move_pieces(copying(size), (pieces.list.len(), pieces), width, &args);
     }
 
     /// From, to and length of every piece, from where it starts and where it lies among all pieces.
-    fn piece_table(&self, pieces: &Pieces<T>, ends: impl Fn(u32, u32) -> [u32; 2]) -> Array {
+    fn piece_table(&self, pieces: &DevicePieces<T>, ends: impl Fn(u32, u32) -> [u32; 2]) -> DeviceArray {
         let mut at = 0;
         let table = pieces.list.iter().flat_map(|(start, len)| {
             at += len;
@@ -276,9 +283,9 @@ impl<T: Element> Executor<T> {
     fn move_pieces(
         &self,
         kernel: &str,
-        (count, pieces): (usize, &Pieces<T>),
+        (count, pieces): (usize, &DevicePieces<T>),
         width: usize,
-        args: &[super::device::Arg],
+        args: &[super::device::KernelArgument],
     ) {
         let longest = pieces.list.iter().map(|(_, len)| len * width).max().unwrap_or(0);
         let grid = [blocks(count, 1), self.pool.thread_blocks(longest.div_ceil(4)).min(64), 1];
@@ -286,7 +293,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// An array to write, copied first if it has other handles.
-    fn own<'a, E: Plain>(&self, array: &'a mut Array) -> &'a Array {
+    fn own<'a, E: Plain>(&self, array: &'a mut DeviceArray) -> &'a DeviceArray {
         if !array.is_alone() {
             let own = self.pool.take_kept::<E>(array.len(), array.is_narrow());
             self.pool.device().copy(array.at(), own.at(), array.len() * array.size::<E>());
@@ -296,13 +303,13 @@ impl<T: Element> Executor<T> {
     }
 
     /// The numbers of a real value as they are computed with.
-    fn wide_array(&self, val: &Val<T>) -> Array {
+    fn wide_array(&self, val: &DeviceValue<T>) -> DeviceArray {
         self.pool.widened::<T>(val.array())
     }
 
-    fn own_real<'a>(&self, val: &'a mut Val<T>) -> &'a Array {
+    fn own_real<'a>(&self, val: &'a mut DeviceValue<T>) -> &'a DeviceArray {
         match val {
-            Val::Real(x) => {
+            DeviceValue::Real(x) => {
                 // Sums are made in full.
                 if x.is_narrow() {
                     *x = self.pool.widened::<T>(x);
@@ -314,12 +321,12 @@ impl<T: Element> Executor<T> {
     }
 
     /// Adds `dy[ids, width]` to the rows of a table that the ids name, each in the order of the list.
-    fn add_to_nodes(&self, dy: &Array, ids: &Ids, table: &Array, width: usize) {
+    fn add_to_nodes(&self, dy: &DeviceArray, ids: &Ids, table: &DeviceArray, width: usize) {
         // Searches differ from step to step, so tables of one size would make nothing come again.
         self.add_by_id(ids.sorted(0, &self.pool), dy, table, width);
     }
 
-    fn mix(&self, blends: Blends<'_>) -> Mix {
+    fn mix(&self, blends: Blends<'_>) -> NodeMix {
         let (mut starts, mut of) = (vec![0_u32], vec![]);
         for k in 0..blends.len() {
             of.extend(std::iter::repeat_n(k as u32, blends.of(k).len()));
@@ -328,7 +335,7 @@ impl<T: Element> Executor<T> {
         let shares: Vec<T> = blends.terms().iter().map(|term| T::from_f64(term.share)).collect();
         let nodes = Ids::new(blends.terms().iter().map(|term| term.node).collect());
         let [starts, of] = [starts, of].map(|list| self.pool.upload(&list));
-        Mix { starts, nodes, of, shares: self.pool.upload(&shares) }
+        NodeMix { starts, nodes, of, shares: self.pool.upload(&shares) }
     }
 }
 

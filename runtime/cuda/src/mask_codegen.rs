@@ -12,24 +12,24 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 use sha2::{Digest, Sha256};
 
-use super::attention_kernels::{Form, KEYS, Kernel, is_attention};
-use super::device::{Generated, Target};
-use rtc_exec::mask::{self, Bias, Rule};
+use super::attention_kernels::{AttentionForm, AttentionKernel, KEYS, is_attention};
+use super::device::{GeneratedKernel, KernelTarget};
+use rtc_exec::mask::{self, Bias, MaskRule};
 
 /// The kernels of one node's mask and bias.
 #[derive(Clone, Debug)]
-pub(super) struct Written {
+pub(super) struct MaskKernels {
     /// What their names end with.
     pub(super) name: String,
-    pub(super) kernels: Vec<Generated>,
+    pub(super) kernels: Vec<GeneratedKernel>,
 }
 
-/// What a kernel is for.
+/// The purpose of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Needs {
+struct KernelNeeds {
     /// Whether there are gradients.
     backward: bool,
-    form: Form,
+    form: AttentionForm,
     /// Whether it has learned numbers.
     learned: bool,
     /// Whether the gradients of some pairs go apart.
@@ -37,15 +37,15 @@ struct Needs {
 }
 
 /// The kernels of the masks and biases of a plan that are expressions, by node.
-pub(super) fn written(plan: &Plan, target: Target) -> Vec<(NodeId, Written)> {
+pub(super) fn written(plan: &Plan, target: KernelTarget) -> Vec<(NodeId, MaskKernels)> {
     let exprs = mask::exprs(&plan.graph);
     let of = |id: NodeId| {
         let node = plan.graph.node(id);
         let Some(Ok(rule)) = exprs.get(&id).filter(|_| is_attention(node.op)) else { return None };
         let learned = rule.bias.as_ref().is_some_and(|bias| !bias.sizes.is_empty());
-        let needs = Needs {
+        let needs = KernelNeeds {
             backward: node.op == Op::AttentionGrad,
-            form: Form::of(&plan.graph, node, rule.by_distance, target),
+            form: AttentionForm::of(&plan.graph, node, rule.by_distance, target),
             learned,
             stops: rule.stop.is_some(),
         };
@@ -55,7 +55,7 @@ pub(super) fn written(plan: &Plan, target: Target) -> Vec<(NodeId, Written)> {
 }
 
 /// The kernels of a rule; none where the fixed ones do.
-fn write(rule: &Rule, needs: Needs) -> Option<Written> {
+fn write(rule: &MaskRule, needs: KernelNeeds) -> Option<MaskKernels> {
     let fields = fields(rule);
     let body = expressions(rule);
     // The same expressions with and without codes of distances are other kernels.
@@ -70,9 +70,10 @@ fn write(rule: &Rule, needs: Needs) -> Option<Written> {
         true => by_distance(&hash, tables, rule.bias.is_some(), needs),
         false => by_pair(&hash, tables, needs),
     };
-    let made = |(name, rest): (String, String)| Generated { source: format!("{shared}TEAM({name}){rest}\n"), name };
-    let kernels: Vec<Generated> = kernels.into_iter().map(made).collect();
-    (!kernels.is_empty()).then_some(Written { name: hash, kernels })
+    let made =
+        |(name, rest): (String, String)| GeneratedKernel { source: format!("{shared}TEAM({name}){rest}\n"), name };
+    let kernels: Vec<GeneratedKernel> = kernels.into_iter().map(made).collect();
+    (!kernels.is_empty()).then_some(MaskKernels { name: hash, kernels })
 }
 
 /// The parameters of a kernel that its expressions read, and the object that holds them, for the pairs of a `part` where it tells some
@@ -84,7 +85,7 @@ fn given(hash: &str, tables: usize, part: &str) -> (String, String) {
 }
 
 /// Kernels for the numbers of a list of distances: their values, and the gradients of the tables that they are made of.
-fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(String, String)> {
+fn by_distance(hash: &str, tables: usize, biased: bool, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, tables, "");
     let mut out = vec![];
     if biased {
@@ -105,9 +106,9 @@ fn by_distance(hash: &str, tables: usize, biased: bool, needs: Needs) -> Vec<(St
 }
 
 /// Attention with the expressions in it.
-fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
+fn by_pair(hash: &str, tables: usize, needs: KernelNeeds) -> Vec<(String, String)> {
     let (parameters, object) = given(hash, tables, if needs.stops { ", 0" } else { "" });
-    let kernel = |kernel: Kernel| {
+    let kernel = |kernel: AttentionKernel| {
         let (own, call) = (needs.form.parameters(), needs.form.call(&kernel, "rule"));
         // The gradients of keys are made in two parts.
         let (object, part) = match needs.stops && kernel.name == KEYS {
@@ -124,7 +125,12 @@ fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
     let mut out: Vec<_> = needs.form.kernels(needs.backward).into_iter().map(kernel).collect();
     if needs.backward && needs.learned {
         let more = "const real *dy, const real *stats, real *slopes, const u64 *starts";
-        out.push(kernel(Kernel::by_score(["attention_slopes", more, "attend_slopes", "dy, stats, slopes, starts"])));
+        out.push(kernel(AttentionKernel::by_score([
+            "attention_slopes",
+            more,
+            "attend_slopes",
+            "dy, stats, slopes, starts",
+        ])));
         let body = format!(
             "({parameters}, const real *slopes, const u64 *starts, const u32 *q_offsets, const u32 *k_offsets, int rows, \
              whole total, whole per, whole count, real *parts, int size, int table) {{\n    {object}\n    \
@@ -136,7 +142,7 @@ fn by_pair(hash: &str, tables: usize, needs: Needs) -> Vec<(String, String)> {
 }
 
 /// The members of the object: the step, the part of pairs where gradients go apart (0 for all, 1 for those that stay), and the tables.
-fn fields(rule: &Rule) -> String {
+fn fields(rule: &MaskRule) -> String {
     let tables = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
     let tables: String = (0..tables).map(|n| format!("    const real *t{n};\n")).collect();
     let part = if rule.stop.is_some() { "    int part;\n" } else { "" };
@@ -144,7 +150,7 @@ fn fields(rule: &Rule) -> String {
 }
 
 /// The distances at which keys are seen, as constants; farther than any where that is not known.
-fn reach(rule: &Rule) -> String {
+fn reach(rule: &MaskRule) -> String {
     const FARTHEST: f64 = (1_i64 << 40) as f64;
     let (low, high) = rule.expr.as_ref().map_or((-FARTHEST, FARTHEST), distances);
     let whole = |x: f64| x.clamp(-FARTHEST, FARTHEST) as i64;
@@ -152,12 +158,12 @@ fn reach(rule: &Rule) -> String {
 }
 
 /// The functions of the object.
-fn expressions(rule: &Rule) -> String {
+fn expressions(rule: &MaskRule) -> String {
     let place = "whole i, whole j, whole length, whole head";
     let mut out = String::new();
     let none = Bias { expr: Expr::Float(0.0), sizes: vec![], uses: vec![], first: 0 };
     let bias = rule.bias.as_ref().unwrap_or(&none);
-    let mut writer = Writer { bias, next: 0 };
+    let mut writer = MaskWriter { bias, next: 0 };
     let value = writer.text(&bias.expr).into_dual();
     let _ = write!(
         out,
@@ -194,9 +200,9 @@ fn expressions(rule: &Rule) -> String {
     out
 }
 
-/// What an expression is in C.
+/// The type of an expression in C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ScalarKind {
     Truth,
     Whole,
     Real,
@@ -205,74 +211,74 @@ enum Kind {
 }
 
 /// An expression in C.
-struct Text {
+struct CodeExpression {
     text: String,
-    kind: Kind,
+    kind: ScalarKind,
 }
 
-impl Text {
-    fn new(kind: Kind, text: String) -> Self {
+impl CodeExpression {
+    fn new(kind: ScalarKind, text: String) -> Self {
         Self { text, kind }
     }
 
     /// As a kind that is at least as wide.
-    fn widened(&self, kind: Kind) -> String {
+    fn widened(&self, kind: ScalarKind) -> String {
         match (self.kind, kind) {
-            (Kind::Whole, Kind::Real) => format!("(double){}", self.text),
-            (Kind::Whole, Kind::Dual) => format!("dual((double){})", self.text),
-            (Kind::Real, Kind::Dual) => format!("dual({})", self.text),
+            (ScalarKind::Whole, ScalarKind::Real) => format!("(double){}", self.text),
+            (ScalarKind::Whole, ScalarKind::Dual) => format!("dual((double){})", self.text),
+            (ScalarKind::Real, ScalarKind::Dual) => format!("dual({})", self.text),
             _ => self.text.clone(),
         }
     }
 
     fn into_dual(self) -> String {
-        self.widened(Kind::Dual)
+        self.widened(ScalarKind::Dual)
     }
 
     /// Without its slope.
     fn number(&self) -> Self {
         match self.kind {
-            Kind::Dual => Self::new(Kind::Real, format!("{}.value", self.text)),
+            ScalarKind::Dual => Self::new(ScalarKind::Real, format!("{}.value", self.text)),
             kind => Self::new(kind, self.text.clone()),
         }
     }
 }
 
 /// Writes expressions; learned numbers are counted in reading order.
-struct Writer<'a> {
+struct MaskWriter<'a> {
     bias: &'a Bias,
     next: usize,
 }
 
-impl Writer<'_> {
-    fn text(&mut self, expr: &Expr) -> Text {
+impl MaskWriter<'_> {
+    fn text(&mut self, expr: &Expr) -> CodeExpression {
         match expr {
-            Expr::Int(i64::MIN) => Text::new(Kind::Whole, "(whole)LEAST_WHOLE".to_owned()),
-            Expr::Int(v) => Text::new(Kind::Whole, format!("(whole)({v}LL)")),
-            Expr::Float(v) => Text::new(Kind::Real, format!("({v:?})")),
-            Expr::Bool(v) => Text::new(Kind::Truth, v.to_string()),
-            Expr::Var(var) => Text::new(Kind::Whole, variable(*var).to_owned()),
+            Expr::Int(i64::MIN) => CodeExpression::new(ScalarKind::Whole, "(whole)LEAST_WHOLE".to_owned()),
+            Expr::Int(v) => CodeExpression::new(ScalarKind::Whole, format!("(whole)({v}LL)")),
+            Expr::Float(v) => CodeExpression::new(ScalarKind::Real, format!("({v:?})")),
+            Expr::Bool(v) => CodeExpression::new(ScalarKind::Truth, v.to_string()),
+            Expr::Var(var) => CodeExpression::new(ScalarKind::Whole, variable(*var).to_owned()),
             // The depth of an example is no matter of a mask.
-            Expr::Given | Expr::Draw(_) => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
+            Expr::Given | Expr::Draw(_) => CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned()),
             Expr::Neg(x) => {
                 let x = self.text(x);
-                let zero = Text::new(Kind::Whole, "(whole)0".to_owned()).widened(x.kind);
-                Text::new(x.kind, format!("minus({zero}, {}, ok)", x.text))
+                let zero = CodeExpression::new(ScalarKind::Whole, "(whole)0".to_owned()).widened(x.kind);
+                CodeExpression::new(x.kind, format!("minus({zero}, {}, ok)", x.text))
             }
-            Expr::Not(x) => Text::new(Kind::Truth, format!("!{}", self.text(x).text)),
+            Expr::Not(x) => CodeExpression::new(ScalarKind::Truth, format!("!{}", self.text(x).text)),
             Expr::Binary(op, a, b) => {
                 let (a, b) = (self.text(a), self.text(b));
                 binary(*op, &a, &b)
             }
             Expr::Call(func, arguments) => {
-                let arguments: Vec<Text> = arguments.iter().map(|x| self.text(x)).collect();
+                let arguments: Vec<CodeExpression> = arguments.iter().map(|x| self.text(x)).collect();
                 call(*func, &arguments)
             }
             Expr::Learn(_, indices) => self.learned(indices),
         }
     }
 
-    fn learned(&mut self, indices: &[Expr]) -> Text {
+    fn learned(&mut self, indices: &[Expr]) -> CodeExpression {
         let here = self.next;
         self.next += 1;
         let table = self.bias.uses.get(here).copied().unwrap_or(0);
@@ -282,7 +288,7 @@ impl Writer<'_> {
             let index = self.text(index).text;
             at = format!("({at} * {size} + inside({index}, {size}, ok))");
         }
-        Text::new(Kind::Dual, format!("learned(t{table}, {at}, by == {here}, place)"))
+        CodeExpression::new(ScalarKind::Dual, format!("learned(t{table}, {at}, by == {here}, place)"))
     }
 }
 
@@ -296,7 +302,7 @@ fn variable(var: Var) -> &'static str {
     }
 }
 
-fn binary(op: BinaryOp, a: &Text, b: &Text) -> Text {
+fn binary(op: BinaryOp, a: &CodeExpression, b: &CodeExpression) -> CodeExpression {
     let function = match op {
         BinaryOp::Add => "plus",
         BinaryOp::Sub => "minus",
@@ -305,32 +311,37 @@ fn binary(op: BinaryOp, a: &Text, b: &Text) -> Text {
         BinaryOp::Rem => "modulo",
         BinaryOp::Pow => "power",
         // These stop at the first operand that decides, as in the language.
-        BinaryOp::And => return Text::new(Kind::Truth, format!("({} && {})", a.text, b.text)),
-        BinaryOp::Or => return Text::new(Kind::Truth, format!("({} || {})", a.text, b.text)),
+        BinaryOp::And => return CodeExpression::new(ScalarKind::Truth, format!("({} && {})", a.text, b.text)),
+        BinaryOp::Or => return CodeExpression::new(ScalarKind::Truth, format!("({} || {})", a.text, b.text)),
         BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
             let (a, b) = (a.number(), b.number());
             let kind = a.kind.max(b.kind);
-            return Text::new(Kind::Truth, format!("({} {} {})", a.widened(kind), op.symbol(), b.widened(kind)));
+            return CodeExpression::new(
+                ScalarKind::Truth,
+                format!("({} {} {})", a.widened(kind), op.symbol(), b.widened(kind)),
+            );
         }
     };
     let kind = a.kind.max(b.kind);
-    Text::new(kind, format!("{function}({}, {}, ok)", a.widened(kind), b.widened(kind)))
+    CodeExpression::new(kind, format!("{function}({}, {}, ok)", a.widened(kind), b.widened(kind)))
 }
 
-fn call(func: Func, arguments: &[Text]) -> Text {
+fn call(func: Func, arguments: &[CodeExpression]) -> CodeExpression {
     match (func, arguments) {
-        (Func::Floor, [x]) => Text::new(Kind::Whole, format!("floor_of({}, ok)", x.text)),
+        (Func::Floor, [x]) => CodeExpression::new(ScalarKind::Whole, format!("floor_of({}, ok)", x.text)),
         (Func::Ln, [x]) => {
-            let kind = x.kind.max(Kind::Real);
-            Text::new(kind, format!("logarithm_of({}, ok)", x.widened(kind)))
+            let kind = x.kind.max(ScalarKind::Real);
+            CodeExpression::new(kind, format!("logarithm_of({}, ok)", x.widened(kind)))
         }
-        (Func::Log, [a, b]) => Text::new(Kind::Whole, format!("logarithm_up({}, {}, ok)", a.text, b.text)),
+        (Func::Log, [a, b]) => {
+            CodeExpression::new(ScalarKind::Whole, format!("logarithm_up({}, {}, ok)", a.text, b.text))
+        }
         (_, [a, b]) => {
             let kind = a.kind.max(b.kind);
             let name = if func == Func::Min { "least" } else { "most" };
-            Text::new(kind, format!("{name}({}, {})", a.widened(kind), b.widened(kind)))
+            CodeExpression::new(kind, format!("{name}({}, {})", a.widened(kind), b.widened(kind)))
         }
         // The checker counts arguments.
-        _ => Text::new(Kind::Whole, "no_whole(ok)".to_owned()),
+        _ => CodeExpression::new(ScalarKind::Whole, "no_whole(ok)".to_owned()),
     }
 }

@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-use super::device::{Arg, Device, Matrix, Product, Range, Shape, kept_size};
+use super::device::{Device, DeviceMatrix, DeviceRange, KernelArgument, LaunchShape, MatrixProduct, kept_size};
 use super::queue::Queue;
 use rtc_exec::storage::Plain;
 
@@ -31,18 +31,18 @@ pub(super) const MOST_BLOCKS: usize = 60_000;
 const SUM_NUMBERS: usize = 1 << 14;
 
 /// The place of a block that the device has no room for: nothing is done with it.
-const NOWHERE: Place = (0, 0);
+const NOWHERE: BlockKey = (0, 0);
 
 /// Where uploads begin within their block.
 const ALIGNED: usize = 64;
 
 /// A device and the memory taken from it. Clones share both.
 #[derive(Clone)]
-pub struct Pool {
-    shared: Rc<Shared>,
+pub struct DevicePool {
+    shared: Rc<SharedPool>,
 }
 
-struct Shared {
+struct SharedPool {
     queue: Queue,
     stock: RefCell<Stock>,
     uploads: RefCell<Vec<Uploads>>,
@@ -66,42 +66,42 @@ struct Stock {
 /// The free blocks of a size.
 #[derive(Debug, Default)]
 struct Free {
-    places: BTreeSet<Place>,
+    places: BTreeSet<BlockKey>,
     /// The last run that asked for one.
     asked: u64,
 }
 
 /// A block by its turn: how many were taken before it, and its address.
-type Place = (u64, u64);
+type BlockKey = (u64, u64);
 
 /// A block of uploads, and how many of its bytes are in use.
 struct Uploads {
-    block: Rc<Block>,
+    block: Rc<DeviceBlock>,
     used: usize,
 }
 
-/// Some bytes on the device, shared by handles.
+/// A range of bytes on the device, shared by handles.
 #[derive(Clone)]
-pub struct Array {
-    block: Rc<Block>,
+pub struct DeviceArray {
+    block: Rc<DeviceBlock>,
     at: u64,
     len: usize,
     /// Whether its numbers are kept in 16 bits.
     narrow: bool,
 }
 
-struct Block {
+struct DeviceBlock {
     /// Nothing for the blocks of uploads, which the pool itself holds.
-    pool: Option<Pool>,
-    place: Place,
+    pool: Option<DevicePool>,
+    place: BlockKey,
     bytes: usize,
 }
 
-impl Pool {
+impl DevicePool {
     /// Memory of this device.
     pub fn new(device: Rc<dyn Device>) -> Self {
         let queue = Queue::new(device);
-        let shared = Shared { queue, stock: RefCell::default(), uploads: RefCell::default() };
+        let shared = SharedPool { queue, stock: RefCell::default(), uploads: RefCell::default() };
         Self { shared: Rc::new(shared) }
     }
 
@@ -132,23 +132,28 @@ impl Pool {
     }
 
     /// Room for `len` numbers of type `E`, with any content.
-    pub fn take<E: Plain>(&self, len: usize) -> Array {
+    pub fn take<E: Plain>(&self, len: usize) -> DeviceArray {
         let bytes = rounded(len * size_of::<E>());
         let place = self.place(bytes);
         self.device().taken(place.1, len * size_of::<E>());
-        Array { block: Rc::new(Block { pool: Some(self.clone()), place, bytes }), at: place.1, len, narrow: false }
+        DeviceArray {
+            block: Rc::new(DeviceBlock { pool: Some(self.clone()), place, bytes }),
+            at: place.1,
+            len,
+            narrow: false,
+        }
     }
 
     /// The same for real numbers, which are kept in 16 bits if they are `narrow`.
-    pub(super) fn take_kept<T: Plain>(&self, len: usize, narrow: bool) -> Array {
+    pub(super) fn take_kept<T: Plain>(&self, len: usize, narrow: bool) -> DeviceArray {
         match narrow {
-            true => Array { narrow, ..self.take::<u16>(len) },
+            true => DeviceArray { narrow, ..self.take::<u16>(len) },
             false => self.take::<T>(len),
         }
     }
 
     /// Real numbers as they are computed with.
-    pub(super) fn widened<T: Plain>(&self, x: &Array) -> Array {
+    pub(super) fn widened<T: Plain>(&self, x: &DeviceArray) -> DeviceArray {
         if !x.narrow {
             return x.clone();
         }
@@ -158,18 +163,18 @@ impl Pool {
     }
 
     /// Writes real numbers in 16 bits.
-    pub(super) fn narrow(&self, x: &Array, y: &Array) {
+    pub(super) fn narrow(&self, x: &DeviceArray, y: &DeviceArray) {
         self.each("narrow", x.len, &[x.arg(), y.arg(), whole(x.len)]);
     }
 
     /// A free block of a size that was rounded, or a new one.
-    fn place(&self, bytes: usize) -> Place {
+    fn place(&self, bytes: usize) -> BlockKey {
         let found = self.shared.stock.borrow_mut().find(bytes);
         found.unwrap_or_else(|| self.new_place(bytes))
     }
 
     /// A block from the device. Where there is no room, even without all that is free here, everything fails from now on.
-    fn new_place(&self, bytes: usize) -> Place {
+    fn new_place(&self, bytes: usize) -> BlockKey {
         let queue = self.device();
         if queue.has_failed() {
             return NOWHERE;
@@ -213,7 +218,7 @@ impl Pool {
     }
 
     /// `len` zeros.
-    pub fn zeros<E: Plain>(&self, len: usize) -> Array {
+    pub fn zeros<E: Plain>(&self, len: usize) -> DeviceArray {
         let out = self.take::<E>(len);
         self.device().clear(out.at, len * size_of::<E>());
         out
@@ -221,13 +226,13 @@ impl Pool {
 
     /// A copy of numbers of the host for this run. What stays longer is for [`Self::keep`]: a handle to an upload keeps all that
     /// lies beside it.
-    pub fn upload<E: Plain>(&self, from: &[E]) -> Array {
+    pub fn upload<E: Plain>(&self, from: &[E]) -> DeviceArray {
         let bytes = size_of_val(from);
         let has_room = |uploads: &Uploads| uploads.block.bytes - uploads.used >= bytes;
         if !self.shared.uploads.borrow().iter().any(has_room) {
             let size = rounded(bytes.max(UPLOADS));
             // Commands that are held back may still use a block that was let go of, and uploads go ahead of them.
-            let block = Rc::new(Block { pool: None, place: self.new_place(size), bytes: size });
+            let block = Rc::new(DeviceBlock { pool: None, place: self.new_place(size), bytes: size });
             self.shared.uploads.borrow_mut().push(Uploads { block, used: 0 });
         }
         let mut all = self.shared.uploads.borrow_mut();
@@ -235,22 +240,22 @@ impl Pool {
         let at = uploads.block.place.1 + uploads.used as u64;
         uploads.used = (uploads.used + bytes).next_multiple_of(ALIGNED).min(uploads.block.bytes);
         self.device().upload(at, bytes_of(from));
-        Array { block: uploads.block.clone(), at, len: from.len(), narrow: false }
+        DeviceArray { block: uploads.block.clone(), at, len: from.len(), narrow: false }
     }
 
     /// Replaces numbers on the device by numbers of the host.
-    pub fn write<E: Plain>(&self, to: &Array, from: &[E]) {
+    pub fn write<E: Plain>(&self, to: &DeviceArray, from: &[E]) {
         debug_assert_eq!(to.len, from.len());
         self.device().write(to.at, bytes_of(from));
     }
 
     /// A copy of numbers of the host that stays. It gets a new block: one that was free is used by runs, which would find
     /// others in its place from now on.
-    pub fn keep<E: Plain>(&self, from: &[E]) -> Array {
+    pub fn keep<E: Plain>(&self, from: &[E]) -> DeviceArray {
         let bytes = rounded(size_of_val(from));
         let place = self.new_place(bytes);
-        let out = Array {
-            block: Rc::new(Block { pool: Some(self.clone()), place, bytes }),
+        let out = DeviceArray {
+            block: Rc::new(DeviceBlock { pool: Some(self.clone()), place, bytes }),
             at: place.1,
             len: from.len(),
             narrow: false,
@@ -260,7 +265,7 @@ impl Pool {
     }
 
     /// Waits, and copies to the host.
-    pub fn download<E: Plain + Default>(&self, from: &Array) -> Vec<E> {
+    pub fn download<E: Plain + Default>(&self, from: &DeviceArray) -> Vec<E> {
         let mut out = vec![E::default(); from.len];
         if !out.is_empty() {
             self.device().download(from.at, bytes_of_mut(&mut out));
@@ -269,12 +274,12 @@ impl Pool {
     }
 
     /// Starts a kernel with a thread for each of `count` things.
-    pub fn each(&self, kernel: &str, count: usize, args: &[Arg]) {
+    pub fn each(&self, kernel: &str, count: usize, args: &[KernelArgument]) {
         self.launch(kernel, [self.thread_blocks(count), 1, 1], args);
     }
 
     /// Starts a kernel with a warp for each of `count` things.
-    pub fn each_warp(&self, kernel: &str, count: usize, args: &[Arg]) {
+    pub fn each_warp(&self, kernel: &str, count: usize, args: &[KernelArgument]) {
         self.launch(kernel, [self.warp_blocks(count), 1, 1], args);
     }
 
@@ -289,44 +294,44 @@ impl Pool {
     }
 
     /// Starts a kernel with blocks of the usual size, unless it has none.
-    pub(super) fn launch(&self, kernel: &str, grid: [u32; 3], args: &[Arg]) {
+    pub(super) fn launch(&self, kernel: &str, grid: [u32; 3], args: &[KernelArgument]) {
         self.start(kernel, grid, self.device().threads(), args);
     }
 
     /// Starts a kernel, unless it has no blocks.
-    pub fn start(&self, kernel: &str, grid: [u32; 3], threads: u32, args: &[Arg]) {
+    pub fn start(&self, kernel: &str, grid: [u32; 3], threads: u32, args: &[KernelArgument]) {
         if grid.iter().all(|n| *n > 0) {
-            self.device().launch(kernel, Shape { grid, threads }, args);
+            self.device().launch(kernel, LaunchShape { grid, threads }, args);
         }
     }
 
     /// Adds `x` to `y`.
-    pub fn add(&self, x: &Array, y: &Array) {
+    pub fn add(&self, x: &DeviceArray, y: &DeviceArray) {
         self.each("add_to", x.len(), &[x.arg(), y.arg(), whole(x.len())]);
     }
 
     /// A matrix product: by the library of the device, or by our own kernel.
-    pub(super) fn multiply<T: Plain>(&self, product: Product) {
+    pub(super) fn multiply<T: Plain>(&self, product: MatrixProduct) {
         /// Rows and columns of the result that a block makes.
         const TILE: usize = 8;
-        let Product { a, b, y, m, n, k, add, bias, count, apart, .. } = product;
+        let MatrixProduct { a, b, y, m, n, k, add, bias, count, apart, .. } = product;
         // A product without terms has no matrices that a library would take.
         if m == 0 || n == 0 || (k > 0 && self.device().product(&product)) {
             return;
         }
-        let steps = |x: Matrix| [Arg::Address(x.at), whole(x.rows), whole(x.columns)];
+        let steps = |x: DeviceMatrix| [KernelArgument::Address(x.at), whole(x.rows), whole(x.columns)];
         let kept = usize::from(a.narrow) + 2 * usize::from(b.narrow) + 4 * usize::from(product.narrow);
-        let sizes = [flag(add), Arg::Address(bias.unwrap_or(0)), int(kept), int(m), int(n), int(k)];
+        let sizes = [flag(add), KernelArgument::Address(bias.unwrap_or(0)), int(kept), int(m), int(n), int(k)];
         let apart = [apart.a, apart.b, apart.y, apart.bias].map(whole);
-        let rest = [&[Arg::Address(y)][..], &sizes, &apart].concat();
+        let rest = [&[KernelArgument::Address(y)][..], &sizes, &apart].concat();
         // A grid is short along its second axis, so tall results go piece by piece.
         let piece = MOST_BLOCKS * TILE;
         for first in (0..m).step_by(piece) {
             let mut args = [&steps(a)[..], &steps(b), &rest].concat();
             let size = size_of::<T>();
             let rows = piece.min(m - first);
-            args[0] = Arg::Address(a.at + (first * a.rows * kept_size(a.narrow, size)) as u64);
-            args[6] = Arg::Address(y + (first * n * kept_size(product.narrow, size)) as u64);
+            args[0] = KernelArgument::Address(a.at + (first * a.rows * kept_size(a.narrow, size)) as u64);
+            args[6] = KernelArgument::Address(y + (first * n * kept_size(product.narrow, size)) as u64);
             args[10] = int(rows);
             let grid = [blocks(n, TILE), blocks(rows, TILE), count as u32];
             self.start("product", grid, (TILE * TILE) as u32, &args);
@@ -334,10 +339,10 @@ impl Pool {
     }
 
     /// Products of one form that need not wait for one another: as many as one as are equally far apart.
-    pub(super) fn multiply_all<T: Plain>(&self, products: &[Product]) {
+    pub(super) fn multiply_all<T: Plain>(&self, products: &[MatrixProduct]) {
         let mut rest = products;
         while let Some(first) = rest.first() {
-            let together = |count: &usize| Product::together(&rest[..*count], size_of::<T>());
+            let together = |count: &usize| MatrixProduct::together(&rest[..*count], size_of::<T>());
             let most = (2..=rest.len()).rev().find_map(|count| together(&count));
             let all = most.filter(|all| self.device().multiplies_together(all)).unwrap_or(*first);
             self.multiply::<T>(all);
@@ -346,7 +351,7 @@ impl Pool {
     }
 
     /// The sum of some numbers, or of their squares, in double precision.
-    pub(super) fn sum(&self, x: &Array, squares: bool) -> Array {
+    pub(super) fn sum(&self, x: &DeviceArray, squares: bool) -> DeviceArray {
         let count = x.len().div_ceil(SUM_NUMBERS).max(1);
         let sums = self.take::<f64>(count);
         let args = [x.arg(), sums.arg(), flag(squares), whole(x.len()), whole(SUM_NUMBERS)];
@@ -355,7 +360,7 @@ impl Pool {
     }
 
     /// The sum of some doubles.
-    pub(super) fn sum_doubles(&self, x: &Array) -> Array {
+    pub(super) fn sum_doubles(&self, x: &DeviceArray) -> DeviceArray {
         let y = self.take::<f64>(1);
         self.launch("sum_doubles", [1, 1, 1], &[x.arg(), y.arg(), whole(x.len())]);
         y
@@ -371,26 +376,26 @@ pub fn blocks(count: usize, size: usize) -> u32 {
 }
 
 /// A size as an argument.
-pub fn whole(n: usize) -> Arg {
-    Arg::Whole(n as i64)
+pub fn whole(n: usize) -> KernelArgument {
+    KernelArgument::Whole(n as i64)
 }
 
 /// A small size as an argument.
-pub fn int(n: usize) -> Arg {
-    i32::try_from(n).map_or(Arg::TooLarge(n), Arg::Int)
+pub fn int(n: usize) -> KernelArgument {
+    i32::try_from(n).map_or(KernelArgument::TooLarge(n), KernelArgument::Int)
 }
 
 /// A flag as an argument.
-pub fn flag(on: bool) -> Arg {
-    Arg::Int(i32::from(on))
+pub fn flag(on: bool) -> KernelArgument {
+    KernelArgument::Int(i32::from(on))
 }
 
 /// The address of an array, or none.
-pub fn address(array: Option<&Array>) -> Arg {
-    array.map_or(Arg::Address(0), Array::arg)
+pub fn address(array: Option<&DeviceArray>) -> KernelArgument {
+    array.map_or(KernelArgument::Address(0), DeviceArray::arg)
 }
 
-impl Array {
+impl DeviceArray {
     /// How many numbers it holds.
     pub fn len(&self) -> usize {
         self.len
@@ -407,8 +412,8 @@ impl Array {
     }
 
     /// Its address as an argument.
-    pub fn arg(&self) -> Arg {
-        Arg::Address(self.at)
+    pub fn arg(&self) -> KernelArgument {
+        KernelArgument::Address(self.at)
     }
 
     /// Whether its numbers are kept in 16 bits.
@@ -433,46 +438,46 @@ impl Array {
     }
 }
 
-impl Block {
-    fn range(&self) -> Range {
-        Range { at: self.place.1, bytes: self.bytes }
+impl DeviceBlock {
+    fn range(&self) -> DeviceRange {
+        DeviceRange { at: self.place.1, bytes: self.bytes }
     }
 }
 
 impl Stock {
     /// The first free block of this size.
-    fn find(&mut self, bytes: usize) -> Option<Place> {
+    fn find(&mut self, bytes: usize) -> Option<BlockKey> {
         let free = self.free.entry(bytes).or_default();
         free.asked = self.run;
         free.places.pop_first()
     }
 
-    fn added(&mut self, at: u64, bytes: usize) -> Place {
+    fn added(&mut self, at: u64, bytes: usize) -> BlockKey {
         self.count += 1;
         self.held += bytes;
         (self.count, at)
     }
 
     /// Takes the free blocks of the sizes out that were asked for longest ago, if so many bytes more were more than it may hold.
-    fn beyond(&mut self, bytes: usize) -> Option<Vec<Range>> {
+    fn beyond(&mut self, bytes: usize) -> Option<Vec<DeviceRange>> {
         self.most.filter(|most| self.held + bytes > *most)?;
         let oldest = self.free.values().filter(|free| !free.places.is_empty()).map(|free| free.asked).min()?;
         Some(self.remove(|free| free.asked == oldest))
     }
 
     /// Takes free blocks out.
-    fn remove(&mut self, which: impl Fn(&Free) -> bool) -> Vec<Range> {
+    fn remove(&mut self, which: impl Fn(&Free) -> bool) -> Vec<DeviceRange> {
         let mut gone = vec![];
         for (bytes, free) in self.free.iter_mut().filter(|(_, free)| which(free)) {
             let places = std::mem::take(&mut free.places);
             self.held -= bytes * places.len();
-            gone.extend(places.into_iter().map(|(_, at)| Range { at, bytes: *bytes }));
+            gone.extend(places.into_iter().map(|(_, at)| DeviceRange { at, bytes: *bytes }));
         }
         gone
     }
 }
 
-impl Drop for Block {
+impl Drop for DeviceBlock {
     fn drop(&mut self) {
         if let Some(pool) = self.pool.as_ref().filter(|_| self.place != NOWHERE) {
             pool.shared.stock.borrow_mut().free.entry(self.bytes).or_default().places.insert(self.place);
@@ -480,7 +485,7 @@ impl Drop for Block {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedPool {
     fn drop(&mut self) {
         let mut all = self.stock.get_mut().remove(|_| true);
         let uploads = self.uploads.get_mut().iter().filter(|uploads| uploads.block.place != NOWHERE);
@@ -507,13 +512,13 @@ fn bytes_of_mut<E: Plain>(numbers: &mut [E]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
 }
 
-impl fmt::Debug for Pool {
+impl fmt::Debug for DevicePool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({}, {} bytes)", self.device().name(), self.taken())
     }
 }
 
-impl fmt::Debug for Array {
+impl fmt::Debug for DeviceArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Array({:#x}, {})", self.at, self.len)
     }

@@ -11,14 +11,14 @@ use rtc_compiler::ir::ops::Flag;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
-use super::device::Target;
+use super::device::KernelTarget;
 use rtc_kernel::Precision;
 
 /// Channels of a value that is worth it; halting and shares have one.
 const WIDE: usize = 16;
 
 /// Whether each value of a plan is kept in 16 bits, where the step that makes it can.
-pub(super) fn values(plan: &Plan, target: Target) -> Vec<bool> {
+pub(super) fn values(plan: &Plan, target: KernelTarget) -> Vec<bool> {
     let mut narrow = vec![false; plan.graph.value_count()];
     if target.precision != Precision::Bf16 {
         return narrow;

@@ -15,7 +15,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::rc::Rc;
 
-use super::device::{Arg, Command, Device, Generated, Graph, Product, Range, Shape, Target};
+use super::device::{
+    Device, DeviceCommand, DeviceRange, GeneratedKernel, KernelArgument, KernelTarget, LaunchShape, MatrixProduct,
+    RecordedGraph,
+};
 
 /// Commands of a series at most: few enough that the device works on one while the host makes the next.
 pub const LONGEST: usize = 128;
@@ -36,20 +39,20 @@ const GAP: u64 = 64;
 pub struct Queue {
     device: Rc<dyn Device>,
     records: bool,
-    state: RefCell<State>,
+    state: RefCell<QueueState>,
     /// What could not be asked of the device.
     failure: RefCell<Option<String>>,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     /// Every kernel that was started, so that commands share its name.
     names: BTreeSet<Rc<str>>,
     /// Where the next bytes go, and those that were not sent yet.
     pending: (u64, Vec<u8>),
-    series: Series,
+    series: CommandSeries,
     /// What was recorded, by its hash.
-    recorded: BTreeMap<u64, Recorded>,
+    recorded: BTreeMap<u64, RecordedSeries>,
     /// Hashes of the first commands of what was recorded, and how many series begin so.
     beginnings: BTreeMap<u64, usize>,
     /// Commands of all that was recorded.
@@ -62,24 +65,24 @@ struct State {
 
 /// The commands since the last series ended.
 #[derive(Default)]
-struct Series {
-    commands: Vec<Command>,
-    hash: Mix,
+struct CommandSeries {
+    commands: Vec<DeviceCommand>,
+    hash: CommandHash,
     /// Whether they were started already.
     started: bool,
 }
 
-struct Recorded {
-    commands: Vec<Command>,
-    graph: Graph,
+struct RecordedSeries {
+    commands: Vec<DeviceCommand>,
+    graph: RecordedGraph,
     used: u64,
 }
 
 /// A fast hash, equal on every machine. A match is confirmed by comparing the content.
 #[derive(Clone, Default)]
-struct Mix(u64);
+struct CommandHash(u64);
 
-impl Hasher for Mix {
+impl Hasher for CommandHash {
     fn write(&mut self, bytes: &[u8]) {
         for part in bytes.chunks(8) {
             let mut word = [0; 8];
@@ -117,12 +120,12 @@ impl Queue {
     }
 
     /// What kernels are made for.
-    pub fn target(&self) -> Target {
+    pub fn target(&self) -> KernelTarget {
         self.device.target()
     }
 
     /// Makes the kernels of a plan ready.
-    pub fn prepare(&self, kernels: &[Generated]) {
+    pub fn prepare(&self, kernels: &[GeneratedKernel]) {
         self.device.prepare(kernels);
     }
 
@@ -137,7 +140,7 @@ impl Queue {
         self.failure.borrow_mut().get_or_insert(reason);
         let mut state = self.state.borrow_mut();
         state.pending.1.clear();
-        state.series = Series::default();
+        state.series = CommandSeries::default();
     }
 
     pub(super) fn has_failed(&self) -> bool {
@@ -149,7 +152,7 @@ impl Queue {
     }
 
     /// Gives memory back when all that was asked for is done. No recorded series knows it afterwards.
-    pub(super) fn release(&self, blocks: &[Range]) {
+    pub(super) fn release(&self, blocks: &[DeviceRange]) {
         self.flush();
         self.forget_all_with(blocks);
         blocks.iter().for_each(|range| self.device.release(range.at, range.bytes));
@@ -192,24 +195,24 @@ impl Queue {
 
     /// Copies inside the device.
     pub fn copy(&self, from: u64, to: u64, bytes: usize) {
-        self.push(Command::Copy { from, to, bytes });
+        self.push(DeviceCommand::Copy { from, to, bytes });
     }
 
     /// Makes bytes zero.
     pub fn clear(&self, at: u64, bytes: usize) {
-        self.push(Command::Clear { at, bytes });
+        self.push(DeviceCommand::Clear { at, bytes });
     }
 
     /// Tells a device that watches that a block is handed out, of which so many bytes are used.
     pub(super) fn taken(&self, at: u64, bytes: usize) {
         if self.device.watches() {
-            self.push(Command::Taken { at, bytes });
+            self.push(DeviceCommand::Taken { at, bytes });
         }
     }
 
     /// A kernel.
-    pub fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
-        if let Some(Arg::TooLarge(n)) = args.iter().find(|arg| matches!(arg, Arg::TooLarge(_))) {
+    pub fn launch(&self, kernel: &str, shape: LaunchShape, args: &[KernelArgument]) {
+        if let Some(KernelArgument::TooLarge(n)) = args.iter().find(|arg| matches!(arg, KernelArgument::TooLarge(_))) {
             return self
                 .fail(format!("`{kernel}` counts to {} at most, and is given {n}: take smaller batches", i32::MAX));
         }
@@ -219,19 +222,19 @@ impl Queue {
             self.state.borrow_mut().names.insert(name.clone());
             name
         });
-        self.push(Command::Launch { kernel, shape, args: args.to_vec() });
+        self.push(DeviceCommand::Launch { kernel, shape, args: args.to_vec() });
     }
 
     /// A matrix product, if the device has a library for it; `false` if it has none.
-    pub fn product(&self, product: &Product) -> bool {
+    pub fn product(&self, product: &MatrixProduct) -> bool {
         if self.device.multiplies() {
-            self.push(Command::Product(*product));
+            self.push(DeviceCommand::Product(*product));
         }
         self.device.multiplies()
     }
 
     /// Whether products of one form may be one.
-    pub(super) fn multiplies_together(&self, products: &Product) -> bool {
+    pub(super) fn multiplies_together(&self, products: &MatrixProduct) -> bool {
         !self.device.multiplies() || self.device.multiplies_together(products)
     }
 
@@ -242,7 +245,7 @@ impl Queue {
         self.close(&mut state);
     }
 
-    fn push(&self, command: Command) {
+    fn push(&self, command: DeviceCommand) {
         if self.has_failed() {
             return;
         }
@@ -265,7 +268,7 @@ impl Queue {
     }
 
     /// Sends the uploads that wait.
-    fn send(&self, state: &mut State) {
+    fn send(&self, state: &mut QueueState) {
         let (to, bytes) = &mut state.pending;
         if !bytes.is_empty() {
             self.device.upload(*to, bytes);
@@ -274,14 +277,14 @@ impl Queue {
     }
 
     /// Starts the commands of the series from `first` on.
-    fn start(&self, state: &mut State, first: usize) {
+    fn start(&self, state: &mut QueueState, first: usize) {
         self.send(state);
         state.series.started = true;
         state.series.commands[first..].iter().for_each(|command| self.device.start(command));
     }
 
     /// Ends the series: replays it if it is known, else starts what was not started, and records it if it was seen before.
-    fn close(&self, state: &mut State) {
+    fn close(&self, state: &mut QueueState) {
         if state.series.commands.is_empty() {
             return;
         }
@@ -293,7 +296,7 @@ impl Queue {
             let graph = recorded.graph;
             self.send(state);
             self.device.replay(graph);
-            state.series = Series::default();
+            state.series = CommandSeries::default();
             return;
         }
         if !state.series.started {
@@ -306,7 +309,7 @@ impl Queue {
     }
 
     /// Records a series that was seen before; remembers one that was not.
-    fn learn(&self, state: &mut State, hash: u64, commands: Vec<Command>) {
+    fn learn(&self, state: &mut QueueState, hash: u64, commands: Vec<DeviceCommand>) {
         if !state.seen.remove(&hash) {
             state.seen.insert(hash);
             state.order.push_back(hash);
@@ -326,25 +329,25 @@ impl Queue {
         let graph = self.device.record(&commands);
         state.kept += commands.len();
         *state.beginnings.entry(beginning(&commands)).or_default() += 1;
-        state.recorded.insert(hash, Recorded { commands, graph, used: state.clock });
+        state.recorded.insert(hash, RecordedSeries { commands, graph, used: state.clock });
     }
 
     /// Forgets every recorded series that has to do with some blocks.
-    fn forget_all_with(&self, blocks: &[Range]) {
+    fn forget_all_with(&self, blocks: &[DeviceRange]) {
         let mut ends: Vec<(u64, u64)> = blocks.iter().map(|range| (range.at, range.at + range.bytes as u64)).collect();
         ends.sort_unstable();
         let inside = |at: u64| {
             let before = ends.partition_point(|(start, _)| *start <= at);
             before > 0 && at < ends[before - 1].1
         };
-        let has = |command: &Command| command.addresses().into_iter().any(inside);
+        let has = |command: &DeviceCommand| command.addresses().into_iter().any(inside);
         let mut state = self.state.borrow_mut();
         let old = state.recorded.iter().filter(|(_, recorded)| recorded.commands.iter().any(has));
         let old: Vec<u64> = old.map(|(hash, _)| *hash).collect();
         old.into_iter().for_each(|hash| self.forget(&mut state, hash));
     }
 
-    fn forget(&self, state: &mut State, hash: u64) {
+    fn forget(&self, state: &mut QueueState, hash: u64) {
         let Some(old) = state.recorded.remove(&hash) else { return };
         self.device.forget(old.graph);
         state.kept -= old.commands.len();
@@ -359,8 +362,8 @@ impl Queue {
 }
 
 /// The hash of the first commands of a series.
-fn beginning(commands: &[Command]) -> u64 {
-    let mut hash = Mix::default();
+fn beginning(commands: &[DeviceCommand]) -> u64 {
+    let mut hash = CommandHash::default();
     commands.iter().take(PREFIX).for_each(|command| command.hash(&mut hash));
     hash.finish()
 }
@@ -387,7 +390,7 @@ mod tests {
     #[derive(Debug, Default)]
     struct Diary {
         lines: RefCell<Vec<String>>,
-        kept: RefCell<BTreeMap<Graph, usize>>,
+        kept: RefCell<BTreeMap<RecordedGraph, usize>>,
     }
 
     impl Diary {
@@ -407,10 +410,10 @@ mod tests {
         fn threads(&self) -> u32 {
             32
         }
-        fn target(&self) -> Target {
-            Target::default()
+        fn target(&self) -> KernelTarget {
+            KernelTarget::default()
         }
-        fn prepare(&self, _: &[Generated]) {}
+        fn prepare(&self, _: &[GeneratedKernel]) {}
         fn allocate(&self, _: usize) -> Result<u64, String> {
             Err("a diary has no memory".to_owned())
         }
@@ -426,23 +429,23 @@ mod tests {
         fn multiplies(&self) -> bool {
             false
         }
-        fn start(&self, command: &Command) {
-            let Command::Launch { kernel, .. } = command else { return };
+        fn start(&self, command: &DeviceCommand) {
+            let DeviceCommand::Launch { kernel, .. } = command else { return };
             self.note(kernel.to_string());
         }
         fn records(&self) -> bool {
             true
         }
-        fn record(&self, commands: &[Command]) -> Graph {
-            let graph = Graph(self.kept.borrow().last_key_value().map_or(0, |(last, _)| last.0 + 1));
+        fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph {
+            let graph = RecordedGraph(self.kept.borrow().last_key_value().map_or(0, |(last, _)| last.0 + 1));
             self.kept.borrow_mut().insert(graph, commands.len());
             self.note(format!("record{}", commands.len()));
             graph
         }
-        fn replay(&self, graph: Graph) {
+        fn replay(&self, graph: RecordedGraph) {
             self.note(format!("replay{}", graph.0));
         }
-        fn forget(&self, graph: Graph) {
+        fn forget(&self, graph: RecordedGraph) {
             self.kept.borrow_mut().remove(&graph);
             self.note(format!("forget{}", graph.0));
         }
@@ -456,13 +459,13 @@ mod tests {
         (diary.clone(), Queue::new(diary))
     }
 
-    fn launch(queue: &Queue, kernel: &str, arg: Arg) {
-        queue.launch(kernel, Shape { grid: [1; 3], threads: 32 }, &[arg]);
+    fn launch(queue: &Queue, kernel: &str, arg: KernelArgument) {
+        queue.launch(kernel, LaunchShape { grid: [1; 3], threads: 32 }, &[arg]);
     }
 
     /// Five kernels, the last one with this argument, and what the device was told.
-    fn five(diary: &Diary, queue: &Queue, arg: Arg) -> String {
-        ["a", "b", "c", "d"].iter().for_each(|kernel| launch(queue, kernel, Arg::Int(1)));
+    fn five(diary: &Diary, queue: &Queue, arg: KernelArgument) -> String {
+        ["a", "b", "c", "d"].iter().for_each(|kernel| launch(queue, kernel, KernelArgument::Int(1)));
         launch(queue, "e", arg);
         queue.flush();
         diary.read()
@@ -471,37 +474,37 @@ mod tests {
     #[test]
     fn what_comes_a_third_time_is_replayed() {
         let (diary, queue) = queue();
-        let first = Arg::Real(0.0);
+        let first = KernelArgument::Real(0.0);
         assert_eq!(five(&diary, &queue, first), "a b c d e");
         assert_eq!(five(&diary, &queue, first), "a b c d e record5");
         assert_eq!(five(&diary, &queue, first), "replay0");
-        assert_eq!(five(&diary, &queue, Arg::Real(-0.0)), "a b c d e", "other bits are another argument");
-        assert_eq!(five(&diary, &queue, Arg::Address(0)), "a b c d e", "of the same bits, but not the same");
+        assert_eq!(five(&diary, &queue, KernelArgument::Real(-0.0)), "a b c d e", "other bits are another argument");
+        assert_eq!(five(&diary, &queue, KernelArgument::Address(0)), "a b c d e", "of the same bits, but not the same");
         assert_eq!(five(&diary, &queue, first), "replay0");
     }
 
     #[test]
     fn nothing_is_held_back_that_was_never_recorded() {
         let (diary, queue) = queue();
-        ["a", "b", "c"].iter().for_each(|kernel| launch(&queue, kernel, Arg::Int(1)));
+        ["a", "b", "c"].iter().for_each(|kernel| launch(&queue, kernel, KernelArgument::Int(1)));
         assert_eq!(diary.read(), "");
-        launch(&queue, "d", Arg::Int(1));
+        launch(&queue, "d", KernelArgument::Int(1));
         assert_eq!(diary.read(), "a b c d");
-        launch(&queue, "e", Arg::Int(1));
+        launch(&queue, "e", KernelArgument::Int(1));
         assert_eq!(diary.read(), "e");
     }
 
     #[test]
     fn uploads_go_together_and_first() {
         let (diary, queue) = queue();
-        let arg = Arg::Int(0);
+        let arg = KernelArgument::Int(0);
         for _ in 0..2 {
             five(&diary, &queue, arg);
         }
         queue.upload(1000, &[1; 10]);
-        launch(&queue, "a", Arg::Int(1));
+        launch(&queue, "a", KernelArgument::Int(1));
         queue.upload(1064, &[2; 8]);
-        ["b", "c", "d"].iter().for_each(|kernel| launch(&queue, kernel, Arg::Int(1)));
+        ["b", "c", "d"].iter().for_each(|kernel| launch(&queue, kernel, KernelArgument::Int(1)));
         launch(&queue, "e", arg);
         queue.download(0, &mut []);
         assert_eq!(diary.read(), "up1000+72 replay0 down");
@@ -515,13 +518,13 @@ mod tests {
     #[test]
     fn memory_goes_when_all_is_done_and_with_the_series_that_know_it() {
         let (diary, queue) = queue();
-        let [old, new] = [100, 356].map(Arg::Address);
+        let [old, new] = [100, 356].map(KernelArgument::Address);
         for arg in [old, old, new, new] {
             five(&diary, &queue, arg);
         }
-        ["a", "b"].iter().for_each(|kernel| launch(&queue, kernel, Arg::Int(1)));
+        ["a", "b"].iter().for_each(|kernel| launch(&queue, kernel, KernelArgument::Int(1)));
         queue.upload(1000, &[1; 10]);
-        queue.release(&[Range { at: 512, bytes: 256 }, Range { at: 0, bytes: 256 }]);
+        queue.release(&[DeviceRange { at: 512, bytes: 256 }, DeviceRange { at: 0, bytes: 256 }]);
         assert_eq!(diary.read(), "up1000+10 a b forget0 release512+256 release0+256");
         assert_eq!(five(&diary, &queue, new), "replay1");
         assert_eq!(five(&diary, &queue, old), "a b c d e", "it is forgotten");
@@ -532,9 +535,9 @@ mod tests {
         let (diary, queue) = queue();
         launch(&queue, "a", int(i32::MAX as usize));
         assert_eq!((queue.failure(), diary.read()), (None, "a".to_owned()));
-        launch(&queue, "b", Arg::Int(1));
+        launch(&queue, "b", KernelArgument::Int(1));
         launch(&queue, "c", int(i32::MAX as usize + 1));
-        launch(&queue, "d", Arg::Int(1));
+        launch(&queue, "d", KernelArgument::Int(1));
         queue.upload(1000, &[1; 10]);
         let mut found = [1; 2];
         queue.download(7, &mut found);
@@ -548,13 +551,13 @@ mod tests {
         let rounds = KEPT / LONGEST + 3;
         for round in 0..rounds {
             for _ in 0..2 {
-                (0..LONGEST).for_each(|n| launch(&queue, "a", Arg::Whole((round * LONGEST + n) as i64)));
+                (0..LONGEST).for_each(|n| launch(&queue, "a", KernelArgument::Whole((round * LONGEST + n) as i64)));
             }
         }
         assert_eq!(diary.kept.borrow().values().sum::<usize>(), KEPT);
         diary.read();
         for (round, expected) in [(rounds - 1, format!("replay{}", rounds - 1)), (0, ["a"; LONGEST].join(" "))] {
-            (0..LONGEST).for_each(|n| launch(&queue, "a", Arg::Whole((round * LONGEST + n) as i64)));
+            (0..LONGEST).for_each(|n| launch(&queue, "a", KernelArgument::Whole((round * LONGEST + n) as i64)));
             assert_eq!(diary.read(), expected);
         }
         drop(queue);

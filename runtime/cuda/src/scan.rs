@@ -4,14 +4,14 @@ use rtc_compiler::ir::attribute::{self, Discretisation, Side};
 use rtc_compiler::ir::ops::Op;
 
 use super::active_rows::Ragged;
-use super::device::Arg;
-use super::dispatch::NodeContext;
-use super::exec::Executor;
-use super::memory::{Array, flag, int, whole};
+use super::device::KernelArgument;
+use super::dispatch::DeviceNodeContext;
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, flag, int, whole};
 use rtc_exec::storage::Element;
 
 /// A scan with everything that its kernels read.
-struct Scan {
+struct DeviceScan {
     axis: Ragged,
     right: bool,
     lag: usize,
@@ -19,11 +19,11 @@ struct Scan {
     channels: usize,
     rows: usize,
     /// Poles and weights.
-    kernel: Array,
+    kernel: DeviceArray,
 }
 
-impl<T: Element> Executor<T> {
-    fn describe_scan(&mut self, c: &NodeContext<'_>) -> Scan {
+impl<T: Element> DeviceExecutor<T> {
+    fn describe_scan(&mut self, c: &DeviceNodeContext<'_>) -> DeviceScan {
         let s4d = matches!(c.node.op, Op::S4d | Op::S4dGrad);
         let channels = c.last(0);
         // The second parameter of either has a number per channel and mode.
@@ -34,7 +34,7 @@ impl<T: Element> Executor<T> {
         args.extend(rule(c));
         args.extend([int(modes), whole(channels * modes)]);
         self.pool.each(if s4d { "s4d_modes" } else { "ema_modes" }, channels * modes, &args);
-        Scan {
+        DeviceScan {
             axis: c.place.axis_of(c.ty(c.operand(0)), &self.pool),
             right: c.get(attribute::SIDE) == Side::Right,
             lag: c.get(attribute::LAG),
@@ -45,26 +45,26 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn run_scan(&self, s: &Scan, x: &Array, y: &Array, right: bool) {
+    fn run_scan(&self, s: &DeviceScan, x: &DeviceArray, y: &DeviceArray, right: bool) {
         self.start_scan("scan", s, &[x.arg(), s.kernel.arg(), y.arg()], right);
     }
 
     /// Starts a kernel with a warp for every row and channel.
-    fn start_scan(&self, kernel: &str, s: &Scan, arrays: &[Arg], right: bool) {
+    fn start_scan(&self, kernel: &str, s: &DeviceScan, arrays: &[KernelArgument], right: bool) {
         let sizes = [s.axis.offsets.arg(), flag(right), int(s.lag), int(s.modes), int(s.channels)];
         let grid = [s.rows as u32, self.pool.warp_blocks(s.channels), 1];
         self.pool.launch(kernel, grid, &[arrays, &sizes].concat());
     }
 
     /// `s4d` and `ema`.
-    pub(super) fn scan(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn scan(&mut self, c: &DeviceNodeContext<'_>) {
         let (s, y) = (self.describe_scan(c), self.fresh(c, 0));
         self.run_scan(&s, &self.real(c.operand(0)), &y, s.right);
         self.put(c, 0, y);
     }
 
     /// `s4d_grad` and `ema_grad`: gradients of all operands but the last, which is the upstream gradient.
-    pub(super) fn scan_grad(&mut self, c: &NodeContext<'_>) {
+    pub(super) fn scan_grad(&mut self, c: &DeviceNodeContext<'_>) {
         let s = self.describe_scan(c);
         let (x, dy) = (self.real(c.operand(0)), self.real(c.operand(c.node.operands.len() - 1)));
         let dx = self.fresh(c, 0);
@@ -74,10 +74,10 @@ impl<T: Element> Executor<T> {
         self.start_scan("scan_grad", &s, &[x.arg(), dy.arg(), s.kernel.arg(), by_row.arg()], s.right);
         let d = self.pool.take::<f64>(numbers);
         self.pool.each("scan_rows", numbers, &[by_row.arg(), d.arg(), whole(s.rows), whole(numbers)]);
-        let grads: Vec<Array> = parameters(c).map(|n| self.fresh(c, n)).collect();
+        let grads: Vec<DeviceArray> = parameters(c).map(|n| self.fresh(c, n)).collect();
         let mut args: Vec<_> = parameters(c).map(|n| self.real(c.operand(n)).arg()).collect();
         args.push(d.arg());
-        args.extend(grads.iter().map(Array::arg));
+        args.extend(grads.iter().map(DeviceArray::arg));
         let s4d = c.node.op == Op::S4dGrad;
         let count = if s4d { s.channels } else { s.channels * s.modes };
         args.extend(rule(c));
@@ -90,12 +90,12 @@ impl<T: Element> Executor<T> {
 }
 
 /// What the kernels of S4D alone are told: whether the input is held between two positions.
-fn rule(c: &NodeContext<'_>) -> Option<Arg> {
+fn rule(c: &DeviceNodeContext<'_>) -> Option<KernelArgument> {
     matches!(c.node.op, Op::S4d | Op::S4dGrad).then(|| flag(c.get(attribute::DISCRETISATION) == Discretisation::Held))
 }
 
 /// Which operands are parameters.
-fn parameters(c: &NodeContext<'_>) -> std::ops::Range<usize> {
+fn parameters(c: &DeviceNodeContext<'_>) -> std::ops::Range<usize> {
     match c.node.op {
         Op::S4d | Op::S4dGrad => 1..6,
         _ => 1..5,

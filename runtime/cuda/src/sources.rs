@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use rtc_compiler::plan::Plan;
 use rtc_kernel::optimiser;
 
-use super::device::{Generated, Target};
+use super::device::{GeneratedKernel, KernelTarget};
 use super::{attention_kernels, fusion, mask_codegen, narrow};
 
 /// What the kernels share: in front of any text of kernels.
@@ -21,7 +21,7 @@ pub(super) const BASE: &str = concat!(
 );
 
 /// All kernels that a plan needs made for a device.
-pub fn generated(plan: &Plan, target: Target) -> BTreeSet<Generated> {
+pub fn generated(plan: &Plan, target: KernelTarget) -> BTreeSet<GeneratedKernel> {
     let rules = mask_codegen::written(plan, target).into_iter().flat_map(|(_, written)| written.kernels);
     let any_width = narrow::values(plan, target).contains(&true);
     fusion::generated(plan, any_width)

@@ -1,8 +1,8 @@
 //! The gradient of a learned table of a bias, where every query and key has a slope of its own.
 
-use super::device::Arg;
-use super::exec::Executor;
-use super::memory::{Array, WARP, blocks, int, whole};
+use super::device::KernelArgument;
+use super::exec::DeviceExecutor;
+use super::memory::{DeviceArray, WARP, blocks, int, whole};
 use rtc_exec::storage::Element;
 
 /// Numbers of the table that a warp adds up, and warps of a block, as `pair_gradient` has them.
@@ -16,14 +16,14 @@ const PAIRS: usize = 1024;
 const PARTS: usize = 1 << 13;
 const SUMS: usize = 1 << 22;
 
-impl<T: Element> Executor<T> {
+impl<T: Element> DeviceExecutor<T> {
     /// Sums over parts of all pairs, and over the parts: the kernel is `given` the bias and the slopes of so many pairs.
     pub(super) fn table_of_pairs(
         &self,
         kernel: &str,
-        given: Vec<Arg>,
+        given: Vec<KernelArgument>,
         pairs: usize,
-        (y, add): (&Array, bool),
+        (y, add): (&DeviceArray, bool),
         table: usize,
     ) {
         let size = y.len();

@@ -39,9 +39,9 @@ pub struct Arena {
     heap: Rc<RefCell<Heap>>,
 }
 
-/// How much memory an arena uses, in bytes.
+/// The memory of an arena, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
+pub struct ArenaUsage {
     /// Times that the system was asked for memory: constant in the steady state.
     pub chunks: usize,
     /// Most that was taken at one time.
@@ -52,9 +52,9 @@ pub struct Usage {
 
 #[derive(Debug, Default)]
 struct Heap {
-    chunks: Vec<Chunk>,
+    chunks: Vec<ArenaChunk>,
     /// What is free, ordered by chunk and place; no two ranges touch.
-    free: Vec<Range>,
+    free: Vec<FreeRange>,
     /// Bytes that are taken now.
     taken: usize,
     /// The largest `taken` so far.
@@ -62,7 +62,7 @@ struct Heap {
 }
 
 #[derive(Debug)]
-struct Chunk {
+struct ArenaChunk {
     /// Holds the memory; only `base` is used to reach it.
     _bytes: Vec<u8>,
     /// The first aligned byte.
@@ -75,13 +75,13 @@ struct Chunk {
 
 /// Free bytes of a chunk.
 #[derive(Clone, Copy, Debug)]
-struct Range {
+struct FreeRange {
     chunk: usize,
     start: usize,
     end: usize,
 }
 
-impl Chunk {
+impl ArenaChunk {
     fn new(len: usize) -> Self {
         let mut bytes = vec![0_u8; len + ALIGN];
         let skipped = bytes.as_ptr().align_offset(ALIGN);
@@ -99,7 +99,7 @@ impl Chunk {
 impl Heap {
     /// A block of `size` bytes, a multiple of [`ALIGN`].
     fn take(&mut self, size: usize) -> NonNull<u8> {
-        let fits = |range: &Range| range.end - range.start >= size;
+        let fits = |range: &FreeRange| range.end - range.start >= size;
         let small = size <= SMALL;
         let found = if small { self.free.iter().rposition(fits) } else { self.free.iter().position(fits) };
         let at = found.unwrap_or_else(|| self.grow(size));
@@ -126,9 +126,9 @@ impl Heap {
 
     /// Gets a new chunk for at least `size` bytes; gives the place of its free range.
     fn grow(&mut self, size: usize) -> usize {
-        let chunk = Chunk::new(size.max(CHUNK));
+        let chunk = ArenaChunk::new(size.max(CHUNK));
         self.free.reserve(RANGES);
-        self.free.push(Range { chunk: self.chunks.len(), start: 0, end: chunk.len });
+        self.free.push(FreeRange { chunk: self.chunks.len(), start: 0, end: chunk.len });
         self.chunks.push(chunk);
         self.free.len() - 1
     }
@@ -146,17 +146,17 @@ impl Heap {
             (true, true) => self.free[after - 1].end = self.free.remove(after).end,
             (true, false) => self.free[after - 1].end = end,
             (false, true) => self.free[after].start = start,
-            (false, false) => self.free.insert(after, Range { chunk, start, end }),
+            (false, false) => self.free.insert(after, FreeRange { chunk, start, end }),
         }
     }
 }
 
 impl Arena {
     /// How much memory it uses.
-    pub fn usage(&self) -> Usage {
+    pub fn usage(&self) -> ArenaUsage {
         let heap = self.heap.borrow();
         let touched = heap.chunks.iter().map(|c| if c.low < c.high { c.len } else { c.high + c.len - c.low }).sum();
-        Usage { chunks: heap.chunks.len(), most: heap.most, touched }
+        ArenaUsage { chunks: heap.chunks.len(), most: heap.most, touched }
     }
 }
 

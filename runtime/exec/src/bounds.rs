@@ -4,16 +4,16 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, RegionId};
 use rtc_compiler::ir::ops::Op;
 
-/// Between how many steps the halting recurrences of a model can stop, added up.
+/// The least and the most steps after which the halting recurrences of a model can stop, added up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
+pub struct StepBounds {
     /// One for each recurrence: a model that takes fewer gives its input.
     pub least: usize,
     /// Nothing where the bound follows from the length.
     pub most: Option<usize>,
 }
 
-impl Bounds {
+impl StepBounds {
     /// The bounds of a model; nothing for one that does not halt, or whose halting recurrences run inside other recurrences, so that
     /// their steps add up or are weighed.
     pub fn of(graph: &Graph) -> Option<Self> {

@@ -1,14 +1,14 @@
 //! How many numbers a `top` chooses of every row, or of every unit.
 
-use rtc_compiler::expr::{Env, EvalError, Value, eval};
+use rtc_compiler::expr::{Env, EvalError, ScalarValue, eval};
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::types::Type;
 
 use crate::arena::Arena;
-use crate::mask::Rule;
+use crate::mask::MaskRule;
 use crate::rows::Axis;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 
 /// Whether the numbers of a type belong to the positions of rows, each of which has one.
@@ -18,21 +18,21 @@ pub fn along_rows(ty: &Type) -> bool {
 
 /// How many a node chooses of every row of an axis, or one number for all.
 pub fn counts(
-    rule: Option<&Result<Rule, String>>,
+    rule: Option<&Result<MaskRule, String>>,
     node: &Node,
     axis: Option<&Axis>,
     step: u32,
     arena: &Arena,
-) -> Result<List<usize>, Fault> {
-    let rule = rule.map(|rule| rule.as_ref().map_err(|e| Fault::Batch(e.clone()))).transpose()?;
+) -> Result<List<usize>, ExecutionFault> {
+    let rule = rule.map(|rule| rule.as_ref().map_err(|e| ExecutionFault::Batch(e.clone()))).transpose()?;
     let Some(expr) = rule.and_then(|rule| rule.expr.as_ref()) else {
         return Ok(arena.list([node.get(attribute::OF).steps().unwrap_or(1)]));
     };
-    let wrong = |why: String| Fault::Batch(format!("the number of choices {why}"));
+    let wrong = |why: String| ExecutionFault::Batch(format!("the number of choices {why}"));
     let count = |length: usize| {
         let env = Env { length: length as i64, step: i64::from(step), ..Env::default() };
         match eval(expr, &env).map_err(|e: EvalError| wrong(format!("has no value: {e}")))? {
-            Value::Int(n) => Ok(usize::try_from(n).unwrap_or(0)),
+            ScalarValue::Int(n) => Ok(usize::try_from(n).unwrap_or(0)),
             other => Err(wrong(format!("must be whole, not {other:?}"))),
         }
     };

@@ -1,6 +1,6 @@
 //! Counters of a run, for comparison with the plan: steps, operations, rows. Nothing is counted unless asked for.
 
-use rtc_compiler::ir::cost::{Extent, Seen, node_cost};
+use rtc_compiler::ir::cost::{Extent, VisibleKeys, node_cost};
 use rtc_compiler::ir::types::{Dim, Type};
 use rtc_compiler::plan::{Plan, Step};
 
@@ -8,7 +8,7 @@ use crate::rows::BatchView;
 
 /// Counters of an executor; they add up over its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Counted {
+pub struct RunCounters {
     /// Floating-point operations: the cost rule of every kernel that was called, at the sizes of that call.
     pub flops: f64,
     /// Runs of the bodies of forward loops, one after the other.
@@ -19,7 +19,7 @@ pub struct Counted {
     pub accepted: u64,
 }
 
-impl Counted {
+impl RunCounters {
     /// Steps that a row took on the mean; nothing where no recurrence halts.
     pub fn mean_depth(&self) -> Option<f64> {
         (self.entered > 0).then(|| self.accepted as f64 / self.entered as f64)
@@ -37,17 +37,17 @@ impl Extent<f64> for BatchView {
         self.extent(ty) as f64
     }
 
-    fn pairs(&self, queries: &Type, keys: &Type, seen: Seen) -> f64 {
+    fn pairs(&self, queries: &Type, keys: &Type, seen: VisibleKeys) -> f64 {
         let length = |ty: &Type, row: usize| match ty.dims().get(1) {
             Some(Dim::Sym(axis)) => self.axis(axis).len(row) as f64,
             Some(Dim::Fixed(size)) => *size as f64,
             None => 1.0,
         };
-        let triangle = seen == Seen::Past && queries.dims().get(1) == keys.dims().get(1);
+        let triangle = seen == VisibleKeys::Past && queries.dims().get(1) == keys.dims().get(1);
         let row = |row: usize| match (length(queries, row), length(keys, row)) {
             (q, _) if triangle => q * (q + 1.0) / 2.0,
             (q, k) => match seen {
-                Seen::Most(most) => q * k.min(most as f64),
+                VisibleKeys::Most(most) => q * k.min(most as f64),
                 _ => q * k,
             },
         };

@@ -9,14 +9,14 @@ use std::ops::Range;
 
 /// Neighbouring leaves that are summed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
+pub struct LeafBlock {
     /// The first of them.
     pub start: u64,
     /// How many.
     pub leaves: u64,
 }
 
-impl Block {
+impl LeafBlock {
     /// One leaf.
     pub fn leaf(start: u64) -> Self {
         Self { start, leaves: 1 }
@@ -37,10 +37,10 @@ impl Block {
 }
 
 /// The largest nodes that can be made of some leaves, which come in rising order.
-pub fn blocks(leaves: impl IntoIterator<Item = Range<u64>>) -> Vec<Block> {
-    let mut found: Vec<Block> = vec![];
+pub fn blocks(leaves: impl IntoIterator<Item = Range<u64>>) -> Vec<LeafBlock> {
+    let mut found: Vec<LeafBlock> = vec![];
     for leaf in leaves.into_iter().flatten() {
-        let mut block = Block::leaf(leaf);
+        let mut block = LeafBlock::leaf(leaf);
         while let Some(before) = found.pop_if(|before| before.joins(block)) {
             block = before.with(block);
         }
@@ -51,9 +51,9 @@ pub fn blocks(leaves: impl IntoIterator<Item = Range<u64>>) -> Vec<Block> {
 
 /// The sum over all leaves of the sums of nodes, which may come in any order and together have every leaf once; nothing of none.
 /// `add` adds its first argument to its second one.
-pub fn sum<T>(mut parts: Vec<(Block, T)>, add: impl Fn(&T, &mut T)) -> Option<T> {
+pub fn sum<T>(mut parts: Vec<(LeafBlock, T)>, add: impl Fn(&T, &mut T)) -> Option<T> {
     parts.sort_by_key(|(block, _)| block.start);
-    let mut stack: Vec<(Block, T)> = vec![];
+    let mut stack: Vec<(LeafBlock, T)> = vec![];
     for (mut block, mut value) in parts {
         while let Some((before, left)) = stack.pop_if(|(before, _)| before.joins(block)) {
             add(&left, &mut value);
@@ -110,11 +110,11 @@ mod tests {
         format!("({}+{})", defined(leaves.start..middle), defined(middle..leaves.end))
     }
 
-    fn named(block: Block) -> (Block, String) {
+    fn named(block: LeafBlock) -> (LeafBlock, String) {
         (block, defined(block.start..block.start + block.leaves))
     }
 
-    fn whole(parts: Vec<(Block, String)>) -> Option<String> {
+    fn whole(parts: Vec<(LeafBlock, String)>) -> Option<String> {
         sum(parts, |left, right| *right = format!("({left}+{right})"))
     }
 
@@ -172,7 +172,7 @@ mod tests {
             let most = (1..=leaves).map(|n| blocks(once(0..n)).len()).max();
             assert!(most.is_some_and(|most| most as u32 <= leaves.ilog2() + 1), "{leaves}");
         }
-        assert_eq!(blocks(once(1..6)), [(1, 1), (2, 2), (4, 2)].map(|(start, leaves)| Block { start, leaves }));
+        assert_eq!(blocks(once(1..6)), [(1, 1), (2, 2), (4, 2)].map(|(start, leaves)| LeafBlock { start, leaves }));
         assert_eq!(blocks([0..2, 4..6]).len(), 2, "what lies between is missing");
     }
 }

@@ -5,8 +5,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::bounds::Bounds;
-use crate::gradient_tree::Block;
+use crate::bounds::StepBounds;
+use crate::gradient_tree::LeafBlock;
 use rtc_base::batch::Batch;
 pub use rtc_kernel::optimiser::{GROUPS, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 
@@ -89,9 +89,9 @@ impl Depths {
     }
 }
 
-/// All that a forward pass says of a batch.
+/// The results of a forward pass on a batch.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Answers {
+pub struct BatchAnswers {
     /// What every evaluation gives.
     pub evaluation: Evaluation,
     /// Number of classes of every prediction: no and yes for every label where there are several, none where numbers are asked for.
@@ -102,7 +102,7 @@ pub struct Answers {
     pub depths: Option<Vec<f64>>,
 }
 
-impl Answers {
+impl BatchAnswers {
     /// Accepted steps of one of `count` examples: of a pair, whose second sides are the second half of the rows, the mean.
     pub fn steps(&self, example: usize, count: usize) -> Option<f64> {
         let depths = self.depths.as_ref()?;
@@ -129,9 +129,9 @@ impl Carry {
     }
 }
 
-/// What the rows of a batch have left to the next update.
+/// State that the rows of a batch leave to the next update.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Left {
+pub struct RemainingState {
     /// The numbers of every carried value, row after row.
     pub values: Vec<Vec<f64>>,
     /// Rows whose step was their last one.
@@ -140,7 +140,7 @@ pub struct Left {
 
 /// Named flat arrays with shapes: parameters or optimiser moments.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Arrays {
+pub struct FlatArrays {
     /// Name, shape and values, ordered by name.
     pub items: BTreeMap<String, (Vec<usize>, Vec<f32>)>,
 }
@@ -149,11 +149,11 @@ pub struct Arrays {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LearnerState {
     /// The parameters.
-    pub parameters: Arrays,
+    pub parameters: FlatArrays,
     /// The arrays of the optimiser by their names in [`STATE`](crate::update::STATE), as far as it has any.
-    pub optimiser: BTreeMap<String, Arrays>,
+    pub optimiser: BTreeMap<String, FlatArrays>,
     /// Averaged parameters, if there are any.
-    pub average: Arrays,
+    pub average: FlatArrays,
     /// Updates done; the generator needs no other state, being counter-based.
     pub updates: u64,
 }
@@ -243,7 +243,7 @@ pub trait Learner {
         &mut self,
         batches: &[(Batch, f64)],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<(StepReport, Left)>, LearnError> {
+    ) -> Result<Vec<(StepReport, RemainingState)>, LearnError> {
         let mut all = vec![];
         for (n, (batch, share)) in batches.iter().enumerate() {
             let last = n + 1 == batches.len();
@@ -261,8 +261,8 @@ pub trait Learner {
         &[]
     }
     /// What the last micro-batch has left, in the order of [`Self::carries`].
-    fn left(&mut self) -> Left {
-        Left::default()
+    fn left(&mut self) -> RemainingState {
+        RemainingState::default()
     }
     /// Applies the accumulated gradients, and lets the next ones start anew; gives the gradient norm before clipping.
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError>;
@@ -286,7 +286,7 @@ pub trait Learner {
     ///
     /// # Errors
     /// As [`Self::evaluate`].
-    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError>;
+    fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError>;
     /// Refuses to go on where the state is not the same everywhere, for a learner that is in several places.
     ///
     /// # Errors
@@ -301,7 +301,7 @@ pub trait Learner {
     /// Number of trainable numbers.
     fn parameter_count(&self) -> usize;
     /// Between how many steps the model can halt; nothing if it does not halt, or nothing simple can be said of it.
-    fn halting_bounds(&self) -> Option<Bounds> {
+    fn halting_bounds(&self) -> Option<StepBounds> {
         None
     }
 }
@@ -313,7 +313,7 @@ pub trait Distributed: Learner {
     /// How many numbers a gradient has.
     fn gradient_len(&self) -> usize;
     /// The sums over the micro-batches since the last update, each over the largest [`blocks`](crate::gradient_tree::blocks) that can be made of them.
-    fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)>;
+    fn take_sums(&mut self) -> Vec<(LeafBlock, Vec<f32>)>;
     /// What the next update applies in the place of the sum over its own micro-batches.
     ///
     /// # Errors

@@ -36,7 +36,7 @@
 //! };
 //! let outputs = executor.run(&batch, Key::new(1))?;
 //! assert_eq!(outputs.real("logits"), Some(&[2.0, 3.0, 2.0, 3.0][..]));
-//! # Ok::<(), rtc_exec::Fault>(())
+//! # Ok::<(), rtc_exec::ExecutionFault>(())
 //! ```
 
 pub mod arena;
@@ -61,9 +61,9 @@ pub mod update;
 
 pub use axes::{axis_names, set_axis};
 pub use machine::outputs::{Outputs, output_names};
-pub use machine::record::{Beam, ParseTrees, Records};
+pub use machine::record::{Beam, ParseTrees, RunRecords};
 pub use machine::search::NoiseSource;
-pub use processor::{Executor, Host, Past};
+pub use processor::{Executor, HostMemory, Past};
 pub use ranges::{aligned_ranges, parameter_ranges};
-pub use recorder::{HaltingRecorder, HaltingTrace, Owners, StateRecorder, StateTrace, Unit};
-pub use settings::{Fault, Halting, Inference, Settings};
+pub use recorder::{HaltingRecorder, HaltingTrace, Owners, StateRecorder, StateTrace, UnitHalting};
+pub use settings::{ExecutionFault, Halting, Inference, Settings};

@@ -1,9 +1,9 @@
 //! Expressions that the executor evaluates: attention masks and biases, and depths of rows.
 
-use rtc_compiler::ir::attribute::{self, Bound};
+use rtc_compiler::ir::attribute::{self, StepBound};
 use std::collections::BTreeMap;
 
-use rtc_compiler::expr::{Env, Expr, Uses, Value, Var, by_distance, eval, keys, tables};
+use rtc_compiler::expr::{Env, Expr, ScalarValue, Uses, Var, by_distance, eval, keys, tables};
 use rtc_compiler::ir::graph::{Graph, MAIN, NodeId};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Attr, Dim, Elem};
@@ -11,11 +11,11 @@ use rtc_compiler::ir::types::{Attr, Dim, Elem};
 use rtc_kernel::attention::MaskRow;
 
 /// The expressions of each node that has some, read once; a message where they can't be read.
-pub type Exprs = BTreeMap<NodeId, Result<Rule, String>>;
+pub type Exprs = BTreeMap<NodeId, Result<MaskRule, String>>;
 
 /// The expressions of one node.
 #[derive(Debug)]
-pub struct Rule {
+pub struct MaskRule {
     /// The mask, where it is an expression; for a loop its bound, for a choice how many are chosen.
     pub expr: Option<Expr>,
     /// The bias, where there is one.
@@ -55,7 +55,7 @@ const FEW: usize = 4;
 pub fn exprs(graph: &Graph) -> Exprs {
     let of = |id: NodeId| {
         let node = graph.node(id);
-        let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(Bound::rule);
+        let bound = || node.find(attribute::BOUND).or_else(|| node.find(attribute::OF)).and_then(StepBound::rule);
         let expr = node.get(attribute::MASK).rule().or_else(bound);
         let (bias, stop) = (node.find(attribute::BIAS), node.find(attribute::STOP));
         [expr, bias, stop].iter().any(Option::is_some).then(|| (id, rule(graph, id, [expr, bias, stop])))
@@ -63,7 +63,7 @@ pub fn exprs(graph: &Graph) -> Exprs {
     graph.walk(MAIN).into_iter().filter_map(of).collect()
 }
 
-fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Result<Rule, String> {
+fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Result<MaskRule, String> {
     let expr = expr.map(Expr::try_from).transpose()?;
     let stop = stop.map(Expr::try_from).transpose()?;
     let bias = bias.map(|attr| biased(graph, id, attr)).transpose()?;
@@ -72,7 +72,7 @@ fn rule(graph: &Graph, id: NodeId, [expr, bias, stop]: [Option<&Attr>; 3]) -> Re
     let by_distance = parts.all(by_distance) && headless && stop.is_none();
     let seen = expr.as_ref().and_then(keys);
     let few = seen.is_some_and(|keys| keys.strided || keys.most <= FEW);
-    Ok(Rule { expr, bias, stop, by_distance, few })
+    Ok(MaskRule { expr, bias, stop, by_distance, few })
 }
 
 fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
@@ -96,7 +96,7 @@ fn biased(graph: &Graph, id: NodeId, attr: &Attr) -> Result<Bias, String> {
 pub fn mark(expr: &Expr, step: i64, at: MaskRow, seen: &mut [bool]) {
     let env = place(at, step);
     for (j, flag) in seen.iter_mut().enumerate() {
-        *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(Value::Bool(true));
+        *flag = eval(expr, &Env { j: env.j + j as i64, ..env }) == Ok(ScalarValue::Bool(true));
     }
 }
 

@@ -16,26 +16,27 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::plan::Plan;
 
-use crate::bounds::Bounds;
+use crate::bounds::StepBounds;
 use crate::learner::{
-    Answers, Arrays, Carry, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
+    BatchAnswers, Carry, Evaluation, FlatArrays, LearnError, Learner, LearnerState, RemainingState, StepReport,
+    UpdateRule,
 };
-pub(crate) use crate::machine::backend::Array;
-pub use crate::machine::backend::{Backend, Memory};
+pub(crate) use crate::machine::backend::BackendArray;
+pub use crate::machine::backend::{ArrayMemory, Backend};
 use crate::machine::outputs::Outputs;
 use crate::processor::Executor;
 use crate::ranges::aligned_ranges;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Halting;
 use crate::settings::Inference;
 use crate::storage::Element;
-use crate::update::{self, STATE, State};
+use crate::update::{self, OptimiserState, STATE};
 pub use answers::AfterSteps;
 pub use answers::logits_per_item;
-use answers::{Pass, Predictions, check_labels, count, predict, report};
+use answers::{PassResults, Predictions, check_labels, count, predict, report};
 pub use examined::{Examination, ForwardPass};
 pub use function::Question;
-pub use function::{COTANGENT, Draws, Function};
+pub use function::{COTANGENT, Function, PassMode};
 pub use initial::initial;
 pub use named::matrices;
 use named::{Segments, flat, named, named_ranges};
@@ -57,11 +58,11 @@ pub struct ModelOn<B: Backend> {
     updates: u64,
     micro: u64,
     /// The arrays of the optimiser.
-    state: State<Array<B>>,
+    state: OptimiserState<BackendArray<B>>,
     /// Averaged weights, if there are any.
-    averaged: Option<Array<B>>,
+    averaged: Option<BackendArray<B>>,
     /// Sums of the gradients of micro-batches, where there are several.
-    sums: Sums<Array<B>>,
+    sums: Sums<BackendArray<B>>,
     segments: Segments,
     /// What the last training step predicted.
     predicted: Predictions,
@@ -69,7 +70,7 @@ pub struct ModelOn<B: Backend> {
     sound: Option<u64>,
     /// What rows carry from one update to the next, and what those of the last training step have left.
     carries: Vec<Carry>,
-    left: Left,
+    left: RemainingState,
 }
 
 /// A model on the processor, computing in `T`.
@@ -109,14 +110,14 @@ impl<B: Backend> ModelOn<B> {
             seed,
             updates: 0,
             micro: 0,
-            state: State::<Array<B>>::default(),
+            state: OptimiserState::<BackendArray<B>>::default(),
             averaged: None,
             sums: Sums::default(),
             segments,
             predicted: Predictions::default(),
             sound: None,
             carries,
-            left: Left::default(),
+            left: RemainingState::default(),
             training,
         }
     }
@@ -175,10 +176,10 @@ impl<B: Backend> ModelOn<B> {
 
     /// What a fault of the next update is to the training. A weight that is not finite is named, with the update that made it, before
     /// what is computed from it.
-    fn fault(&self, fault: Fault) -> LearnError {
+    fn fault(&self, fault: ExecutionFault) -> LearnError {
         let weight = match fault {
-            Fault::NonFinite(_) => self.broken_weight(),
-            Fault::Batch(_) | Fault::Device(_) => None,
+            ExecutionFault::NonFinite(_) => self.broken_weight(),
+            ExecutionFault::Batch(_) | ExecutionFault::Device(_) => None,
         };
         match weight {
             Some(node) => LearnError::NonFinite { step: self.updates, node },
@@ -204,7 +205,7 @@ impl<B: Backend> ModelOn<B> {
         Ok(())
     }
 
-    fn weights_and_average(&self) -> impl Iterator<Item = (&'static str, &Array<B>)> {
+    fn weights_and_average(&self) -> impl Iterator<Item = (&'static str, &BackendArray<B>)> {
         let average = self.averaged.iter().map(|average| ("the average of", average));
         std::iter::once(("the weight", self.training.weights())).chain(average)
     }
@@ -234,7 +235,7 @@ impl<B: Backend> ModelOn<B> {
     }
 
     /// The weights that are evaluated: their average, where there is one.
-    fn measured(&self) -> &Array<B> {
+    fn measured(&self) -> &BackendArray<B> {
         self.averaged.as_ref().unwrap_or(self.training.weights())
     }
 
@@ -248,7 +249,11 @@ impl<B: Backend> ModelOn<B> {
     }
 
     /// Does something with the executor of forward passes, which has the weights that are evaluated meanwhile.
-    fn infer<R>(&mut self, batch: &Batch, run: impl Fn(&mut B, Key) -> Result<R, Fault>) -> Result<R, LearnError> {
+    fn infer<R>(
+        &mut self,
+        batch: &Batch,
+        run: impl Fn(&mut B, Key) -> Result<R, ExecutionFault>,
+    ) -> Result<R, LearnError> {
         check_labels(&self.binding, batch)?;
         self.require_sound()?;
         let seed = self.seed;
@@ -263,8 +268,8 @@ impl<B: Backend> ModelOn<B> {
         self.infer(batch, |inference, key| inference.execute(batch, key, &mut || {}).and_then(finite_answers))
     }
 
-    fn pass<'a>(&'a self, outputs: &'a Outputs<B::Number>, batch: &'a Batch) -> Pass<'a, B::Number> {
-        Pass { binding: &self.binding, outputs, batch, updates: self.updates }
+    fn pass<'a>(&'a self, outputs: &'a Outputs<B::Number>, batch: &'a Batch) -> PassResults<'a, B::Number> {
+        PassResults { binding: &self.binding, outputs, batch, updates: self.updates }
     }
 
     /// An executor of another plan of this model, its memory, and the weights that are evaluated, by name.
@@ -289,10 +294,10 @@ const MAY_OVERFLOW: f64 = 1e18;
 pub type NamedArrays<T> = Vec<(String, Vec<T>)>;
 
 /// The results of a training step whose losses are finite.
-fn finite_losses<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
+fn finite_losses<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, ExecutionFault> {
     let finite = |name: &str| outputs.real(name).is_none_or(|x| x.iter().all(|x| Real::is_finite(*x)));
     match LOSSES.iter().find(|name| !finite(name)) {
-        Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
+        Some(name) => Err(ExecutionFault::NonFinite(format!("`{name}`"))),
         None => Ok(outputs),
     }
 }
@@ -301,10 +306,10 @@ fn finite_losses<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
 const LOSSES: [&str; 4] = ["loss", "task_loss", "halting_cost", "depth"];
 
 /// The results of a forward pass whose answers are finite, those among them that are not scored.
-fn finite_answers<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
+fn finite_answers<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, ExecutionFault> {
     let finite = |name: &&&str| !outputs.real(name).is_none_or(|x| x.iter().all(|x| Real::is_finite(*x)));
     match ["logits", "depth"].iter().find(finite) {
-        Some(name) => Err(Fault::NonFinite(format!("`{name}`"))),
+        Some(name) => Err(ExecutionFault::NonFinite(format!("`{name}`"))),
         None => Ok(outputs),
     }
 }
@@ -312,10 +317,10 @@ fn finite_answers<T: Element>(outputs: Outputs<T>) -> Result<Outputs<T>, Fault> 
 /// A run is a pure function of its inputs: where one has met a number that is not finite, a second, checked run finds the first one.
 fn look_closer<B: Backend, R>(
     machine: &mut B,
-    fault: Fault,
-    run: impl FnOnce(&mut B) -> Result<R, Fault>,
-) -> Result<R, Fault> {
-    if !matches!(fault, Fault::NonFinite(_)) {
+    fault: ExecutionFault,
+    run: impl FnOnce(&mut B) -> Result<R, ExecutionFault>,
+) -> Result<R, ExecutionFault> {
+    if !matches!(fault, ExecutionFault::NonFinite(_)) {
         return Err(fault);
     }
     machine.settings().check_finite = true;
@@ -325,11 +330,11 @@ fn look_closer<B: Backend, R>(
 }
 
 /// What a failed run of update `updates` is to the training.
-pub fn as_learn_error(fault: Fault, updates: u64) -> LearnError {
+pub fn as_learn_error(fault: ExecutionFault, updates: u64) -> LearnError {
     match fault {
-        Fault::Batch(message) => LearnError::Batch(message),
-        Fault::NonFinite(node) => LearnError::NonFinite { step: updates, node },
-        Fault::Device(message) => LearnError::Device(message),
+        ExecutionFault::Batch(message) => LearnError::Batch(message),
+        ExecutionFault::NonFinite(node) => LearnError::NonFinite { step: updates, node },
+        ExecutionFault::Device(message) => LearnError::Device(message),
     }
 }
 
@@ -363,7 +368,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         &self.carries
     }
 
-    fn left(&mut self) -> Left {
+    fn left(&mut self) -> RemainingState {
         std::mem::take(&mut self.left)
     }
 
@@ -373,7 +378,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         self.healthy()?;
         if !norm.is_finite() {
             let gradient = self.not_finite();
-            return Err(self.fault(Fault::NonFinite(gradient)));
+            return Err(self.fault(ExecutionFault::NonFinite(gradient)));
         }
         self.require_sound()?;
         let scale = clip_factor(norm, rule.clip);
@@ -401,8 +406,8 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
     }
 
-    fn halting_bounds(&self) -> Option<Bounds> {
-        Bounds::of(&self.inference.plan().graph)
+    fn halting_bounds(&self) -> Option<StepBounds> {
+        StepBounds::of(&self.inference.plan().graph)
     }
 
     fn evaluate(&mut self, batch: &Batch) -> Result<Evaluation, LearnError> {
@@ -410,18 +415,18 @@ impl<B: Backend> Learner for ModelOn<B> {
         self.pass(&outputs, batch).evaluation()
     }
 
-    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+    fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError> {
         let outputs = self.forward(batch)?;
         self.pass(&outputs, batch).answers()
     }
 
     fn state(&self) -> LearnerState {
-        let arrays = |array: &Array<B>| named::<B>(self.training.plan(), &self.memory.numbers(array));
+        let arrays = |array: &BackendArray<B>| named::<B>(self.training.plan(), &self.memory.numbers(array));
         let kept = STATE.iter().zip(&self.state);
         LearnerState {
             parameters: arrays(self.training.weights()),
             optimiser: kept.filter_map(|(name, array)| Some(((*name).to_owned(), arrays(array.as_ref()?)))).collect(),
-            average: self.averaged.as_ref().map_or_else(Arrays::default, arrays),
+            average: self.averaged.as_ref().map_or_else(FlatArrays::default, arrays),
             updates: self.updates,
         }
     }
@@ -433,7 +438,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         }
         let plan = self.training.plan();
         let parameters = flat::<B>(plan, &state.parameters)?;
-        let some = |arrays: Option<&Arrays>| {
+        let some = |arrays: Option<&FlatArrays>| {
             arrays.filter(|arrays| !arrays.items.is_empty()).map(|arrays| flat::<B>(plan, arrays)).transpose()
         };
         let kept = STATE.iter().map(|name| some(state.optimiser.get(*name))).collect::<Result<Vec<_>, _>>()?;

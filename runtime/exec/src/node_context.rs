@@ -1,6 +1,6 @@
 //! A node that is computed, as an arm of the dispatch sees it: attributes, sizes, axes, units.
 
-use rtc_compiler::ir::attribute::{self, Key, Kind};
+use rtc_compiler::ir::attribute::{self, AttributeKey, AttributeKind};
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::ir::shape;
 use rtc_compiler::ir::types::{Dim, Type};
@@ -28,7 +28,7 @@ impl<'a> NodeContext<'a> {
         self.node.operands[n]
     }
 
-    pub fn get<K: Kind>(&self, key: Key<K>) -> K::Of<'a> {
+    pub fn get<K: AttributeKind>(&self, key: AttributeKey<K>) -> K::Of<'a> {
         self.node.get(key)
     }
 
@@ -67,25 +67,25 @@ impl<'a> NodeContext<'a> {
     }
 
     /// How the elements of operand `x` group into the units of operand `units`: a unit is a row or a position.
-    pub(crate) fn groups(&self, x: usize, units: &Type) -> Groups {
+    pub(crate) fn groups(&self, x: usize, units: &Type) -> UnitElements {
         let (whole, unit) = (self.ty(self.operand(x)).dims(), units.dims());
         let width = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).product::<usize>();
         match whole.get(unit.len()) {
             Some(Dim::Sym(axis)) if unit.len() == 1 => {
-                Groups::Rows(self.view.axis(axis).clone(), width(&whole[unit.len() + 1..]))
+                UnitElements::Rows(self.view.axis(axis).clone(), width(&whole[unit.len() + 1..]))
             }
-            _ => Groups::Even(width(&whole[unit.len()..])),
+            _ => UnitElements::Even(width(&whole[unit.len()..])),
         }
     }
 }
 
 /// Elements per unit.
-pub(crate) enum Groups {
+pub(crate) enum UnitElements {
     Even(usize),
     Rows(Shared<Axis>, usize),
 }
 
-impl Groups {
+impl UnitElements {
     pub(crate) fn view(&self) -> unit::Groups<'_> {
         match self {
             Self::Even(width) => unit::Groups::Uniform(*width),

@@ -22,12 +22,12 @@ pub struct Axis {
     /// In an incremental run, which has one row: positions of the part before those that are here.
     pub before: usize,
     /// Where only some positions of the part are here: which ones.
-    pub chosen: Option<Shared<Chosen>>,
+    pub chosen: Option<Shared<ChosenPositions>>,
 }
 
 /// The positions that a choice has left of the parts of rows, row by row and rising in each.
 #[derive(Debug, PartialEq)]
-pub struct Chosen {
+pub struct ChosenPositions {
     /// Their indices among the positions that the choice was made of.
     pub of: List<usize>,
     /// Their positions within the part, of which other choices may have left some before.
@@ -68,7 +68,7 @@ impl Axis {
         let mut places = arena.list([]);
         places.extend(chosen().map(|(row, at)| self.place(at, row)));
         let origin = arena.list(rows.iter().map(|r| self.origin[*r]));
-        let chosen = Some(arena.share(Chosen { of, places }));
+        let chosen = Some(arena.share(ChosenPositions { of, places }));
         Self { origin, chosen, ..Self::of_lengths(lengths, arena) }
     }
 
@@ -94,7 +94,8 @@ impl Axis {
             part
         };
         let chosen = self.chosen.as_ref();
-        let chosen = chosen.map(|chosen| arena.share(Chosen { of: own(&chosen.of), places: own(&chosen.places) }));
+        let chosen =
+            chosen.map(|chosen| arena.share(ChosenPositions { of: own(&chosen.of), places: own(&chosen.places) }));
         Self { origin, chosen, ..Self::of_lengths(rows.iter().map(|r| self.len(*r)), arena) }
     }
 }
@@ -197,13 +198,13 @@ impl BatchView {
     }
 
     /// Where the rows of a batched value lie, in elements.
-    pub fn bounds(&self, ty: &Type) -> Bounds {
+    pub fn bounds(&self, ty: &Type) -> ElementRanges {
         let dims = ty.dims();
         match dims {
             [Dim::Sym(_), Dim::Sym(axis), rest @ ..] => {
-                Bounds { axis: Some(self.axis(axis).clone()), inner: rest.iter().map(size).product() }
+                ElementRanges { axis: Some(self.axis(axis).clone()), inner: rest.iter().map(size).product() }
             }
-            _ => Bounds { axis: None, inner: dims.iter().skip(1).map(size).product() },
+            _ => ElementRanges { axis: None, inner: dims.iter().skip(1).map(size).product() },
         }
     }
 }
@@ -228,13 +229,13 @@ fn size(dim: &Dim) -> usize {
 
 /// Element ranges of the rows of a value.
 #[derive(Clone, Debug)]
-pub struct Bounds {
+pub struct ElementRanges {
     axis: Option<Shared<Axis>>,
     /// Elements per position, or per row where the value has no ragged axis.
     pub inner: usize,
 }
 
-impl Bounds {
+impl ElementRanges {
     /// The elements of one row.
     pub fn row(&self, row: usize) -> std::ops::Range<usize> {
         match &self.axis {

@@ -53,9 +53,9 @@ pub struct Settings {
     pub check_finite: bool,
 }
 
-/// Why a plan can't run on a batch.
+/// The reason why a plan can't run on a batch.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum ExecutionFault {
     /// The batch does not fit the model.
     #[error("{0}")]
     Batch(String),
@@ -67,7 +67,7 @@ pub enum Fault {
     Device(String),
 }
 
-impl Fault {
+impl ExecutionFault {
     /// The same with the place of a number that is not finite, from the inside out.
     #[must_use]
     pub fn within(self, place: impl Display) -> Self {

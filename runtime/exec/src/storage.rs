@@ -77,7 +77,7 @@ impl Arena {
 
     /// A handle to a value that can be shared.
     pub fn share<X>(&self, value: X) -> Shared<X> {
-        let counted = Counted { count: Cell::new(1), arena: self.clone(), value };
+        let counted = CountedValue { count: Cell::new(1), arena: self.clone(), value };
         let (counted, _) = Box::into_raw_with_allocator(Box::new_in(counted, self.clone()));
         // SAFETY: a box is never null.
         Shared { counted: unsafe { NonNull::new_unchecked(counted) }, owns: PhantomData }
@@ -86,18 +86,18 @@ impl Arena {
 
 /// A counted handle to a value in the arena; the value goes with its last handle.
 pub struct Shared<X> {
-    counted: NonNull<Counted<X>>,
-    owns: PhantomData<Counted<X>>,
+    counted: NonNull<CountedValue<X>>,
+    owns: PhantomData<CountedValue<X>>,
 }
 
-struct Counted<X> {
+struct CountedValue<X> {
     count: Cell<usize>,
     arena: Arena,
     value: X,
 }
 
 impl<X> Shared<X> {
-    fn counted(&self) -> &Counted<X> {
+    fn counted(&self) -> &CountedValue<X> {
         // SAFETY: the value lives as long as a handle.
         unsafe { self.counted.as_ref() }
     }
@@ -130,7 +130,7 @@ impl<X> Shared<X> {
 ///
 /// # Safety
 /// No handle to it may be left.
-unsafe fn reclaim<X>(counted: NonNull<Counted<X>>) -> Counted<X> {
+unsafe fn reclaim<X>(counted: NonNull<CountedValue<X>>) -> CountedValue<X> {
     // SAFETY: it was made by a box in this arena, and nobody else can reach it.
     unsafe {
         let arena = counted.as_ref().arena.clone();

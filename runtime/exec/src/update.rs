@@ -2,17 +2,17 @@
 
 use std::ops::Range;
 
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, OptimiserKind, UpdateRule};
 
-use crate::machine::backend::Memory;
+use crate::machine::backend::ArrayMemory;
 use crate::storage::Element;
 
 /// The arrays that optimisers keep from one update to the next, by their names in checkpoints. Each begins when it is first used.
 pub const STATE: [&str; 3] = ["first_moment", "second_moment", "slow"];
 
 /// The arrays of [`STATE`] on a machine.
-pub type State<A> = [Option<A>; STATE.len()];
+pub type OptimiserState<A> = [Option<A>; STATE.len()];
 
 /// What an update changes in which way: neighbouring parameters with one rule, and matrices.
 #[derive(Clone, Copy, Debug)]
@@ -20,17 +20,17 @@ pub struct Targets<'a> {
     /// What is updated number by number, and the group of its learning rate.
     pub numbers: &'a [(Range<usize>, Option<usize>)],
     /// What is updated matrix by matrix.
-    pub matrices: &'a [Matrix],
+    pub matrices: &'a [ParameterMatrix],
     /// How many numbers there are.
     pub len: usize,
 }
 
 /// Update number `step` (from 1) of the weights with the gradients times `scale`, which is that of
 /// [`clip_factor`](rtc_kernel::clip::clip_factor).
-pub fn update<T: Element, M: Memory<T>>(
+pub fn update<T: Element, M: ArrayMemory<T>>(
     memory: &mut M,
     (w, g): (&mut M::Array, &M::Array),
-    [first, second, slow]: &mut State<M::Array>,
+    [first, second, slow]: &mut OptimiserState<M::Array>,
     targets: Targets<'_>,
     rule: &UpdateRule,
     (scale, step): (f64, u64),

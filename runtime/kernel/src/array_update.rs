@@ -42,7 +42,7 @@ macro_rules! array_updates {
 
             const _: () = {
                 use $crate::Real;
-                use $crate::parallel::{Parts, each_block, vectorised};
+                use $crate::parallel::{DisjointSlice, each_block, vectorised};
                 #[allow(unused_imports, reason = "not every kernel has a root or an angle")]
                 use $crate::array_update::{ArrayUpdate, angle, root};
 
@@ -70,7 +70,7 @@ macro_rules! array_updates {
                         }
                         $(let $c = T::from_f64(self.$c);)*
                         let len = write[0].len();
-                        let [$($w),*] = write.map(Parts::new);
+                        let [$($w),*] = write.map(DisjointSlice::new);
                         let [$($r),*] = read;
                         each_block(len, W + R, |range| {
                             $(

@@ -16,9 +16,9 @@ pub mod talking;
 use std::ops::Range;
 
 use super::Real;
-use super::parallel::{LANES, Parts, each, vectorised};
+use super::parallel::{DisjointSlice, LANES, each, vectorised};
 use super::pointwise::tanh_of;
-use super::tile::{Left, Panel, product};
+use super::tile::{LeftOperand, RightOperand, product};
 pub(super) use dense::{cut, softmax, softmax_grad};
 pub use relative::Relative;
 use rtc_base::rng::Key;
@@ -186,7 +186,7 @@ pub type KeyRule<'a> = dyn Fn(MaskRow, &mut [bool]) + Sync + 'a;
 
 /// Gradients of keys and values by themselves, from the pairs of query and key for which a rule holds; for masks that are not
 /// [`MaskKind::Offsets`].
-pub struct Apart<'a, T> {
+pub struct SeparateGradients<'a, T> {
     /// The pairs.
     pub rule: &'a KeyRule<'a>,
     /// Gradients of keys, and of values, which are overwritten.
@@ -280,9 +280,9 @@ pub fn attention_with<T: Real>(
     k_offsets: &[usize],
     out: &mut [T],
 ) {
-    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert_eq!(out.len(), q.len());
-    let out = Parts::new(out);
+    let out = DisjointSlice::new(out);
     shape.each_head(1, 2, |place, extent| {
         // SAFETY: the (row, head) pairs own disjoint strided parts of `out`, all inside it.
         unsafe {
@@ -320,23 +320,23 @@ pub fn attention_grad_with<T: Real>(
     q_offsets: &[usize],
     k_offsets: &[usize],
     [dq, dk, dv]: [&mut [T]; 3],
-    apart: Option<Apart<'_, T>>,
+    apart: Option<SeparateGradients<'_, T>>,
     partial: &mut [T],
 ) {
-    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
     let width = scores.gradients(spec.head_width);
     debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * spec.heads * width);
     partial.fill(T::ZERO);
-    let partial = Parts::new(partial);
+    let partial = DisjointSlice::new(partial);
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
-    let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
-    let apart = apart.map(|Apart { rule, grads: [dk, dv] }| {
+    let grads = [DisjointSlice::new(dq), DisjointSlice::new(dk), DisjointSlice::new(dv)];
+    let apart = apart.map(|SeparateGradients { rule, grads: [dk, dv] }| {
         debug_assert!(dk.len() == k.len() && dv.len() == v.len() && shape.sparse().is_none());
-        (rule, [Parts::new(dk), Parts::new(dv)])
+        (rule, [DisjointSlice::new(dk), DisjointSlice::new(dv)])
     });
     shape.each_head(shape.sharing, 5, |first, extent| {
         for head in first.head..first.head + shape.sharing {
-            let place = Place { head, ..first };
+            let place = RowHead { head, ..first };
             let at = (place.row * spec.heads + head) * width;
             // SAFETY: every row and head has a range of its own.
             let slopes = unsafe { partial.part(at..at + width) };
@@ -353,7 +353,7 @@ pub fn attention_grad_with<T: Real>(
 }
 
 /// The sizes shared by all tasks of one call.
-struct Shape<'a> {
+struct AttentionSizes<'a> {
     spec: &'a Attention<'a>,
     q_offsets: &'a [usize],
     k_offsets: &'a [usize],
@@ -371,21 +371,21 @@ struct Shape<'a> {
 
 /// One task: a row and a head.
 #[derive(Clone, Copy)]
-struct Place {
+struct RowHead {
     row: usize,
     head: usize,
 }
 
-impl Place {
+impl RowHead {
     /// Queries and keys of the row; nothing where there are neither.
-    fn extent(self, shape: &Shape) -> Option<(usize, usize)> {
+    fn extent(self, shape: &AttentionSizes) -> Option<(usize, usize)> {
         let length = |offsets: &[usize]| offsets[self.row + 1] - offsets[self.row];
         let (nq, nk) = (length(shape.q_offsets), length(shape.k_offsets));
         (nq > 0 || nk > 0).then_some((nq, nk))
     }
 }
 
-impl<'a> Shape<'a> {
+impl<'a> AttentionSizes<'a> {
     fn new<T>(
         spec: &'a Attention<'a>,
         q: &[T],
@@ -411,14 +411,14 @@ impl<'a> Shape<'a> {
 
     /// Runs `task` for every row that has queries or keys, and the first of every `together` heads; `products` products of scores'
     /// size are the cost of a head.
-    fn each_head(&self, together: usize, products: usize, task: impl Fn(Place, (usize, usize)) + Sync + Send) {
+    fn each_head(&self, together: usize, products: usize, task: impl Fn(RowHead, (usize, usize)) + Sync + Send) {
         let rows = self.q_offsets.len() - 1;
         let (heads, tasks) = (self.spec.heads, self.spec.heads / together);
         let pairs: usize =
             self.q_offsets.windows(2).zip(self.k_offsets.windows(2)).map(|(q, k)| (q[1] - q[0]) * (k[1] - k[0])).sum();
         let work = pairs * heads * (products * self.padded / 4 + 4);
         each(rows * tasks, work, |i| {
-            let place = Place { row: i / tasks, head: i % tasks * together };
+            let place = RowHead { row: i / tasks, head: i % tasks * together };
             if let Some(extent) = place.extent(self) {
                 task(place, extent);
             }
@@ -434,21 +434,21 @@ impl<'a> Shape<'a> {
     }
 
     /// Index of the first element of the head in the query (or key) arrays.
-    fn query_start(&self, place: Place) -> usize {
+    fn query_start(&self, place: RowHead) -> usize {
         self.q_offsets[place.row] * self.stride + place.head * self.spec.head_width
     }
 
-    fn key_start(&self, place: Place) -> usize {
+    fn key_start(&self, place: RowHead) -> usize {
         self.k_offsets[place.row] * self.key_stride + self.key_head(place) * self.spec.head_width
     }
 
     /// The key head that the head reads.
-    fn key_head(&self, place: Place) -> usize {
+    fn key_head(&self, place: RowHead) -> usize {
         place.head / self.sharing
     }
 
     /// Whether no head before this one has the same keys.
-    fn is_first_of_key_head(&self, place: Place) -> bool {
+    fn is_first_of_key_head(&self, place: RowHead) -> bool {
         place.head.is_multiple_of(self.sharing)
     }
 }

@@ -18,7 +18,7 @@
 //! Source: Ray Chowdhury and Caragea 2021 (CRvNN), arXiv:2106.06038.
 
 use super::Real;
-use super::parallel::{Parts, add_to, each_row, lane_dot, vectorised};
+use super::parallel::{DisjointSlice, add_to, each_row, lane_dot, vectorised};
 use super::truth;
 pub use rtc_compiler::ir::attribute::Side;
 
@@ -30,7 +30,7 @@ const EXISTS: f64 = 0.1;
 
 /// The share of one position in the neighbour of another one.
 #[derive(Clone, Copy)]
-struct Share<T> {
+struct NeighbourShare<T> {
     position: usize,
     weight: T,
     /// Whether the weight is what was left, and not the existence of the position.
@@ -38,7 +38,7 @@ struct Share<T> {
 }
 
 /// The shares of position `at` of a row, from the nearest on. Existence as a whole, as is the rest of 1 beside it, is no rest.
-fn shares<T: Real>(side: Side, e: &[T], at: usize) -> impl Iterator<Item = Share<T>> + '_ {
+fn shares<T: Real>(side: Side, e: &[T], at: usize) -> impl Iterator<Item = NeighbourShare<T>> + '_ {
     let count = if side == Side::Left { at } else { e.len() - 1 - at };
     let mut left = T::ONE;
     (1..=count).map_while(move |away| {
@@ -49,14 +49,14 @@ fn shares<T: Real>(side: Side, e: &[T], at: usize) -> impl Iterator<Item = Share
         let rest = left < e[position];
         let weight = if rest { left } else { e[position] };
         left -= e[position];
-        Some(Share { position, weight, rest })
+        Some(NeighbourShare { position, weight, rest })
     })
 }
 
 /// `y[positions, d]` = the neighbours on one side among `x[positions, d]`, by the existence `e[positions]`.
 pub fn neighbours<T: Real>(side: Side, e: &[T], offsets: &[usize], x: &[T], d: usize, y: &mut [T]) {
     debug_assert!(x.len() == e.len() * d && y.len() == x.len());
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |_, row| {
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(row.start * d..row.end * d) };
@@ -88,7 +88,7 @@ pub fn neighbours_grad<T: Real>(
     de: &mut [T],
 ) {
     debug_assert!(dy.len() == x.len() && dx.len() == x.len() && de.len() == e.len());
-    let (all_dx, all_de) = (Parts::new(dx), Parts::new(de));
+    let (all_dx, all_de) = (DisjointSlice::new(dx), DisjointSlice::new(de));
     each_row(offsets, 2 * d, |_, row| {
         let wide = row.start * d..row.end * d;
         // SAFETY: rows are disjoint.
@@ -124,7 +124,7 @@ fn one_row_grad<T: Real>(side: Side, e: &[T], x: &[T], d: usize, dy: &[T], dx: &
 /// neighbours of E on both sides. START, the last token and END stay: there, `E` and `c` are 0.
 pub fn merge_probability<T: Real>(s: &[T], e: &[T], offsets: &[usize], c: &mut [T]) {
     debug_assert!(s.len() == e.len() && c.len() == e.len());
-    let out = Parts::new(c);
+    let out = DisjointSlice::new(c);
     each_row(offsets, 16, |_, row| {
         let len = row.len();
         // SAFETY: rows are disjoint.
@@ -157,7 +157,7 @@ fn forces<T: Real>(s: &[T], e: &[T], force: &mut [T], total: &mut [T], memory: &
 /// Gradients of [`merge_probability`]: overwrites `ds` and `de`.
 pub fn merge_probability_grad<T: Real>(s: &[T], e: &[T], offsets: &[usize], dc: &[T], ds: &mut [T], de: &mut [T]) {
     debug_assert!(dc.len() == s.len() && ds.len() == s.len() && de.len() == e.len());
-    let (all_ds, all_de) = (Parts::new(ds), Parts::new(de));
+    let (all_ds, all_de) = (DisjointSlice::new(ds), DisjointSlice::new(de));
     each_row(offsets, 32, |_, row| {
         let len = row.len();
         if len == 0 {

@@ -14,9 +14,9 @@ use rtc_compiler::ir::ops::Op;
 use super::Real;
 use rtc_base::rng::Key;
 
-/// What numbers are drawn from.
+/// The distribution from which numbers are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Distribution {
+pub enum NumberDistribution {
     /// Normal numbers around 0, none more than `cut` deviations away.
     Normal {
         /// Their deviation, before the cut.
@@ -33,10 +33,10 @@ pub enum Distribution {
     },
 }
 
-/// How a distribution makes numbers: a point `first + width u` with u between 0 and 1, for normal numbers their quantile there between
+/// The formula of a distribution's numbers: a point `first + width u` with u between 0 and 1, for normal numbers their quantile there between
 /// `-most` and `most`, times `scale`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Form {
+pub struct DistributionForm {
     is_normal: bool,
     first: f64,
     width: f64,
@@ -44,7 +44,7 @@ pub struct Form {
     scale: f64,
 }
 
-impl Distribution {
+impl NumberDistribution {
     /// What a node draws from.
     pub fn of(node: &Node) -> Self {
         match node.op {
@@ -57,20 +57,26 @@ impl Distribution {
     }
 
     /// How it makes numbers.
-    pub fn form(self) -> Form {
+    pub fn form(self) -> DistributionForm {
         match self {
             Self::Normal { deviation, cut } => {
                 let below = 0.5 * libm::erfc(cut * std::f64::consts::FRAC_1_SQRT_2);
-                Form { is_normal: true, first: below, width: 1.0 - 2.0 * below, most: cut, scale: deviation }
+                DistributionForm {
+                    is_normal: true,
+                    first: below,
+                    width: 1.0 - 2.0 * below,
+                    most: cut,
+                    scale: deviation,
+                }
             }
             Self::Uniform { low, high } => {
-                Form { is_normal: false, first: low, width: high - low, most: 0.0, scale: 1.0 }
+                DistributionForm { is_normal: false, first: low, width: high - low, most: 0.0, scale: 1.0 }
             }
         }
     }
 }
 
-impl Form {
+impl DistributionForm {
     /// Whether the numbers are normal.
     pub fn is_normal(self) -> bool {
         self.is_normal
@@ -125,7 +131,7 @@ impl Chance for RowChance {
         Ok(match draw.distribution {
             expr::Distribution::Poisson => poisson(key, a),
             expr::Distribution::Lognormal => {
-                let normal = Distribution::Normal { deviation: b, cut: f64::INFINITY }.form().number(key, 0);
+                let normal = NumberDistribution::Normal { deviation: b, cut: f64::INFINITY }.form().number(key, 0);
                 libm::exp(libm::log(a) - 0.5 * b * b + normal)
             }
             expr::Distribution::Uniform => a.ceil() + key.below(0, (b.floor() - a.ceil()) as u64 + 1) as f64,

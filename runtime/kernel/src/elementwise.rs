@@ -3,12 +3,12 @@
 //! Source: rtc.
 
 use super::Real;
-use super::parallel::{Parts, each_block, vectorised};
+use super::parallel::{DisjointSlice, each_block, vectorised};
 
 /// `y += x`, on all threads.
 pub fn add_assign<T: Real>(y: &mut [T], x: &[T]) {
     debug_assert_eq!(x.len(), y.len());
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_block(x.len(), 1, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range.clone()) };
@@ -19,7 +19,7 @@ pub fn add_assign<T: Real>(y: &mut [T], x: &[T]) {
 /// `y *= c`, on all threads.
 pub fn scale_assign<T: Real>(y: &mut [T], c: T) {
     let len = y.len();
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_block(len, 1, |range| {
         // SAFETY: the blocks are disjoint.
         let y = unsafe { out.part(range) };

@@ -4,19 +4,19 @@
 
 use rtc_compiler::ir::pointwise::Pointwise;
 
-use super::beam::nodes::{self, Part};
+use super::beam::nodes::{self, NodeFeatures};
 use super::parallel::add_to;
-use super::pointwise::{Arg, apply};
+use super::pointwise::{FunctionArgument, apply};
 use super::{Real, elementwise};
 
 /// `y[tokens, d]` = row `ids[t]` of `table[vocabulary, d]`.
 pub fn gather<T: Real>(table: &[T], ids: &[u32], d: usize, y: &mut [T]) {
-    nodes::gather(table, d, ids, Part::alone(d), y);
+    nodes::gather(table, d, ids, NodeFeatures::alone(d), y);
 }
 
 /// Adds `dy[t]` to row `ids[t]` of `dtable`, in the order of the tokens: the gradient of [`gather`].
 pub fn scatter_add<T: Real>(dy: &[T], ids: &[u32], d: usize, dtable: &mut [T]) {
-    nodes::scatter_add(dy, Part::alone(d), ids, d, dtable);
+    nodes::scatter_add(dy, NodeFeatures::alone(d), ids, d, dtable);
 }
 
 /// `y = x + table[position]`, where positions count from the start of each row; the table reaches as far as the rows.
@@ -24,7 +24,11 @@ pub fn add_position<T: Real>(x: &[T], offsets: &[usize], table: &[T], d: usize, 
     debug_assert!(x.len() == y.len() && offsets.last().is_some_and(|end| end * d == x.len()));
     for span in offsets.windows(2) {
         let range = span[0] * d..span[1] * d;
-        let args = [Arg::Each(&x[range.clone()]), Arg::Each(&table[..range.len()]), Arg::All(T::ZERO)];
+        let args = [
+            FunctionArgument::Each(&x[range.clone()]),
+            FunctionArgument::Each(&table[..range.len()]),
+            FunctionArgument::All(T::ZERO),
+        ];
         apply(Pointwise::Add, args, &mut y[range]);
     }
 }

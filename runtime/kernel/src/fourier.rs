@@ -21,15 +21,15 @@ pub trait Transform<T>: Send + Sync {
 }
 
 /// The plans of one number type, made when they are first asked for.
-pub type Plans<T> = [OnceLock<Plan<T>>; SIZES];
+pub type Plans<T> = [OnceLock<FourierPlan<T>>; SIZES];
 
 /// A planned size.
-pub struct Plan<T> {
+pub struct FourierPlan<T> {
     forward: Arc<dyn RealToComplex<T>>,
     inverse: Arc<dyn ComplexToReal<T>>,
 }
 
-impl<T: FftNum> Plan<T> {
+impl<T: FftNum> FourierPlan<T> {
     /// Plans the n-th size.
     pub fn new(n: usize) -> Self {
         let mut planner = RealFftPlanner::new();
@@ -37,7 +37,7 @@ impl<T: FftNum> Plan<T> {
     }
 }
 
-impl<T: FftNum> Transform<T> for Plan<T> {
+impl<T: FftNum> Transform<T> for FourierPlan<T> {
     fn scratch(&self) -> usize {
         self.forward.get_scratch_len().max(self.inverse.get_scratch_len())
     }

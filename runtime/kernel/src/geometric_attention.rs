@@ -9,7 +9,7 @@
 //! Source: Csordás et al. 2022 (neural data router), Section 3.2, arXiv:2110.07732.
 
 use super::Real;
-use super::parallel::{Parts, each, lane_dot, vectorised};
+use super::parallel::{DisjointSlice, each, lane_dot, vectorised};
 
 /// The least number that weights are divided by.
 const LEAST: f64 = 1e-12;
@@ -35,7 +35,7 @@ struct Query {
 }
 
 /// Memory for a query, a number for every key each.
-struct Keys<'s, T> {
+struct KeyScratch<'s, T> {
     /// How well the key matches.
     p: &'s mut [T],
     /// `1 - p`.
@@ -53,7 +53,7 @@ fn by_distance(query: usize, keys: usize) -> impl DoubleEndedIterator<Item = usi
 }
 
 impl GeometricAttention<'_> {
-    fn each_row<T: Real>(&self, work: usize, task: impl Fn(usize, Keys<'_, T>) + Sync + Send) {
+    fn each_row<T: Real>(&self, work: usize, task: impl Fn(usize, KeyScratch<'_, T>) + Sync + Send) {
         let rows = self.offsets.len() - 1;
         let pairs: usize = self.offsets.windows(2).map(|ends| (ends[1] - ends[0]).pow(2)).sum();
         each(rows, pairs * work * (self.width / 8 + 16), |row| {
@@ -62,7 +62,7 @@ impl GeometricAttention<'_> {
                 let (p, rest) = memory.split_at_mut(keys);
                 let (open, rest) = rest.split_at_mut(keys);
                 let (weights, slopes) = rest.split_at_mut(keys);
-                task(row, Keys { p, open, weights, slopes });
+                task(row, KeyScratch { p, open, weights, slopes });
             });
         });
     }
@@ -78,7 +78,7 @@ impl GeometricAttention<'_> {
     /// and in front of it.
     pub fn forward<T: Real>(&self, [q, k, v]: [&[T]; 3], sides: Option<&[T]>, y: &mut [T]) {
         debug_assert!(q.len() == k.len() && v.len() == y.len() && q.len() == v.len());
-        let y = Parts::new(y);
+        let y = DisjointSlice::new(y);
         self.each_row(2, |row, mut keys| {
             let (start, end) = (self.offsets[row], self.offsets[row + 1]);
             // SAFETY: every row has positions of its own.
@@ -105,7 +105,7 @@ impl GeometricAttention<'_> {
         Query { at, head }: Query,
         [q, k]: [&[T]; 2],
         sides: Option<&[T]>,
-        keys: &mut Keys<'_, T>,
+        keys: &mut KeyScratch<'_, T>,
     ) -> T {
         let scale = T::from_f64(self.scale);
         let place = 2 * ((start + at) * self.heads + head);
@@ -137,8 +137,8 @@ impl GeometricAttention<'_> {
         grads: [&mut [T]; 3],
         d_sides: Option<&mut [T]>,
     ) {
-        let grads = grads.map(Parts::new);
-        let d_sides = d_sides.map(Parts::new);
+        let grads = grads.map(DisjointSlice::new);
+        let d_sides = d_sides.map(DisjointSlice::new);
         self.each_row(5, |row, mut keys| {
             let (start, end) = (self.offsets[row], self.offsets[row + 1]);
             // SAFETY: every row has positions of its own.
@@ -184,7 +184,7 @@ impl GeometricAttention<'_> {
         [q, k, v]: [&[T]; 3],
         sides: Option<&[T]>,
         dy: &[T],
-        keys: &mut Keys<'_, T>,
+        keys: &mut KeyScratch<'_, T>,
     ) {
         let total = self.weigh(start, query, [q, k], sides, keys);
         let dy = &dy[self.channels(start + query.at, query.head)];

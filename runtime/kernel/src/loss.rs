@@ -5,7 +5,7 @@
 use rtc_compiler::ir::attribute::Probabilities;
 
 use super::Real;
-use super::parallel::{Parts, block, each, each_block, lane_total, sum_scalars, vectorised};
+use super::parallel::{DisjointSlice, block, each, each_block, lane_total, sum_scalars, vectorised};
 
 /// Items of one block: the sums are per block.
 const ITEMS: usize = 64;
@@ -73,7 +73,7 @@ pub fn cross_entropy_each<T: Real>(kind: Probabilities, logits: &[T], labels: &[
     let m = labels.len();
     let c = classes(logits, m);
     debug_assert_eq!(losses.len(), m);
-    let out = Parts::new(losses);
+    let out = DisjointSlice::new(losses);
     each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
         T::with_scratch(c, |scratch| {
             for item in block(i, ITEMS, m) {
@@ -97,7 +97,7 @@ pub fn cross_entropy_each_grad<T: Real>(
     let m = labels.len();
     let c = classes(logits, m);
     debug_assert!(dlogits.len() == logits.len() && dlosses.len() == m);
-    let out = Parts::new(dlogits);
+    let out = DisjointSlice::new(dlogits);
     each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
         for item in block(i, ITEMS, m) {
             // SAFETY: items are disjoint.
@@ -120,7 +120,7 @@ pub fn cross_entropy_each_grad<T: Real>(
 /// `losses[item] = log(1 + exp(-z))` with `z` the logit for label 1 and its negative for label 0.
 pub fn binary_cross_entropy_each<T: Real>(logits: &[T], labels: &[u32], losses: &mut [T]) {
     debug_assert!(logits.len() == labels.len() && losses.len() == labels.len());
-    let out = Parts::new(losses);
+    let out = DisjointSlice::new(losses);
     each_block(labels.len(), 8, |range| {
         // SAFETY: blocks are disjoint.
         let losses = unsafe { out.part(range.clone()) };
@@ -133,7 +133,7 @@ pub fn binary_cross_entropy_each<T: Real>(logits: &[T], labels: &[u32], losses: 
 /// `dlogits = dlosses (sigmoid(logits) - label)`: the gradient of [`binary_cross_entropy_each`].
 pub fn binary_cross_entropy_each_grad<T: Real>(logits: &[T], labels: &[u32], dlosses: &[T], dlogits: &mut [T]) {
     debug_assert!(logits.len() == labels.len() && dlogits.len() == logits.len() && dlosses.len() == labels.len());
-    let out = Parts::new(dlogits);
+    let out = DisjointSlice::new(dlogits);
     each_block(labels.len(), 8, |range| {
         // SAFETY: blocks are disjoint.
         let dlogits = unsafe { out.part(range.clone()) };
@@ -193,7 +193,7 @@ pub fn cross_entropy_grad<T: Real>(
     let m = labels.len();
     let c = classes(logits, m);
     debug_assert_eq!(dlogits.len(), logits.len());
-    let out = Parts::new(dlogits);
+    let out = DisjointSlice::new(dlogits);
     each(m.div_ceil(ITEMS), logits.len() * 4, |i| {
         for item in block(i, ITEMS, m) {
             // SAFETY: items are disjoint.

@@ -5,7 +5,7 @@
 use rtc_compiler::ir::attribute::Side;
 
 use super::Real;
-use super::parallel::{BLOCK, Parts, block, each, lane_dot, vectorised};
+use super::parallel::{BLOCK, DisjointSlice, block, each, lane_dot, vectorised};
 
 /// `y = a b` for the matrices of every unit, `sizes` being the rows of `a`, its columns, and the columns of `b`; the one on the side
 /// `transposed` lies there transposed.
@@ -15,7 +15,7 @@ pub fn multiply<T: Real>(a: &[T], b: &[T], transposed: Option<Side>, sizes: [usi
     debug_assert!(a.len() == units * rows * inner && b.len() == units * inner * columns);
     let work = units * rows * inner * columns;
     let size = (BLOCK * units / work.max(1)).clamp(1, units.max(1));
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each(units.div_ceil(size), work, |i| {
         vectorised!({
             for unit in block(i, size, units) {

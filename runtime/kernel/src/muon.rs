@@ -7,10 +7,10 @@ use super::Precision;
 use super::array_update::ArrayUpdate;
 use super::clip::squared_norm;
 use super::elementwise::scale_assign;
-use super::parallel::{Parts, each};
+use super::parallel::{DisjointSlice, each};
 use super::product::{Orientation, Packed, outer, product};
 use super::{Real, Write};
-use crate::optimiser::{Along, Matrix, Momentum, STEPS, UpdateRule};
+use crate::optimiser::{Along, Momentum, ParameterMatrix, STEPS, UpdateRule};
 
 /// The polynomial of a step, `a x + b x^3 + c x^5`: steep at 0, so that it does not end at 1 but between 0.7 and 1.2.
 pub const POLYNOMIAL: [f64; 3] = [3.4445, -4.7750, 2.0315];
@@ -20,7 +20,7 @@ pub const EPSILON: f64 = 1e-7;
 
 /// Memory of the update of one matrix, kept from one update to the next.
 #[derive(Clone, Debug, Default)]
-pub struct Scratch<T: Real> {
+pub struct MuonScratch<T: Real> {
     momentum: Vec<T>,
     moved: Vec<T>,
     square: Vec<T>,
@@ -37,13 +37,13 @@ pub struct Scratch<T: Real> {
 pub fn muon<T: Real>(
     [w, m]: [&mut [T]; 2],
     g: &[T],
-    matrices: &[Matrix],
-    scratch: &mut Vec<Scratch<T>>,
+    matrices: &[ParameterMatrix],
+    scratch: &mut Vec<MuonScratch<T>>,
     rule: &UpdateRule,
 ) {
     debug_assert!(g.len() == w.len() && m.len() == w.len());
-    scratch.resize_with(matrices.len(), Scratch::default);
-    let (w, m, scratch) = (Parts::new(w), Parts::new(m), Parts::new(scratch));
+    scratch.resize_with(matrices.len(), MuonScratch::default);
+    let (w, m, scratch) = (DisjointSlice::new(w), DisjointSlice::new(m), DisjointSlice::new(scratch));
     each(matrices.len(), usize::MAX, |i| {
         let matrix = &matrices[i];
         let range = || matrix.range.clone();
@@ -53,7 +53,13 @@ pub fn muon<T: Real>(
     });
 }
 
-fn one<T: Real>([w, m]: [&mut [T]; 2], g: &[T], matrix: &Matrix, scratch: &mut Scratch<T>, rule: &UpdateRule) {
+fn one<T: Real>(
+    [w, m]: [&mut [T]; 2],
+    g: &[T],
+    matrix: &ParameterMatrix,
+    scratch: &mut MuonScratch<T>,
+    rule: &UpdateRule,
+) {
     let mut u = std::mem::take(&mut scratch.momentum);
     u.resize(g.len(), T::ZERO);
     Momentum::new(rule).run([m, &mut u], [g]);
@@ -64,13 +70,13 @@ fn one<T: Real>([w, m]: [&mut [T]; 2], g: &[T], matrix: &Matrix, scratch: &mut S
 
 /// Brings the singular values of `x[rows, columns]` near 1, by Newton-Schulz iteration: with S the smaller of `x x^T` and `x^T x`
 /// and (a, b, c) the [`POLYNOMIAL`], every step is `x = (a + b S + c S^2) x`, or `x (...)`.
-pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut Scratch<T>) {
+pub fn orthogonalise<T: Real>(x: &mut [T], columns: usize, scratch: &mut MuonScratch<T>) {
     let rows = x.len() / columns.max(1);
     let (tall, side) = (rows > columns, rows.min(columns));
     let [a, b, c] = POLYNOMIAL.map(T::from_f64);
     let inverse = T::from_f64(1.0 / (squared_norm(x).sqrt() + EPSILON));
     scale_assign(x, inverse);
-    let Scratch { moved, square, fourth, packed: [turned, straight, packed], .. } = scratch;
+    let MuonScratch { moved, square, fourth, packed: [turned, straight, packed], .. } = scratch;
     moved.resize(x.len(), T::ZERO);
     square.resize(side * side, T::ZERO);
     fourth.resize(side * side, T::ZERO);

@@ -6,8 +6,8 @@
 //! Source: Ma et al. 2022 (MEGA), Section 3, arXiv:2209.10655.
 
 use super::attention::{cut, softmax, softmax_grad};
-use super::parallel::{LANES, Parts, add_to, each, vectorised};
-use super::tile::{Left, Panel, product};
+use super::parallel::{DisjointSlice, LANES, add_to, each, vectorised};
+use super::tile::{LeftOperand, RightOperand, product};
 use super::{Real, Write};
 
 /// Queries of one block.
@@ -32,7 +32,7 @@ pub fn partial_len(offsets: &[usize]) -> usize {
 }
 
 /// Memory for a row, cut from a thread's scratch.
-struct Scratch<'s, T> {
+struct OffsetScratch<'s, T> {
     /// Queries of a block, times the scale, with rows filled up to whole vectors.
     queries: &'s mut [T],
     /// Keys of the row, turned: `[width, keys]`, the keys filled up.
@@ -49,7 +49,7 @@ struct Scratch<'s, T> {
 
 /// A block of queries of a row.
 #[derive(Clone, Copy)]
-struct Block {
+struct OffsetBlock {
     /// First position of the row.
     start: usize,
     /// Positions of the row.
@@ -76,15 +76,15 @@ impl OffsetAttention<'_> {
         [self.width, self.values].map(|width| width.next_multiple_of(LANES))
     }
 
-    fn block(&self, row: usize, first: usize) -> Block {
+    fn block(&self, row: usize, first: usize) -> OffsetBlock {
         let (start, end) = (self.offsets[row], self.offsets[row + 1]);
         let length = end - start;
         let count = QUERIES.min(length - first);
         let visible = if self.causal { first + count } else { length };
-        Block { start, length, first, count, visible, columns: visible.next_multiple_of(LANES) }
+        OffsetBlock { start, length, first, count, visible, columns: visible.next_multiple_of(LANES) }
     }
 
-    fn with_scratch<T: Real>(&self, length: usize, backward: bool, f: impl FnOnce(&mut Scratch<'_, T>)) {
+    fn with_scratch<T: Real>(&self, length: usize, backward: bool, f: impl FnOnce(&mut OffsetScratch<'_, T>)) {
         let [width, values] = self.padded();
         let keys = length.next_multiple_of(LANES);
         let more = match backward {
@@ -98,7 +98,7 @@ impl OffsetAttention<'_> {
         let total = queries + turned + kept + scores + result + more.iter().sum::<usize>();
         T::with_scratch(total, |mut rest| {
             let rest = &mut rest;
-            f(&mut Scratch {
+            f(&mut OffsetScratch {
                 queries: cut(rest, queries),
                 turned: cut(rest, turned),
                 values: cut(rest, kept),
@@ -112,7 +112,7 @@ impl OffsetAttention<'_> {
     /// `y[positions, values]` from `q, k[positions, width]`, `v[positions, values]` and the biases.
     pub fn forward<T: Real>(&self, [q, k, v, bias]: [&[T]; 4], y: &mut [T]) {
         debug_assert!(q.len() == k.len() && v.len() == y.len() && bias.len() % 2 == 1);
-        let y = Parts::new(y);
+        let y = DisjointSlice::new(y);
         each(self.rows(), self.work(1), |row| {
             let (start, end) = (self.offsets[row], self.offsets[row + 1]);
             let [_, values] = self.padded();
@@ -122,8 +122,8 @@ impl OffsetAttention<'_> {
                 for first in (0..end - start).step_by(QUERIES) {
                     let block = self.block(row, first);
                     self.probabilities(block, q, bias, s);
-                    let left = Left::new(s.scores, block.columns, 1);
-                    let right = Panel::new(s.values, values);
+                    let left = LeftOperand::new(s.scores, block.columns, 1);
+                    let right = RightOperand::new(s.values, values);
                     product(s.result, values, left, right, block.count, block.visible, values, Write::Replace);
                     let at = (start + first) * self.values;
                     // SAFETY: every row has positions of its own.
@@ -138,7 +138,8 @@ impl OffsetAttention<'_> {
     pub fn backward<T: Real>(&self, inputs: [&[T]; 5], grads: [&mut [T]; 4], partial: &mut [T]) {
         let [dq, dk, dv, d_bias] = grads;
         partial.fill(T::ZERO);
-        let (rows, sums) = ([Parts::new(dq), Parts::new(dk), Parts::new(dv)], Parts::new(partial));
+        let (rows, sums) =
+            ([DisjointSlice::new(dq), DisjointSlice::new(dk), DisjointSlice::new(dv)], DisjointSlice::new(partial));
         each(self.rows(), self.work(3), |row| {
             let range = 2 * self.offsets[row]..2 * self.offsets[row + 1];
             // SAFETY: every row has positions and sums of its own.
@@ -162,7 +163,7 @@ impl OffsetAttention<'_> {
         &self,
         row: usize,
         [q, k, v, bias, dy]: [&[T]; 5],
-        grads: &[Parts<'_, T>; 3],
+        grads: &[DisjointSlice<'_, T>; 3],
         offset_sums: &mut [T],
     ) {
         let (start, end) = (self.offsets[row], self.offsets[row + 1]);
@@ -179,17 +180,17 @@ impl OffsetAttention<'_> {
             let keys = (end - start).next_multiple_of(LANES);
             for first in (0..end - start).step_by(QUERIES) {
                 let block = self.block(row, first);
-                let Block { count, visible, columns, .. } = block;
+                let OffsetBlock { count, visible, columns, .. } = block;
                 self.probabilities(block, q, bias, s);
                 let [k_rows, v_turned, dy_rows, d_scores, dk, dv] = &mut s.backward;
                 let at = (start + first) * self.values;
                 pad(&dy[at..at + count * self.values], self.values, T::ONE, dy_rows);
-                let left = Left::new(dy_rows, values, 1);
+                let left = LeftOperand::new(dy_rows, values, 1);
                 product(
                     d_scores,
                     columns,
                     left,
-                    Panel::new(v_turned, keys),
+                    RightOperand::new(v_turned, keys),
                     count,
                     self.values,
                     columns,
@@ -198,12 +199,21 @@ impl OffsetAttention<'_> {
                 let (p, d) = (&mut s.scores[..count * columns], &mut d_scores[..count * columns]);
                 softmax_grad(p, d, columns, T::ONE, None);
                 collect(block, d, offset_sums);
-                let across = Left::new(p, 1, columns);
-                product(dv, values, across, Panel::new(dy_rows, values), visible, count, values, Write::Add);
-                let along = Left::new(d, columns, 1);
-                product(s.result, width, along, Panel::new(k_rows, width), count, visible, width, Write::Replace);
-                let across = Left::new(d, 1, columns);
-                product(dk, width, across, Panel::new(s.queries, width), visible, count, width, Write::Add);
+                let across = LeftOperand::new(p, 1, columns);
+                product(dv, values, across, RightOperand::new(dy_rows, values), visible, count, values, Write::Add);
+                let along = LeftOperand::new(d, columns, 1);
+                product(
+                    s.result,
+                    width,
+                    along,
+                    RightOperand::new(k_rows, width),
+                    count,
+                    visible,
+                    width,
+                    Write::Replace,
+                );
+                let across = LeftOperand::new(d, 1, columns);
+                product(dk, width, across, RightOperand::new(s.queries, width), visible, count, width, Write::Add);
                 let at = (start + first) * self.width;
                 // SAFETY: the caller's promise.
                 unpad(s.result, width, self.width, scale, unsafe { grads[0].part(at..at + count * self.width) });
@@ -217,27 +227,27 @@ impl OffsetAttention<'_> {
     }
 
     /// Leaves the probabilities of a block in `scores` and its scaled queries in `queries`.
-    fn probabilities<T: Real>(&self, block: Block, q: &[T], bias: &[T], s: &mut Scratch<'_, T>) {
-        let Block { start, length, first, count, .. } = block;
+    fn probabilities<T: Real>(&self, block: OffsetBlock, q: &[T], bias: &[T], s: &mut OffsetScratch<'_, T>) {
+        let OffsetBlock { start, length, first, count, .. } = block;
         let at = (start + first) * self.width;
-        let panel = Panel::new(s.turned, length.next_multiple_of(LANES));
+        let panel = RightOperand::new(s.turned, length.next_multiple_of(LANES));
         self.weighed(block, &q[at..at + count * self.width], panel, bias, [s.queries, s.scores]);
     }
 
     /// As [`Self::probabilities`], from the queries of the block and the keys turned.
     fn weighed<T: Real>(
         &self,
-        block: Block,
+        block: OffsetBlock,
         q: &[T],
-        keys: Panel<'_, T>,
+        keys: RightOperand<'_, T>,
         bias: &[T],
         [queries, scores]: [&mut [T]; 2],
     ) {
-        let Block { length, first, count, visible, columns, .. } = block;
+        let OffsetBlock { length, first, count, visible, columns, .. } = block;
         let [width, _] = self.padded();
         let scale = T::from_f64(1.0 / (self.width as f64).sqrt());
         pad(q, self.width, scale, queries);
-        product(scores, columns, Left::new(queries, width, 1), keys, count, self.width, columns, Write::Replace);
+        product(scores, columns, LeftOperand::new(queries, width, 1), keys, count, self.width, columns, Write::Replace);
         let scores = &mut scores[..count * columns];
         let middle = bias.len() / 2;
         for (i, scores) in scores.chunks_exact_mut(columns).enumerate() {
@@ -263,7 +273,7 @@ fn place(middle: usize, distance: isize) -> usize {
 }
 
 /// Adds the gradients of the scores of a block to the sums of its row: one per distance, from `1 - length` on.
-fn collect<T: Real>(block: Block, d: &[T], sums: &mut [T]) {
+fn collect<T: Real>(block: OffsetBlock, d: &[T], sums: &mut [T]) {
     for (i, d) in d.chunks_exact(block.columns).enumerate() {
         let from = block.length - 1 - (block.first + i);
         add_to(&mut sums[from..from + block.visible], &d[..block.visible]);
@@ -303,7 +313,7 @@ fn unpad<T: Real>(x: &[T], stride: usize, width: usize, factor: T, out: &mut [T]
 
 /// Keys and values of one row, for queries that come one after the other and see what is before them.
 #[derive(Clone, Debug)]
-pub struct Cache<T> {
+pub struct OffsetCache<T> {
     width: usize,
     values: usize,
     length: usize,
@@ -315,7 +325,7 @@ pub struct Cache<T> {
     kept: Vec<T>,
 }
 
-impl<T: Real> Cache<T> {
+impl<T: Real> OffsetCache<T> {
     /// No positions yet, with so many channels of keys and of values.
     pub fn new(width: usize, values: usize) -> Self {
         Self { width, values, length: 0, capacity: 0, turned: vec![], kept: vec![] }
@@ -364,8 +374,14 @@ impl<T: Real> Cache<T> {
             for first in (0..new).step_by(QUERIES) {
                 let block = attention.block(0, self.length - new + first);
                 let queries_of = &q[first * self.width..][..block.count * self.width];
-                attention.weighed(block, queries_of, Panel::new(&self.turned, self.capacity), bias, [queries, scores]);
-                let (left, right) = (Left::new(scores, block.columns, 1), Panel::new(&self.kept, values));
+                attention.weighed(
+                    block,
+                    queries_of,
+                    RightOperand::new(&self.turned, self.capacity),
+                    bias,
+                    [queries, scores],
+                );
+                let (left, right) = (LeftOperand::new(scores, block.columns, 1), RightOperand::new(&self.kept, values));
                 product(result, values, left, right, block.count, block.visible, values, Write::Replace);
                 let y = &mut y[first * self.values..][..block.count * self.values];
                 unpad(result, values, self.values, T::ONE, y);

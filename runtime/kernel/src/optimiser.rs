@@ -65,14 +65,14 @@ pub const STEPS: usize = 5;
 
 /// A matrix of the flat array of all parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Matrix {
+pub struct ParameterMatrix {
     /// Its place.
     pub range: Range<usize>,
     /// Its columns: the inputs of the linear map.
     pub columns: usize,
 }
 
-impl Matrix {
+impl ParameterMatrix {
     /// Its rows: the outputs of the linear map.
     pub fn rows(&self) -> usize {
         self.range.len() / self.columns.max(1)
@@ -84,7 +84,7 @@ impl Matrix {
         STEPS as f64 * 2.0 * (2.0 * size * side + side * side * side)
     }
 
-    /// Numbers that are kept beside it for the next update, see [`Scratch`](crate::muon::Scratch); what fills blocks up is not counted.
+    /// Numbers that are kept beside it for the next update, see [`MuonScratch`](crate::muon::MuonScratch); what fills blocks up is not counted.
     pub fn beside(&self) -> usize {
         let (rows, columns) = (self.rows(), self.columns);
         let (size, square) = (self.range.len(), rows.min(columns).pow(2));
@@ -252,7 +252,7 @@ impl Momentum {
 
 impl Along {
     /// As long as a step of AdamW, the numbers of an orthogonalised matrix have a root mean square of about 0.2.
-    pub fn new(rule: &UpdateRule, matrix: &Matrix) -> Self {
+    pub fn new(rule: &UpdateRule, matrix: &ParameterMatrix) -> Self {
         let (rows, columns) = (matrix.rows() as f64, matrix.columns.max(1) as f64);
         let size = match rule.muon_step {
             MuonStep::Adamw => 0.2 * rows.max(columns).sqrt(),

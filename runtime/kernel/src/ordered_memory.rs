@@ -13,7 +13,7 @@
 //! Source: Shen et al. 2019 (ordered memory), arXiv:1910.13466.
 
 use super::Real;
-use super::parallel::{Parts, each};
+use super::parallel::{DisjointSlice, each};
 
 /// Sums of probabilities below this close a slot.
 const CLOSED: f64 = 1e-5;
@@ -102,7 +102,7 @@ pub fn slot_softmax_grad<T: Real>(
 ) {
     debug_assert!(dp.len() == beta.len() && dbelow.len() == beta.len() && dabove.len() == beta.len());
     debug_assert!(dbeta.len() == beta.len() && dbefore.len() == beta.len());
-    let (all_dbeta, all_dbefore) = (Parts::new(dbeta), Parts::new(dbefore));
+    let (all_dbeta, all_dbefore) = (DisjointSlice::new(dbeta), DisjointSlice::new(dbefore));
     each(beta.len() / slots, beta.len() * 32, |row| {
         let at = row * slots..(row + 1) * slots;
         // SAFETY: rows are disjoint.

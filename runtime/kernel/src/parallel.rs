@@ -72,18 +72,18 @@ pub fn each_row(offsets: &[usize], cost: usize, task: impl Fn(usize, Range<usize
 }
 
 /// A mutable slice that tasks write disjoint parts of.
-pub struct Parts<'a, T> {
+pub struct DisjointSlice<'a, T> {
     start: *mut T,
     len: usize,
     slice: std::marker::PhantomData<&'a mut [T]>,
 }
 
 // SAFETY: access goes through the unsafe methods, whose callers promise that no two tasks touch the same element.
-unsafe impl<T: Send> Sync for Parts<'_, T> {}
+unsafe impl<T: Send> Sync for DisjointSlice<'_, T> {}
 // SAFETY: as above; the pointer stands for an exclusive borrow of the slice.
-unsafe impl<T: Send> Send for Parts<'_, T> {}
+unsafe impl<T: Send> Send for DisjointSlice<'_, T> {}
 
-impl<'a, T> Parts<'a, T> {
+impl<'a, T> DisjointSlice<'a, T> {
     /// Takes the slice for as long as the tasks run.
     pub fn new(slice: &'a mut [T]) -> Self {
         Self { start: slice.as_mut_ptr(), len: slice.len(), slice: std::marker::PhantomData }
@@ -132,7 +132,7 @@ pub fn sum_blocks<T: Real>(
     }
     T::with_scratch(blocks * width, |sums| {
         sums.fill(T::ZERO);
-        let parts = Parts::new(sums);
+        let parts = DisjointSlice::new(sums);
         // SAFETY: every block has a range of its own.
         each(blocks, work, |i| part(i, unsafe { parts.part(i * width..(i + 1) * width) }));
         for sum in sums.chunks_exact(width.max(1)) {
@@ -144,7 +144,7 @@ pub fn sum_blocks<T: Real>(
 /// Adds up `part(block)` over the blocks in double precision, in the order of the blocks.
 pub fn sum_scalars(blocks: usize, work: usize, part: impl Fn(usize) -> f64 + Sync + Send) -> f64 {
     f64::with_scratch(blocks, |sums| {
-        let parts = Parts::new(sums);
+        let parts = DisjointSlice::new(sums);
         // SAFETY: every block has an element of its own.
         each(blocks, work, |i| unsafe { *parts.at(i) = part(i) });
         sums.iter().sum()

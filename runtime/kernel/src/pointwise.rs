@@ -5,7 +5,7 @@
 //!
 //! Source: rtc.
 
-use rtc_compiler::ir::pointwise::{Pointwise, Scalar, Source, Steps};
+use rtc_compiler::ir::pointwise::{NumberSource, Pointwise, PointwiseSteps, Scalar};
 use rtc_compiler::pointwise_functions;
 
 use super::Real;
@@ -129,16 +129,16 @@ pub(super) fn tanh_of<T: Real>(x: T) -> T {
     if x.abs() < of(0.25) { near } else { far }
 }
 
-/// What a function is applied to: a number for every place, or the same for all.
+/// An argument of a function: a number for every place, or the same for all.
 #[derive(Clone, Copy, Debug)]
-pub enum Arg<'a, T> {
+pub enum FunctionArgument<'a, T> {
     /// One number per place.
     Each(&'a [T]),
     /// The same everywhere.
     All(T),
 }
 
-impl<T: Copy> Arg<'_, T> {
+impl<T: Copy> FunctionArgument<'_, T> {
     #[inline(always)]
     fn at(self, n: usize) -> T {
         match self {
@@ -151,45 +151,45 @@ impl<T: Copy> Arg<'_, T> {
 /// `y = f(a)` place by place. Mark the closure `#[inline(always)]`. Loops are plain ones: what an iterator calls is not compiled
 /// for the vectors of this machine.
 #[inline(always)]
-fn unary<T: Real>([a, ..]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T) -> T) {
+fn unary<T: Real>([a, ..]: [FunctionArgument<'_, T>; 3], y: &mut [T], f: impl Fn(T) -> T) {
     vectorised!(match a {
-        Arg::Each(a) => {
+        FunctionArgument::Each(a) => {
             for (y, &a) in y.iter_mut().zip(a) {
                 *y = f(a);
             }
         }
-        Arg::All(a) => y.fill(f(a)),
+        FunctionArgument::All(a) => y.fill(f(a)),
     });
 }
 
 /// `y = f(a, b)` place by place.
 #[inline(always)]
-fn binary<T: Real>([a, b, _]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T) -> T) {
+fn binary<T: Real>([a, b, _]: [FunctionArgument<'_, T>; 3], y: &mut [T], f: impl Fn(T, T) -> T) {
     vectorised!(match (a, b) {
-        (Arg::Each(a), Arg::Each(b)) => {
+        (FunctionArgument::Each(a), FunctionArgument::Each(b)) => {
             for ((y, &a), &b) in y.iter_mut().zip(a).zip(b) {
                 *y = f(a, b);
             }
         }
-        (Arg::Each(a), Arg::All(b)) => {
+        (FunctionArgument::Each(a), FunctionArgument::All(b)) => {
             for (y, &a) in y.iter_mut().zip(a) {
                 *y = f(a, b);
             }
         }
-        (Arg::All(a), Arg::Each(b)) => {
+        (FunctionArgument::All(a), FunctionArgument::Each(b)) => {
             for (y, &b) in y.iter_mut().zip(b) {
                 *y = f(a, b);
             }
         }
-        (Arg::All(a), Arg::All(b)) => y.fill(f(a, b)),
+        (FunctionArgument::All(a), FunctionArgument::All(b)) => y.fill(f(a, b)),
     });
 }
 
 /// `y = f(a, b, c)` place by place; with constants it takes longer.
 #[inline(always)]
-fn ternary<T: Real>([a, b, c]: [Arg<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
+fn ternary<T: Real>([a, b, c]: [FunctionArgument<'_, T>; 3], y: &mut [T], f: impl Fn(T, T, T) -> T) {
     vectorised!({
-        if let (Arg::Each(a), Arg::Each(b), Arg::Each(c)) = (a, b, c) {
+        if let (FunctionArgument::Each(a), FunctionArgument::Each(b), FunctionArgument::Each(c)) = (a, b, c) {
             for (((y, &a), &b), &c) in y.iter_mut().zip(a).zip(b).zip(c) {
                 *y = f(a, b, c);
             }
@@ -234,7 +234,7 @@ macro_rules! loops {
         $text:ident = $name:ident $operands:tt $cost:literal, $slopes:tt, $value:expr, $cuda:literal, $torch:literal, $onnx:literal;
     )*) => {
         /// `y = func(args)` place by place; a function takes as many of `args` as it has operands.
-        pub fn apply<T: Real>(func: Pointwise, args: [Arg<'_, T>; 3], y: &mut [T]) {
+        pub fn apply<T: Real>(func: Pointwise, args: [FunctionArgument<'_, T>; 3], y: &mut [T]) {
             match func {
                 $(Pointwise::$name => each_place!(args, y, $operands $value),)*
             }
@@ -244,73 +244,73 @@ macro_rules! loops {
 
 pointwise_functions!(loops);
 
-/// Where a number of a program lies.
+/// The location of a number of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum NumberLocation {
     Register(usize),
     Result(usize),
 }
 
-/// Where a loop takes its numbers from.
+/// The source of a loop's numbers.
 #[derive(Clone, Copy, Debug)]
-enum From {
+enum LoopOperand {
     Operand(usize),
     Number(f64),
-    Made(Place),
+    Made(NumberLocation),
 }
 
 /// One loop: a function, or a copy.
 #[derive(Clone, Copy, Debug)]
 struct Loop {
     func: Option<Pointwise>,
-    args: [From; 3],
-    to: Place,
+    args: [LoopOperand; 3],
+    to: NumberLocation,
 }
 
 /// The loops of a map.
 #[derive(Clone, Debug)]
-pub struct Program {
+pub struct MapProgram {
     loops: Vec<Loop>,
     registers: usize,
     results: usize,
     cost: f64,
 }
 
-impl Program {
+impl MapProgram {
     /// The loops that give these results.
     pub fn new(results: &[Scalar]) -> Self {
-        let steps = Steps::of(results);
-        let last_use = |n: usize| steps.steps.iter().rposition(|step| step.args.contains(&Source::Step(n)));
-        let mut places: Vec<Place> = vec![];
+        let steps = PointwiseSteps::of(results);
+        let last_use = |n: usize| steps.steps.iter().rposition(|step| step.args.contains(&NumberSource::Step(n)));
+        let mut places: Vec<NumberLocation> = vec![];
         let (mut free, mut registers) = (vec![], 0);
-        let from = |source: Source, places: &[Place]| match source {
-            Source::Operand(n) => From::Operand(n),
-            Source::Number(x) => From::Number(x),
-            Source::Step(n) => From::Made(places[n]),
+        let from = |source: NumberSource, places: &[NumberLocation]| match source {
+            NumberSource::Operand(n) => LoopOperand::Operand(n),
+            NumberSource::Number(x) => LoopOperand::Number(x),
+            NumberSource::Step(n) => LoopOperand::Made(places[n]),
         };
         let mut loops = vec![];
         for (n, step) in steps.steps.iter().enumerate() {
             // A loop never writes where it reads: registers become free after it.
-            let to = match steps.results.iter().position(|result| *result == Source::Step(n)) {
-                Some(result) => Place::Result(result),
-                None => Place::Register(free.pop().unwrap_or_else(|| {
+            let to = match steps.results.iter().position(|result| *result == NumberSource::Step(n)) {
+                Some(result) => NumberLocation::Result(result),
+                None => NumberLocation::Register(free.pop().unwrap_or_else(|| {
                     registers += 1;
                     registers - 1
                 })),
             };
-            let mut args = [From::Number(0.0); 3];
+            let mut args = [LoopOperand::Number(0.0); 3];
             args.iter_mut().zip(&step.args).for_each(|(arg, source)| *arg = from(*source, &places));
             loops.push(Loop { func: Some(step.func), args, to });
             places.push(to);
             for (m, place) in places.iter().enumerate() {
-                if let (Place::Register(register), Some(true)) = (place, last_use(m).map(|last| last == n)) {
+                if let (NumberLocation::Register(register), Some(true)) = (place, last_use(m).map(|last| last == n)) {
                     free.push(*register);
                 }
             }
         }
         for (n, result) in steps.results.iter().enumerate() {
-            if !loops.iter().any(|l| l.to == Place::Result(n)) {
-                loops.push(Loop { func: None, args: [from(*result, &places); 3], to: Place::Result(n) });
+            if !loops.iter().any(|l| l.to == NumberLocation::Result(n)) {
+                loops.push(Loop { func: None, args: [from(*result, &places); 3], to: NumberLocation::Result(n) });
             }
         }
         Self { loops, registers, results: results.len(), cost: steps.cost() }
@@ -334,23 +334,25 @@ impl Program {
         for start in (0..len).step_by(size) {
             let range = start..len.min(start + size);
             for one in &self.loops {
-                let mut made = |place: Place| match place {
-                    Place::Register(n) => scratch[n * CHUNK..][..range.len()].as_mut_ptr(),
-                    Place::Result(n) => results[n][range.clone()].as_mut_ptr(),
+                let mut made = |place: NumberLocation| match place {
+                    NumberLocation::Register(n) => scratch[n * CHUNK..][..range.len()].as_mut_ptr(),
+                    NumberLocation::Result(n) => results[n][range.clone()].as_mut_ptr(),
                 };
                 let to = made(one.to);
                 let args = one.args.map(|from| match from {
-                    From::Operand(n) => Arg::Each(&operands[n][range.clone()]),
-                    From::Number(x) => Arg::All(T::from_f64(x)),
-                    // SAFETY: as long as the range by the slices above; a loop reads no place that it writes.
-                    From::Made(place) => Arg::Each(unsafe { std::slice::from_raw_parts(made(place), range.len()) }),
+                    LoopOperand::Operand(n) => FunctionArgument::Each(&operands[n][range.clone()]),
+                    LoopOperand::Number(x) => FunctionArgument::All(T::from_f64(x)),
+                    LoopOperand::Made(place) => {
+                        // SAFETY: as long as the range by the slices above; a loop reads no place that it writes.
+                        FunctionArgument::Each(unsafe { std::slice::from_raw_parts(made(place), range.len()) })
+                    }
                 });
                 // SAFETY: as above.
                 let y = unsafe { std::slice::from_raw_parts_mut(to, range.len()) };
                 match (one.func, args[0]) {
                     (Some(func), _) => apply(func, args, y),
-                    (None, Arg::Each(x)) => y.copy_from_slice(x),
-                    (None, Arg::All(x)) => y.fill(x),
+                    (None, FunctionArgument::Each(x)) => y.copy_from_slice(x),
+                    (None, FunctionArgument::All(x)) => y.fill(x),
                 }
             }
         }

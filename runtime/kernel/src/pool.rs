@@ -7,7 +7,7 @@
 pub use rtc_compiler::ir::attribute::{At, Side};
 
 use super::Real;
-use super::parallel::{Parts, add_to, each_row, vectorised};
+use super::parallel::{DisjointSlice, add_to, each_row, vectorised};
 
 /// `y[rows, d]` = the mean over the positions of each row of `x[positions, d]`.
 pub fn mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
@@ -22,7 +22,7 @@ pub fn sum<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
 /// Sums over the positions of each row times a factor that depends on their number.
 fn scaled_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, factor: impl Fn(usize) -> f64 + Sync, y: &mut [T]) {
     debug_assert_eq!(y.len(), (offsets.len() - 1) * d);
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |row, positions| {
         // SAFETY: every row has a result of its own.
         let y = unsafe { out.part(row * d..(row + 1) * d) };
@@ -40,7 +40,7 @@ fn scaled_sum<T: Real>(x: &[T], offsets: &[usize], d: usize, factor: impl Fn(usi
 /// `dx = dy[row] / length` at every position: the gradient of [`mean`].
 pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
     debug_assert_eq!(dy.len(), (offsets.len() - 1) * d);
-    let out = Parts::new(dx);
+    let out = DisjointSlice::new(dx);
     each_row(offsets, d, |row, positions| {
         let share = T::from_f64(1.0 / positions.len().max(1) as f64);
         // SAFETY: rows are disjoint.
@@ -59,7 +59,7 @@ pub fn mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
 /// `y[t] = x[row]` at every position: the gradient of [`sum`].
 pub fn broadcast_rows<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
     debug_assert_eq!(x.len(), (offsets.len() - 1) * d);
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |row, positions| {
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(positions.start * d..positions.end * d) };
@@ -70,7 +70,7 @@ pub fn broadcast_rows<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]
 /// `y[t]` = the mean of the row's positions up to and including t.
 pub fn cumulative_mean<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T]) {
     debug_assert_eq!(x.len(), y.len());
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |_, positions| {
         let range = positions.start * d..positions.end * d;
         // SAFETY: rows are disjoint.
@@ -114,7 +114,7 @@ fn running_mean_grad<T: Real>(dy: &[T], sum: &mut [T], dx: &mut [T]) {
 /// `dx[t] =` the sum of `dy[s] / (s + 1)` over `s >= t`: the gradient of [`cumulative_mean`].
 pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: &mut [T]) {
     debug_assert_eq!(dx.len(), dy.len());
-    let out = Parts::new(dx);
+    let out = DisjointSlice::new(dx);
     each_row(offsets, d, |_, positions| {
         let range = positions.start * d..positions.end * d;
         // SAFETY: rows are disjoint.
@@ -126,7 +126,7 @@ pub fn cumulative_mean_grad<T: Real>(dy: &[T], offsets: &[usize], d: usize, dx: 
 /// `y[t]` = the position `lag` before t, or behind it; 0 where the row has none.
 pub fn shift<T: Real>(x: &[T], offsets: &[usize], d: usize, side: Side, lag: usize, y: &mut [T]) {
     debug_assert_eq!(x.len(), y.len());
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, d, |_, positions| {
         let range = positions.start * d..positions.end * d;
         let x = &x[range.clone()];
@@ -151,7 +151,7 @@ pub fn shift<T: Real>(x: &[T], offsets: &[usize], d: usize, side: Side, lag: usi
 /// (`u32::MAX` in an empty row). A NaN wins.
 pub fn max_pool<T: Real>(x: &[T], offsets: &[usize], d: usize, y: &mut [T], position: &mut [u32]) {
     debug_assert!(y.len() == (offsets.len() - 1) * d && position.len() == y.len());
-    let (out, place) = (Parts::new(y), Parts::new(position));
+    let (out, place) = (DisjointSlice::new(y), DisjointSlice::new(position));
     each_row(offsets, d, |row, positions| {
         // SAFETY: every row has results of its own.
         let (y, place) = unsafe { (out.part(row * d..(row + 1) * d), place.part(row * d..(row + 1) * d)) };

@@ -104,12 +104,12 @@ impl Rotation {
 /// Keep one for as long as a model runs: tables only grow.
 #[derive(Clone, Debug, Default)]
 pub struct PositionTables<T> {
-    tables: BTreeMap<Rotation, Table<T>>,
+    tables: BTreeMap<Rotation, RotationTable<T>>,
 }
 
 /// One table: a number per position in each array for each channel that turns.
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub struct RotationTable<T> {
     rotation: Rotation,
     cosines: Vec<T>,
     /// Those of the first channel of a pair with the opposite sign.
@@ -123,13 +123,13 @@ impl<T: Real> PositionTables<T> {
     }
 
     /// The table of a rotation, as long as [`Self::upto`] has made it.
-    pub fn get(&self, rotation: Rotation) -> &Table<T> {
+    pub fn get(&self, rotation: Rotation) -> &RotationTable<T> {
         &self.tables[&rotation]
     }
 
     /// The table of a rotation, with at least the first `positions` positions.
-    pub fn upto(&mut self, rotation: Rotation, positions: usize) -> &Table<T> {
-        let empty = || Table { rotation, cosines: Vec::new(), sines: Vec::new() };
+    pub fn upto(&mut self, rotation: Rotation, positions: usize) -> &RotationTable<T> {
+        let empty = || RotationTable { rotation, cosines: Vec::new(), sines: Vec::new() };
         let table = self.tables.entry(rotation).or_insert_with(empty);
         for position in table.cosines.len().checked_div(rotation.part).unwrap_or(positions)..positions {
             for channel in 0..rotation.part {
@@ -146,11 +146,11 @@ impl<T: Real> PositionTables<T> {
 /// Sines and cosines of positions: the first half of the channels holds `sin(p w_k)`, the second half `cos(p w_k)` with
 /// `w_k = 10000^(-2k/d)`. An odd width has one sine more. Keep them for as long as a model runs: they only grow.
 #[derive(Clone, Debug, Default)]
-pub struct Codes<T> {
+pub struct PositionCodes<T> {
     tables: BTreeMap<usize, Vec<T>>,
 }
 
-impl<T: Real> Codes<T> {
+impl<T: Real> PositionCodes<T> {
     /// Makes the codes of `d` channels reach the first `positions` positions.
     pub fn extend_to(&mut self, d: usize, positions: usize) {
         let table = self.tables.entry(d).or_default();
@@ -237,7 +237,7 @@ pub fn positions<T: Real>(offsets: &[usize], before: usize, y: &mut [T]) {
     }
 }
 
-impl<T> Table<T> {
+impl<T> RotationTable<T> {
     /// Its cosines and sines, one of each for every channel of every position.
     pub fn numbers(&self) -> (&[T], &[T]) {
         (&self.cosines, &self.sines)
@@ -248,7 +248,7 @@ impl<T> Table<T> {
 /// `y = (a cos - b sin, b cos + a sin)`. Channels behind those that turn stay. The table reaches as far as the positions.
 pub fn rotate<T: Real>(
     x: &[T],
-    table: &Table<T>,
+    table: &RotationTable<T>,
     heads: usize,
     e: usize,
     first: usize,

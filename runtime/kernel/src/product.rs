@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
-use super::parallel::{Parts, block, each, vectorised};
+use super::parallel::{DisjointSlice, block, each, vectorised};
 use super::precision::{BEHIND, Factors, PANEL, Precision};
 use super::vectors::dispatch;
 use super::{Real, Write};
@@ -74,7 +74,7 @@ impl<T: Real> Packed<T> {
                 Orientation::Transposed => transpose(&w[range.start * inner..range.end * inner], inner, out),
             }
         };
-        let out = Parts::new(&mut self.data[self.start..]);
+        let out = DisjointSlice::new(&mut self.data[self.start..]);
         each(panels, w.len() * 2, |p| {
             // SAFETY: the panels are disjoint.
             let out = unsafe { out.part(p * panel..(p + 1) * panel) };
@@ -112,19 +112,19 @@ pub fn product<T: Real>(x: &[T], b: &Packed<T>, y: &mut [T], write: Write) {
     let rows = y.len() / b.columns;
     debug_assert!(y.len() == rows * b.columns && x.len() == rows * b.inner);
     if b.factors == Factors::default() || b.inner == 0 {
-        return dispatch(Product::<T, false> { x, b, y, rows, write });
+        return dispatch(PackedProduct::<T, false> { x, b, y, rows, write });
     }
     T::with_scratch(rows * b.factors.count(b.inner), |left| {
         b.factors.of_rows(x, b.inner, left);
         match b.factors {
-            Factors::Numbers(_) => dispatch(Product::<T, false> { x: left, b, y, rows, write }),
-            Factors::Pairs => T::with_pairs(Product::<T, true> { x: left, b, y, rows, write }),
+            Factors::Numbers(_) => dispatch(PackedProduct::<T, false> { x: left, b, y, rows, write }),
+            Factors::Pairs => T::with_pairs(PackedProduct::<T, true> { x: left, b, y, rows, write }),
         }
     });
 }
 
 /// A product of factors, which are pairs or numbers, to be compiled for each kind of vectors.
-struct Product<'a, T, const PAIRS: bool> {
+struct PackedProduct<'a, T, const PAIRS: bool> {
     x: &'a [T],
     b: &'a Packed<T>,
     y: &'a mut [T],
@@ -132,7 +132,7 @@ struct Product<'a, T, const PAIRS: bool> {
     write: Write,
 }
 
-impl<T: Real, const PAIRS: bool> WithSimd for Product<'_, T, PAIRS> {
+impl<T: Real, const PAIRS: bool> WithSimd for PackedProduct<'_, T, PAIRS> {
     type Output = ();
 
     #[inline(always)]
@@ -196,7 +196,7 @@ pub fn outer<T: Real>(
     let down = wanted.min(tiles);
     let across = wanted.div_ceil(down.max(1)).min(panels);
     let factors = Factors::of::<T>(precision);
-    let out = Parts::new(dw);
+    let out = DisjointSlice::new(dw);
     each(down * across, m * k * n / 4, |i| {
         let share = |i: usize, of: usize, tiles: usize, size: usize, most: usize| {
             most.min(i * tiles / of * size)..most.min((i + 1) * tiles / of * size)
@@ -204,11 +204,11 @@ pub fn outer<T: Real>(
         let rows = share(i % down, down, tiles, TILE_ROWS, n);
         let columns = share(i / down, across, panels, PANEL, k);
         let left = match (factors == Factors::default(), m >= DEPTH && k >= WORTH) {
-            (true, false) => Left::InPlace,
-            (true, true) => Left::Groups,
-            (false, _) => Left::Tiles,
+            (true, false) => GradientLayout::InPlace,
+            (true, true) => GradientLayout::Groups,
+            (false, _) => GradientLayout::Tiles,
         };
-        let copied = if left == Left::InPlace { 0 } else { rows.len() + TILE_ROWS };
+        let copied = if left == GradientLayout::InPlace { 0 } else { rows.len() + TILE_ROWS };
         let scratch = factors.count(DEPTH) * (copied + PANEL) + TILE_ROWS * PANEL;
         let job = Outer { x, dy, dw: &out, sizes: (k, n), rows, columns, write, factors, left };
         T::with_scratch(scratch, |scratch| outer_part(&job, scratch));
@@ -224,9 +224,9 @@ const DEPTH: usize = 256;
 /// Columns of `x` from which on copies of `dy` are worth their time: as many panels take them up.
 const WORTH: usize = 16 * PANEL;
 
-/// How the factors of `dy` lie.
+/// The layout of the factors of `dy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Left {
+enum GradientLayout {
     /// Where they are: they need no rounding.
     InPlace,
     /// Copied, the rows of one run through the registers side by side: where rows of `dy` are far apart, too few of them stay in the
@@ -240,13 +240,13 @@ enum Left {
 struct Outer<'a, T> {
     x: &'a [T],
     dy: &'a [T],
-    dw: &'a Parts<'a, T>,
+    dw: &'a DisjointSlice<'a, T>,
     sizes: (usize, usize),
     rows: Range<usize>,
     columns: Range<usize>,
     write: Write,
     factors: Factors,
-    left: Left,
+    left: GradientLayout,
 }
 
 /// A part with memory, to be compiled for each kind of vectors. Small, so that it is handed on in registers: what is handed
@@ -274,7 +274,7 @@ impl<T: Real, const PAIRS: bool> WithSimd for OuterPart<'_, T, PAIRS> {
         let (k, n, factors, deep) = (*k, *n, *factors, factors.count(DEPTH));
         let (tile, scratch) = self.scratch.split_at_mut(TILE_ROWS * PANEL);
         let (panel, left) = scratch.split_at_mut(deep * PANEL);
-        let height = if *lies == Left::Groups { 2 * strip_rows::<S>() } else { TILE_ROWS };
+        let height = if *lies == GradientLayout::Groups { 2 * strip_rows::<S>() } else { TILE_ROWS };
         if !columns.len().is_multiple_of(PANEL) {
             // What is beside the last columns is computed with, and need only not be slow.
             panel.fill(T::ZERO);
@@ -292,8 +292,8 @@ impl<T: Real, const PAIRS: bool> WithSimd for OuterPart<'_, T, PAIRS> {
                 factors.of_columns((x, k, first..first + width), BEHIND[1], (panel, PANEL));
                 for (i, rows) in tiles().enumerate() {
                     let (x, step) = match lies {
-                        Left::InPlace => (dy[rows.start..].as_ptr(), n),
-                        Left::Groups | Left::Tiles => (left[i * deep * height..].as_ptr(), height),
+                        GradientLayout::InPlace => (dy[rows.start..].as_ptr(), n),
+                        GradientLayout::Groups | GradientLayout::Tiles => (left[i * deep * height..].as_ptr(), height),
                     };
                     let strip = Strip::<T, PAIRS> { x, row: 1, step, inner, rows: rows.len() };
                     if width == PANEL {

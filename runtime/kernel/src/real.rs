@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use pulp::{Simd, WithSimd};
 
-use super::fourier::{Plan, Plans, SIZES, Transform};
+use super::fourier::{FourierPlan, Plans, SIZES, Transform};
 use super::math;
 use super::pairs;
 
@@ -194,7 +194,7 @@ macro_rules! real {
             }
             fn transform(n: usize) -> &'static dyn Transform<Self> {
                 static PLANS: Plans<$type> = [const { OnceLock::new() }; SIZES];
-                PLANS[n].get_or_init(|| Plan::new(n))
+                PLANS[n].get_or_init(|| FourierPlan::new(n))
             }
             fn with_scratch<R>(len: usize, f: impl FnOnce(&mut [Self]) -> R) -> R {
                 // As deep as calls lie inside one another: every depth finds memory of its own, and that of the last time.

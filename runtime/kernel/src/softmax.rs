@@ -3,7 +3,7 @@
 //! Source: rtc.
 
 use super::Real;
-use super::parallel::{LANES, Parts, each_row, fold_lanes, lane_dot, lane_total, vectorised};
+use super::parallel::{DisjointSlice, LANES, each_row, fold_lanes, lane_dot, lane_total, vectorised};
 
 /// What the exponential of a number counts for, in simple operations.
 const EXPONENTIAL: usize = 4;
@@ -28,7 +28,7 @@ pub fn softmax_grad<T: Real>(y: &[T], dy: &[T], d: usize, dx: &mut [T]) {
 
 /// Softmax over the positions of every row, each of which has one number.
 pub fn softmax_along<T: Real>(x: &[T], offsets: &[usize], y: &mut [T]) {
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each_row(offsets, EXPONENTIAL, |_, positions| {
         // SAFETY: rows are disjoint.
         let y = unsafe { out.part(positions.clone()) };
@@ -38,7 +38,7 @@ pub fn softmax_along<T: Real>(x: &[T], offsets: &[usize], y: &mut [T]) {
 
 /// The gradient of [`softmax_along`], from its result `y`.
 pub fn softmax_along_grad<T: Real>(y: &[T], dy: &[T], offsets: &[usize], dx: &mut [T]) {
-    let out = Parts::new(dx);
+    let out = DisjointSlice::new(dx);
     each_row(offsets, 1, |_, positions| {
         // SAFETY: rows are disjoint.
         let dx = unsafe { out.part(positions.clone()) };

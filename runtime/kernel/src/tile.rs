@@ -7,13 +7,13 @@ use super::{Real, Write};
 
 /// The left operand `a(r, t)` of a product: a strided view.
 #[derive(Clone, Copy)]
-pub(super) struct Left<'a, T> {
+pub(super) struct LeftOperand<'a, T> {
     data: &'a [T],
     row: usize,
     inner: usize,
 }
 
-impl<'a, T> Left<'a, T> {
+impl<'a, T> LeftOperand<'a, T> {
     /// `a(r, t) = data[r row + t inner]`.
     pub(super) fn new(data: &'a [T], row: usize, inner: usize) -> Self {
         Self { data, row, inner }
@@ -22,12 +22,12 @@ impl<'a, T> Left<'a, T> {
 
 /// The right operand `b(t, c)`: rows of contiguous columns.
 #[derive(Clone, Copy)]
-pub(super) struct Panel<'a, T> {
+pub(super) struct RightOperand<'a, T> {
     data: &'a [T],
     row: usize,
 }
 
-impl<'a, T> Panel<'a, T> {
+impl<'a, T> RightOperand<'a, T> {
     /// `b(t, c) = data[t row + c]`.
     pub(super) fn new(data: &'a [T], row: usize) -> Self {
         Self { data, row }
@@ -42,8 +42,8 @@ impl<'a, T> Panel<'a, T> {
 pub(super) fn product<T: Real>(
     c: &mut [T],
     c_row: usize,
-    a: Left<T>,
-    b: Panel<T>,
+    a: LeftOperand<T>,
+    b: RightOperand<T>,
     rows: usize,
     inner: usize,
     columns: usize,

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::ops::Range;
 
 use super::Real;
-use super::parallel::{Parts, each};
+use super::parallel::{DisjointSlice, each};
 
 /// Where the numbers of one choice lie, each of which belongs to a row or to a unit.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub fn top<T: Real>(x: &[T], among: Option<&[T]>, over: Over<'_>, counts: &[usiz
         Over::Positions(offsets) => offsets.len() - 1,
         Over::Channels(width) => x.len() / width.max(1),
     };
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     each(rows, 8 * x.len(), |n| {
         let own = over.range(n);
         // SAFETY: rows and units are disjoint.

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::Real;
-use super::parallel::{BLOCK, Parts, block, each, lane_dot, vectorised};
+use super::parallel::{BLOCK, DisjointSlice, block, each, lane_dot, vectorised};
 use super::truth;
 
 /// Which values belong to which unit.
@@ -48,7 +48,7 @@ impl Groups<'_> {
 /// Writes the values of every unit: `task(u, range, y)`, where `range` says which values of an array those of unit u are.
 fn write_units<T: Real>(y: &mut [T], groups: Groups, task: impl Fn(usize, Range<usize>, &mut [T]) + Sync + Send) {
     let len = y.len();
-    let out = Parts::new(y);
+    let out = DisjointSlice::new(y);
     groups.each(len, |units| {
         vectorised!({
             for u in units {
@@ -74,7 +74,7 @@ pub fn mul_unit<T: Real>(x: &[T], s: &[T], groups: Groups, y: &mut [T]) {
 /// `out[u]` = the sum of `a b` over the values of unit u: the gradient of the scalar in [`mul_unit`].
 pub fn dot_unit<T: Real>(a: &[T], b: &[T], groups: Groups, out: &mut [T]) {
     debug_assert!(a.len() == b.len() && out.len() == groups.units(a.len()));
-    let out = Parts::new(out);
+    let out = DisjointSlice::new(out);
     groups.each(a.len(), |units| {
         vectorised!({
             for u in units {

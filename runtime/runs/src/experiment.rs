@@ -27,14 +27,14 @@ mod supervision;
 mod sweep;
 mod yaml;
 
-pub use compare::Entry;
+pub use compare::ComparedModel;
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use layers::ReadFile;
-pub use place::Written;
+pub use place::LinePart;
 pub use schema::schema;
-pub use settings::Setting;
+pub use settings::ExperimentSetting;
 pub use supervision::Supervision;
 
 macro_rules! embedded {
@@ -316,10 +316,10 @@ impl Experiment {
 const PASS: &str = "`pass` times `size` must be at most 10000000";
 
 /// A rule that was broken: the path of the field, and the sentence.
-type Broken = (Vec<&'static str>, String);
+type BrokenRule = (Vec<&'static str>, String);
 
 /// The rules that types can't express.
-fn check(experiment: &Experiment) -> Result<(), Broken> {
+fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
     check_task(experiment)?;
     let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } =
         experiment.optimiser;
@@ -422,7 +422,7 @@ fn check(experiment: &Experiment) -> Result<(), Broken> {
 }
 
 /// The rules of `evaluate` that runs of before may break.
-fn check_evaluated(evaluate: &[String]) -> Result<(), Broken> {
+fn check_evaluated(evaluate: &[String]) -> Result<(), BrokenRule> {
     match evaluate.iter().enumerate().find(|(n, name)| evaluate[..*n].contains(name)) {
         Some((_, name)) => Err((
             vec!["evaluate"],
@@ -432,7 +432,7 @@ fn check_evaluated(evaluate: &[String]) -> Result<(), Broken> {
     }
 }
 
-fn check_task(experiment: &Experiment) -> Result<(), Broken> {
+fn check_task(experiment: &Experiment) -> Result<(), BrokenRule> {
     let settings = &experiment.task;
     match check_own(settings) {
         Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,

@@ -16,16 +16,16 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 
 use crate::error::{CheckpointError, Error};
-use crate::record::checkpoint::{self, Checkpoint, Slot};
-use crate::record::{SavedRun, Written, program};
-pub use definition::{Definition, NoModel};
+use crate::record::checkpoint::{self, Checkpoint, CheckpointSlot};
+use crate::record::{ModelForm, SavedRun, program};
+pub use definition::{ModelDefinition, NoModel};
 
 /// A part of what a program says of itself: the hash of the code that decides its numbers.
 pub const CODE: &str = "code";
 
 /// A run that is opened by a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened<'a> {
+pub struct OpenedRun<'a> {
     /// The folder of the run.
     pub path: &'a Path,
     /// What stands in it.
@@ -34,22 +34,22 @@ pub struct Opened<'a> {
     pub versions: &'a BTreeMap<String, String>,
 }
 
-impl Opened<'_> {
+impl OpenedRun<'_> {
     /// What the run was made of.
     ///
     /// # Errors
     /// This version of rtc finds an error in it.
-    pub fn definition(&self, task: &Catalog) -> Result<Definition, CheckpointError> {
+    pub fn definition(&self, task: &Catalog) -> Result<ModelDefinition, CheckpointError> {
         let (run, written) = (self.run, self.run.info.written);
         match written {
-            Written::Spec => {
+            ModelForm::Spec => {
                 let file = self.path.join(written.file());
                 let source = Source::new(file.display().to_string(), run.spec.as_str());
                 // A saved spec is complete: what it used stands in it.
                 let (spec, problems, sources) = check(&NoFiles, source, None, &[], task);
-                spec.map(Definition::Spec).ok_or_else(|| self.refuse(&self.no_spec(&problems, &sources)))
+                spec.map(ModelDefinition::Spec).ok_or_else(|| self.refuse(&self.no_spec(&problems, &sources)))
             }
-            Written::Graph => Definition::graph(&run.spec, written.file()).map_err(|why| self.no_model(&why)),
+            ModelForm::Graph => ModelDefinition::graph(&run.spec, written.file()).map_err(|why| self.no_model(&why)),
         }
     }
 
@@ -57,7 +57,7 @@ impl Opened<'_> {
     ///
     /// # Errors
     /// They give another one, or none.
-    pub fn model(&self, task: &Catalog) -> Result<(Definition, Graph), CheckpointError> {
+    pub fn model(&self, task: &Catalog) -> Result<(ModelDefinition, Graph), CheckpointError> {
         let (info, file) = (&self.run.info, self.run.info.written.file());
         let definition = self.definition(task)?;
         let graph = definition.forward(task).map_err(|why| self.no_model(&why))?;
@@ -76,10 +76,10 @@ impl Opened<'_> {
     /// # Errors
     /// It is damaged, or of another run.
     pub fn checkpoint(&self, which: &str) -> Result<Checkpoint, Error> {
-        let folder = |slot: Slot| SavedRun::checkpoint(self.path, slot);
-        let same = |slot: Slot| fs::canonicalize(which).ok() == fs::canonicalize(folder(slot)).ok();
-        let known = |slot: &Slot| slot.name() == which || Path::new(which).exists() && same(*slot);
-        let slot = [Slot::Best, Slot::Last].into_iter().find(known);
+        let folder = |slot: CheckpointSlot| SavedRun::checkpoint(self.path, slot);
+        let same = |slot: CheckpointSlot| fs::canonicalize(which).ok() == fs::canonicalize(folder(slot)).ok();
+        let known = |slot: &CheckpointSlot| slot.name() == which || Path::new(which).exists() && same(*slot);
+        let slot = [CheckpointSlot::Best, CheckpointSlot::Last].into_iter().find(known);
         let found = match slot {
             Some(slot) => checkpoint::find(self.path, &folder(slot))?,
             None => checkpoint::find(Path::new(which), Path::new(which))?,

@@ -2,7 +2,7 @@
 //! that the vocabulary does not have, and rows that several splits have.
 
 use super::summary::spread;
-use super::{Cuts, Dataset, Description, Example, Stream, Task, describe};
+use super::{Cuts, Dataset, Example, SplitDescription, Stream, Task, describe};
 
 /// What is to be known of a split.
 #[derive(Clone, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Audit {
     /// Its name.
     pub split: String,
     /// Sizes, lengths and classes.
-    pub description: Description,
+    pub description: SplitDescription,
     /// The share of its tokens that the vocabulary does not have.
     pub unknown: Option<f64>,
     /// Rows whose input stands in the training split, too; nothing where that is not held in memory.
@@ -61,7 +61,7 @@ pub fn audit(task: &dyn Task, data: &Dataset, train: &str) -> Vec<Audit> {
 fn streamed(task: &dyn Task, (split, Stream(rows)): (&String, &Stream)) -> Audit {
     let mut lengths: Vec<usize> = (0..rows.count()).map(|row| rows.length(row)).collect();
     lengths.sort_unstable();
-    let description = Description {
+    let description = SplitDescription {
         examples: rows.count(),
         tokens: rows.tokens() as usize,
         lengths: spread(&lengths),

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Example, Target};
+use crate::{Example, ExampleTarget};
 use rtc_base::batch::{Batch, Given, Labels};
 use rtc_base::rng::Key;
 
@@ -39,12 +39,12 @@ pub struct Batching {
     lengths: Vec<u32>,
     size: usize,
     /// The pass that was asked for last, with its order.
-    current: Option<(u64, Order)>,
+    current: Option<(u64, RowOrder)>,
 }
 
 /// The order of a pass: four bytes per row, so that those of a large file find room.
 #[derive(Clone, Debug)]
-struct Order {
+struct RowOrder {
     rows: Vec<u32>,
     /// Which batch of `rows` comes when, where that is not their order.
     turns: Option<Vec<u32>>,
@@ -79,7 +79,7 @@ impl Batching {
         if self.current.as_ref().is_none_or(|(epoch, _)| *epoch != cursor.epoch) {
             self.current = Some((cursor.epoch, self.order(cursor.epoch)));
         }
-        let (_, Order { rows, turns }) = self.current.as_ref().expect("the pass was worked out above");
+        let (_, RowOrder { rows, turns }) = self.current.as_ref().expect("the pass was worked out above");
         let batch = turns.as_ref().map_or(cursor.batch as usize, |turns| turns[cursor.batch as usize] as usize);
         &rows[batch * self.size..rows.len().min((batch + 1) * self.size)]
     }
@@ -93,19 +93,19 @@ impl Batching {
         }
     }
 
-    fn order(&self, epoch: u64) -> Order {
+    fn order(&self, epoch: u64) -> RowOrder {
         let mut draws = self.key.at(epoch).draws();
         let mut rows: Vec<u32> = (0..self.rows as u32).collect();
         draws.shuffle(&mut rows);
         if self.lengths.is_empty() {
-            return Order { rows, turns: None };
+            return RowOrder { rows, turns: None };
         }
         for window in rows.chunks_mut(self.size * WINDOW) {
             window.sort_by_key(|row| self.lengths[*row as usize]);
         }
         let mut turns: Vec<u32> = (0..self.batches() as u32).collect();
         draws.shuffle(&mut turns);
-        Order { rows, turns: Some(turns) }
+        RowOrder { rows, turns: Some(turns) }
     }
 }
 
@@ -152,12 +152,15 @@ pub fn pack(examples: &[&Example]) -> Batch {
 fn labels(examples: &[&Example]) -> Labels {
     let asked = || examples.iter().flat_map(|example| example.asked());
     let classes = || asked().map(|(class, _)| class).collect();
-    let number = |example: &&Example| if let Target::Number(number) = example.label { Some(number) } else { None };
+    let number =
+        |example: &&Example| if let ExampleTarget::Number(number) = example.label { Some(number) } else { None };
     match examples.first().map(|example| &example.label) {
-        None | Some(Target::Class(_)) => Labels::Class(classes()),
-        Some(Target::Each { .. }) => Labels::Each { class: classes(), weight: asked().map(|(_, w)| w).collect() },
-        Some(Target::Number(_)) => Labels::Number(examples.iter().filter_map(number).collect()),
-        Some(Target::Several(_)) => Labels::Several(classes()),
+        None | Some(ExampleTarget::Class(_)) => Labels::Class(classes()),
+        Some(ExampleTarget::Each { .. }) => {
+            Labels::Each { class: classes(), weight: asked().map(|(_, w)| w).collect() }
+        }
+        Some(ExampleTarget::Number(_)) => Labels::Number(examples.iter().filter_map(number).collect()),
+        Some(ExampleTarget::Several(_)) => Labels::Several(classes()),
     }
 }
 

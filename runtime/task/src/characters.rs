@@ -8,8 +8,8 @@ use std::io::Read;
 use std::path::Path;
 
 use super::{
-    About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task, option, split,
-    splits,
+    DataFolder, Encoding, Example, ExampleTarget, GenerationRequest, Objective, OptionField, Options, Split, Task,
+    TaskDescription, option, split, splits,
 };
 use crate::error::DataError;
 use crate::files::open::open;
@@ -37,12 +37,12 @@ const GENERATED: usize = 200_000;
 const WORDS: usize = 500;
 
 /// A part of a text, and how often the length of training its windows are long.
-type Windows = ((f64, f64), Option<usize>);
+type WindowPart = ((f64, f64), Option<usize>);
 
 /// Every split with the part of the text that it comes from, and how often the length of training its windows are long; nothing
 /// where every character counts.
 #[rustfmt::skip]
-const TABLE: [(Split, Windows); 7] = [
+const TABLE: [(Split, WindowPart); 7] = [
     (split("train", "consecutive windows, every character is scored", 100_000, FILES), ((0.0, 0.9), None)),
     (split("dev", "the same on another part of the text", 1_000, FILES), ((0.9, 0.95), None)),
     (split("1x", "the last character of windows of the length of training", 1_000, FILES), ((0.95, 1.0), Some(1))),
@@ -69,7 +69,7 @@ fn window(text: &[u32], start: usize, length: usize, last: bool) -> Example {
     let tokens = text[start..start + length].to_vec();
     let class = text[start + 1..=start + length].to_vec();
     let weight = (1..=length).map(|at| if last && at < length { 0.0 } else { 1.0 }).collect();
-    Example { label: Target::Each { class, weight }, ..Example::classified(tokens, 0) }
+    Example { label: ExampleTarget::Each { class, weight }, ..Example::classified(tokens, 0) }
 }
 
 /// The windows of a split of a text, `most` of them at most.
@@ -127,8 +127,8 @@ fn text_of(path: &Path) -> Result<Vec<u32>, DataError> {
 }
 
 impl Task for Characters {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "characters",
             doc: "the next character of a text",
             source: "rtc; text: Karpathy 2015 (Tiny Shakespeare)",
@@ -192,7 +192,7 @@ impl Task for Characters {
         true
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         self.split(request.split).map_err(fail)?;
         windows(&made_up(request.seed), request.split, request.count, request.options).map_err(fail)
@@ -207,7 +207,7 @@ impl Task for Characters {
         Ok((0..=room).step_by(length).map(|start| window(&text, start, length, false)).collect())
     }
 
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         let path = find(folder.path, FILES).ok_or_else(|| nothing_published(folder.path, FILES[0]))?;
         let found = windows(&text_of(&path)?, folder.split, folder.most, folder.options);
         found.map(Some).map_err(|message| unreadable(&path, message))

@@ -13,7 +13,7 @@ pub struct Example {
     /// The second sequence, for tasks on pairs.
     pub second: Option<Vec<u32>>,
     /// The answer.
-    pub label: Target,
+    pub label: ExampleTarget,
     /// Steps that the task knows the answer to take, where it does.
     pub depth: Option<u32>,
     /// The length as the task counts it (bits of an operand, say), where that is not the number of tokens.
@@ -24,7 +24,7 @@ pub struct Example {
 
 /// The answer that an example asks for.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Target {
+pub enum ExampleTarget {
     /// One class for the whole sequence or pair.
     Class(u32),
     /// One class per token, and which of them count (1) or not (0).
@@ -43,7 +43,7 @@ pub enum Target {
 impl Example {
     /// A sequence with one class.
     pub fn classified(tokens: Vec<u32>, class: u32) -> Self {
-        Self { tokens, second: None, label: Target::Class(class), depth: None, size: None, given: vec![] }
+        Self { tokens, second: None, label: ExampleTarget::Class(class), depth: None, size: None, given: vec![] }
     }
 
     /// Bytes that it takes with its lists, and with what the heap keeps beside each of them.
@@ -51,9 +51,9 @@ impl Example {
         const BESIDE: usize = 16;
         let list = |bytes: usize| if bytes == 0 { 0 } else { (bytes + BESIDE).next_multiple_of(BESIDE) };
         let label = match &self.label {
-            Target::Class(_) | Target::Number(_) => 0,
-            Target::Each { class, weight } => list(4 * class.len()) + list(4 * weight.len()),
-            Target::Several(labels) => list(labels.len()),
+            ExampleTarget::Class(_) | ExampleTarget::Number(_) => 0,
+            ExampleTarget::Each { class, weight } => list(4 * class.len()) + list(4 * weight.len()),
+            ExampleTarget::Several(labels) => list(labels.len()),
         };
         size_of::<Self>()
             + list(4 * self.tokens.len())
@@ -72,29 +72,29 @@ impl Example {
     /// there are several, none where a number is predicted.
     pub fn classes(&self) -> usize {
         match &self.label {
-            Target::Class(_) => 1,
-            Target::Each { class, .. } => class.len(),
-            Target::Number(_) => 0,
-            Target::Several(labels) => labels.len(),
+            ExampleTarget::Class(_) => 1,
+            ExampleTarget::Each { class, .. } => class.len(),
+            ExampleTarget::Number(_) => 0,
+            ExampleTarget::Several(labels) => labels.len(),
         }
     }
 
     /// The class that is asked for at each of these places, and its weight.
     pub fn asked(&self) -> Vec<(u32, f32)> {
         match &self.label {
-            Target::Class(class) => vec![(*class, 1.0)],
-            Target::Each { class, weight } => class.iter().copied().zip(weight.iter().copied()).collect(),
-            Target::Number(_) => vec![],
-            Target::Several(labels) => labels.iter().map(|label| (u32::from(*label), 1.0)).collect(),
+            ExampleTarget::Class(class) => vec![(*class, 1.0)],
+            ExampleTarget::Each { class, weight } => class.iter().copied().zip(weight.iter().copied()).collect(),
+            ExampleTarget::Number(_) => vec![],
+            ExampleTarget::Several(labels) => labels.iter().map(|label| (u32::from(*label), 1.0)).collect(),
         }
     }
 
     /// What it weighs in the loss of its batch.
     pub fn weight(&self) -> f64 {
         match &self.label {
-            Target::Class(_) | Target::Number(_) => 1.0,
-            Target::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
-            Target::Several(labels) => labels.len() as f64,
+            ExampleTarget::Class(_) | ExampleTarget::Number(_) => 1.0,
+            ExampleTarget::Each { weight, .. } => weight.iter().map(|weight| f64::from(*weight)).sum(),
+            ExampleTarget::Several(labels) => labels.len() as f64,
         }
     }
 

@@ -3,7 +3,7 @@
 use rtc_base::rng::mix;
 use sha2::{Digest, Sha256};
 
-use crate::example::{Example, Target};
+use crate::example::{Example, ExampleTarget};
 
 /// The first bytes of a hash as text.
 pub(super) fn hex(hash: &[u8]) -> String {
@@ -46,14 +46,14 @@ impl Hasher {
         self.list(&example.tokens);
         self.list(example.second.as_deref().unwrap_or(&[]));
         match &example.label {
-            Target::Class(class) => self.numbers(&[0, *class]),
-            Target::Each { class, weight } => {
+            ExampleTarget::Class(class) => self.numbers(&[0, *class]),
+            ExampleTarget::Each { class, weight } => {
                 self.numbers(&[1]);
                 self.list(class);
                 self.list(&weight.iter().map(|weight| weight.to_bits()).collect::<Vec<_>>());
             }
-            Target::Number(number) => self.numbers(&[3, number.to_bits()]),
-            Target::Several(labels) => {
+            ExampleTarget::Number(number) => self.numbers(&[3, number.to_bits()]),
+            ExampleTarget::Several(labels) => {
                 self.numbers(&[4]);
                 self.list(&labels.iter().map(|label| u32::from(*label)).collect::<Vec<_>>());
             }

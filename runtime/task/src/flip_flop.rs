@@ -10,12 +10,13 @@ use std::path::Path;
 
 use super::metric::last_scored;
 use super::{
-    About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+    Example, ExampleTarget, GenerationRequest, Metric, Objective, OptionField, Options, Split, Task, TaskDescription,
+    option, split, splits,
 };
 use crate::error::DataError;
 use crate::fingerprint::place;
 use crate::held::lines;
-use crate::pool::{Share, fill, within};
+use crate::pool::{ExampleShare, fill, within};
 use rtc_base::rng::{Draws, Key};
 
 /// The symbols, in the order of their ids.
@@ -56,7 +57,14 @@ pub fn example(ids: &[u32]) -> Result<Example, String> {
         }
     }
     let tokens = std::iter::once(IGNORE).chain(ids[..ids.len() - 1].iter().copied()).collect();
-    Ok(Example { tokens, second: None, label: Target::Each { class, weight }, depth: None, size: None, given: vec![] })
+    Ok(Example {
+        tokens,
+        second: None,
+        label: ExampleTarget::Each { class, weight },
+        depth: None,
+        size: None,
+        given: vec![],
+    })
 }
 
 /// Reads a sequence of symbols, with blanks between them or without.
@@ -78,9 +86,9 @@ fn name(id: u32) -> String {
 /// The task.
 pub struct FlipFlop;
 
-/// How the sequences of a split are drawn.
+/// The distribution of a split's sequences.
 #[derive(Clone, Copy)]
-struct Setting {
+struct FlipFlopSetting {
     /// The option with the number of pairs of a sequence.
     pairs: &'static str,
     /// The share of ignored instructions in percent; that of the option `ignored` where there is none.
@@ -90,23 +98,23 @@ struct Setting {
 const SHORT: &str = "pairs";
 const LONG: &str = "long_pairs";
 
-const fn setting(pairs: &'static str, ignored: u64) -> Setting {
-    Setting { pairs, ignored: Some(ignored) }
+const fn setting(pairs: &'static str, ignored: u64) -> FlipFlopSetting {
+    FlipFlopSetting { pairs, ignored: Some(ignored) }
 }
 
 /// As in training.
-const TRAINED: Setting = Setting { pairs: SHORT, ignored: None };
-const DENSE: Setting = setting(SHORT, 10);
-const MEDIUM: Setting = setting(SHORT, 80);
-const SPARSE: Setting = setting(SHORT, 98);
-const LONG_DENSE: Setting = setting(LONG, 10);
-const LONG_MEDIUM: Setting = setting(LONG, 80);
-const LONG_SPARSE: Setting = setting(LONG, 98);
-const MIXED: &[Setting] = &[TRAINED, MEDIUM, DENSE, SPARSE, LONG_MEDIUM, LONG_DENSE, LONG_SPARSE];
+const TRAINED: FlipFlopSetting = FlipFlopSetting { pairs: SHORT, ignored: None };
+const DENSE: FlipFlopSetting = setting(SHORT, 10);
+const MEDIUM: FlipFlopSetting = setting(SHORT, 80);
+const SPARSE: FlipFlopSetting = setting(SHORT, 98);
+const LONG_DENSE: FlipFlopSetting = setting(LONG, 10);
+const LONG_MEDIUM: FlipFlopSetting = setting(LONG, 80);
+const LONG_SPARSE: FlipFlopSetting = setting(LONG, 98);
+const MIXED: &[FlipFlopSetting] = &[TRAINED, MEDIUM, DENSE, SPARSE, LONG_MEDIUM, LONG_DENSE, LONG_SPARSE];
 
 /// Every split with its share of all sequences, and the settings that take turns in it.
 #[rustfmt::skip]
-const TABLE: [(Split, (Share, &[Setting])); 9] = [
+const TABLE: [(Split, (ExampleShare, &[FlipFlopSetting])); 9] = [
     (split("train", "80 % of the instructions are ignored", 160_000, &["train.txt"]), ((0.0, 0.2), &[TRAINED])),
     (split("dev", "the setting of training and the six others in turn", 7_000, &["dev.txt"]), ((0.2, 0.3), MIXED)),
     (split("test", "near-IID: as training", 10_000, &["test.txt"]), ((0.3, 0.4), &[TRAINED])),
@@ -160,8 +168,8 @@ fn draw(pairs: usize, ignored: f64, draws: &mut Draws) -> Vec<u32> {
 }
 
 impl Task for FlipFlop {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "flip_flop",
             doc: "remember one bit over long stretches of noise",
             source: "Liu et al. 2023 (flip-flop language modeling), arXiv:2306.00946",
@@ -180,14 +188,14 @@ impl Task for FlipFlop {
         vec!["0".to_owned(), "1".to_owned()]
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         let row = self.split(request.split).map_err(fail)?;
         let (_, (share, settings)) =
             TABLE.iter().find(|(known, _)| known.name == row.name).expect("splits are its rows");
         let key = Key::new(request.seed).stream("flip_flop").stream(row.name);
         let candidate = |index: u64| {
-            let Setting { pairs, ignored } = settings[index as usize % settings.len()];
+            let FlipFlopSetting { pairs, ignored } = settings[index as usize % settings.len()];
             let pairs = request.options.get(pairs) as usize;
             let ignored = ignored.unwrap_or_else(|| request.options.get("ignored")) as f64 / 100.0;
             let ids = |attempt| draw(pairs, ignored, &mut key.at(index).at(attempt).draws());
@@ -209,7 +217,9 @@ mod tests {
     #[test]
     fn reads_count_and_have_the_stored_bit() {
         let ids = parse("w 1 r 1 i 0 r 1 w 0 i 1 r 0").expect("symbols");
-        let Target::Each { class, weight } = example(&ids).expect("a flip-flop").label else { panic!("one per token") };
+        let ExampleTarget::Each { class, weight } = example(&ids).expect("a flip-flop").label else {
+            panic!("one per token")
+        };
         let scored: Vec<(usize, u32)> = (0..ids.len()).filter(|n| weight[*n] == 1.0).map(|n| (n, class[n])).collect();
         assert_eq!(scored, [(3, 1), (7, 1), (13, 0)]);
     }

@@ -7,7 +7,7 @@ use rtc_compiler::ir::formula::bytes;
 
 use crate::error::DataError;
 use crate::example::Example;
-use crate::files::records::Records;
+use crate::files::records::FileRecords;
 use crate::reading::{broken, find, unreadable};
 
 /// The most bytes that the examples of a file take in memory, if the machine has so many.
@@ -30,12 +30,12 @@ pub(super) fn joined<N: AsRef<str>>(
 
 /// What `read` makes of the lines of a text file, each with its number from 1; nothing for a line that it leaves out. The file is
 /// unpacked if its name ends in `.gz` or `.zst`.
-pub(super) fn lines<T: Row>(
+pub(super) fn lines<T: HeldRow>(
     path: &Path,
     mut read: impl FnMut(usize, &str) -> Result<Option<T>, String>,
 ) -> Result<Vec<T>, DataError> {
-    let mut held = Held::default();
-    for record in Records::open(path, None)? {
+    let mut held = HeldRows::default();
+    for record in FileRecords::open(path, None)? {
         let record = record?;
         let found = record.text().and_then(|text| read(record.line, text));
         if let Some(row) = found.map_err(|message| broken(path, record.line, message))? {
@@ -45,32 +45,32 @@ pub(super) fn lines<T: Row>(
     Ok(held.rows)
 }
 
-/// What is made of a row of a file, and held.
-pub(super) trait Row {
+/// A value made of a row of a file, and held.
+pub(super) trait HeldRow {
     /// The bytes that it takes in memory.
     fn bytes(&self) -> usize;
 }
 
-impl Row for Example {
+impl HeldRow for Example {
     fn bytes(&self) -> usize {
         self.bytes()
     }
 }
 
 /// The rows of a file.
-pub(super) struct Held<T> {
+pub(super) struct HeldRows<T> {
     pub(super) rows: Vec<T>,
     bytes: u64,
     most: u64,
 }
 
-impl<T> Default for Held<T> {
+impl<T> Default for HeldRows<T> {
     fn default() -> Self {
         Self { rows: vec![], bytes: 0, most: memory::machine().map_or(MAX_HELD, |machine| machine.min(MAX_HELD)) }
     }
 }
 
-impl<T: Row> Held<T> {
+impl<T: HeldRow> HeldRows<T> {
     /// Keeps one more, which stands on this line.
     ///
     /// # Errors

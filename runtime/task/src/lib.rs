@@ -49,11 +49,11 @@ mod task;
 pub use alike::alike;
 pub use audit::{Audit, audit};
 pub use encoding::Encoding;
-pub use example::{Example, SIDES, Target};
+pub use example::{Example, ExampleTarget, SIDES};
 pub use files::format_of as file_format;
 pub use files::paths::there;
 pub use files::{Column, ColumnLook, FileLook, Format, look};
-pub use load::{Dataset, Wanted, load, load_split, load_wanted};
+pub use load::{Dataset, WantedSplits, load, load_split, load_wanted};
 pub use metric::{Metric, SEVERAL, Tally, scored};
 pub(crate) use options::option;
 pub use options::{OptionField, OptionValue, Options, resolve_options};
@@ -71,12 +71,12 @@ pub mod limits {
 pub use own::check as check_own;
 pub use registry::{TASKS, catalog, check_shares, formal_named, open_task, own_split, task_named};
 pub use scale::Scale;
-pub use stream::{Rows, Stream};
-pub use summary::{Description, GivenLook, SampleRow, describe, majority_share, sample, set_text};
+pub use stream::{Stream, StreamedRows};
+pub use summary::{GivenLook, SampleRow, SplitDescription, describe, majority_share, sample, set_text};
 pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
-    About, Answer, Asks, Columns, DataSource, Files, Folder, GivenColumn, GivenColumns, Known, Objective, Program,
-    Quotes, Request, Split, Task, TaskHandle, TaskSettings,
+    Answer, Asks, Columns, DataFolder, DataSource, Files, GenerationRequest, GivenColumn, GivenColumns, Objective,
+    Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings,
 };
 pub(crate) use task::{ids, split, splits};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::share::TRAIN;
-use super::{Example, Files, Folder, Objective, Options, Request, Stream, Task, open_task};
+use super::{DataFolder, Example, Files, GenerationRequest, Objective, Options, Stream, Task, open_task};
 use crate::DataSource;
 use crate::TaskSettings;
 use crate::error::DataError;
@@ -66,11 +66,11 @@ impl Dataset {
     }
 }
 
-/// Which splits are loaded, and what else there is in the experiment that they belong to.
+/// The splits to load, and the rest of the experiment that they belong to.
 ///
 /// What a split holds depends on the settings and on `used`, never on which splits are wanted together.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct WantedSplits<'a> {
     /// All splits of the experiment: generated splits leave out the rows of those that have files, and the head of the
     /// training file is only taken for `dev` if that is among them.
     pub used: &'a [&'a str],
@@ -90,18 +90,18 @@ pub struct Wanted<'a> {
 /// # Errors
 /// A name that is none, a broken file, or a split that can't be filled.
 pub fn load(settings: &TaskSettings, splits: &[&str]) -> Result<Dataset, DataError> {
-    load_wanted(settings, Wanted { used: splits, splits, most: usize::MAX, whole: false, streamed: true })
+    load_wanted(settings, WantedSplits { used: splits, splits, most: usize::MAX, whole: false, streamed: true })
 }
 
 /// Loads some splits of an experiment, with the examples that they have in [`load`] of all of them.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Dataset, DataError> {
+pub fn load_wanted(settings: &TaskSettings, wanted: WantedSplits<'_>) -> Result<Dataset, DataError> {
     let (task, options) = open_task(settings)?;
     let made = settings.made(wanted.splits)?;
     let settings: &TaskSettings = &made;
-    let source = Source { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
+    let source = SplitFiles { task: &*task, settings, options: &options, used: wanted.used, whole: wanted.whole };
     let (mut loaded, mut streams) = (BTreeMap::new(), BTreeMap::new());
     let mut missing: Vec<&str> = vec![];
     for &name in wanted.splits {
@@ -121,7 +121,8 @@ pub fn load_wanted(settings: &TaskSettings, wanted: Wanted<'_>) -> Result<Datase
     for &name in &missing {
         // A smaller count gives a prefix.
         let count = count(&*task, settings, name)?.min(wanted.most);
-        let request = Request { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
+        let request =
+            GenerationRequest { split: name, count, options: &options, seed: settings.seed, exclude: &exclude };
         loaded.insert(name.to_string(), task.generate(&request)?);
     }
     let generated = missing.into_iter().map(str::to_owned).collect();
@@ -136,7 +137,7 @@ pub fn load_split(settings: &TaskSettings, split: &str) -> Result<Vec<Example>, 
     let used: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut dataset = load_wanted(
         settings,
-        Wanted { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false },
+        WantedSplits { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false },
     )?;
     Ok(dataset.splits.remove(split).unwrap_or_default())
 }
@@ -147,8 +148,8 @@ fn count(task: &dyn Task, settings: &TaskSettings, split: &str) -> Result<usize,
     Ok(settings.sizes.get(split).copied().unwrap_or(row.count))
 }
 
-/// Where the files of an experiment are, and which splits it has.
-struct Source<'a> {
+/// The files of an experiment, with its splits.
+struct SplitFiles<'a> {
     task: &'a dyn Task,
     settings: &'a TaskSettings,
     options: &'a Options,
@@ -156,7 +157,7 @@ struct Source<'a> {
     whole: bool,
 }
 
-impl Source<'_> {
+impl SplitFiles<'_> {
     /// The rows of a split that has a file: those that belong into it, up to its size.
     fn read(&self, split: &str) -> Result<Option<Vec<Example>>, DataError> {
         let Self { task, settings, options, .. } = self;
@@ -172,7 +173,7 @@ impl Source<'_> {
                 if !path.is_dir() {
                     return Err(unreadable(path, "there is no such folder"));
                 }
-                task.read_folder(&Folder { path, split, most, options, dev: self.dev()? })?
+                task.read_folder(&DataFolder { path, split, most, options, dev: self.dev()? })?
             }
         };
         Ok(found.map(|rows| rows.into_iter().filter(|row| task.keeps(split, row, options)).take(most).collect()))

@@ -92,13 +92,15 @@ pub(super) const WHOLE: &[Metric] = &[Metric {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Target;
+    use super::super::ExampleTarget;
     use super::*;
 
     #[test]
     fn labels_are_counted_one_by_one_together_and_as_found() {
-        let example =
-            Example { label: Target::Several(vec![true, false, true, false]), ..Example::classified(vec![1], 0) };
+        let example = Example {
+            label: ExampleTarget::Several(vec![true, false, true, false]),
+            ..Example::classified(vec![1], 0)
+        };
         assert_eq!(scored(&example, &[1, 1, 0, 0]), Tally { right: 2, all: 4 });
         assert_eq!(whole(&example, &[1, 0, 1, 0]), Tally { right: 1, all: 1 });
         assert_eq!(whole(&example, &[1, 1, 0, 0]), Tally { right: 0, all: 1 });
@@ -110,7 +112,7 @@ mod tests {
     #[test]
     fn the_last_scored_answer_decides() {
         let each = |class: &[u32], weight: &[f32]| Example {
-            label: Target::Each { class: class.to_vec(), weight: weight.to_vec() },
+            label: ExampleTarget::Each { class: class.to_vec(), weight: weight.to_vec() },
             ..Example::classified(vec![0; class.len()], 0)
         };
         let example = each(&[1, 1, 1, 0], &[1.0, 0.0, 1.0, 0.0]);

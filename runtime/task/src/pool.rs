@@ -7,21 +7,21 @@
 
 use std::collections::BTreeSet;
 
-use super::{Example, Request};
+use super::{Example, GenerationRequest};
 use crate::fingerprint::hash;
 
 /// A share of all examples, as an interval of [0, 1).
-pub(super) type Share = (f64, f64);
+pub(super) type ExampleShare = (f64, f64);
 
 /// Every example.
-pub(super) const ALL: Share = (0.0, 1.0);
+pub(super) const ALL: ExampleShare = (0.0, 1.0);
 
 /// The first `request.count` distinct candidates that are not excluded.
 ///
 /// # Errors
 /// A sentence, when `patience` candidates in a row give no new example: there are no more then.
 pub(super) fn fill(
-    request: &Request<'_>,
+    request: &GenerationRequest<'_>,
     patience: u64,
     mut candidate: impl FnMut(u64) -> Option<Example>,
 ) -> Result<Vec<Example>, String> {
@@ -49,6 +49,6 @@ pub(super) fn fill(
 }
 
 /// Whether a place lies in a share.
-pub(super) fn within((from, to): Share, place: f64) -> bool {
+pub(super) fn within((from, to): ExampleShare, place: f64) -> bool {
     from <= place && place < to
 }

@@ -20,7 +20,7 @@ use crate::fingerprint::hex;
 use rtc_base::cache;
 use rtc_base::json;
 use rtc_compiler::ir::formula::bytes;
-use running::Running;
+use running::RunningProgram;
 
 /// The flag of commands that lets programs run.
 pub const FLAG: &str = "--run-commands";
@@ -37,9 +37,9 @@ pub const MOST_BYTES: u64 = 1 << 34;
 /// Rows that are asked for a second time, to see whether they are the same.
 const AGAIN: usize = 8;
 
-/// What a program is asked for.
+/// A request for rows to a program.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct ProgramRequest<'a> {
     /// The program and its first arguments.
     pub command: &'a [String],
     /// The folder in which it runs.
@@ -54,7 +54,7 @@ pub struct Request<'a> {
     pub permitted: bool,
 }
 
-impl Request<'_> {
+impl ProgramRequest<'_> {
     fn arguments(&self) -> Vec<String> {
         let own = ["--split", self.split, "--seed", &self.seed.to_string(), "--count", &self.count.to_string()];
         self.command.iter().map(String::as_str).chain(own).map(str::to_owned).collect()
@@ -205,7 +205,7 @@ impl Request<'_> {
 
     /// Asks for the first rows again: a smaller count gives the first of the same rows.
     fn repeats(&self, first: &[Vec<u8>], silence: Duration) -> Result<(), DataError> {
-        let again = Request { count: first.len(), ..*self };
+        let again = ProgramRequest { count: first.len(), ..*self };
         let mut seen = 0;
         again.rows(silence, |row| {
             seen += 1;
@@ -223,7 +223,7 @@ impl Request<'_> {
 
     /// Runs the program and gives every row, checked to be a JSON object.
     fn rows(&self, silence: Duration, mut each: impl FnMut(&[u8]) -> Result<(), DataError>) -> Result<(), DataError> {
-        let mut running = Running::start(self)?;
+        let mut running = RunningProgram::start(self)?;
         let mut rows = 0;
         while let Some(line) = running.line(self, silence, rows)? {
             if rows == self.count {
@@ -279,8 +279,14 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         fs::write(folder.path().join("gen.sh"), script).expect("written");
         let command = ["sh", "gen.sh"].map(str::to_owned);
-        let request =
-            Request { command: &command, folder: folder.path(), split: "train", seed: 7, count, permitted: true };
+        let request = ProgramRequest {
+            command: &command,
+            folder: folder.path(),
+            split: "train",
+            seed: 7,
+            count,
+            permitted: true,
+        };
         let cache = folder.path().join("cache");
         let made = request.key().and_then(|key| request.make(&cache, &key, silence));
         let made = made.map_err(|error| error.to_string());
@@ -308,12 +314,21 @@ mod tests {
         let script = folder.path().join("gen.sh");
         fs::write(&script, "one").expect("written");
         let command = ["sh", "gen.sh"].map(str::to_owned);
-        let request =
-            Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 3, permitted: true };
+        let request = ProgramRequest {
+            command: &command,
+            folder: folder.path(),
+            split: "train",
+            seed: 7,
+            count: 3,
+            permitted: true,
+        };
         let key = request.key().expect("readable");
         assert_eq!(key, KEY, "rows in the caches of users are found under it");
-        let others =
-            [Request { seed: 8, ..request }, Request { split: "dev", ..request }, Request { count: 4, ..request }];
+        let others = [
+            ProgramRequest { seed: 8, ..request },
+            ProgramRequest { split: "dev", ..request },
+            ProgramRequest { count: 4, ..request },
+        ];
         assert!(others.iter().all(|other| other.key().expect("readable") != key));
         fs::write(&script, "two").expect("written");
         assert_ne!(request.key().expect("readable"), key, "the content of the script counts");
@@ -364,8 +379,14 @@ mod tests {
     fn nothing_runs_without_permission() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let command = ["sh", "-c", "touch ran"].map(str::to_owned);
-        let request =
-            Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 1, permitted: false };
+        let request = ProgramRequest {
+            command: &command,
+            folder: folder.path(),
+            split: "train",
+            seed: 7,
+            count: 1,
+            permitted: false,
+        };
         assert!(!request.is_permitted());
         let message = request.file().expect_err("nobody allowed it").to_string();
         assert!(message.contains(FLAG) && message.contains("sh -c touch ran --split train"), "{message}");
@@ -380,24 +401,30 @@ mod tests {
             fs::write(folder.path().join("gen.sh"), ROWS).expect("written");
         }
         let command = ["sh", "gen.sh"].map(str::to_owned);
-        let request =
-            Request { command: &command, folder: one.path(), split: "train", seed: 7, count: 3, permitted: false };
-        let refused = |request: &Request<'_>| {
+        let request = ProgramRequest {
+            command: &command,
+            folder: one.path(),
+            split: "train",
+            seed: 7,
+            count: 3,
+            permitted: false,
+        };
+        let refused = |request: &ProgramRequest<'_>| {
             let message = request.file_in(&cache).expect_err("nobody allowed it").to_string();
             assert!(message.contains(FLAG), "{message}");
         };
         refused(&request);
-        let made = Request { permitted: true, ..request }.file_in(&cache).expect("it runs");
+        let made = ProgramRequest { permitted: true, ..request }.file_in(&cache).expect("it runs");
         assert_eq!(request.file_in(&cache), Ok(made.clone()), "nothing runs");
-        let other = Request { folder: two.path(), ..request };
+        let other = ProgramRequest { folder: two.path(), ..request };
         refused(&other);
         assert_eq!(
-            Request { permitted: true, ..other }.file_in(&cache),
+            ProgramRequest { permitted: true, ..other }.file_in(&cache),
             Ok(made),
             "the rows depend on the files alone"
         );
         assert_eq!(fs::read_dir(&cache).expect("it is there").count(), 3, "the rows, and a mark for each folder");
-        refused(&Request { seed: 8, ..request });
+        refused(&ProgramRequest { seed: 8, ..request });
     }
 
     /// What comes of a program with an argument, which is made in its folder: with permission or without.
@@ -408,8 +435,14 @@ mod tests {
             let folder = tempfile::tempdir().expect("a temporary folder");
             make(&folder.path().join(argument));
             let command = ["sh", "-c", "touch ran", argument].map(str::to_owned);
-            let request =
-                Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 1, permitted };
+            let request = ProgramRequest {
+                command: &command,
+                folder: folder.path(),
+                split: "train",
+                seed: 7,
+                count: 1,
+                permitted,
+            };
             let found = request.file_in(&folder.path().join("cache")).map_err(|error| error.to_string());
             assert!(!folder.path().join("ran").exists());
             tell.send(found)
@@ -453,8 +486,14 @@ mod tests {
     fn the_end_of_a_program_is_that_of_its_children() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let command = ["sh", "gen.sh"].map(str::to_owned);
-        let request =
-            Request { command: &command, folder: folder.path(), split: "train", seed: 7, count: 3, permitted: true };
+        let request = ProgramRequest {
+            command: &command,
+            folder: folder.path(),
+            split: "train",
+            seed: 7,
+            count: 3,
+            permitted: true,
+        };
         // A child holds both outputs of a program that ends well, ends early, and is stopped.
         let holds = "sleep 600 & echo $! > child\n";
         let (few, silent) = ("echo '{\"text\": \"a\"}'\n", "sleep 600\n");

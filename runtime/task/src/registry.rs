@@ -16,7 +16,7 @@ pub static TASKS: &[&dyn Task] = &[
     &listops::ListOps,
     &logic::Logic,
     &flip_flop::FlipFlop,
-    &lra::Text,
+    &lra::TextTask,
     &lra::Retrieval,
     &lra::Image,
     &lra::Pathfinder,

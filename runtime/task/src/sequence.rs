@@ -3,13 +3,13 @@
 use std::io::{self, BufRead, Read};
 
 use super::files::records::NO_TEXT;
-use super::{Example, Objective, Options, SIDES, Target, Task};
+use super::{Example, ExampleTarget, Objective, Options, SIDES, Task};
 use crate::reading::MAX_LINE;
 use rtc_compiler::ir::formula::bytes as size;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
+pub struct NumberedLine {
     /// Its text, without its end.
     pub text: String,
     /// Its number, from 1.
@@ -37,7 +37,7 @@ impl<R: BufRead> Lines<R> {
         Self { text, read: 0 }
     }
 
-    fn line(&mut self) -> Result<Option<Line>, LineError> {
+    fn line(&mut self) -> Result<Option<NumberedLine>, LineError> {
         let mut bytes = vec![];
         if self.text.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes).map_err(LineError::Io)? == 0 {
             return Ok(None);
@@ -51,12 +51,12 @@ impl<R: BufRead> Lines<R> {
         let text = text.strip_suffix('\n').map_or(&*text, |text| text.strip_suffix('\r').unwrap_or(text));
         // A mark at the start of a file is no token.
         let mark = if self.read == 1 { "\u{feff}" } else { "" };
-        Ok(Some(Line { text: text.strip_prefix(mark).unwrap_or(text).to_owned(), number: self.read }))
+        Ok(Some(NumberedLine { text: text.strip_prefix(mark).unwrap_or(text).to_owned(), number: self.read }))
     }
 }
 
 impl<R: BufRead> Iterator for Lines<R> {
-    type Item = Result<Line, LineError>;
+    type Item = Result<NumberedLine, LineError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.line().transpose()
@@ -84,10 +84,10 @@ pub fn example(task: &dyn Task, options: &Options, text: &str) -> Result<Example
         tokens => Ok(tokens),
     };
     let label = |length: usize| match task.objective() {
-        Objective::Each => Target::Each { class: vec![0; length], weight: vec![1.0; length] },
-        Objective::Number => Target::Number(0.0),
-        Objective::Several => Target::Several(vec![false; task.classes(options).len()]),
-        Objective::Classify | Objective::Pair => Target::Class(0),
+        Objective::Each => ExampleTarget::Each { class: vec![0; length], weight: vec![1.0; length] },
+        Objective::Number => ExampleTarget::Number(0.0),
+        Objective::Several => ExampleTarget::Several(vec![false; task.classes(options).len()]),
+        Objective::Classify | Objective::Pair => ExampleTarget::Class(0),
     };
     if task.objective() != Objective::Pair {
         let tokens = encode(text)?;

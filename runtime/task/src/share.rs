@@ -8,9 +8,9 @@ pub(super) const TRAIN: &str = "train";
 /// The word for a split that is generated, though others have files.
 pub(super) const GENERATED: &str = "generated";
 
-/// Where the rows of a split come from.
+/// The source of a split's rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place<'a> {
+pub(super) enum SplitSource<'a> {
     /// A file, or a pattern of files.
     File(&'a str),
     /// A share of the training file, from 0 to 1.
@@ -19,7 +19,7 @@ pub(super) enum Place<'a> {
     Generated,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SplitSource<'a> {
     /// Reads what an experiment says of a split: `10%`, `generated`, or the name of a file.
     ///
     /// # Errors
@@ -43,16 +43,16 @@ impl<'a> Place<'a> {
 pub(super) fn shares(files: &BTreeMap<String, String>) -> Result<Vec<(&str, f64)>, String> {
     let mut shares = vec![];
     for (name, text) in files {
-        if let Place::Share(share) = Place::parse(text)? {
+        if let SplitSource::Share(share) = SplitSource::parse(text)? {
             shares.push((name.as_str(), share));
         }
     }
-    let train = files.get(TRAIN).map(|text| Place::parse(text)).transpose()?;
+    let train = files.get(TRAIN).map(|text| SplitSource::parse(text)).transpose()?;
     match (shares.first(), train) {
-        (Some((TRAIN, _)), _) | (Some(_), Some(Place::Share(_))) => {
+        (Some((TRAIN, _)), _) | (Some(_), Some(SplitSource::Share(_))) => {
             Err(format!("`{TRAIN}` names a file, of which other splits are shares"))
         }
-        (Some((name, _)), None | Some(Place::Generated)) => {
+        (Some((name, _)), None | Some(SplitSource::Generated)) => {
             Err(format!("`{name}` is a share of `{TRAIN}`, which names no file"))
         }
         _ if shares.iter().map(|(_, share)| share).sum::<f64>() >= 1.0 => {

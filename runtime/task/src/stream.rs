@@ -15,7 +15,7 @@ use crate::error::DataError;
 use crate::reading::unreadable;
 
 /// Rows that can be read one by one, in any order.
-pub trait Rows: Debug + Send + Sync {
+pub trait StreamedRows: Debug + Send + Sync {
     /// How many there are.
     fn count(&self) -> usize;
     /// Number of tokens of a row; for a pair, of the longer side.
@@ -37,7 +37,7 @@ pub trait Rows: Debug + Send + Sync {
 
 /// A split that is read while it is needed. Two are equal if their rows are.
 #[derive(Clone, Debug)]
-pub struct Stream(pub Arc<dyn Rows>);
+pub struct Stream(pub Arc<dyn StreamedRows>);
 
 impl PartialEq for Stream {
     fn eq(&self, other: &Self) -> bool {
@@ -49,12 +49,12 @@ impl PartialEq for Stream {
 #[derive(Clone, Debug)]
 pub(super) struct Stamp {
     pub(super) path: PathBuf,
-    facts: Facts,
+    facts: FileFacts,
 }
 
-/// What the system says of a file, and what differs for another file and after a change.
+/// Facts of a file from the system, which differ for another file and after a change.
 #[derive(Clone, Debug, PartialEq)]
-struct Facts {
+struct FileFacts {
     bytes: u64,
     modified: Option<SystemTime>,
     /// Device and inode.
@@ -65,7 +65,7 @@ struct Facts {
     changed: [i64; 2],
 }
 
-impl Facts {
+impl FileFacts {
     fn of(found: &Metadata) -> Self {
         Self {
             bytes: found.len(),
@@ -82,7 +82,7 @@ impl Stamp {
     /// The stamp of a regular file.
     pub(super) fn of(path: &Path) -> Result<Self, DataError> {
         let found = regular(path).and_then(|file| file.metadata()).map_err(|error| unreadable(path, error))?;
-        Ok(Self { path: path.to_owned(), facts: Facts::of(&found) })
+        Ok(Self { path: path.to_owned(), facts: FileFacts::of(&found) })
     }
 
     /// Number of bytes.
@@ -103,7 +103,7 @@ impl Stamp {
     /// Refuses an open file that has changed. What was read of it before is as it was counted.
     pub(super) fn check(&self, file: &File) -> Result<(), DataError> {
         let now = file.metadata().map_err(|error| unreadable(&self.path, error))?;
-        if Facts::of(&now) == self.facts {
+        if FileFacts::of(&now) == self.facts {
             return Ok(());
         }
         Err(unreadable(

@@ -8,24 +8,25 @@ use std::path::Path;
 
 use super::metric::whole;
 use super::{
-    About, Example, Metric, Objective, OptionField, Options, Request, Split, Target, Task, option, split, splits,
+    Example, ExampleTarget, GenerationRequest, Metric, Objective, OptionField, Options, Split, Task, TaskDescription,
+    option, split, splits,
 };
 use crate::error::DataError;
 use crate::fingerprint::place;
 use crate::held::lines;
-use crate::pool::{Share, fill, within};
+use crate::pool::{ExampleShare, fill, within};
 use rtc_base::rng::{Draws, Key};
 
 /// The sizes of a puzzle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shape {
+pub struct PuzzleShape {
     /// Rows of a box.
     rows: usize,
     /// Columns of a box.
     columns: usize,
 }
 
-impl Shape {
+impl PuzzleShape {
     /// Puzzles whose boxes have so many rows and columns.
     pub const fn of(rows: usize, columns: usize) -> Self {
         Self { rows, columns }
@@ -66,7 +67,7 @@ impl Shape {
         if let Some(solved) = self.by_candidates(puzzle)? {
             return Ok(solved);
         }
-        let mut search = Search { shape: self, found: vec![], left: TRIED };
+        let mut search = PuzzleSearch { shape: self, found: vec![], left: TRIED };
         search.below(puzzle.to_vec(), 0)?;
         match (search.found.pop(), search.found.pop()) {
             (Some(solved), None) => Ok(solved),
@@ -158,7 +159,7 @@ impl Shape {
         Ok(Example {
             tokens: puzzle.to_vec(),
             second: None,
-            label: Target::Each {
+            label: ExampleTarget::Each {
                 class: solution.iter().map(|digit| digit - 1).collect(),
                 weight: puzzle.iter().map(|cell| f32::from(u8::from(empty(cell)))).collect(),
             },
@@ -173,15 +174,15 @@ impl Shape {
 const TRIED: u32 = 200_000;
 
 /// A search for the solutions of a puzzle, which ends with the second one.
-struct Search {
-    shape: Shape,
+struct PuzzleSearch {
+    shape: PuzzleShape,
     /// Solutions with their rounds.
     found: Vec<(Vec<u32>, u32)>,
     /// How many more cells may be tried.
     left: u32,
 }
 
-impl Search {
+impl PuzzleSearch {
     /// The solutions of a puzzle without a digit that stands twice, after so many rounds.
     fn below(&mut self, mut cells: Vec<u32>, mut rounds: u32) -> Result<(), String> {
         loop {
@@ -230,9 +231,10 @@ impl Search {
 fn with_all_cells(example: Example) -> Example {
     let tokens = example.tokens.iter().map(|cell| cell + 1).collect();
     let label = match example.label {
-        Target::Each { class, weight } => {
-            Target::Each { class: class.iter().map(|digit| digit + 2).collect(), weight: vec![1.0; weight.len()] }
-        }
+        ExampleTarget::Each { class, weight } => ExampleTarget::Each {
+            class: class.iter().map(|digit| digit + 2).collect(),
+            weight: vec![1.0; weight.len()],
+        },
         other => other,
     };
     Example { tokens, label, ..example }
@@ -255,7 +257,7 @@ pub struct Sudoku;
 
 /// Every split with its share of all filled squares.
 #[rustfmt::skip]
-const TABLE: [(Split, Share); 3] = [
+const TABLE: [(Split, ExampleShare); 3] = [
     (split("train", "puzzles", 20_000, &["train.txt"]), (0.0, 0.7)),
     (split("dev", "the same of other squares, for early stopping", 1_000, &["dev.txt"]), (0.7, 0.8)),
     (split("test", "the same of other squares", 2_000, &["test.txt"]), (0.8, 1.0)),
@@ -294,13 +296,13 @@ fn asked(puzzle: &[u32], options: &Options) -> Result<Example, String> {
     Ok(if all_cells(options) { with_all_cells(example) } else { example })
 }
 
-fn shape(options: &Options) -> Shape {
-    Shape::of(options.get("rows") as usize, options.get("columns") as usize)
+fn shape(options: &Options) -> PuzzleShape {
+    PuzzleShape::of(options.get("rows") as usize, options.get("columns") as usize)
 }
 
 impl Task for Sudoku {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "sudoku",
             doc: "the empty cells of a square whose rows, columns and boxes have every digit once",
             source: "rtc; as a task of looped models: Wang et al. 2025 (HRM), arXiv:2506.21734",
@@ -329,7 +331,7 @@ impl Task for Sudoku {
         before.iter().map(|name| (*name).to_owned()).chain(digits).collect()
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         let row = self.split(request.split).map_err(fail)?;
         let (_, share) = TABLE.iter().find(|(known, _)| known.name == row.name).expect("splits are its rows");
@@ -360,7 +362,7 @@ impl Task for Sudoku {
 mod tests {
     use super::*;
 
-    const SMALL: Shape = Shape::of(2, 2);
+    const SMALL: PuzzleShape = PuzzleShape::of(2, 2);
 
     #[test]
     fn a_puzzle_is_solved_by_hand() {
@@ -385,7 +387,7 @@ mod tests {
             "000000010400000000020000000000050407008000300001090000300400200050100000000806000",
         ] {
             let puzzle = parse(text).expect("cells");
-            let nine = Shape::of(3, 3);
+            let nine = PuzzleShape::of(3, 3);
             let (solution, rounds) = nine.solve(&puzzle).expect("it has one solution");
             assert!(puzzle.iter().zip(&solution).all(|(given, found)| *given == 0 || given == found) && rounds > 1);
             let all = (2 << 9) - 2;

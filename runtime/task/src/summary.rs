@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{Example, Options, SIDES, Target, Task};
+use super::{Example, ExampleTarget, Options, SIDES, Task};
 use rtc_base::batch::Given;
 
 /// Numbers that describe a split.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Description {
+pub struct SplitDescription {
     /// Number of examples.
     pub examples: usize,
     /// Number of tokens in all of them, both sides of pairs counted.
@@ -46,11 +46,11 @@ pub struct SampleRow {
 }
 
 /// Describes a split.
-pub fn describe(examples: &[Example]) -> Description {
+pub fn describe(examples: &[Example]) -> SplitDescription {
     let mut lengths: Vec<usize> = examples.iter().map(Example::length).collect();
     lengths.sort_unstable();
     let tokens = examples.iter().map(|e| e.tokens.len() + e.second.as_ref().map_or(0, Vec::len)).sum();
-    Description {
+    SplitDescription {
         examples: examples.len(),
         tokens,
         lengths: spread(&lengths),
@@ -84,7 +84,7 @@ pub(super) fn spread(lengths: &[usize]) -> [usize; 3] {
 pub fn majority_share(examples: &[Example]) -> f64 {
     let shares = label_shares(examples).into_values();
     match examples.first().map(|example| &example.label) {
-        Some(Target::Several(labels)) => {
+        Some(ExampleTarget::Several(labels)) => {
             let often = shares.map(|share| share.max(1.0 - share)).sum::<f64>();
             often / labels.len().max(1) as f64
         }
@@ -112,7 +112,7 @@ impl LabelCounts {
     pub(super) fn add(&mut self, example: &Example) {
         let mut add = |class: u32, weight: f64| *self.weights.entry(class).or_insert(0.0) += weight;
         match &example.label {
-            Target::Several(labels) => {
+            ExampleTarget::Several(labels) => {
                 (0..).zip(labels).for_each(|(id, label)| add(id, f64::from(u8::from(*label))));
                 self.several += 1;
             }
@@ -142,14 +142,14 @@ pub fn sample(task: &dyn Task, options: &Options, examples: &[Example], count: u
     let classes = task.classes(options);
     let name = |names: &[String], id: u32| names.get(id as usize).cloned().unwrap_or_else(|| format!("?{id}"));
     let words = |tokens: &[u32]| task.decode(tokens, options);
-    let label = |target: &Target| match target {
-        Target::Class(class) => name(&classes, *class),
-        Target::Each { class, weight } => {
+    let label = |target: &ExampleTarget| match target {
+        ExampleTarget::Class(class) => name(&classes, *class),
+        ExampleTarget::Each { class, weight } => {
             let shown = |(class, weight): (&u32, &f32)| if *weight > 0.0 { name(&classes, *class) } else { ".".into() };
             class.iter().zip(weight).map(shown).collect::<Vec<_>>().join(" ")
         }
-        Target::Number(number) => task.scale(options).text(f64::from(*number)),
-        Target::Several(labels) => set_text(&classes, labels.iter().copied()),
+        ExampleTarget::Number(number) => task.scale(options).text(f64::from(*number)),
+        ExampleTarget::Several(labels) => set_text(&classes, labels.iter().copied()),
     };
     let row = |example: &Example| {
         let second = example.second.as_ref().map(|second| format!(" {SIDES} {}", words(second))).unwrap_or_default();

@@ -4,8 +4,8 @@
 //! deviation over the examples of a split say whether they depend on the example at all, and the bounds of the recurrences where
 //! they got stuck.
 
-use rtc_exec::bounds::Bounds;
-use rtc_runs::record::table::Row;
+use rtc_exec::bounds::StepBounds;
+use rtc_runs::record::table::ResultsRow;
 
 /// Halting got stuck at an end when the mean is at most so many steps away from it, and the deviation no larger than [`SPREAD`].
 const NEAR: f64 = 0.15;
@@ -23,7 +23,7 @@ enum Stuck {
 }
 
 /// Where the halting of a model got stuck on a split, if it did.
-fn stuck(row: &Row, bounds: Bounds) -> Option<Stuck> {
+fn stuck(row: &ResultsRow, bounds: StepBounds) -> Option<Stuck> {
     let (mean, deviation) = row.mean_depth.zip(row.depth_deviation)?;
     let near_most = bounds.most.is_some_and(|most| mean >= most as f64 - NEAR);
     // Where one step is the bound there is no choice, and nothing is stuck.
@@ -37,7 +37,7 @@ fn stuck(row: &Row, bounds: Bounds) -> Option<Stuck> {
 }
 
 /// One line that says so when the halting of a trained model does nothing on any of the splits that were measured.
-pub fn note(rows: &[Row], bounds: Option<Bounds>) -> Option<String> {
+pub fn note(rows: &[ResultsRow], bounds: Option<StepBounds>) -> Option<String> {
     let bounds = bounds?;
     let (row, rest) = rows.split_first()?;
     let how = stuck(row, bounds)?;
@@ -62,10 +62,10 @@ pub fn note(rows: &[Row], bounds: Option<Bounds>) -> Option<String> {
 mod tests {
     use super::*;
 
-    const FIVE: Option<Bounds> = Some(Bounds { least: 1, most: Some(5) });
+    const FIVE: Option<StepBounds> = Some(StepBounds { least: 1, most: Some(5) });
 
-    fn row(mean: f64, deviation: f64) -> Row {
-        Row {
+    fn row(mean: f64, deviation: f64) -> ResultsRow {
+        ResultsRow {
             split: "dev".into(),
             examples: 100,
             scored: 100,
@@ -100,10 +100,10 @@ mod tests {
             assert_eq!(note(&[row(mean, deviation)], FIVE), None, "{mean} {deviation}");
         }
         assert_eq!(note(&[row(1.0, 0.0), row(2.0, 0.7)], FIVE), None, "one split is enough to show that it halts");
-        assert_eq!(note(&[row(1.0, 0.0)], Some(Bounds { least: 1, most: Some(1) })), None, "there is no choice");
+        assert_eq!(note(&[row(1.0, 0.0)], Some(StepBounds { least: 1, most: Some(1) })), None, "there is no choice");
         assert_eq!(note(&[row(1.0, 0.0)], None), None, "it does not halt");
         assert_eq!(note(&[], FIVE), None);
-        let silent = Row { mean_depth: None, ..row(1.0, 0.0) };
+        let silent = ResultsRow { mean_depth: None, ..row(1.0, 0.0) };
         assert_eq!(note(&[silent], FIVE), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rtc_task::{Example, Scale, Target};
+use rtc_task::{Example, ExampleTarget, Scale};
 
 /// What is measured where numbers are asked for, besides the loss.
 pub const NUMBERS: [&str; 3] = ["mae", "r2", "rmse"];
@@ -24,7 +24,7 @@ impl Errors {
     /// Adds a batch of predictions in the order of the examples; those that ask for a class add nothing.
     pub(super) fn add(&mut self, examples: &[&Example], predicted: &[f64]) {
         for (example, x) in examples.iter().zip(predicted) {
-            let Target::Number(y) = example.label else { continue };
+            let ExampleTarget::Number(y) = example.label else { continue };
             let y = f64::from(y);
             self.count += 1.0;
             self.absolute += (x - y).abs();
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     fn asked(number: f32) -> Example {
-        Example { label: Target::Number(number), ..Example::classified(vec![1], 0) }
+        Example { label: ExampleTarget::Number(number), ..Example::classified(vec![1], 0) }
     }
 
     #[test]

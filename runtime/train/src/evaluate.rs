@@ -9,7 +9,7 @@ use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
 use rtc_runs::error::Error;
 use rtc_runs::record::SplitAnswers;
-use rtc_runs::record::table::{LengthRow, Row};
+use rtc_runs::record::table::{LengthRow, ResultsRow};
 use rtc_task::batching::pack;
 use rtc_task::error::DataError;
 use rtc_task::{Example, Metric, Scale, Tally, majority_share, scored};
@@ -43,7 +43,7 @@ pub fn evaluate(
     measurement: Measurement<'_>,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<Option<Row>, Error> {
+) -> Result<Option<ResultsRow>, Error> {
     Ok(evaluate_each(learner, measurement, stop, observer)?.map(|(row, _)| row))
 }
 
@@ -54,7 +54,7 @@ pub fn evaluate_kept(
     data: String,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<Option<(Row, SplitAnswers)>, Error> {
+) -> Result<Option<(ResultsRow, SplitAnswers)>, Error> {
     let found = evaluate_each(learner, measurement, stop, observer)?;
     Ok(found.map(|(row, each)| (row, each.answers(measurement.split, data))))
 }
@@ -65,7 +65,7 @@ pub(super) fn evaluate_each(
     measurement: Measurement<'_>,
     stop: &AtomicBool,
     observer: &mut dyn Observer,
-) -> Result<Option<(Row, Each)>, Error> {
+) -> Result<Option<(ResultsRow, Each)>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
     let (mut sum, mut each) = (Sum::new(measurement.metrics), Each::default());
     let mut done = 0;
@@ -99,7 +99,7 @@ pub(crate) fn unscored(split: &str) -> DataError {
 ///
 /// # Errors
 /// The name of the number.
-pub fn require_finite(row: &Row, updates: u64) -> Result<(), LearnError> {
+pub fn require_finite(row: &ResultsRow, updates: u64) -> Result<(), LearnError> {
     let numbers = row.numbers.iter().map(|(name, number)| (name.as_str(), *number));
     match std::iter::once(("loss", row.loss)).chain(numbers).find(|(_, number)| !number.is_finite()) {
         Some((name, _)) => Err(LearnError::NonFinite { step: updates, node: format!("the {name} on {}", row.split) }),
@@ -117,13 +117,13 @@ pub(crate) struct Sum<'a> {
     errors: Errors,
     /// Accepted steps.
     depth: Option<Depths>,
-    counts: Counts<'a>,
+    counts: MetricCounts<'a>,
 }
 
 impl<'a> Sum<'a> {
     /// The sum of no batch.
     pub(crate) fn new(metrics: &'a [Metric]) -> Self {
-        let (correct, errors, counts) = (None, Errors::default(), Counts::new(metrics));
+        let (correct, errors, counts) = (None, Errors::default(), MetricCounts::new(metrics));
         Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Sum<'a> {
     }
 
     /// The row of the split.
-    pub(crate) fn row(&self, measurement: Measurement<'_>) -> Row {
+    pub(crate) fn row(&self, measurement: Measurement<'_>) -> ResultsRow {
         let Measurement { split, examples, perplexity, scale, .. } = measurement;
         let lengths = self.counts.lengths();
         let mut shares = self.counts.shares();
@@ -183,7 +183,7 @@ impl<'a> Sum<'a> {
         }
         let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
         let loss = mean(self.loss, self.scored);
-        Row {
+        ResultsRow {
             split: split.to_string(),
             examples: examples.len(),
             scored: self.scored,
@@ -231,16 +231,16 @@ fn apart<'a>(examples: &[&'a Example], predictions: &'a [u32]) -> impl Iterator<
     })
 }
 
-/// What the metrics count, over all examples and for every length that a task counts.
+/// Counts of the metrics, over all examples and for every length that a task counts.
 #[derive(Clone, Debug)]
-struct Counts<'a> {
+struct MetricCounts<'a> {
     metrics: &'a [Metric],
     whole: Vec<Tally>,
     /// Examples, the accuracy, and the metrics of every length.
     lengths: BTreeMap<u32, (u64, Tally, Vec<Tally>)>,
 }
 
-impl<'a> Counts<'a> {
+impl<'a> MetricCounts<'a> {
     fn new(metrics: &'a [Metric]) -> Self {
         Self { metrics, whole: vec![Tally::default(); metrics.len()], lengths: BTreeMap::new() }
     }

@@ -15,11 +15,11 @@ use crate::examine::saliency::Saliency;
 use crate::generate::Generator;
 use crate::stopping::BySteps;
 use rtc_base::batch::Batch;
-use rtc_exec::learner::{Arrays, Evaluation, LearnError, Learner};
+use rtc_exec::learner::{Evaluation, FlatArrays, LearnError, Learner};
 pub use rtc_exec::model::Examination;
 use rtc_exec::model::{Backend, ModelOn};
 use rtc_exec::storage::Element;
-use rtc_exec::{ParseTrees, StateTrace, Unit};
+use rtc_exec::{ParseTrees, StateTrace, UnitHalting};
 use rtc_runs::record::OfLength;
 use rtc_task::batching::pack;
 use rtc_task::{Example, Tally, scored};
@@ -45,7 +45,7 @@ pub trait Examined: Learner + BySteps {
     /// The graph of a forward pass.
     fn forward_graph(&self) -> &Graph;
     /// The weights that are evaluated, their average where there is one.
-    fn weights(&self) -> Arrays;
+    fn weights(&self) -> FlatArrays;
     /// A generator with the weights that are evaluated; it computes on the processor.
     fn generator(&mut self) -> Generator<Self::Number>;
     /// For every row what [`saliency::Saliency::shares`] gives, `plan` being that of [`rtc_compiler::pipeline::slopes`] for the
@@ -75,7 +75,7 @@ impl<B: Backend> Examined for ModelOn<B> {
         self.inference_graph()
     }
 
-    fn weights(&self) -> Arrays {
+    fn weights(&self) -> FlatArrays {
         self.evaluated_weights()
     }
 
@@ -125,7 +125,7 @@ pub fn by_length<M: Examined + ?Sized>(
 
 /// One example with what the model answers, how it halts, and its trees.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Traced {
+pub struct TracedExample {
     /// What the model answers, and how sure it is.
     pub evaluation: Evaluation,
     /// How the units of its halting recurrences halt, recurrence by recurrence in the order in which they ended. The
@@ -141,19 +141,19 @@ pub struct TracedUnit {
     /// The place of the recurrence in the spec: `chunkwise.depthwise`.
     pub place: String,
     /// Which positions it has, and how it halted.
-    pub unit: Unit,
+    pub unit: UnitHalting,
 }
 
 /// Runs the model on one example.
 ///
 /// # Errors
 /// A model that gives no finite answer, or an example that it can't take.
-pub fn trace<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Result<Traced, LearnError> {
+pub fn trace<M: Examined + ?Sized>(model: &mut M, example: &Example) -> Result<TracedExample, LearnError> {
     let seen = model.examine(&pack(&[example]))?;
     let units = seen.halting.into_iter().flat_map(|run| {
         let place = run.label;
         run.units.into_iter().map(move |unit| TracedUnit { place: place.clone(), unit })
     });
     let (units, trees) = (units.collect(), seen.trees);
-    Ok(Traced { evaluation: seen.evaluation, units, trees })
+    Ok(TracedExample { evaluation: seen.evaluation, units, trees })
 }

@@ -8,20 +8,20 @@ use rtc_base::rng::Key;
 use rtc_runs::experiment::{Experiment, Fresh, Lengths};
 use rtc_task::batching::{Batching, Cursor, split};
 use rtc_task::error::DataError;
-use rtc_task::formal::{Draw, Formal};
-use rtc_task::{Dataset, Example, Options, Rows, Stream, resolve_options, task_named};
+use rtc_task::formal::{Formal, StringDraw};
+use rtc_task::{Dataset, Example, Options, Stream, StreamedRows, resolve_options, task_named};
 
 /// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
 #[derive(Debug)]
 pub struct Feed<'a> {
     batching: Batching,
-    source: Source<'a>,
+    source: ExampleSource<'a>,
 }
 
 #[derive(Debug)]
-enum Source<'a> {
+enum ExampleSource<'a> {
     Stored(&'a [Example]),
-    Streamed(&'a dyn Rows),
+    Streamed(&'a dyn StreamedRows),
     Fresh(Box<Strings<'a>>),
 }
 
@@ -46,16 +46,16 @@ impl<'a> Feed<'a> {
             if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
                 let order = (batch.size, batch.buckets);
                 let batching = Batching::of_rows(seed, rows.count(), |row| rows.length(row), order);
-                return Ok(Self { batching, source: Source::Streamed(&**rows) });
+                return Ok(Self { batching, source: ExampleSource::Streamed(&**rows) });
             }
             let examples = data.split(&experiment.train);
             let batching = Batching::new(seed, examples, batch.size, batch.buckets);
-            return Ok(Self { batching, source: Source::Stored(examples) });
+            return Ok(Self { batching, source: ExampleSource::Stored(examples) });
         };
         let strings = Strings::new(experiment, fresh, seed)?;
         let pass = fresh.pass as usize * batch.size;
         let batching = Batching::of_rows(seed, pass, |_| 0, (batch.size, batch.buckets));
-        Ok(Self { batching, source: Source::Fresh(Box::new(strings)) })
+        Ok(Self { batching, source: ExampleSource::Fresh(Box::new(strings)) })
     }
 
     /// Number of updates of a pass.
@@ -82,13 +82,13 @@ impl<'a> Feed<'a> {
     /// A file from which rows are read has changed.
     pub fn examples(&mut self, cursor: Cursor, update: u64) -> Result<Vec<Cow<'a, Example>>, DataError> {
         match &self.source {
-            Source::Stored(examples) => {
+            ExampleSource::Stored(examples) => {
                 Ok(self.batching.batch(cursor).iter().map(|row| Cow::Borrowed(&examples[*row as usize])).collect())
             }
-            Source::Streamed(rows) => {
+            ExampleSource::Streamed(rows) => {
                 self.batching.batch(cursor).iter().map(|row| rows.row(*row as usize).map(Cow::Owned)).collect()
             }
-            Source::Fresh(strings) => Ok(strings.draw(update).into_iter().map(Cow::Owned).collect()),
+            ExampleSource::Fresh(strings) => Ok(strings.draw(update).into_iter().map(Cow::Owned).collect()),
         }
     }
 }
@@ -156,7 +156,7 @@ impl<'a> Strings<'a> {
 
     fn of(&self, key: Key, most: usize, length: impl Fn(u64) -> usize) -> Vec<Example> {
         let one = |index: u64| {
-            let draw = Draw { length: length(index), longest: Some(most), index, options: &self.options };
+            let draw = StringDraw { length: length(index), longest: Some(most), index, options: &self.options };
             self.task.fresh(&draw, &mut key.at(index).draws())
         };
         (0..self.size as u64).map(one).collect()

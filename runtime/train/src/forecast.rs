@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, Instant};
 
 use super::feed::{Feed, refuse_empty};
-use super::slots::Carried;
+use super::slots::CarriedState;
 use rtc_base::rng::spread;
 use rtc_exec::learner::{Learner, UpdateRule};
 use rtc_runs::error::Error;
@@ -40,7 +40,7 @@ impl Forecast {
 }
 
 /// One update of the moment.
-struct Made {
+struct MeasuredUpdate {
     tokens: usize,
     seconds: f64,
     depth: Option<f64>,
@@ -109,19 +109,19 @@ fn step(
     examples: &[Cow<'_, Example>],
     parts: usize,
     rule: &UpdateRule,
-) -> Result<Made, Error> {
+) -> Result<MeasuredUpdate, Error> {
     let examples: Vec<&Example> = examples.iter().map(AsRef::as_ref).collect();
     let (start, mut depth) = (Instant::now(), None);
     for (mut part, share) in split(&examples, parts) {
         // Where an update is made after every step, all of these are first ones.
-        Carried::new(part.rows()).give(learner.carries(), 0, &mut part);
+        CarriedState::new(part.rows()).give(learner.carries(), 0, &mut part);
         let report = learner.accumulate(&part, share)?;
         if let Some(steps) = report.mean_depth {
             *depth.get_or_insert(0.0) += share * steps;
         }
     }
     learner.update(rule)?;
-    Ok(Made { tokens: count(examples.into_iter()), seconds: start.elapsed().as_secs_f64(), depth })
+    Ok(MeasuredUpdate { tokens: count(examples.into_iter()), seconds: start.elapsed().as_secs_f64(), depth })
 }
 
 /// Seconds in which a split is measured, judged by its first batch.

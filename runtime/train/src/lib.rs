@@ -1,6 +1,6 @@
 //! The training loop: updates, evaluations, early stopping, checkpoints, resuming.
 //!
-//! The loop's decisions are functions of [`Progress`] alone, and everything random is a function of the seed and the
+//! The loop's decisions are functions of [`TrainingProgress`] alone, and everything random is a function of the seed and the
 //! update's index. So a run that was stopped or killed at any point and resumed from its last checkpoint goes through
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
@@ -24,17 +24,17 @@ use serde_json::{Value, json};
 use rtc_exec::learner::{LearnError, Learner, StepReport};
 use rtc_runs::error::{CheckpointError, Error};
 use rtc_runs::experiment::{Choice, Experiment, Supervision};
-use rtc_runs::record::checkpoint::{Best, Checkpoint, CheckpointState, Progress, Slot};
+use rtc_runs::record::checkpoint::{BestEvaluation, Checkpoint, CheckpointSlot, CheckpointState, TrainingProgress};
 use rtc_runs::record::fall::Fall;
-use rtc_runs::record::history::{EvaluationLine, History, Line, StepLine};
-use rtc_runs::record::table::{Row, Table};
-use rtc_runs::record::{Answers, RunFolder, RunInfo};
+use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
+use rtc_runs::record::table::{ResultsRow, ResultsTable};
+use rtc_runs::record::{RunAnswers, RunFolder, RunInfo};
 use rtc_runs::schedule::Schedule;
 use rtc_task::error::DataError;
 use rtc_task::{Dataset, Metric, Scale, majority_share, open_task};
 
 use feed::{Ready, refuse_empty};
-use slots::Slots;
+use slots::TrainingSlots;
 
 pub use errors::NUMBERS;
 use evaluate::{Each, evaluate_each};
@@ -42,7 +42,7 @@ pub use evaluate::{Measurement, evaluate, evaluate_kept, require_finite};
 pub use feed::{Feed, longest};
 pub use forecast::{Forecast, forecast};
 pub use observer::{Event, Observer, Silent};
-pub use slots::Carried;
+pub use slots::CarriedState;
 
 /// A dev score must rise by more than this to count: of an accuracy 0.0001 percentage points. Scores of losses, which may
 /// have any size, must rise by this share.
@@ -52,7 +52,7 @@ const IMPROVEMENT: f64 = 1e-6;
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     /// All updates are done, and the best checkpoint was measured.
-    Finished(Table),
+    Finished(ResultsTable),
     /// The run was asked to stop. Its state is saved, and it can be resumed.
     Stopped {
         /// Updates done.
@@ -106,9 +106,9 @@ struct Trainer<'a> {
     /// The next update's batches, where they were made while a device worked on the last one.
     ready: Option<Ready>,
     /// The examples in the batch, where an update is made after every step.
-    slots: Option<Slots<'a>>,
+    slots: Option<TrainingSlots<'a>>,
     schedule: Schedule,
-    progress: Progress,
+    progress: TrainingProgress,
     data_hash: String,
     metrics: &'static [Metric],
     scale: Scale,
@@ -132,7 +132,7 @@ impl<'a> Trainer<'a> {
         let (metrics, scale, perplexity) = (task.about().metrics, task.scale(&options), task.perplexity());
         let feed = Feed::new(experiment, data, run.info().seed).map_err(unknown)?;
         let schedule = experiment.schedule(feed.batches());
-        let (progress, speed) = (Progress::default(), (0, Instant::now()));
+        let (progress, speed) = (TrainingProgress::default(), (0, Instant::now()));
         let data_hash = run.info().data_hash.clone().unwrap_or_else(|| data.fingerprint());
         Ok(Self {
             learner,
@@ -156,20 +156,20 @@ impl<'a> Trainer<'a> {
 
     /// Restores the last checkpoint, or starts the records afresh.
     fn begin(&mut self) -> Result<(), Error> {
-        if self.run.checkpoints().exists(Slot::Last) {
-            let checkpoint = self.load(Slot::Last)?;
+        if self.run.checkpoints().exists(CheckpointSlot::Last) {
+            let checkpoint = self.load(CheckpointSlot::Last)?;
             self.learner.restore(&checkpoint.learner)?;
             self.progress = checkpoint.state.progress;
             if let Some(places) = &checkpoint.state.slots {
                 let (carries, feed) = (self.learner.carries(), &mut self.feed);
-                self.slots = Some(Slots::restored(feed, carries, places, &checkpoint.carried)?);
+                self.slots = Some(TrainingSlots::restored(feed, carries, places, &checkpoint.carried)?);
             }
             if self.progress.best.is_some() {
                 self.best()?;
             }
         }
         if self.experiment.supervision == Supervision::EachStep && self.slots.is_none() {
-            self.slots = Some(Slots::new(&mut self.feed, self.experiment.batch.size)?);
+            self.slots = Some(TrainingSlots::new(&mut self.feed, self.experiment.batch.size)?);
         }
         if self.slots.is_some() == self.learner.carries().is_empty() {
             let message = "the model was compiled for another `supervision`";
@@ -183,7 +183,7 @@ impl<'a> Trainer<'a> {
     }
 
     /// A checkpoint of this run.
-    fn load(&mut self, slot: Slot) -> Result<Checkpoint, Error> {
+    fn load(&mut self, slot: CheckpointSlot) -> Result<Checkpoint, Error> {
         let checkpoint = self.run.checkpoints().load(slot)?;
         let info = RunInfo { data_hash: Some(self.data_hash.clone()), ..self.run.info().clone() };
         match checkpoint.state.other_run(&info) {
@@ -195,20 +195,20 @@ impl<'a> Trainer<'a> {
     /// The best checkpoint, which must be the one that the records speak of. It may have been saved after the last one, by a process
     /// that was killed then: the updates in between are made again, and it is saved again.
     fn best(&mut self) -> Result<Checkpoint, Error> {
-        let checkpoint = self.load(Slot::Best)?;
+        let checkpoint = self.load(CheckpointSlot::Best)?;
         let found = checkpoint.state.progress;
         if let Some(why) = checkpoint.state.not_the_best() {
-            return Err(self.refused(Slot::Best, why.to_owned()));
+            return Err(self.refused(CheckpointSlot::Best, why.to_owned()));
         }
         if found.updates <= self.progress.updates && found.best != self.progress.best {
             let of = self.progress.best.map_or(0, |best| best.update);
             let why = format!("it was saved after update {}, and the best is that after update {of}", found.updates);
-            return Err(self.refused(Slot::Best, why));
+            return Err(self.refused(CheckpointSlot::Best, why));
         }
         Ok(checkpoint)
     }
 
-    fn refused(&mut self, slot: Slot, reason: String) -> Error {
+    fn refused(&mut self, slot: CheckpointSlot, reason: String) -> Error {
         CheckpointError { path: self.run.checkpoints().path(slot), reason, previous: None }.into()
     }
 
@@ -223,7 +223,7 @@ impl<'a> Trainer<'a> {
 
     /// Whether the dev split must be measured before the next update.
     fn evaluation_is_due(&self) -> bool {
-        let Progress { updates, evaluated, .. } = self.progress;
+        let TrainingProgress { updates, evaluated, .. } = self.progress;
         let regular = match self.experiment.evaluate_every {
             Some(every) => updates.is_multiple_of(every),
             None => updates.is_multiple_of(self.feed.batches()),
@@ -270,13 +270,13 @@ impl<'a> Trainer<'a> {
             self.learner.average(ema.decay);
         }
         self.progress.updates += 1;
-        self.progress.cursor = self.slots.as_ref().map_or_else(|| self.feed.next(cursor), Slots::cursor);
+        self.progress.cursor = self.slots.as_ref().map_or_else(|| self.feed.next(cursor), TrainingSlots::cursor);
         self.speed.0 += tokens;
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;
         if update == 1 || update.is_multiple_of(self.experiment.log_every) {
             let line = StepLine::new(update, cursor.epoch, &report, learning_rate);
-            self.run.metric(&Line::Step(line))?;
+            self.run.metric(&HistoryLine::Step(line))?;
             let (tokens, since) = std::mem::replace(&mut self.speed, (0, Instant::now()));
             self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
         }
@@ -305,7 +305,8 @@ impl<'a> Trainer<'a> {
         });
         let improved = better || choose == Choice::Last;
         if improved {
-            self.progress.best = Some(Best { accuracy: row.accuracy, loss: by_loss.then_some(row.loss), update });
+            self.progress.best =
+                Some(BestEvaluation { accuracy: row.accuracy, loss: by_loss.then_some(row.loss), update });
             self.progress.impatience = 0;
         } else {
             self.progress.impatience += 1;
@@ -316,14 +317,14 @@ impl<'a> Trainer<'a> {
         let improves = improved && choose != Choice::Last;
         self.observer.event(&Event::Evaluated { update, row: &row, improved: improves });
         if improved {
-            self.save(Slot::Best)?;
+            self.save(CheckpointSlot::Best)?;
         }
-        self.save(Slot::Last)?;
+        self.save(CheckpointSlot::Last)?;
         self.speed = (0, Instant::now());
         Ok(true)
     }
 
-    fn evaluate(&mut self, split: &str) -> Result<Option<(Row, Each)>, Error> {
+    fn evaluate(&mut self, split: &str) -> Result<Option<(ResultsRow, Each)>, Error> {
         let batch = self.experiment.batch.size.div_ceil(self.experiment.batch.accumulate);
         let measurement = Measurement {
             split,
@@ -340,13 +341,13 @@ impl<'a> Trainer<'a> {
         Ok(found)
     }
 
-    fn record(&mut self, row: &Row) -> Result<(), Error> {
+    fn record(&mut self, row: &ResultsRow) -> Result<(), Error> {
         let update = self.progress.updates;
-        self.run.metric(&Line::Evaluation(EvaluationLine::new(update, row)))?;
+        self.run.metric(&HistoryLine::Evaluation(EvaluationLine::new(update, row)))?;
         Ok(self.run.time(&row.split, update, None)?)
     }
 
-    fn save(&mut self, slot: Slot) -> Result<(), Error> {
+    fn save(&mut self, slot: CheckpointSlot) -> Result<(), Error> {
         self.learner.require_agreement()?;
         (self.progress.metrics, self.progress.events) = self.run.positions()?;
         let info = self.run.info();
@@ -370,19 +371,19 @@ impl<'a> Trainer<'a> {
     }
 
     fn stopped(&mut self) -> Result<Outcome, Error> {
-        self.save(Slot::Last)?;
+        self.save(CheckpointSlot::Last)?;
         Ok(Outcome::Stopped { updates: self.progress.updates })
     }
 
     /// Measures the best checkpoint on the evaluation splits; nothing if the run was asked to stop meanwhile.
     ///
     /// The learner and the records are as after the last update again if it was.
-    fn measure(&mut self) -> Result<Option<Table>, Error> {
+    fn measure(&mut self) -> Result<Option<ResultsTable>, Error> {
         let history = History::read_open(self.run.path())?;
         let last = self.learner.state();
         let best = self.best()?;
         self.learner.restore(&best.learner)?;
-        let (mut rows, mut answers) = (Vec::new(), Answers::default());
+        let (mut rows, mut answers) = (Vec::new(), RunAnswers::default());
         for split in &self.experiment.evaluate {
             let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
@@ -394,10 +395,10 @@ impl<'a> Trainer<'a> {
             rows.push(row);
             answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
-        let Best { accuracy, loss, update } = self.progress.best.unwrap_or_default();
+        let BestEvaluation { accuracy, loss, update } = self.progress.best.unwrap_or_default();
         let fall = self.fall(&history, update);
         let halting = collapse::note(&rows, self.learner.halting_bounds());
-        let table = Table { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting, fall };
+        let table = ResultsTable { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting, fall };
         let mut results = table.to_json();
         results["identity"] = self.identity();
         self.run.results(results, &answers)?;

@@ -1,8 +1,8 @@
 //! Events of a training, and who is told of them.
 
 use rtc_exec::learner::StepReport;
-use rtc_runs::record::checkpoint::Slot;
-use rtc_runs::record::table::Row;
+use rtc_runs::record::checkpoint::CheckpointSlot;
+use rtc_runs::record::table::ResultsRow;
 
 /// What happens during a run, for progress bars and logs.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub enum Event<'a> {
         /// Updates done.
         update: u64,
         /// The result.
-        row: &'a Row,
+        row: &'a ResultsRow,
         /// Whether it is the best so far on the dev split.
         improved: bool,
     },
@@ -50,7 +50,7 @@ pub enum Event<'a> {
         /// Updates done.
         update: u64,
         /// Where.
-        slot: Slot,
+        slot: CheckpointSlot,
     },
 }
 

@@ -7,20 +7,20 @@ use std::collections::btree_map::Entry;
 
 use super::feed::Feed;
 use rtc_base::batch::{Batch, Given};
-use rtc_exec::learner::{Arrays, Carry, Left};
-use rtc_runs::record::checkpoint::{Place, SlotPlaces};
+use rtc_exec::learner::{Carry, FlatArrays, RemainingState};
+use rtc_runs::record::checkpoint::{SlotPlaces, TrainingPosition};
 use rtc_task::Example;
 use rtc_task::batching::{Cursor, split};
 use rtc_task::error::DataError;
 
-/// What the rows of a batch carry from one update to the next.
+/// State that the rows of a batch carry from one update to the next.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Carried {
+pub struct CarriedState {
     /// The numbers of every carried value, row by row; nothing of a fresh row.
     rows: Vec<Option<Vec<Vec<f64>>>>,
 }
 
-impl Carried {
+impl CarriedState {
     /// Fresh rows.
     pub fn new(rows: usize) -> Self {
         Self { rows: vec![None; rows] }
@@ -42,7 +42,7 @@ impl Carried {
     }
 
     /// Keeps what the rows of that batch have left. Those that are through are fresh again; gives which they are.
-    pub fn keep(&mut self, carries: &[Carry], first: usize, batch: &Batch, left: &Left) -> Vec<usize> {
+    pub fn keep(&mut self, carries: &[Carry], first: usize, batch: &Batch, left: &RemainingState) -> Vec<usize> {
         let mut ends = vec![0; carries.len()];
         let mut through = vec![];
         for row in 0..batch.rows() {
@@ -64,21 +64,21 @@ impl Carried {
 
 /// The slots of a training.
 #[derive(Debug)]
-pub(super) struct Slots<'a> {
+pub(super) struct TrainingSlots<'a> {
     examples: Vec<Cow<'a, Example>>,
-    carried: Carried,
+    carried: CarriedState,
     places: SlotPlaces,
     /// The examples of the batch in which the next one is.
     coming: Vec<Cow<'a, Example>>,
 }
 
-impl<'a> Slots<'a> {
+impl<'a> TrainingSlots<'a> {
     /// The first examples of a training.
     pub(super) fn new(feed: &mut Feed<'a>, size: usize) -> Result<Self, DataError> {
-        let next = Place::default();
+        let next = TrainingPosition::default();
         let mut slots = Self {
             examples: vec![],
-            carried: Carried::new(size),
+            carried: CarriedState::new(size),
             places: SlotPlaces { slots: vec![], next },
             coming: feed.batch(next.cursor)?,
         };
@@ -98,7 +98,7 @@ impl<'a> Slots<'a> {
         feed: &mut Feed<'a>,
         carries: &[Carry],
         places: &SlotPlaces,
-        saved: &Arrays,
+        saved: &FlatArrays,
     ) -> Result<Self, DataError> {
         let mut batches: BTreeMap<Cursor, Vec<Cow<'a, Example>>> = BTreeMap::new();
         for cursor in places.slots.iter().chain([&places.next]).map(|place| place.cursor) {
@@ -108,7 +108,7 @@ impl<'a> Slots<'a> {
         }
         let lost =
             |message: &str| DataError { file: "the checkpoint".to_owned(), line: None, message: message.to_owned() };
-        let example = |place: &Place| batches[&place.cursor].get(place.row).cloned();
+        let example = |place: &TrainingPosition| batches[&place.cursor].get(place.row).cloned();
         let examples: Option<Vec<_>> = places.slots.iter().map(example).collect();
         let examples = examples.ok_or_else(|| lost("its slots hold examples that the data has not"))?;
         let mut rows = vec![Some(vec![]); examples.len()];
@@ -125,15 +125,15 @@ impl<'a> Slots<'a> {
             }
         }
         let coming = batches.remove(&places.next.cursor).unwrap_or_default();
-        Ok(Self { examples, carried: Carried { rows }, places: places.clone(), coming })
+        Ok(Self { examples, carried: CarriedState { rows }, places: places.clone(), coming })
     }
 
     /// The next example, in the order of the data.
-    fn take(&mut self, feed: &mut Feed<'a>) -> Result<(Place, Cow<'a, Example>), DataError> {
+    fn take(&mut self, feed: &mut Feed<'a>) -> Result<(TrainingPosition, Cow<'a, Example>), DataError> {
         if self.places.next.row >= self.coming.len() {
             let cursor = feed.next(self.places.next.cursor);
             self.coming = feed.batch(cursor)?;
-            self.places.next = Place { cursor, row: 0 };
+            self.places.next = TrainingPosition { cursor, row: 0 };
         }
         let place = self.places.next;
         self.places.next.row += 1;
@@ -159,7 +159,7 @@ impl<'a> Slots<'a> {
         feed: &mut Feed<'a>,
         carries: &[Carry],
         first: usize,
-        (batch, left): (&Batch, &Left),
+        (batch, left): (&Batch, &RemainingState),
     ) -> Result<(), DataError> {
         for slot in self.carried.keep(carries, first, batch, left) {
             let (place, example) = self.take(feed)?;
@@ -175,7 +175,7 @@ impl<'a> Slots<'a> {
     }
 
     /// What a checkpoint holds of them.
-    pub(super) fn saved(&self, carries: &[Carry]) -> (SlotPlaces, Arrays) {
+    pub(super) fn saved(&self, carries: &[Carry]) -> (SlotPlaces, FlatArrays) {
         let array = |(n, carry): (usize, &Carry)| {
             let mut numbers: Vec<f32> = vec![];
             for (row, example) in self.carried.rows.iter().zip(&self.examples) {
@@ -186,6 +186,6 @@ impl<'a> Slots<'a> {
             }
             (carry.name.to_string(), (vec![numbers.len()], numbers))
         };
-        (self.places.clone(), Arrays { items: carries.iter().enumerate().map(array).collect() })
+        (self.places.clone(), FlatArrays { items: carries.iter().enumerate().map(array).collect() })
     }
 }

@@ -16,7 +16,7 @@ use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError};
 use rtc_exec::model::{AfterSteps, Backend, ModelOn};
 use rtc_runs::error::Error;
-use rtc_runs::record::table::Row;
+use rtc_runs::record::table::ResultsRow;
 use rtc_task::batching::pack;
 use rtc_task::{Example, Metric, Tally, scored};
 
@@ -60,7 +60,7 @@ pub struct StepRow {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stopped {
     /// The row of the split; its depth is the mean number of steps.
-    pub row: Row,
+    pub row: ResultsRow,
     /// Every length after every number of steps.
     pub steps: Vec<StepRow>,
 }
@@ -98,7 +98,7 @@ pub fn evaluate_stopping(
     }
     let (mut total, mut steps, mut done) = (Sum::new(metrics), vec![], 0);
     for (length, examples) in groups {
-        let mut group = Group::new(examples, metrics, beyond);
+        let mut group = LengthGroup::new(examples, metrics, beyond);
         for chunk in group.examples.clone().chunks(batch.max(1)) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -122,7 +122,7 @@ pub fn evaluate_stopping(
 }
 
 /// The examples of one length while they are measured.
-struct Group<'a> {
+struct LengthGroup<'a> {
     examples: Vec<&'a Example>,
     /// Everything after 1, 2, ... steps, with the summed `-log max p`.
     by_step: Vec<(Sum<'a>, f64)>,
@@ -130,7 +130,7 @@ struct Group<'a> {
     alone: Sum<'a>,
 }
 
-impl<'a> Group<'a> {
+impl<'a> LengthGroup<'a> {
     fn new(examples: Vec<&'a Example>, metrics: &'a [Metric], beyond: usize) -> Self {
         let due = examples.iter().filter_map(|example| example.depth).max().unwrap_or(0) as usize;
         Self { examples, by_step: vec![(Sum::new(metrics), 0.0); (due + beyond).max(1)], alone: Sum::new(metrics) }
@@ -216,11 +216,11 @@ fn least(numbers: impl Iterator<Item = f64>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rtc_task::Target;
+    use rtc_task::ExampleTarget;
 
     #[test]
     fn the_surest_step_has_the_smallest_mean_and_labels_play_no_part() {
-        let label = Target::Each { class: vec![0, 5, 5], weight: vec![0.0, 1.0, 1.0] };
+        let label = ExampleTarget::Each { class: vec![0, 5, 5], weight: vec![0.0, 1.0, 1.0] };
         let example = Example { label, ..Example::classified(vec![1, 2, 3], 0) };
         let after = |p: &[f64]| doubts(&example, p);
         let (first, second) = (after(&[0.5, 0.6, 0.9]), after(&[0.1, 0.99, 0.95]));

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use rtc_cuda::device::{Command, Device, Generated, Graph, Target};
+use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, RecordedGraph};
 
 use super::{Emulated, Kernels, Options};
 
@@ -78,11 +78,11 @@ impl Device for Failing {
         self.device.threads()
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> KernelTarget {
         self.device.target()
     }
 
-    fn prepare(&self, kernels: &[Generated]) {
+    fn prepare(&self, kernels: &[GeneratedKernel]) {
         self.device.prepare(kernels);
     }
 
@@ -116,7 +116,7 @@ impl Device for Failing {
         self.device.watches()
     }
 
-    fn start(&self, command: &Command) {
+    fn start(&self, command: &DeviceCommand) {
         if self.goes(Call::Launch) {
             self.device.start(command);
         }
@@ -126,19 +126,19 @@ impl Device for Failing {
         self.device.records()
     }
 
-    fn record(&self, commands: &[Command]) -> Graph {
+    fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph {
         // A series that could not be recorded has a number, too.
         self.goes(Call::Capture);
         self.device.record(commands)
     }
 
-    fn replay(&self, graph: Graph) {
+    fn replay(&self, graph: RecordedGraph) {
         if self.goes(Call::Launch) {
             self.device.replay(graph);
         }
     }
 
-    fn forget(&self, graph: Graph) {
+    fn forget(&self, graph: RecordedGraph) {
         self.device.forget(graph);
     }
 

@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtc_base::rng::Key;
-use rtc_cuda::device::{Command, Device, Generated, Graph, Target};
+use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, RecordedGraph};
 
 use super::{Emulated, Kernels, Options};
 
@@ -47,8 +47,8 @@ pub enum Wrong {
 }
 
 enum Work {
-    Start(Command),
-    Replay(Graph),
+    Start(DeviceCommand),
+    Replay(RecordedGraph),
     Upload { to: u64, at: usize, bytes: usize },
 }
 
@@ -122,11 +122,11 @@ impl Device for Lazy {
         self.device.threads()
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> KernelTarget {
         self.device.target()
     }
 
-    fn prepare(&self, kernels: &[Generated]) {
+    fn prepare(&self, kernels: &[GeneratedKernel]) {
         self.device.prepare(kernels);
     }
 
@@ -180,7 +180,7 @@ impl Device for Lazy {
         self.device.watches()
     }
 
-    fn start(&self, command: &Command) {
+    fn start(&self, command: &DeviceCommand) {
         self.ask(Work::Start(command.clone()));
     }
 
@@ -188,15 +188,15 @@ impl Device for Lazy {
         self.device.records()
     }
 
-    fn record(&self, commands: &[Command]) -> Graph {
+    fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph {
         self.device.record(commands)
     }
 
-    fn replay(&self, graph: Graph) {
+    fn replay(&self, graph: RecordedGraph) {
         self.ask(Work::Replay(graph));
     }
 
-    fn forget(&self, graph: Graph) {
+    fn forget(&self, graph: RecordedGraph) {
         self.wait();
         self.device.forget(graph);
     }

@@ -9,7 +9,7 @@ use std::process;
 use std::sync::Arc;
 
 use libloading::Library;
-use rtc_cuda::device::{Generated, Shape};
+use rtc_cuda::device::{GeneratedKernel, LaunchShape};
 
 use super::text;
 
@@ -47,7 +47,7 @@ pub struct Checker {
 }
 
 /// All kernels that plans may use, those made for some plans among them.
-pub fn source(made: &BTreeSet<Generated>) -> String {
+pub fn source(made: &BTreeSet<GeneratedKernel>) -> String {
     let made: String = made.iter().map(|kernel| kernel.source.as_str()).collect();
     format!("{}{made}", rtc_cuda::kernels())
 }
@@ -58,7 +58,7 @@ impl Kernels {
     ///
     /// # Panics
     /// When the kernels do not compile.
-    pub fn compile(real: &str, made: &BTreeSet<Generated>) -> Option<Arc<Self>> {
+    pub fn compile(real: &str, made: &BTreeSet<GeneratedKernel>) -> Option<Arc<Self>> {
         Self::of_text(real, &source(made))
     }
 
@@ -154,7 +154,7 @@ impl Kernels {
     pub(super) fn launch(
         &self,
         name: &CString,
-        shape: Shape,
+        shape: LaunchShape,
         order: u64,
         args: &[*const c_void],
     ) -> Result<usize, String> {

@@ -1,6 +1,6 @@
 //! What every GPU that rtc knows can launch: the tables of "Compute Capabilities" in NVIDIA's CUDA C++ Programming Guide.
 
-use rtc_cuda::device::Shape;
+use rtc_cuda::device::LaunchShape;
 use rtc_cuda::memory::WARP;
 
 /// Blocks along each axis of a launch.
@@ -14,7 +14,7 @@ pub const SHARED: usize = 48 << 10;
 
 /// # Errors
 /// What a device refuses about a launch, or what no kernel here is made for.
-pub fn launch(shape: Shape) -> Result<(), String> {
+pub fn launch(shape: LaunchShape) -> Result<(), String> {
     for (axis, (blocks, most)) in shape.grid.into_iter().zip(GRID).enumerate() {
         if blocks == 0 || blocks > most {
             return Err(format!("{blocks} blocks along axis {axis}, where 1 to {most} are allowed"));

@@ -27,7 +27,9 @@ use std::sync::Arc;
 
 pub use library::{Kernels, source};
 use memory::Memory;
-use rtc_cuda::device::{Arg, Command, Device, Generated, Graph, Shape, Target};
+use rtc_cuda::device::{
+    Device, DeviceCommand, GeneratedKernel, KernelArgument, KernelTarget, LaunchShape, RecordedGraph,
+};
 
 /// The device; clones of the library may serve several.
 pub struct Emulated {
@@ -35,7 +37,7 @@ pub struct Emulated {
     options: Options,
     memory: Memory,
     /// What was recorded: the commands as they were then.
-    graphs: RefCell<BTreeMap<Graph, Vec<Command>>>,
+    graphs: RefCell<BTreeMap<RecordedGraph, Vec<DeviceCommand>>>,
     counts: Cell<Counts>,
     /// Bytes of its memory that are taken.
     taken: Cell<usize>,
@@ -56,7 +58,7 @@ pub struct Options {
     /// Whether it is told when memory is handed out again, which becomes NaN then.
     pub watches: bool,
     /// What its kernels are made for.
-    pub target: Target,
+    pub target: KernelTarget,
     /// Bytes of its memory.
     pub room: usize,
 }
@@ -64,7 +66,7 @@ pub struct Options {
 impl Default for Options {
     /// Two warps, so that warps differ.
     fn default() -> Self {
-        Self { threads: 64, records: true, order: 0, watches: false, target: Target::default(), room: usize::MAX }
+        Self { threads: 64, records: true, order: 0, watches: false, target: KernelTarget::default(), room: usize::MAX }
     }
 }
 
@@ -113,7 +115,7 @@ impl Emulated {
     }
 
     /// A device whose kernels were made for this.
-    pub fn made_for(kernels: Arc<Kernels>, target: Target) -> Self {
+    pub fn made_for(kernels: Arc<Kernels>, target: KernelTarget) -> Self {
         Self::with(kernels, Options { target, ..Options::default() })
     }
 
@@ -144,18 +146,18 @@ impl Emulated {
         self.counts.set(counts);
     }
 
-    fn run(&self, command: &Command) {
+    fn run(&self, command: &DeviceCommand) {
         match command {
-            Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
-            Command::Product(_) => unreachable!("there is no library for products"),
-            Command::Copy { from, to, bytes } => {
+            DeviceCommand::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
+            DeviceCommand::Product(_) => unreachable!("there is no library for products"),
+            DeviceCommand::Copy { from, to, bytes } => {
                 self.memory.check("a copy", *from, *bytes);
                 self.memory.check("a copy", *to, *bytes);
                 // SAFETY: both are memory of this device.
                 unsafe { (*from as *const u8).copy_to(*to as *mut u8, *bytes) }
             }
-            Command::Clear { at, bytes } => self.fill("clearing", *at, *bytes, 0),
-            Command::Taken { at, bytes } => {
+            DeviceCommand::Clear { at, bytes } => self.fill("clearing", *at, *bytes, 0),
+            DeviceCommand::Taken { at, bytes } => {
                 let block = self.memory.check("taking", *at, *bytes);
                 self.fill("taking", *at, block, 0xFF);
                 self.kernels.checker().inspect(|checker| checker.used(*at, *bytes));
@@ -169,20 +171,20 @@ impl Emulated {
         unsafe { (at as *mut u8).write_bytes(value, bytes) }
     }
 
-    fn launch(&self, kernel: &Rc<str>, shape: Shape, args: &[Arg]) {
+    fn launch(&self, kernel: &Rc<str>, shape: LaunchShape, args: &[KernelArgument]) {
         limits::launch(shape).unwrap_or_else(|problem| panic!("`{kernel}`: {problem}"));
-        let value = |arg: &Arg| match arg {
-            Arg::Address(at) => {
+        let value = |arg: &KernelArgument| match arg {
+            KernelArgument::Address(at) => {
                 if *at != 0 {
                     self.memory.check(kernel, *at, 0);
                 }
                 *at
             }
-            Arg::Whole(n) => *n as u64,
-            Arg::Int(n) => u64::from(*n as u32),
-            Arg::Real(x) if self.kernels.is_single() => u64::from((*x as f32).to_bits()),
-            Arg::Real(x) => x.to_bits(),
-            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
+            KernelArgument::Whole(n) => *n as u64,
+            KernelArgument::Int(n) => u64::from(*n as u32),
+            KernelArgument::Real(x) if self.kernels.is_single() => u64::from((*x as f32).to_bits()),
+            KernelArgument::Real(x) => x.to_bits(),
+            KernelArgument::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let values: Vec<u64> = args.iter().map(value).collect();
         let places: Vec<*const c_void> = values.iter().map(|v| std::ptr::from_ref(v).cast()).collect();
@@ -210,11 +212,11 @@ impl Device for Emulated {
         self.options.threads
     }
 
-    fn target(&self) -> Target {
+    fn target(&self) -> KernelTarget {
         self.options.target
     }
 
-    fn prepare(&self, kernels: &[Generated]) {
+    fn prepare(&self, kernels: &[GeneratedKernel]) {
         for kernel in kernels {
             assert!(self.kernels.has(&kernel.name), "{} was not compiled", kernel.name);
         }
@@ -258,8 +260,8 @@ impl Device for Emulated {
         self.options.watches
     }
 
-    fn start(&self, command: &Command) {
-        if !matches!(command, Command::Taken { .. }) {
+    fn start(&self, command: &DeviceCommand) {
+        if !matches!(command, DeviceCommand::Taken { .. }) {
             self.count(|counts| counts.started += 1);
         }
         self.run(command);
@@ -269,22 +271,22 @@ impl Device for Emulated {
         self.options.records
     }
 
-    fn record(&self, commands: &[Command]) -> Graph {
+    fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph {
         let mut graphs = self.graphs.borrow_mut();
-        let graph = Graph(graphs.last_key_value().map_or(0, |(last, _)| last.0 + 1));
+        let graph = RecordedGraph(graphs.last_key_value().map_or(0, |(last, _)| last.0 + 1));
         graphs.insert(graph, commands.to_vec());
         self.count(|counts| counts.recorded += 1);
         graph
     }
 
-    fn replay(&self, graph: Graph) {
+    fn replay(&self, graph: RecordedGraph) {
         let graphs = self.graphs.borrow();
         let commands = &graphs[&graph];
         self.count(|counts| counts.replayed += commands.len() as u64);
         commands.iter().for_each(|command| self.run(command));
     }
 
-    fn forget(&self, graph: Graph) {
+    fn forget(&self, graph: RecordedGraph) {
         assert!(self.graphs.borrow_mut().remove(&graph).is_some(), "a graph goes once");
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use rtc_task::error::DataError;
 use rtc_task::sequence::{LineError, Lines, example};
-use rtc_task::{DataSource, Known, TaskSettings};
-use rtc_task::{Example, Options, Target, Task, describe, load, look, open_task, sample};
+use rtc_task::{DataSource, TaskContext, TaskSettings};
+use rtc_task::{Example, ExampleTarget, Options, Task, describe, load, look, open_task, sample};
 
 use super::folder::{Parts, is_inside};
 
@@ -18,7 +18,7 @@ const EXAMPLES: usize = 50;
 fn settings(parts: &Parts<'_>, folder: &Path) -> Option<TaskSettings> {
     let mut settings: TaskSettings = serde_json::from_slice(parts.head).ok()?;
     let kept = parts.file("task.json").map(serde_json::from_slice).transpose().ok()?.map(Arc::new);
-    settings.known = Known::new(vec![folder.to_owned()], kept);
+    settings.known = TaskContext::new(vec![folder.to_owned()], kept);
     let in_the_folder = match &settings.data {
         Some(DataSource::Files(files)) => {
             files.values().all(|file| file != "generated" && is_inside(file.trim_end_matches('%')))
@@ -66,7 +66,7 @@ pub(super) fn rows(bytes: &[u8]) {
     task.problems(&settings, 3).iter().for_each(refused);
     // What a run keeps of a task stands for its training file.
     if let Some(kept) = task.kept() {
-        let known = Known::new(vec![folder.path().to_owned()], Some(Arc::new(kept)));
+        let known = TaskContext::new(vec![folder.path().to_owned()], Some(Arc::new(kept)));
         let again = load(&TaskSettings { known, ..settings }, &splits).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(again.fingerprint(), data.fingerprint());
     }
@@ -86,13 +86,13 @@ fn sound(task: &dyn Task, options: &Options, examples: &[Example]) {
         }
         assert!(!example.tokens.is_empty(), "an example without tokens");
         match &example.label {
-            Target::Class(class) => assert!((*class as usize) < classes, "class {class} of {classes}"),
-            Target::Each { class, weight } => {
+            ExampleTarget::Class(class) => assert!((*class as usize) < classes, "class {class} of {classes}"),
+            ExampleTarget::Each { class, weight } => {
                 assert_eq!((class.len(), weight.len()), (example.tokens.len(), example.tokens.len()));
                 assert!(class.iter().all(|class| (*class as usize) < classes), "{class:?} of {classes}");
             }
-            Target::Number(number) => assert!(number.is_finite(), "{number}"),
-            Target::Several(labels) => assert_eq!(labels.len(), classes),
+            ExampleTarget::Number(number) => assert!(number.is_finite(), "{number}"),
+            ExampleTarget::Several(labels) => assert_eq!(labels.len(), classes),
         }
     }
 }
@@ -103,7 +103,7 @@ pub(super) fn predictions(bytes: &[u8]) {
     let Ok(mut settings) = serde_json::from_slice::<TaskSettings>(parts.head) else { return };
     let kept = parts.file("task.json").and_then(|kept| serde_json::from_slice(kept).ok());
     let own = kept.is_some();
-    settings.known = Known::new(vec![], kept.map(Arc::new));
+    settings.known = TaskContext::new(vec![], kept.map(Arc::new));
     // Without what a run keeps, files would be learned from.
     settings.data = own.then(|| DataSource::Files(BTreeMap::new()));
     let (task, options) = match open_task(&settings) {
@@ -136,5 +136,5 @@ pub(super) fn predictions(bytes: &[u8]) {
 
 /// The answer of a question says nothing, so that a task without classes has questions, too.
 fn sound_question(task: &dyn Task, options: &Options, example: &Example) {
-    sound(task, options, &[Example { label: Target::Number(0.0), ..example.clone() }]);
+    sound(task, options, &[Example { label: ExampleTarget::Number(0.0), ..example.clone() }]);
 }

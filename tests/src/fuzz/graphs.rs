@@ -1,7 +1,7 @@
 //! Graphs in all their forms.
 
 use rtc_compiler::causality;
-use rtc_compiler::ir::document::{Document, Problem};
+use rtc_compiler::ir::document::{GraphDocument, Problem};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::{export, hash, text, verify};
 use rtc_compiler::lower::Binding;
@@ -50,7 +50,10 @@ fn form(source: &str, read: fn(&str) -> Result<Graph, Vec<Problem>>) {
         let again =
             again.unwrap_or_else(|problems| panic!("the {form} of a graph is refused: {problems:?}\n{printed}"));
         assert_eq!(text::print(&again), printed, "the {form} of a graph is another one");
-        assert!(Document::from(&again) == Document::from(&graph), "the {form} of a graph is another one:\n{printed}");
+        assert!(
+            GraphDocument::from(&again) == GraphDocument::from(&graph),
+            "the {form} of a graph is another one:\n{printed}"
+        );
     }
     if verify::verify(&graph).is_ok() {
         hash::hash(&graph);

@@ -7,11 +7,13 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use rtc_runs::error::Error;
-use rtc_runs::record::checkpoint::{self, Slot};
-use rtc_runs::record::history::{History, Progress};
+use rtc_runs::record::checkpoint::{self, CheckpointSlot};
+use rtc_runs::record::history::{History, RunProgress};
 use rtc_runs::record::tensorboard::Whole;
 use rtc_runs::record::verify::verify;
-use rtc_runs::record::{Answers, Lengths, RunFolder, RunInfo, SavedRun, sealed, sha256, tensorboard, unsealed};
+use rtc_runs::record::{
+    LengthMeasurements, RunAnswers, RunFolder, RunInfo, SavedRun, sealed, sha256, tensorboard, unsealed,
+};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -40,13 +42,13 @@ pub(super) fn folder(bytes: &[u8]) {
         told(RunInfo::read(path).map(drop)),
         told(SavedRun::read(path).map(drop)),
         told(History::read(path).map(drop)),
-        told(Progress::read(path).map(drop)),
+        told(RunProgress::read(path).map(drop)),
     ];
     assert!(!intact || whole == [true; 4], "nothing is wrong with a folder that is refused: {whole:?}");
-    Lengths::read(path);
+    LengthMeasurements::read(path);
     RunFolder::finished(path);
     // A slot that is not there is waited for.
-    for slot in [Slot::Last, Slot::Best] {
+    for slot in [CheckpointSlot::Last, CheckpointSlot::Best] {
         let place = SavedRun::checkpoint(path, slot);
         if place.is_dir() {
             told(checkpoint::load(&place, &place).map(drop));
@@ -55,7 +57,7 @@ pub(super) fn folder(bytes: &[u8]) {
     outside.check();
     let Ok(run) = SavedRun::read(path) else { return };
     if let Some(results) = &run.measured {
-        Answers::read(path, results).map(|answers| answers.get("test", "accuracy"));
+        RunAnswers::read(path, results).map(|answers| answers.get("test", "accuracy"));
     }
     run.changes("model m {\n}\n", &run.experiment, &run.info);
     assert_eq!(run.difference(&run.experiment, &run.info), None);
@@ -187,7 +189,7 @@ pub(super) fn sealed_file(bytes: &[u8]) {
     let text = sealed(&fields);
     assert_eq!(unsealed::<Value>(text.as_bytes()), Ok(Value::Object(fields)));
     told(unsealed::<RunInfo>(text.as_bytes()).map(drop));
-    told(unsealed::<Lengths>(text.as_bytes()).map(drop));
+    told(unsealed::<LengthMeasurements>(text.as_bytes()).map(drop));
 }
 
 /// Records for TensorBoard.

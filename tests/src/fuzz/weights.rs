@@ -2,7 +2,7 @@
 
 use rtc_runs::error::Error;
 use rtc_runs::error::WeightsError;
-use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
+use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 use safetensors::tensor::{Dtype, SafeTensors};
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ pub(super) fn file(bytes: &[u8]) {
         Err(error) => return refused(&error),
     };
     // Without any parameter, every tensor of the file is a fault with its name and shape.
-    let tensors = match fit(&file, &Names::default(), &[]) {
+    let tensors = match fit(&file, &TensorNames::default(), &[]) {
         Ok(_) => vec![],
         Err(error) => error.faults.iter().filter_map(|fault| tensor(fault)).collect::<Vec<_>>(),
     };
@@ -29,7 +29,7 @@ pub(super) fn file(bytes: &[u8]) {
     if !tensors.iter().all(|(_, shape)| small(shape)) {
         return;
     }
-    match fit(&file, &Names::default(), &tensors) {
+    match fit(&file, &TensorNames::default(), &tensors) {
         Ok(arrays) => {
             fingerprint(&arrays);
             for (name, shape) in &tensors {
@@ -71,7 +71,7 @@ pub(super) fn names(bytes: &[u8]) {
     let folder = TempDir::new().expect("a temporary folder");
     write(folder.path(), "theirs.json", bytes);
     write(folder.path(), "theirs.bin", include_bytes!("../../corpus/safetensors/float32"));
-    let names = match Names::read(&folder.path().join("theirs.json")) {
+    let names = match TensorNames::read(&folder.path().join("theirs.json")) {
         Ok(names) => names,
         Err(error) => return refused(&error),
     };

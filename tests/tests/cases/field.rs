@@ -38,7 +38,7 @@ use rtc_exec::parameter_ranges;
 use rtc_exec::storage::Element;
 use rtc_tests::fixture::{Comparison, DOUBLE, Fixture, SINGLE, Tolerance, doubles, folder};
 use rtc_tests::peer::{Filled, Tensor, Tensors, fill, holders};
-use rtc_train::Carried;
+use rtc_train::CarriedState;
 use serde_json::Value as Json;
 
 type Outcome = datatest_stable::Result<()>;
@@ -365,7 +365,7 @@ fn updated_each_step<T: Element>(
     const SLOTS: usize = 3;
     let rule = fixture.update_rule();
     let carries = model.carries().to_vec();
-    let (mut carried, mut rows): (Carried, Vec<usize>) = (Carried::new(SLOTS), (0..SLOTS).collect());
+    let (mut carried, mut rows): (CarriedState, Vec<usize>) = (CarriedState::new(SLOTS), (0..SLOTS).collect());
     let mut next = SLOTS;
     for (n, expected) in updates.as_array().ok_or("no updates")?.iter().enumerate() {
         let of: Vec<usize> = rows.iter().map(|row| row % all.rows()).collect();

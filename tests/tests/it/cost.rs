@@ -10,7 +10,7 @@ use rtc_compiler::pipeline::{self, cost::Cost};
 use rtc_compiler::plan::memory::{BatchShape, estimate};
 use rtc_compiler::plan::plan;
 use rtc_exec::Halting;
-use rtc_exec::counter::Counted;
+use rtc_exec::counter::RunCounters;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, differentiated, executor, labelled_tokens, weights};
 
@@ -43,13 +43,13 @@ const SIZES: &[&str] = &[
 
 /// What one run did: counters, and the peak of the arena.
 struct Ran {
-    counted: Counted,
+    counted: RunCounters,
     peak: u64,
 }
 
 fn ran(graph: &Graph, weights: &Arrays, rows: &Batch) -> Ran {
     let mut executor = executor::<f32>(graph, weights, Halting::Compact);
-    executor.records.counted = Some(Counted::default());
+    executor.records.counted = Some(RunCounters::default());
     executor.run(rows, Key::new(1)).expect("the batch fits");
     Ran { counted: executor.records.counted.expect("it was set"), peak: executor.arena().usage().most as u64 }
 }

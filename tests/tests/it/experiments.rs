@@ -9,7 +9,7 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
-use rtc_runs::experiment::{EMBEDDED, Entry, Experiment, ExperimentFile};
+use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile};
 use rtc_runs::record::RunInfo;
 use rtc_task::{Objective, resolve_options, task_named};
 use rtc_tests::models::Folder;
@@ -92,7 +92,7 @@ fn parameters(experiment: &Experiment, name: &str) -> usize {
 }
 
 /// Number of parameters of a compared model, by its block of the experiment and its own edits.
-fn compared(file: &ExperimentFile, entry: &Entry) -> usize {
+fn compared(file: &ExperimentFile, entry: &ComparedModel) -> usize {
     let (spec, target) = entry.spec.split_once(':').map_or((entry.spec.as_str(), None), |(s, t)| (s, Some(t)));
     let source = sources().into_iter().find(|source| source.name.ends_with(&format!("/{spec}.rt")));
     let source = source.unwrap_or_else(|| panic!("there is no spec `{spec}`"));
@@ -148,7 +148,7 @@ fn resolved_experiments_keep_their_identities() {
         let models: Vec<String> =
             file.models().map(|model| format!("{model} {}", identity(&of(Some(model), &[])))).collect();
         text += &format!("  models: {}\n", models.join(", "));
-        let row = |entry: &Entry| {
+        let row = |entry: &ComparedModel| {
             let experiment = of(Some(&entry.spec), &entry.with);
             let set = [experiment.set.as_slice(), &entry.set].concat();
             format!("{} {}", entry.name, identity(&Experiment { model: Some(entry.spec.clone()), set, ..experiment }))

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use rtc_base::batch::Batch;
 use rtc_base::rng::{Draws, Key};
-use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value, Var, eval, slope, tables};
+use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, eval, slope, tables};
 use rtc_compiler::ir::attr;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar};
 use rtc_compiler::ir::types::Attr;
 use rtc_compiler::lower::Objective;
 use rtc_exec::Halting;
-use rtc_export::onnx::{About, onnx};
+use rtc_export::onnx::{OnnxMetadata, onnx};
 use rtc_export::torch;
 use rtc_tests::models::{self, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, differentiated, executor, graph, rounded, run, singles, weights};
@@ -159,11 +159,11 @@ fn nudged(expr: &Expr, by: f64) -> Expr {
 fn is_delicate(expr: &Expr) -> bool {
     let others = [nudged(expr, 1.0 + 1e-9), nudged(expr, 1.0 - 1e-9)];
     let value = |expr: &Expr, at: &Env| match expr.is_learned() {
-        true => slope(expr, at, &mut |_, _| Ok(0.3), usize::MAX).map(|found| Value::Float(found.value)),
+        true => slope(expr, at, &mut |_, _| Ok(0.3), usize::MAX).map(|found| ScalarValue::Float(found.value)),
         false => eval(expr, at),
     };
-    let near = |a: Value, b: Value| match (a, b) {
-        (Value::Float(a), Value::Float(b)) => same(a, b, 1e-6),
+    let near = |a: ScalarValue, b: ScalarValue| match (a, b) {
+        (ScalarValue::Float(a), ScalarValue::Float(b)) => same(a, b, 1e-6),
         (a, b) => a == b,
     };
     let places = LENGTHS.iter().flat_map(|n| (0..*n).flat_map(move |i| (0..*n).map(move |j| (*n, i, j))));
@@ -364,7 +364,7 @@ impl Case {
 
     fn model(&self) -> Result<Vec<u8>, String> {
         let arrays = singles(&self.forward.parameters(), &self.weights);
-        onnx(&self.forward, &arrays, &About::default()).map_err(|refused| refused.to_string())
+        onnx(&self.forward, &arrays, &OnnxMetadata::default()).map_err(|refused| refused.to_string())
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::incremental::incremental;
 use rtc_compiler::ir::cost::Sizes;
-use rtc_compiler::ir::document::{Document, NodeDoc, Problem};
+use rtc_compiler::ir::document::{GraphDocument, NodeDoc, Problem};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::hash::hash;
 use rtc_compiler::ir::ops::{self, Op};
@@ -63,7 +63,7 @@ fn every_form_reads_back() {
         assert_eq!(text::print(&text::parse(&printed).unwrap()), printed, "{name}");
         assert_eq!(text::print(&export::from_yaml(&export::yaml(&graph)).unwrap()), printed, "{name}");
         assert_eq!(text::print(&export::from_json(&export::json(&graph)).unwrap()), printed, "{name}");
-        assert_eq!(Document::from(&text::parse(&printed).unwrap()), Document::from(&graph), "{name}");
+        assert_eq!(GraphDocument::from(&text::parse(&printed).unwrap()), GraphDocument::from(&graph), "{name}");
     }
 }
 
@@ -116,7 +116,7 @@ fn refusal(read: Result<Graph, Vec<Problem>>) -> Option<String> {
 }
 
 /// A document in every form, read back.
-fn forms(document: &Document) -> Vec<Option<String>> {
+fn forms(document: &GraphDocument) -> Vec<Option<String>> {
     let json = serde_json::to_string(document).unwrap();
     let mut all = vec![text::parse(&text::write(document)), export::from_json(&json), export::from_yaml(&json)];
     if let Ok(graph) = document.to_graph() {
@@ -127,7 +127,7 @@ fn forms(document: &Document) -> Vec<Option<String>> {
 
 #[test]
 fn names_are_words_in_every_form() {
-    let good = Document::from(&graph(&case("ir/chunks")));
+    let good = GraphDocument::from(&graph(&case("ir/chunks")));
     assert_eq!(forms(&good), [None, None, None, None, None]);
     let chunks = good.nodes.iter().position(|node| node.op == "chunks").unwrap();
     let last = good.nodes.len() - 1;
@@ -407,7 +407,7 @@ fn a_missing_or_wrong_attribute_never_stops_the_compiler() {
             let stages =
                 [pipeline::forward, pipeline::training].map(|stage| stage(&model.spec, &models::binding(objective)));
             for graph in stages.map(|graph| graph.expect("the spec lowers")) {
-                let document = Document::from(&graph);
+                let document = GraphDocument::from(&graph);
                 let mut edits = vec![];
                 let (mut all, mut at) = (document.clone(), 0);
                 each_node(&mut all.nodes, &mut |node| {

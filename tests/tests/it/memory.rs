@@ -5,13 +5,13 @@ use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, Target, estimate};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget, estimate};
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
 use rtc_exec::Halting;
-use rtc_exec::arena::Usage;
-use rtc_exec::counter::Counted;
+use rtc_exec::arena::ArenaUsage;
+use rtc_exec::counter::RunCounters;
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, batch, executor, weights};
 
@@ -58,12 +58,12 @@ fn halting(graph: &Graph, bias: f64) -> Arrays {
 }
 
 /// What one training step takes besides parameters, gradients and packed weights, and the mean depth of its rows.
-fn taken(graph: &Graph, weights: &Arrays, lengths: &[usize]) -> (Usage, Option<f64>) {
+fn taken(graph: &Graph, weights: &Arrays, lengths: &[usize]) -> (ArenaUsage, Option<f64>) {
     let rows = batch(lengths, VOCAB as u64, CLASSES as u64, 5);
     let mut executor = executor::<f32>(graph, weights, Halting::Compact);
-    executor.records.counted = Some(Counted::default());
+    executor.records.counted = Some(RunCounters::default());
     executor.run(&rows, Key::new(1)).expect("the batch fits");
-    (executor.arena().usage(), executor.records.counted.as_ref().and_then(Counted::mean_depth))
+    (executor.arena().usage(), executor.records.counted.as_ref().and_then(RunCounters::mean_depth))
 }
 
 /// One attention with relative positions: what it holds for the codes of distances is most of what it takes.
@@ -78,7 +78,12 @@ fn far(name: &str, spec: &Spec, bias: f64, tolerance: f64) -> Vec<String> {
     let mut wrong = vec![];
     for lengths in [vec![60; 16], (0..16).map(|n| 20 + 5 * n).collect()] {
         let load = BatchShape { lengths: lengths.clone(), depth: None };
-        let work = Work { training: load.clone(), evaluation: None, fixed_bytes: 0, target: Target::Processor };
+        let work = LargestBatches {
+            training: load.clone(),
+            evaluation: None,
+            fixed_bytes: 0,
+            target: MemoryTarget::Processor,
+        };
         // A limit that nothing can keep gives the plan that takes least.
         for limit in [None, Some(0)] {
             let fitted = plans_within(spec, &binding(Objective::Classify), &work, limit);

@@ -13,7 +13,7 @@ use rtc_compiler::pipeline;
 use rtc_exec::model::Backend;
 use rtc_exec::storage::Element;
 use rtc_exec::{Halting, Inference};
-use rtc_export::onnx::{About, onnx};
+use rtc_export::onnx::{OnnxMetadata, onnx};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{
     Arrays, batch, distance, executor, graph, labelled_tokens, rounded, single_limit, singles, weights,
@@ -62,7 +62,7 @@ impl Case {
     }
 
     fn exported(&self) -> Result<Vec<u8>, String> {
-        let about = About { flat: self.flat, ..About::default() };
+        let about = OnnxMetadata { flat: self.flat, ..OnnxMetadata::default() };
         onnx(&self.graph, &singles(&self.graph.parameters(), &self.weights), &about)
             .map_err(|refused| refused.to_string())
     }

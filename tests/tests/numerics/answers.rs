@@ -10,9 +10,9 @@ use rtc_compiler::pipeline;
 use rtc_exec::Halting;
 use rtc_exec::learner::{Learner, UpdateRule};
 use rtc_exec::model::Model as Trained;
-use rtc_runs::record::table::Row;
+use rtc_runs::record::table::ResultsRow;
 use rtc_task::batching::split;
-use rtc_task::{Example, SEVERAL, Scale, Target};
+use rtc_task::{Example, ExampleTarget, SEVERAL, Scale};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{asking, batch, check_gradients, run, weights};
 use rtc_train::{Measurement, Silent, evaluate};
@@ -96,8 +96,8 @@ fn examples(objective: Objective, count: u64, seed: u64) -> Vec<Example> {
         let draws = key.at(index);
         let tokens: Vec<u32> = (0..2 + draws.below(0, 6)).map(|n| draws.below(n + 1, 6) as u32).collect();
         let label = match objective {
-            Objective::Number => Target::Number(tokens.iter().filter(|token| **token == 1).count() as f32 - 1.0),
-            _ => Target::Several((0..3).map(|label| tokens.contains(&label)).collect()),
+            Objective::Number => ExampleTarget::Number(tokens.iter().filter(|token| **token == 1).count() as f32 - 1.0),
+            _ => ExampleTarget::Several((0..3).map(|label| tokens.contains(&label)).collect()),
         };
         Example { label, ..Example::classified(tokens, 0) }
     };
@@ -113,8 +113,8 @@ fn learner(objective: Objective) -> Trained<f32> {
     Trained::new(training, inference, binding, 1)
 }
 
-fn measured(model: &mut Trained<f32>, examples: &[Example]) -> Row {
-    let metrics = if matches!(examples[0].label, Target::Several(_)) { SEVERAL } else { &[] };
+fn measured(model: &mut Trained<f32>, examples: &[Example]) -> ResultsRow {
+    let metrics = if matches!(examples[0].label, ExampleTarget::Several(_)) { SEVERAL } else { &[] };
     let scale = Scale { mean: 1.0, deviation: 2.0 };
     let measurement = Measurement { split: "test", examples, batch: 17, metrics, scale, perplexity: false };
     let row = evaluate(model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite");

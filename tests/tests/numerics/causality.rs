@@ -7,7 +7,7 @@ use rtc_base::batch::{Batch, Given, Labels};
 use rtc_base::rng::{Draws, Key};
 use rtc_compiler::causality::{analyse, leaks};
 use rtc_compiler::check::{NoFiles, check_form, names};
-use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, Value as Truth, Var, eval};
+use rtc_compiler::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, eval};
 use rtc_compiler::ir::attr;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node};
@@ -239,7 +239,7 @@ fn no_accepted_mask_shows_a_later_key() {
         );
         let places = (0..9).flat_map(|i| (i + 1..9).flat_map(move |j| (0..3).map(move |head| (i, j, head))));
         let sees =
-            |(i, j, head)| eval(&expr, &Env { i, j, head, length: 9, ..Env::default() }) == Ok(Truth::Bool(true));
+            |(i, j, head)| eval(&expr, &Env { i, j, head, length: 9, ..Env::default() }) == Ok(ScalarValue::Bool(true));
         let shown = places.clone().find(|place| sees(*place));
         if leaks(&graph(&source), "logits").is_empty() {
             assert_eq!(shown, None, "mask {seed}: {expr}");

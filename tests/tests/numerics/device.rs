@@ -13,10 +13,10 @@ use rtc_compiler::lower::{Binding, Objective, attach_loss};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
 use rtc_compiler::spec::Spec;
-use rtc_cuda::device::{Device, Target};
+use rtc_cuda::device::{Device, KernelTarget};
 use rtc_cuda::driver::Gpu;
 use rtc_cuda::{Launching, generated};
-use rtc_exec::learner::{Arrays as Saved, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
+use rtc_exec::learner::{FlatArrays, Learner, Lookahead, MuonStep, OptimiserKind, UpdateRule};
 use rtc_exec::model::Backend;
 use rtc_exec::storage::Element;
 use rtc_exec::{Halting, StateTrace};
@@ -57,7 +57,7 @@ pub(super) fn emulated(kernels: &Arc<Kernels>) -> Rc<dyn Device> {
 }
 
 /// An executor on a device with the weights of a case.
-fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> rtc_cuda::Executor<T> {
+fn loaded<T: Element>(case: &Case, device: Rc<dyn Device>) -> rtc_cuda::DeviceExecutor<T> {
     executor_on(&case.graph, &case.weights, case.halting, device)
 }
 
@@ -68,14 +68,14 @@ pub(super) fn on_device<T: Element>(case: &Case, device: Rc<dyn Device>) -> Run 
 
 /// The kernels for some graphs on the host; nothing where there is no compiler.
 pub(super) fn kernels<'g>(real: &str, graphs: impl IntoIterator<Item = &'g Graph>) -> Option<Arc<Kernels>> {
-    kernels_for(real, graphs, Target::default())
+    kernels_for(real, graphs, KernelTarget::default())
 }
 
 /// The same for a device that they are made for.
 pub(super) fn kernels_for<'g>(
     real: &str,
     graphs: impl IntoIterator<Item = &'g Graph>,
-    target: Target,
+    target: KernelTarget,
 ) -> Option<Arc<Kernels>> {
     let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
     let kernels = Kernels::compile(real, &made);
@@ -317,7 +317,7 @@ fn rows_that_stay_change_nothing() {
 }
 
 /// The largest relative difference of two sets of named arrays, of the numbers whose second moment is more than rounding where moments are given.
-fn apart(a: &Saved, b: &Saved, moments: Option<&Saved>) -> f64 {
+fn apart(a: &FlatArrays, b: &FlatArrays, moments: Option<&FlatArrays>) -> f64 {
     let far = |(name, (_, values)): (&String, &(Vec<usize>, Vec<f32>))| {
         let other = &b.items[name].1;
         let counts = |n: usize| moments.is_none_or(|moments| moments.items[name].1[n] > 1e-24);

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_cuda::device::Target;
+use rtc_cuda::device::KernelTarget;
 use rtc_kernel::Precision;
 use rtc_tests::emulated::Emulated;
 use rtc_tests::models::{self, binding};
@@ -68,8 +68,8 @@ fn limit(precision: Precision) -> f64 {
 }
 
 /// What devices that are made for each of these make of the cases; nothing where there is no compiler.
-fn on(cases: &[Case], targets: &[Target]) -> Option<Vec<Vec<Run>>> {
-    let of = |target: &Target| {
+fn on(cases: &[Case], targets: &[KernelTarget]) -> Option<Vec<Vec<Run>>> {
+    let of = |target: &KernelTarget| {
         let kernels = kernels_for("float", cases.iter().map(|case| &case.graph), *target)?;
         let device = || Rc::new(Emulated::made_for(kernels.clone(), *target));
         Some(cases.iter().map(|case| on_device::<f32>(case, device())).collect())
@@ -83,7 +83,7 @@ fn operands_of_fewer_bits_stay_near() {
     let precisions = [Precision::F32, Precision::Tf32, Precision::Bf16];
     let small = |case: Case| Case { weights: weights(&case.graph, 1, 0.2), ..case };
     let cases: Vec<Case> = cases().into_iter().map(small).collect();
-    let targets = precisions.map(|precision| Target { precision, fixed_sizes: false });
+    let targets = precisions.map(|precision| KernelTarget { precision, fixed_sizes: false });
     let Some(all) = on(&cases, &targets) else { return };
     for (n, case) in cases.iter().enumerate() {
         let exact = run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
@@ -99,7 +99,7 @@ fn operands_of_fewer_bits_stay_near() {
 #[test]
 fn kernels_made_for_sizes_compute_the_same() {
     for precision in [Precision::F32, Precision::Bf16] {
-        let targets = [false, true].map(|fixed_sizes| Target { precision, fixed_sizes });
+        let targets = [false, true].map(|fixed_sizes| KernelTarget { precision, fixed_sizes });
         let Some(all) = on(&cases()[..2], &targets) else { return };
         assert_eq!(all[0], all[1], "{precision:?}");
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use rtc_compiler::lower::Objective;
 use rtc_compiler::plan::plan;
-use rtc_cuda::device::{Generated, Target};
+use rtc_cuda::device::{GeneratedKernel, KernelTarget};
 use rtc_cuda::driver::compile;
 use rtc_cuda::generated;
 use rtc_kernel::Precision;
@@ -109,13 +109,14 @@ fn every_kernel_compiles_and_stays_within_its_budget() {
     let masks = all_masks().into_iter().chain(all_masks_with_shared_keys()).map(|case| case.graph);
     let plans: Vec<_> = graphs.into_iter().flatten().chain(masks).map(plan).collect();
     // The sizes of a model, and what multiplies, change attention alone.
-    let made = |precision| -> BTreeSet<Generated> {
-        let target = Target { precision, fixed_sizes: true };
+    let made = |precision| -> BTreeSet<GeneratedKernel> {
+        let target = KernelTarget { precision, fixed_sizes: true };
         plans.iter().flat_map(|plan| generated(plan, target)).collect()
     };
     let single = made(Precision::F32);
     assert!(single.len() > 20, "specs have chains");
-    let mut all: Vec<(i32, BTreeSet<Generated>)> = CAPABILITIES.map(|capability| (capability, single.clone())).into();
+    let mut all: Vec<(i32, BTreeSet<GeneratedKernel>)> =
+        CAPABILITIES.map(|capability| (capability, single.clone())).into();
     all.extend([Precision::Tf32, Precision::Bf16].map(|precision| (90, made(precision))));
     let problems = in_parallel(all.len(), |n| {
         let (capability, made) = &all[n];

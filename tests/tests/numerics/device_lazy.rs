@@ -4,8 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use rtc_compiler::lower::Objective;
-use rtc_cuda::device::{Arg, Device};
-use rtc_cuda::memory::{Array, Pool, whole};
+use rtc_cuda::device::{Device, KernelArgument};
+use rtc_cuda::memory::{DeviceArray, DevicePool, whole};
 use rtc_exec::learner::{LearnError, Learner, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::failing::{Call, Failing};
 use rtc_tests::emulated::lazy::{Lazy, RING, Wrong};
@@ -38,7 +38,7 @@ fn a_lazy_device_gives_the_same_bits() {
 
 /// Runs whose uploads take the places of those before, and go round the ring; the host waits in the end.
 fn uploads_in_turn(device: Rc<dyn Device>) -> Vec<Vec<f64>> {
-    let pool = Pool::new(device);
+    let pool = DevicePool::new(device);
     // Both uploads of a turn go as one, and two turns have room in the ring.
     let count = RING / size_of::<f64>() / 5;
     let turn = |n: usize| {
@@ -50,7 +50,7 @@ fn uploads_in_turn(device: Rc<dyn Device>) -> Vec<Vec<f64>> {
         pool.add(&second, &sum);
         sum
     };
-    let sums: Vec<Array> = (0..10).map(turn).collect();
+    let sums: Vec<DeviceArray> = (0..10).map(turn).collect();
     sums.iter().map(|sum| pool.download(sum)).collect()
 }
 
@@ -58,10 +58,10 @@ fn uploads_in_turn(device: Rc<dyn Device>) -> Vec<Vec<f64>> {
 fn uploads_beside_commands(device: Rc<dyn Device>) -> Vec<Vec<f64>> {
     /// Numbers of a block of uploads.
     const BLOCK: usize = (1 << 20) / size_of::<f64>();
-    let pool = Pool::new(device);
+    let pool = DevicePool::new(device);
     pool.begin();
     let (x, y) = (pool.take::<f64>(BLOCK), pool.take::<f64>(BLOCK / 2));
-    pool.each("fill", BLOCK, &[x.arg(), Arg::Real(7.0), whole(BLOCK)]);
+    pool.each("fill", BLOCK, &[x.arg(), KernelArgument::Real(7.0), whole(BLOCK)]);
     pool.device().copy(x.at(), y.at(), BLOCK / 2 * size_of::<f64>());
     drop(x);
     let numbers: Vec<f64> = (0..BLOCK * 3 / 4).map(|n| n as f64).collect();

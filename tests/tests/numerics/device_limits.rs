@@ -9,8 +9,8 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_cuda::device::{Arg, Device, Shape};
-use rtc_cuda::memory::{Array, Pool, int};
+use rtc_cuda::device::{Device, KernelArgument, LaunchShape};
+use rtc_cuda::memory::{DeviceArray, DevicePool, int};
 use rtc_tests::emulated::{Emulated, Kernels, limits, source};
 
 use super::device_races::FAULTY;
@@ -30,19 +30,19 @@ fn refused(
     kernel: &str,
     grid: [u32; 3],
     threads: u32,
-    args: impl Fn(&Array) -> Vec<Arg>,
+    args: impl Fn(&DeviceArray) -> Vec<KernelArgument>,
 ) -> String {
     let device: Rc<dyn Device> = Rc::new(Emulated::direct(kernels.clone()));
-    let pool = Pool::new(device);
+    let pool = DevicePool::new(device);
     let y = pool.zeros::<f32>(1024);
-    let launch = || pool.device().launch(kernel, Shape { grid, threads }, &args(&y));
+    let launch = || pool.device().launch(kernel, LaunchShape { grid, threads }, &args(&y));
     let problem = catch_unwind(AssertUnwindSafe(launch)).expect_err("it is not allowed");
     problem.downcast_ref::<String>().expect("a text").clone()
 }
 
 #[test]
 fn launches_beyond_the_limits_are_refused() {
-    let allowed = |grid, threads| limits::launch(Shape { grid, threads });
+    let allowed = |grid, threads| limits::launch(LaunchShape { grid, threads });
     for (grid, threads) in [([1, 1, 1], 32), ([(1 << 31) - 1, 65_535, 65_535], 1024), ([7, 1, 3], 96)] {
         assert_eq!(allowed(grid, threads), Ok(()));
     }
@@ -55,7 +55,7 @@ fn launches_beyond_the_limits_are_refused() {
     }
     assert!(limits::shared(limits::SHARED).is_ok() && limits::shared(limits::SHARED + 1).is_err());
     let Some(kernels) = faulty() else { return };
-    let args = |y: &Array| vec![y.arg(), y.arg(), int(64)];
+    let args = |y: &DeviceArray| vec![y.arg(), y.arg(), int(64)];
     assert!(
         refused(&kernels, "right_bytes", [1, 65_536, 1], 64, args).contains("`right_bytes`: 65536 blocks along axis 1")
     );
@@ -68,8 +68,11 @@ fn launches_beyond_the_limits_are_refused() {
 #[test]
 fn an_address_outside_of_memory_is_refused() {
     let Some(kernels) = faulty() else { return };
-    let shifted =
-        |bytes: i64| move |y: &Array| vec![Arg::Address(y.at().strict_add_signed(bytes)), Arg::Address(0), int(64)];
+    let shifted = |bytes: i64| {
+        move |y: &DeviceArray| {
+            vec![KernelArgument::Address(y.at().strict_add_signed(bytes)), KernelArgument::Address(0), int(64)]
+        }
+    };
     for bytes in [-1, 4096 + 1] {
         assert!(refused(&kernels, "right_bytes", [1; 3], 64, shifted(bytes)).contains("not in one block"), "{bytes}");
     }
@@ -78,7 +81,7 @@ fn an_address_outside_of_memory_is_refused() {
 #[test]
 fn threads_that_do_not_meet_are_found() {
     let Some(kernels) = faulty() else { return };
-    let args = |y: &Array| vec![Arg::Address(0), y.arg(), int(64)];
+    let args = |y: &DeviceArray| vec![KernelArgument::Address(0), y.arg(), int(64)];
     for (kernel, expected) in [
         ("lanes_leave", "some lanes of a warp meet"),
         ("lanes_leave_an_exchange", "some lanes of a warp meet"),
@@ -99,10 +102,10 @@ fn an_access_outside_of_memory_ends_the_program() {
     let Some(kernels) = faulty() else { return };
     if let Ok(bytes) = std::env::var(OUTSIDE) {
         let device = Rc::new(Emulated::direct(kernels));
-        let pool = Pool::new(device);
+        let pool = DevicePool::new(device);
         let array = pool.zeros::<u8>(1 << 16);
-        let bytes = Arg::Int(bytes.parse().expect("a number"));
-        pool.start("touches", [1; 3], 32, &[array.arg(), Arg::Address(0), bytes]);
+        let bytes = KernelArgument::Int(bytes.parse().expect("a number"));
+        pool.start("touches", [1; 3], 32, &[array.arg(), KernelArgument::Address(0), bytes]);
         return pool.device().flush();
     }
     let signal = |bytes: i64| {

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
-use rtc_compiler::pipeline::memory::{Work, plans_within};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
 use rtc_compiler::plan::Plan;
-use rtc_compiler::plan::memory::{BatchShape, Target, estimate_on};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget, estimate_on};
 use rtc_exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
@@ -81,8 +81,8 @@ fn the_estimate_of_a_device_is_what_a_step_takes() {
             let load = BatchShape { lengths, depth: None };
             // A limit that nothing can keep gives the plan that takes least.
             for limit in [None, Some(0)].into_iter().take(if n < LIMITED { 2 } else { 1 }) {
-                let (training, target) = (load.clone(), Target::Device);
-                let work = Work { training, evaluation: None, fixed_bytes: 0, target };
+                let (training, target) = (load.clone(), MemoryTarget::Device);
+                let work = LargestBatches { training, evaluation: None, fixed_bytes: 0, target };
                 let fitted = plans_within(&model.spec, &binding(Objective::Classify), &work, limit);
                 let fitted = fitted.expect("the spec lowers");
                 let what = |stage| format!("{name}, {stage} of rows of {:?}, limit {limit:?}", load.lengths);
@@ -97,7 +97,8 @@ fn the_estimate_of_a_device_is_what_a_step_takes() {
     let Some(kernels) = kernels("float", graphs) else { return };
     let mut wrong = vec![];
     for (what, plan, load) in &cases {
-        let (guess, real) = (estimate_on(plan, load, Target::Device).activations, taken(plan, &load.lengths, &kernels));
+        let (guess, real) =
+            (estimate_on(plan, load, MemoryTarget::Device).activations, taken(plan, &load.lengths, &kernels));
         let ratio = guess as f64 / real as f64;
         println!("{what}: estimated {guess}, taken {real}, ratio {ratio:.3}");
         if ratio > ABOVE || real as f64 > BELOW * guess as f64 + BESIDE as f64 {

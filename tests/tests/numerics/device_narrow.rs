@@ -8,7 +8,7 @@ use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
-use rtc_cuda::device::Target;
+use rtc_cuda::device::KernelTarget;
 use rtc_exec::Halting;
 use rtc_exec::learner::{Learner, UpdateRule};
 use rtc_kernel::Precision;
@@ -18,8 +18,8 @@ use rtc_tests::numeric::{KEY, assert_same, batch, executor_on, run, weights};
 
 use super::device::{Case, example, kernels_for, on_device};
 
-const F32: Target = Target { precision: Precision::F32, fixed_sizes: false };
-const BF16: Target = Target { precision: Precision::Bf16, fixed_sizes: false };
+const F32: KernelTarget = KernelTarget { precision: Precision::F32, fixed_sizes: false };
+const BF16: KernelTarget = KernelTarget { precision: Precision::Bf16, fixed_sizes: false };
 
 /// So that values are in 16 bits at all.
 const WIDTH: &str = "embed.width: 32";
@@ -117,7 +117,7 @@ fn values_of_16_bits_take_less_memory() {
 }
 
 /// Losses of some updates on batches that come again.
-fn losses(model: &Model, kernels: &Arc<Kernels>, target: Target) -> Vec<f64> {
+fn losses(model: &Model, kernels: &Arc<Kernels>, target: KernelTarget) -> Vec<f64> {
     let (training, inference) = plans(model);
     let device = Rc::new(Emulated::made_for(kernels.clone(), target));
     let mut learner =

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_cuda::device::Target;
+use rtc_cuda::device::KernelTarget;
 use rtc_tests::emulated::{Emulated, Kernels, Options, source};
 
 use super::device_limits::faulty;
@@ -15,7 +15,7 @@ use super::device_work::{THREADS, Work, in_parallel, with_threads};
 /// Seeds of orders; that of the rising order is 0.
 const SEEDS: [u64; 3] = [1, 2, 3];
 
-fn device(kernels: &Arc<Kernels>, threads: u32, order: u64, target: Target) -> Rc<Emulated> {
+fn device(kernels: &Arc<Kernels>, threads: u32, order: u64, target: KernelTarget) -> Rc<Emulated> {
     let options = Options { threads, order, watches: true, target, ..Options::default() };
     Rc::new(Emulated::with(kernels.clone(), options))
 }
@@ -44,7 +44,7 @@ fn what_depends_on_an_order_shows() {
     let Some(kernels) = faulty() else { return };
     for threads in THREADS {
         let differs = |kernel| {
-            let run = |seed| run_faulty(device(&kernels, threads, seed, Target::default()), kernel);
+            let run = |seed| run_faulty(device(&kernels, threads, seed, KernelTarget::default()), kernel);
             let rising = run(0);
             assert_eq!(run(0), rising, "{kernel}: twice the same");
             SEEDS.iter().any(|seed| run(*seed) != rising)

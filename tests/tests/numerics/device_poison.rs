@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
-use rtc_cuda::device::Arg;
-use rtc_cuda::memory::{Pool, int, whole};
+use rtc_cuda::device::KernelArgument;
+use rtc_cuda::memory::{DevicePool, int, whole};
 use rtc_tests::emulated::{Emulated, Options};
 
 use super::device_limits::faulty;
@@ -24,15 +24,15 @@ fn a_block_finds_nothing_in_shared_memory() {
 fn an_array_holds_nothing_when_it_is_handed_out() {
     let Some(kernels) = faulty() else { return };
     let run = |options| {
-        let pool = Pool::new(Rc::new(Emulated::with(kernels.clone(), options)));
+        let pool = DevicePool::new(Rc::new(Emulated::with(kernels.clone(), options)));
         let mut seen = vec![];
         for _ in 0..5 {
             let (kept, old) = (pool.take::<f32>(64), pool.take::<f32>(64));
-            pool.each("fill", 64, &[old.arg(), Arg::Real(7.0), whole(64)]);
+            pool.each("fill", 64, &[old.arg(), KernelArgument::Real(7.0), whole(64)]);
             pool.device().copy(old.at(), kept.at(), 64 * size_of::<f32>());
             drop(old);
             let new = pool.take::<f32>(60);
-            pool.each("forgets_one", 60, &[Arg::Address(0), new.arg(), int(60)]);
+            pool.each("forgets_one", 60, &[KernelArgument::Address(0), new.arg(), int(60)]);
             seen.push((pool.download::<f32>(&kept), pool.download::<f32>(&new)));
         }
         seen

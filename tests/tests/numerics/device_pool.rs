@@ -7,11 +7,11 @@ use std::sync::{Arc, LazyLock};
 use rtc_base::batch::Batch;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
-use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::spec::Spec;
-use rtc_cuda::device::{Arg, Device};
-use rtc_cuda::memory::{Pool, whole};
+use rtc_cuda::device::{Device, KernelArgument};
+use rtc_cuda::memory::{DevicePool, whole};
 use rtc_exec::learner::{LearnError, Learner, LearnerState, OptimiserKind, UpdateRule};
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
@@ -29,10 +29,10 @@ fn uploads_leave_memory_alone_that_commands_still_use() {
     let Some(kernels) = kernels("double", []) else { return };
     let numbers: Vec<f64> = (0..COUNT * 3 / 4).map(|n| n as f64).collect();
     let run = |device: Emulated| {
-        let pool = Pool::new(Rc::new(device));
+        let pool = DevicePool::new(Rc::new(device));
         pool.begin();
         let (x, y) = (pool.take::<f64>(COUNT), pool.take::<f64>(COUNT));
-        pool.each("fill", COUNT, &[x.arg(), Arg::Real(7.0), whole(COUNT)]);
+        pool.each("fill", COUNT, &[x.arg(), KernelArgument::Real(7.0), whole(COUNT)]);
         pool.device().copy(x.at(), y.at(), UPLOADS);
         drop(x);
         let uploads = [pool.upload(&numbers), pool.upload(&numbers)];
@@ -99,7 +99,7 @@ fn taken(model: &mut rtc_cuda::Model<f32>) -> usize {
 /// What the plan of the longest batch needs, and a block of uploads.
 fn needed() -> usize {
     let training = BatchShape { lengths: LONGEST.to_vec(), depth: None };
-    let work = Work { training, evaluation: None, fixed_bytes: UPLOADS as u64, target: Target::Device };
+    let work = LargestBatches { training, evaluation: None, fixed_bytes: UPLOADS as u64, target: MemoryTarget::Device };
     let fitted = plans_within(&spec(), &binding(Objective::Classify), &work, None).expect("it lowers");
     fitted.need.total() as usize
 }

@@ -5,9 +5,9 @@
 use std::process::Output;
 
 use rtc_cuda::Launching;
-use rtc_cuda::device::{Device, Matrix, Product};
+use rtc_cuda::device::{Device, DeviceMatrix, MatrixProduct};
 use rtc_cuda::driver::Gpu;
-use rtc_cuda::memory::{Array, Pool};
+use rtc_cuda::memory::{DeviceArray, DevicePool};
 use rtc_kernel::Precision;
 use rtc_tests::emulated::pretended::Pretended;
 
@@ -47,14 +47,14 @@ fn gpu() -> std::rc::Rc<dyn Device> {
 fn pinned_memory_is_read_before_it_is_used_again() {
     const TEST: &str = "pinned_memory_is_read_before_it_is_used_again";
     if std::env::var_os(PART).is_some() {
-        let pool = Pool::new(gpu());
+        let pool = DevicePool::new(gpu());
         let count = 3 << 16;
         let number = |n: usize, at: usize| (n * 1000 + at % 1000) as f32;
         let upload = |n: usize| {
             let numbers: Vec<f32> = (0..count).map(|at| number(n, at)).collect();
             pool.upload(&numbers)
         };
-        let arrays: Vec<Array> = (0..60).map(upload).collect();
+        let arrays: Vec<DeviceArray> = (0..60).map(upload).collect();
         assert!(arrays.len() * count * size_of::<f32>() > 2 * (16 << 20), "the ring begins anew twice");
         for (n, array) in arrays.iter().enumerate() {
             let found = pool.download::<f32>(array);
@@ -75,11 +75,11 @@ fn operands_that_are_not_aligned_are_counted() {
     const TEST: &str = "operands_that_are_not_aligned_are_counted";
     if let Ok(part) = std::env::var(PART) {
         let shift: u64 = part.parse().expect("bytes");
-        let pool = Pool::new(gpu());
+        let pool = DevicePool::new(gpu());
         let numbers: Vec<f32> = (0..20).map(|n| n as f32).collect();
         let (a, y) = (pool.keep(&numbers), pool.zeros::<f32>(16));
-        let (a, b) = (Matrix::straight(a.at(), 4), Matrix::straight(a.at() + shift, 4));
-        assert!(pool.device().product(&Product::new(a, b, y.at(), [4; 3])));
+        let (a, b) = (DeviceMatrix::straight(a.at(), 4), DeviceMatrix::straight(a.at() + shift, 4));
+        assert!(pool.device().product(&MatrixProduct::new(a, b, y.at(), [4; 3])));
         let found = pool.download::<f32>(&y);
         assert_eq!(pool.device().failure(), None);
         let first = (shift / 4) as f32;
@@ -101,12 +101,12 @@ fn operands_that_are_not_aligned_are_counted() {
 fn a_result_that_is_an_operand_shows() {
     const TEST: &str = "a_result_that_is_an_operand_shows";
     if let Ok(part) = std::env::var(PART) {
-        let pool = Pool::new(gpu());
+        let pool = DevicePool::new(gpu());
         let numbers: Vec<f32> = (0..16).map(|n| n as f32).collect();
         let (a, y) = (pool.keep(&numbers), pool.zeros::<f32>(16));
-        let matrix = Matrix::straight(a.at(), 4);
+        let matrix = DeviceMatrix::straight(a.at(), 4);
         let to = if part == "in place" { &a } else { &y };
-        assert!(pool.device().product(&Product::new(matrix, matrix, to.at(), [4; 3])));
+        assert!(pool.device().product(&MatrixProduct::new(matrix, matrix, to.at(), [4; 3])));
         let found = pool.download::<f32>(to);
         assert!(found[0] == 56.0 && found[15] == 506.0, "the product is {found:?}");
         return;

@@ -8,14 +8,14 @@ use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 
-use rtc_cuda::device::{Device, Target};
-use rtc_cuda::memory::{Pool, int};
+use rtc_cuda::device::{Device, KernelTarget};
+use rtc_cuda::memory::{DevicePool, int};
 use rtc_tests::emulated::{Emulated, Kernels, Options, source};
 
 use super::device_work::{THREADS, Work, in_parallel, with_threads};
 
 /// A device whose memory the checker knows to the byte.
-fn device(kernels: &Arc<Kernels>, threads: u32, target: Target) -> Rc<Emulated> {
+fn device(kernels: &Arc<Kernels>, threads: u32, target: KernelTarget) -> Rc<Emulated> {
     let options = Options { threads, watches: true, target, ..Options::default() };
     Rc::new(Emulated::with(kernels.clone(), options))
 }
@@ -129,7 +129,7 @@ pub(super) const FAULTY: &str = include_str!("faulty.cu");
 /// Runs a kernel of [`FAULTY`] in two blocks.
 pub(super) fn run_faulty(device: Rc<Emulated>, kernel: &str) -> Vec<f32> {
     let threads = device.threads();
-    let pool = Pool::new(device);
+    let pool = DevicePool::new(device);
     // Its arrays end inside of a block of memory.
     let count = 2 * threads as usize + 8;
     let (bytes, numbers) = (pool.zeros::<u8>(count), pool.zeros::<f32>(count));
@@ -160,11 +160,11 @@ fn the_checker_finds_what_is_wrong_and_nothing_else() {
     let checker = kernels.checker().expect("it was asked for");
     for threads in THREADS {
         for right in ["right_bytes", "right_types", "right_warps"] {
-            run_faulty(device(&kernels, threads, Target::default()), right);
+            run_faulty(device(&kernels, threads, KernelTarget::default()), right);
             assert_eq!(checker.found(), "", "{right}");
         }
         for (kernel, expected) in FOUND {
-            run_faulty(device(&kernels, threads, Target::default()), kernel);
+            run_faulty(device(&kernels, threads, KernelTarget::default()), kernel);
             let found = checker.found();
             assert!(found.contains(&format!("`{kernel}` ")) && found.contains(expected), "{kernel}: {found}");
         }

@@ -9,7 +9,7 @@ use std::thread;
 use rtc_compiler::lower::{Binding, Objective};
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
-use rtc_cuda::device::{Device, Generated, Target};
+use rtc_cuda::device::{Device, GeneratedKernel, KernelTarget};
 use rtc_cuda::generated;
 use rtc_exec::learner::{Learner, LearnerState, Lookahead, OptimiserKind, UpdateRule};
 use rtc_kernel::Precision;
@@ -27,7 +27,7 @@ const SPECS: usize = 6;
 /// Something that runs on a device in single precision.
 pub(super) enum Work {
     /// A training step of a graph, with kernels made for this.
-    Step(Box<Case>, Target),
+    Step(Box<Case>, KernelTarget),
     /// Updates of a small model with an optimiser, then all that can be asked of it.
     Training(OptimiserKind),
 }
@@ -43,17 +43,17 @@ impl Work {
     /// Every op, every loop, every mask, every engine of attention, every optimiser, and some specs. Where `RTC_WORK` is set, those with all
     /// specs whose name has this in it.
     pub(super) fn all() -> Vec<Self> {
-        let single = Target::default();
+        let single = KernelTarget::default();
         let wanted = std::env::var("RTC_WORK").ok();
         let every = if wanted.is_some() { 1 } else { SPECS };
         let cases = all_ops().into_iter().chain(all_specs().into_iter().step_by(every)).chain(all_masks());
         let cases = cases.chain(device_attention::cases_of_codes()).chain([one_id()]);
         let mut all: Vec<Self> = cases.map(|case| Self::Step(case.into(), single)).collect();
         for precision in [Precision::F32, Precision::Tf32, Precision::Bf16] {
-            let target = Target { precision, ..single };
+            let target = KernelTarget { precision, ..single };
             all.extend(device_attention::cases().into_iter().map(|case| Self::Step(case.into(), target)));
         }
-        let bf16 = Target { precision: Precision::Bf16, ..single };
+        let bf16 = KernelTarget { precision: Precision::Bf16, ..single };
         all.extend(device_narrow::cases().into_iter().map(|case| Self::Step(case.into(), bf16)));
         all.extend(OptimiserKind::ALL.into_iter().map(Self::Training));
         if let Some(part) = wanted {
@@ -70,20 +70,20 @@ impl Work {
     }
 
     /// The kernels that it needs made.
-    pub(super) fn made(&self) -> BTreeSet<Generated> {
+    pub(super) fn made(&self) -> BTreeSet<GeneratedKernel> {
         match self {
             Self::Step(case, target) => generated(&plan(case.graph.clone()), *target),
             Self::Training(_) => {
                 let (first, second) = plans();
                 let all = [first, second, slopes()];
-                all.iter().flat_map(|plan| generated(plan, Target::default())).collect()
+                all.iter().flat_map(|plan| generated(plan, KernelTarget::default())).collect()
             }
         }
     }
 
     /// What kernels are made for.
-    pub(super) fn target(&self) -> Target {
-        if let Self::Step(_, target) = self { *target } else { Target::default() }
+    pub(super) fn target(&self) -> KernelTarget {
+        if let Self::Step(_, target) = self { *target } else { KernelTarget::default() }
     }
 
     pub(super) fn run(&self, device: Rc<dyn Device>) -> Outcome {

@@ -9,9 +9,9 @@ use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::each_step::{CARRIED, EachStep, OVER, TAKEN, size};
-use rtc_compiler::pipeline::memory::{Work, plans_within};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
 use rtc_compiler::pipeline::{self, each_step};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::spec::Spec;
 use rtc_exec::Halting;
 use rtc_tests::models::{CLASSES, VOCAB, binding};
@@ -242,11 +242,11 @@ fn memory_changes_no_bit() {
     for (text, objective) in CASES {
         let (spec, binding) = (spec(text, objective), binding(objective));
         let each = EachStep::new(&spec, &binding).expect("it fits");
-        let work = Work {
+        let work = LargestBatches {
             training: BatchShape { lengths: vec![7, 4, 3, 1], depth: None },
             evaluation: None,
             fixed_bytes: 0,
-            target: Target::Processor,
+            target: MemoryTarget::Processor,
         };
         let graph =
             |limit| plans_within(&each, &binding, &work, limit).expect("it lowers").training.graph.as_ref().clone();

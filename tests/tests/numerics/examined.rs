@@ -7,7 +7,7 @@ use rtc_compiler::spec::Spec;
 use rtc_exec::model::Model;
 use rtc_exec::parameter_ranges;
 use rtc_task::batching::collect;
-use rtc_task::{Example, Target};
+use rtc_task::{Example, ExampleTarget};
 use rtc_tests::spec;
 use rtc_train::examine::Examined;
 use rtc_train::examine::receptive_field::receptive_field;
@@ -162,11 +162,11 @@ fn states_of_a_tree_are_those_of_the_parts_it_joined() {
 #[test]
 fn slopes_by_position_are_gradients_by_token() {
     let tokens = vec![4, 7, 0, 3, 8];
-    let last = Target::Each { class: vec![2, 0, 1, 1, 2], weight: vec![0.0, 0.0, 0.0, 0.0, 1.0] };
-    let each = Target::Each { class: vec![2, 0, 1, 1, 2], weight: vec![1.0; 5] };
+    let last = ExampleTarget::Each { class: vec![2, 0, 1, 1, 2], weight: vec![0.0, 0.0, 0.0, 0.0, 1.0] };
+    let each = ExampleTarget::Each { class: vec![2, 0, 1, 1, 2], weight: vec![1.0; 5] };
     for (text, objective, label, asked) in [
-        (regular(2, "start_end"), Objective::Classify, Target::Class(1), Target::Class(2)),
-        (regular(3, "none"), Objective::Classify, Target::Class(2), Target::Class(0)),
+        (regular(2, "start_end"), Objective::Classify, ExampleTarget::Class(1), ExampleTarget::Class(2)),
+        (regular(3, "none"), Objective::Classify, ExampleTarget::Class(2), ExampleTarget::Class(0)),
         (EACH.to_owned(), Objective::Each, each, last),
     ] {
         let (spec, mut model) = model(&text, objective);

@@ -9,7 +9,7 @@ use rtc_compiler::pipeline;
 use rtc_exec::learner::{LearnError, Learner, LearnerState, UpdateRule};
 use rtc_exec::model::Model;
 use rtc_exec::storage::Element;
-use rtc_exec::{Fault, Halting, Outputs};
+use rtc_exec::{ExecutionFault, Halting, Outputs};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, asking, batch, executor, executor_on, results, run, strong};
 
@@ -27,14 +27,14 @@ fn graph(model: &models::Model, objective: Objective) -> Graph {
 }
 
 /// The results of a run, bit by bit; nothing where it was refused for a number, or has one, that is not finite.
-fn told<T: Element>(graph: &Graph, outcome: Result<Outputs<T>, Fault>) -> Option<Vec<u64>> {
+fn told<T: Element>(graph: &Graph, outcome: Result<Outputs<T>, ExecutionFault>) -> Option<Vec<u64>> {
     match outcome {
         Ok(outputs) => {
             let all = results(graph).into_iter().filter_map(|name| Some(outputs.real(&name)?.to_vec()));
             let all: Vec<f64> = all.flatten().map(|x| x.to_f64()).collect();
             all.iter().all(|x| x.is_finite()).then(|| all.iter().map(|x| x.to_bits()).collect())
         }
-        Err(Fault::NonFinite(_)) => None,
+        Err(ExecutionFault::NonFinite(_)) => None,
         Err(other) => panic!("{}: {other}", graph.name),
     }
 }

@@ -13,10 +13,10 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline::{self, jacobian};
-use rtc_cuda::device::{Device, Target};
-use rtc_cuda::{DeviceFunction, Span, generated};
+use rtc_cuda::device::{Device, KernelTarget};
+use rtc_cuda::{DeviceFunction, DeviceSpan, generated};
 use rtc_exec::learner::{LearnError, Learner};
-use rtc_exec::model::{Draws, Function, Model};
+use rtc_exec::model::{Function, Model, PassMode};
 use rtc_exec::storage::Element;
 use rtc_exec::{Executor, Inference, Settings};
 use rtc_tests::emulated::{Emulated, Kernels};
@@ -71,7 +71,7 @@ fn has_whole_gradient(graph: &Graph) -> bool {
 }
 
 /// How fast the product of the logits with a cotangent changes along a direction is the product of the gradient with the direction.
-fn check_product(what: &str, function: &mut Function<Executor<f64>>, batch: &Batch, draws: Draws) {
+fn check_product(what: &str, function: &mut Function<Executor<f64>>, batch: &Batch, draws: PassMode) {
     let at = weights(function);
     let fail = |error: LearnError| -> ! { panic!("{what}: {error}") };
     let logits = |function: &mut Function<Executor<f64>>, weights: &[f64]| {
@@ -107,8 +107,13 @@ fn products_are_the_slopes_of_logits() {
             }
             count += 1;
             let (mut function, batch) = (function::<f64>(&graph, objective), rows(&graph, objective));
-            check_product(&format!("{}, {objective:?}", model.name), &mut function, &batch, Draws::Evaluation);
-            check_product(&format!("{}, {objective:?}, drawn", model.name), &mut function, &batch, Draws::Training(4));
+            check_product(&format!("{}, {objective:?}", model.name), &mut function, &batch, PassMode::Evaluation);
+            check_product(
+                &format!("{}, {objective:?}, drawn", model.name),
+                &mut function,
+                &batch,
+                PassMode::Training(4),
+            );
         }
         assert!(count > 0, "{objective:?}: no model has a whole gradient");
     }
@@ -124,7 +129,7 @@ fn products_of_flat_folds_are_the_slopes_of_their_logits() {
         let is_flat = graph.walk(MAIN).into_iter().any(|node| graph.node(node).has(attribute::FLAT));
         assert_eq!(function.set(settings).is_ok(), is_flat, "{}", model.name);
         if is_flat && has_whole_gradient(&graph) {
-            check_product(&model.name, &mut function, &batch, Draws::Evaluation);
+            check_product(&model.name, &mut function, &batch, PassMode::Evaluation);
             count += 1;
         }
     }
@@ -156,9 +161,9 @@ fn a_loss_of_logits_has_the_gradient_of_the_training_step() {
         let at = weights(&function);
         function.set_weights(&at).expect("as many as it has");
         let fail = |error: LearnError| -> ! { panic!("{}: {error}", model.name) };
-        let logits = function.logits(&batch, Draws::Training(2)).unwrap_or_else(|e| fail(e));
+        let logits = function.logits(&batch, PassMode::Training(2)).unwrap_or_else(|e| fail(e));
         let cotangent = of_cross_entropy(&logits, &batch);
-        let product = function.product(&batch, &cotangent, Draws::Training(2)).unwrap_or_else(|e| fail(e));
+        let product = function.product(&batch, &cotangent, PassMode::Training(2)).unwrap_or_else(|e| fail(e));
         let (_, gradient) = function.loss(&batch, 2).unwrap_or_else(|e| fail(e));
         let far = distance(&product, &gradient);
         assert!(far < 1e-10, "{}: the gradients differ by {far:.1e}", model.name);
@@ -186,7 +191,7 @@ fn answers_have_the_bits_of_predictions_and_training_steps() {
                 let (loss, gradient) = function.loss(&batch, 0).unwrap_or_else(|e| fail(e));
                 assert_eq!(Some(loss), outputs.scalar("loss"), "{}", model.name);
                 assert_eq!(bits(&gradient), bits(own.executor().gradients()), "{}", model.name);
-                let logits = function.logits(&batch, Draws::Evaluation).unwrap_or_else(|e| fail(e));
+                let logits = function.logits(&batch, PassMode::Evaluation).unwrap_or_else(|e| fail(e));
                 let wide: Vec<f64> = logits.iter().map(|x| f64::from(*x)).collect();
                 // Of two classes the first one has the logit 0.
                 let written = match binding(objective).outputs() {
@@ -195,7 +200,7 @@ fn answers_have_the_bits_of_predictions_and_training_steps() {
                 };
                 assert_eq!(written, answers.logits, "{}", model.name);
                 let zeros = vec![0.0; logits.len()];
-                let product = function.product(&batch, &zeros, Draws::Evaluation).unwrap_or_else(|e| fail(e));
+                let product = function.product(&batch, &zeros, PassMode::Evaluation).unwrap_or_else(|e| fail(e));
                 assert!(product.iter().all(|x| *x == 0.0), "{}", model.name);
             }
         }
@@ -210,17 +215,17 @@ fn weights_and_cotangents_that_do_not_fit_are_refused() {
     let count = function.numbers();
     let refused = function.set_weights(&vec![0.0; count + 1]).expect_err("one too many");
     assert!(refused.to_string().contains(&format!("there are {} weights, and the model has {count}", count + 1)));
-    let cotangent = vec![0.0; function.logits(&batch, Draws::Evaluation).expect("it fits").len() - 1];
-    let refused = function.product(&batch, &cotangent, Draws::Evaluation).expect_err("one is missing");
+    let cotangent = vec![0.0; function.logits(&batch, PassMode::Evaluation).expect("it fits").len() - 1];
+    let refused = function.product(&batch, &cotangent, PassMode::Evaluation).expect_err("one is missing");
     assert!(refused.to_string().contains(jacobian::COTANGENT), "{refused}");
 }
 
 /// Numbers that lie in the memory of a device and belong to somebody else.
-struct Foreign(Rc<dyn Device>, Span);
+struct Foreign(Rc<dyn Device>, DeviceSpan);
 
 impl Foreign {
     fn new(device: &Rc<dyn Device>, len: usize) -> Self {
-        Self(device.clone(), Span { at: device.allocate(4 * len).expect("it has room"), len })
+        Self(device.clone(), DeviceSpan { at: device.allocate(4 * len).expect("it has room"), len })
     }
 
     fn of(device: &Rc<dyn Device>, numbers: &[f32]) -> Self {
@@ -265,7 +270,7 @@ fn a_device_reads_and_writes_memory_of_others() {
         made.chain([training]).map(|plan| plan.unwrap_or_else(|e| panic!("{}: {e}", graph.name))).collect::<Vec<_>>()
     };
     let made: BTreeSet<_> =
-        graphs.iter().flat_map(plans).flat_map(|plan| generated(&plan, Target::default())).collect();
+        graphs.iter().flat_map(plans).flat_map(|plan| generated(&plan, KernelTarget::default())).collect();
     let Some(kernels) = Kernels::compile("float", &made) else {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
         return;
@@ -278,7 +283,7 @@ fn a_device_reads_and_writes_memory_of_others() {
         let device: Rc<dyn Device> = Rc::new(Emulated::new(kernels.clone()));
         let own = device.clone();
         let there = Function::new(graph.clone(), binding(objective), SEED, |plan| {
-            rtc_cuda::Executor::<f32>::new(plan.into(), own)
+            rtc_cuda::DeviceExecutor::<f32>::new(plan.into(), own)
         });
         let mut there = there.unwrap_or_else(|e| panic!("{}: {e}", model.name));
         let near = |what: &str, found: &Foreign, expected: &[f64]| {
@@ -286,7 +291,7 @@ fn a_device_reads_and_writes_memory_of_others() {
             assert!(far < 2e-3, "{}: {what} differs by {far:.1e}", model.name);
         };
         let wide = |numbers: Vec<f32>| numbers.into_iter().map(f64::from).collect::<Vec<f64>>();
-        for draws in [Draws::Evaluation, Draws::Training(1)] {
+        for draws in [PassMode::Evaluation, PassMode::Training(1)] {
             let expected = host.logits(&batch, draws).unwrap_or_else(|e| fail(e));
             let cotangent: Vec<f32> = random(expected.len(), "cotangent").iter().map(|x| *x as f32).collect();
             let product = wide(host.product(&batch, &cotangent, draws).unwrap_or_else(|e| fail(e)));
@@ -310,13 +315,13 @@ fn a_device_reads_and_writes_memory_of_others() {
         let short = Foreign::new(&device, at.len() - 1);
         assert!(there.take_weights(short.1).is_err() && there.loss_to(&batch, 3, first, short.1).is_err());
         // What a refused batch was given may change at once.
-        let expected = wide(host.logits(&batch, Draws::Evaluation).unwrap_or_else(|e| fail(e)));
+        let expected = wide(host.logits(&batch, PassMode::Evaluation).unwrap_or_else(|e| fail(e)));
         let (weights, to) = (Foreign::of(&device, &at), Foreign::new(&device, expected.len()));
         there.take_weights(weights.1).unwrap_or_else(|e| fail(e));
         let outside = Batch { tokens: vec![VOCAB as u32; batch.tokens.len()], ..batch.clone() };
-        assert!(there.logits_to(&outside, Draws::Evaluation, to.1).is_err());
+        assert!(there.logits_to(&outside, PassMode::Evaluation, to.1).is_err());
         weights.write(&vec![f32::NAN; at.len()]);
-        there.logits_to(&batch, Draws::Evaluation, to.1).unwrap_or_else(|e| fail(e));
+        there.logits_to(&batch, PassMode::Evaluation, to.1).unwrap_or_else(|e| fail(e));
         near("what came after a refused batch", &to, &expected);
     }
 }

@@ -6,7 +6,7 @@ use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
-use rtc_exec::{Halting, HaltingRecorder, Unit};
+use rtc_exec::{Halting, HaltingRecorder, UnitHalting};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, asking, assert_same, batch, executor, run, weights};
 
@@ -173,7 +173,7 @@ fn watched_survival_is_the_cost() {
                 let mut paid = vec![];
                 for run in watched.iter() {
                     let own: Vec<_> = run.units.iter().zip(&run.steps).filter(|(unit, _)| unit.row == row).collect();
-                    let cost = |unit: &Unit| {
+                    let cost = |unit: &UnitHalting| {
                         let before = std::iter::once(1.0).chain(unit.survival.iter().copied());
                         before.take(unit.steps()).sum::<f64>()
                     };

@@ -8,7 +8,7 @@ use rtc_compiler::ir::graph::Graph;
 use rtc_exec::Halting;
 use rtc_kernel::position::{Direction, PositionKind, PositionTables, Rotation, rotate};
 use rtc_runs::schedule::{Beta1, Schedule, ScheduleKind};
-use rtc_task::{Target, flip_flop, logic};
+use rtc_task::{ExampleTarget, flip_flop, logic};
 use rtc_tests::numeric::{Arrays, Run, differentiated, graph, run};
 
 /// Entries of a list of probabilities, and one less than those of a list of states.
@@ -391,7 +391,7 @@ fn case_13_a_flip_flop() {
     let symbols = |text: &str| flip_flop::parse(text).expect("symbols of a flip-flop");
     let example = flip_flop::example(&symbols("w 0 i 1 w 1 r 1")).expect("a flip-flop");
     assert_eq!(example.tokens, symbols("i w 0 i 1 w 1 r"));
-    let Target::Each { class, weight } = example.label else { panic!("a flip-flop answers for every token") };
+    let ExampleTarget::Each { class, weight } = example.label else { panic!("a flip-flop answers for every token") };
     assert_eq!(weight, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]);
     assert_eq!(class[7], 1);
 }

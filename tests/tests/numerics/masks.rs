@@ -4,7 +4,7 @@
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
 use rtc_compiler::causality::leaks;
-use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, Value, Var, eval, slope, tables};
+use rtc_compiler::expr::{BinaryOp, Env, EvalError, Expr, ScalarValue, Var, eval, slope, tables};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Block;
@@ -35,7 +35,8 @@ fn expression(field: &str, value: &str) -> Expr {
 
 /// Which keys the queries of a row see, a line for each query.
 fn shown(mask: &Expr, length: i64, step: i64) -> Vec<String> {
-    let sees = |i: i64, j: i64| eval(mask, &Env { i, j, step, length, ..Env::default() }) == Ok(Value::Bool(true));
+    let sees =
+        |i: i64, j: i64| eval(mask, &Env { i, j, step, length, ..Env::default() }) == Ok(ScalarValue::Bool(true));
     let line = |i: i64| (0..length).map(|j| if sees(i, j) { '1' } else { '0' }).collect();
     (0..length).map(line).collect()
 }
@@ -95,11 +96,11 @@ fn hops_count_the_keys_of_a_query() {
         for step in 0..3 {
             for i in 0..length {
                 let at = |j| Env { i, j, step, length, head: 1, ..Env::default() };
-                let seen = (0..length).filter(|j| eval(&mask, &at(*j)) == Ok(Value::Bool(true)));
+                let seen = (0..length).filter(|j| eval(&mask, &at(*j)) == Ok(ScalarValue::Bool(true)));
                 // From the query back: hop 0, 1, ...
                 for (hop, j) in seen.collect::<Vec<_>>().into_iter().rev().enumerate() {
-                    assert_eq!(eval(&indices[0], &at(j)), Ok(Value::Int(1)));
-                    assert_eq!(eval(&indices[1], &at(j)), Ok(Value::Int(hop as i64)));
+                    assert_eq!(eval(&indices[0], &at(j)), Ok(ScalarValue::Int(1)));
+                    assert_eq!(eval(&indices[1], &at(j)), Ok(ScalarValue::Int(hop as i64)));
                 }
             }
         }
@@ -152,7 +153,7 @@ fn library_biases_are_as_published() {
         let wide = 16 + (16.0 * (distance as f64 / 16.0).ln() / 8_f64.ln()).floor() as i64;
         let expected = if distance < 16 { distance } else { wide.min(31) };
         let found = eval(&bucket, &Env { i: distance, ..Env::default() });
-        assert_eq!(found, Ok(Value::Int(expected)), "distance {distance}");
+        assert_eq!(found, Ok(ScalarValue::Int(expected)), "distance {distance}");
     }
     // Learned numbers start between 0 and 1; p lies between 0 and 2.
     let log = value(&expression("bias", "kerple_log"), 0, 4, &[0.7, 0.3]);
@@ -226,7 +227,7 @@ fn depths_are_counted_in_whole_numbers() {
         let spec = models::parse(&source.replace("readout each", "readout end"));
         let depth = spec.root.children.iter().find_map(|block| block.expr("depth")).expect("a depth");
         for (length, expected) in depths {
-            assert_eq!(eval(depth, &Env { length: *length, ..Env::default() }), Ok(Value::Int(*expected)), "{c}");
+            assert_eq!(eval(depth, &Env { length: *length, ..Env::default() }), Ok(ScalarValue::Int(*expected)), "{c}");
         }
     }
 }

@@ -5,10 +5,10 @@ use rtc_compiler::lower::{Objective, attach_loss};
 use rtc_compiler::pass;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::plan;
-use rtc_exec::learner::{Arrays, Learner, LearnerState, UpdateRule};
+use rtc_exec::learner::{FlatArrays, Learner, LearnerState, UpdateRule};
 use rtc_exec::model::Model as Trained;
 use rtc_task::batching::split;
-use rtc_task::{Example, Target};
+use rtc_task::{Example, ExampleTarget};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 
 const LENGTHS: [usize; 5] = [7, 1, 12, 4, 9];
@@ -32,7 +32,7 @@ fn examples(objective: Objective) -> Vec<Example> {
         }
         let class = (0..length).map(|n| draw(row, 100 + n, 2)).collect();
         let weight = (0..length).map(|n| draw(row, 200 + n, 2) as f32).collect();
-        Example { label: Target::Each { class, weight }, ..Example::classified(tokens, 0) }
+        Example { label: ExampleTarget::Each { class, weight }, ..Example::classified(tokens, 0) }
     };
     LENGTHS.iter().enumerate().map(example).collect()
 }
@@ -159,7 +159,7 @@ fn averaged_weights_are_measured_and_leave_the_training_alone() {
     plain.restore(&only).expect("its own names");
     let as_weights = plain.evaluate(&batch).expect("the batch fits");
     assert!((as_weights.loss_sum - measured.loss_sum).abs() < 1e-5, "its weights alone give the same");
-    plain.restore(&LearnerState { average: Arrays::default(), ..second.clone() }).expect("its own names");
+    plain.restore(&LearnerState { average: FlatArrays::default(), ..second.clone() }).expect("its own names");
     averaged.restore(&second).expect("its own names");
     step(&mut plain);
     step(&mut averaged);
@@ -167,6 +167,6 @@ fn averaged_weights_are_measured_and_leave_the_training_alone() {
     assert!(averaged.state().average == second.average && plain.state().average.items.is_empty());
 }
 
-fn wrong() -> Arrays {
-    Arrays { items: [("nothing".to_owned(), (vec![1], vec![0.0]))].into() }
+fn wrong() -> FlatArrays {
+    FlatArrays { items: [("nothing".to_owned(), (vec![1], vec![0.0]))].into() }
 }

@@ -9,12 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
-use rtc_compiler::ir::document::{Document, NodeDoc, Problem};
+use rtc_compiler::ir::document::{GraphDocument, NodeDoc, Problem};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Type;
 use rtc_compiler::ir::{text, verify};
-use rtc_exec::{Fault, Halting};
+use rtc_exec::{ExecutionFault, Halting};
 use rtc_tests::numeric::{KEY, differentiated, executor, weights};
 
 use super::device_work::in_parallel;
@@ -51,14 +51,14 @@ fn each(nodes: &mut [NodeDoc], f: &mut impl FnMut(&mut NodeDoc)) {
     }
 }
 
-fn all_nodes(document: &Document) -> Vec<NodeDoc> {
+fn all_nodes(document: &GraphDocument) -> Vec<NodeDoc> {
     let mut found = vec![];
     each(&mut document.nodes.clone(), &mut |node| found.push(node.clone()));
     found
 }
 
 /// Changes a node in one of the ways in which a graph can go wrong.
-fn mutate(document: &mut Document, draws: &mut Draws) {
+fn mutate(document: &mut GraphDocument, draws: &mut Draws) {
     let nodes = all_nodes(document);
     let values: Vec<String> = nodes.iter().flat_map(|node| node.results.iter().map(|one| one.name.clone())).collect();
     let attributes: Vec<(String, String)> = nodes.iter().flat_map(|node| node.attrs.clone()).collect();
@@ -96,7 +96,7 @@ fn mutate(document: &mut Document, draws: &mut Draws) {
 }
 
 /// Writes the types that the rows give, where only these are wrong: most of a graph hangs on what was exchanged.
-fn retyped(mut document: Document) -> Result<Graph, Vec<Problem>> {
+fn retyped(mut document: GraphDocument) -> Result<Graph, Vec<Problem>> {
     for _ in 0..40 {
         let problems = match document.to_graph() {
             Ok(graph) => return Ok(graph),
@@ -133,12 +133,12 @@ enum Outcome {
     Wrong(String),
 }
 
-fn runs(graph: &Graph, batch: &Batch) -> Result<(), Fault> {
+fn runs(graph: &Graph, batch: &Batch) -> Result<(), ExecutionFault> {
     let weights = weights(graph, 1, 0.7);
     executor::<f64>(graph, &weights, Halting::Compact).run(batch, Key::new(KEY)).map(|_| ())
 }
 
-fn attempt(document: Document, batch: &Batch) -> Outcome {
+fn attempt(document: GraphDocument, batch: &Batch) -> Outcome {
     let Ok(graph) = retyped(document) else { return Outcome::Refused };
     if verify::verify(&graph).is_err() {
         return Outcome::Refused;
@@ -154,11 +154,11 @@ fn attempt(document: Document, batch: &Batch) -> Outcome {
         if forward && graph.output("loss").is_some_and(|loss| *graph.ty(loss) == Type::real([])) {
             runs(&differentiated(&graph), batch)?;
         }
-        Ok::<_, Fault>(())
+        Ok::<_, ExecutionFault>(())
     }));
     match computed {
         Ok(Ok(())) => Outcome::Computed,
-        Ok(Err(Fault::NonFinite(_) | Fault::Batch(_))) => Outcome::Fault,
+        Ok(Err(ExecutionFault::NonFinite(_) | ExecutionFault::Batch(_))) => Outcome::Fault,
         Ok(Err(fault)) => Outcome::Wrong(format!("{fault}\n{}", text::print(&graph))),
         Err(panic) => {
             let message = panic.downcast_ref::<String>().cloned();
@@ -171,8 +171,8 @@ fn attempt(document: Document, batch: &Batch) -> Outcome {
 #[test]
 fn a_mutated_graph_is_refused_or_computed() {
     let asked = |name: &str| std::env::var(name).ok().map(|text| text.parse::<usize>().expect("a number"));
-    let seeds: Vec<(Document, Batch)> =
-        gradients::all().into_iter().map(|(_, graph, batch, _)| (Document::from(&graph), batch)).collect();
+    let seeds: Vec<(GraphDocument, Batch)> =
+        gradients::all().into_iter().map(|(_, graph, batch, _)| (GraphDocument::from(&graph), batch)).collect();
     let of = |number: usize| {
         let mut draws = Draws(number as u64);
         let (document, batch) = &seeds[number % seeds.len()];

@@ -7,7 +7,7 @@ use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_exec::learner::{Arrays, Learner, OptimiserKind, UpdateRule};
+use rtc_exec::learner::{FlatArrays, Learner, OptimiserKind, UpdateRule};
 use rtc_exec::model::{Model, initial, matrices};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{asking, batch};
@@ -46,7 +46,7 @@ fn muon_moves_the_matrices() {
         model.update(&UpdateRule { kind: OptimiserKind::Muon, ..UpdateRule::ADAMW }).expect("finite gradients");
         let state = model.state();
         // Muon has no second moment.
-        let used = |of: &Arrays, name: &str| of.items[name].1.iter().any(|x| *x != 0.0);
+        let used = |of: &FlatArrays, name: &str| of.items[name].1.iter().any(|x| *x != 0.0);
         let mut by_adamw = vec![];
         for (parameter, (shape, _)) in &state.parameters.items {
             assert!(used(&state.optimiser["first_moment"], parameter), "{parameter} has no gradient");

@@ -12,7 +12,7 @@ use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_exec::{Halting, NoiseSource};
-use rtc_kernel::beam::{Draw, Site};
+use rtc_kernel::beam::{NoiseSite, NoiseTarget};
 use rtc_tests::models;
 use rtc_tests::numeric::{Arrays, differentiated, distance, executor, weights};
 use serde_json::{Value as Json, json};
@@ -52,16 +52,16 @@ impl Places {
 }
 
 impl NoiseSource for Places {
-    fn noise(&self, level: u64, Site { row, step, draw }: Site) -> f64 {
+    fn noise(&self, level: u64, NoiseSite { row, step, draw }: NoiseSite) -> f64 {
         let level = level as usize;
         let (chunks, width) = &self.levels[level];
         let u = match draw {
-            Draw::Pair { beam, pair } => number(&[level, step, 0, row, beam, pair]),
+            NoiseTarget::Pair { beam, pair } => number(&[level, step, 0, row, beam, pair]),
             // A short chunk at its last merge: there, every beam is followed by places that hold no pair.
-            Draw::Candidate(n) if chunks[row] - step == 2 => {
+            NoiseTarget::Candidate(n) if chunks[row] - step == 2 => {
                 number(&[level, step, 1, row, n * (width - 1 - step).min(self.beam)])
             }
-            Draw::Candidate(n) => {
+            NoiseTarget::Candidate(n) => {
                 let (own, all) = ((chunks[row] - 1 - step).min(self.beam), (width - 1 - step).min(self.beam));
                 number(&[level, step, 1, row, n / own * all + n % own])
             }
@@ -71,7 +71,7 @@ impl NoiseSource for Places {
 
     fn beam(&self, level: u64, chunk: usize, slot: usize) -> usize {
         let width = self.levels[level as usize].1;
-        let beams = rtc_compiler::ir::schedule::beam::Beams {
+        let beams = rtc_compiler::ir::schedule::beam::BeamRules {
             cut: rtc_compiler::ir::loops::Cut::whole(),
             size: self.beam,
             every: false,

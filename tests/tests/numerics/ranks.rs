@@ -7,15 +7,15 @@ use rtc_base::rng::Key;
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pipeline;
 use rtc_compiler::plan::Plan;
-use rtc_exec::gradient_tree::Block;
+use rtc_exec::gradient_tree::LeafBlock;
 use rtc_exec::learner::Distributed;
-use rtc_exec::learner::{Answers, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
+use rtc_exec::learner::{BatchAnswers, Evaluation, LearnError, Learner, LearnerState, StepReport, UpdateRule};
 use rtc_exec::model::Model as Trained;
 use rtc_task::Example;
 use rtc_task::batching::{pack, split};
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_train::ranks::threads::on_threads;
-use rtc_train::ranks::{Ranks, Shared, end, joined, serve};
+use rtc_train::ranks::{Ranks, SharedLearner, end, joined, serve};
 
 const LENGTHS: [usize; 11] = [7, 1, 12, 4, 9, 2, 5, 5, 13, 3, 8];
 
@@ -78,7 +78,7 @@ fn shared<L: Distributed>(
         if ranks.rank() > 0 {
             return (None, serve(Ok(&mut learner), ranks, &stop).map_err(|error| error.to_string()));
         }
-        let seen = joined(ranks).and_then(|()| work(&mut Shared::new(&mut learner, ranks, &stop)));
+        let seen = joined(ranks).and_then(|()| work(&mut SharedLearner::new(&mut learner, ranks, &stop)));
         end(ranks, 0);
         (Some(seen), Ok(0))
     };
@@ -182,7 +182,7 @@ impl Learner for Dying {
         self.at(Place::Evaluate).evaluate(batch)
     }
 
-    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+    fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError> {
         self.model.answers(batch)
     }
 
@@ -209,7 +209,7 @@ impl Distributed for Dying {
         self.model.gradient_len()
     }
 
-    fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)> {
+    fn take_sums(&mut self) -> Vec<(LeafBlock, Vec<f32>)> {
         self.at(Place::Sum).take_sums()
     }
 

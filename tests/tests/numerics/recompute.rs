@@ -5,8 +5,8 @@ use rtc_base::batch::Batch;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::{Objective, attach_loss, lower};
 use rtc_compiler::pass;
-use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_exec::Halting;
 use rtc_exec::storage::Element;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
@@ -28,7 +28,7 @@ fn all_kept(model: &Model, objective: Objective) -> Graph {
 /// The training steps without a limit, with one that takes some doing, and with one that nothing can keep.
 fn limited(model: &Model, objective: Objective) -> Vec<(String, Graph)> {
     let load = BatchShape { lengths: LENGTHS.to_vec(), depth: None };
-    let work = Work { training: load, evaluation: None, fixed_bytes: 0, target: Target::Processor };
+    let work = LargestBatches { training: load, evaluation: None, fixed_bytes: 0, target: MemoryTarget::Processor };
     let within = |limit| {
         let fitted = plans_within(&model.spec, &binding(objective), &work, limit).expect("the spec lowers");
         assert!(fitted.need.total() <= fitted.without_limit.total(), "{}: a limit costs memory", model.name);

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Objective;
-use rtc_exec::counter::Counted;
+use rtc_exec::counter::RunCounters;
 use rtc_exec::{Halting, Inference, NoiseSource};
-use rtc_kernel::beam::Site;
+use rtc_kernel::beam::NoiseSite;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{batch, executor, weights};
 
@@ -20,7 +20,7 @@ use crate::folds::{
 struct Slots(&'static [[usize; 2]]);
 
 impl NoiseSource for Slots {
-    fn noise(&self, _: u64, _: Site) -> f64 {
+    fn noise(&self, _: u64, _: NoiseSite) -> f64 {
         0.0
     }
 
@@ -120,7 +120,7 @@ fn beams_share_pairs_only_where_nothing_is_drawn() {
         ));
         let graph = rtc_compiler::pipeline::optimised(&spec, &binding(Objective::Classify)).expect("the model lowers");
         let mut executor = executor::<f64>(&graph, &weights(&graph, 2, 0.6), Halting::Compact);
-        executor.records.counted = Some(Counted::default());
+        executor.records.counted = Some(RunCounters::default());
         executor.run(&batch(&[20; 4], VOCAB as u64, CLASSES as u64, 3), Key::new(0)).expect("the batch fits");
         executor.records.counted.expect("it was set").flops
     };

@@ -11,7 +11,7 @@ use rtc_exec::learner::{Evaluation, Learner, UpdateRule};
 use rtc_exec::model::Model;
 use rtc_task::TaskSettings;
 use rtc_task::batching::collect;
-use rtc_task::{Example, OptionValue, Scale, Target, load_split, task_named};
+use rtc_task::{Example, ExampleTarget, OptionValue, Scale, load_split, task_named};
 use rtc_tests::models;
 use rtc_train::stopping::{BySteps, Stop, Stopped, evaluate_stopping};
 use rtc_train::{Measurement, Silent, evaluate};
@@ -160,7 +160,7 @@ fn rules_to_stop_choose_what_their_definitions_say() {
 fn decoded(model: &mut Model<f32>, query: &[u32], end: u32, most: usize) -> Vec<u32> {
     let mut tokens = query.to_vec();
     while tokens.len() < query.len() + most {
-        let label = Target::Each { class: vec![0; tokens.len()], weight: vec![1.0; tokens.len()] };
+        let label = ExampleTarget::Each { class: vec![0; tokens.len()], weight: vec![1.0; tokens.len()] };
         let example = Example { label, ..Example::classified(tokens.clone(), 0) };
         let found = model.evaluate(&packed(&[example])).expect("finite");
         let next = *found.predictions.last().expect("one per token");
@@ -183,7 +183,7 @@ fn next_tokens_are_all_right_where_greedy_decoding_is() {
     let metric = task_named("looped_copy").expect("it exists").about().metrics[0];
     let (mut right, mut wrong) = (0, 0);
     for example in examples("looped_copy", "1-4", 40, &options) {
-        let Target::Each { class, weight } = &example.label else { panic!("one per token") };
+        let ExampleTarget::Each { class, weight } = &example.label else { panic!("one per token") };
         let first = weight.iter().position(|weight| *weight > 0.0).expect("an answer");
         let found = model.evaluate(&packed(std::slice::from_ref(&example))).expect("finite");
         let exact = (metric.count)(&example, &found.predictions).right == 1;

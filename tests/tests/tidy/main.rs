@@ -90,7 +90,9 @@ fn files() -> Vec<File> {
             let from_root = path.strip_prefix(&root).expect("found below the root");
             let parts: Vec<_> = from_root.iter().map(|part| part.to_string_lossy()).collect();
             let name = parts.join("/");
-            if parts.last().is_some_and(|part| ["target", "runs", ".git", ".gpu"].contains(&part.as_ref())) {
+            // `runtime/runs` is a crate; runs lie in the root.
+            let skipped = ["target", "__pycache__"].contains(&parts.last().map_or("", |part| part.as_ref()));
+            if skipped || ["runs", ".git", ".gpu"].contains(&name.as_str()) {
                 continue;
             }
             if path.is_dir() {

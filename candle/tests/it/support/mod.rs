@@ -12,13 +12,13 @@ use rtc_compiler::ir::hash;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::{self, asked::asked};
 use rtc_compiler::source::Source;
-use rtc_exec::learner::{Answers, Learner};
+use rtc_exec::learner::{BatchAnswers, Learner};
 use rtc_exec::model::Model;
 use rtc_runs::experiment::{Experiment, ExperimentFile};
-use rtc_runs::record::checkpoint::{self, Slot};
+use rtc_runs::record::checkpoint::{self, CheckpointSlot};
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
-use rtc_runs::saved::Definition;
-use rtc_task::Known;
+use rtc_runs::saved::ModelDefinition;
+use rtc_task::TaskContext;
 use rtc_task::batching::pack;
 use rtc_task::{Example, Options, TaskHandle, catalog, load, open_task, sequence};
 use rtc_train::{Silent, train};
@@ -118,7 +118,7 @@ impl Place {
         let file = ExperimentFile::parse("test.yaml", &format!("{task}{TRAINING}evaluate: [dev]\n"));
         let experiment = file.and_then(|file| file.resolve(None, &[]));
         let mut experiment = experiment.unwrap_or_else(|error| panic!("{error}"));
-        experiment.task.known = Known::new(vec![self.0.path().to_owned()], None);
+        experiment.task.known = TaskContext::new(vec![self.0.path().to_owned()], None);
         let run = Run::new(self.path(name), spec, experiment);
         let experiment = &run.experiment;
         experiment.task.known.ask(asked(&run.graph));
@@ -150,7 +150,7 @@ pub(crate) struct Run {
     pub(crate) path: PathBuf,
     pub(crate) task: TaskHandle,
     pub(crate) options: Options,
-    definition: Definition,
+    definition: ModelDefinition,
     graph: Graph,
     binding: Binding,
     experiment: Experiment,
@@ -162,7 +162,7 @@ impl Run {
         let catalog = catalog(&*task, &options);
         let (checked, problems, sources) = check(&NoFiles, Source::new("test.rt", spec), None, &[], &catalog);
         let spec = checked.unwrap_or_else(|| panic!("{}", render(&problems, &sources, Style::Plain)));
-        let definition = Definition::Spec(spec);
+        let definition = ModelDefinition::Spec(spec);
         let graph = definition.forward(&catalog).unwrap_or_else(|error| panic!("{error}"));
         Self { path, task, options, definition, graph, binding: Binding::from(&catalog), experiment }
     }
@@ -174,7 +174,7 @@ impl Run {
     }
 
     /// The model with the weights of a checkpoint.
-    pub(crate) fn trained(&self, slot: Slot) -> Model<f32> {
+    pub(crate) fn trained(&self, slot: CheckpointSlot) -> Model<f32> {
         let mut model = self.model();
         let found = checkpoint::find(&self.path, &SavedRun::checkpoint(&self.path, slot))
             .unwrap_or_else(|error| panic!("{error}"));
@@ -188,9 +188,9 @@ impl Run {
     }
 
     /// What the best checkpoint answers to some texts at once, as `rtc predict` asks it.
-    pub(crate) fn answers(&self, texts: &[&str]) -> Answers {
+    pub(crate) fn answers(&self, texts: &[&str]) -> BatchAnswers {
         let examples: Vec<Example> = texts.iter().map(|text| self.example(text)).collect();
-        let answers = self.trained(Slot::Best).answers(&pack(&examples.iter().collect::<Vec<_>>()));
+        let answers = self.trained(CheckpointSlot::Best).answers(&pack(&examples.iter().collect::<Vec<_>>()));
         answers.unwrap_or_else(|error| panic!("{error}"))
     }
 }

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rtc_runs::grid::State;
+use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::LEASE;
 
 use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
 use crate::device::Card;
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::grid::launch::{Submission, launch as submit, line_of_variables};
-use crate::grid::{Board, CellIndex, Chosen, Ending, Grid, Sharing, Work, snapshot, train_one, watch as show};
+use crate::grid::{Board, CellIndex, CellOutcome, Ending, Grid, GridWork, Sharing, snapshot, train_one, watch as show};
 use crate::job::{Data, Pace, share};
 use crate::signals;
 use crate::terminal::Terminal;
@@ -22,7 +22,7 @@ pub(super) fn cell(
     text: &str,
     (pace, card): (Pace, Option<&Card>),
     terminal: &Terminal,
-) -> Outcome {
+) -> CommandResult {
     let key = line_of_variables(text)?;
     let _lock = share(&grid.folder)?;
     let files = grid.read_from_files();
@@ -42,18 +42,18 @@ pub(super) fn cell(
     let stop = signals::on_stop()?;
     let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
     let board = Board::new(terminal, &rows, &grid.updates(&[place], &data)?, 1);
-    let work = Work { grid, data: &data, jobs: 1, pace, card, stop: &stop, board: &board, sharing: &sharing };
+    let work = GridWork { grid, data: &data, jobs: 1, pace, card, stop: &stop, board: &board, sharing: &sharing };
     match train_one(&work, place)? {
-        Chosen::Ended | Chosen::Elsewhere => Ok(Exit::Done),
-        Chosen::Stopped => Ok(Exit::Stopped),
-        Chosen::Failed(code) => Ok(Exit::Reported(code)),
+        CellOutcome::Ended | CellOutcome::Elsewhere => Ok(Exit::Done),
+        CellOutcome::Stopped => Ok(Exit::Stopped),
+        CellOutcome::Failed(code) => Ok(Exit::Reported(code)),
     }
 }
 
 /// The cell of a name.
-fn found(grid: &Grid, key: &str) -> Result<CellIndex, Failure> {
+fn found(grid: &Grid, key: &str) -> Result<CellIndex, CommandFailure> {
     let unknown = || {
-        Failure::Usage(format!(
+        CommandFailure::Usage(format!(
             "no cell is called `{key}`: the experiment, the data or the program are others than when it was; \
              `--launcher commands` prints the cells"
         ))
@@ -62,7 +62,7 @@ fn found(grid: &Grid, key: &str) -> Result<CellIndex, Failure> {
 }
 
 /// `--watch`.
-pub(super) fn watch(options: &Options, grid: &mut Grid, terminal: &Terminal) -> Outcome {
+pub(super) fn watch(options: &Options, grid: &mut Grid, terminal: &Terminal) -> CommandResult {
     look_at_files(grid, terminal)?;
     let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
     if options.json {
@@ -83,7 +83,7 @@ pub(super) fn launch(
     (places, data, sharing): (&[CellIndex], &[Option<Arc<Data>>], &Sharing),
     (pace, card): (Pace, Option<&Card>),
     terminal: &Terminal,
-) -> Outcome {
+) -> CommandResult {
     let places = grid.distinct(places);
     if !submit(&Submission { grid, places: &places, data, pace, card, options: &options.launch }, terminal)? {
         return Ok(Exit::Done);
@@ -96,7 +96,7 @@ pub(super) fn launch(
     let rows = grid.rows()?;
     table(options, grid, &rows, terminal)?;
     let failed = rows.iter().flat_map(|row| &row.cells).find_map(|cell| match &cell.state {
-        State::Failed(fault, _) => Some(fault.code),
+        CellState::Failed(fault, _) => Some(fault.code),
         _ => None,
     });
     Ok(failed.map_or_else(|| next(grid, terminal), Exit::Reported))

@@ -14,12 +14,12 @@ use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::source::SourceId;
 use rtc_compiler::spec::Block;
 use rtc_compiler::syntax::{self, ast::ItemKind};
-use rtc_lsp::paths::{Place, paths};
+use rtc_lsp::paths::{PathTarget, paths};
 use rtc_runs::experiment::EMBEDDED;
 use rtc_task::{OWN_TASKS, TASKS};
 
-use crate::definition::Definition;
-use crate::experiment_file::Opened;
+use crate::definition::ModelDefinition;
+use crate::experiment_file::OpenedExperiment;
 use crate::folders::{self, LAST, RUNS};
 use crate::listing::KNOWN;
 use crate::model::catalog_of;
@@ -27,23 +27,23 @@ use crate::spec_file::SpecArg;
 
 /// A word that fits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Candidate {
+pub(crate) struct Completion {
     /// The whole word.
     pub(crate) word: String,
     /// What it means, in a line; may be empty.
     pub(crate) help: String,
 }
 
-fn candidate(word: impl Into<String>, help: impl Into<String>) -> Candidate {
+fn candidate(word: impl Into<String>, help: impl Into<String>) -> Completion {
     let help: String = help.into();
-    Candidate { word: word.into(), help: help.lines().next().unwrap_or_default().to_owned() }
+    Completion { word: word.into(), help: help.lines().next().unwrap_or_default().to_owned() }
 }
 
-/// What an argument takes, by its name in the table of arguments.
-type Values = fn(&Line, &str) -> Vec<Candidate>;
+/// The source of an argument's completions, by its name in the table of arguments.
+type CandidateSource = fn(&CommandLine, &str) -> Vec<Completion>;
 
 /// Arguments whose values depend on the language, on files or on runs.
-const VALUES: &[(&str, Values)] = &[
+const VALUES: &[(&str, CandidateSource)] = &[
     ("spec", |_, word| specs(word)),
     ("specs", |_, word| specs(word)),
     ("a", |_, word| [specs(word), runs(word)].concat()),
@@ -63,9 +63,9 @@ const VALUES: &[(&str, Values)] = &[
 ];
 
 /// The words that fit the last one, which may be empty; the first is the program.
-pub(crate) fn candidates(words: &[String]) -> Vec<Candidate> {
+pub(crate) fn candidates(words: &[String]) -> Vec<Completion> {
     let Some((word, before)) = words.get(1..).and_then(<[String]>::split_last) else { return vec![] };
-    let line = Line::read(before);
+    let line = CommandLine::read(before);
     let mut found = line.fitting(word);
     found.retain(|candidate| candidate.word.starts_with(word.as_str()));
     found.sort();
@@ -74,7 +74,7 @@ pub(crate) fn candidates(words: &[String]) -> Vec<Candidate> {
 }
 
 /// A line as far as it is written.
-struct Line {
+struct CommandLine {
     command: Command,
     /// The arguments with their values so far.
     values: Vec<(String, String)>,
@@ -86,7 +86,7 @@ struct Line {
     ended: bool,
 }
 
-impl Line {
+impl CommandLine {
     fn read(words: &[String]) -> Self {
         let mut command = crate::command::Cli::command();
         command.build();
@@ -139,32 +139,32 @@ impl Line {
         self.values.iter().filter(|(id, _)| ids.contains(&id.as_str())).map(|(_, value)| value.as_str())
     }
 
-    fn fitting(&self, word: &str) -> Vec<Candidate> {
+    fn fitting(&self, word: &str) -> Vec<Completion> {
         if let Some(open) = &self.open {
             return self.values_of(open, word);
         }
         if word.starts_with('-') && !self.ended {
             let Some((name, value)) = word.split_once('=') else { return self.options() };
             let values = self.option(name).map_or_else(Vec::new, |option| self.values_of(&option, value));
-            let whole = |found: Candidate| Candidate { word: format!("{name}={}", found.word), ..found };
+            let whole = |found: Completion| Completion { word: format!("{name}={}", found.word), ..found };
             return values.into_iter().map(whole).collect();
         }
         let values = self.positional().map_or_else(Vec::new, |arg| self.values_of(arg, word));
         if self.positionals == 0 { [self.commands(), values].concat() } else { values }
     }
 
-    fn commands(&self) -> Vec<Candidate> {
+    fn commands(&self) -> Vec<Completion> {
         let shown = self.command.get_subcommands().filter(|command| !command.is_hide_set());
         shown.map(|command| candidate(command.get_name(), about(command.get_about()))).collect()
     }
 
-    fn options(&self) -> Vec<Candidate> {
+    fn options(&self) -> Vec<Completion> {
         let shown = self.command.get_arguments().filter(|arg| !arg.is_hide_set());
         let named = |arg: &Arg| Some(candidate(format!("--{}", arg.get_long()?), about(arg.get_help())));
         shown.filter_map(named).collect()
     }
 
-    fn values_of(&self, arg: &Arg, word: &str) -> Vec<Candidate> {
+    fn values_of(&self, arg: &Arg, word: &str) -> Vec<Completion> {
         let words = arg.get_possible_values();
         if !words.is_empty() {
             let shown = words.iter().filter(|word| !word.is_hide_set());
@@ -175,7 +175,7 @@ impl Line {
     }
 
     /// The specs and graphs that the line names; those of its experiment where it names none. What has mistakes is left out.
-    fn definitions(&self) -> Vec<Definition> {
+    fn definitions(&self) -> Vec<ModelDefinition> {
         let catalog = catalog_of(self.given(&["task"]).next()).unwrap_or_default();
         let checked = |arg: &SpecArg| Some(arg.check_silently(&[], &catalog).ok()?.definition);
         self.specs().iter().filter_map(checked).collect()
@@ -193,11 +193,11 @@ impl Line {
     }
 
     /// The experiment that the line names, or that its command takes where it names none.
-    fn experiment(&self) -> Option<Opened> {
+    fn experiment(&self) -> Option<OpenedExperiment> {
         let default =
             || self.command.get_arguments().find(|arg| arg.get_id() == "experiment")?.get_default_values().first();
         let named = self.given(&["experiment"]).next().map(str::to_owned);
-        Opened::open(&named.or_else(|| Some(default()?.to_string_lossy().into_owned()))?).ok()
+        OpenedExperiment::open(&named.or_else(|| Some(default()?.to_string_lossy().into_owned()))?).ok()
     }
 }
 
@@ -206,7 +206,7 @@ fn about(text: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// Files and folders that begin like a word: those with one of these endings, or all.
-fn files(word: &str, endings: &[&str]) -> Vec<Candidate> {
+fn files(word: &str, endings: &[&str]) -> Vec<Completion> {
     let (folder, _) = word.rsplit_once('/').map_or(("", word), |(folder, name)| (folder, name));
     let start = if word.contains('/') { format!("{folder}/") } else { String::new() };
     let place = if start.is_empty() { "." } else { &start };
@@ -221,7 +221,7 @@ fn files(word: &str, endings: &[&str]) -> Vec<Candidate> {
 }
 
 /// Built-in specs, and files; behind a colon the variants.
-fn specs(word: &str) -> Vec<Candidate> {
+fn specs(word: &str) -> Vec<Completion> {
     let Some((file, _)) = word.rsplit_once(':') else {
         let built_in = SpecArg::built_in_names().into_iter().map(|name| candidate(name, "built in"));
         return built_in.chain(files(word, &[".rt", ".rtir"])).collect();
@@ -233,13 +233,13 @@ fn specs(word: &str) -> Vec<Candidate> {
     SpecArg::parse(file).models().into_iter().map(model).collect()
 }
 
-fn experiments(word: &str) -> Vec<Candidate> {
+fn experiments(word: &str) -> Vec<Completion> {
     let built_in = EMBEDDED.iter().map(|(name, _)| candidate(*name, "built in"));
     built_in.chain(files(word, &[".yaml", ".yml"])).collect()
 }
 
 /// The runs below `runs`, cells of grids included, the word for the last one, and folders.
-fn runs(word: &str) -> Vec<Candidate> {
+fn runs(word: &str) -> Vec<Completion> {
     let below = folders::below(Path::new(RUNS)).unwrap_or_default().runs;
     let named = below.iter().map(|run| candidate(folders::name(run), "a run"));
     let last = (!below.is_empty()).then(|| candidate(LAST, "the run that was begun last"));
@@ -248,28 +248,28 @@ fn runs(word: &str) -> Vec<Candidate> {
 }
 
 /// The fields that every run has.
-fn fields() -> Vec<Candidate> {
+fn fields() -> Vec<Completion> {
     KNOWN.iter().map(|field| candidate(field.name, field.doc)).collect()
 }
 
-fn checkpoints() -> Vec<Candidate> {
+fn checkpoints() -> Vec<Completion> {
     vec![candidate("best", "the best on dev"), candidate("last", "the latest")]
 }
 
-fn tasks() -> Vec<Candidate> {
+fn tasks() -> Vec<Completion> {
     let all = TASKS.iter().map(|task| (task.name(), task.about().doc)).chain(OWN_TASKS);
     all.map(|(name, doc)| candidate(name, doc)).collect()
 }
 
 /// The settings of the experiment that the line names.
-fn settings(line: &Line) -> Vec<Candidate> {
+fn settings(line: &CommandLine) -> Vec<Completion> {
     let found = line.experiment().and_then(|opened| opened.file.settings().ok()).unwrap_or_default();
     let one = |path: &[String], now: String| candidate(format!("{}=", path.join(".")), format!("now {now}"));
     found.iter().map(|setting| one(&setting.path, serde_json::to_string(&setting.value).unwrap_or_default())).collect()
 }
 
 /// Slots and labels that `--only` may name.
-fn slots(line: &Line) -> Vec<Candidate> {
+fn slots(line: &CommandLine) -> Vec<Completion> {
     fn collect(block: &Block, found: &mut BTreeMap<String, String>) {
         for name in [&block.slot, &block.variant].into_iter().filter(|name| !name.is_empty()) {
             found.entry(name.to_string()).or_insert_with(|| block.feature.doc.to_string());
@@ -294,7 +294,7 @@ fn slots(line: &Line) -> Vec<Candidate> {
 }
 
 /// Codes, statements and words that `rtc explain` knows; behind a keyword its variants.
-fn explained(line: &Line) -> Vec<Candidate> {
+fn explained(line: &CommandLine) -> Vec<Completion> {
     let statements = feature::titles();
     let Some(keyword) = line.given(&["code"]).last() else {
         let first = statements.into_iter().map(|(title, doc)| {
@@ -309,10 +309,10 @@ fn explained(line: &Line) -> Vec<Candidate> {
 }
 
 /// Paths of fields and statements of the specs that the line names, and behind `=` the words that they take.
-fn edits(line: &Line, word: &str) -> Vec<Candidate> {
+fn edits(line: &CommandLine, word: &str) -> Vec<Completion> {
     let (specs, definitions) = (line.specs(), line.definitions());
     let mut known = BTreeMap::new();
-    for (path, place) in definitions.iter().filter_map(Definition::spec).flat_map(paths) {
+    for (path, place) in definitions.iter().filter_map(ModelDefinition::spec).flat_map(paths) {
         known.entry(path).or_insert(place);
     }
     let Some((path, _)) = word.split_once('=') else {
@@ -320,15 +320,15 @@ fn edits(line: &Line, word: &str) -> Vec<Candidate> {
     };
     let Some(place) = known.get(path) else { return vec![] };
     let own = match place {
-        Place::Statement(block) => specs.iter().flat_map(|spec| definitions_of(spec, &block.slot)).collect(),
-        Place::Field(..) => vec![],
+        PathTarget::Statement(block) => specs.iter().flat_map(|spec| definitions_of(spec, &block.slot)).collect(),
+        PathTarget::Field(..) => vec![],
     };
     let words = place.words().into_iter().map(|(word, help)| candidate(word, help)).chain(own);
-    words.map(|found| Candidate { word: format!("{path}={}", found.word), ..found }).collect()
+    words.map(|found| Completion { word: format!("{path}={}", found.word), ..found }).collect()
 }
 
 /// The definitions in the file of a spec that are variants of a slot.
-fn definitions_of(spec: &SpecArg, slot: &str) -> Vec<Candidate> {
+fn definitions_of(spec: &SpecArg, slot: &str) -> Vec<Completion> {
     let Some(source) = spec.source().ok().filter(|_| !spec.is_graph()) else { return vec![] };
     let file = syntax::parse(SourceId(0), &source.text, &mut Problems::default());
     let items = file.into_iter().flat_map(|file| file.items);
@@ -373,10 +373,10 @@ mod tests {
             assert!(paths.len() > 10, "{model}");
             for (path, place) in &paths {
                 let now = match place {
-                    Place::Field(block, field) => {
+                    PathTarget::Field(block, field) => {
                         block.fields.get(&field.name).map(|setting| setting.value.to_string())
                     }
-                    Place::Statement(block) => Some(block.variant.to_string()).filter(|_| block.fields.is_empty()),
+                    PathTarget::Statement(block) => Some(block.variant.to_string()).filter(|_| block.fields.is_empty()),
                 };
                 let Some(now) = now else { continue };
                 let set = format!("{path}={now}");

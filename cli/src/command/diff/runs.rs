@@ -5,12 +5,12 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use rtc_runs::record::history::EvaluationLine;
-use rtc_runs::record::table::Row;
+use rtc_runs::record::table::ResultsRow;
 use rtc_runs::record::{Change, RunInfo, SavedRun};
 use serde_json::{Map, Value, json};
 
-use super::{Comparison, Options, body, compare, to_json};
-use crate::failure::{Exit, Failure, Outcome};
+use super::{GraphComparison, Options, body, compare, to_json};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::{LAST, find};
 use crate::model::{Compiled, short};
 use crate::saved::{catalog_in, opened};
@@ -19,7 +19,7 @@ use crate::terminal::Terminal;
 use crate::text::{columns, number};
 
 /// The runs that both arguments name; nothing if they are specs. A name of both a spec and a run means the spec.
-pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, Failure> {
+pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, CommandFailure> {
     let Options { a, b, .. } = options;
     let (run, other) = match (folder(a)?, folder(b)?) {
         (None, None) => return Ok(None),
@@ -27,12 +27,12 @@ pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, Failure> 
         (Some(_), None) => (a, b),
         (None, Some(_)) => (b, a),
     };
-    Err(Failure::Usage(format!(
+    Err(CommandFailure::Usage(format!(
         "`{run}` is a run and `{other}` is none: name two runs, or two specs; the spec of a run is its file spec.rt"
     )))
 }
 
-fn folder(text: &str) -> Result<Option<PathBuf>, Failure> {
+fn folder(text: &str) -> Result<Option<PathBuf>, CommandFailure> {
     let path = Path::new(text);
     if text == LAST {
         return find(path).map(Some);
@@ -42,19 +42,19 @@ fn folder(text: &str) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Runs have the task, the settings and the experiment that they have.
-fn alone(options: &Options) -> Result<(), Failure> {
+fn alone(options: &Options) -> Result<(), CommandFailure> {
     let given = [("only", options.only.is_some()), ("task", options.task.is_some()), ("set", !options.set.is_empty())];
     match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::Usage(format!("`--{option}` is for specs, and these are runs"))),
+        Some((option, _)) => Err(CommandFailure::Usage(format!("`--{option}` is for specs, and these are runs"))),
         None => Ok(()),
     }
 }
 
 /// Two runs, compared.
-struct Runs {
+struct RunComparison {
     paths: [PathBuf; 2],
     saved: [SavedRun; 2],
-    graphs: Comparison,
+    graphs: GraphComparison,
     /// Fields of the spec.
     spec: Vec<Change>,
     /// Fields of the experiment, the seed, and the weights at the start.
@@ -62,7 +62,7 @@ struct Runs {
 }
 
 /// Prints what differs.
-pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -> Outcome {
+pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -> CommandResult {
     let saved = [SavedRun::read(&paths[0])?, SavedRun::read(&paths[1])?];
     let models = [model(&paths[0], &saved[0], terminal)?, model(&paths[1], &saved[1], terminal)?];
     let [a, b] = &saved;
@@ -73,7 +73,7 @@ pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -
     let experiment = a.changes(&a.spec, &b.experiment, &info);
     let names = paths.each_ref().map(|path| path.display().to_string());
     let graphs = compare([&models[0], &models[1]], names, options);
-    let runs = Runs { paths, saved, graphs, spec, experiment };
+    let runs = RunComparison { paths, saved, graphs, spec, experiment };
     if options.json {
         terminal.json(&runs.to_json(options))?;
     } else {
@@ -83,7 +83,7 @@ pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -
 }
 
 /// The model of a run as this program makes it, which may be another one than was trained.
-fn model(path: &Path, run: &SavedRun, terminal: &Terminal) -> Result<Compiled, Failure> {
+fn model(path: &Path, run: &SavedRun, terminal: &Terminal) -> Result<Compiled, CommandFailure> {
     let catalog = catalog_in(&run.experiment)?;
     let compiled = Compiled::new(opened(path, run).definition(&catalog)?, &catalog)?;
     if compiled.graph_hash() != run.info.graph_hash {
@@ -104,7 +104,7 @@ fn split(run: &SavedRun, name: &str) -> (Option<String>, Option<usize>) {
 }
 
 /// The numbers of a split by their names.
-fn measures(row: &Row) -> Map<String, Value> {
+fn measures(row: &ResultsRow) -> Map<String, Value> {
     let line = serde_json::to_value(EvaluationLine::new(0, row)).expect("names and numbers are valid JSON");
     let numbers = line.as_object().cloned().unwrap_or_default();
     numbers
@@ -114,14 +114,14 @@ fn measures(row: &Row) -> Map<String, Value> {
 }
 
 /// A number of a split in both runs.
-struct Measure {
+struct MeasurePair {
     split: String,
     name: String,
     is_share: bool,
     values: [Option<f64>; 2],
 }
 
-impl Measure {
+impl MeasurePair {
     fn difference(&self) -> Option<f64> {
         let [a, b] = self.values;
         Some(b? - a?)
@@ -136,7 +136,7 @@ impl Measure {
     }
 }
 
-impl Runs {
+impl RunComparison {
     fn infos(&self) -> [&RunInfo; 2] {
         self.saved.each_ref().map(|run| &run.info)
     }
@@ -147,7 +147,7 @@ impl Runs {
     }
 
     /// The numbers of all splits, in the order of the first run and of its table.
-    fn measures(&self) -> Vec<Measure> {
+    fn measures(&self) -> Vec<MeasurePair> {
         let rows = |run: usize| self.saved[run].results.iter().flat_map(|table| &table.rows);
         let mut splits: Vec<&String> = vec![];
         for row in rows(0).chain(rows(1)).filter(|row| !row.split.is_empty()) {
@@ -162,7 +162,7 @@ impl Runs {
             let mut names: Vec<&String> = numbers.iter().flat_map(Map::keys).collect();
             let mut seen = BTreeSet::new();
             names.retain(|name| seen.insert(*name));
-            found.extend(names.into_iter().map(|name| Measure {
+            found.extend(names.into_iter().map(|name| MeasurePair {
                 split: split.clone(),
                 name: name.clone(),
                 is_share: name == "accuracy" || own.iter().flatten().any(|row| row.metrics.contains_key(name)),
@@ -193,7 +193,7 @@ impl Runs {
         section(&mut out, "program", &changed(&self.programs()));
         let unfinished = self.saved.iter().zip(&self.paths).filter(|(run, _)| run.results.is_none());
         let unfinished = unfinished.map(|(_, path)| format!("{} is not finished: it has no results\n", path.display()));
-        let measures: Vec<Vec<String>> = self.measures().iter().map(Measure::cells).collect();
+        let measures: Vec<Vec<String>> = self.measures().iter().map(MeasurePair::cells).collect();
         let head = ["split", "measure", "-", "+", "difference"].map(str::to_owned).to_vec();
         let rows = if measures.is_empty() { vec![] } else { [vec![head], measures].concat() };
         let _ = write!(out, "\nresults\n{}{}", indented(&columns(&rows)), indented(&unfinished.collect::<String>()));
@@ -233,7 +233,7 @@ impl Runs {
             let [(left, examples), (right, others)] = self.saved.each_ref().map(|run| split(run, name));
             json!({ "split": name, "left": left, "right": right, "examples": [examples, others] })
         };
-        let measure = |measure: &Measure| {
+        let measure = |measure: &MeasurePair| {
             let [left, right] = measure.values;
             json!({
                 "split": measure.split, "measure": measure.name, "left": left, "right": right,

@@ -1,18 +1,18 @@
 //! The answer of a model to one sequence, as numbers.
 
-use rtc_exec::learner::Answers;
-use rtc_report::data::Tree;
-use rtc_task::{AskedRow, Example, SIDES, Target};
+use rtc_exec::learner::BatchAnswers;
+use rtc_report::data::RecursionTree;
+use rtc_task::{AskedRow, Example, ExampleTarget, SIDES};
 use rtc_train::examine::TracedUnit;
 use serde_json::Value;
 
 /// The answer to one sequence.
-pub(super) struct Answer {
+pub(super) struct SequenceAnswer {
     pub(super) text: String,
     /// The tokens; of a pair those of its first side.
     pub(super) tokens: Vec<u32>,
     /// One answer, or one for every token; none where a number is the answer.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<SingleAnswer>,
     /// The number, in the unit of the model.
     pub(super) number: Option<f64>,
     /// Accepted steps of the halting recurrence.
@@ -30,7 +30,7 @@ pub(super) struct Answer {
 }
 
 /// One answer.
-pub(super) struct Item {
+pub(super) struct SingleAnswer {
     pub(super) class: u32,
     /// Which labels there are, where there are several.
     pub(super) labels: Option<Vec<bool>>,
@@ -44,10 +44,10 @@ pub(super) struct Item {
 #[derive(Default)]
 pub(super) struct Explanation {
     pub(super) halting: Option<Vec<TracedUnit>>,
-    pub(super) trees: Option<Vec<Tree>>,
+    pub(super) trees: Option<Vec<RecursionTree>>,
 }
 
-impl Item {
+impl SingleAnswer {
     /// The probability of every class, or of each label by itself.
     pub(super) fn probabilities(&self) -> Vec<f64> {
         if self.labels.is_some() {
@@ -77,8 +77,8 @@ fn written(text: &str, example: &Example) -> String {
 }
 
 /// The one answer of a yes or no for every label, whose logit is that of the yes.
-fn together(labels: Vec<Item>) -> Item {
-    Item {
+fn together(labels: Vec<SingleAnswer>) -> SingleAnswer {
+    SingleAnswer {
         class: 0,
         confidence: labels.iter().map(|label| label.confidence).fold(1.0, f64::min),
         logits: labels.iter().filter_map(|label| label.logits.last().copied()).collect(),
@@ -87,8 +87,8 @@ fn together(labels: Vec<Item>) -> Item {
 }
 
 /// The answers of a batch, row by row.
-pub(super) fn answers(rows: &[AskedRow], unknown: Option<u32>, found: &Answers) -> Vec<Answer> {
-    let mut items = (0..found.evaluation.predictions.len()).map(|n| Item {
+pub(super) fn answers(rows: &[AskedRow], unknown: Option<u32>, found: &BatchAnswers) -> Vec<SequenceAnswer> {
+    let mut items = (0..found.evaluation.predictions.len()).map(|n| SingleAnswer {
         class: found.evaluation.predictions[n],
         labels: None,
         confidence: found.evaluation.confidence[n],
@@ -97,10 +97,10 @@ pub(super) fn answers(rows: &[AskedRow], unknown: Option<u32>, found: &Answers) 
     let one = |(n, AskedRow { line, text, example, label, cut }): (usize, &AskedRow)| {
         let own = items.by_ref().take(example.classes()).collect();
         let tokens = || example.tokens.iter().chain(example.second.iter().flatten());
-        Answer {
+        SequenceAnswer {
             text: written(text, example),
             tokens: example.tokens.clone(),
-            items: if matches!(example.label, Target::Several(_)) { vec![together(own)] } else { own },
+            items: if matches!(example.label, ExampleTarget::Several(_)) { vec![together(own)] } else { own },
             number: found.evaluation.numbers.get(n).copied(),
             steps: found.steps(n, rows.len()),
             explanation: Explanation::default(),

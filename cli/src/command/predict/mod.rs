@@ -11,18 +11,18 @@ use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rtc_exec::learner::LearnError;
 use rtc_task::batching::collect;
-use rtc_task::{AskedRow, Example, Format as RowFormat};
+use rtc_task::{AskedRow, Example, Format};
 use rtc_train::examine::trace;
 
-use crate::failure::{Exit, Failure, Outcome};
-use crate::saved::{ModelOptions, Trained};
+use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::saved::{ModelOptions, TrainedModel};
 use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 use crate::trees::trees;
-use answer::{Answer, Explanation, answers};
+use answer::{Explanation, SequenceAnswer, answers};
 use notes::Notes;
 use output::Output;
-use source::Source;
+use source::RowSource;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -73,7 +73,7 @@ pub(crate) struct Options {
     output: Option<PathBuf>,
     /// How results are written [default: by the name of `--output`, else text]
     #[arg(long, value_enum)]
-    format: Option<Format>,
+    format: Option<PredictionFormat>,
     /// Sequences that are computed at once; changes speed alone [default: 32 with `--input`, else 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     batch: Option<u32>,
@@ -104,7 +104,7 @@ pub(crate) struct Options {
 
 /// `--format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub(crate) enum PredictionFormat {
     /// A line per sequence, for people
     Text,
     /// An object per sequence
@@ -121,7 +121,7 @@ pub(crate) enum InputFormat {
     /// The whole input is one text.
     Text,
     /// Rows of columns.
-    Rows(RowFormat),
+    Rows(Format),
 }
 
 impl ValueEnum for InputFormat {
@@ -129,10 +129,10 @@ impl ValueEnum for InputFormat {
         const ALL: [InputFormat; 6] = [
             InputFormat::Lines,
             InputFormat::Text,
-            InputFormat::Rows(RowFormat::Csv),
-            InputFormat::Rows(RowFormat::Tsv),
-            InputFormat::Rows(RowFormat::Json),
-            InputFormat::Rows(RowFormat::Parquet),
+            InputFormat::Rows(Format::Csv),
+            InputFormat::Rows(Format::Tsv),
+            InputFormat::Rows(Format::Json),
+            InputFormat::Rows(Format::Parquet),
         ];
         &ALL
     }
@@ -141,19 +141,19 @@ impl ValueEnum for InputFormat {
         let (name, help) = match self {
             Self::Lines => ("lines", "A sequence per line"),
             Self::Text => ("text", "The whole input is one text"),
-            Self::Rows(RowFormat::Csv) => ("csv", "Rows with commas between cells"),
-            Self::Rows(RowFormat::Tsv) => ("tsv", "Rows with tabs between cells"),
-            Self::Rows(RowFormat::Json) => ("json", "A JSON object per line"),
-            Self::Rows(RowFormat::Parquet) => ("parquet", "Apache Parquet"),
-            Self::Rows(RowFormat::Text) => return None,
+            Self::Rows(Format::Csv) => ("csv", "Rows with commas between cells"),
+            Self::Rows(Format::Tsv) => ("tsv", "Rows with tabs between cells"),
+            Self::Rows(Format::Json) => ("json", "A JSON object per line"),
+            Self::Rows(Format::Parquet) => ("parquet", "Apache Parquet"),
+            Self::Rows(Format::Text) => return None,
         };
         Some(PossibleValue::new(name).help(help))
     }
 }
 
-/// Which numbers of every class are given besides the answer.
+/// Numbers of every class that are given besides the answer.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct ClassNumbers {
     probabilities: bool,
     logits: bool,
     top: Option<usize>,
@@ -165,20 +165,20 @@ impl Options {
         self.input.is_none() && !self.tokens.is_empty()
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> ClassNumbers {
         let Self { probabilities, logits, all, .. } = *self;
-        Wanted { probabilities: probabilities || all, logits: logits || all, top: self.top.map(|n| n as usize) }
+        ClassNumbers { probabilities: probabilities || all, logits: logits || all, top: self.top.map(|n| n as usize) }
     }
 
     /// How results are written.
-    fn written(&self) -> Result<Format, Failure> {
+    fn written(&self) -> Result<PredictionFormat, CommandFailure> {
         if self.json {
-            return Ok(Format::Jsonl);
+            return Ok(PredictionFormat::Jsonl);
         }
         let named = |path: &PathBuf| match path.extension().and_then(|e| e.to_str()) {
-            Some("jsonl" | "json" | "ndjson") => Ok(Format::Jsonl),
-            Some("csv") => Ok(Format::Csv),
-            _ => Err(Failure::Usage(format!(
+            Some("jsonl" | "json" | "ndjson") => Ok(PredictionFormat::Jsonl),
+            Some("csv") => Ok(PredictionFormat::Csv),
+            _ => Err(CommandFailure::Usage(format!(
                 "{} does not say how it is to be written: name it `.jsonl` or `.csv`, or give `--format`",
                 path.display()
             ))),
@@ -186,29 +186,29 @@ impl Options {
         match (self.format, &self.output) {
             (Some(format), _) => Ok(format),
             (None, Some(path)) => named(path),
-            (None, None) => Ok(Format::Text),
+            (None, None) => Ok(PredictionFormat::Text),
         }
     }
 }
 
 /// Predicts some sequences at once, and prints their results before the next are read.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let format = options.written()?;
-    if format == Format::Csv && (options.show_halting || options.trees) {
-        return Err(Failure::Usage(
+    if format == PredictionFormat::Csv && (options.show_halting || options.trees) {
+        return Err(CommandFailure::Usage(
             "halting and trees are no columns: leave out `--format csv`, or take `jsonl`".to_owned(),
         ));
     }
-    let mut trained = Trained::open(&options.model)?;
+    let mut trained = TrainedModel::open(&options.model)?;
     trained.say_where(terminal);
     let mut source = if options.is_single() {
-        Source::of_arguments(&options.tokens)
+        RowSource::of_arguments(&options.tokens)
     } else {
-        Source::open(&trained, options.input.as_deref(), options.input_format, terminal)?
+        RowSource::open(&trained, options.input.as_deref(), options.input_format, terminal)?
     };
     let mut output = Output::open(&trained, format, options, terminal)?;
     let size = options.batch.map_or(if options.input.is_some() { BATCH } else { 1 }, |n| n as usize);
-    let mut notes = Notes::new(format == Format::Text && options.output.is_none());
+    let mut notes = Notes::new(format == PredictionFormat::Text && options.output.is_none());
     loop {
         let (rows, read) = source.some(size, &trained);
         for answer in predict(&mut trained, &rows, &source, options)? {
@@ -228,11 +228,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 
 /// Returns the answers of the model for rows, in their order.
 fn predict(
-    trained: &mut Trained,
+    trained: &mut TrainedModel,
     rows: &[AskedRow],
-    source: &Source,
+    source: &RowSource,
     options: &Options,
-) -> Result<Vec<Answer>, Failure> {
+) -> Result<Vec<SequenceAnswer>, CommandFailure> {
     if rows.is_empty() {
         return Ok(vec![]);
     }

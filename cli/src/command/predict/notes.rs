@@ -1,6 +1,6 @@
 //! Notes about inputs beside the answers: unknown tokens, and inputs that were cut.
 
-use super::answer::Answer;
+use super::answer::SequenceAnswer;
 use crate::terminal::Terminal;
 use crate::text::count;
 
@@ -28,7 +28,7 @@ impl Notes {
     }
 
     /// Counts an answered input, and names it if it has unknown tokens.
-    pub(super) fn see(&mut self, answer: &Answer, terminal: &Terminal) {
+    pub(super) fn see(&mut self, answer: &SequenceAnswer, terminal: &Terminal) {
         self.inputs += 1;
         self.tokens += answer.count;
         self.unknown += answer.unknown;

@@ -5,22 +5,22 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use rtc_base::disk::special;
-use rtc_report::data::{Beam, Tree};
+use rtc_report::data::{Beam, RecursionTree};
 use rtc_task::{Objective, Options, TaskHandle, set_text};
 use rtc_train::examine::TracedUnit;
 use serde_json::{Map, Value, json};
 
-use super::answer::{Answer, Item};
-use super::{Format, Wanted};
-use crate::failure::Failure;
-use crate::saved::Trained;
+use super::answer::{SequenceAnswer, SingleAnswer};
+use super::{ClassNumbers, PredictionFormat};
+use crate::failure::CommandFailure;
+use crate::saved::TrainedModel;
 use crate::terminal::Terminal;
 use crate::text::csv_row;
 
 /// Takes answers in their order.
 pub(super) struct Output<'a> {
-    format: Format,
-    wanted: Wanted,
+    format: PredictionFormat,
+    wanted: ClassNumbers,
     task: TaskHandle,
     options: Options,
     /// Names of the classes, and of the tokens.
@@ -31,52 +31,52 @@ pub(super) struct Output<'a> {
     /// Whether the rows have a column of labels: it is one of CSV, too, then. The first row says it.
     labelled: bool,
     terminal: &'a Terminal,
-    file: Option<Fresh>,
+    file: Option<FreshFile>,
 }
 
 /// A file that takes its name when it is complete, and is removed when it never is.
-struct Fresh {
+struct FreshFile {
     to: BufWriter<File>,
     /// Absent where the name is that of a device or a pipe, which is written into.
     fresh: Option<PathBuf>,
     path: PathBuf,
 }
 
-impl Fresh {
+impl FreshFile {
     /// Begins a file; `input` is the file that is read meanwhile, and must be another one.
-    fn create(path: &Path, input: Option<&Path>) -> Result<Self, Failure> {
+    fn create(path: &Path, input: Option<&Path>) -> Result<Self, CommandFailure> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".part");
         let fresh = PathBuf::from(fresh);
         if let Some(input) = input.filter(|input| [path, &fresh].iter().any(|own| is_same(own, input))) {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "`--output {}` would overwrite the input {}: name another file",
                 path.display(),
                 input.display()
             )));
         }
         if let Some(file) = special(path) {
-            let file = file.map_err(|error| Failure::io("write", path, error))?;
+            let file = file.map_err(|error| CommandFailure::io("write", path, error))?;
             return Ok(Self { to: BufWriter::new(file), fresh: None, path: path.to_owned() });
         }
         // Of a command that was killed, or a link that leads elsewhere.
         let _ = fs::remove_file(&fresh);
-        let file = File::create_new(&fresh).map_err(|error| Failure::io("write", path, error))?;
+        let file = File::create_new(&fresh).map_err(|error| CommandFailure::io("write", path, error))?;
         Ok(Self { to: BufWriter::new(file), fresh: Some(fresh), path: path.to_owned() })
     }
 
-    fn write(&mut self, text: &str) -> Result<(), Failure> {
-        self.to.write_all(text.as_bytes()).map_err(|error| Failure::io("write", &self.path, error))
+    fn write(&mut self, text: &str) -> Result<(), CommandFailure> {
+        self.to.write_all(text.as_bytes()).map_err(|error| CommandFailure::io("write", &self.path, error))
     }
 
-    fn finish(mut self) -> Result<(), Failure> {
-        let failed = |error| Failure::io("write", &self.path, error);
+    fn finish(mut self) -> Result<(), CommandFailure> {
+        let failed = |error| CommandFailure::io("write", &self.path, error);
         self.to.flush().map_err(failed)?;
         self.fresh.as_ref().map_or(Ok(()), |fresh| fs::rename(fresh, &self.path)).map_err(failed)
     }
 }
 
-impl Drop for Fresh {
+impl Drop for FreshFile {
     fn drop(&mut self) {
         // After `finish` there is nothing under this name.
         self.fresh.iter().for_each(|fresh| drop(fs::remove_file(fresh)));
@@ -90,44 +90,47 @@ fn is_same(a: &Path, b: &Path) -> bool {
 
 impl<'a> Output<'a> {
     pub(super) fn open(
-        trained: &Trained,
-        format: Format,
+        trained: &TrainedModel,
+        format: PredictionFormat,
         asked: &super::Options,
         terminal: &'a Terminal,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let wanted = asked.wanted();
         let (task, options) = (trained.task.clone(), trained.options.clone());
         if task.objective() == Objective::Number && (wanted.probabilities || wanted.logits || wanted.top.is_some()) {
             let message = "the answers of this model are numbers: there are no classes with probabilities or logits";
-            return Err(Failure::Usage(message.to_owned()));
+            return Err(CommandFailure::Usage(message.to_owned()));
         }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
-        let file = asked.output.as_deref().map(|path| Fresh::create(path, asked.input.as_deref())).transpose()?;
+        let file = asked.output.as_deref().map(|path| FreshFile::create(path, asked.input.as_deref())).transpose()?;
         let (written, labelled) = (0, false);
         Ok(Self { format, wanted, task, options, classes, vocabulary, written, labelled, terminal, file })
     }
 
-    pub(super) fn write(&mut self, answer: &Answer) -> Result<(), Failure> {
+    pub(super) fn write(&mut self, answer: &SequenceAnswer) -> Result<(), CommandFailure> {
         if self.written == 0 {
             self.labelled = answer.label.is_some();
         }
-        if self.format == Format::Csv && !self.labelled && answer.label.as_ref().is_some_and(|label| !label.is_null()) {
-            return Err(Failure::Usage(format!(
+        if self.format == PredictionFormat::Csv
+            && !self.labelled
+            && answer.label.as_ref().is_some_and(|label| !label.is_null())
+        {
+            return Err(CommandFailure::Usage(format!(
                 "line {} has a label, and the first input is a text without one, so this CSV has no column for it: take `--format \
                  jsonl`, or give all inputs as JSON objects",
                 answer.line
             )));
         }
         let text = match self.format {
-            Format::Text => self.text(answer),
-            Format::Jsonl => format!("{}\n", self.object(answer)),
-            Format::Csv => self.rows(answer),
+            PredictionFormat::Text => self.text(answer),
+            PredictionFormat::Jsonl => format!("{}\n", self.object(answer)),
+            PredictionFormat::Csv => self.rows(answer),
         };
         self.written += 1;
         self.put(&text)
     }
 
-    fn put(&mut self, text: &str) -> Result<(), Failure> {
+    fn put(&mut self, text: &str) -> Result<(), CommandFailure> {
         match &mut self.file {
             Some(file) => file.write(text),
             None => self.terminal.result(text),
@@ -135,8 +138,8 @@ impl<'a> Output<'a> {
     }
 
     /// Gives a file its name.
-    pub(super) fn finish(mut self) -> Result<(), Failure> {
-        if self.format == Format::Csv && self.written == 0 {
+    pub(super) fn finish(mut self) -> Result<(), CommandFailure> {
+        if self.format == PredictionFormat::Csv && self.written == 0 {
             let head = self.head();
             self.put(&head)?;
         }
@@ -150,12 +153,12 @@ impl<'a> Output<'a> {
         self.task.objective() == Objective::Each
     }
 
-    fn number(&self, answer: &Answer) -> Option<f64> {
+    fn number(&self, answer: &SequenceAnswer) -> Option<f64> {
         answer.number.map(|number| self.task.scale(&self.options).of_model(number))
     }
 
     /// The class, the labels with commas between, or the number.
-    fn name(&self, item: &Item) -> String {
+    fn name(&self, item: &SingleAnswer) -> String {
         match &item.labels {
             Some(labels) => set_text(&self.classes, labels.iter().copied()),
             None => self.class(item.class as usize),
@@ -171,7 +174,7 @@ impl<'a> Output<'a> {
     }
 
     /// A line of tabs, and what was asked for besides below it.
-    fn text(&self, answer: &Answer) -> String {
+    fn text(&self, answer: &SequenceAnswer) -> String {
         let steps = answer.steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
         let predictions: Vec<u32> = answer.items.iter().map(|item| item.class).collect();
         // Where an answer is a token, the task knows how it is written: characters stand side by side.
@@ -189,8 +192,8 @@ impl<'a> Output<'a> {
     }
 
     /// `    9  87.2 %  logit 3.512`, the most probable class first.
-    fn numbers(&self, answer: &Answer, n: usize, item: &Item) -> String {
-        let Wanted { probabilities, logits, top } = self.wanted;
+    fn numbers(&self, answer: &SequenceAnswer, n: usize, item: &SingleAnswer) -> String {
+        let ClassNumbers { probabilities, logits, top } = self.wanted;
         if !probabilities && !logits && top.is_none() {
             return String::new();
         }
@@ -207,13 +210,13 @@ impl<'a> Output<'a> {
         item.top(top.unwrap_or(usize::MAX)).into_iter().map(line).collect()
     }
 
-    fn object(&self, answer: &Answer) -> Value {
+    fn object(&self, answer: &SequenceAnswer) -> Value {
         let names: Vec<String> = answer.items.iter().map(|item| self.name(item)).collect();
         let confidence: Vec<f64> = answer.items.iter().map(|item| item.confidence).collect();
         let mut row = json!({ "text": answer.text });
         match (self.task.objective(), &answer.items[..]) {
             (Objective::Number, _) => row["number"] = json!(self.number(answer)),
-            (Objective::Several, [Item { labels: Some(labels), .. }]) => {
+            (Objective::Several, [SingleAnswer { labels: Some(labels), .. }]) => {
                 let there = self.classes.iter().zip(labels).filter(|(_, there)| **there);
                 row["labels"] = there.map(|(name, _)| name.as_str()).collect();
                 row["confidence"] = json!(confidence[0]);
@@ -237,7 +240,7 @@ impl<'a> Output<'a> {
         if answer.cut > 0 {
             row["cut"] = json!(answer.cut);
         }
-        let Wanted { probabilities, logits, top } = self.wanted;
+        let ClassNumbers { probabilities, logits, top } = self.wanted;
         if probabilities {
             row["probabilities"] = self.of_items(answer, |item| self.by_class(&item.probabilities()));
         }
@@ -258,7 +261,7 @@ impl<'a> Output<'a> {
     }
 
     /// The value of the answer, or a list with that of every token.
-    fn of_items(&self, answer: &Answer, value: impl Fn(&Item) -> Value) -> Value {
+    fn of_items(&self, answer: &SequenceAnswer, value: impl Fn(&SingleAnswer) -> Value) -> Value {
         match (&answer.items[..], self.each()) {
             ([item], false) => value(item),
             (items, _) => items.iter().map(value).collect(),
@@ -280,7 +283,7 @@ impl<'a> Output<'a> {
         };
         let mut names: Vec<String> = own.iter().map(|name| (*name).to_owned()).collect();
         let of_classes = |word: &str| self.classes.iter().map(|class| format!("{word} {class}")).collect::<Vec<_>>();
-        let Wanted { probabilities, logits, top } = self.wanted;
+        let ClassNumbers { probabilities, logits, top } = self.wanted;
         if probabilities {
             names.extend(of_classes("probability"));
         }
@@ -297,7 +300,7 @@ impl<'a> Output<'a> {
     }
 
     /// The label of an answer, or of its item `n`, as a cell; none where the file has no labels.
-    fn label(&self, answer: &Answer, n: usize) -> Vec<String> {
+    fn label(&self, answer: &SequenceAnswer, n: usize) -> Vec<String> {
         let text = |label: &Value| match label {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
@@ -313,14 +316,14 @@ impl<'a> Output<'a> {
     }
 
     /// A row per sequence, or per token; the first ones below the names of the columns.
-    fn rows(&self, answer: &Answer) -> String {
+    fn rows(&self, answer: &SequenceAnswer) -> String {
         let head = if self.written == 0 { self.head() } else { String::new() };
         let steps = answer.steps.map_or_else(String::new, |steps| steps.to_string());
         if let Some(number) = self.number(answer) {
             let row = [answer.text.clone(), number.to_string(), steps];
             return head + &csv_row(&[&row[..], &self.label(answer, 0)].concat());
         }
-        let row = |(n, item): (usize, &Item)| {
+        let row = |(n, item): (usize, &SingleAnswer)| {
             let place = match self.each() {
                 true => vec![(self.written + 1).to_string(), n.to_string(), self.token(answer.tokens[n])],
                 false => vec![answer.text.clone()],
@@ -331,8 +334,8 @@ impl<'a> Output<'a> {
         head + &answer.items.iter().enumerate().map(row).collect::<String>()
     }
 
-    fn columns(&self, item: &Item) -> Vec<String> {
-        let Wanted { probabilities, logits, top } = self.wanted;
+    fn columns(&self, item: &SingleAnswer) -> Vec<String> {
+        let ClassNumbers { probabilities, logits, top } = self.wanted;
         let mut columns = vec![];
         if probabilities {
             columns.extend(item.probabilities().iter().map(f64::to_string));
@@ -353,7 +356,7 @@ fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {
     })
 }
 
-fn tree_json(tree: &Tree) -> Value {
+fn tree_json(tree: &RecursionTree) -> Value {
     let beam = |beam: &Beam| {
         let (weight, score, beams) = (beam.weight, beam.score, beam.count);
         json!({ "weight": weight, "score": score, "beams": beams, "tree": tree.bracketed(beam), "spans": beam.spans })
@@ -362,7 +365,7 @@ fn tree_json(tree: &Tree) -> Value {
 }
 
 /// `    beam: 87.2 %, score -0.35  ( ( [MAX 2 ) ( 9 ] ) )`, a line per tree.
-fn tree_text(tree: &Tree) -> String {
+fn tree_text(tree: &RecursionTree) -> String {
     let line = |beam: &Beam| format!("    {}  {}\n", tree.describe(beam), tree.bracketed(beam));
     tree.beams.iter().map(line).collect()
 }

@@ -12,50 +12,50 @@ use rtc_task::{AskedRow, AskedRows, Column, Format};
 use tempfile::{Builder, NamedTempFile};
 
 use super::InputFormat;
-use crate::failure::Failure;
-use crate::lines::Lines;
-use crate::saved::Trained;
+use crate::failure::CommandFailure;
+use crate::lines::InputLines;
+use crate::saved::TrainedModel;
 use crate::terminal::Terminal;
 
 /// The name of standard input in messages.
 const STDIN: &str = "standard input";
 
 /// The source of rows.
-enum Origin {
+enum RowOrigin {
     /// The arguments, or a whole text.
     Single { text: Option<String>, objects: bool },
     /// A text or a JSON object per line; `plain` takes every line as a text. `begun` after the first line that is not blank.
-    Lines { lines: Lines, plain: bool, begun: bool },
+    Lines { lines: InputLines, plain: bool, begun: bool },
     /// The rows of a file of columns. Standard input and pipes are copied into one, which is removed at the end: a file is opened
     /// more than once.
     Rows { rows: AskedRows, copy: Option<NamedTempFile> },
 }
 
 /// Rows, one after the other.
-pub(super) struct Source {
+pub(super) struct RowSource {
     name: String,
-    origin: Origin,
+    origin: RowOrigin,
     /// Whether all rows were read.
     pub(super) ended: bool,
 }
 
-impl Source {
+impl RowSource {
     /// The sequence of the arguments.
     pub(super) fn of_arguments(tokens: &[String]) -> Self {
-        Self::new("arguments".to_owned(), Origin::Single { text: Some(tokens.join(" ")), objects: true })
+        Self::new("arguments".to_owned(), RowOrigin::Single { text: Some(tokens.join(" ")), objects: true })
     }
 
     /// A file, or standard input without one.
     pub(super) fn open(
-        trained: &Trained,
+        trained: &TrainedModel,
         input: Option<&Path>,
         format: Option<InputFormat>,
         terminal: &Terminal,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         if let Some(path) = input
-            && metadata(path).map_err(|error| Failure::io("read", path, error))?.is_dir()
+            && metadata(path).map_err(|error| CommandFailure::io("read", path, error))?.is_dir()
         {
-            return Err(Failure::io("read", path, io::Error::other("a folder is no file of sequences")));
+            return Err(CommandFailure::io("read", path, io::Error::other("a folder is no file of sequences")));
         }
         let rows = match format {
             Some(InputFormat::Lines | InputFormat::Text) => None,
@@ -70,37 +70,42 @@ impl Source {
             Some(rows) => Self::rows(trained, input, &name, rows)?,
             None if format == Some(InputFormat::Text) => {
                 if trained.takes_values() {
-                    return Err(Failure::Usage(
+                    return Err(CommandFailure::Usage(
                         "the model takes values from its rows, which a whole text does not have: give a row as a JSON object"
                             .to_owned(),
                     ));
                 }
-                Origin::Single { text: Some(trained.task.on_one_line(&whole(input, &name)?)), objects: false }
+                RowOrigin::Single { text: Some(trained.task.on_one_line(&whole(input, &name)?)), objects: false }
             }
             None => {
                 let lines = match input {
-                    None => Lines::of_stdin(),
-                    Some(path) => Lines::new(name.clone(), BufReader::new(open(path)?)),
+                    None => InputLines::of_stdin(),
+                    Some(path) => InputLines::new(name.clone(), BufReader::new(open(path)?)),
                 };
-                Origin::Lines { lines, plain: format == Some(InputFormat::Lines), begun: false }
+                RowOrigin::Lines { lines, plain: format == Some(InputFormat::Lines), begun: false }
             }
         };
         Ok(Self::new(name, origin))
     }
 
-    fn new(name: String, origin: Origin) -> Self {
+    fn new(name: String, origin: RowOrigin) -> Self {
         Self { name, origin, ended: false }
     }
 
-    fn rows(trained: &Trained, input: Option<&Path>, name: &str, format: Format) -> Result<Origin, Failure> {
+    fn rows(
+        trained: &TrainedModel,
+        input: Option<&Path>,
+        name: &str,
+        format: Format,
+    ) -> Result<RowOrigin, CommandFailure> {
         let Some(path) = input.filter(|path| path.is_file()) else {
-            let failed = |error| Failure::io("copy", Path::new(name), error);
+            let failed = |error| CommandFailure::io("copy", Path::new(name), error);
             let ending =
                 input.and_then(Path::extension).map(|ending| [".".as_ref(), ending].into_iter().collect::<OsString>());
             let mut copy = Builder::new().suffix(&ending.unwrap_or_default()).tempfile().map_err(failed)?;
             io::copy(&mut reader(input)?, copy.as_file_mut()).map_err(failed)?;
             let rows = trained.rows(copy.path(), format).map_err(|error| of_copy(error, name))?;
-            return Ok(Origin::Rows { rows, copy: Some(copy) });
+            return Ok(RowOrigin::Rows { rows, copy: Some(copy) });
         };
         let published = trained.task.columns().is_empty();
         let rows = trained.rows(path, format).map_err(|mut error| {
@@ -109,11 +114,11 @@ impl Source {
             }
             error
         })?;
-        Ok(Origin::Rows { rows, copy: None })
+        Ok(RowOrigin::Rows { rows, copy: None })
     }
 
     /// The next rows, at most `count`, and fewer where they are long; with the failure behind them, if there is one.
-    pub(super) fn some(&mut self, count: usize, trained: &Trained) -> (Vec<AskedRow>, Result<(), Failure>) {
+    pub(super) fn some(&mut self, count: usize, trained: &TrainedModel) -> (Vec<AskedRow>, Result<(), CommandFailure>) {
         let (mut found, mut held) = (vec![], 0);
         while found.len() < count && held < limits::PREDICTED {
             match self.next(trained) {
@@ -131,19 +136,19 @@ impl Source {
         (found, Ok(()))
     }
 
-    fn next(&mut self, trained: &Trained) -> Result<Option<AskedRow>, Failure> {
+    fn next(&mut self, trained: &TrainedModel) -> Result<Option<AskedRow>, CommandFailure> {
         let (lines, plain, begun) = match &mut self.origin {
-            Origin::Single { text, objects } => {
+            RowOrigin::Single { text, objects } => {
                 let objects = *objects;
                 let row = text.take().map(|text| trained.asked(&text, objects));
                 return row.transpose().map_err(|why| self.refused(0, why));
             }
-            Origin::Rows { rows, copy } => {
+            RowOrigin::Rows { rows, copy } => {
                 let (copied, name) = (copy.is_some(), &self.name);
                 let place = |error| if copied { of_copy(error, name) } else { error };
                 return rows.next().transpose().map_err(|error| place(error).into());
             }
-            Origin::Lines { lines, plain, begun } => (lines, *plain, begun),
+            RowOrigin::Lines { lines, plain, begun } => (lines, *plain, begun),
         };
         loop {
             let Some(line) = lines.next()? else { return Ok(None) };
@@ -153,7 +158,7 @@ impl Source {
             }
             let is_first = !std::mem::replace(begun, true);
             if is_first && !plain && is_header(text, &trained.task.columns(), trained.task.label_column().as_ref()) {
-                return Err(Failure::Usage(format!(
+                return Err(CommandFailure::Usage(format!(
                     "{}:{}: `{text}` names the columns of the task: `--input-format csv` (or tsv) reads the rows below it, \
                      `--input-format lines` reads it as a text",
                     self.name, line.number
@@ -165,8 +170,8 @@ impl Source {
     }
 
     /// A row that the model can't be given.
-    pub(super) fn refused(&self, line: usize, why: String) -> Failure {
-        Failure::data(&self.name, Some(line).filter(|line| *line > 0), why)
+    pub(super) fn refused(&self, line: usize, why: String) -> CommandFailure {
+        CommandFailure::data(&self.name, Some(line).filter(|line| *line > 0), why)
     }
 }
 
@@ -196,12 +201,12 @@ fn is_name(cell: &str) -> bool {
     cell.trim() == cell && cell.chars().all(part) && cell.split_whitespace().count() <= WORDS
 }
 
-fn open(path: &Path) -> Result<File, Failure> {
-    File::open(path).map_err(|error| Failure::io("read", path, error))
+fn open(path: &Path) -> Result<File, CommandFailure> {
+    File::open(path).map_err(|error| CommandFailure::io("read", path, error))
 }
 
 /// A file, or standard input without one.
-fn reader(input: Option<&Path>) -> Result<Box<dyn Read>, Failure> {
+fn reader(input: Option<&Path>) -> Result<Box<dyn Read>, CommandFailure> {
     Ok(match input {
         Some(path) => Box::new(open(path)?),
         None => Box::new(stdin()),
@@ -214,18 +219,18 @@ fn of_copy(error: DataError, name: &str) -> DataError {
 }
 
 /// A whole input as one text.
-fn whole(input: Option<&Path>, name: &str) -> Result<String, Failure> {
-    let failed = |error| Failure::io("read", Path::new(name), error);
+fn whole(input: Option<&Path>, name: &str) -> Result<String, CommandFailure> {
+    let failed = |error| CommandFailure::io("read", Path::new(name), error);
     let mut bytes = vec![];
     let most = limits::PREDICTED as u64;
     reader(input)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(Failure::data(name, None, format!("this text is longer than {}", formula::bytes(most))));
+        return Err(CommandFailure::data(name, None, format!("this text is longer than {}", formula::bytes(most))));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Failure::data(name, Some(line), "this line is not UTF-8 text")
+        CommandFailure::data(name, Some(line), "this line is not UTF-8 text")
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).trim().replace("\r\n", "\n"))
 }

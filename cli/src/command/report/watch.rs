@@ -8,13 +8,13 @@ use std::path::PathBuf;
 use rtc_report::watched;
 use rtc_runs::record::sha256;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders;
 use crate::gather::{ReportOptions, gather};
 use crate::signals;
 use crate::terminal::Terminal;
 
-use server::{Page, Server};
+use server::{Page, ReportServer};
 
 /// The files of runs and grids that make another page when they change.
 const RECORDS: &[&str] =
@@ -24,16 +24,18 @@ const RECORDS: &[&str] =
 ///
 /// This thread makes the pages, because it is one of those that compute; the server has a thread of its own. So no request waits for a
 /// page that takes long, and no client delays a signal.
-pub(super) fn watch(named: &[PathBuf], options: &ReportOptions, port: u16, terminal: &Terminal) -> Outcome {
+pub(super) fn watch(named: &[PathBuf], options: &ReportOptions, port: u16, terminal: &Terminal) -> CommandResult {
     signals::end_on_stop(Exit::Done)?;
     let (mut live, page) = Live::new(named, options, terminal)?;
-    let server = Server::start(port, page)?;
+    let server = ReportServer::start(port, page)?;
     terminal.result(&format!("{}\n", server.address()))?;
     terminal.message("the page follows its runs; Ctrl-C ends this");
     while server.is_asked() {
         server.show(live.look());
     }
-    Err(Failure::Panic("a fault of rtc: the server of the page has ended. Start `rtc report --watch` again".to_owned()))
+    Err(CommandFailure::Panic(
+        "a fault of rtc: the server of the page has ended. Start `rtc report --watch` again".to_owned(),
+    ))
 }
 
 /// The records that the page is made of, as last seen.
@@ -48,7 +50,11 @@ struct Live<'a> {
 }
 
 impl<'a> Live<'a> {
-    fn new(named: &'a [PathBuf], options: &'a ReportOptions, terminal: &'a Terminal) -> Result<(Self, Page), Failure> {
+    fn new(
+        named: &'a [PathBuf],
+        options: &'a ReportOptions,
+        terminal: &'a Terminal,
+    ) -> Result<(Self, Page), CommandFailure> {
         let seen = version(named)?;
         let html = watched(&gather(named, options, terminal)?.report, &seen);
         let page = Page::new(seen.clone(), html);
@@ -75,7 +81,7 @@ impl<'a> Live<'a> {
     }
 
     /// Says why the page stays as it is, once: a browser asks every second.
-    fn stay(&mut self, failure: &Failure) -> Option<Page> {
+    fn stay(&mut self, failure: &CommandFailure) -> Option<Page> {
         let text = format!("the page is as it was: {failure}");
         if self.said.as_ref() != Some(&text) {
             self.terminal.message(&text);
@@ -86,7 +92,7 @@ impl<'a> Live<'a> {
 }
 
 /// Returns a word that changes with the records of the runs.
-fn version(named: &[PathBuf]) -> Result<String, Failure> {
+fn version(named: &[PathBuf]) -> Result<String, CommandFailure> {
     let mut records = vec![];
     for path in named {
         let below = folders::below(&folders::folder(path)?)?;

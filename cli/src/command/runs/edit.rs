@@ -7,11 +7,11 @@ use std::path::{Component, Path, PathBuf};
 use clap::Subcommand;
 use rtc_base::disk::beneath;
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::check_name;
 use crate::folders::{LAST, RUNS, find, grids_with, name};
 use crate::job::lock;
-use crate::labels::Labels;
+use crate::labels::RunLabels;
 use crate::terminal::Terminal;
 
 use super::records::records;
@@ -19,7 +19,7 @@ use super::remove::{purge, remove, restore};
 
 /// Its arguments.
 #[derive(Subcommand)]
-pub(crate) enum Edit {
+pub(crate) enum RunEdit {
     /// Print all that a run or a grid has recorded, checked, as JSON
     Records {
         /// The folder of a run or a grid, its name below `runs`, or `@last`
@@ -89,10 +89,10 @@ fn tag(text: &str) -> Result<String, String> {
     is_word.then(|| text.to_owned()).ok_or_else(|| "a tag is a word without blanks and commas".to_owned())
 }
 
-pub(super) fn run(edit: &Edit, terminal: &Terminal) -> Outcome {
+pub(super) fn run(edit: &RunEdit, terminal: &Terminal) -> CommandResult {
     match edit {
-        Edit::Records { run } => records(run, terminal),
-        Edit::Tag { run, tags } => label(run, terminal, |labels| {
+        RunEdit::Records { run } => records(run, terminal),
+        RunEdit::Tag { run, tags } => label(run, terminal, |labels| {
             let new = tags.iter().filter(|tag| !labels.tags.contains(tag)).cloned().collect::<Vec<_>>();
             // A tag may be given twice.
             new.into_iter().for_each(|tag| {
@@ -102,21 +102,24 @@ pub(super) fn run(edit: &Edit, terminal: &Terminal) -> Outcome {
             });
             Ok(())
         }),
-        Edit::Untag { run, tags } => label(run, terminal, |labels| {
+        RunEdit::Untag { run, tags } => label(run, terminal, |labels| {
             if let Some(tag) = tags.iter().find(|tag| !labels.tags.contains(tag)) {
-                return Err(Failure::Usage(format!("the run has no tag `{tag}`; it has {}", said(&labels.tags))));
+                return Err(CommandFailure::Usage(format!(
+                    "the run has no tag `{tag}`; it has {}",
+                    said(&labels.tags)
+                )));
             }
             labels.tags.retain(|tag| !tags.contains(tag));
             Ok(())
         }),
-        Edit::Note { run, text } => label(run, terminal, |labels| {
+        RunEdit::Note { run, text } => label(run, terminal, |labels| {
             labels.note = Some(text.trim().to_owned()).filter(|text| !text.is_empty());
             Ok(())
         }),
-        Edit::Rename { run, new } => rename(run, new, terminal),
-        Edit::Remove { runs, yes, all_files } => remove(runs, *yes, *all_files, terminal),
-        Edit::Restore { run } => restore(run, terminal),
-        Edit::Purge { folder, yes } => purge(folder, *yes, terminal),
+        RunEdit::Rename { run, new } => rename(run, new, terminal),
+        RunEdit::Remove { runs, yes, all_files } => remove(runs, *yes, *all_files, terminal),
+        RunEdit::Restore { run } => restore(run, terminal),
+        RunEdit::Purge { folder, yes } => purge(folder, *yes, terminal),
     }
 }
 
@@ -125,50 +128,56 @@ fn said(tags: &[String]) -> String {
 }
 
 /// Changes what is said of a run, and prints its tags.
-fn label(run: &Path, terminal: &Terminal, change: impl FnOnce(&mut Labels) -> Result<(), Failure>) -> Outcome {
+fn label(
+    run: &Path,
+    terminal: &Terminal,
+    change: impl FnOnce(&mut RunLabels) -> Result<(), CommandFailure>,
+) -> CommandResult {
     let path = find(run)?;
     owned(&path)?;
-    let labels = Labels::change(&path, change)?;
+    let labels = RunLabels::change(&path, change)?;
     let note = labels.note.map_or_else(String::new, |note| format!("; note: {note}"));
     terminal.message(&format!("{}: tags: {}{note}", name(&path), said(&labels.tags)));
     Ok(Exit::Done)
 }
 
 /// Refuses the run of another user.
-pub(super) fn owned(path: &Path) -> Result<(), Failure> {
+pub(super) fn owned(path: &Path) -> Result<(), CommandFailure> {
     if beneath::is_owned(path) {
         return Ok(());
     }
     let other =
         io::Error::other("it belongs to another user, and nothing of it is changed: copy it, and change the copy");
-    Err(Failure::io("change", path, other))
+    Err(CommandFailure::io("change", path, other))
 }
 
 /// The folder of a run that is to be moved or removed, which must be one and no link to one. A slash after the name of a link would
 /// lead to the folder: it is cut off.
-pub(super) fn unlinked(run: &Path) -> Result<PathBuf, Failure> {
+pub(super) fn unlinked(run: &Path) -> Result<PathBuf, CommandFailure> {
     let path: PathBuf = find(run)?.components().collect();
     match fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
-        true => Err(Failure::Usage(format!("{} is a link: name the folder that it leads to", path.display()))),
+        true => Err(CommandFailure::Usage(format!("{} is a link: name the folder that it leads to", path.display()))),
         false => Ok(path),
     }
 }
 
-fn rename(run: &Path, new: &str, terminal: &Terminal) -> Outcome {
+fn rename(run: &Path, new: &str, terminal: &Terminal) -> CommandResult {
     let path = unlinked(run)?;
     owned(&path)?;
     let mut parts = Path::new(new).components();
     let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) && new != LAST;
     if !is_name {
-        return Err(Failure::Usage(format!("`{new}` is no name of a folder: a run stays in the folder that it is in")));
+        return Err(CommandFailure::Usage(format!(
+            "`{new}` is no name of a folder: a run stays in the folder that it is in"
+        )));
     }
     check_name("the new name", new)?;
     let to = path.with_file_name(new);
     if fs::symlink_metadata(&to).is_ok() {
-        return Err(Failure::Usage(format!("there is a {} already", to.display())));
+        return Err(CommandFailure::Usage(format!("there is a {} already", to.display())));
     }
     if let Some(grid) = grids_with(&path)?.first() {
-        return Err(Failure::Usage(format!(
+        return Err(CommandFailure::Usage(format!(
             "{} is a cell of the grid {}, which finds it by this name",
             path.display(),
             grid.display()
@@ -176,12 +185,12 @@ fn rename(run: &Path, new: &str, terminal: &Terminal) -> Outcome {
     }
     let _lock = lock(&path)?;
     let old = path.file_name().map(|name| name.to_string_lossy().into_owned());
-    Labels::change(&path, |labels| {
+    RunLabels::change(&path, |labels| {
         // Where it was begun; a run that gets its first name back was never renamed.
         labels.was = labels.was.take().or(old).filter(|was| was != new);
         Ok(())
     })?;
-    fs::rename(&path, &to).map_err(|error| Failure::io("rename", &path, error))?;
+    fs::rename(&path, &to).map_err(|error| CommandFailure::io("rename", &path, error))?;
     terminal.result(&format!("{}\n", to.display()))?;
     Ok(Exit::Done)
 }

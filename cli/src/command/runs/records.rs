@@ -3,22 +3,22 @@
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use rtc_runs::grid::{Cell, Listed, ListedCell, Manifest, Row, Sheet, Show, State, to_json};
-use rtc_runs::record::Fault;
-use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, ListedCell, ManifestRow, Sheet, Show, to_json};
+use rtc_runs::record::TrainingFault;
+use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::history::History;
 use rtc_runs::record::{RunFolder, SavedRun};
 use serde_json::{Value, json};
 
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::resolved;
 use crate::folders::{find, grid, name};
 use crate::grid::asked;
-use crate::listing::{Extent, Run};
+use crate::listing::{ListedRun, ReadExtent};
 use crate::terminal::Terminal;
 
 /// Prints the records of a run, or those of a grid where no run has this name.
-pub(super) fn records(named: &Path, terminal: &Terminal) -> Outcome {
+pub(super) fn records(named: &Path, terminal: &Terminal) -> CommandResult {
     let records = match (find(named), grid(named)) {
         (Ok(path), _) => of_run(&path)?,
         (Err(_), Some(path)) => of_grid(&path)?,
@@ -28,8 +28,8 @@ pub(super) fn records(named: &Path, terminal: &Terminal) -> Outcome {
     Ok(Exit::Done)
 }
 
-fn of_run(path: &Path) -> Result<Value, Failure> {
-    let Run { state, begun, labels, settings, fault, .. } = Run::read(path, Extent::Settings);
+fn of_run(path: &Path) -> Result<Value, CommandFailure> {
+    let ListedRun { state, begun, labels, settings, fault, .. } = ListedRun::read(path, ReadExtent::Settings);
     fault.map_or(Ok(()), Err)?;
     let SavedRun { info, spec, results, .. } = SavedRun::read(path)?;
     let History { steps, evaluations } = History::read(path)?;
@@ -39,13 +39,13 @@ fn of_run(path: &Path) -> Result<Value, Failure> {
         "run": text(path), "name": name(path), "state": state.word(), "begun": begun, "named": labels.experiment,
         "tags": labels.tags, "note": labels.note, "info": info, "spec": spec, "experiment": settings,
         "updates": steps, "evaluations": evaluations, "results": results,
-        "checkpoints": { "best": checkpoint(Slot::Best), "last": checkpoint(Slot::Last) },
+        "checkpoints": { "best": checkpoint(CheckpointSlot::Best), "last": checkpoint(CheckpointSlot::Last) },
     }))
 }
 
 /// The rows of a grid as its last command has listed them, with their table as far as it is.
-fn of_grid(folder: &Path) -> Result<Value, Failure> {
-    let manifest = Manifest::read(folder)?.unwrap_or_else(|| Manifest::new(vec![]));
+fn of_grid(folder: &Path) -> Result<Value, CommandFailure> {
+    let manifest = GridManifest::read(folder)?.unwrap_or_else(|| GridManifest::new(vec![]));
     let rows = manifest.rows.iter().map(|listed| row(folder, listed)).collect::<Result<Vec<_>, _>>()?;
     let baseline = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
     let show = Show { mixed: true, baseline: Some(baseline.unwrap_or(0)), ..Show::default() };
@@ -55,18 +55,18 @@ fn of_grid(folder: &Path) -> Result<Value, Failure> {
     Ok(records)
 }
 
-fn row(folder: &Path, listed: &Listed) -> Result<Row, Failure> {
-    let mut row = Row { name: listed.name.clone(), parameters: 0, data: String::new(), cells: vec![] };
+fn row(folder: &Path, listed: &ManifestRow) -> Result<GridRow, CommandFailure> {
+    let mut row = GridRow { name: listed.name.clone(), parameters: 0, data: String::new(), cells: vec![] };
     for ListedCell { seed, run } in &listed.cells {
         let path = resolved(folder, run);
         let state = if RunFolder::exists(&path) {
             let saved = SavedRun::read(&path)?;
             (row.parameters, row.data) = (saved.info.parameters, asked(&saved.experiment));
-            State::of(&path, &saved)?
+            CellState::of(&path, &saved)?
         } else {
-            Fault::read(&path)?.map_or(State::Absent, |fault| State::Failed(fault, None))
+            TrainingFault::read(&path)?.map_or(CellState::Absent, |fault| CellState::Failed(fault, None))
         };
-        row.cells.push(Cell { seed: *seed, path, state });
+        row.cells.push(GridCell { seed: *seed, path, state });
     }
     Ok(row)
 }

@@ -9,7 +9,7 @@ use rtc_base::disk::beneath;
 use rtc_runs::record::{RunFiles, RunFolder, RunInfo};
 
 use super::edit::{owned, unlinked};
-use crate::failure::{Exit, Failure, Outcome};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::folders::{REMOVED, RUNS, folders_in, grids_with, no_run, size};
 use crate::job::{self, lock};
 use crate::labels;
@@ -30,7 +30,7 @@ struct Removal {
 
 impl Removal {
     /// Refuses what is no run, a link to one, and a run of another user.
-    fn of(run: &Path) -> Result<Self, Failure> {
+    fn of(run: &Path) -> Result<Self, CommandFailure> {
         let path = unlinked(run)?;
         owned(&path)?;
         RunInfo::read(&path)?;
@@ -42,19 +42,19 @@ impl Removal {
     }
 
     /// Moves it into the hidden folder: as a whole, or its files, where others stay.
-    fn run(&self, as_a_whole: bool) -> Result<PathBuf, Failure> {
+    fn run(&self, as_a_whole: bool) -> Result<PathBuf, CommandFailure> {
         let to = slot(&self.path)?;
         if as_a_whole {
-            fs::rename(&self.path, &to).map_err(|error| Failure::io("rename", &self.path, error))?;
+            fs::rename(&self.path, &to).map_err(|error| CommandFailure::io("rename", &self.path, error))?;
             return Ok(to);
         }
         for folder in self.parts.folders.iter().rev().map(PathBuf::as_path).chain([Path::new("")]) {
-            fs::create_dir_all(to.join(folder)).map_err(|error| Failure::io("create", &to, error))?;
+            fs::create_dir_all(to.join(folder)).map_err(|error| CommandFailure::io("create", &to, error))?;
         }
         // `run.json` goes first: without it the folder is none of a run, should the rest be cut off.
         for file in &self.parts.files {
             let from = self.path.join(file);
-            fs::rename(&from, to.join(file)).map_err(|error| Failure::io("rename", &from, error))?;
+            fs::rename(&from, to.join(file)).map_err(|error| CommandFailure::io("rename", &from, error))?;
         }
         // A folder with files of others stays.
         self.parts.folders.iter().for_each(|folder| drop(fs::remove_dir(self.path.join(folder))));
@@ -63,7 +63,7 @@ impl Removal {
 }
 
 /// Moves runs into hidden folders beside them; without `yes`, lists what would go.
-pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Terminal) -> Outcome {
+pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Terminal) -> CommandResult {
     let mut removals = runs.iter().map(|run| Removal::of(run)).collect::<Result<Vec<_>, _>>()?;
     // A run may be named twice.
     let mut seen = BTreeSet::new();
@@ -89,7 +89,7 @@ pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Te
     }
     if !yes {
         terminal.result(&table)?;
-        return Err(Failure::Usage("nothing was removed: `--yes` removes these runs".to_owned()));
+        return Err(CommandFailure::Usage("nothing was removed: `--yes` removes these runs".to_owned()));
     }
     for one in &removals {
         let to = one.run(all_files || one.parts.others.is_empty())?;
@@ -103,12 +103,15 @@ pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Te
 }
 
 /// A new place for a run in the hidden folder beside it: `.removed/N/NAME`.
-fn slot(run: &Path) -> Result<PathBuf, Failure> {
+fn slot(run: &Path) -> Result<PathBuf, CommandFailure> {
     let (Some(name), folder) = (run.file_name(), parent(run)) else {
-        return Err(Failure::Usage(format!("{} has no name: name the folder of the run from outside", run.display())));
+        return Err(CommandFailure::Usage(format!(
+            "{} has no name: name the folder of the run from outside",
+            run.display()
+        )));
     };
     let hidden = folder.join(REMOVED);
-    let failed = |error| Failure::io("create", &hidden, error);
+    let failed = |error| CommandFailure::io("create", &hidden, error);
     beneath::create_folder(folder, Path::new(REMOVED)).map_err(failed)?;
     for n in 1.. {
         match fs::create_dir(hidden.join(n.to_string())) {
@@ -125,7 +128,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// The numbered places in the hidden folder of a folder, the newest last.
-fn slots(folder: &Path) -> Result<Vec<PathBuf>, Failure> {
+fn slots(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     let hidden = folder.join(REMOVED);
     if !is_folder(&hidden) {
         return Ok(vec![]);
@@ -142,19 +145,19 @@ fn is_folder(path: &Path) -> bool {
 }
 
 /// Brings a removed run back; of several with one name, that which was removed last.
-pub(super) fn restore(run: &Path, terminal: &Terminal) -> Outcome {
+pub(super) fn restore(run: &Path, terminal: &Terminal) -> CommandResult {
     let run: PathBuf = run.components().collect();
     let (found, to) = removed(&run)?.ok_or_else(|| no_run(&run, "no removed run has this name"))?;
     owned(&found)?;
     RunInfo::read(&found)?;
     if to.is_symlink() {
-        return Err(Failure::Usage(format!("{} is a link: move it away first", to.display())));
+        return Err(CommandFailure::Usage(format!("{} is a link: move it away first", to.display())));
     }
     if RunFolder::exists(&to) {
-        return Err(Failure::Usage(format!("there is a run {} already: rename it first", to.display())));
+        return Err(CommandFailure::Usage(format!("there is a run {} already: rename it first", to.display())));
     }
     if !beneath::exists(&to) {
-        fs::rename(&found, &to).map_err(|error| Failure::io("rename", &found, error))?;
+        fs::rename(&found, &to).map_err(|error| CommandFailure::io("rename", &found, error))?;
     } else {
         put_back(&found, &to)?;
     }
@@ -164,7 +167,7 @@ pub(super) fn restore(run: &Path, terminal: &Terminal) -> Outcome {
 }
 
 /// The folder of a removed run, and where it was.
-fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
+fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, CommandFailure> {
     for place in [run.to_owned(), Path::new(RUNS).join(run)] {
         let Some(name) = place.file_name() else { continue };
         let found = slots(parent(&place))?.into_iter().rev().map(|slot| slot.join(name)).find(|path| is_folder(path));
@@ -176,17 +179,21 @@ fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, Failure> {
 }
 
 /// Puts the files of a run back into its folder, in which others have stayed.
-fn put_back(found: &Path, to: &Path) -> Result<(), Failure> {
+fn put_back(found: &Path, to: &Path) -> Result<(), CommandFailure> {
     let RunFiles { files, folders, .. } = RunFiles::of(found, &MORE)?;
     if let Some(file) = files.iter().find(|file| beneath::exists(&to.join(file))) {
-        return Err(Failure::Usage(format!("there is a {} already: move it away first", to.join(file).display())));
+        return Err(CommandFailure::Usage(format!(
+            "there is a {} already: move it away first",
+            to.join(file).display()
+        )));
     }
     for folder in folders.iter().rev() {
-        beneath::create_folder(to, folder).map_err(|error| Failure::io("create", &to.join(folder), error))?;
+        beneath::create_folder(to, folder).map_err(|error| CommandFailure::io("create", &to.join(folder), error))?;
     }
     // `run.json` comes last: with it the folder is that of a run.
     for file in files.iter().rev() {
-        fs::rename(found.join(file), to.join(file)).map_err(|error| Failure::io("rename", &found.join(file), error))?;
+        fs::rename(found.join(file), to.join(file))
+            .map_err(|error| CommandFailure::io("rename", &found.join(file), error))?;
     }
     folders.iter().for_each(|folder| drop(fs::remove_dir(found.join(folder))));
     drop(fs::remove_dir(found));
@@ -200,7 +207,7 @@ fn tidy(found: &Path) {
 }
 
 /// Removes for good what `remove` has put aside in a folder and below it; without `yes`, lists it.
-pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> Outcome {
+pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> CommandResult {
     let mut found = vec![];
     if folder.is_dir() {
         collect(folder, crate::folders::DEEPEST, &mut found)?;
@@ -222,7 +229,7 @@ pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> Outcome {
         for path in &found {
             let slot = parent(path);
             let name = path.strip_prefix(slot).unwrap_or(path);
-            beneath::remove(slot, name).map_err(|error| Failure::io("remove", path, error))?;
+            beneath::remove(slot, name).map_err(|error| CommandFailure::io("remove", path, error))?;
             tidy(path);
         }
     }
@@ -230,12 +237,12 @@ pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> Outcome {
     if yes {
         Ok(Exit::Done)
     } else {
-        Err(Failure::Usage("nothing was removed: `--yes` removes these for good".to_owned()))
+        Err(CommandFailure::Usage("nothing was removed: `--yes` removes these for good".to_owned()))
     }
 }
 
 /// The removed runs in a folder and below it, but not in a run.
-fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
+fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), CommandFailure> {
     for slot in slots(folder)? {
         found.extend(folders_in(&slot)?);
     }

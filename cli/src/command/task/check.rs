@@ -13,9 +13,9 @@ use rtc_task::{
 };
 use serde_json::{Map, Value, json};
 
-use super::draft::{Attempt, Draft, Kind, Question, QuotesArg, Role, Wishes, attempt, draft};
-use crate::experiment_file::{Opened, ProgramOptions, check_program};
-use crate::failure::{Exit, Failure, Outcome};
+use super::draft::{Attempt, ColumnRole, Draft, Kind, QuotesArg, UserQuestion, Wishes, attempt, draft};
+use crate::experiment_file::{OpenedExperiment, ProgramOptions, check_program};
+use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::terminal::{Terminal, quoted};
 use crate::text::{columns, number};
 use crate::time::TimeLimit;
@@ -47,13 +47,13 @@ const PROBLEMS: usize = 10;
 const CLASSES: usize = 20;
 
 /// Looks at a file, or at all files of an experiment.
-pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
+pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let path = Path::new(&options.name);
     let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
         if options.write.is_some() || !options.wishes.are_none() {
             let message = "`--write`, `--task`, `--input`, `--label`, `--answer` and `--quotes` are for a data file: an experiment says it itself";
-            return Err(Failure::Usage(message.to_owned()));
+            return Err(CommandFailure::Usage(message.to_owned()));
         }
         experiment(options, terminal)?
     } else {
@@ -64,8 +64,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> Outcome {
 }
 
 /// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
-fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
-    metadata(path).map_err(|error| Failure::io("read", path, error))?;
+fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, CommandFailure> {
+    metadata(path).map_err(|error| CommandFailure::io("read", path, error))?;
     let found = look(path, options.wishes.quotes != Some(QuotesArg::None))?;
     let draft = draft(&options.name, &found, &options.wishes);
     if !found.problems.is_empty() && options.write.is_some() {
@@ -73,9 +73,9 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
         return Ok(found.problems);
     }
     match (&options.write, &draft) {
-        (Some(_), Err(Question(question))) => {
+        (Some(_), Err(UserQuestion(question))) => {
             print(options, &found, &draft, terminal)?;
-            Err(Failure::Usage(format!("{}: {question}", options.name)))
+            Err(CommandFailure::Usage(format!("{}: {question}", options.name)))
         }
         (Some(to), Ok(written)) => {
             write_new(to, &written.text)?;
@@ -108,9 +108,9 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
 fn print(
     options: &Options,
     found: &FileLook,
-    draft: &Result<Draft, Question>,
+    draft: &Result<Draft, UserQuestion>,
     terminal: &Terminal,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if options.json {
         return terminal.json(&file_json(found, draft));
     }
@@ -130,14 +130,14 @@ fn print(
             text += &draft.notes.iter().map(|note| format!("\nNote: {note}\n")).collect::<String>();
             text += &format!("\nAn experiment for it, to be read and changed:\n\n{}", draft.text);
         }
-        Err(Question(question)) => text += &format!("\nNot sure: {question}\n"),
+        Err(UserQuestion(question)) => text += &format!("\nNot sure: {question}\n"),
     }
     terminal.result(&text)
 }
 
 /// Writes a file that is not there yet.
-fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
-    let failed = |error| Failure::io("write", path, error);
+fn write_new(path: &Path, text: &str) -> Result<(), CommandFailure> {
+    let failed = |error| CommandFailure::io("write", path, error);
     let mut file = File::create_new(path).map_err(failed)?;
     // The half-written file is of no use; that it can't be removed changes nothing about the failure.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(path))).map_err(failed)
@@ -173,14 +173,14 @@ fn values(column: &ColumnLook) -> String {
     }
 }
 
-fn file_json(found: &FileLook, draft: &Result<Draft, Question>) -> Value {
+fn file_json(found: &FileLook, draft: &Result<Draft, UserQuestion>) -> Value {
     let column = |(at, column): (usize, &ColumnLook)| {
         let mut shown = json!({
             "name": column.name, "holds": Kind::of(column, at, found.rows).name(),
             "values": column.values.len().min(ColumnLook::MOST), "words": column.words,
             "missing": column.missing, "lists": column.lists, "first": column.first,
         });
-        if let Some(Role { role, why }) = draft.as_ref().ok().and_then(|draft| draft.columns.get(at)) {
+        if let Some(ColumnRole { role, why }) = draft.as_ref().ok().and_then(|draft| draft.columns.get(at)) {
             shown["role"] = json!(role);
             shown["why"] = json!(why);
         }
@@ -199,8 +199,8 @@ fn file_json(found: &FileLook, draft: &Result<Draft, Question>) -> Value {
 }
 
 /// Prints what the splits of an experiment hold.
-fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, Failure> {
-    let experiment = Opened::open(&options.name)?.permitting(&options.programs).file.resolve(None, &[])?;
+fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, CommandFailure> {
+    let experiment = OpenedExperiment::open(&options.name)?.permitting(&options.programs).file.resolve(None, &[])?;
     check_program(&experiment.task, &experiment.splits())?;
     let (task, task_options) = open_task(&experiment.task)?;
     let problems = task.problems(&experiment.task, PROBLEMS);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Group, Submission};
-use crate::failure::Failure;
+use super::{JobGroup, Submission};
+use crate::failure::CommandFailure;
 use crate::grid::dry_run::at_most;
 use crate::terminal::Terminal;
 use crate::text::count;
@@ -17,9 +17,9 @@ const START: f64 = 600.0;
 /// Bytes that a cell asks for beyond a quarter more than its estimate.
 const SPARE: u64 = 256 << 20;
 
-/// What a job asks for.
+/// The resources that a job asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct JobRequest {
     /// In MiB.
     pub(crate) memory: u64,
     /// In minutes; nothing where the user says it.
@@ -27,7 +27,7 @@ pub(crate) struct Request {
 }
 
 /// Cells whose needs are alike, up to a factor of two, in groups; each asks for what its largest cell needs.
-pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result<Vec<Group>, Failure> {
+pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result<Vec<JobGroup>, CommandFailure> {
     let Submission { grid, places, data, pace, card, options } = *submission;
     let seconds = match options.time {
         Some(_) => vec![],
@@ -36,7 +36,7 @@ pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result
             at_most(grid, data, (pace, card))?
         }
     };
-    let mut groups: BTreeMap<(u32, u32), Group> = BTreeMap::new();
+    let mut groups: BTreeMap<(u32, u32), JobGroup> = BTreeMap::new();
     let mut memory: BTreeMap<usize, u64> = BTreeMap::new();
     for place in places {
         let need = match memory.get(&place.model) {
@@ -51,7 +51,7 @@ pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result
         };
         let request = request(need, seconds.get(place.model).copied());
         let kind = (request.memory.ilog2(), request.minutes.map_or(0, u64::ilog2));
-        let group = groups.entry(kind).or_insert_with(|| Group { request: request.clone(), cells: vec![] });
+        let group = groups.entry(kind).or_insert_with(|| JobGroup { request: request.clone(), cells: vec![] });
         group.request.memory = group.request.memory.max(request.memory);
         group.request.minutes = group.request.minutes.max(request.minutes);
         group.cells.push(grid.key(*place).to_owned());
@@ -59,10 +59,10 @@ pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result
     Ok(groups.into_values().collect())
 }
 
-fn request(bytes: u64, seconds: Option<f64>) -> Request {
+fn request(bytes: u64, seconds: Option<f64>) -> JobRequest {
     let memory = (bytes.saturating_add(bytes / 4).saturating_add(SPARE) >> 20).max(1);
     let minutes = seconds.map(|seconds| ((seconds * TIMES + START) / 60.0).ceil() as u64);
-    Request { memory, minutes }
+    JobRequest { memory, minutes }
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn a_cell_asks_for_more_than_its_estimate() {
-        assert_eq!(request(1 << 30, Some(600.0)), Request { memory: 1024 + 256 + 256, minutes: Some(40) });
-        assert_eq!(request(0, None), Request { memory: 256, minutes: None });
+        assert_eq!(request(1 << 30, Some(600.0)), JobRequest { memory: 1024 + 256 + 256, minutes: Some(40) });
+        assert_eq!(request(0, None), JobRequest { memory: 256, minutes: None });
     }
 }

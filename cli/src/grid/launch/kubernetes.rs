@@ -5,8 +5,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::words::{self, CellWords};
-use super::{Group, Submission};
-use crate::failure::Failure;
+use super::{JobGroup, Submission};
+use crate::failure::CommandFailure;
 
 /// How often a cell is tried again whose node fails or that ends with an error.
 const TRIES: u32 = 6;
@@ -16,18 +16,22 @@ const IMAGE: &str = "REGISTRY/rtc:VERSION";
 const VOLUME: &str = "CLAIM";
 
 /// The manifests, in YAML.
-pub(super) fn manifests(submission: &Submission<'_>, groups: &[Group], command: &CellWords) -> Result<String, Failure> {
+pub(super) fn manifests(
+    submission: &Submission<'_>,
+    groups: &[JobGroup],
+    command: &CellWords,
+) -> Result<String, CommandFailure> {
     let [folder, _] = words::start()?;
-    let one = |(n, group): (usize, &Group)| {
+    let one = |(n, group): (usize, &JobGroup)| {
         let job = job(submission, group, n + 1, (command, &folder));
-        let text = serde_yaml::to_string(&job).map_err(|error| Failure::Panic(format!("no YAML: {error}")))?;
+        let text = serde_yaml::to_string(&job).map_err(|error| CommandFailure::Panic(format!("no YAML: {error}")))?;
         Ok(format!("---\n{text}"))
     };
     groups.iter().enumerate().map(one).collect()
 }
 
 /// The cells stand in the command: the image needs neither a shell nor a list in a file.
-fn job(submission: &Submission<'_>, group: &Group, n: usize, (command, folder): (&CellWords, &Path)) -> Value {
+fn job(submission: &Submission<'_>, group: &JobGroup, n: usize, (command, folder): (&CellWords, &Path)) -> Value {
     let options = submission.options;
     let name = format!("{}-{n}", label(&submission.name()));
     let memory = options.mem.clone().unwrap_or_else(|| format!("{}Mi", group.request.memory));

@@ -17,12 +17,12 @@ use rtc_base::disk::beneath;
 
 use super::{CellIndex, Grid};
 use crate::device::Card;
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::folders::check_name;
 use crate::job::{Data, Pace};
 use crate::terminal::{Terminal, quoted};
 
-use estimate::Request;
+use estimate::JobRequest;
 pub(crate) use words::line_of_variables;
 
 /// How the cells of a grid are started.
@@ -75,7 +75,7 @@ impl Launcher {
 
 impl LaunchOptions {
     /// Refuses options that the launcher has no use for: a run that was to have them would go on without.
-    pub(crate) fn check(&self) -> Result<(), Failure> {
+    pub(crate) fn check(&self) -> Result<(), CommandFailure> {
         use Launcher::{Hyperqueue, Kubernetes, Slurm};
         let all: [(&str, bool, &[Launcher]); 6] = [
             ("--launcher-option", !self.launcher_option.is_empty(), &[Slurm, Hyperqueue]),
@@ -96,15 +96,15 @@ impl LaunchOptions {
                 let name = |launcher: &Launcher| launcher.to_possible_value().map(|value| value.get_name().to_owned());
                 let of: Vec<String> = of.iter().filter_map(name).collect();
                 let memory = if *option == "--mem" { "; `--memory` sets a limit for every cell" } else { "" };
-                Err(Failure::Usage(format!("`{option}` is for `--launcher {}`{memory}", of.join("|"))))
+                Err(CommandFailure::Usage(format!("`{option}` is for `--launcher {}`{memory}", of.join("|"))))
             }
         }
     }
 }
 
 /// Cells that ask for the same.
-pub(crate) struct Group {
-    request: Request,
+pub(crate) struct JobGroup {
+    request: JobRequest,
     /// Their names.
     cells: Vec<String>,
 }
@@ -122,7 +122,7 @@ pub(crate) struct Submission<'a> {
 }
 
 /// Submits cells, or prints what submits them; whether there is something to watch now.
-pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, Failure> {
+pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, CommandFailure> {
     let words = words::of_this_command()?;
     let keys = submission.keys();
     match submission.options.launcher {
@@ -142,8 +142,8 @@ pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result
         Launcher::Slurm | Launcher::Hyperqueue => {
             let folder = submission.grid.folder.join("launch");
             let made = beneath::create_folder(&submission.grid.folder, Path::new("launch"));
-            made.map_err(|error| Failure::io("create", &folder, error))?;
-            let folder = fs::canonicalize(&folder).map_err(|error| Failure::io("find", &folder, error))?;
+            made.map_err(|error| CommandFailure::io("create", &folder, error))?;
+            let folder = fs::canonicalize(&folder).map_err(|error| CommandFailure::io("find", &folder, error))?;
             words::in_script("the path of the grid", &folder)?;
             for group in estimate::groups(submission, terminal)? {
                 queue::submit(submission, &group, (&folder, &words), terminal)?;
@@ -168,7 +168,7 @@ impl Submission<'_> {
 }
 
 /// Writes a file under the first number that no submission has yet: an array that is still queued keeps its own.
-fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(PathBuf, u64), Failure> {
+fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(PathBuf, u64), CommandFailure> {
     for n in 1.. {
         let path = folder.join(name(n));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -177,11 +177,11 @@ fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(
                 // The half-written file is of no use; that it can't be removed changes nothing about the failure.
                 written
                     .inspect_err(|_| drop(fs::remove_file(&path)))
-                    .map_err(|error| Failure::io("write", &path, error))?;
+                    .map_err(|error| CommandFailure::io("write", &path, error))?;
                 return Ok((path, n));
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::io("create", &path, error)),
+            Err(error) => return Err(CommandFailure::io("create", &path, error)),
         }
     }
     unreachable!("there are more numbers than files")

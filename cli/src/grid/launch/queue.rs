@@ -7,8 +7,8 @@ use std::process::Command;
 
 use super::script::Script;
 use super::words::CellWords;
-use super::{Group, Launcher, Submission, numbered};
-use crate::failure::Failure;
+use super::{JobGroup, Launcher, Submission, numbered};
+use crate::failure::CommandFailure;
 use crate::terminal::Terminal;
 use crate::text::count;
 
@@ -18,10 +18,10 @@ const NOTICE: u32 = 120;
 /// Puts a group of cells into the queue.
 pub(super) fn submit(
     submission: &Submission<'_>,
-    group: &Group,
+    group: &JobGroup,
     (folder, words): (&Path, &CellWords),
     terminal: &Terminal,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let list: String = group.cells.iter().map(|key| format!("{key}\n")).collect();
     let (list, n) = numbered(folder, |n| format!("cells-{n}"), &list)?;
     let slurm = submission.options.launcher == Launcher::Slurm;
@@ -30,7 +30,7 @@ pub(super) fn submit(
     let path = folder.join(format!("{kind}-{n}.sh"));
     let written = fs::write(&path, script.text(&list, words)?);
     // The half-written script is of no use; that it can't be removed changes nothing about the failure.
-    written.inspect_err(|_| drop(fs::remove_file(&path))).map_err(|error| Failure::io("write", &path, error))?;
+    written.inspect_err(|_| drop(fs::remove_file(&path))).map_err(|error| CommandFailure::io("write", &path, error))?;
     let mut command = if slurm { sbatch(submission) } else { hq(submission, group, (folder, n)) };
     command.args(&submission.options.launcher_option);
     if slurm {
@@ -44,7 +44,7 @@ pub(super) fn submit(
 }
 
 /// A job array of Slurm. What the user says on the command line of `sbatch` is stronger than the lines of the script.
-fn array(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> Script<'static> {
+fn array(submission: &Submission<'_>, group: &JobGroup, (folder, n): (&Path, u64)) -> Script<'static> {
     // A `%` in a path is one only where it stands twice: others begin a pattern.
     let output = format!("{}/slurm-{n}-%a.out", folder.display().to_string().replace('%', "%%"));
     let options = submission.options;
@@ -92,7 +92,7 @@ fn sbatch(submission: &Submission<'_>) -> Command {
 }
 
 /// A task array of HyperQueue, which takes memory in MiB as the resource `mem`.
-fn hq(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> Command {
+fn hq(submission: &Submission<'_>, group: &JobGroup, (folder, n): (&Path, u64)) -> Command {
     let options = submission.options;
     let mut command = Command::new("hq");
     command.args(["submit", "--array", &format!("1-{}", group.cells.len()), "--name", &submission.name()]);
@@ -108,24 +108,24 @@ fn hq(submission: &Submission<'_>, group: &Group, (folder, n): (&Path, u64)) -> 
 }
 
 /// What a program of a queue answers.
-fn run(command: &mut Command, script: &Path) -> Result<String, Failure> {
+fn run(command: &mut Command, script: &Path) -> Result<String, CommandFailure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let answer = match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(Failure::Usage(format!(
+            return Err(CommandFailure::Usage(format!(
                 "there is no `{program}` here: give this command on a machine that submits jobs, where it must be in PATH; \
                  {} is the script, and `--launcher commands` prints the commands for any other queue",
                 script.display()
             )));
         }
-        answer => answer.map_err(|error| Failure::io("start", Path::new(&program), error))?,
+        answer => answer.map_err(|error| CommandFailure::io("start", Path::new(&program), error))?,
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if answer.status.success() {
         return Ok(format!("{program} {}", text(&answer.stdout)));
     }
     let why = std::io::Error::other(format!("{}: {}", answer.status, text(&answer.stderr)));
-    Err(Failure::io("submit with", Path::new(&program), why))
+    Err(CommandFailure::io("submit with", Path::new(&program), why))
 }
 
 #[cfg(test)]

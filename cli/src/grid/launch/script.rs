@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::words::{self, CellWords};
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 use crate::terminal::quoted;
 
 /// Directives above the command, and what follows it.
@@ -16,7 +16,7 @@ pub(super) struct Script<'a> {
 
 impl Script<'_> {
     /// The whole script: it passes the signal that the time is over on to the training, which then saves and ends with 75.
-    pub(super) fn text(&self, list: &Path, command: &CellWords) -> Result<String, Failure> {
+    pub(super) fn text(&self, list: &Path, command: &CellWords) -> Result<String, CommandFailure> {
         let directives: String = self.directives.iter().map(|line| format!("{line}\n")).collect();
         let words = words::shell(&command.with_cell(&format!("@{}", words::in_script("the path of the list", list)?)));
         let [folder, program] = words::start()?;

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Call, Eval, are, constants, plural, pointwise};
+use super::{Application, Eval, are, constants, plural, pointwise};
 use crate::define::constant::{self, Constant};
-use crate::define::item::{Array, Axis, Function, Item};
+use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue, FunctionValue};
 use crate::define::words;
 use crate::diag::{Diagnostic, Kind};
 use crate::feature::Lowering;
@@ -15,21 +15,21 @@ use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Dim;
 use crate::schema::AXIS;
 use crate::source::Span;
-use crate::syntax::ast::{self, Expr};
+use crate::syntax::ast::{self, ExprSyntax};
 
 impl Eval<'_, '_> {
     /// `word(args) { settings }`
     pub(super) fn apply(
         &mut self,
         word: &ast::Name,
-        args: &[Expr],
-        body: Option<&ast::Body>,
+        args: &[ExprSyntax],
+        body: Option<&ast::BodySyntax>,
         name: Option<&str>,
         span: Span,
-    ) -> Option<Item> {
+    ) -> Option<ExpressionValue> {
         let index = self.index.take();
         let local = self.frame.names.get(&word.text).cloned().or_else(|| self.setting(&word.text));
-        if let Some(Item::Function(function)) = local {
+        if let Some(ExpressionValue::Function(function)) = local {
             if let Some(body) = body {
                 let message = format!("`{}` has its settings already", word.text);
                 let help = format!(
@@ -107,32 +107,32 @@ impl Eval<'_, '_> {
         let block = self.settings(&feature, body, span);
         let args = self.args(args);
         let (block, args) = (block?, args?);
-        let function = Function::Block(Arc::new(block));
+        let function = FunctionValue::Block(Arc::new(block));
         self.by_step(index, |this| this.applied(&function, args, &places, name, span))
     }
 
-    fn args(&mut self, args: &[Expr]) -> Option<Vec<Item>> {
-        let items: Vec<Option<Item>> = args.iter().map(|arg| self.expr(arg, None)).collect();
+    fn args(&mut self, args: &[ExprSyntax]) -> Option<Vec<ExpressionValue>> {
+        let items: Vec<Option<ExpressionValue>> = args.iter().map(|arg| self.expr(arg, None)).collect();
         items.into_iter().collect()
     }
 
     /// A function applied to values.
     pub(super) fn applied(
         &mut self,
-        function: &Function,
-        args: Vec<Item>,
+        function: &FunctionValue,
+        args: Vec<ExpressionValue>,
         places: &[Span],
         name: Option<&str>,
         span: Span,
-    ) -> Option<Item> {
+    ) -> Option<ExpressionValue> {
         let (block, name) = match function {
-            Function::Pointwise(func) => return self.pointwise(*func, args, span),
-            Function::Block(block) => (block, name),
-            Function::Shared(block, place, name) => {
+            FunctionValue::Pointwise(func) => return self.pointwise(*func, args, span),
+            FunctionValue::Block(block) => (block, name),
+            FunctionValue::Shared(block, place, name) => {
                 // The weights are those of the place where it is shared, whoever applies it.
                 let path = self.l.at_place(place);
                 let taken = std::mem::take(&mut self.taken);
-                let result = self.applied(&Function::Block(block.clone()), args, places, Some(name), span);
+                let result = self.applied(&FunctionValue::Block(block.clone()), args, places, Some(name), span);
                 self.taken = taken;
                 self.l.back_to(path);
                 return result;
@@ -146,8 +146,10 @@ impl Eval<'_, '_> {
             let message = format!("`{title}` takes {takes}, and here {}", are(args.len()));
             let names = block.feature.values.join(", ");
             let help = match (title.as_str(), &args[..]) {
-                ("linear" | "number", [_, Item::Array(_), ..]) => format!("`{title}(cat(a, b))` is a map of both"),
-                ("linear", [_, Item::Constant(Constant::Int(n))]) => {
+                ("linear" | "number", [_, ExpressionValue::Array(_), ..]) => {
+                    format!("`{title}(cat(a, b))` is a map of both")
+                }
+                ("linear", [_, ExpressionValue::Constant(Constant::Int(n))]) => {
                     format!("`linear(x) {{ to: {n} }}` sets the number of channels")
                 }
                 _ => format!("it is applied as `{title}({names})`"),
@@ -159,7 +161,7 @@ impl Eval<'_, '_> {
         let outer = std::mem::replace(&mut self.outer, outer);
         let result = match (self.word(&block.feature), &block.feature.lower) {
             (Some(word), _) => {
-                let call = Call { args, block: block.clone(), name, span, places: places.to_vec() };
+                let call = Application { args, block: block.clone(), name, span, places: places.to_vec() };
                 (word.0)(self, &call)
             }
             (None, Lowering::Definition(definition)) => match name.filter(|_| definition.kernel.is_none()) {
@@ -181,7 +183,7 @@ impl Eval<'_, '_> {
     }
 
     /// `when(condition, a, b)`: of a constant condition, only what it chooses is worked out.
-    fn when(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+    fn when(&mut self, args: &[ExprSyntax], span: Span) -> Option<ExpressionValue> {
         let [condition, a, b] = args else {
             return self.fail(
                 Kind::WrongArity,
@@ -191,14 +193,14 @@ impl Eval<'_, '_> {
             );
         };
         match self.expr(condition, None)? {
-            Item::Constant(Constant::Truth(true)) => self.expr(a, None),
-            Item::Constant(Constant::Truth(false)) => self.expr(b, None),
-            Item::Array(condition) if condition.truth => {
+            ExpressionValue::Constant(Constant::Truth(true)) => self.expr(a, None),
+            ExpressionValue::Constant(Constant::Truth(false)) => self.expr(b, None),
+            ExpressionValue::Array(condition) if condition.truth => {
                 let (a, b) = (self.expr(a, None), self.expr(b, None));
-                let condition = Item::Array(Array { truth: false, ..condition });
+                let condition = ExpressionValue::Array(EquationArray { truth: false, ..condition });
                 self.pointwise(Pointwise::Choose, vec![condition, a?, b?], span)
             }
-            other => self.condition(other, "`when`", condition.span).map(Item::Array),
+            other => self.condition(other, "`when`", condition.span).map(ExpressionValue::Array),
         }
     }
 
@@ -206,11 +208,11 @@ impl Eval<'_, '_> {
     pub(super) fn learn(
         &mut self,
         table: &str,
-        sizes: &[Expr],
-        body: Option<&ast::Body>,
+        sizes: &[ExprSyntax],
+        body: Option<&ast::BodySyntax>,
         name: Option<&str>,
         span: Span,
-    ) -> Option<Item> {
+    ) -> Option<ExpressionValue> {
         if !table.is_empty() {
             let label = format!("write `{table} = learn[..]`");
             return self.wrong(span, "weights of equations have the name of their binding", label);
@@ -218,7 +220,7 @@ impl Eval<'_, '_> {
         // `learn[step, width]` has weights of its own for every step.
         let first = sizes.first();
         let is_step = first.is_some_and(|size| {
-            let named = |name: &ast::Name| matches!(self.frame.names.get(&name.text), Some(Item::Step(_)));
+            let named = |name: &ast::Name| matches!(self.frame.names.get(&name.text), Some(ExpressionValue::Step(_)));
             let own = |name: &ast::Name| name.text == "step" && self.l.steps.is_some();
             size.as_name().is_some_and(|name| named(&name) || own(&name) && !self.frame.names.contains_key("step"))
         });
@@ -232,10 +234,10 @@ impl Eval<'_, '_> {
         for size in sizes {
             dims.push(self.size(size)?);
         }
-        let axes: Vec<Axis> = dims
+        let axes: Vec<ArrayAxis> = dims
             .iter()
             .enumerate()
-            .map(|(n, dim)| if n + 1 == dims.len() { Axis::Channels(dim.clone()) } else { Axis::Slots })
+            .map(|(n, dim)| if n + 1 == dims.len() { ArrayAxis::Channels(dim.clone()) } else { ArrayAxis::Slots })
             .collect();
         if axes.len() > 3 {
             let message = format!("`learn` has at most three sizes, and here are {}", axes.len());
@@ -259,18 +261,18 @@ impl Eval<'_, '_> {
             };
             if fixed { l.one(Op::Detach, &[value], Attrs::new()) } else { Ok(value) }
         })?;
-        Some(Item::Array(Array { value, axes, rows: false, truth: false, labels: false }))
+        Some(ExpressionValue::Array(EquationArray { value, axes, rows: false, truth: false, labels: false }))
     }
 
     /// A number of channels.
-    fn size(&mut self, expr: &Expr) -> Option<Dim> {
+    fn size(&mut self, expr: &ExprSyntax) -> Option<Dim> {
         match self.expr(expr, None)? {
-            Item::Constant(Constant::Int(n)) if AXIS.hold(n as f64) => Some(Dim::Fixed(n as usize)),
-            Item::Constant(Constant::Int(n)) => {
+            ExpressionValue::Constant(Constant::Int(n)) if AXIS.hold(n as f64) => Some(Dim::Fixed(n as usize)),
+            ExpressionValue::Constant(Constant::Int(n)) => {
                 let message = format!("a size must be {}", AXIS.describe());
                 self.fail(Kind::OutOfRange, expr.span, message, format!("this is {n}"))
             }
-            Item::Size(dim) => Some(dim),
+            ExpressionValue::Size(dim) => Some(dim),
             other => self.wrong(expr.span, "a size is a whole number", format!("this is {}", other.describe())),
         }
     }

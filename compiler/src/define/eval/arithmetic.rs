@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::{Eval, NUMBERS, are, plural, streams};
 use crate::define::atomic;
 use crate::define::constant::{self, Constant};
-use crate::define::item::{Array, Axis, Item};
+use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
 use crate::expr::BinaryOp;
 use crate::ir::attribute::{self, Attrs};
@@ -14,13 +14,19 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
 use crate::ir::types::{Dim, unprefixed};
 use crate::source::Span;
-use crate::syntax::ast::Expr;
+use crate::syntax::ast::ExprSyntax;
 
 impl Eval<'_, '_> {
-    pub(super) fn binary(&mut self, op: BinaryOp, a: &Expr, b: &Expr, span: Span) -> Option<Item> {
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        a: &ExprSyntax,
+        b: &ExprSyntax,
+        span: Span,
+    ) -> Option<ExpressionValue> {
         // A bare word is compared with a setting of words.
         if let (BinaryOp::Eq | BinaryOp::Ne, Some((setting, other))) = (op, self.comparison(a, b)) {
-            let Item::Constant(Constant::Word(word, words)) = setting else { return None };
+            let ExpressionValue::Constant(Constant::Word(word, words)) = setting else { return None };
             let given = other.as_name().map(|name| name.text).filter(|name| words.contains(name));
             let Some(given) = given else {
                 let choices = list(words.iter(), "or");
@@ -30,12 +36,14 @@ impl Eval<'_, '_> {
                 let label = if hint.is_empty() { "it is never equal to this".to_owned() } else { hint };
                 return self.wrong(other.span, message, label);
             };
-            return Some(Item::Constant(Constant::Truth((word == given) == (op == BinaryOp::Eq))));
+            return Some(ExpressionValue::Constant(Constant::Truth((word == given) == (op == BinaryOp::Eq))));
         }
         let (left, right) = (self.expr(a, None), self.expr(b, None));
         let (left, right) = (left?, right?);
         match (left, right) {
-            (Item::Constant(a), Item::Constant(b)) => self.folded(constant::binary(op, a, b), span),
+            (ExpressionValue::Constant(a), ExpressionValue::Constant(b)) => {
+                self.folded(constant::binary(op, a, b), span)
+            }
             (left, right) if matches!(op, BinaryOp::And | BinaryOp::Or) => {
                 self.both(op, (left, a.span), (right, b.span), span)
             }
@@ -49,36 +57,50 @@ impl Eval<'_, '_> {
     }
 
     /// Reports what can't be an operand of arithmetic, or of a function of single numbers.
-    pub(super) fn operand(&mut self, of: &str, item: &Item, span: Span) -> Option<()> {
+    pub(super) fn operand(&mut self, of: &str, item: &ExpressionValue, span: Span) -> Option<()> {
         match item {
-            Item::Average(_) if ["`+`", "`-`", "`*`", "`/`"].contains(&of) => Some(()),
-            Item::Array(array) if array.truth => {
+            ExpressionValue::Average(_) if ["`+`", "`-`", "`*`", "`/`"].contains(&of) => Some(()),
+            ExpressionValue::Array(array) if array.truth => {
                 let label = format!("this is {}", array.describe());
                 let diagnostic = Diagnostic::new(Kind::WrongType, span, format!("{of} takes numbers")).label(label);
                 let chain = matches!(of, "`<`" | "`<=`" | "`>`" | "`>=`");
                 let help = if chain { "two comparisons are joined by `and`: `0 < x and x < 1`" } else { NUMBERS };
                 self.report(diagnostic.help(help))
             }
-            Item::Constant(constant) if constant.number().is_none() => self.array(item.clone(), span).map(|_| ()),
-            Item::Function(_) | Item::Several(_) | Item::Mask(_) | Item::Size(_) | Item::Average(_) => {
+            ExpressionValue::Constant(constant) if constant.number().is_none() => {
                 self.array(item.clone(), span).map(|_| ())
             }
+            ExpressionValue::Function(_)
+            | ExpressionValue::Several(_)
+            | ExpressionValue::Mask(_)
+            | ExpressionValue::Size(_)
+            | ExpressionValue::Average(_) => self.array(item.clone(), span).map(|_| ()),
             _ => Some(()),
         }
     }
 
     /// The setting of words among two operands, and the other operand.
-    pub(super) fn comparison<'x>(&self, a: &'x Expr, b: &'x Expr) -> Option<(Item, &'x Expr)> {
-        let of = |x: &Expr| {
+    pub(super) fn comparison<'x>(
+        &self,
+        a: &'x ExprSyntax,
+        b: &'x ExprSyntax,
+    ) -> Option<(ExpressionValue, &'x ExprSyntax)> {
+        let of = |x: &ExprSyntax| {
             let name = x.as_name().filter(|name| !self.frame.names.contains_key(&name.text))?;
             let item = self.setting(&name.text)?;
-            matches!(item, Item::Constant(Constant::Word(..))).then_some(item)
+            matches!(item, ExpressionValue::Constant(Constant::Word(..))).then_some(item)
         };
         of(a).map(|item| (item, b)).or_else(|| of(b).map(|item| (item, a)))
     }
 
-    pub(in crate::define) fn arithmetic(&mut self, op: BinaryOp, a: Item, b: Item, span: Span) -> Option<Item> {
-        if matches!(a, Item::Average(_)) || matches!(b, Item::Average(_)) {
+    pub(in crate::define) fn arithmetic(
+        &mut self,
+        op: BinaryOp,
+        a: ExpressionValue,
+        b: ExpressionValue,
+        span: Span,
+    ) -> Option<ExpressionValue> {
+        if matches!(a, ExpressionValue::Average(_)) || matches!(b, ExpressionValue::Average(_)) {
             return self.averages(op, (a, b), span);
         }
         let func = match op {
@@ -91,7 +113,7 @@ impl Eval<'_, '_> {
                 let less = self.array(less, span)?;
                 return self.opposite(less, span);
             }
-            BinaryOp::Div if matches!(&b, Item::Constant(c) if c.number() == Some(0.0)) => {
+            BinaryOp::Div if matches!(&b, ExpressionValue::Constant(c) if c.number() == Some(0.0)) => {
                 return self.fail(Kind::OutOfRange, span, "a division by 0 has no value", "");
             }
             BinaryOp::Add => Pointwise::Add,
@@ -112,20 +134,20 @@ impl Eval<'_, '_> {
         };
         match (func, a, b) {
             // One op adds what is scaled, unit by unit or channel by channel.
-            (Pointwise::Add, Item::Array(q), Item::Scaled(x, s))
-            | (Pointwise::Add, Item::Scaled(x, s), Item::Array(q))
+            (Pointwise::Add, ExpressionValue::Array(q), ExpressionValue::Scaled(x, s))
+            | (Pointwise::Add, ExpressionValue::Scaled(x, s), ExpressionValue::Array(q))
                 if q.axes == x.axes && q.rows =>
             {
                 let value = self.node(span, |l| l.one(Op::AddScaled, &[q.value, x.value, s.value], Attrs::new()))?;
-                Some(Item::Array(Array { value, labels: q.labels || x.labels, ..q }))
+                Some(ExpressionValue::Array(EquationArray { value, labels: q.labels || x.labels, ..q }))
             }
-            (Pointwise::Add, Item::Gained(x, gain), Item::Array(bias))
-            | (Pointwise::Add, Item::Array(bias), Item::Gained(x, gain))
+            (Pointwise::Add, ExpressionValue::Gained(x, gain), ExpressionValue::Array(bias))
+            | (Pointwise::Add, ExpressionValue::Array(bias), ExpressionValue::Gained(x, gain))
                 if !bias.rows && bias.axes == gain.axes =>
             {
                 let operands = [x.value, gain.value, bias.value];
                 let value = self.node(span, |l| l.one(Op::Affine, &operands, Attrs::new()))?;
-                Some(Item::Array(Array { value, ..x }))
+                Some(ExpressionValue::Array(EquationArray { value, ..x }))
             }
             (Pointwise::Mul, a, b) => self.product(a, b, span),
             (func, a, b) => self.pointwise(func, vec![a, b], span),
@@ -133,27 +155,40 @@ impl Eval<'_, '_> {
     }
 
     /// `a < b`
-    pub(super) fn less(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
+    pub(super) fn less(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
         let item = self.pointwise(Pointwise::Less, vec![a, b], span)?;
         self.truth(item, span)
     }
 
     /// What is true where a condition is not.
-    pub(super) fn opposite(&mut self, x: Array, span: Span) -> Option<Item> {
-        let numbers = vec![Item::Constant(Constant::Float(1.0)), Item::Array(Array { truth: false, ..x })];
+    pub(super) fn opposite(&mut self, x: EquationArray, span: Span) -> Option<ExpressionValue> {
+        let numbers = vec![
+            ExpressionValue::Constant(Constant::Float(1.0)),
+            ExpressionValue::Array(EquationArray { truth: false, ..x }),
+        ];
         let item = self.pointwise(Pointwise::Sub, numbers, span)?;
         self.truth(item, span)
     }
 
     /// Two conditions joined by `and` or `or`. A constant one is the result, or leaves the other.
-    pub(super) fn both(&mut self, op: BinaryOp, a: (Item, Span), b: (Item, Span), span: Span) -> Option<Item> {
+    pub(super) fn both(
+        &mut self,
+        op: BinaryOp,
+        a: (ExpressionValue, Span),
+        b: (ExpressionValue, Span),
+        span: Span,
+    ) -> Option<ExpressionValue> {
         let (func, decides) = if op == BinaryOp::And { (Pointwise::Mul, false) } else { (Pointwise::Maximum, true) };
         let of = format!("`{}`", op.symbol());
         match (a, b) {
-            ((Item::Constant(Constant::Truth(v)), _), (other, at))
-            | ((other, at), (Item::Constant(Constant::Truth(v)), _)) => {
+            ((ExpressionValue::Constant(Constant::Truth(v)), _), (other, at))
+            | ((other, at), (ExpressionValue::Constant(Constant::Truth(v)), _)) => {
                 let other = self.condition(other, &of, at)?;
-                Some(if v == decides { Item::Constant(Constant::Truth(v)) } else { Item::Array(other) })
+                Some(if v == decides {
+                    ExpressionValue::Constant(Constant::Truth(v))
+                } else {
+                    ExpressionValue::Array(other)
+                })
             }
             ((a, at), (b, bt)) => {
                 let (a, b) = (self.condition(a, &of, at), self.condition(b, &of, bt));
@@ -162,21 +197,32 @@ impl Eval<'_, '_> {
         }
     }
 
-    pub(super) fn joined(&mut self, func: Pointwise, a: Array, b: Array, span: Span) -> Option<Item> {
-        let numbers = [a, b].map(|x| Item::Array(Array { truth: false, ..x }));
+    pub(super) fn joined(
+        &mut self,
+        func: Pointwise,
+        a: EquationArray,
+        b: EquationArray,
+        span: Span,
+    ) -> Option<ExpressionValue> {
+        let numbers = [a, b].map(|x| ExpressionValue::Array(EquationArray { truth: false, ..x }));
         let item = self.pointwise(func, numbers.into(), span)?;
         self.truth(item, span)
     }
 
-    pub(super) fn truth(&mut self, item: Item, span: Span) -> Option<Item> {
-        self.array(item, span).map(|array| Item::Array(Array { truth: true, ..array }))
+    pub(super) fn truth(&mut self, item: ExpressionValue, span: Span) -> Option<ExpressionValue> {
+        self.array(item, span).map(|array| ExpressionValue::Array(EquationArray { truth: true, ..array }))
     }
 
     /// The array of a condition.
-    pub(in crate::define) fn condition(&mut self, item: Item, of: &str, span: Span) -> Option<Array> {
+    pub(in crate::define) fn condition(
+        &mut self,
+        item: ExpressionValue,
+        of: &str,
+        span: Span,
+    ) -> Option<EquationArray> {
         let described = item.describe();
         match item {
-            Item::Array(array) if array.truth => Some(array),
+            ExpressionValue::Array(array) if array.truth => Some(array),
             _ => {
                 let message = format!("{of} needs a condition, as `x > 0`");
                 self.wrong(span, message, format!("this is {described}"))
@@ -185,51 +231,58 @@ impl Eval<'_, '_> {
     }
 
     /// `a b`, where one of them may have a number per unit or per channel of the other.
-    pub(super) fn product(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
-        if self.l.by_equations || matches!(a, Item::Constant(_)) || matches!(b, Item::Constant(_)) {
+    pub(super) fn product(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
+        if self.l.by_equations || matches!(a, ExpressionValue::Constant(_)) || matches!(b, ExpressionValue::Constant(_))
+        {
             return self.pointwise(Pointwise::Mul, vec![a, b], span);
         }
         let (a, b) = (self.array(a, span)?, self.array(b, span)?);
         self.of_one_sequence(&[a.clone(), b.clone()], span)?;
         let (a, b) = match self.by_stream(a, b, span)? {
             (a, Some(b)) => (a, b),
-            (product, None) => return Some(Item::Array(product)),
+            (product, None) => return Some(ExpressionValue::Array(product)),
         };
         let (a, b) = (self.of_rows(a, &b, span)?, b);
         let b = self.of_rows(b, &a, span)?;
-        let scales = |s: &Array, x: &Array| {
+        let scales = |s: &EquationArray, x: &EquationArray| {
             s.rows && x.rows && s.axes.len() < x.axes.len() && x.axes.starts_with(&s.axes) && s.channels().is_none()
         };
-        let gains = |g: &Array, x: &Array| {
+        let gains = |g: &EquationArray, x: &EquationArray| {
             !g.rows && x.rows && g.axes.len() == 1 && g.channels().is_some() && g.channels() == x.channels()
         };
         Some(match () {
-            () if scales(&b, &a) => Item::Scaled(Array { labels: a.labels || b.labels, ..a }, b),
-            () if scales(&a, &b) => Item::Scaled(Array { labels: a.labels || b.labels, ..b }, a),
-            () if gains(&b, &a) => Item::Gained(a, b),
-            () if gains(&a, &b) => Item::Gained(b, a),
-            () => return self.pointwise(Pointwise::Mul, vec![Item::Array(a), Item::Array(b)], span),
+            () if scales(&b, &a) => ExpressionValue::Scaled(EquationArray { labels: a.labels || b.labels, ..a }, b),
+            () if scales(&a, &b) => ExpressionValue::Scaled(EquationArray { labels: a.labels || b.labels, ..b }, a),
+            () if gains(&b, &a) => ExpressionValue::Gained(a, b),
+            () if gains(&a, &b) => ExpressionValue::Gained(b, a),
+            () => {
+                return self.pointwise(
+                    Pointwise::Mul,
+                    vec![ExpressionValue::Array(a), ExpressionValue::Array(b)],
+                    span,
+                );
+            }
         })
     }
 
     /// A single number that is learned, as one of every row of another factor; anything else as it is.
-    fn of_rows(&mut self, s: Array, x: &Array, span: Span) -> Option<Array> {
+    fn of_rows(&mut self, s: EquationArray, x: &EquationArray, span: Span) -> Option<EquationArray> {
         if s.rows || !s.axes.is_empty() || !x.rows || x.axes.is_empty() {
             return Some(s);
         }
         let value = self.node(span, |l| l.one(Op::BroadcastBatch, &[s.value, x.value], Attrs::new()))?;
-        Some(Array { value, rows: true, ..s })
+        Some(EquationArray { value, rows: true, ..s })
     }
 
     /// `a^n` for a small whole number.
-    pub(super) fn power(&mut self, a: Item, b: Item, span: Span) -> Option<Item> {
-        let Item::Constant(Constant::Int(n @ 1..=8)) = b else {
+    pub(super) fn power(&mut self, a: ExpressionValue, b: ExpressionValue, span: Span) -> Option<ExpressionValue> {
+        let ExpressionValue::Constant(Constant::Int(n @ 1..=8)) = b else {
             let message = "a power of an array is a whole number from 1 to 8";
             let diagnostic = Diagnostic::new(Kind::WrongType, span, message).label(format!("to {}", b.describe()));
             return self
                 .report(diagnostic.help("`sqrt(x)` is the root, and `exp(p * log(x))` any power of what is above 0"));
         };
-        let base = Item::Array(self.array(a, span)?);
+        let base = ExpressionValue::Array(self.array(a, span)?);
         let mut out = base.clone();
         for _ in 1..n {
             out = self.pointwise(Pointwise::Mul, vec![out, base.clone()], span)?;
@@ -238,7 +291,12 @@ impl Eval<'_, '_> {
     }
 
     /// A function of single numbers, at every place of arrays that fit each other.
-    pub(crate) fn pointwise(&mut self, func: Pointwise, items: Vec<Item>, span: Span) -> Option<Item> {
+    pub(crate) fn pointwise(
+        &mut self,
+        func: Pointwise,
+        items: Vec<ExpressionValue>,
+        span: Span,
+    ) -> Option<ExpressionValue> {
         let arity = func.def().arity;
         if items.len() != arity {
             let message = format!(
@@ -256,7 +314,7 @@ impl Eval<'_, '_> {
         let constants: Vec<Option<f64>> = items
             .iter()
             .map(|item| match item {
-                Item::Constant(constant) => constant.number(),
+                ExpressionValue::Constant(constant) => constant.number(),
                 _ => None,
             })
             .collect();
@@ -264,7 +322,7 @@ impl Eval<'_, '_> {
         for (item, constant) in items.into_iter().zip(&constants) {
             if constant.is_none() {
                 let array = self.array(item, span)?;
-                self.operand(&format!("`{}`", func.def().name), &Item::Array(array.clone()), span)?;
+                self.operand(&format!("`{}`", func.def().name), &ExpressionValue::Array(array.clone()), span)?;
                 arrays.push(array);
             }
         }
@@ -282,11 +340,11 @@ impl Eval<'_, '_> {
         });
         let expr = Scalar::Call(func, args.collect());
         let value = self.node(span, |l| l.formula(&expr, &values))?;
-        Some(Item::Array(Array { value, labels, ..first }))
+        Some(ExpressionValue::Array(EquationArray { value, labels, ..first }))
     }
 
     /// The arrays over all of their axes: one without an axis is the same along it.
-    pub(super) fn together(&mut self, arrays: Vec<Array>, span: Span) -> Option<Vec<Array>> {
+    pub(super) fn together(&mut self, arrays: Vec<EquationArray>, span: Span) -> Option<Vec<EquationArray>> {
         let Some(first) = arrays.first() else { return Some(arrays) };
         self.of_one_sequence(&arrays, span)?;
         if arrays.iter().all(|array| array.axes == first.axes && array.rows == first.rows) {
@@ -308,8 +366,8 @@ impl Eval<'_, '_> {
     }
 
     /// Reports arrays whose positions are not the same: of a row, and of the row behind further ones.
-    pub(crate) fn of_one_sequence(&mut self, arrays: &[Array], span: Span) -> Option<()> {
-        let placed = arrays.iter().filter(|array| array.rows && array.axes.first() == Some(&Axis::Positions));
+    pub(crate) fn of_one_sequence(&mut self, arrays: &[EquationArray], span: Span) -> Option<()> {
+        let placed = arrays.iter().filter(|array| array.rows && array.axes.first() == Some(&ArrayAxis::Positions));
         let mut all: Vec<&str> = placed.filter_map(|array| self.l.types().ty(array.value).ragged()).collect();
         all.sort_unstable();
         all.dedup();
@@ -325,7 +383,7 @@ impl Eval<'_, '_> {
         self.report(Diagnostic::new(Kind::WrongType, span, message).help(help))
     }
 
-    pub(crate) fn differ<T>(&mut self, arrays: &[Array], span: Span) -> Option<T> {
+    pub(crate) fn differ<T>(&mut self, arrays: &[EquationArray], span: Span) -> Option<T> {
         let mut types: Vec<String> = vec![];
         let mut widths: Vec<String> = vec![];
         for array in arrays {
@@ -349,13 +407,13 @@ impl Eval<'_, '_> {
     /// An array over the axes `units` and `channels`, along which it is the same where it has them not.
     pub(super) fn spread(
         &mut self,
-        array: Array,
-        units: &[Axis],
+        array: EquationArray,
+        units: &[ArrayAxis],
         channels: Option<&Dim>,
         rows: bool,
-        like: &[Array],
+        like: &[EquationArray],
         span: Span,
-    ) -> Option<Array> {
+    ) -> Option<EquationArray> {
         let mut x = array;
         let array_axes = x.axes.clone();
         if rows && !x.rows {
@@ -364,7 +422,7 @@ impl Eval<'_, '_> {
             x.rows = true;
         }
         for axis in units.iter().filter(|axis| !array_axes.contains(axis)) {
-            if let Axis::Streams(count) = axis {
+            if let ArrayAxis::Streams(count) = axis {
                 x = self.repeated(x, *count, span)?;
                 continue;
             }
@@ -379,7 +437,7 @@ impl Eval<'_, '_> {
                 let one = l.one(Op::Unsqueeze, &[x.value], Attrs::new())?;
                 l.one(Op::BroadcastChannels, &[one], Attrs::of(attribute::WIDTH, *width))
             })?;
-            x.axes.push(Axis::Channels(Dim::Fixed(*width)));
+            x.axes.push(ArrayAxis::Channels(Dim::Fixed(*width)));
         }
         if let (Some(dim), None) = (channels, x.channels()) {
             // Ones of the whole type, times the number of each unit.

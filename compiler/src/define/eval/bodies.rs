@@ -10,7 +10,7 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, Site};
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{self, Equation, Form};
+use crate::syntax::ast::{self, Equation, EquationForm};
 
 /// What may stand among the equations of a body: `carry` first in a `loop`, `go` and `until` in one.
 pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
@@ -24,30 +24,30 @@ pub(crate) fn check(site: &Site<'_>, problems: &mut Problems) {
             problems.report(Diagnostic::new(Kind::MisplacedStatement, equation.span, message).help(help));
         };
         match equation.form {
-            Form::Show => {
+            EquationForm::Show => {
                 let help = "names of a body are known below it; a definition shows a value to a gate behind it";
                 misplaced("`show` has no meaning in the body of a statement".to_owned(), help);
             }
-            Form::Carry | Form::Go | Form::Until if !in_loop => {
+            EquationForm::Carry | EquationForm::Go | EquationForm::Until if !in_loop => {
                 let help = "only a `loop` and the definitions in it hand values on from step to step and end";
                 misplaced(format!("`{word}` has no meaning in `{}`", parent.title()), help);
             }
-            Form::Carry if !first => {
+            EquationForm::Carry if !first => {
                 let help = "the start of what is carried is worked out before the first step";
                 misplaced("`carry` stands first in a loop".to_owned(), help);
             }
-            Form::Plain if !in_loop && changes_outside(site, equation, problems) => {}
-            Form::Plain | Form::Share => rebinds_outer(site, equation, problems),
+            EquationForm::Plain if !in_loop && changes_outside(site, equation, problems) => {}
+            EquationForm::Plain | EquationForm::Share => rebinds_outer(site, equation, problems),
             _ => {}
         }
-        first &= equation.form == Form::Carry;
+        first &= equation.form == EquationForm::Carry;
     }
 }
 
 /// Warns of values that a loop carries and no step changes, and of a loop that leaves nothing that is read.
 pub(crate) fn check_loop(site: &Site<'_>, problems: &mut Problems) {
     let (block, changed) = (site.block, changed(site.block));
-    for (_, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
+    for (_, equation) in equations(block).filter(|(_, e)| e.form == EquationForm::Carry) {
         let unchanged = equation.names.iter().filter(|name| !changed.contains(name.text.as_str()));
         unchanged.for_each(|name| problems.report(never_changes(name)));
     }
@@ -93,7 +93,7 @@ fn pays(block: &Block) -> bool {
         Lowering::Equations(definition) => Some(&**definition),
         _ => None,
     };
-    let loss = |definition: &Definition| definition.equations().any(|e| e.form == Form::Loss);
+    let loss = |definition: &Definition| definition.equations().any(|e| e.form == EquationForm::Loss);
     own.into_iter().chain(all.iter().filter_map(|feature| feature.definition())).any(loss)
         || block.children.iter().any(pays)
 }
@@ -111,7 +111,7 @@ fn rebinds_outer(site: &Site<'_>, equation: &Equation, problems: &mut Problems) 
             let before = around.children.iter().take_while(|child| !ptr::eq(*child, *inner));
             let outer = before.filter(|_| !ptr::eq(*inner, site.block)).filter_map(|child| bound(child, &name.text));
             if let Some(first) = outer.last().filter(|first| !of_a_copy(*first, &name.text, around, inner)) {
-                problems.report(rebound(name, equation.form == Form::Share, first, &bodies));
+                problems.report(rebound(name, equation.form == EquationForm::Share, first, &bodies));
                 break;
             }
             if repeated(&around.slot, &around.variant) == Some(Knows::Constants) {

@@ -5,24 +5,24 @@
 
 use super::{Eval, NUMBERS};
 use crate::define::constant::Constant;
-use crate::define::item::{Array, Axis, Item};
+use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue};
 use crate::define::losses;
 use crate::diag::{Diagnostic, Kind};
-use crate::expr::{BinaryOp, Env, Expr as Rule, Func, Value as Number, Var, eval, simplify};
-use crate::ir::attribute::{self, Attrs, Bound, Chunking};
+use crate::expr::{BinaryOp, Env, Expr, Func, ScalarValue, Var, eval, simplify};
+use crate::ir::attribute::{self, Attrs, Chunking, StepBound};
 use crate::ir::graph::{NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::Attr;
 use crate::ir::verify::uncounted;
-use crate::schema::Field;
+use crate::schema::StatementField;
 use crate::source::Span;
-use crate::spec::Value as Given;
-use crate::syntax::ast::{Expr, ExprKind};
+use crate::spec::FieldValue;
+use crate::syntax::ast::{ExprKind, ExprSyntax};
 
-/// What is computed for chosen positions alone, while it is made.
+/// A computation for chosen positions alone, while it is built.
 #[derive(Clone, Debug)]
-pub(crate) struct Chosen {
+pub(crate) struct ChoiceRegion {
     region: RegionId,
     /// The axis that the choice is made of, and that of the chosen positions.
     over: String,
@@ -33,40 +33,42 @@ pub(crate) struct Chosen {
 
 impl Eval<'_, '_> {
     /// `among(condition, a, b)`: `a`, computed for the positions alone where the condition holds, and `b` at the others.
-    pub(super) fn among(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+    pub(super) fn among(&mut self, args: &[ExprSyntax], span: Span) -> Option<ExpressionValue> {
         let [condition, a, b] = args else {
             let message = "`among` takes a condition and two values: `among(chosen, f(x), x)`";
             return self.fail(Kind::WrongArity, span, message, "");
         };
         let choice = match self.expr(condition, None)? {
-            Item::Constant(Constant::Truth(true)) => return self.expr(a, None),
-            Item::Constant(Constant::Truth(false)) => return self.expr(b, None),
+            ExpressionValue::Constant(Constant::Truth(true)) => return self.expr(a, None),
+            ExpressionValue::Constant(Constant::Truth(false)) => return self.expr(b, None),
             item => self.condition(item, "`among`", condition.span)?,
         };
         losses::without_labels(self, &choice, ("`among`", condition.span))?;
-        if choice.axes != [Axis::Positions] || !choice.rows {
+        if choice.axes != [ArrayAxis::Positions] || !choice.rows {
             let message = format!("`among` takes true or false for every position, not {}", choice.describe());
             let help = "`when(condition, a, b)` computes both values everywhere";
             return self.report(Diagnostic::new(Kind::WrongType, condition.span, message).help(help));
         }
         let inside = self.inside(&choice, a, span)?;
         let other = match self.expr(b, None)? {
-            Item::Constant(constant) if constant.number() == Some(0.0) => return Some(Item::Array(inside)),
+            ExpressionValue::Constant(constant) if constant.number() == Some(0.0) => {
+                return Some(ExpressionValue::Array(inside));
+            }
             other => other,
         };
         self.operand("`among`", &other, b.span)?;
-        let choice = Item::Array(Array { truth: false, ..choice });
-        self.pointwise(Pointwise::Choose, vec![choice, Item::Array(inside), other], span)
+        let choice = ExpressionValue::Array(EquationArray { truth: false, ..choice });
+        self.pointwise(Pointwise::Choose, vec![choice, ExpressionValue::Array(inside), other], span)
     }
 
     /// The value of an expression at chosen positions, and 0 at the others.
-    fn inside(&mut self, choice: &Array, a: &Expr, span: Span) -> Option<Array> {
+    fn inside(&mut self, choice: &EquationArray, a: &ExprSyntax, span: Span) -> Option<EquationArray> {
         let over = self.node(span, |l| l.ragged(choice.value))?;
         let axis = self.l.new_axis("chosen");
         let region = self.l.graph().add_region();
         let ty = self.l.with_axis(choice.value, &axis);
         let ones = self.l.graph().add_param(region, ty, "chosen");
-        let own = Chosen { region, over: over.clone(), axis: axis.clone(), slices: vec![(choice.value, ones)] };
+        let own = ChoiceRegion { region, over: over.clone(), axis: axis.clone(), slices: vec![(choice.value, ones)] };
         let (names, shown) = (self.frame.names.clone(), self.l.shown.clone());
         let like = self.l.steps.as_mut().map(|steps| std::mem::replace(&mut steps.like, ones));
         self.l.chosen.push(own);
@@ -96,17 +98,17 @@ impl Eval<'_, '_> {
             .with(attribute::AXIS, &axis);
         let new = NewNode { op: Op::Chunks, operands, attrs, types, body: Some(region), label: String::new() };
         let value = self.node(span, |l| l.emit_loop(new))?[0];
-        Some(Array { value, ..result })
+        Some(EquationArray { value, ..result })
     }
 
     /// What is computed at chosen positions as an array that each of them has its own of.
-    fn at_chosen(&mut self, item: Item, ones: Value, span: Span) -> Option<Array> {
-        let like = Array { axes: vec![Axis::Positions], ..Array::of(self.l.graph(), ones) };
-        if let Item::Constant(constant) = &item
+    fn at_chosen(&mut self, item: ExpressionValue, ones: Value, span: Span) -> Option<EquationArray> {
+        let like = EquationArray { axes: vec![ArrayAxis::Positions], ..EquationArray::of(self.l.graph(), ones) };
+        if let ExpressionValue::Constant(constant) = &item
             && let Some(number) = constant.number()
         {
             let value = self.node(span, |l| l.full(ones, number, 2))?;
-            return Some(Array { value, ..like });
+            return Some(EquationArray { value, ..like });
         }
         let array = self.array(item, span)?;
         if array.truth {
@@ -114,7 +116,7 @@ impl Eval<'_, '_> {
             return self.report(diagnostic.label(format!("this is {}", array.describe())).help(NUMBERS));
         }
         let types = self.l.types();
-        if array.rows && array.axes.first() == Some(&Axis::Positions) {
+        if array.rows && array.axes.first() == Some(&ArrayAxis::Positions) {
             if array.sequence(types) == like.sequence(types) {
                 return Some(array);
             }
@@ -124,11 +126,11 @@ impl Eval<'_, '_> {
             return self
                 .report(diagnostic.help("`prefix` makes rows longer, and `drop` takes its positions away again"));
         }
-        self.spread(array, &[Axis::Positions], None, true, &[like], span)
+        self.spread(array, &[ArrayAxis::Positions], None, true, &[like], span)
     }
 
     /// `whole(x)`: among chosen positions, a value of all positions of the row, as keys.
-    pub(super) fn whole(&mut self, args: &[Expr], span: Span) -> Option<Item> {
+    pub(super) fn whole(&mut self, args: &[ExprSyntax], span: Span) -> Option<ExpressionValue> {
         let [x] = args else {
             return self.fail(Kind::WrongArity, span, "`whole` takes one value: `attention(x, whole(keys))`", "");
         };
@@ -138,43 +140,47 @@ impl Eval<'_, '_> {
         let item = self.expr(x, None);
         (self.l.chosen, self.l.in_whole) = (levels, before);
         let array = match item? {
-            item @ Item::Whole(_) => return Some(item),
+            item @ ExpressionValue::Whole(_) => return Some(item),
             item => self.array(item, x.span)?,
         };
-        let Some(over) = self.l.chosen.last().map(|own| own.over.clone()) else { return Some(Item::Array(array)) };
+        let Some(over) = self.l.chosen.last().map(|own| own.over.clone()) else {
+            return Some(ExpressionValue::Array(array));
+        };
         losses::without_labels(self, &array, ("`whole`", x.span))?;
         if self.l.graph().ty(array.value).ragged() != Some(over.as_str()) {
             let message = "`whole` takes what was worked out before positions were chosen";
             let label = format!("this is {} of chosen positions", array.describe());
             return self.wrong(x.span, message, label);
         }
-        Some(Item::Whole(array))
+        Some(ExpressionValue::Whole(array))
     }
 
     /// What a name stands for among chosen positions: of what has positions, those that are chosen.
-    pub(super) fn here(&mut self, item: Item) -> Item {
+    pub(super) fn here(&mut self, item: ExpressionValue) -> ExpressionValue {
         if self.l.chosen.is_empty() {
             return item;
         }
         match item {
-            Item::Array(x) => Item::Array(self.chosen_of(x)),
-            Item::Scaled(x, s) => Item::Scaled(self.chosen_of(x), self.chosen_of(s)),
-            Item::Gained(x, gain) => Item::Gained(self.chosen_of(x), gain),
-            Item::Part(x, start, width) => Item::Part(self.chosen_of(x), start, width),
-            Item::Position(x, at) => Item::Position(self.chosen_of(x), at),
-            Item::Several(items) => Item::Several(items.into_iter().map(|item| self.here(item)).collect()),
-            Item::Step(mut step) => {
+            ExpressionValue::Array(x) => ExpressionValue::Array(self.chosen_of(x)),
+            ExpressionValue::Scaled(x, s) => ExpressionValue::Scaled(self.chosen_of(x), self.chosen_of(s)),
+            ExpressionValue::Gained(x, gain) => ExpressionValue::Gained(self.chosen_of(x), gain),
+            ExpressionValue::Part(x, start, width) => ExpressionValue::Part(self.chosen_of(x), start, width),
+            ExpressionValue::Position(x, at) => ExpressionValue::Position(self.chosen_of(x), at),
+            ExpressionValue::Several(items) => {
+                ExpressionValue::Several(items.into_iter().map(|item| self.here(item)).collect())
+            }
+            ExpressionValue::Step(mut step) => {
                 if let Some((_, ones)) = self.l.chosen.last().and_then(|own| own.slices.first()) {
                     step.like = *ones;
                 }
-                Item::Step(step)
+                ExpressionValue::Step(step)
             }
             other => other,
         }
     }
 
-    fn chosen_of(&mut self, x: Array) -> Array {
-        if !x.rows || x.axes.first() != Some(&Axis::Positions) {
+    fn chosen_of(&mut self, x: EquationArray) -> EquationArray {
+        if !x.rows || x.axes.first() != Some(&ArrayAxis::Positions) {
             return x;
         }
         let mut value = x.value;
@@ -194,7 +200,7 @@ impl Eval<'_, '_> {
             value = slice;
         }
         self.l.chosen = levels;
-        Array { value, ..x }
+        EquationArray { value, ..x }
     }
 
     /// Reports what belongs to whole rows where only chosen positions are.
@@ -208,18 +214,18 @@ impl Eval<'_, '_> {
     }
 
     /// A number of choices: a whole number, or an expression of `length` and `step`.
-    pub(super) fn number_of_choices(&mut self, field: &Field, expr: &Expr) -> Option<Given> {
+    pub(super) fn number_of_choices(&mut self, field: &StatementField, expr: &ExprSyntax) -> Option<FieldValue> {
         let rule = simplify(self.rule(field, expr)?);
-        if let Rule::Int(n) = rule {
+        if let Expr::Int(n) = rule {
             if !field.bounds.hold(n as f64) {
                 let message = format!("`{}` must be {}", field.name, field.bounds.describe());
                 return self.fail(Kind::OutOfRange, expr.span, message, format!("this is {n}"));
             }
-            return Some(Given::Int(n));
+            return Some(FieldValue::Int(n));
         }
         let at = |length, step| eval(&rule, &Env { length, step, ..Env::default() });
         match at(7, 1) {
-            Ok(Number::Int(_)) => Some(Given::Expr(rule)),
+            Ok(ScalarValue::Int(_)) => Some(FieldValue::Expr(rule)),
             Ok(_) => {
                 let message = format!("`{}` takes {}", field.name, field.kind.describe());
                 let diagnostic = Diagnostic::new(Kind::WrongType, expr.span, message).label("this is no whole number");
@@ -229,22 +235,22 @@ impl Eval<'_, '_> {
         }
     }
 
-    fn rule(&mut self, field: &Field, expr: &Expr) -> Option<Rule> {
+    fn rule(&mut self, field: &StatementField, expr: &ExprSyntax) -> Option<Expr> {
         let wrong = |this: &mut Self, label: String| {
             let message = format!("`{}` takes {}", field.name, field.kind.describe());
             this.wrong(expr.span, message, label)
         };
         match &expr.kind {
-            ExprKind::Int(v) => Some(Rule::Int(*v)),
-            ExprKind::Float(v) => Some(Rule::Float(*v)),
+            ExprKind::Int(v) => Some(Expr::Int(*v)),
+            ExprKind::Float(v) => Some(Expr::Float(*v)),
             ExprKind::Group(x) => self.rule(field, x),
-            ExprKind::Neg(x) => Some(Rule::Neg(Box::new(self.rule(field, x)?))),
+            ExprKind::Neg(x) => Some(Expr::Neg(Box::new(self.rule(field, x)?))),
             ExprKind::Binary(op, a, b) if !op.is_boolean() => {
                 let (a, b) = (self.rule(field, a), self.rule(field, b));
                 let (a, b) = (a?, b?);
                 Some(match op {
-                    BinaryOp::Div if a.is_whole() && b.is_whole() => Rule::quotient(a, b),
-                    op => Rule::Binary(*op, Box::new(a), Box::new(b)),
+                    BinaryOp::Div if a.is_whole() && b.is_whole() => Expr::quotient(a, b),
+                    op => Expr::Binary(*op, Box::new(a), Box::new(b)),
                 })
             }
             ExprKind::Call(word, args, None) if Func::named(&word.text, args.len()).is_some() => {
@@ -255,31 +261,31 @@ impl Eval<'_, '_> {
                     let (a, b) = (self.rule(field, a), self.rule(field, b));
                     let (a, b) = (a?, b?);
                     return Some(match a.is_whole() && b.is_whole() {
-                        true => Rule::whole_quotient(a, b),
-                        false => Rule::Call(Func::Floor, vec![Rule::Binary(BinaryOp::Div, Box::new(a), Box::new(b))]),
+                        true => Expr::whole_quotient(a, b),
+                        false => Expr::Call(Func::Floor, vec![Expr::Binary(BinaryOp::Div, Box::new(a), Box::new(b))]),
                     });
                 }
-                let args: Option<Vec<Rule>> = args.iter().map(|arg| self.rule(field, arg)).collect();
+                let args: Option<Vec<Expr>> = args.iter().map(|arg| self.rule(field, arg)).collect();
                 let args = args.filter(|args| args.len() == func.arity());
                 match args {
-                    Some(args) => Some(Rule::Call(func, args)),
+                    Some(args) => Some(Expr::Call(func, args)),
                     None => wrong(self, format!("`{}` takes {} of them", word.text, func.arity())),
                 }
             }
             ExprKind::Name(name) if name == "length" && !self.frame.names.contains_key(name) => {
-                Some(Rule::Var(Var::Length))
+                Some(Expr::Var(Var::Length))
             }
             _ => match self.expr(expr, None)? {
-                Item::Constant(Constant::Int(v)) => Some(Rule::Int(v)),
-                Item::Constant(Constant::Float(v)) => Some(Rule::Float(v)),
-                Item::Step(step) if step.before.is_none() => {
+                ExpressionValue::Constant(Constant::Int(v)) => Some(Expr::Int(v)),
+                ExpressionValue::Constant(Constant::Float(v)) => Some(Expr::Float(v)),
+                ExpressionValue::Step(step) if step.before.is_none() => {
                     let message = "`step` has no number here: gradients go through the last steps alone";
                     self.fail(Kind::WrongType, expr.span, message, "write `grad: all`")
                 }
-                Item::Step(step) => {
+                ExpressionValue::Step(step) => {
                     let own = self.l.steps.as_ref().is_some_and(|steps| steps.number().value == step.value);
                     match own && step.before == Some(0) {
-                        true => Some(Rule::Var(Var::Step)),
+                        true => Some(Expr::Var(Var::Step)),
                         false => wrong(self, "this is the step of another loop".to_owned()),
                     }
                 }
@@ -289,9 +295,9 @@ impl Eval<'_, '_> {
     }
 
     /// The attribute of a number of choices, and the step that it reads.
-    pub(in crate::define) fn choices(&mut self, rule: Option<&Rule>, count: usize) -> (Attrs, Option<Value>) {
+    pub(in crate::define) fn choices(&mut self, rule: Option<&Expr>, count: usize) -> (Attrs, Option<Value>) {
         let step = rule.filter(|rule| rule.uses(Var::Step)).and_then(|_| Some(self.l.steps.as_ref()?.number().value));
         let rule = rule.map(Attr::from);
-        (Attrs::of(attribute::OF, rule.as_ref().map_or(Bound::Steps(count), Bound::Rule)), step)
+        (Attrs::of(attribute::OF, rule.as_ref().map_or(StepBound::Steps(count), StepBound::Rule)), step)
     }
 }

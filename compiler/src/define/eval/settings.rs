@@ -5,18 +5,23 @@ use std::sync::Arc;
 
 use super::Eval;
 use crate::define::constant::{self, Constant};
-use crate::define::item::{Function, Item};
+use crate::define::item::{ExpressionValue, FunctionValue};
 use crate::diag::{Diagnostic, Kind, did_you_mean, list};
 use crate::feature::{Feature, Idle, idle};
 use crate::ir::types::Dim;
-use crate::schema::{Default, Derived, Field, FieldKind, short};
+use crate::schema::{Default, Derived, FieldKind, StatementField, short};
 use crate::source::Span;
-use crate::spec::{Block, Origin, Setting, Value as Given};
-use crate::syntax::ast::{self, Element};
+use crate::spec::{Block, FieldValue, Origin, Setting};
+use crate::syntax::ast::{self, BodyElement};
 
 impl Eval<'_, '_> {
     /// The settings of a definition or a word that is applied, each of the kind that its field takes.
-    pub(super) fn settings(&mut self, feature: &Arc<Feature>, body: Option<&ast::Body>, span: Span) -> Option<Block> {
+    pub(super) fn settings(
+        &mut self,
+        feature: &Arc<Feature>,
+        body: Option<&ast::BodySyntax>,
+        span: Span,
+    ) -> Option<Block> {
         let mut block = Block {
             feature: feature.clone(),
             slot: feature.slot.clone(),
@@ -30,7 +35,7 @@ impl Eval<'_, '_> {
         let mut complete = true;
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
         for element in body.map_or(&[][..], |body| &body.elements) {
-            let Element::Field(written) = element else {
+            let BodyElement::Field(written) = element else {
                 let message = format!("`{title}` has settings only: `name: value`");
                 complete = self.wrong::<()>(element.span(), message, "").is_some();
                 continue;
@@ -93,7 +98,7 @@ impl Eval<'_, '_> {
             }
         }
         for Idle { field, message, help } in idle(&block) {
-            let here = body.and_then(|body| written_at(body, &field.name)).map(ast::Value::span);
+            let here = body.and_then(|body| written_at(body, &field.name)).map(ast::ValueSyntax::span);
             let from = match block.fields.get(&field.name).map(|setting| &setting.origin) {
                 Some(Origin::Written(from) | Origin::Variant(_, from)) => Some(*from),
                 _ => None,
@@ -112,7 +117,7 @@ impl Eval<'_, '_> {
     /// Where the value of a setting was written: what is handed on by a name has the origin of what it names, and what the
     /// library says itself nobody has written. A default that is handed on has no use that gives it an effect where the definition itself
     /// writes the setting that decides: there the definition has written it.
-    fn origin(&self, field: &Field, value: &ast::Value, body: Option<&ast::Body>) -> Origin {
+    fn origin(&self, field: &StatementField, value: &ast::ValueSyntax, body: Option<&ast::BodySyntax>) -> Origin {
         let here = || if self.in_library() { Origin::Default } else { Origin::Written(value.span()) };
         let Some(setting) = self.handed_setting(value) else { return here() };
         let decides = field.beside.map(|beside| body.and_then(|body| written_at(body, beside.field)));
@@ -124,31 +129,31 @@ impl Eval<'_, '_> {
     }
 
     /// The setting of the definition that a value hands on by its name.
-    fn handed_setting(&self, value: &ast::Value) -> Option<&Setting> {
-        let ast::Value::Expr(expr) = value else { return None };
+    fn handed_setting(&self, value: &ast::ValueSyntax) -> Option<&Setting> {
+        let ast::ValueSyntax::Expr(expr) = value else { return None };
         let name = expr.as_name().filter(|name| !self.frame.names.contains_key(&name.text))?;
         self.frame.block.as_ref()?.fields.get(name.text.as_str())
     }
 
     /// A setting that is written: `None` was reported, `Some(None)` leaves it out.
-    pub(super) fn given(&mut self, field: &Field, value: &ast::Value) -> Option<Option<Given>> {
+    pub(super) fn given(&mut self, field: &StatementField, value: &ast::ValueSyntax) -> Option<Option<FieldValue>> {
         let span = value.span();
         let takes = format!("`{}` takes {}", field.name, field.kind.describe());
         let expr = match value {
-            ast::Value::Expr(expr) => expr,
-            ast::Value::Structured(name, body) if field.kind == FieldKind::Function => {
+            ast::ValueSyntax::Expr(expr) => expr,
+            ast::ValueSyntax::Structured(name, body) if field.kind == FieldKind::Function => {
                 let Some(feature) = self.find(&name.text) else { return self.unknown(&name.text, name.span) };
                 let block = self.settings(&feature, Some(body), span)?;
-                return Some(Some(Given::Function(Arc::new(block))));
+                return Some(Some(FieldValue::Function(Arc::new(block))));
             }
-            ast::Value::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
+            ast::ValueSyntax::Structured(..) => return self.wrong(span, takes, "this has settings of its own"),
         };
         let word = expr.as_name().map(|name| name.text);
         if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word)
             && words.contains(word)
             && !self.frame.names.contains_key(word)
         {
-            return Some(Some(Given::Word(word.clone())));
+            return Some(Some(FieldValue::Word(word.clone())));
         }
         if let (FieldKind::Word(words), Some(word)) = (&field.kind, &word) {
             let known = self.frame.names.contains_key(word) || self.setting(word).is_some();
@@ -159,7 +164,7 @@ impl Eval<'_, '_> {
             }
         }
         if let (FieldKind::Mask, Some("past" | "all")) = (&field.kind, word.as_deref()) {
-            return Some(word.map(Given::Word));
+            return Some(word.map(FieldValue::Word));
         }
         if field.kind == FieldKind::Choices {
             return self.number_of_choices(field, expr).map(Some);
@@ -183,20 +188,26 @@ impl Eval<'_, '_> {
         let described = item.describe();
         let value = match (&field.kind, item) {
             // What was left out by the caller is left out here.
-            (_, Item::Constant(Constant::None)) => return Some(None),
-            (FieldKind::Int, Item::Constant(Constant::Int(v))) => Given::Int(v),
-            (FieldKind::Int, Item::Size(Dim::Fixed(n))) => Given::Int(n as i64),
-            (FieldKind::Int, Item::Size(dim)) => Given::Word(dim.to_string()),
-            (FieldKind::Float | FieldKind::FloatOr(_), Item::Constant(constant)) if constant.number().is_some() => {
-                Given::Float(constant.number().unwrap_or_default())
+            (_, ExpressionValue::Constant(Constant::None)) => return Some(None),
+            (FieldKind::Int, ExpressionValue::Constant(Constant::Int(v))) => FieldValue::Int(v),
+            (FieldKind::Int, ExpressionValue::Size(Dim::Fixed(n))) => FieldValue::Int(n as i64),
+            (FieldKind::Int, ExpressionValue::Size(dim)) => FieldValue::Word(dim.to_string()),
+            (FieldKind::Float | FieldKind::FloatOr(_), ExpressionValue::Constant(constant))
+                if constant.number().is_some() =>
+            {
+                FieldValue::Float(constant.number().unwrap_or_default())
             }
-            (FieldKind::Truth, Item::Constant(Constant::Truth(v))) => Given::Truth(v),
-            (FieldKind::Word(words), Item::Constant(Constant::Word(word, _))) if words.contains(&word) => {
-                Given::Word(word)
+            (FieldKind::Truth, ExpressionValue::Constant(Constant::Truth(v))) => FieldValue::Truth(v),
+            (FieldKind::Word(words), ExpressionValue::Constant(Constant::Word(word, _))) if words.contains(&word) => {
+                FieldValue::Word(word)
             }
-            (FieldKind::Mask, Item::Mask(value)) => value,
-            (FieldKind::Function, Item::Function(Function::Pointwise(func))) => Given::Word(func.def().name.to_owned()),
-            (FieldKind::Function, Item::Function(Function::Block(block))) => Given::Function(block),
+            (FieldKind::Mask, ExpressionValue::Mask(value)) => value,
+            (FieldKind::Function, ExpressionValue::Function(FunctionValue::Pointwise(func))) => {
+                FieldValue::Word(func.def().name.to_owned())
+            }
+            (FieldKind::Function, ExpressionValue::Function(FunctionValue::Block(block))) => {
+                FieldValue::Function(block)
+            }
             _ => {
                 let hint = match (&field.kind, word) {
                     (FieldKind::Word(words), Some(word)) => did_you_mean(&word, words.iter()),
@@ -209,8 +220,8 @@ impl Eval<'_, '_> {
             }
         };
         let number = match value {
-            Given::Int(v) => Some(v as f64),
-            Given::Float(v) => Some(v),
+            FieldValue::Int(v) => Some(v as f64),
+            FieldValue::Float(v) => Some(v),
             _ => None,
         };
         if let Some(v) = number.filter(|v| !field.bounds.hold(*v)) {
@@ -221,16 +232,16 @@ impl Eval<'_, '_> {
     }
 
     /// A setting that is not written; the error ends a sentence.
-    pub(super) fn filled(&self, field: &Field, block: &Block) -> Result<Option<Given>, String> {
+    pub(super) fn filled(&self, field: &StatementField, block: &Block) -> Result<Option<FieldValue>, String> {
         Ok(Some(match &field.default {
             Default::Required => return Err(format!("needs `{}`", field.name)),
             Default::Absent => return Ok(None),
-            Default::Int(v) => Given::Int(*v),
-            Default::Float(v) => Given::Float(*v),
-            Default::Truth(v) => Given::Truth(*v),
-            Default::Word(word) => Given::Word(word.to_string()),
+            Default::Int(v) => FieldValue::Int(*v),
+            Default::Float(v) => FieldValue::Float(*v),
+            Default::Truth(v) => FieldValue::Truth(*v),
+            Default::Word(word) => FieldValue::Word(word.to_string()),
             Default::Derived(Derived::Sees(past, all)) => {
-                Given::Word(if self.l.sees_past { past } else { all }.to_string())
+                FieldValue::Word(if self.l.sees_past { past } else { all }.to_string())
             }
             Default::Derived(rule) => {
                 let value = derived(rule, self.l.width, self.l.residual_dropout, self.l.attention_dropout, block)?;
@@ -241,20 +252,20 @@ impl Eval<'_, '_> {
 }
 
 /// What is written for a setting.
-fn written_at<'b>(body: &'b ast::Body, name: &str) -> Option<&'b ast::Value> {
+fn written_at<'b>(body: &'b ast::BodySyntax, name: &str) -> Option<&'b ast::ValueSyntax> {
     body.elements.iter().find_map(|element| match element {
-        Element::Field(field) if field.name.text == name => Some(&field.value),
+        BodyElement::Field(field) if field.name.text == name => Some(&field.value),
         _ => None,
     })
 }
 
 /// The value of a setting that was worked out; the error ends a sentence.
-pub(crate) fn worked_out(field: &Field, value: f64) -> Result<Given, String> {
+pub(crate) fn worked_out(field: &StatementField, value: f64) -> Result<FieldValue, String> {
     let is_whole = value.fract() == 0.0;
     if !field.bounds.hold(value) || field.kind == FieldKind::Int && !is_whole {
         return Err(format!("works `{}` out as {value}", field.name));
     }
-    Ok(if field.kind == FieldKind::Int { Given::Int(value as i64) } else { Given::Float(value) })
+    Ok(if field.kind == FieldKind::Int { FieldValue::Int(value as i64) } else { FieldValue::Float(value) })
 }
 
 /// The value of a derived setting; the error ends a sentence.
@@ -283,8 +294,8 @@ pub(crate) fn derived(
                 "dropout" => Some(Constant::Float(dropout)),
                 "attention_dropout" => Some(Constant::Float(attention_dropout)),
                 name => match block.fields.get(name)?.value {
-                    Given::Int(v) => Some(Constant::Int(v)),
-                    Given::Float(v) => Some(Constant::Float(v)),
+                    FieldValue::Int(v) => Some(Constant::Int(v)),
+                    FieldValue::Float(v) => Some(Constant::Float(v)),
                     _ => None,
                 },
             };

@@ -2,28 +2,28 @@
 
 use std::collections::BTreeSet;
 
-use super::{Eval, Names};
+use super::{BoundNames, Eval};
 use crate::define::constant::Constant;
-use crate::define::item::{Array, Axis, Item, Step};
+use crate::define::item::{ArrayAxis, EquationArray, ExpressionValue, LoopStep};
 use crate::define::losses;
 use crate::diag::{Diagnostic, Kind};
 use crate::feature::Lowering;
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
-use crate::lower::{Lower, Steps};
+use crate::lower::{BodyAdditions, Lower};
 use crate::source::Span;
 use crate::spec::Block;
-use crate::syntax::ast::{Equation, Expr, ExprKind, Form};
+use crate::syntax::ast::{Equation, EquationForm, ExprKind, ExprSyntax};
 
 /// A value that a loop hands on from step to step.
 #[derive(Clone, Debug)]
-pub(crate) struct Carry {
+pub(crate) struct LoopCarry {
     pub(crate) name: String,
-    array: Array,
+    array: EquationArray,
 }
 
-impl Carry {
+impl LoopCarry {
     /// Its value in the graph.
     pub(crate) fn value(&self) -> Value {
         self.array.value
@@ -31,7 +31,7 @@ impl Carry {
 
     /// The same with another value of the graph.
     pub(crate) fn at(&self, value: Value) -> Self {
-        Self { name: self.name.clone(), array: Array { value, ..self.array.clone() } }
+        Self { name: self.name.clone(), array: EquationArray { value, ..self.array.clone() } }
     }
 }
 
@@ -51,19 +51,19 @@ pub(super) fn equations(block: &Block) -> impl Iterator<Item = (&Block, &Equatio
 
 /// Where the conditions of a loop stand.
 pub(crate) fn conditions(block: &Block) -> impl Iterator<Item = Span> {
-    equations(block).filter(|(_, e)| matches!(e.form, Form::Go | Form::Until)).map(|(_, e)| e.span)
+    equations(block).filter(|(_, e)| matches!(e.form, EquationForm::Go | EquationForm::Until)).map(|(_, e)| e.span)
 }
 
 /// The names that a loop carries by equations of its own.
 pub(super) fn own(block: &Block) -> impl Iterator<Item = &str> {
-    let carried = equations(block).filter(|(_, e)| e.form == Form::Carry);
+    let carried = equations(block).filter(|(_, e)| e.form == EquationForm::Carry);
     carried.flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
 }
 
 /// The names that the steps of a loop change: those of its own equations and of the loops inside.
 pub(super) fn changed(block: &Block) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> = equations(block)
-        .filter(|(_, e)| e.form == Form::Plain)
+        .filter(|(_, e)| e.form == EquationForm::Plain)
         .flat_map(|(_, e)| e.names.iter().map(|name| name.text.as_str()))
         .collect();
     for child in &block.children {
@@ -86,28 +86,28 @@ pub(crate) fn starts(
     l: &mut Lower<'_>,
     block: &Block,
     state: Value,
-    names: &mut Names,
-) -> Result<Vec<Carry>, InvalidNode> {
+    names: &mut BoundNames,
+) -> Result<Vec<LoopCarry>, InvalidNode> {
     let changed = changed(block);
     let mut all = vec![];
     if changed.contains(STATE) {
-        all.push(Carry { name: STATE.to_owned(), array: Array::of(l.graph(), state) });
+        all.push(LoopCarry { name: STATE.to_owned(), array: EquationArray::of(l.graph(), state) });
     }
     let own: BTreeSet<&str> = own(block).collect();
     for name in names.carried.iter().filter(|name| changed.contains(name.as_str()) && !own.contains(name.as_str())) {
-        if let Some(Item::Array(array)) = names.items.get(name) {
-            all.push(Carry { name: name.clone(), array: array.clone() });
+        if let Some(ExpressionValue::Array(array)) = names.items.get(name) {
+            all.push(LoopCarry { name: name.clone(), array: array.clone() });
         }
     }
     let reported = || InvalidNode(format!("`{}` has an error", block.title()));
-    for (run, equation) in equations(block).filter(|(_, e)| e.form == Form::Carry) {
+    for (run, equation) in equations(block).filter(|(_, e)| e.form == EquationForm::Carry) {
         let start = names.within(l, run, state, |eval| {
             let item = eval.start(equation)?;
             eval.row_by_row(item, state, equation.value.span)
         });
         let array = start.ok_or_else(reported)?;
         let name = equation.names.first().map(|name| name.text.clone()).unwrap_or_default();
-        all.push(Carry { name, array });
+        all.push(LoopCarry { name, array });
     }
     Ok(all)
 }
@@ -120,8 +120,8 @@ pub(crate) fn nexts(
     l: &mut Lower<'_>,
     block: &Block,
     state: Value,
-    names: &mut Names,
-    carried: &[Carry],
+    names: &mut BoundNames,
+    carried: &[LoopCarry],
 ) -> Result<Vec<Value>, InvalidNode> {
     let mut all = vec![];
     for carry in carried {
@@ -162,7 +162,7 @@ pub(crate) fn keeps_positions(
     before: Value,
     after: Value,
 ) -> Result<(), InvalidNode> {
-    let [before, after] = [before, after].map(|value| Array::of(l.types(), value));
+    let [before, after] = [before, after].map(|value| EquationArray::of(l.types(), value));
     if before.axes != after.axes || before.sequence(l.types()) == after.sequence(l.types()) {
         return Ok(());
     }
@@ -179,18 +179,18 @@ pub(crate) fn keeps_positions(
     Err(InvalidNode(format!("`{}` has an error", block.title())))
 }
 
-impl Names {
+impl BoundNames {
     /// Notes what the equations of a body bind, for what reads it above them.
     pub(crate) fn expect(&mut self, block: &Block) {
-        for name in equations(block).filter(|(_, e)| e.form == Form::Plain).flat_map(|(_, e)| &e.names) {
+        for name in equations(block).filter(|(_, e)| e.form == EquationForm::Plain).flat_map(|(_, e)| &e.names) {
             self.later.entry(name.text.clone()).or_insert(name.span);
         }
     }
 
     /// Binds what a loop hands on. Inside its body, the loops there may change it, too.
-    pub(crate) fn bind(&mut self, carried: &[Carry], inside: bool) {
+    pub(crate) fn bind(&mut self, carried: &[LoopCarry], inside: bool) {
         for carry in carried.iter().filter(|carry| carry.name != STATE) {
-            self.items.insert(carry.name.clone(), Item::Array(carry.array.clone()));
+            self.items.insert(carry.name.clone(), ExpressionValue::Array(carry.array.clone()));
             if inside {
                 self.carried.insert(carry.name.clone());
             }
@@ -201,22 +201,22 @@ impl Names {
 impl Eval<'_, '_> {
     /// What a loop carries at its start. What comes with the examples has the name of the carried value; weights have names of
     /// their own, as everywhere but in equations.
-    fn start(&mut self, equation: &Equation) -> Option<Item> {
+    fn start(&mut self, equation: &Equation) -> Option<ExpressionValue> {
         let name = equation.names.first().map(|name| name.text.as_str());
         let is_given = matches!(&equation.value.kind, ExprKind::Call(word, ..) if word.text == "given");
         self.expr(&equation.value, name.filter(|_| is_given))
     }
 
     /// The array of a value that every row has its own of; a number is one for each row like `like`.
-    fn row_by_row(&mut self, item: Item, like: Value, span: Span) -> Option<Array> {
+    fn row_by_row(&mut self, item: ExpressionValue, like: Value, span: Span) -> Option<EquationArray> {
         let number = match &item {
-            Item::Constant(Constant::Truth(v)) => Some((f64::from(u8::from(*v)), true)),
-            Item::Constant(constant) => constant.number().map(|v| (v, false)),
+            ExpressionValue::Constant(Constant::Truth(v)) => Some((f64::from(u8::from(*v)), true)),
+            ExpressionValue::Constant(constant) => constant.number().map(|v| (v, false)),
             _ => None,
         };
         if let Some((number, truth)) = number {
             let value = self.node(span, |l| l.full(like, number, 1))?;
-            return Some(Array { value, axes: vec![], rows: true, truth, labels: false });
+            return Some(EquationArray { value, axes: vec![], rows: true, truth, labels: false });
         }
         let mut array = self.array(item, span)?;
         if !array.rows {
@@ -233,7 +233,7 @@ impl Eval<'_, '_> {
         let item = self.expr(&equation.value, None)?;
         let condition = self.condition(item, &format!("`{word}`"), equation.value.span)?;
         losses::without_labels(self, &condition, (&format!("`{word}`"), equation.value.span))?;
-        if !condition.rows || !matches!(condition.axes[..], [] | [Axis::Positions]) {
+        if !condition.rows || !matches!(condition.axes[..], [] | [ArrayAxis::Positions]) {
             let message =
                 format!("`{word}` takes true or false for every row or every position, not {}", condition.describe());
             let help = match condition.channels() {
@@ -242,7 +242,7 @@ impl Eval<'_, '_> {
             };
             return self.report(Diagnostic::new(Kind::WrongType, equation.value.span, message).help(help));
         }
-        let like = self.l.steps.as_ref().map(|steps| Array::of(self.l.types(), steps.like));
+        let like = self.l.steps.as_ref().map(|steps| EquationArray::of(self.l.types(), steps.like));
         let own = condition.sequence(self.l.types());
         if let Some(like) = like.filter(|like| own.is_some() && like.sequence(self.l.types()) != own) {
             let [like, found] = [&like, &condition].map(|array| array.describe_in(self.l.types()));
@@ -254,7 +254,7 @@ impl Eval<'_, '_> {
             return self.missing_steps(equation.value.span);
         }
         match (&mut self.l.steps, equation.form) {
-            (Some(steps), Form::Go) => steps.go.push(condition.value),
+            (Some(steps), EquationForm::Go) => steps.go.push(condition.value),
             (Some(steps), _) => steps.until.push(condition.value),
             (None, _) if self.l.trying => {}
             (None, _) => return self.no_steps(word, equation.span),
@@ -263,7 +263,7 @@ impl Eval<'_, '_> {
     }
 
     /// The number of a step as an array: one of every row.
-    pub(super) fn number_of(&mut self, step: Step, span: Span) -> Option<Array> {
+    pub(super) fn number_of(&mut self, step: LoopStep, span: Span) -> Option<EquationArray> {
         let Some(before) = step.before else {
             let message = "`step` has no number here: gradients go through the last steps alone, and which these are depends on the row";
             return self.fail(Kind::WrongType, span, message, "write `grad: all`");
@@ -272,7 +272,7 @@ impl Eval<'_, '_> {
             let number = l.one(Op::StepNumber, &[step.value, step.like], Attrs::new())?;
             if before == 0 { Ok(number) } else { l.shifted(number, before as f64) }
         })?;
-        Some(Array { value, axes: vec![], rows: true, truth: false, labels: false })
+        Some(EquationArray { value, axes: vec![], rows: true, truth: false, labels: false })
     }
 
     /// Reports a history where nothing is known of the steps.
@@ -284,8 +284,8 @@ impl Eval<'_, '_> {
         if by_position {
             return self.missing_steps(span);
         }
-        match self.l.steps.as_ref().map(Steps::number) {
-            Some(Step { most: Some(_), before: Some(0), .. }) => Some(()),
+        match self.l.steps.as_ref().map(BodyAdditions::number) {
+            Some(LoopStep { most: Some(_), before: Some(0), .. }) => Some(()),
             Some(_) => {
                 let message =
                     "the history of a value needs a constant number of steps, and gradients through all of them";
@@ -296,8 +296,8 @@ impl Eval<'_, '_> {
     }
 
     /// Reports a history of other positions than those of the steps.
-    pub(in crate::define) fn of_steps(&mut self, x: &Array, span: Span) -> Option<()> {
-        let like = self.l.steps.as_ref().map(|steps| Array::of(self.l.types(), steps.like))?;
+    pub(in crate::define) fn of_steps(&mut self, x: &EquationArray, span: Span) -> Option<()> {
+        let like = self.l.steps.as_ref().map(|steps| EquationArray::of(self.l.types(), steps.like))?;
         if like.sequence(self.l.types()) == x.sequence(self.l.types()) {
             return Some(());
         }
@@ -312,18 +312,23 @@ impl Eval<'_, '_> {
     }
 
     /// `last()`: whether no further step comes.
-    pub(super) fn last(&mut self, span: Span) -> Option<Item> {
+    pub(super) fn last(&mut self, span: Span) -> Option<ExpressionValue> {
         let Some(steps) = self.l.steps.clone() else {
             // The type alone is asked for.
-            let known = self.l.trying.then_some(Item::Constant(Constant::Truth(false)));
+            let known = self.l.trying.then_some(ExpressionValue::Constant(Constant::Truth(false)));
             return known.or_else(|| self.no_steps("last()", span));
         };
         let value = self.node(span, |l| steps.is_last(l))?;
-        Some(Item::Array(Array { value, axes: vec![], rows: true, truth: true, labels: false }))
+        Some(ExpressionValue::Array(EquationArray { value, axes: vec![], rows: true, truth: true, labels: false }))
     }
 
     /// `word[step](..)`: with weights of its own for every step. The values that it is applied to are as without an index.
-    pub(super) fn indexed(&mut self, index: &Expr, call: &Expr, name: Option<&str>) -> Option<Item> {
+    pub(super) fn indexed(
+        &mut self,
+        index: &ExprSyntax,
+        call: &ExprSyntax,
+        name: Option<&str>,
+    ) -> Option<ExpressionValue> {
         self.index = Some(self.index(index)?);
         let before = self.l.taken_by_step;
         let item = self.expr(call, name);
@@ -345,9 +350,9 @@ impl Eval<'_, '_> {
     }
 
     /// The step that an index is, and how many there are.
-    pub(super) fn index(&mut self, index: &Expr) -> Option<(Value, usize)> {
+    pub(super) fn index(&mut self, index: &ExprSyntax) -> Option<(Value, usize)> {
         let step = match self.expr(index, None)? {
-            Item::Step(step) => step,
+            ExpressionValue::Step(step) => step,
             other => {
                 let message = "an index is the step of a loop: `linear[step](x)`";
                 return self.fail(Kind::WrongType, index.span, message, format!("this is {}", other.describe()));
@@ -373,7 +378,7 @@ impl Eval<'_, '_> {
     }
 
     /// `carry name = start` of a definition: the value that the recurrence around hands on for it, and its number there.
-    pub(super) fn handed(&mut self, equation: &Equation) -> Option<(Option<usize>, Item)> {
+    pub(super) fn handed(&mut self, equation: &Equation) -> Option<(Option<usize>, ExpressionValue)> {
         let span = equation.span;
         self.whole_rows("carry", span)?;
         let Some(steps) = &self.l.steps else {
@@ -386,7 +391,7 @@ impl Eval<'_, '_> {
         // The start is made outside. It reads nothing but types, so any value of the type stands for one of the body.
         let inside = self.frame.names.clone();
         for item in self.frame.names.values_mut() {
-            if let Item::Array(array) = item {
+            if let ExpressionValue::Array(array) = item {
                 array.value = like;
             }
         }
@@ -399,21 +404,21 @@ impl Eval<'_, '_> {
         let mut steps = self.l.steps.take()?;
         let (n, value) = steps.hand(self.l, start.value, name);
         self.l.steps = Some(steps);
-        Some((Some(n), Item::Array(Array { value, ..start })))
+        Some((Some(n), ExpressionValue::Array(EquationArray { value, ..start })))
     }
 
     /// Reports a value that is not carried as what a step leaves; its start may be shaped like one of `values`.
     fn carried_as<T>(
         &mut self,
         name: &str,
-        (before, next): (&Array, &Array),
+        (before, next): (&EquationArray, &EquationArray),
         values: &[&str],
         span: Span,
     ) -> Option<T> {
         let [was, is] = [before, next].map(|array| array.describe_in(self.l.types()));
         let message = format!("`{name}` is carried as {was}, but a step leaves {is}");
         let alike = |value: &&&str| match self.frame.names.get(**value) {
-            Some(Item::Array(array)) => array.axes == next.axes && !array.truth,
+            Some(ExpressionValue::Array(array)) => array.axes == next.axes && !array.truth,
             _ => false,
         };
         let help = match values.iter().find(alike) {
@@ -426,9 +431,9 @@ impl Eval<'_, '_> {
     }
 
     /// Hands on what a definition has made of a value that it carries.
-    pub(super) fn hand_on(&mut self, equation: &Equation, n: usize, before: &Item) -> Option<()> {
+    pub(super) fn hand_on(&mut self, equation: &Equation, n: usize, before: &ExpressionValue) -> Option<()> {
         let name = equation.names.first().map_or("", |name| name.text.as_str());
-        let Item::Array(before) = before else { return None };
+        let ExpressionValue::Array(before) = before else { return None };
         let item = self.frame.names.get(name).cloned()?;
         let next = self.row_by_row(item, before.value, equation.span)?;
         losses::without_labels(self, &next, ("what is carried", equation.span))?;

@@ -1,7 +1,7 @@
 //! Streams of states side by side: an axis between the positions and the channels.
 
 use super::Eval;
-use crate::define::item::{Array, Axis};
+use crate::define::item::{ArrayAxis, EquationArray};
 use crate::ir::attribute::{self, Attrs, Side};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
@@ -10,10 +10,10 @@ use crate::lower::Lower;
 use crate::source::Span;
 
 /// The axes but the channels that some arrays have together: positions or slots, then streams. Nothing where they don't fit each other.
-pub(super) fn units(arrays: &[Array]) -> Option<Vec<Axis>> {
+pub(super) fn units(arrays: &[EquationArray]) -> Option<Vec<ArrayAxis>> {
     let (mut places, mut streams) = (None, None);
-    for axis in arrays.iter().flat_map(Array::units) {
-        let known = if matches!(axis, Axis::Streams(_)) { &mut streams } else { &mut places };
+    for axis in arrays.iter().flat_map(EquationArray::units) {
+        let known = if matches!(axis, ArrayAxis::Streams(_)) { &mut streams } else { &mut places };
         if *known.get_or_insert(axis) != axis {
             return None;
         }
@@ -23,7 +23,7 @@ pub(super) fn units(arrays: &[Array]) -> Option<Vec<Axis>> {
 
 impl Eval<'_, '_> {
     /// The arrays, with the first of two sizes of weights as streams, where one of them has some.
-    pub(super) fn learned_by_stream(&mut self, arrays: Vec<Array>) -> Vec<Array> {
+    pub(super) fn learned_by_stream(&mut self, arrays: Vec<EquationArray>) -> Vec<EquationArray> {
         if !arrays.iter().any(|array| array.streams().is_some()) {
             return arrays;
         }
@@ -31,16 +31,16 @@ impl Eval<'_, '_> {
     }
 
     /// Weights whose first size counts streams; anything else as it is.
-    pub(crate) fn as_streams(&mut self, mut array: Array) -> Array {
+    pub(crate) fn as_streams(&mut self, mut array: EquationArray) -> EquationArray {
         let count = self.l.graph().ty(array.value).dims().first().and_then(Dim::fixed);
-        if let (false, Some(Axis::Slots), Some(count)) = (array.rows, array.axes.first(), count) {
-            array.axes[0] = Axis::Streams(count);
+        if let (false, Some(ArrayAxis::Slots), Some(count)) = (array.rows, array.axes.first(), count) {
+            array.axes[0] = ArrayAxis::Streams(count);
         }
         array
     }
 
     /// An array that is the same in every stream.
-    pub(crate) fn repeated(&mut self, x: Array, count: usize, span: Span) -> Option<Array> {
+    pub(crate) fn repeated(&mut self, x: EquationArray, count: usize, span: Span) -> Option<EquationArray> {
         let channels = x.channels().cloned();
         let value = self.node(span, |l| match channels {
             Some(_) => {
@@ -52,17 +52,22 @@ impl Eval<'_, '_> {
                 l.one(Op::BroadcastChannels, &[one], Attrs::of(attribute::WIDTH, count))
             }
         })?;
-        let streams = x.units().iter().cloned().chain([Axis::Streams(count)]);
-        let axes = streams.chain(channels.map(Axis::Channels)).collect();
-        Some(Array { value, axes, ..x })
+        let streams = x.units().iter().cloned().chain([ArrayAxis::Streams(count)]);
+        let axes = streams.chain(channels.map(ArrayAxis::Channels)).collect();
+        Some(EquationArray { value, axes, ..x })
     }
 
     /// Two factors, the numbers of streams over all axes that the vectors of streams have; or their product, where numbers of streams
     /// make streams of one vector.
-    pub(super) fn by_stream(&mut self, a: Array, b: Array, span: Span) -> Option<(Array, Option<Array>)> {
+    pub(super) fn by_stream(
+        &mut self,
+        a: EquationArray,
+        b: EquationArray,
+        span: Span,
+    ) -> Option<(EquationArray, Option<EquationArray>)> {
         let mut both = self.learned_by_stream(vec![a, b]);
         let (b, a) = (both.pop()?, both.pop()?);
-        let numbers = |x: &Array| x.streams().is_some() && x.channels().is_none();
+        let numbers = |x: &EquationArray| x.streams().is_some() && x.channels().is_none();
         let swapped = numbers(&a);
         let (s, x) = if swapped { (a, b) } else { (b, a) };
         let Some(axes) =
@@ -80,15 +85,20 @@ impl Eval<'_, '_> {
                 let vector = l.one(Op::Split, &[x.value], Attrs::of(attribute::PARTS, 1))?;
                 l.one(Op::Matmul, &[numbers, vector], Attrs::new())
             })?;
-            let axes = axes.into_iter().chain(x.channels().cloned().map(Axis::Channels)).collect();
-            return Some((Array { value, axes, labels: s.labels || x.labels, ..x }, None));
+            let axes = axes.into_iter().chain(x.channels().cloned().map(ArrayAxis::Channels)).collect();
+            return Some((EquationArray { value, axes, labels: s.labels || x.labels, ..x }, None));
         }
         let x = self.spread(x, &axes, None, rows, &like, span)?;
         Some((x, Some(s)))
     }
 
     /// The sum over the streams of an array with channels, each times its number, where there are numbers.
-    pub(crate) fn sum_of_streams(&mut self, x: &Array, numbers: Option<&Array>, span: Span) -> Option<Array> {
+    pub(crate) fn sum_of_streams(
+        &mut self,
+        x: &EquationArray,
+        numbers: Option<&EquationArray>,
+        span: Span,
+    ) -> Option<EquationArray> {
         let value = self.node(span, |l| {
             let numbers = match numbers {
                 Some(numbers) => numbers.value,
@@ -98,12 +108,17 @@ impl Eval<'_, '_> {
             let one = l.one(Op::Matmul, &[numbers, x.value], Attrs::of(attribute::TRANSPOSED, Side::Left))?;
             l.one(Op::Merge, &[one], Attrs::new())
         })?;
-        let axes = x.places().iter().cloned().chain(x.channels().cloned().map(Axis::Channels)).collect();
-        Some(Array { value, axes, ..x.clone() })
+        let axes = x.places().iter().cloned().chain(x.channels().cloned().map(ArrayAxis::Channels)).collect();
+        Some(EquationArray { value, axes, ..x.clone() })
     }
 
     /// Two arrays over the same positions, slots and rows.
-    pub(crate) fn side_by_side(&mut self, a: Array, b: Array, span: Span) -> Option<(Array, Array)> {
+    pub(crate) fn side_by_side(
+        &mut self,
+        a: EquationArray,
+        b: EquationArray,
+        span: Span,
+    ) -> Option<(EquationArray, EquationArray)> {
         let mut both = self.learned_by_stream(vec![a, b]);
         let (b, a) = (both.pop()?, both.pop()?);
         let (rows, like) = (a.rows || b.rows, [a.clone(), b.clone()]);
@@ -113,11 +128,11 @@ impl Eval<'_, '_> {
             return self.differ(&like, span);
         }
         let longer = longer.to_vec();
-        let over = |x: &Array| {
+        let over = |x: &EquationArray| {
             longer
                 .iter()
                 .chain(&x.axes[x.places().len()..])
-                .filter(|axis| !matches!(axis, Axis::Channels(_)))
+                .filter(|axis| !matches!(axis, ArrayAxis::Channels(_)))
                 .cloned()
                 .collect::<Vec<_>>()
         };

@@ -1,17 +1,17 @@
 //! Biases of attention: fields, the sizes of their learned tables, and their parameters.
 
 use crate::diag::{Diagnostic, Kind, Problems};
-use crate::expr::{Around, Env, Expr, Facts, Lack, Unbounded, Uses, Var, lack, sizes, tables};
+use crate::expr::{BiasContext, BiasFacts, Env, Expr, Lack, Unbounded, Uses, Var, lack, sizes, tables};
 use crate::feature::{Site, says_more};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
 use crate::lower::{Lower, need};
-use crate::schema::{Default, Field, FieldKind, Text, of_kind, word};
-use crate::spec::{Block, Value as Setting};
+use crate::schema::{Default, FieldKind, StatementField, Text, of_kind, word};
+use crate::spec::{Block, FieldValue};
 
 /// The expression.
-pub(super) const BIAS: Field = of_kind(
+pub(super) const BIAS: StatementField = of_kind(
     "bias",
     FieldKind::Bias,
     Default::Word(Text::Borrowed("none")),
@@ -19,7 +19,7 @@ pub(super) const BIAS: Field = of_kind(
 );
 
 /// How the tables start.
-pub(super) const BIAS_INIT: Field = word(
+pub(super) const BIAS_INIT: StatementField = word(
     "bias_init",
     &["normal", "uniform", "zeros"],
     "normal",
@@ -62,7 +62,7 @@ fn lacking(site: &Site<'_>, bias: &Expr, heads: usize, problems: &mut Problems) 
         _ => [TRIED, TRIED],
     };
     let depth = depth(site);
-    let around = Around { mask, heads, sizes, depth: depth.as_ref() };
+    let around = BiasContext { mask, heads, sizes, depth: depth.as_ref() };
     let Some(Lack { at, part, why, learned }) = lack(bias, &around) else { return };
     let Env { i, j, .. } = at;
     let mut places = format!("query {i} and key {j}");
@@ -89,8 +89,8 @@ fn depth(site: &Site<'_>) -> Option<Expr> {
         _ => return None,
     };
     match &around.fields.get(field)?.value {
-        Setting::Int(steps) => Some(Expr::Int(*steps)),
-        Setting::Expr(steps) => Some(steps.clone()),
+        FieldValue::Int(steps) => Some(Expr::Int(*steps)),
+        FieldValue::Expr(steps) => Some(steps.clone()),
         _ => None,
     }
 }
@@ -120,7 +120,7 @@ fn past(block: &Block) -> Option<Expr> {
 /// The sizes of the tables of a bias, by what the mask of the block lets through.
 fn table_sizes(block: &Block, bias: &Expr, heads: usize) -> Result<Vec<Vec<usize>>, Unbounded> {
     let past = past(block);
-    sizes(bias, &Facts::new(heads, block.expr("mask").or(past.as_ref())))
+    sizes(bias, &BiasFacts::new(heads, block.expr("mask").or(past.as_ref())))
 }
 
 /// Adds the bias of a block to an attention; gives the parameters that are its tables: `bias`, `bias_2`, ..., and `bias_name`

@@ -11,9 +11,9 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Dim};
-use crate::lower::{LinearInit, Lower, Place, need, remember};
+use crate::lower::{LayerInputs, LinearInit, Lower, need, remember};
 use crate::schema::{
-    Bounds, DROPOUT, Default, Derived, Field, FieldKind, SIZE, Text, float, int, of_kind, optional_word, word,
+    Bounds, DROPOUT, Default, Derived, FieldKind, SIZE, StatementField, Text, float, int, of_kind, optional_word, word,
 };
 use crate::spec::Block;
 use bias::{BIAS, BIAS_INIT};
@@ -70,25 +70,25 @@ pub(super) fn slot() -> Slot {
 /// The positions that turn channels.
 const TURNING: &[&str] = &["xpos", "rope"];
 const POSITIONS: &[&str] = &["none", "xpos", "rope", "relative_xl"];
-const HEADS: Field = int("heads", Default::Required, SIZE, "number of heads");
-const HEAD_WIDTH: Field = int(
+const HEADS: StatementField = int("heads", Default::Required, SIZE, "number of heads");
+const HEAD_WIDTH: StatementField = int(
     "head_width",
     Default::Derived(Derived::WidthPerHead),
     SIZE,
     "channels of each head's queries, keys and values",
 );
-const MASK: Field = mask_field(Default::Derived(Derived::Sees("past", "all")));
+const MASK: StatementField = mask_field(Default::Derived(Derived::Sees("past", "all")));
 /// The mask between tokens and slots, which have no order in common.
-const SLOT_MASK: Field = mask_field(Default::Word(Text::Borrowed("all")));
+const SLOT_MASK: StatementField = mask_field(Default::Word(Text::Borrowed("all")));
 
-const fn mask_field(default: Default) -> Field {
+const fn mask_field(default: Default) -> StatementField {
     of_kind("mask", FieldKind::Mask, default, "which keys `j` a query `i` may see; `past` is `j <= i`")
 }
-const ATTENTION_DROPOUT: Field =
+const ATTENTION_DROPOUT: StatementField =
     float("dropout", Default::Derived(Derived::ModelAttentionDropout), DROPOUT, "dropout on the attention weights");
 
 /// Absent in all specs that do not write it: projections without biases.
-const PROJECTION_BIAS: Field = optional_word(
+const PROJECTION_BIAS: StatementField = optional_word(
     "projection_bias",
     &["none", "inputs", "all"],
     "which linear maps have a learned bias, from 0 on: `inputs` those of queries, keys and values, `all` that of the output too, \
@@ -96,7 +96,7 @@ const PROJECTION_BIAS: Field = optional_word(
 );
 
 /// What the layer of today's language models adds; all of it is left out of specs that do not write it.
-fn modern() -> Vec<Field> {
+fn modern() -> Vec<StatementField> {
     let key_heads =
         "heads of keys and values, each read by as many neighbouring heads of queries; as many as `heads` if left out";
     let qk_norm = "RMS norm of queries and keys before their rotation: of every head, or of all channels together; none if left out";
@@ -117,7 +117,7 @@ fn modern() -> Vec<Field> {
 }
 
 /// How layers share the vectors of `relative_xl`, and how `rope` and `xpos` turn channels; left out of specs that do not write it.
-fn rotation() -> Vec<Field> {
+fn rotation() -> Vec<StatementField> {
     let layout =
         "which channels of a head are turned together: neighbours (the default), or those of its first and second half";
     let relative_biases = "the two learned vectors that `relative_xl` adds to queries: the layer's own (the default), or one pair for \
@@ -133,7 +133,7 @@ fn rotation() -> Vec<Field> {
 }
 
 /// The fields of attention as a word of equations.
-pub(crate) fn word_fields() -> Vec<Field> {
+pub(crate) fn word_fields() -> Vec<StatementField> {
     let position = word("position", POSITIONS, "none", "as in `attend self`");
     [
         vec![HEADS, HEAD_WIDTH, position],
@@ -146,13 +146,13 @@ pub(crate) fn word_fields() -> Vec<Field> {
 }
 
 /// The fields of attention of queries, keys and values that are given.
-pub(crate) fn given_fields() -> Vec<Field> {
+pub(crate) fn given_fields() -> Vec<StatementField> {
     let projections = ["head_width", "qk_norm", "projection_bias", "output_gain", "stop"];
     word_fields().into_iter().filter(|field| !projections.contains(&&*field.name)).chain([STOP_GIVEN]).collect()
 }
 
 /// The fields of geometric attention.
-pub(crate) fn geometric_fields() -> Vec<Field> {
+pub(crate) fn geometric_fields() -> Vec<StatementField> {
     word_fields().into_iter().filter(|field| ["heads", "scale"].contains(&&*field.name)).collect()
 }
 
@@ -207,9 +207,9 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
     problems.report(Diagnostic::new(Kind::MisplacedStatement, site.block.span, message).label(why));
 }
 
-/// Where attention stands: what its masks, biases and rotations may count.
+/// The surroundings of attention: what its masks, biases and rotations may count.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Around {
+pub(crate) struct AttentionContext {
     /// The step of the depth recurrence around.
     pub(crate) step: Option<Value>,
     /// True where positions count from the start of the row and not of the chunk.
@@ -218,7 +218,7 @@ pub(crate) struct Around {
 
 /// `h + drop(MHA(LN h, LN s))`, or post-norm, `LN(h + drop(MHA(h, s)))`. The row itself has one norm for queries and keys, and
 /// s is h unless the place says otherwise; anything else has a norm of its own.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let (gain, bias) = l.norm_params("norm")?;
     let post = block.word("norm") == Some("post");
     let normed = |l: &mut Lower<'_>, x: Value| if post { Ok(x) } else { l.norm_with(x, gain, bias) };

@@ -5,11 +5,11 @@ use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::lower::Lower;
-use crate::schema::{Default, Field, FieldKind, of_kind};
+use crate::schema::{Default, FieldKind, StatementField, of_kind};
 use crate::spec::Block;
 
 /// Absent in all specs that do not write it: gradients of all pairs.
-pub(super) const STOP: Field = of_kind(
+pub(super) const STOP: StatementField = of_kind(
     "stop",
     FieldKind::Mask,
     Default::Absent,
@@ -18,7 +18,7 @@ pub(super) const STOP: Field = of_kind(
 );
 
 /// The same where keys and values are given.
-pub(super) const STOP_GIVEN: Field = of_kind(
+pub(super) const STOP_GIVEN: StatementField = of_kind(
     "stop",
     FieldKind::Mask,
     Default::Absent,

@@ -4,11 +4,11 @@ use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::types::{Attr, Dim};
 use crate::lower::Lower;
-use crate::schema::{Default, Field, FieldKind, of_kind};
+use crate::schema::{Default, FieldKind, StatementField, of_kind};
 use crate::spec::Block;
 
 /// Absent in all specs that do not write it: heads that know nothing of one another.
-pub(super) const TALKING: Field = of_kind(
+pub(super) const TALKING: StatementField = of_kind(
     "talking",
     FieldKind::Truth,
     Default::Absent,

@@ -8,7 +8,7 @@ use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, NewNode, RegionId, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::lower::{Halted, Lower, Place, choice, group, need};
+use crate::lower::{Halted, LayerInputs, Lower, choice, group, need};
 use crate::schema::{Children, Default, FOLDING, SIZE, int, word};
 use crate::spec::Block;
 
@@ -123,7 +123,7 @@ fn slots_can_differ(site: &Site<'_>, memory: &Block, problems: &mut Problems) {
 
 /// `H_c = Block(X_c, M_c)` and `M_{c+1} = Update(M_c, H_c)` over the chunks of a row: gives the chunk states in the order
 /// of the row and leaves the final memory behind.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let memory = need(block.child("memory"), block, "memory")?;
     let start = l.scoped("memory", |l| memory::start(l, memory, place.state))?;
     let over = l.ragged(place.state)?;
@@ -135,7 +135,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
     let x = l.graph().add_param(region, chunk_type, "chunk");
     let ((states, next), halted) = l.inside(region, |l| {
         let global_positions = block.word("positions") == Some("global");
-        let here = Place { memory: Some(m), step: place.step, global_positions, ..Place::at(x) };
+        let here = LayerInputs { memory: Some(m), step: place.step, global_positions, ..LayerInputs::at(x) };
         let states = group(l, block, &here)?;
         define::keeps_positions(l, block, x, states)?;
         // A fold leaves one vector of the chunk: it stands at every position.
@@ -168,7 +168,7 @@ fn updated(
     step: Option<Value>,
 ) -> Result<Value, InvalidNode> {
     let Some(update) = block.child("update") else { return Ok(memory) };
-    let here = Place { chunk: Some(states), step, ..Place::at(memory) };
+    let here = LayerInputs { chunk: Some(states), step, ..LayerInputs::at(memory) };
     l.scoped("update", |l| stack::copies(l, update, &here, "layers"))
 }
 

@@ -1,25 +1,25 @@
 //! Depth-wise recurrence: the layers run on their own output, with or without halting.
 
-use super::mixture::{Mixture, Taken};
+use super::mixture::{HaltingMixture, StepResults};
 use super::{gate_reads_shown, has_layers};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::Expr;
-use crate::feature::halting::{Rule, decides};
+use crate::feature::halting::{HaltingRule, decides};
 use crate::feature::{Feature, Lowering, Site, says_more};
-use crate::ir::attribute::{self, Attrs, Bound};
+use crate::ir::attribute::{self, Attrs, StepBound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, group, need, pay, report};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, by_sees, of_kind, word};
-use crate::spec::{Block, Value as Setting};
+use crate::lower::{BodyAdditions, CarriedValues, Halted, LayerInputs, Lower, group, need, pay, report};
+use crate::schema::{Children, Default, FieldKind, LAYERS, STEPS, StatementField, by_sees, of_kind, word};
+use crate::spec::{Block, FieldValue};
 
 /// The feature.
 pub(super) fn depthwise() -> Feature {
     Feature {
         fields: vec![
-            Field {
+            StatementField {
                 bounds: STEPS,
                 ..of_kind(
                     "depth",
@@ -101,7 +101,7 @@ fn cap_acts(site: &Site<'_>, problems: &mut Problems) {
 fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
     let Some(halt) = site.block.child("halt").filter(|h| h.variant != "none") else { return };
     let depth = site.block.fields.get("depth").map(|d| &d.value);
-    if depth == Some(&Setting::Int(1)) {
+    if depth == Some(&FieldValue::Int(1)) {
         problems.report(
             Diagnostic::new(Kind::HaltNeverFires, halt.span, "the halting rule has nothing to decide")
                 .note(site.place("depth"), "there is only one step")
@@ -109,7 +109,7 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
         );
     }
     let cost = halt.float("cost").unwrap_or(0.0);
-    if depth == Some(&Setting::Expr(Expr::Given)) && cost > 0.0 {
+    if depth == Some(&FieldValue::Expr(Expr::Given)) && cost > 0.0 {
         problems.report(
             Diagnostic::new(
                 Kind::CostWithoutHalting,
@@ -122,22 +122,22 @@ fn halting_can_decide(site: &Site<'_>, problems: &mut Problems) {
     }
 }
 
-/// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`Mixture`]. A rule that decides itself gives the result of every step.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+/// `H_{l+1} = Block(H_l)` for `l < depth`; with halting, see [`HaltingMixture`]. A rule that decides itself gives the result of every step.
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let halt = need(block.child("halt"), block, "halt")?;
     let start = match block.word("start") {
         Some("zero") => l.full(place.state, 0.0, l.rank(place.state))?,
         _ => place.state,
     };
-    let rule = Rule::of(l, halt, start)?;
-    let mut carried = Carried::new(l);
+    let rule = HaltingRule::of(l, halt, start)?;
+    let mut carried = CarriedValues::new(l);
     let h = carried.add(l, start, "h");
-    let begin = |rule| Mixture::start(l, rule, &mut carried, (h, start));
+    let begin = |rule| HaltingMixture::start(l, rule, &mut carried, (h, start));
     let mixture = rule.map(begin).transpose()?;
     let step = carried.step(l);
     let bound = bound(l, block, "depth")?;
-    let mut own = Steps::new(l, &carried, place.state, step, &bound);
-    own.by_position = mixture.as_ref().is_some_and(Mixture::by_position);
+    let mut own = BodyAdditions::new(l, &carried, place.state, step, &bound);
+    own.by_position = mixture.as_ref().is_some_and(HaltingMixture::by_position);
     let cap = l.graph().ty(place.state).ragged().map(str::to_owned).filter(|_| block.word("cap") != Some("none"));
     let ((mut taken, own), inner) = l.inside(carried.region, |l| {
         l.steps = Some(own);
@@ -148,7 +148,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
                 define::keeps_positions(l, block, h, next)?;
                 let left = if decides(halt) { l.scoped("halt", |l| define::call(l, halt, &[h, next]))? } else { next };
                 let yields = if left == next { vec![next] } else { vec![next, left] };
-                Taken { yields, go: None, live: None }
+                StepResults { yields, go: None, live: None }
             }
             Some(mixture) => {
                 here.source = mixture.keys(l)?;
@@ -195,16 +195,16 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
 /// The bound of a recurrence, by this field: a number, or an expression over the length of the row.
 fn bound(l: &mut Lower<'_>, block: &Block, field: &str) -> Result<Attrs, InvalidNode> {
     Ok(match depth(l, block, field)? {
-        Expr::Int(steps) => Attrs::of(attribute::BOUND, Bound::Steps(usize::try_from(steps).unwrap_or(0))),
-        rule => Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule))),
+        Expr::Int(steps) => Attrs::of(attribute::BOUND, StepBound::Steps(usize::try_from(steps).unwrap_or(0))),
+        rule => Attrs::of(attribute::BOUND, StepBound::Rule(&Attr::from(&rule))),
     })
 }
 
 /// The number of steps, by this field, with streams of random numbers for what is drawn.
 pub(super) fn depth(l: &mut Lower<'_>, block: &Block, field: &str) -> Result<Expr, InvalidNode> {
     match &need(block.fields.get(field), block, field)?.value {
-        Setting::Int(steps) => Ok(Expr::Int(*steps)),
-        Setting::Expr(rule) => {
+        FieldValue::Int(steps) => Ok(Expr::Int(*steps)),
+        FieldValue::Expr(rule) => {
             let streams: Vec<usize> = (0..rule.draws()).map(|_| l.stream()).collect();
             Ok(rule.with_streams(streams.first().copied().unwrap_or(0) as u64))
         }
@@ -213,8 +213,14 @@ pub(super) fn depth(l: &mut Lower<'_>, block: &Block, field: &str) -> Result<Exp
 }
 
 /// The place of the layers inside the loop.
-fn inner_place(l: &mut Lower<'_>, block: &Block, place: &Place, h: Value, step: Value) -> Result<Place, InvalidNode> {
+fn inner_place(
+    l: &mut Lower<'_>,
+    block: &Block,
+    place: &LayerInputs,
+    h: Value,
+    step: Value,
+) -> Result<LayerInputs, InvalidNode> {
     let inject = need(block.child("inject"), block, "inject")?;
     let state = l.scoped("inject", |l| define::call(l, inject, &[h, place.state]))?;
-    Ok(Place { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
+    Ok(LayerInputs { state, source: None, input: Some(place.state), step: Some(step), ..place.clone() })
 }

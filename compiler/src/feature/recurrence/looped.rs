@@ -2,16 +2,16 @@
 
 use super::depthwise::depth;
 use super::has_layers;
-use crate::define::{self, Carry};
+use crate::define::{self, LoopCarry};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::expr::{BinaryOp, Expr, Func, simplify};
 use crate::feature::{Feature, Lowering, Site, Slot};
-use crate::ir::attribute::{self, Attrs, Bound};
+use crate::ir::attribute::{self, Attrs, StepBound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Carried, Halted, Lower, Place, Steps, layers, need, pay, report};
-use crate::schema::{Children, Default, Field, FieldKind, LAYERS, STEPS, Text, of_kind};
+use crate::lower::{BodyAdditions, CarriedValues, Halted, LayerInputs, Lower, layers, need, pay, report};
+use crate::schema::{Children, Default, FieldKind, LAYERS, STEPS, StatementField, Text, of_kind};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -22,7 +22,7 @@ pub(in crate::feature) fn slot() -> Slot {
 fn looped() -> Feature {
     Feature {
         fields: vec![
-            Field {
+            StatementField {
                 bounds: STEPS,
                 ..of_kind(
                     "steps",
@@ -32,7 +32,7 @@ fn looped() -> Feature {
                 comes with each example",
                 )
             },
-            Field {
+            StatementField {
                 bounds: STEPS,
                 ..of_kind(
                     "grad",
@@ -88,7 +88,7 @@ fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
 
 /// The loop, or where gradients go through its last steps alone, two of them, the first of which has no tape: what it leaves
 /// has no gradient.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &mut LayerInputs) -> Result<Value, InvalidNode> {
     let mut values = define::starts(l, block, place.state, &mut place.names)?;
     // Weights of the starts have their names before the steps take theirs.
     let before = place.clone();
@@ -97,11 +97,11 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &mut Place) -> Result<Value, I
     }
     place.names.bind(&values, false);
     let state = values.iter().find(|value| value.name == define::STATE);
-    Ok(state.map_or(place.state, Carry::value))
+    Ok(state.map_or(place.state, LoopCarry::value))
 }
 
 /// A part of the steps.
-struct Run {
+struct LoopSegment {
     bound: Attrs,
     /// Whether gradients go back through it.
     taped: bool,
@@ -112,15 +112,15 @@ struct Run {
 }
 
 /// The steps without a tape, then those with one.
-fn runs(l: &mut Lower<'_>, block: &Block) -> Result<Vec<Run>, InvalidNode> {
+fn runs(l: &mut Lower<'_>, block: &Block) -> Result<Vec<LoopSegment>, InvalidNode> {
     let steps = depth(l, block, "steps")?;
     let bound = |steps: Expr| match steps {
-        Expr::Int(steps) => Attrs::of(attribute::BOUND, Bound::Steps(usize::try_from(steps).unwrap_or(0))),
-        rule => Attrs::of(attribute::BOUND, Bound::Rule(&Attr::from(&rule))),
+        Expr::Int(steps) => Attrs::of(attribute::BOUND, StepBound::Steps(usize::try_from(steps).unwrap_or(0))),
+        rule => Attrs::of(attribute::BOUND, StepBound::Rule(&Attr::from(&rule))),
     };
     let Some(last) = block.int("grad") else {
         let taped = block.word("grad") != Some("none");
-        return Ok(vec![Run { bound: bound(steps), taped, before: Some(0), followed: false }]);
+        return Ok(vec![LoopSegment { bound: bound(steps), taped, before: Some(0), followed: false }]);
     };
     let last = Expr::Int(last as i64);
     let rest = Expr::Binary(BinaryOp::Sub, Box::new(steps.clone()), Box::new(last.clone()));
@@ -131,8 +131,8 @@ fn runs(l: &mut Lower<'_>, block: &Block) -> Result<Vec<Run>, InvalidNode> {
     };
     let taped = bound(simplify(Expr::Call(Func::Min, vec![steps, last])));
     Ok(vec![
-        Run { bound: bound(free), taped: false, before: Some(0), followed: true },
-        Run { bound: taped, taped: true, before, followed: false },
+        LoopSegment { bound: bound(free), taped: false, before: Some(0), followed: true },
+        LoopSegment { bound: taped, taped: true, before, followed: false },
     ])
 }
 
@@ -140,18 +140,18 @@ fn runs(l: &mut Lower<'_>, block: &Block) -> Result<Vec<Run>, InvalidNode> {
 fn run(
     l: &mut Lower<'_>,
     block: &Block,
-    before: &Place,
-    values: &[Carry],
-    run: Run,
-) -> Result<Vec<Carry>, InvalidNode> {
-    let mut here = Place { input: Some(before.state), ..before.clone() };
-    let mut carried = Carried::new(l);
-    let inside: Vec<Carry> = values.iter().map(|v| v.at(carried.add(l, v.value(), &v.name))).collect();
+    before: &LayerInputs,
+    values: &[LoopCarry],
+    run: LoopSegment,
+) -> Result<Vec<LoopCarry>, InvalidNode> {
+    let mut here = LayerInputs { input: Some(before.state), ..before.clone() };
+    let mut carried = CarriedValues::new(l);
+    let inside: Vec<LoopCarry> = values.iter().map(|v| v.at(carried.add(l, v.value(), &v.name))).collect();
     here.names.bind(&inside, true);
-    here.state = inside.iter().find(|value| value.name == define::STATE).map_or(before.state, Carry::value);
+    here.state = inside.iter().find(|value| value.name == define::STATE).map_or(before.state, LoopCarry::value);
     let step = carried.step(l);
     here.step = Some(step);
-    let steps = Steps::new(l, &carried, before.state, step, &run.bound).part(run.before, run.followed);
+    let steps = BodyAdditions::new(l, &carried, before.state, step, &run.bound).part(run.before, run.followed);
     let ((mut yields, steps), inner) = l.inside(carried.region, |l| {
         l.steps = Some(steps);
         layers(l, block, &mut here)?;

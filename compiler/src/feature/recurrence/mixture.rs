@@ -12,16 +12,16 @@
 //! and gives `q_K + t_K H_K` after its last step K: what is left of the mass goes to the last state. The step that the
 //! rule refuses leaves no trace, so that a unit that stops at once gives `H_0` and costs nothing.
 
-use crate::feature::halting::{Rule, Units};
+use crate::feature::halting::{HaltingRule, HaltingUnits};
 use crate::ir::attribute::{self, Attrs};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
-use crate::lower::{Carried, Halted, Lower};
+use crate::lower::{CarriedValues, Halted, Lower};
 
 /// The carried values inside the body, in the order of the loop.
-pub(super) struct Mixture<'a> {
-    rule: Rule<'a>,
+pub(super) struct HaltingMixture<'a> {
+    rule: HaltingRule<'a>,
     h: Value,
     q: Value,
     t: Value,
@@ -31,8 +31,8 @@ pub(super) struct Mixture<'a> {
     live: Option<Value>,
 }
 
-/// What a step gives.
-pub(super) struct Taken {
+/// The results of a step.
+pub(super) struct StepResults {
     /// The values to carry on.
     pub(super) yields: Vec<Value>,
     /// Whether any unit of the row goes on.
@@ -41,18 +41,18 @@ pub(super) struct Taken {
     pub(super) live: Option<Value>,
 }
 
-impl<'a> Mixture<'a> {
+impl<'a> HaltingMixture<'a> {
     /// Adds the carried values to a loop whose state `h` starts as `state`.
     pub(super) fn start(
         l: &mut Lower<'_>,
-        rule: Rule<'a>,
-        carried: &mut Carried,
+        rule: HaltingRule<'a>,
+        carried: &mut CarriedValues,
         (h, state): (Value, Value),
     ) -> Result<Self, InvalidNode> {
         let rank = l.graph().ty(state).dims().len();
         let units = match rule.units {
-            Units::Row => 1,
-            Units::Position => 2,
+            HaltingUnits::Row => 1,
+            HaltingUnits::Position => 2,
         };
         let blend = l.full(state, 0.0, rank)?;
         let ones = l.full(state, 1.0, units)?;
@@ -62,8 +62,8 @@ impl<'a> Mixture<'a> {
         let ponder_cost = carried.add(l, zeros, "ponder_cost");
         let steps = carried.add(l, zeros, "steps");
         let live = match rule.units {
-            Units::Row => None,
-            Units::Position => {
+            HaltingUnits::Row => None,
+            HaltingUnits::Position => {
                 let all = l.one(Op::True, &[state], Attrs::of(attribute::RANK, units))?;
                 Some(carried.add(l, all, "live"))
             }
@@ -91,7 +91,7 @@ impl<'a> Mixture<'a> {
         next: Value,
         step: Value,
         cap: Option<&str>,
-    ) -> Result<Taken, InvalidNode> {
+    ) -> Result<StepResults, InvalidNode> {
         let Self { h, q, t, ponder_cost, steps, .. } = *self;
         let p = self.rule.probability(l, h, next)?;
         let alpha = l.map(Pointwise::Mul, &[t, p])?;
@@ -102,7 +102,7 @@ impl<'a> Mixture<'a> {
         let attrs = Attrs::of(attribute::THRESHOLD, self.rule.threshold).with_some(attribute::CAP, cap);
         let go = l.one(Op::HaltTest, &[survival, step], attrs)?;
         let mut yields = vec![next, blend, survival, paid, count];
-        let Some(live) = self.live else { return Ok(Taken { yields, go: Some(go), live: None }) };
+        let Some(live) = self.live else { return Ok(StepResults { yields, go: Some(go), live: None }) };
         // A unit that stopped stays so, whatever the rule says of later steps.
         let go = l.one(Op::And, &[live, go], Attrs::new())?;
         for (new, old) in yields.iter_mut().zip([h, q, t, ponder_cost, steps]) {
@@ -110,7 +110,7 @@ impl<'a> Mixture<'a> {
         }
         yields.push(go);
         let any = l.one(Op::Any, &[go], Attrs::new())?;
-        Ok(Taken { yields, go: Some(any), live: Some(go) })
+        Ok(StepResults { yields, go: Some(any), live: Some(go) })
     }
 
     /// `q_K + t_K H_K` from the carried values after the loop. Ponder cost and depth of a row are means over its positions
@@ -119,7 +119,7 @@ impl<'a> Mixture<'a> {
         let &[h, q, t, mut ponder_cost, mut depth, ..] = out else {
             return Err(InvalidNode("a halting recurrence lost its carried values".to_owned()));
         };
-        if self.rule.units == Units::Position {
+        if self.rule.units == HaltingUnits::Position {
             ponder_cost = l.one(Op::Mean, &[ponder_cost], Attrs::new())?;
             depth = l.one(Op::Mean, &[depth], Attrs::new())?;
         }

@@ -4,11 +4,11 @@ use super::{beam, hands_on_a_memory, leaves, reduce, reducer, yielded};
 use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::attribute::{self, At, Attrs, CutBy, LastChunk, Padding, Short, Single, Word};
+use crate::ir::attribute::{self, At, AttributeWord, Attrs, CutBy, LastChunk, Padding, Short, Single};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Lower, Place, choice, group, need};
+use crate::lower::{LayerInputs, Lower, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int, word};
 use crate::spec::Block;
 
@@ -84,7 +84,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `v_c = Body(x_c)` for every chunk c, and the same on the vectors, until one is left.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     if let Some(searched) = beam::chunked(l, block, place) {
         return searched;
     }
@@ -102,7 +102,7 @@ fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, Inval
             Some(axis) => fill(l, x, axis)?,
             None => x,
         };
-        let here = Place { memory: place.memory, step: place.step, ..Place::at(state) };
+        let here = LayerInputs { memory: place.memory, step: place.step, ..LayerInputs::at(state) };
         let states = group(l, block, &here)?;
         match pairs {
             Some(cell) => l.scoped(&cell.variant, |l| pair(l, cell, states)),
@@ -134,7 +134,7 @@ fn attrs(block: &Block, (over, axis): (&str, &str), can_be_flat: bool) -> Result
 }
 
 /// The word of a field, unless it is what the absence of its attribute says.
-fn unusual<W: Word>(block: &Block, field: &str) -> Option<W> {
+fn unusual<W: AttributeWord>(block: &Block, field: &str) -> Option<W> {
     block.word(field).and_then(W::of_name).filter(|word| *word != W::default())
 }
 

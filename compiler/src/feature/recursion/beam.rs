@@ -4,11 +4,11 @@ use super::{aligned, hands_on_a_memory, joined, leaves, reduce, yielded};
 use crate::define;
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::attribute::{self, Align, At, Attrs, Compose, Draws, Overflow, Role, Word};
+use crate::ir::attribute::{self, Align, At, AttributeWord, Attrs, Compose, Draws, Overflow, Role};
 use crate::ir::graph::{InvalidNode, NewNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
-use crate::lower::{Halted, Lower, Place, choice, group, need};
+use crate::lower::{Halted, LayerInputs, Lower, choice, group, need};
 use crate::schema::{Bounds, Children, Default, FOLD_BODY, int};
 use crate::spec::Block;
 
@@ -49,7 +49,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 pub(super) fn search(
     l: &mut Lower<'_>,
     block: &Block,
-    place: &Place,
+    place: &LayerInputs,
     fold: Option<&Block>,
 ) -> Result<Value, InvalidNode> {
     let nodes = leaves(l, fold.unwrap_or(block), place.state)?;
@@ -127,8 +127,8 @@ fn scored_by(l: &mut Lower<'_>, score: &Block, of: Value) -> Result<Value, Inval
 }
 
 /// What two nodes become.
-fn join(l: &mut Lower<'_>, block: &Block, place: &Place, pair: Value) -> Result<Value, InvalidNode> {
-    let here = Place { memory: place.memory, step: place.step, ..Place::at(pair) };
+fn join(l: &mut Lower<'_>, block: &Block, place: &LayerInputs, pair: Value) -> Result<Value, InvalidNode> {
+    let here = LayerInputs { memory: place.memory, step: place.step, ..LayerInputs::at(pair) };
     let states = group(l, block, &here)?;
     let Some(cell) = block.child("cell") else { return Ok(states) };
     let left = l.one(Op::Position, &[states], Attrs::of(attribute::AT, At::First))?;
@@ -157,6 +157,6 @@ fn part(
 }
 
 /// Lowers a balanced fold whose searches hand on their beams; `None` for any other one.
-pub(super) fn chunked(l: &mut Lower<'_>, fold: &Block, place: &Place) -> Option<Result<Value, InvalidNode>> {
+pub(super) fn chunked(l: &mut Lower<'_>, fold: &Block, place: &LayerInputs) -> Option<Result<Value, InvalidNode>> {
     aligned(fold).map(|beam| search(l, beam, place, Some(fold)))
 }

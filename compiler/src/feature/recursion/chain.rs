@@ -5,7 +5,7 @@ use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Feature, Lowering, Site};
 use crate::ir::graph::{InvalidNode, Value};
-use crate::lower::{Lower, Place, group, need};
+use crate::lower::{LayerInputs, Lower, group, need};
 use crate::schema::{Children, FOLD_BODY};
 use crate::spec::Block;
 
@@ -38,10 +38,10 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// `h_t = Cell(h_{t-1}, x_t)` with `h_0 = 0`.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let cell = need(block.child("cell"), block, "cell")?;
     let elements = leaves(l, block, place.state)?;
-    let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
+    let elements = group(l, block, &LayerInputs { state: elements, ..place.clone() })?;
     let zeros = empty(l, elements)?;
     let starts = vec![(zeros, "h"); 1 + super::carried(cell)];
     let out = along(l, &starts, &[(elements, "item")], |l, state, item| {

@@ -5,12 +5,12 @@ use crate::define;
 use crate::diag::Problems;
 use crate::expr::{BinaryOp, Expr, Func, Var};
 use crate::feature::{Feature, Lowering, Site, embed};
-use crate::ir::attribute::{self, At, Attrs, Bound, Side};
+use crate::ir::attribute::{self, At, Attrs, Side, StepBound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Attr, Elem, Type};
-use crate::lower::{Lower, Place, group, need};
+use crate::lower::{LayerInputs, Lower, group, need};
 use crate::schema::{Children, LAYERS};
 use crate::spec::Block;
 
@@ -41,12 +41,12 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 }
 
 /// A recurrence over the row between START and END. Carried: the states h, and how far each position exists, e.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let framed = embed::framed(l, place.state)?;
     let elements = leaves(l, block, framed)?;
-    let elements = group(l, block, &Place { state: elements, ..place.clone() })?;
+    let elements = group(l, block, &LayerInputs { state: elements, ..place.clone() })?;
     let all = l.full(elements, 1.0, 2)?;
-    let attrs = Attrs::of(attribute::BOUND, Bound::Rule(&most()));
+    let attrs = Attrs::of(attribute::BOUND, StepBound::Rule(&most()));
     let counter = (Type::Tensor(Elem::Index, vec![]), "step");
     let out = repeated(l, (Op::Recur, attrs), &[(elements, "h"), (all, "e")], &[], &[counter], |l, carried, _| {
         let (h, e) = (carried[0], carried[1]);

@@ -4,12 +4,12 @@ use super::{along, empty, hands_on_a_memory, joined, repeated};
 use crate::define;
 use crate::diag::Problems;
 use crate::feature::{Feature, Lowering, Site};
-use crate::ir::attribute::{self, At, Attrs, Bound};
+use crate::ir::attribute::{self, At, Attrs, StepBound};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{Dim, Elem, Type};
-use crate::lower::{LinearInit, Lower, Place, group, need};
+use crate::lower::{LayerInputs, LinearInit, Lower, group, need};
 use crate::schema::{Children, DROPOUT, Default, Derived, LAYERS, SIZE, float, int};
 use crate::spec::Block;
 
@@ -47,7 +47,7 @@ fn check(site: &Site<'_>, problems: &mut Problems) {
 
 /// The state of the chain is memory, candidates, and how the step before was divided among the slots. What depends on an element
 /// alone is computed for all of them before.
-fn lower(l: &mut Lower<'_>, block: &Block, place: &Place) -> Result<Value, InvalidNode> {
+fn lower(l: &mut Lower<'_>, block: &Block, place: &LayerInputs) -> Result<Value, InvalidNode> {
     let elements = group(l, block, place)?;
     let cell = need(block.child("cell"), block, "cell")?;
     let x = l.linear(elements, "input", Dim::Fixed(l.width), &LinearInit::FanIn)?;
@@ -86,7 +86,7 @@ fn composed(l: &mut Lower<'_>, block: &Block, x: Value, (memory, below): (Value,
     let rank = l.rank(memory);
     let nothing = l.full(memory, 0.0, rank)?;
     let slots: usize = need(block.int("slots"), block, "slots")?;
-    let attrs = Attrs::of(attribute::BOUND, Bound::Steps(slots));
+    let attrs = Attrs::of(attribute::BOUND, StepBound::Steps(slots));
     let starts = [(x, "h"), (nothing, "candidates")];
     let counter = (Type::Tensor(Elem::Index, vec![]), "slot");
     let out = repeated(l, (Op::Recur, attrs), &starts, &[], &[counter], |l, carried, slot| {

@@ -1,11 +1,11 @@
 //! Short names for the symbols of formulas, and formulas written with them.
 
-use super::{Formula, Made, Symbol, search_words, strict, words};
+use super::{Formula, SizeSymbol, SymbolDefinition, search_words, strict, words};
 
 /// Short names for symbols that are made of others: `K = ceil(n / 20)`. Formulas of one model share it.
 #[derive(Clone, Debug, Default)]
 pub struct Legend {
-    names: Vec<(Symbol, String)>,
+    names: Vec<(SizeSymbol, String)>,
     lines: Vec<String>,
 }
 
@@ -29,27 +29,27 @@ impl Legend {
         formula.text(&mut |symbol| self.name(symbol))
     }
 
-    fn name(&mut self, symbol: &Symbol) -> String {
+    fn name(&mut self, symbol: &SizeSymbol) -> String {
         if let Some((_, name)) = self.names.iter().find(|(known, _)| known == symbol) {
             return name.clone();
         }
         let (letter, meaning) = match &*symbol.made {
-            Made::Given => return symbol.text.to_string(),
-            Made::Pieces(all, piece) => {
+            SymbolDefinition::Given => return symbol.text.to_string(),
+            SymbolDefinition::Pieces(all, piece) => {
                 let (all, piece) = (self.short(all), self.short(piece));
                 ("K", format!("ceil({} / {})", brackets(all), brackets(piece)))
             }
-            Made::Least(a, b, letter) => (*letter, format!("min({}, {})", self.short(a), self.short(b))),
-            Made::Depth(..) => ("T", symbol.text.to_string()),
-            Made::Mean(all, parts) => {
+            SymbolDefinition::Least(a, b, letter) => (*letter, format!("min({}, {})", self.short(a), self.short(b))),
+            SymbolDefinition::Depth(..) => ("T", symbol.text.to_string()),
+            SymbolDefinition::Mean(all, parts) => {
                 let (all, parts) = (self.short(all), self.short(parts));
                 ("W", format!("{} / {}", brackets(all), brackets(parts)))
             }
-            Made::Search(beams, length, count) => {
+            SymbolDefinition::Search(beams, length, count) => {
                 let (letter, meaning) = words(*count);
                 (letter, format!("{meaning} of a search over {}, {}", self.short(length), search_words(*beams)))
             }
-            Made::Fold(cut, length, part) => {
+            SymbolDefinition::Fold(cut, length, part) => {
                 let (letter, _, meaning) = part.words();
                 (letter, format!("{meaning} of a fold of {} by {}{}", self.short(length), cut.arity, strict(*cut)))
             }

@@ -6,7 +6,7 @@
 use std::iter;
 
 use super::fold::row_levels;
-use super::{Chunk, Levels, Schedule as _};
+use super::{Chunk, Levels, LoopSchedule as _};
 use crate::ir::attribute::{self, Compose, Overflow};
 use crate::ir::graph::Node;
 use crate::ir::loops::Cut;
@@ -14,7 +14,7 @@ use crate::ir::ops::Op;
 
 /// The rules of a search that decide how much it does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Beams {
+pub struct BeamRules {
     /// How the rows of a level are cut; one chunk each where there is no outer fold.
     pub cut: Cut,
     /// The largest number of beams.
@@ -93,14 +93,14 @@ pub fn live_after(live: usize, size: usize, beams: usize) -> usize {
 
 /// Pairs of every row in a turn: those that it joins, and those that are scored after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Turn {
+pub struct TurnPairs {
     /// Pairs that are joined, by row.
     pub joined: Vec<usize>,
     /// Pairs that are scored, by row.
     pub scored: Vec<usize>,
 }
 
-impl Beams {
+impl BeamRules {
     /// The rules of a `beam`; `None` for any other node.
     pub fn of(node: &Node) -> Option<Self> {
         let size = node.find(attribute::BEAMS).filter(|_| node.op == Op::Beam)?;
@@ -148,7 +148,7 @@ impl Beams {
         })
     }
 
-    /// Pairs that are new in the steps of a stretch, see [`Beams::fresh`]: an arithmetic series and a harmonic one.
+    /// Pairs that are new in the steps of a stretch, see [`BeamRules::fresh`]: an arithmetic series and a harmonic one.
     fn fresh_in(&self, stretch: &Stretch) -> f64 {
         let Stretch { high, low, live } = *stretch;
         let steps = stretch.steps() as f64;
@@ -197,7 +197,7 @@ impl Beams {
     }
 
     /// The turns of all levels of a search over rows of these lengths.
-    pub fn turns(&self, lengths: &[usize]) -> Vec<Turn> {
+    pub fn turns(&self, lengths: &[usize]) -> Vec<TurnPairs> {
         let (mut levels, mut live) = (Levels::new(self.cut, lengths.to_vec(), 0), vec![1; lengths.len()]);
         let mut turns = vec![];
         while levels.alike() > 0 {
@@ -212,8 +212,8 @@ impl Beams {
     }
 
     /// The turns of a level, of which the first one joins nothing; a chunk is its row, its nodes and its beams.
-    fn level(&self, chunks: &mut [(usize, usize, usize)], rows: usize, turns: &mut Vec<Turn>) {
-        let nothing = Turn { joined: vec![0; rows], scored: vec![0; rows] };
+    fn level(&self, chunks: &mut [(usize, usize, usize)], rows: usize, turns: &mut Vec<TurnPairs>) {
+        let nothing = TurnPairs { joined: vec![0; rows], scored: vec![0; rows] };
         let (first, mut turn) = (turns.len(), nothing.clone());
         for (row, size, live) in chunks.iter().filter(|(_, size, _)| self.scores(*size)) {
             turn.scored[*row] += live * (size - 1);
@@ -256,20 +256,20 @@ mod tests {
 
     #[test]
     fn searches_are_counted() {
-        let whole = Beams { cut: Cut::whole(), size: 2, every: false, soft: false };
+        let whole = BeamRules { cut: Cut::whole(), size: 2, every: false, soft: false };
         // Four nodes: three pairs are scored, then those beside the two merges, and the last merge is not scored.
         assert_eq!([Count::Steps, Count::Joined].map(|c| whole.count(4, c)), [3.0, 2.0 + 2.0 + 2.0]);
         assert_eq!(whole.count(3, Count::Scored), 2.0);
         assert_eq!(whole.count(1, Count::Joined), 0.0);
         let cut = Cut::plain(3);
-        let chunked = Beams { cut, ..whole };
+        let chunked = BeamRules { cut, ..whole };
         // Three, three and one, then three roots with two beams each.
         assert_eq!(chunked.count(7, Count::Steps), 2.0 + 2.0);
         assert_eq!(chunked.count(7, Count::Joined), 2.0 * 4.0 + 4.0);
     }
 
     /// What a chunk does, step by step as it is defined.
-    fn step_by_step(beams: &Beams, nodes: usize, live: usize) -> Done {
+    fn step_by_step(beams: &BeamRules, nodes: usize, live: usize) -> Done {
         let mut done = Done { live, ..Done::default() };
         if beams.scores(nodes) {
             done.scored += (live * (nodes - 1)) as f64;
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn turns_have_the_pairs_of_all_levels() {
-        let beams = Beams { cut: Cut::plain(3), size: 2, every: false, soft: false };
+        let beams = BeamRules { cut: Cut::plain(3), size: 2, every: false, soft: false };
         let turns = beams.turns(&[7, 1]);
         let joined: Vec<usize> = turns.iter().map(|turn| turn.joined[0]).collect();
         // Two chunks of three nodes and one of a single node, then three roots; a level begins with a turn that joins nothing.
@@ -300,7 +300,7 @@ mod tests {
     fn steps_that_are_alike_are_counted_at_once() {
         let all = [(false, false), (true, false), (false, true), (true, true)];
         for (size, (every, soft)) in [1, 2, 3, 5, 7].into_iter().flat_map(|size| all.map(|kind| (size, kind))) {
-            let beams = Beams { cut: Cut::whole(), size, every, soft };
+            let beams = BeamRules { cut: Cut::whole(), size, every, soft };
             for (nodes, live) in (1..40).chain([99, 100, 101, 102, 103, 1000]).flat_map(|n| [(n, 1), (n, size)]) {
                 let (fast, slow) = (beams.chunk(nodes, live), step_by_step(&beams, nodes, live));
                 assert_eq!((fast.joined.round(), fast.mixed, fast.live), (slow.joined.round(), slow.mixed, slow.live));
@@ -310,7 +310,7 @@ mod tests {
                 );
             }
         }
-        let huge = Beams { cut: Cut::whole(), size: 5, every: false, soft: false };
+        let huge = BeamRules { cut: Cut::whole(), size: 5, every: false, soft: false };
         assert_eq!(huge.count(1_000_000_000, Count::Steps), 999_999_999.0);
         assert_eq!(huge.stretches(1_000_000_000, 1).count(), 6);
     }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use super::{Chunk, Schedule};
+use super::{Chunk, LoopSchedule};
 use crate::ir::attribute::{self, Chunking};
 use crate::ir::graph::Node;
 use crate::ir::number::Number;
@@ -28,7 +28,7 @@ impl<L: Deref<Target = [usize]>> Chunks<L> {
     }
 }
 
-impl<L: Deref<Target = [usize]>> Schedule for Chunks<L> {
+impl<L: Deref<Target = [usize]>> LoopSchedule for Chunks<L> {
     /// Until a row ends, or the last chunk of a row comes, which may be shorter.
     fn alike(&self) -> usize {
         let left = self.lengths.iter().map(|length| {

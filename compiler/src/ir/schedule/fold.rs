@@ -3,7 +3,7 @@
 use std::iter;
 use std::ops::DerefMut;
 
-use super::{Chunk, Schedule};
+use super::{Chunk, LoopSchedule};
 use crate::ir::loops::Cut;
 
 /// The levels of a balanced fold.
@@ -50,7 +50,7 @@ impl<L: DerefMut<Target = [usize]>> Levels<L> {
     }
 }
 
-impl<L: DerefMut<Target = [usize]>> Schedule for Levels<L> {
+impl<L: DerefMut<Target = [usize]>> LoopSchedule for Levels<L> {
     /// Each level has other rows and lengths.
     fn alike(&self) -> usize {
         usize::from(self.going().next().is_some())

@@ -5,7 +5,7 @@
 //! user's choice, and hands out its chunks one by one, so that a run in the steady state allocates nothing. What a body decides comes
 //! from its user: an executor reads which rows halt, the estimate assumes a mean depth.
 //!
-//! A search of beams has no [`Schedule`]: its turns follow from its scores, so an executor asks them from step to step. Lengths alone
+//! A search of beams has no [`LoopSchedule`]: its turns follow from its scores, so an executor asks them from step to step. Lengths alone
 //! say how many pairs a turn has, which is what [`beam`] gives.
 
 pub mod beam;
@@ -17,7 +17,7 @@ use super::attribute;
 use super::graph::Node;
 pub use chunks::{Chunks, Widths};
 pub use fold::Levels;
-pub use recur::{Depth, Depths};
+pub use recur::{DepthSteps, RowDepth};
 
 /// A chunk of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Chunk {
 }
 
 /// The turns of a loop.
-pub trait Schedule {
+pub trait LoopSchedule {
     /// How many turns from here on are alike: the same rows, with chunks of the same lengths. 0 after the last turn.
     fn alike(&self) -> usize;
 

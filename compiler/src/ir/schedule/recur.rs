@@ -2,8 +2,8 @@
 
 use std::ops::Deref;
 
-use super::{Chunk, Schedule};
-use crate::expr::{self, Chance, Env, Expr, Value, eval_with};
+use super::{Chunk, LoopSchedule};
+use crate::expr::{self, Chance, Env, Expr, ScalarValue, eval_with};
 use crate::ir::attribute;
 use crate::ir::graph::{Graph, NodeId};
 use crate::ir::loops;
@@ -13,13 +13,13 @@ use crate::ir::types::Attr;
 
 /// The steps of a depth recurrence.
 #[derive(Clone, Debug)]
-pub struct Depths<L> {
+pub struct DepthSteps<L> {
     /// How many steps every row takes; one that halts takes fewer.
     ends: L,
     step: usize,
 }
 
-impl<L: Deref<Target = [usize]>> Depths<L> {
+impl<L: Deref<Target = [usize]>> DepthSteps<L> {
     /// Rows with these ends, from step `first` on.
     pub fn new(ends: L, first: usize) -> Self {
         Self { ends, step: first }
@@ -41,7 +41,7 @@ impl<L: Deref<Target = [usize]>> Depths<L> {
     }
 }
 
-impl<L: Deref<Target = [usize]>> Schedule for Depths<L> {
+impl<L: Deref<Target = [usize]>> LoopSchedule for DepthSteps<L> {
     fn alike(&self) -> usize {
         self.ends.iter().filter_map(|end| end.checked_sub(self.step).filter(|n| *n > 0)).min().unwrap_or(0)
     }
@@ -57,10 +57,10 @@ impl<L: Deref<Target = [usize]>> Schedule for Depths<L> {
     }
 }
 
-/// What says how many steps a row takes, besides its body.
+/// The rules for the number of steps of a row, besides its body.
 #[derive(Clone, Debug)]
-pub struct Depth<'a> {
-    bound: Bound,
+pub struct RowDepth<'a> {
+    bound: DepthBound,
     /// The axis whose length the bound reads.
     axis: Option<&'a str>,
     /// The axis that caps a recurrence that halts: a row is sent away after its length on it, and one step more.
@@ -69,19 +69,21 @@ pub struct Depth<'a> {
 }
 
 #[derive(Clone, Debug)]
-enum Bound {
+enum DepthBound {
     Steps(usize),
     Rule(Expr),
 }
 
-impl<'a> Depth<'a> {
+impl<'a> RowDepth<'a> {
     /// The rule of a `recur`. A bound that is no expression counts as 0: the executor refuses it.
     pub fn of(graph: &'a Graph, id: NodeId) -> Self {
         let node = graph.node(id);
         let bound = match node.find(attribute::BOUND) {
-            Some(attribute::Bound::Steps(steps)) => Bound::Steps(steps),
-            Some(attribute::Bound::Rule(rule)) => Expr::try_from(rule).map_or(Bound::Steps(0), Bound::Rule),
-            None => Bound::Steps(1),
+            Some(attribute::StepBound::Steps(steps)) => DepthBound::Steps(steps),
+            Some(attribute::StepBound::Rule(rule)) => {
+                Expr::try_from(rule).map_or(DepthBound::Steps(0), DepthBound::Rule)
+            }
+            None => DepthBound::Steps(1),
         };
         let body = node.body.map_or(&[][..], |body| graph.nodes(body));
         let mut tests = body.iter().map(|id| graph.node(*id)).filter(|test| test.op == Op::HaltTest);
@@ -96,8 +98,8 @@ impl<'a> Depth<'a> {
     /// The bound of a row with these lengths on its axes.
     pub fn bound<N: Number>(&self, length: &impl Fn(&str) -> N) -> N {
         match &self.bound {
-            Bound::Steps(steps) => N::of(*steps as f64),
-            Bound::Rule(rule) => N::depth(rule, &self.axis.map_or(N::of(1.0), length)),
+            DepthBound::Steps(steps) => N::of(*steps as f64),
+            DepthBound::Rule(rule) => N::depth(rule, &self.axis.map_or(N::of(1.0), length)),
         }
     }
 
@@ -109,7 +111,7 @@ impl<'a> Depth<'a> {
     /// The bound and the steps of a row where every draw is as large as it can be: what memory must suffice for.
     pub fn most(&self, length: &impl Fn(&str) -> f64, mean: Option<&f64>) -> (f64, f64) {
         let bound = match &self.bound {
-            Bound::Rule(rule) if rule.holds_draw() => {
+            DepthBound::Rule(rule) if rule.holds_draw() => {
                 expr::most(&rule.at_length(self.axis.map_or(1.0, length) as i64)).max(0.0)
             }
             _ => self.bound(length),
@@ -119,7 +121,7 @@ impl<'a> Depth<'a> {
 
     /// Whether the bound is drawn.
     pub fn is_drawn(&self) -> bool {
-        matches!(&self.bound, Bound::Rule(rule) if rule.holds_draw())
+        matches!(&self.bound, DepthBound::Rule(rule) if rule.holds_draw())
     }
 
     fn taken<N: Number>(&self, bound: N, length: &impl Fn(&str) -> N, mean: Option<&N>) -> N {
@@ -135,15 +137,15 @@ impl<'a> Depth<'a> {
 }
 
 /// The most steps that a bound gives, whatever the row; infinite where it does not say so.
-pub fn most(bound: attribute::Bound<'_>) -> f64 {
+pub fn most(bound: attribute::StepBound<'_>) -> f64 {
     match bound {
-        attribute::Bound::Steps(steps) => steps as f64,
-        attribute::Bound::Rule(rule) => Expr::try_from(rule).map_or(f64::INFINITY, |rule| expr::most(&rule)),
+        attribute::StepBound::Steps(steps) => steps as f64,
+        attribute::StepBound::Rule(rule) => Expr::try_from(rule).map_or(f64::INFINITY, |rule| expr::most(&rule)),
     }
 }
 
 /// A bound with the numbers that stand for its draws; nothing where it has no draw.
-pub fn without_draws(bound: attribute::Bound<'_>) -> Option<Attr> {
+pub fn without_draws(bound: attribute::StepBound<'_>) -> Option<Attr> {
     let rule = Expr::try_from(bound.rule()?).ok().filter(Expr::holds_draw)?;
     Some(match rule.without_draws() {
         Expr::Int(steps) => Attr::Int(steps.max(0)),
@@ -163,7 +165,7 @@ pub fn is_bounded(rule: &Expr) -> bool {
 pub fn bound(rule: &Expr, length: usize, given: Option<i64>, chance: Option<&dyn Chance>) -> Result<usize, String> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     match eval_with(rule, &Env { length, given, ..Env::default() }, chance) {
-        Ok(Value::Int(n)) => Ok(usize::try_from(n).unwrap_or(0)),
+        Ok(ScalarValue::Int(n)) => Ok(usize::try_from(n).unwrap_or(0)),
         Ok(other) => Err(format!("a depth must be a whole number, not {other:?}")),
         Err(e) => Err(format!("the depth of a row has no value: {e}")),
     }
@@ -175,12 +177,12 @@ mod tests {
 
     #[test]
     fn rows_end_one_after_the_other() {
-        let (mut depths, mut all) = (Depths::new(vec![3, 0, 1, 3], 0), vec![]);
+        let (mut depths, mut all) = (DepthSteps::new(vec![3, 0, 1, 3], 0), vec![]);
         while depths.alike() > 0 {
             all.push((depths.chunks().map(|chunk| chunk.row).collect::<Vec<_>>(), depths.alike()));
             depths.advance(depths.alike());
         }
         assert_eq!(all, [(vec![0, 2, 3], 1), (vec![0, 3], 2)]);
-        assert_eq!(Depths::new(vec![3, 1], 2).alike(), 1);
+        assert_eq!(DepthSteps::new(vec![3, 1], 2).alike(), 1);
     }
 }

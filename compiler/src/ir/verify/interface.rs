@@ -27,14 +27,14 @@
 //! slices. Of a `beam` the same; its last region parameter is the cotangent of the score, its last yielded value that of the
 //! pair. Of a `part`, cotangents of its results give one of its operand.
 
-use super::{Checker, list};
+use super::{GraphChecker, list};
 use crate::ir::attribute::{self, Chunking, Compose, Mask, Role};
-use crate::ir::graph::{Def, Graph, Node, NodeId, RegionId, Value};
+use crate::ir::graph::{Graph, Node, NodeId, RegionId, Value, ValueOrigin};
 use crate::ir::loops;
 use crate::ir::ops::Op;
 use crate::ir::types::{BATCH, Dim, Elem, Type, unframed};
 
-impl Checker<'_> {
+impl GraphChecker<'_> {
     fn expect(&mut self, id: NodeId, what: &str, found: &[Type], expected: &[Type]) {
         if found != expected {
             self.say(id, format!("{what} are {}, expected {}", list(found), list(expected)));
@@ -135,7 +135,7 @@ impl Checker<'_> {
         else {
             return;
         };
-        let made = |value: Value, part: NodeId| matches!(self.graph.def(value), Def::Result(maker, _) if maker == part);
+        let made = |value: Value, part: NodeId| matches!(self.graph.def(value), ValueOrigin::Result(maker, _) if maker == part);
         if !made(last, score) || !joined.iter().all(|value| made(*value, join)) {
             self.say(id, "the body of a search yields what its part joins, and then what its part scores");
         }
@@ -151,8 +151,8 @@ impl Checker<'_> {
             return self.say(id, "a part has one operand");
         }
         let beside = |v: &Value| match self.graph.def(*v) {
-            Def::Result(maker, _) => self.graph.node(maker).region == node.region,
-            Def::Param(region, _) => region == node.region,
+            ValueOrigin::Result(maker, _) => self.graph.node(maker).region == node.region,
+            ValueOrigin::Param(region, _) => region == node.region,
         };
         let inside = node.body.map_or(vec![], |body| self.graph.walk(body));
         if inside.iter().any(|inner| self.graph.node(*inner).operands.iter().any(beside)) {

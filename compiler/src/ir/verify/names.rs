@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::Checker;
+use super::GraphChecker;
 use crate::ir::attr::{is_name, is_word};
 use crate::ir::attribute::{self, Attribute};
 use crate::ir::graph::{MAIN, NodeId};
@@ -17,7 +17,7 @@ const NAMES: [&Attribute; 3] = [&attribute::NAME.row, &attribute::PARAM.row, &at
 /// Attributes that hold an axis.
 const AXES: [&Attribute; 4] = [&attribute::OVER.row, &attribute::AXIS.row, &attribute::FILLED.row, &attribute::CAP.row];
 
-impl Checker<'_> {
+impl GraphChecker<'_> {
     /// Names and the slot of a node are words.
     pub(super) fn words(&mut self, id: NodeId) {
         let node = self.graph.node(id);

@@ -45,16 +45,16 @@ pub(super) fn recipe(graph: &Graph, value: Value) -> Option<Recipe> {
     Some(Recipe { node: id, op: node.op, operands: node.operands.clone(), attrs: node.attrs.clone(), result })
 }
 
-/// Which ops may be rematerialised.
+/// The ops that may be rematerialised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Level {
+enum RecomputeLevel {
     /// What takes few operations per element.
     Cheap,
     /// Everything that has a recipe.
     All,
 }
 
-impl Level {
+impl RecomputeLevel {
     fn allows(self, op: Op) -> bool {
         self == Self::All || !op.has(Flag::Heavy)
     }
@@ -82,7 +82,7 @@ impl Move {
 
 /// The values of a graph that its backward run needs, divided into kept ones and those computed again.
 #[derive(Clone, Debug)]
-pub struct Choice<'g> {
+pub struct RecomputeChoice<'g> {
     graph: &'g Graph,
     frames: Frames,
     /// For every forward region: how often it runs with which sizes inside.
@@ -92,7 +92,7 @@ pub struct Choice<'g> {
     refused: BTreeSet<Value>,
 }
 
-impl<'g> Choice<'g> {
+impl<'g> RecomputeChoice<'g> {
     /// What the pass chooses: that is computed again which is nearly free, and everything else is kept that the
     /// backward run reads.
     pub fn of_pass(graph: &'g Graph) -> Self {
@@ -123,14 +123,14 @@ impl<'g> Choice<'g> {
 
     fn take_cheap(&mut self) {
         let worth = WORTH * self.kept.iter().map(|v| self.bytes(*v)).sum::<f64>();
-        while let Some(best) = self.best(Level::Cheap, |m| m.bytes >= worth && m.flops <= CHEAP * m.bytes) {
+        while let Some(best) = self.best(RecomputeLevel::Cheap, |m| m.bytes >= worth && m.flops <= CHEAP * m.bytes) {
             self.take(&best);
         }
     }
 
     /// The move that saves most bytes per operation, refused ones left out; `None` when nothing is left to save.
     pub fn next(&self) -> Option<Move> {
-        self.best(Level::All, |m| m.bytes > 0.0)
+        self.best(RecomputeLevel::All, |m| m.bytes > 0.0)
     }
 
     /// Makes a move.
@@ -166,7 +166,7 @@ impl<'g> Choice<'g> {
         (self.kept.iter().map(name).collect(), self.again.iter().map(name).collect())
     }
 
-    fn best(&self, level: Level, wanted: impl Fn(&Move) -> bool) -> Option<Move> {
+    fn best(&self, level: RecomputeLevel, wanted: impl Fn(&Move) -> bool) -> Option<Move> {
         let open = self.kept.iter().filter(|v| !self.refused.contains(v));
         let moves = open.filter_map(|v| self.consider(*v, level)).filter(wanted);
         // The first of equals, so that the order of the graph decides and nothing else.
@@ -174,7 +174,7 @@ impl<'g> Choice<'g> {
     }
 
     /// What it takes not to keep a value.
-    fn consider(&self, value: Value, level: Level) -> Option<Move> {
+    fn consider(&self, value: Value, level: RecomputeLevel) -> Option<Move> {
         let mut chosen = Move { value: Some(value), ..Move::default() };
         if !self.repeat(value, level, &mut chosen) {
             return None;
@@ -185,7 +185,7 @@ impl<'g> Choice<'g> {
     }
 
     /// Adds to `chosen` that a value is computed again, and how its operands come about; false where it can't be.
-    fn repeat(&self, value: Value, level: Level, chosen: &mut Move) -> bool {
+    fn repeat(&self, value: Value, level: RecomputeLevel, chosen: &mut Move) -> bool {
         let Some(recipe) = recipe(self.graph, value) else { return false };
         if !level.allows(recipe.op) || chosen.again.len() >= CHAIN || !self.has_frame(value) {
             return false;
@@ -198,7 +198,7 @@ impl<'g> Choice<'g> {
     }
 
     /// Adds to `chosen` how an operand comes about: it is there, or is computed again, or is kept, whichever takes less.
-    fn need(&self, operand: Value, level: Level, chosen: &mut Move) {
+    fn need(&self, operand: Value, level: RecomputeLevel, chosen: &mut Move) {
         let there = [&self.kept, &self.again, &chosen.again, &chosen.keep].iter().any(|set| set.contains(&operand));
         if there || self.bytes(operand) == 0.0 {
             // What takes no memory is still put onto the tape where it must be.

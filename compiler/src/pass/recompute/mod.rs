@@ -8,7 +8,7 @@
 //!
 //! - [`run`], the pass, recomputes what is nearly free for the memory that it saves: activations, norms, dropout, moves of
 //!   data. Products, attention and rotations stay.
-//! - [`Choice`] goes on from there, one value after the other, for a caller who wants less memory and pays with time.
+//! - [`RecomputeChoice`] goes on from there, one value after the other, for a caller who wants less memory and pays with time.
 //!
 //! The pass runs once, after the others: `cse` would merge the clones of the outermost region with their originals.
 
@@ -18,11 +18,11 @@ mod rewrite;
 
 use crate::ir::graph::Graph;
 
-pub use choice::{Choice, Move};
+pub use choice::{Move, RecomputeChoice};
 
 /// Recomputes what is nearly free. True when something was.
 pub fn run(graph: &mut Graph) -> bool {
-    match Choice::of_pass(graph).rewritten() {
+    match RecomputeChoice::of_pass(graph).rewritten() {
         Some(rewritten) => {
             *graph = rewritten;
             true

@@ -2,8 +2,8 @@
 //! batch, and for the backward run what every row and head adds to their gradients; and what every row adds to those of the matrices of
 //! talking heads; and what attention to the slots of positions copies.
 
-use super::pool::{Amount, Block};
-use super::walk::{BatchSizes, Walk};
+use super::pool::{ByteAmount, PooledBlock};
+use super::walk::{BatchSizes, MemoryWalk};
 use crate::ir::attribute::{self, Mask};
 use crate::ir::cost::Sizes;
 use crate::ir::formula::Formula;
@@ -20,16 +20,16 @@ pub(super) fn map_of_codes(node: &Node) -> Option<Value> {
 }
 
 impl BatchSizes {
-    fn amount(&self, number: usize, formula: impl FnOnce(&Sizes<Formula>) -> Formula) -> Amount {
-        Amount { number: number as u64, formula: self.symbols.as_deref().map(formula) }
+    fn amount(&self, number: usize, formula: impl FnOnce(&Sizes<Formula>) -> Formula) -> ByteAmount {
+        ByteAmount { number: number as u64, formula: self.symbols.as_deref().map(formula) }
     }
 
-    fn fixed(&self, number: usize) -> Amount {
+    fn fixed(&self, number: usize) -> ByteAmount {
         self.amount(number, |_| Formula::of(number as f64))
     }
 
     /// The longest row on an axis.
-    fn longest(&self, dim: &Dim) -> Amount {
+    fn longest(&self, dim: &Dim) -> ByteAmount {
         match dim {
             Dim::Fixed(n) => self.fixed(*n),
             Dim::Sym(axis) => self.amount(self.axis(axis).iter().copied().max().unwrap_or(0), |sizes| sizes.dim(dim)),
@@ -37,14 +37,14 @@ impl BatchSizes {
     }
 }
 
-impl Walk<'_> {
+impl MemoryWalk<'_> {
     /// Takes these buffers; nothing for other nodes.
-    pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+    pub(super) fn distances(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
         self.codes(node, env).into_iter().chain(self.mixtures(node, env)).chain(self.histories(node, env)).collect()
     }
 
     /// Keys and values of all steps side by side, and their gradients.
-    fn histories(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+    fn histories(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
         let keys = node.operands.get(1).map(|v| self.plan.graph.ty(*v)).filter(|ty| ty.dims().len() > 3);
         let copies = match node.op {
             Op::Attention => 2,
@@ -54,14 +54,14 @@ impl Walk<'_> {
         keys.map_or_else(Vec::new, |keys| (0..copies).map(|_| self.pool.take(env.numbers(keys))).collect())
     }
 
-    fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<Block> {
+    fn mixtures(&self, node: &Node, env: &BatchSizes) -> Option<PooledBlock> {
         let both = node.behind().talking;
         let own = (node.op == Op::AttentionGrad && !both.is_empty()).then(|| node.get(attribute::HEADS))?;
         let rows = env.amount(env.rows, |sizes| sizes.dim(&Dim::sym(BATCH)));
         Some(self.pool.take(rows.times(&env.fixed(2 * own * own))))
     }
 
-    fn codes(&self, node: &Node, env: &BatchSizes) -> Vec<Block> {
+    fn codes(&self, node: &Node, env: &BatchSizes) -> Vec<PooledBlock> {
         let Some(map) = map_of_codes(node) else { return vec![] };
         let dims = |value: Value| self.plan.graph.ty(value).dims();
         let last = |value: Value| env.fixed(dims(value).last().and_then(Dim::fixed).unwrap_or(1));

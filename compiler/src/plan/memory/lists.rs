@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::ir::schedule::beam::{Beams, Count, Stretch, live_after};
+use crate::ir::schedule::beam::{BeamRules, Count, Stretch, live_after};
 
 /// Bytes of the entries, as the runtime keeps them in `kernel/beam`; `tests/tests/it/memory.rs` compares.
 const INDEX: u64 = 4;
@@ -26,7 +26,7 @@ const MEAN: u64 = 12;
 const TERM: u64 = 24;
 
 /// Bytes of the lists of a search over rows of these lengths; `recorded` for one that will run backwards.
-pub(super) fn bytes(beams: &Beams, lengths: &[usize], recorded: bool) -> u64 {
+pub(super) fn bytes(beams: &BeamRules, lengths: &[usize], recorded: bool) -> u64 {
     let mut rows: BTreeMap<usize, u64> = BTreeMap::new();
     for length in lengths {
         *rows.entry(*length).or_default() += 1;
@@ -42,7 +42,7 @@ pub(super) fn bytes(beams: &Beams, lengths: &[usize], recorded: bool) -> u64 {
 }
 
 /// What a row takes while it is searched: most in its first level.
-fn running(beams: &Beams, length: usize) -> u64 {
+fn running(beams: &BeamRules, length: usize) -> u64 {
     let (width, nodes) = (beams.size as u64, length as u64);
     let chunks = length.div_ceil(beams.cut.width(length).max(1)) as u64;
     let count = |what: Count| beams.count(length, what).ceil() as u64;
@@ -54,7 +54,7 @@ fn running(beams: &Beams, length: usize) -> u64 {
 }
 
 /// What is recorded of a row.
-fn record(beams: &Beams, length: usize) -> u64 {
+fn record(beams: &BeamRules, length: usize) -> u64 {
     let count = |what: Count| beams.count(length, what).ceil() as u64;
     let pairs = PAIR * (count(Count::Scored) + if beams.every { 0 } else { count(Count::Joined) });
     let chunks = beams.chunks(length).map(|(n, nodes, live)| (n as u64).saturating_mul(chunk(beams, nodes, live)));
@@ -62,7 +62,7 @@ fn record(beams: &Beams, length: usize) -> u64 {
 }
 
 /// What is recorded of a chunk that begins with `live` beams.
-fn chunk(beams: &Beams, nodes: usize, live: usize) -> u64 {
+fn chunk(beams: &BeamRules, nodes: usize, live: usize) -> u64 {
     let mut sum: u128 = 0;
     for stretch in beams.stretches(nodes, live) {
         let Stretch { high, low, live: before } = stretch;
@@ -74,7 +74,7 @@ fn chunk(beams: &Beams, nodes: usize, live: usize) -> u64 {
 }
 
 /// What is recorded of a step with so many nodes and beams before it.
-fn step(beams: &Beams, size: usize, live: usize) -> u64 {
+fn step(beams: &BeamRules, size: usize, live: usize) -> u64 {
     let before = live as u64;
     let mixes = beams.mixes(live, size);
     let taken = if mixes { live * beams.size.min(size - 1) } else { live_after(live, size, beams.size) };

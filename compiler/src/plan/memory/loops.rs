@@ -3,16 +3,16 @@
 
 use std::rc::Rc;
 
-use super::pool::{Amount, Block};
-use super::rows::Seen;
-use super::walk::{BatchSizes, SizedValue, TapeEntry, Walk};
+use super::pool::{ByteAmount, PooledBlock};
+use super::rows::TurnView;
+use super::walk::{BatchSizes, MemoryWalk, SizedValue, TapeEntry};
 use crate::ir::attribute::{self, Chunking};
 use crate::ir::cost::turns;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId, Value};
 use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number as _;
-use crate::ir::schedule::{Axes, Chunk, Chunks, Depth, Depths, Levels, Schedule, Widths};
+use crate::ir::schedule::{Axes, Chunk, Chunks, DepthSteps, Levels, LoopSchedule, RowDepth, Widths};
 use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
@@ -20,7 +20,7 @@ use crate::plan::Step;
 const WALKED: usize = 3;
 
 /// Consecutive steps that are alike.
-pub(super) struct Group {
+pub(super) struct EqualSteps {
     /// The rows that take part, of those that entered the loop.
     pub(super) rows: Vec<usize>,
     pub(super) env: BatchSizes,
@@ -30,20 +30,20 @@ pub(super) struct Group {
 }
 
 /// The values that a body captures, as they stood before it saw only some of their rows.
-pub(super) struct SavedCaptures {
+pub(super) struct SizedCaptures {
     body: RegionId,
     full: Vec<(Value, SizedValue)>,
     /// The rows that the body sees.
     present: Vec<usize>,
 }
 
-impl SavedCaptures {
+impl SizedCaptures {
     pub(super) fn new(body: RegionId, env: &BatchSizes) -> Self {
         Self { body, full: vec![], present: (0..env.rows).collect() }
     }
 
     /// Narrows what the body captures to these rows, which are those of `here`.
-    pub(super) fn narrow(&mut self, walk: &mut Walk<'_>, rows: &[usize], here: &BatchSizes) {
+    pub(super) fn narrow(&mut self, walk: &mut MemoryWalk<'_>, rows: &[usize], here: &BatchSizes) {
         if self.present == rows {
             return;
         }
@@ -60,7 +60,7 @@ impl SavedCaptures {
         }
     }
 
-    pub(super) fn restore(&mut self, walk: &mut Walk<'_>) {
+    pub(super) fn restore(&mut self, walk: &mut MemoryWalk<'_>) {
         for (value, held) in self.full.drain(..) {
             walk.set(value, held);
         }
@@ -68,7 +68,7 @@ impl SavedCaptures {
 }
 
 /// A loop that runs forwards.
-struct Forward<'a> {
+struct ForwardLoop<'a> {
     node: &'a Node,
     body: RegionId,
     /// How many values are carried.
@@ -76,21 +76,21 @@ struct Forward<'a> {
     /// The rows that entered.
     env: &'a BatchSizes,
     tape: Vec<TapeEntry>,
-    captures: SavedCaptures,
+    captures: SizedCaptures,
 }
 
-impl<'a> Forward<'a> {
+impl<'a> ForwardLoop<'a> {
     fn new(node: &'a Node, carried: usize, env: &'a BatchSizes) -> Option<Self> {
         let body = node.body?;
-        Some(Self { node, body, carried, env, tape: vec![], captures: SavedCaptures::new(body, env) })
+        Some(Self { node, body, carried, env, tape: vec![], captures: SizedCaptures::new(body, env) })
     }
 }
 
-impl Walk<'_> {
+impl MemoryWalk<'_> {
     /// Runs `step` for a group, and leaves behind what all its steps leave behind.
     pub(super) fn repeat(
         &mut self,
-        group: &Group,
+        group: &EqualSteps,
         tape: &mut Vec<TapeEntry>,
         mut step: impl FnMut(&mut Self, &mut Vec<TapeEntry>),
     ) {
@@ -100,7 +100,7 @@ impl Walk<'_> {
             // The steps in between come before the last one, which needs room beside what they hold.
             if n + 2 == WALKED && group.times > WALKED {
                 let formula = group.formula.as_ref().map(|times| times.minus(&Formula::of(WALKED as f64)));
-                let more = Amount { number: (group.times - WALKED) as u64, formula };
+                let more = ByteAmount { number: (group.times - WALKED) as u64, formula };
                 let pools = [&self.pool, &self.lists].into_iter().zip(&before);
                 let left = pools.map(|(pool, before)| pool.take_bytes(pool.held().minus(before).times(&more)));
                 if let Some(last) = tape.last_mut() {
@@ -113,15 +113,15 @@ impl Walk<'_> {
     /// Runs the turns of a group: `params` makes what the body gets of the carried values, which are then those that it yields.
     fn turns(
         &mut self,
-        at: &mut Forward<'_>,
-        group: &Group,
+        at: &mut ForwardLoop<'_>,
+        group: &EqualSteps,
         values: &mut Vec<SizedValue>,
         params: impl Fn(&mut Self, &mut Vec<SizedValue>) -> Vec<SizedValue>,
     ) {
         let (body, carried, taped) = (at.body, at.carried, self.is_taped(at.node));
         at.captures.narrow(self, &group.rows, &group.env);
         let saves = self.plan.regions[body.index()].saves.len();
-        let kept = self.turn(&group.env, at.env, Seen::of(at.node, group, at.env), saves);
+        let kept = self.turn(&group.env, at.env, TurnView::of(at.node, group, at.env), saves);
         self.repeat(group, &mut at.tape, |walk, tape| {
             let lists = walk.pool.take_bytes(kept.clone());
             let params = params(walk, values);
@@ -135,19 +135,19 @@ impl Walk<'_> {
         });
     }
 
-    fn end(&mut self, mut at: Forward<'_>, values: Vec<SizedValue>) {
+    fn end(&mut self, mut at: ForwardLoop<'_>, values: Vec<SizedValue>) {
         at.captures.restore(self);
         self.finish(at.node, values, at.tape);
     }
 
     pub(super) fn recur(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
-        let Some(mut at) = Forward::new(node, node.operands.len(), env) else { return };
+        let Some(mut at) = ForwardLoop::new(node, node.operands.len(), env) else { return };
         let (body, own) = (at.body, &self.plan.regions[at.body.index()]);
         // At an early exit the rows that reject the step leave, and the others need their values from before it no more.
         let keeps = own.yields.len() > node.operands.len() && own.early_exit.is_none_or(|steps| steps == 0);
         let types = self.types(&node.operands);
-        let rule = Depth::of(&self.plan.graph, id);
+        let rule = RowDepth::of(&self.plan.graph, id);
         let row_steps = |row: usize| {
             let length = |axis: &str| env.axis(axis).get(row).map_or(0.0, |length| *length as f64);
             let mean = self.load.depth.map(|mean| meant(mean, row));
@@ -155,7 +155,7 @@ impl Walk<'_> {
             (bound as usize, steps as usize)
         };
         let (bounds, ends): (Vec<usize>, Vec<usize>) = (0..env.rows).map(row_steps).unzip();
-        let mut groups = groups(Depths::new(&ends[..], 0), node, env);
+        let mut groups = groups(DepthSteps::new(&ends[..], 0), node, env);
         if let ([group], Some(sizes)) = (&mut groups[..], &env.symbols) {
             group.formula = match rule.is_drawn() {
                 true => Some(Formula::of(group.times as f64)),
@@ -228,7 +228,7 @@ impl Walk<'_> {
     pub(super) fn chunks(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
         let carried = loops::layout(&self.plan.graph, id).carried;
-        let Some(mut at) = Forward::new(node, carried, env) else { return };
+        let Some(mut at) = ForwardLoop::new(node, carried, env) else { return };
         let types = self.types(&node.operands);
         let (types, slices) = (&types[..carried], slices(node, &types[carried..]));
         let mut state: Vec<SizedValue> = node.operands[..carried].iter().map(|v| self.value(*v, env)).collect();
@@ -269,7 +269,7 @@ impl Walk<'_> {
 
     pub(super) fn fold(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
-        let (Some(mut at), Some(cut)) = (Forward::new(node, 1, env), Cut::of(node)) else { return };
+        let (Some(mut at), Some(cut)) = (ForwardLoop::new(node, 1, env), Cut::of(node)) else { return };
         let results = self.blocks(&self.given(&node.results), env);
         let (mut nodes, axes) = (vec![self.value(node.operands[0], env)], Axes::of(node));
         let lengths = env.axis(axes.over).into_owned();
@@ -299,7 +299,7 @@ impl Walk<'_> {
         let after = slices(node, after);
         let mut state: Vec<SizedValue> = node.operands[1..=carried].iter().map(|v| self.value(*v, env)).collect();
         let sums = self.blocks(&self.types(&node.results[carried..]), env);
-        let mut captures = SavedCaptures::new(body, env);
+        let mut captures = SizedCaptures::new(body, env);
         // What a level of a fold gives has the rows of the level below; its last level begins with results.
         let mut is_first = true;
         while let Some(step) = tape.pop() {
@@ -374,7 +374,7 @@ fn meant(mean: f64, row: usize) -> f64 {
 }
 
 /// What a step of a tape saved, and what else it held.
-pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<Block>) {
+pub(super) fn used_up(step: Rc<TapeEntry>) -> (Vec<SizedValue>, Vec<PooledBlock>) {
     match Rc::try_unwrap(step) {
         Ok(step) => (step.saved, step.more),
         Err(shared) => (shared.saved.clone(), vec![]),
@@ -399,7 +399,7 @@ fn slices(node: &Node, types: &[Type]) -> Vec<Type> {
 type LengthOf = fn(&Chunk) -> usize;
 
 /// The turns of a schedule over the rows of `env`, those that are alike together.
-fn groups(mut schedule: impl Schedule, node: &Node, env: &BatchSizes) -> Vec<Group> {
+fn groups(mut schedule: impl LoopSchedule, node: &Node, env: &BatchSizes) -> Vec<EqualSteps> {
     let (axes, mut groups) = (Axes::of(node), vec![]);
     let lengths: [(&str, LengthOf); 2] = [(axes.filled, |chunk| chunk.filled), (axes.chunk, |chunk| chunk.length)];
     loop {
@@ -415,13 +415,13 @@ fn groups(mut schedule: impl Schedule, node: &Node, env: &BatchSizes) -> Vec<Gro
             here.even_out(axis);
         }
         let formula = here.symbols.as_ref().map(|_| Formula::of(times as f64));
-        groups.push(Group { rows, env: here, times, formula });
+        groups.push(EqualSteps { rows, env: here, times, formula });
         schedule.advance(times);
     }
 }
 
 /// Gives the levels of a fold over even rows their sizes in symbols.
-fn symbols_of_levels(groups: &mut [Group], cut: Cut, axes: Axes<'_>, env: &BatchSizes) {
+fn symbols_of_levels(groups: &mut [EqualSteps], cut: Cut, axes: Axes<'_>, env: &BatchSizes) {
     let lengths = env.axis(axes.over);
     let even = lengths.windows(2).all(|pair| pair[0] == pair[1]);
     let Some(sizes) = env.symbols.as_ref().filter(|_| even) else { return };

@@ -28,11 +28,11 @@ use crate::ir::ops::Op;
 use crate::ir::types::Dim;
 use distances::map_of_codes;
 use pool::class;
-use walk::Walk;
+use walk::MemoryWalk;
 
-/// Where a plan runs, which decides what is held beside the values that the plan keeps.
+/// The processor or device of a plan, which decides what is held beside the values that the plan keeps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Target {
+pub enum MemoryTarget {
     /// The executor of the processor: one arena, groups of steps block by block, weights packed for their products.
     #[default]
     Processor,
@@ -90,20 +90,20 @@ impl Estimate {
 
 /// What a plan takes for a batch. Axes that only a task gives count as 1.
 pub fn estimate(plan: &Plan, load: &BatchShape) -> Estimate {
-    estimate_on(plan, load, Target::Processor)
+    estimate_on(plan, load, MemoryTarget::Processor)
 }
 
 /// What a plan takes there for a batch.
-pub fn estimate_on(plan: &Plan, load: &BatchShape, target: Target) -> Estimate {
+pub fn estimate_on(plan: &Plan, load: &BatchShape, target: MemoryTarget) -> Estimate {
     let size = |dims: &[Dim]| product(dims.iter().map(|d| d.fixed().unwrap_or(1) as u64));
-    let align = if target == Target::Device { DEVICE_ALIGN } else { 1 };
+    let align = if target == MemoryTarget::Device { DEVICE_ALIGN } else { 1 };
     let room = |numbers: u64| numbers.checked_next_multiple_of(align).unwrap_or(numbers);
     let parameters = plan.parameters.iter().map(|p| room(size(p.ty.dims()))).fold(0, u64::saturating_add);
-    let most = Walk::new(plan, load, target, false).most();
+    let most = MemoryWalk::new(plan, load, target, false).most();
     Estimate {
         parameters: match target {
-            Target::Processor => parameters.saturating_mul(BYTES_PER_PARAMETER),
-            Target::Device => class(parameters.saturating_mul(BYTES_PER_PARAMETER / 4)).saturating_mul(4),
+            MemoryTarget::Processor => parameters.saturating_mul(BYTES_PER_PARAMETER),
+            MemoryTarget::Device => class(parameters.saturating_mul(BYTES_PER_PARAMETER / 4)).saturating_mul(4),
         },
         packed: packed(plan),
         activations: most.values.number,
@@ -114,7 +114,11 @@ pub fn estimate_on(plan: &Plan, load: &BatchShape, target: Target) -> Estimate {
 /// The bytes of all values as a formula in the rows, their length and the mean depth. It is that of the moment at which most
 /// is held for `rows` rows of `length` tokens, and leaves out what fills blocks up.
 pub fn formula(plan: &Plan, rows: usize, length: usize) -> Formula {
-    Walk::new(plan, &BatchShape::even(rows, length), Target::Processor, true).most().values.formula.unwrap_or_default()
+    MemoryWalk::new(plan, &BatchShape::even(rows, length), MemoryTarget::Processor, true)
+        .most()
+        .values
+        .formula
+        .unwrap_or_default()
 }
 
 /// Bytes of the packed weights: one for each weight and direction in which it is used.

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::Target;
+use super::MemoryTarget;
 use super::rows::HANDLE;
 use crate::ir::formula::Formula;
 use crate::ir::number::Number;
@@ -24,40 +24,40 @@ const SMALLEST: u64 = 256;
 
 /// A number of bytes, and the formula that gives it where formulas are kept.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Amount {
+pub(super) struct ByteAmount {
     pub(super) number: u64,
     pub(super) formula: Option<Formula>,
 }
 
 /// Hands out blocks and takes them back.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
-    held: RefCell<Amount>,
-    most: RefCell<Amount>,
+pub(super) struct BlockPool {
+    held: RefCell<ByteAmount>,
+    most: RefCell<ByteAmount>,
     /// The blocks of a device by their size.
-    sizes: Option<RefCell<Sizes>>,
+    sizes: Option<RefCell<BlockLevels>>,
 }
 
 /// Bytes that are held, and the most that were.
 #[derive(Clone, Copy, Debug, Default)]
-struct Level {
+struct ByteLevel {
     held: u64,
     most: u64,
 }
 
 /// Bytes of every size of blocks, and under 0 of what comes as a sum over several.
-type Sizes = BTreeMap<u64, Level>;
+type BlockLevels = BTreeMap<u64, ByteLevel>;
 
 /// A block, or several; they return when dropped.
 #[derive(Debug)]
-pub(super) struct Block {
-    bytes: Amount,
+pub(super) struct PooledBlock {
+    bytes: ByteAmount,
     /// Its size on a device; 0 for several.
     size: u64,
-    pool: Rc<Pool>,
+    pool: Rc<BlockPool>,
 }
 
-impl Amount {
+impl ByteAmount {
     /// A constant, with a formula or without.
     pub(super) fn of(number: u64, formula: bool) -> Self {
         Self { number, formula: formula.then(|| Formula::of(number as f64)) }
@@ -93,38 +93,38 @@ pub(super) fn filled(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(ALIGN).unwrap_or(bytes)
 }
 
-impl Pool {
+impl BlockPool {
     /// An empty pool, which keeps formulas or does not.
-    pub(super) fn new(target: Target, formulas: bool) -> Rc<Self> {
-        let nothing = Amount { number: 0, formula: formulas.then(Formula::default) };
-        let sizes = (target == Target::Device).then(RefCell::default);
+    pub(super) fn new(target: MemoryTarget, formulas: bool) -> Rc<Self> {
+        let nothing = ByteAmount { number: 0, formula: formulas.then(Formula::default) };
+        let sizes = (target == MemoryTarget::Device).then(RefCell::default);
         Rc::new(Self { held: RefCell::new(nothing.clone()), most: RefCell::new(nothing), sizes })
     }
 
     /// A buffer of `len` numbers. Formulas leave out what fills blocks up.
-    pub(super) fn take(self: &Rc<Self>, len: Amount) -> Block {
+    pub(super) fn take(self: &Rc<Self>, len: ByteAmount) -> PooledBlock {
         self.take_with(len, 0)
     }
 
     /// A buffer of `len` numbers with a counted handle.
-    pub(super) fn take_shared(self: &Rc<Self>, len: Amount) -> Block {
+    pub(super) fn take_shared(self: &Rc<Self>, len: ByteAmount) -> PooledBlock {
         self.take_with(len, HANDLE)
     }
 
-    fn take_with(self: &Rc<Self>, len: Amount, more: u64) -> Block {
+    fn take_with(self: &Rc<Self>, len: ByteAmount, more: u64) -> PooledBlock {
         let bytes = len.number.max(1).saturating_mul(BYTES);
         let size = if self.sizes.is_some() { class(bytes) } else { 0 };
         let number = if size > 0 { size } else { filled(bytes).saturating_add(more) };
         let formula = len.formula.map(|len| len.times(&Formula::of(BYTES as f64)).plus(&Formula::of(more as f64)));
-        self.block(Amount { number, formula }, size)
+        self.block(ByteAmount { number, formula }, size)
     }
 
     /// This many bytes.
-    pub(super) fn take_bytes(self: &Rc<Self>, bytes: Amount) -> Block {
+    pub(super) fn take_bytes(self: &Rc<Self>, bytes: ByteAmount) -> PooledBlock {
         self.block(bytes, 0)
     }
 
-    fn block(self: &Rc<Self>, bytes: Amount, size: u64) -> Block {
+    fn block(self: &Rc<Self>, bytes: ByteAmount, size: u64) -> PooledBlock {
         let held = self.held.take().plus(&bytes);
         if held.number > self.most.borrow().number {
             self.most.replace(held.clone());
@@ -136,27 +136,27 @@ impl Pool {
             level.held = level.held.saturating_add(bytes.number);
             level.most = level.most.max(level.held);
         }
-        Block { bytes, size, pool: Rc::clone(self) }
+        PooledBlock { bytes, size, pool: Rc::clone(self) }
     }
 
     /// The most bytes that were ever held at one time; of a device of every size.
-    pub(super) fn most(&self) -> Amount {
+    pub(super) fn most(&self) -> ByteAmount {
         match &self.sizes {
             Some(sizes) => {
                 let number = sizes.borrow().values().map(|level| level.most).fold(0, u64::saturating_add);
-                Amount { number, formula: None }
+                ByteAmount { number, formula: None }
             }
             None => self.most.borrow().clone(),
         }
     }
 
     /// The bytes that are held now.
-    pub(super) fn held(&self) -> Amount {
+    pub(super) fn held(&self) -> ByteAmount {
         self.held.borrow().clone()
     }
 }
 
-impl Drop for Block {
+impl Drop for PooledBlock {
     fn drop(&mut self) {
         let held = self.pool.held.take().minus(&self.bytes);
         self.pool.held.replace(held);
@@ -172,13 +172,13 @@ impl Drop for Block {
 mod tests {
     use super::*;
 
-    fn numbers(number: u64) -> Amount {
-        Amount { number, formula: None }
+    fn numbers(number: u64) -> ByteAmount {
+        ByteAmount { number, formula: None }
     }
 
     #[test]
     fn what_is_given_back_serves_any_size() {
-        let pool = Pool::new(Target::Processor, false);
+        let pool = BlockPool::new(MemoryTarget::Processor, false);
         let first = pool.take(numbers(1000));
         assert_eq!(pool.most(), numbers(4032));
         drop(first);
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_block_of_a_device_serves_its_own_size_alone() {
-        let pool = Pool::new(Target::Device, false);
+        let pool = BlockPool::new(MemoryTarget::Device, false);
         drop(pool.take(numbers(1000)));
         let (large, small) = (pool.take(numbers(990)), pool.take(numbers(500)));
         assert_eq!(pool.most(), numbers(4096 + 2048));
@@ -211,17 +211,17 @@ mod tests {
 
     #[test]
     fn sizes_beyond_any_machine_are_no_overflow() {
-        let pool = Pool::new(Target::Processor, false);
+        let pool = BlockPool::new(MemoryTarget::Processor, false);
         drop((pool.take(numbers(u64::MAX)), pool.take(numbers(u64::MAX - 5))));
         assert_eq!(pool.most(), numbers(u64::MAX));
     }
 
     #[test]
     fn the_most_has_the_formula_of_its_moment() {
-        let pool = Pool::new(Target::Processor, true);
+        let pool = BlockPool::new(MemoryTarget::Processor, true);
         let rows = |number, factor| {
             let formula = Formula::symbol("B").times(&Formula::of(factor));
-            pool.take(Amount { number, formula: Some(formula) })
+            pool.take(ByteAmount { number, formula: Some(formula) })
         };
         let (first, second) = (rows(320, 10.0), rows(96, 3.0));
         drop(first);

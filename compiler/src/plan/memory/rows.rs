@@ -1,9 +1,9 @@
 //! What the executor keeps besides values: handles, the rows of a turn, where they lie on every axis, and the steps of a tape. Each
 //! is a block of its own, so that small turns are made of them for a good part.
 
-use super::loops::Group;
-use super::pool::{Amount, filled};
-use super::walk::{BatchSizes, Walk};
+use super::loops::EqualSteps;
+use super::pool::{ByteAmount, filled};
+use super::walk::{BatchSizes, MemoryWalk};
 use crate::ir::attribute::{self, Chunking};
 use crate::ir::formula::Formula;
 use crate::ir::graph::Node;
@@ -26,9 +26,9 @@ const STEP: u64 = 128;
 /// A tape without its steps.
 const TAPE: u64 = 128;
 
-/// How a turn sees the rows that entered its loop.
+/// The view of a turn on the rows that entered its loop.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen<'a> {
+pub(super) struct TurnView<'a> {
     /// Whether it has rows of its own: some of them, or chunks that are rows.
     own: bool,
     /// Whether it has chunks of the rows.
@@ -37,9 +37,9 @@ pub(super) struct Seen<'a> {
     chosen: Option<&'a str>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> TurnView<'a> {
     /// How the turns of a group of a loop see the rows of `env`.
-    pub(super) fn of(node: &'a Node, group: &Group, env: &BatchSizes) -> Self {
+    pub(super) fn of(node: &'a Node, group: &EqualSteps, env: &BatchSizes) -> Self {
         let chosen = node.get(attribute::CUT) == Chunking::Chosen;
         let own = node.op == Op::Fold || chosen || group.rows.len() < env.rows;
         let axis = Axes::of(node).chunk;
@@ -47,9 +47,9 @@ impl<'a> Seen<'a> {
     }
 }
 
-impl Walk<'_> {
+impl MemoryWalk<'_> {
     /// Bytes of what is kept of a turn that saves so many values.
-    pub(super) fn turn(&self, here: &BatchSizes, env: &BatchSizes, seen: Seen<'_>, saves: usize) -> Amount {
+    pub(super) fn turn(&self, here: &BatchSizes, env: &BatchSizes, seen: TurnView<'_>, saves: usize) -> ByteAmount {
         let (axes, before) = (self.axes(here), self.axes(env));
         // Axes that are new here; the others are shared with the rows that entered.
         let new = if seen.own { axes } else { axes.saturating_sub(before) };
@@ -65,25 +65,25 @@ impl Walk<'_> {
             let rows = sizes.dim(&Dim::sym(BATCH)).times(&Formula::of((INDEX * lists) as f64));
             rows.plus(&Formula::of((once + INDEX * new) as f64))
         });
-        let turn = Amount { number: number.saturating_add(once), formula };
+        let turn = ByteAmount { number: number.saturating_add(once), formula };
         // Of every chosen position its place in what is cut, and in the row.
         let places = seen.chosen.map(|axis| {
             let indices = Type::real([Dim::sym(BATCH), Dim::sym(axis), Dim::Fixed((2 * INDEX / 4) as usize)]);
             here.numbers(&indices)
         });
-        places.map_or(turn.clone(), |places| turn.plus(&places.times(&Amount::of(4, true))))
+        places.map_or(turn.clone(), |places| turn.plus(&places.times(&ByteAmount::of(4, true))))
     }
 
     /// Bytes of what is kept of a part of a search that saves so many values: a tape of one step.
-    pub(super) fn part_tape(&self, env: &BatchSizes, saves: usize) -> Amount {
-        self.turn(env, env, Seen { own: false, cut: false, chosen: None }, saves)
-            .plus(&Amount::of(TAPE, env.symbols.is_some()))
+    pub(super) fn part_tape(&self, env: &BatchSizes, saves: usize) -> ByteAmount {
+        self.turn(env, env, TurnView { own: false, cut: false, chosen: None }, saves)
+            .plus(&ByteAmount::of(TAPE, env.symbols.is_some()))
     }
 
     /// The same of a turn of a search over these pairs: the parts of it that do not run leave tapes without steps.
-    pub(super) fn pairs(&self, pairs: &BatchSizes, env: &BatchSizes, parts: usize) -> Amount {
-        let empty = Amount::of(TAPE * (parts as u64).saturating_sub(1), env.symbols.is_some());
-        self.turn(pairs, env, Seen { own: true, cut: true, chosen: None }, parts).plus(&empty)
+    pub(super) fn pairs(&self, pairs: &BatchSizes, env: &BatchSizes, parts: usize) -> ByteAmount {
+        let empty = ByteAmount::of(TAPE * (parts as u64).saturating_sub(1), env.symbols.is_some());
+        self.turn(pairs, env, TurnView { own: true, cut: true, chosen: None }, parts).plus(&empty)
     }
 
     /// How many axes the executor keeps for these rows: those with STARTs and ENDs around them are axes, too.

@@ -4,9 +4,9 @@
 use crate::ir::attribute::{self, Role};
 use std::rc::Rc;
 
-use super::loops::{Group, SavedCaptures, used_up};
-use super::pool::{Amount, Block};
-use super::walk::{BatchSizes, SizedValue, TapeEntry, Walk};
+use super::loops::{EqualSteps, SizedCaptures, used_up};
+use super::pool::{ByteAmount, PooledBlock};
+use super::walk::{BatchSizes, MemoryWalk, SizedValue, TapeEntry};
 use crate::ir::cost::Extent as _;
 use crate::ir::formula::Formula;
 use crate::ir::graph::{Node, NodeId, RegionId};
@@ -14,7 +14,7 @@ use crate::ir::loops::{self, Cut};
 use crate::ir::number::Number;
 use crate::ir::ops::Op;
 use crate::ir::schedule::Axes;
-use crate::ir::schedule::beam::{Beams, Count, Turn};
+use crate::ir::schedule::beam::{BeamRules, Count, TurnPairs};
 use crate::ir::types::{BATCH, Dim, Type};
 use crate::plan::Step;
 
@@ -27,7 +27,7 @@ fn pairs(env: &BatchSizes, axis: &str, counts: &[usize]) -> (Vec<usize>, BatchSi
     (rows, here)
 }
 
-impl Walk<'_> {
+impl MemoryWalk<'_> {
     pub(super) fn part(&mut self, node: &Node, env: &BatchSizes) {
         let Some(body) = node.body else { return };
         let params: Vec<SizedValue> = node.operands.iter().map(|v| self.value(*v, env)).collect();
@@ -39,19 +39,19 @@ impl Walk<'_> {
 
     pub(super) fn beam(&mut self, id: NodeId, env: &BatchSizes) {
         let node = self.plan.graph.node(id);
-        let (Some(body), Some(beams)) = (node.body, Beams::of(node)) else { return };
+        let (Some(body), Some(beams)) = (node.body, BeamRules::of(node)) else { return };
         let taped = self.is_taped(node);
         let lengths = env.axis(Axes::of(node).over).to_vec();
-        let lists = Amount { number: super::lists::bytes(&beams, &lengths, taped), formula: None };
+        let lists = ByteAmount { number: super::lists::bytes(&beams, &lengths, taped), formula: None };
         let lists = self.lists.take_bytes(lists);
         let table = self.table(node, &beams, env);
         // The row of every node.
-        let rows = self.pool.take(self.nodes(node, &beams, env).times(&Amount::of(2, env.symbols.is_some())));
+        let rows = self.pool.take(self.nodes(node, &beams, env).times(&ByteAmount::of(2, env.symbols.is_some())));
         let all = beams.turns(&lengths);
-        let (mut tape, mut captures) = (vec![], SavedCaptures::new(body, env));
+        let (mut tape, mut captures) = (vec![], SizedCaptures::new(body, env));
         for alike in all.chunk_by(|a, b| a == b) {
             let formula = self.times(node, &beams, env, &all, alike.len());
-            let group = Group { rows: vec![], env: env.clone(), times: alike.len(), formula };
+            let group = EqualSteps { rows: vec![], env: env.clone(), times: alike.len(), formula };
             self.repeat(&group, &mut tape, |walk, tape| {
                 for (role, param, counts) in [(Role::Join, 0, &alike[0].joined), (Role::Score, 1, &alike[0].scored)] {
                     let (rows, here) = pairs(env, Axes::of(node).chunk, counts);
@@ -80,9 +80,16 @@ impl Walk<'_> {
     }
 
     /// How often steps are repeated, in symbols: those of the longest stretch of a search over whole rows follow the length.
-    fn times(&self, node: &Node, beams: &Beams, env: &BatchSizes, all: &[Turn], times: usize) -> Option<Formula> {
+    fn times(
+        &self,
+        node: &Node,
+        beams: &BeamRules,
+        env: &BatchSizes,
+        all: &[TurnPairs],
+        times: usize,
+    ) -> Option<Formula> {
         let sizes = env.symbols.as_ref()?;
-        let longest = all.chunk_by(|a, b| a == b).map(<[Turn]>::len).max();
+        let longest = all.chunk_by(|a, b| a == b).map(<[TurnPairs]>::len).max();
         if beams.cut != Cut::whole() || longest != Some(times) || times <= 3 {
             return Some(Formula::of(times as f64));
         }
@@ -92,29 +99,29 @@ impl Walk<'_> {
     }
 
     /// The nodes of a search, with those that it makes.
-    fn nodes(&self, node: &Node, beams: &Beams, env: &BatchSizes) -> Amount {
+    fn nodes(&self, node: &Node, beams: &BeamRules, env: &BatchSizes) -> ByteAmount {
         let own = env.axis(Axes::of(node).over).iter().sum::<usize>() as u64;
-        self.count(node, beams, env, Count::Made).plus(&Amount {
+        self.count(node, beams, env, Count::Made).plus(&ByteAmount {
             number: own,
             formula: env.symbols.as_ref().map(|sizes| sizes.elements(&Type::real([Dim::sym(BATCH), over(node)]))),
         })
     }
 
     /// What is counted of a search over all rows.
-    fn count(&self, node: &Node, beams: &Beams, env: &BatchSizes, count: Count) -> Amount {
+    fn count(&self, node: &Node, beams: &BeamRules, env: &BatchSizes, count: Count) -> ByteAmount {
         let lengths = env.axis(Axes::of(node).over);
         let number = lengths.iter().map(|n| beams.count(*n, count)).sum::<f64>().round() as u64;
         let rows = Dim::sym(BATCH);
         let formula = env.symbols.as_ref();
         let formula = formula.map(|s| s.dim(&rows).times(&Formula::search(*beams, count, &s.dim(&over(node)))));
-        Amount { number, formula }
+        ByteAmount { number, formula }
     }
 
     /// The tables of nodes and of pair scores.
-    fn table(&self, node: &Node, beams: &Beams, env: &BatchSizes) -> Vec<Block> {
+    fn table(&self, node: &Node, beams: &BeamRules, env: &BatchSizes) -> Vec<PooledBlock> {
         let ty = self.plan.graph.ty(node.operands[0]);
         let width = ty.dims().get(2).and_then(Dim::fixed).unwrap_or(1) as u64;
-        let nodes = self.nodes(node, beams, env).times(&Amount::of(width, env.symbols.is_some()));
+        let nodes = self.nodes(node, beams, env).times(&ByteAmount::of(width, env.symbols.is_some()));
         vec![self.pool.take(nodes.plus(&self.count(node, beams, env, Count::Scored)))]
     }
 
@@ -156,7 +163,7 @@ impl Walk<'_> {
     pub(super) fn beam_backward(&mut self, at: &Step, node: &Node, env: &BatchSizes) {
         let (Some(body), Some(mut tape)) = (node.body, self.taped(at, node.operands[0])) else { return };
         let forward = loops::forward(&self.plan.graph, node.operands[0]).map(|id| self.plan.graph.node(id));
-        let Some((forward, beams)) = forward.and_then(|node| Some((node, Beams::of(node)?))) else { return };
+        let Some((forward, beams)) = forward.and_then(|node| Some((node, BeamRules::of(node)?))) else { return };
         let plan = self.plan;
         // The gradients of both tables.
         let tables = self.table(forward, &beams, env);
@@ -164,7 +171,7 @@ impl Walk<'_> {
         let params = plan.graph.params(body);
         let sums = self.blocks(&self.types(&node.results[1..]), env);
         let outputs = loops::layout(&plan.graph, self.owner(body)).sliced;
-        let mut captures = SavedCaptures::new(body, env);
+        let mut captures = SizedCaptures::new(body, env);
         while let Some(step) = tape.pop() {
             let (here, rows) = (step.env.clone(), step.rows.clone());
             let (saved, lists) = used_up(step);

@@ -5,21 +5,21 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use super::pool::{Amount, Block, Pool};
-use super::{BatchShape, Target, product};
+use super::pool::{BlockPool, ByteAmount, PooledBlock};
+use super::{BatchShape, MemoryTarget, product};
 use crate::ir::cost::{Extent, Sizes};
 use crate::ir::formula::Formula;
 use crate::ir::graph::{MAIN, Node, RegionId, Value};
 use crate::ir::number::Number;
 use crate::ir::ops::{Flag, Op};
 use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type, unframed};
-use crate::plan::group::{Group as Together, units as units_of};
+use crate::plan::group::{Group, units as units_of};
 use crate::plan::{Plan, Step};
 
 /// A value of the graph. Clones share the buffer.
 #[derive(Clone, Debug)]
 pub(super) enum SizedValue {
-    Block(Rc<Block>),
+    Block(Rc<PooledBlock>),
     Tape(Rc<Vec<Rc<TapeEntry>>>),
 }
 
@@ -32,7 +32,7 @@ pub(super) struct TapeEntry {
     pub(super) rows: Vec<usize>,
     pub(super) saved: Vec<SizedValue>,
     /// What else is held: lists of chunks, and what further steps like this one hold.
-    pub(super) more: Vec<Block>,
+    pub(super) more: Vec<PooledBlock>,
 }
 
 /// Rows and the lengths of their ragged axes.
@@ -95,7 +95,7 @@ impl BatchSizes {
     }
 
     /// Size of a tensor in numbers of four bytes.
-    pub(super) fn numbers(&self, ty: &Type) -> Amount {
+    pub(super) fn numbers(&self, ty: &Type) -> ByteAmount {
         let dims = ty.dims();
         let total = |axis: &str| self.axis(axis).iter().fold(0, |sum: u64, n| sum.saturating_add(*n as u64));
         let (units, rest) = match dims {
@@ -108,23 +108,23 @@ impl BatchSizes {
         let count = units.saturating_mul(inner);
         let (number, part) = if ty.elem() == Some(Elem::Bool) { (count.div_ceil(4), 0.25) } else { (count, 1.0) };
         let formula = self.symbols.as_ref().map(|sizes| sizes.elements(ty).times(&Formula::of(part)));
-        Amount { number, formula }
+        ByteAmount { number, formula }
     }
 }
 
 /// A walk through the training step of one batch.
-pub(super) struct Walk<'p> {
+pub(super) struct MemoryWalk<'p> {
     pub(super) plan: &'p Plan,
     pub(super) values: Vec<Option<SizedValue>>,
-    pub(super) pool: Rc<Pool>,
+    pub(super) pool: Rc<BlockPool>,
     /// What the lists of searches take, which lie elsewhere.
-    pub(super) lists: Rc<Pool>,
+    pub(super) lists: Rc<BlockPool>,
     pub(super) load: &'p BatchShape,
     /// Whether amounts have formulas, which holds for even rows.
     formulas: bool,
     /// Values that live in the scratch of a group.
     inner: BTreeSet<Value>,
-    target: Target,
+    target: MemoryTarget,
     /// Names of axes with STARTs and ENDs around them.
     pub(super) framed: BTreeSet<&'p str>,
 }
@@ -132,27 +132,27 @@ pub(super) struct Walk<'p> {
 /// The most bytes that a walk held.
 pub(super) struct Peak {
     /// Of values and what belongs to them.
-    pub(super) values: Amount,
+    pub(super) values: ByteAmount,
     /// Of the lists of searches, without a formula.
-    pub(super) lists: Amount,
+    pub(super) lists: ByteAmount,
 }
 
-/// What one run of a body gave.
-pub(super) struct BodyResult {
+/// The result of one run of a body.
+pub(super) struct SizedResult {
     pub(super) yields: Vec<SizedValue>,
     pub(super) saved: Vec<SizedValue>,
 }
 
-impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, target: Target, formulas: bool) -> Self {
+impl<'p> MemoryWalk<'p> {
+    pub(super) fn new(plan: &'p Plan, load: &'p BatchShape, target: MemoryTarget, formulas: bool) -> Self {
         let values = vec![None; plan.graph.value_count()];
         let nodes = plan.graph.walk(MAIN).into_iter().map(|id| plan.graph.node(id));
         let axes = nodes.flat_map(|node| &node.results).filter_map(|value| plan.graph.ty(*value).ragged());
         Self {
             plan,
             values,
-            pool: Pool::new(target, formulas),
-            lists: Pool::new(Target::Processor, false),
+            pool: BlockPool::new(target, formulas),
+            lists: BlockPool::new(MemoryTarget::Processor, false),
             load,
             formulas,
             inner: BTreeSet::new(),
@@ -189,7 +189,7 @@ impl<'p> Walk<'p> {
         self.values[value.index()] = Some(held);
     }
 
-    pub(super) fn body(&mut self, body: RegionId, params: Vec<SizedValue>, env: &BatchSizes) -> BodyResult {
+    pub(super) fn body(&mut self, body: RegionId, params: Vec<SizedValue>, env: &BatchSizes) -> SizedResult {
         let plan = self.plan;
         self.enter(body, params);
         self.region(body, env);
@@ -201,7 +201,7 @@ impl<'p> Walk<'p> {
                 self.values[value.index()] = None;
             }
         }
-        BodyResult { yields, saved }
+        SizedResult { yields, saved }
     }
 
     fn enter(&mut self, body: RegionId, params: Vec<SizedValue>) {
@@ -233,7 +233,7 @@ impl<'p> Walk<'p> {
         for value in &own.unused {
             self.values[value.index()] = None;
         }
-        if self.target == Target::Processor {
+        if self.target == MemoryTarget::Processor {
             self.inner.extend(own.groups.iter().flat_map(|g| g.inner.iter().map(|i| i.value)));
         }
         let mut next = 0;
@@ -253,18 +253,18 @@ impl<'p> Walk<'p> {
     }
 
     /// What the blocks of a group sum up, block by block, until it is added.
-    fn sums(&self, group: &Together, steps: &[Step], env: &BatchSizes) -> Vec<Block> {
+    fn sums(&self, group: &Group, steps: &[Step], env: &BatchSizes) -> Vec<PooledBlock> {
         let units = env.numbers(&Type::real(group.units.clone()));
         let blocks = units.number.div_ceil(group.block(units.number as usize) as u64);
         let share = Formula::of((blocks as f64).per(&(units.number as f64)));
-        let blocks = Amount { number: blocks, formula: units.formula.map(|units| units.times(&share)) };
+        let blocks = ByteAmount { number: blocks, formula: units.formula.map(|units| units.times(&share)) };
         let nodes = steps.iter().map(|step| self.plan.graph.node(step.node));
         let sums = nodes.flat_map(|node| {
             let roles = node.op.def().by_unit.map_or(&[][..], |roles| roles.sums);
             roles.iter().filter_map(move |n| node.results.get(*n))
         });
         let width = |sum: &Value| units_of(self.plan.graph.ty(*sum)).1;
-        let width = |sum: &Value| Amount::of(width(sum) as u64, blocks.formula.is_some());
+        let width = |sum: &Value| ByteAmount::of(width(sum) as u64, blocks.formula.is_some());
         sums.map(|sum| self.pool.take(blocks.clone().times(&width(sum)))).collect()
     }
 
@@ -292,7 +292,7 @@ impl<'p> Walk<'p> {
     /// to gradients.
     fn results(&mut self, node: &Node, step: &Step, env: &BatchSizes) {
         // A kernel of a device writes to memory of its own.
-        let in_place = step.in_place.filter(|_| self.target == Target::Processor);
+        let in_place = step.in_place.filter(|_| self.target == MemoryTarget::Processor);
         let dying = in_place.and_then(|n| self.take_unique(node.operands[n]));
         if let Some(buffer) = dying {
             self.set(node.results[0], buffer);

@@ -42,7 +42,7 @@ enum Access {
 
 /// The kind of what a name must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum FileKind {
     File,
     Folder,
 }
@@ -189,11 +189,11 @@ fn components(name: &Path) -> io::Result<Vec<&Path>> {
 }
 
 /// What is wrong with something that is not of the wanted kind.
-fn refused(is_link: bool, wanted: Kind) -> io::Error {
+fn refused(is_link: bool, wanted: FileKind) -> io::Error {
     io::Error::other(match (is_link, wanted) {
         (true, _) => "it is a link, and links in the folder of a run or a grid are not followed",
-        (false, Kind::File) => "it is no regular file",
-        (false, Kind::Folder) => "it is no folder",
+        (false, FileKind::File) => "it is no regular file",
+        (false, FileKind::Folder) => "it is no folder",
     })
 }
 

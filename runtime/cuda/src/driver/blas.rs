@@ -9,7 +9,7 @@ use cudarc::cublaslt::sys;
 use cudarc::driver;
 
 use super::super::device::kept_size;
-use super::super::device::{Apart, Matrix, Product};
+use super::super::device::{DeviceMatrix, MatrixProduct, ProductDistance};
 use rtc_kernel::Precision;
 
 /// Memory for the library, as much as it is said to want on large devices. All work is in one stream, so products take turns with it.
@@ -39,21 +39,21 @@ pub(super) struct Blas {
     workspace: driver::sys::CUdeviceptr,
     /// How products of a form are done. The library is asked once for each: what it answers depends on the form alone, so a run
     /// that comes again computes in the same way.
-    known: RefCell<BTreeMap<Form, Result<Plan, CublasError>>>,
+    known: RefCell<BTreeMap<ProductForm, Result<ProductPlan, CublasError>>>,
 }
 
-/// All that the library knows of a product before it is done, as it sees it: columns first, so `y` transposed is `b` transposed
+/// Properties of a product before it is done, as the library sees it: columns first, so `y` transposed is `b` transposed
 /// times `a` transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Form {
-    left: Side,
-    right: Side,
-    out: Layout,
+struct ProductForm {
+    left: ProductFactor,
+    right: ProductFactor,
+    out: MatrixLayout,
     add: bool,
     bias: bool,
     /// How many there are, and how far apart, as a product has it.
     count: usize,
-    apart: Apart,
+    apart: ProductDistance,
     /// The alignment of the two factors and of what is written, in bytes.
     aligned: [u32; 3],
     /// Whether the two factors and what is written, and with it the bias, are kept in 16 bits.
@@ -62,22 +62,22 @@ struct Form {
 
 /// A factor: how it lies, and whether it is transposed before it is multiplied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Side {
-    layout: Layout,
+struct ProductFactor {
+    layout: MatrixLayout,
     transposed: bool,
 }
 
 /// A matrix in memory, column by column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Layout {
+struct MatrixLayout {
     rows: usize,
     columns: usize,
     /// From one column to the next.
     step: usize,
 }
 
-impl Form {
-    fn of(p: &Product) -> Self {
+impl ProductForm {
+    fn of(p: &MatrixProduct) -> Self {
         // That of all products, which is a power of two.
         let aligned = |at: u64, apart: usize, narrow: bool| {
             let all = at | (apart * kept_size(narrow, size_of::<f32>())) as u64 | ALIGNED;
@@ -88,7 +88,7 @@ impl Form {
         Self {
             left: turned(p.b, p.n, p.k),
             right: turned(p.a, p.k, p.m),
-            out: Layout { rows: p.n, columns: p.m, step: p.n },
+            out: MatrixLayout { rows: p.n, columns: p.m, step: p.n },
             add: p.add,
             bias: p.bias.is_some(),
             count: p.count,
@@ -104,11 +104,14 @@ impl Form {
 }
 
 /// How the library is given a matrix so that it sees its transpose, of `rows` rows and `columns` columns.
-fn turned(matrix: Matrix, rows: usize, columns: usize) -> Side {
+fn turned(matrix: DeviceMatrix, rows: usize, columns: usize) -> ProductFactor {
     // The library wants a step of at least a column even where there is no second one.
     match matrix.columns {
-        1 => Side { layout: Layout { rows, columns, step: matrix.rows.max(rows) }, transposed: false },
-        step => Side { layout: Layout { rows: columns, columns: rows, step: step.max(columns) }, transposed: true },
+        1 => ProductFactor { layout: MatrixLayout { rows, columns, step: matrix.rows.max(rows) }, transposed: false },
+        step => ProductFactor {
+            layout: MatrixLayout { rows: columns, columns: rows, step: step.max(columns) },
+            transposed: true,
+        },
     }
 }
 
@@ -128,27 +131,27 @@ impl Blas {
     }
 
     /// `y = a b`, or `y += a b`, plus a bias where there is one.
-    pub(super) fn multiply(&self, p: &Product) -> Result<(), String> {
+    pub(super) fn multiply(&self, p: &MatrixProduct) -> Result<(), String> {
         let told = |error| format!("cuBLASLt can't do [{}, {}] x [{}, {}]: {error:?}", p.m, p.k, p.k, p.n);
         self.known(p, |plan| plan.and_then(|plan| plan.start(self, p)).map_err(told))
     }
 
     /// Whether the library has a way to do it.
-    pub(super) fn can(&self, p: &Product) -> bool {
+    pub(super) fn can(&self, p: &MatrixProduct) -> bool {
         self.known(p, |plan| plan.is_ok())
     }
 
     /// Gives how products of this form are done.
-    fn known<R>(&self, p: &Product, then: impl FnOnce(Result<&Plan, CublasError>) -> R) -> R {
+    fn known<R>(&self, p: &MatrixProduct, then: impl FnOnce(Result<&ProductPlan, CublasError>) -> R) -> R {
         let mut known = self.known.borrow_mut();
-        let form = Form::of(p);
-        let plan = known.entry(form).or_insert_with(|| Plan::new(self.handle, self.compute, &form));
+        let form = ProductForm::of(p);
+        let plan = known.entry(form).or_insert_with(|| ProductPlan::new(self.handle, self.compute, &form));
         then(plan.as_ref().map_err(|error| *error))
     }
 }
 
-/// How products of a form are done: descriptions, and the way that the library has chosen.
-struct Plan {
+/// The plan for products of a form: descriptions, and the way that the library has chosen.
+struct ProductPlan {
     product: sys::cublasLtMatmulDesc_t,
     /// Left, right, result.
     matrices: [sys::cublasLtMatrixLayout_t; 3],
@@ -175,8 +178,12 @@ fn of_matrix<V>(
     unsafe { result::set_matrix_layout_attribute(matrix, attribute, (&raw const *value).cast(), size_of::<V>()) }
 }
 
-impl Plan {
-    fn new(handle: sys::cublasLtHandle_t, compute: sys::cublasComputeType_t, form: &Form) -> Result<Self, CublasError> {
+impl ProductPlan {
+    fn new(
+        handle: sys::cublasLtHandle_t,
+        compute: sys::cublasComputeType_t,
+        form: &ProductForm,
+    ) -> Result<Self, CublasError> {
         use sys::cublasLtMatmulDescAttributes_t as Of;
         let float = sys::cudaDataType::CUDA_R_32F;
         let kept = |narrow| if narrow { sys::cudaDataType::CUDA_R_16BF } else { float };
@@ -202,7 +209,7 @@ impl Plan {
             of_product(plan.product, Of::CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &(kept(form.narrow[2]) as i32))?;
         }
         if form.count > 1 {
-            let Apart { a, b, y, bias } = form.apart;
+            let ProductDistance { a, b, y, bias } = form.apart;
             for (matrix, apart) in plan.matrices.into_iter().zip([b, a, y]) {
                 use sys::cublasLtMatrixLayoutAttribute_t as As;
                 of_matrix(matrix, As::CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &(form.count as i32))?;
@@ -246,7 +253,7 @@ impl Plan {
         Ok(found?.algo)
     }
 
-    fn start(&self, blas: &Blas, p: &Product) -> Result<(), CublasError> {
+    fn start(&self, blas: &Blas, p: &MatrixProduct) -> Result<(), CublasError> {
         let (alpha, beta) = (1.0_f32, if p.add { 1.0_f32 } else { 0.0 });
         let [left, right, out] = self.matrices;
         if let Some(bias) = p.bias {
@@ -277,7 +284,7 @@ impl Plan {
     }
 }
 
-impl Drop for Plan {
+impl Drop for ProductPlan {
     fn drop(&mut self) {
         // SAFETY: nobody uses them any more; the library takes none for what was never made.
         unsafe {
@@ -305,12 +312,12 @@ mod tests {
     use super::*;
 
     /// What the library does: `d(i, j) = sum over p of a(i, p) b(p, j) + bias(i)`, columns first.
-    fn library(form: &Form, a: &[f64], b: &[f64], bias: &[f64]) -> Vec<f64> {
-        let Form { left, right, out, .. } = form;
+    fn library(form: &ProductForm, a: &[f64], b: &[f64], bias: &[f64]) -> Vec<f64> {
+        let ProductForm { left, right, out, .. } = form;
         for layout in [left.layout, right.layout, *out] {
             assert!(layout.step >= layout.rows, "the library refuses the step");
         }
-        let at = |x: &[f64], side: &Side, i: usize, j: usize| {
+        let at = |x: &[f64], side: &ProductFactor, i: usize, j: usize| {
             let (row, column) = if side.transposed { (j, i) } else { (i, j) };
             assert!(row < side.layout.rows && column < side.layout.columns, "the matrix is larger than was said");
             x[row + column * side.layout.step]
@@ -331,14 +338,14 @@ mod tests {
                 let b: Vec<f64> = (0..k * n).map(|n| 2.0 - n as f64).collect();
                 let bias: Vec<f64> = (0..n).map(|n| 0.5 * n as f64).collect();
                 let matrix = |turned, rows, columns| match turned {
-                    true => Matrix::turned(0, rows),
-                    false => Matrix::straight(0, columns),
+                    true => DeviceMatrix::turned(0, rows),
+                    false => DeviceMatrix::straight(0, columns),
                 };
                 let (left, right) = (matrix(a_turned, m, k), matrix(b_turned, k, n));
-                let of = |x: &[f64], of: Matrix, i: usize, j: usize| x[i * of.rows + j * of.columns];
+                let of = |x: &[f64], of: DeviceMatrix, i: usize, j: usize| x[i * of.rows + j * of.columns];
                 let meant = |i: usize, j: usize| (0..k).map(|p| of(&a, left, i, p) * of(&b, right, p, j)).sum::<f64>();
                 let meant: Vec<f64> = (0..m * n).map(|y| bias[y % n] + meant(y / n, y % n)).collect();
-                let asked = library(&Form::of(&Product::new(left, right, 0, [m, n, k])), &b, &a, &bias);
+                let asked = library(&ProductForm::of(&MatrixProduct::new(left, right, 0, [m, n, k])), &b, &a, &bias);
                 assert_eq!(asked, meant, "{m} {n} {k}, {a_turned} {b_turned}");
             }
         }
@@ -346,13 +353,13 @@ mod tests {
 
     #[test]
     fn alignments_are_those_of_the_addresses() {
-        let (a, b) = (Matrix::straight(1 << 20, 8), Matrix::straight((1 << 20) + 16, 8));
-        let product = Product::new(a, b, 4100, [8, 8, 8]);
-        assert_eq!(Form::of(&product).aligned, [16, 256, 4]);
-        let product = Product { y: 8192, ..product };
-        assert_eq!(Form::of(&product).aligned, [16, 256, 256]);
-        assert_eq!(Form::of(&product.biased(Some(8200))).aligned, [16, 256, 8]);
-        let apart = Apart { a: 8, b: 0, y: 64, bias: 0 };
-        assert_eq!(Form::of(&Product { count: 2, apart, ..product }).aligned, [16, 32, 256]);
+        let (a, b) = (DeviceMatrix::straight(1 << 20, 8), DeviceMatrix::straight((1 << 20) + 16, 8));
+        let product = MatrixProduct::new(a, b, 4100, [8, 8, 8]);
+        assert_eq!(ProductForm::of(&product).aligned, [16, 256, 4]);
+        let product = MatrixProduct { y: 8192, ..product };
+        assert_eq!(ProductForm::of(&product).aligned, [16, 256, 256]);
+        assert_eq!(ProductForm::of(&product.biased(Some(8200))).aligned, [16, 256, 8]);
+        let apart = ProductDistance { a: 8, b: 0, y: 64, bias: 0 };
+        assert_eq!(ProductForm::of(&MatrixProduct { count: 2, apart, ..product }).aligned, [16, 32, 256]);
     }
 }

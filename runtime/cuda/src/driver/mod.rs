@@ -16,7 +16,10 @@ use std::sync::{Mutex, PoisonError};
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
-use super::device::{Arg, Capacity, Command, Device, Generated, Graph, Product, Shape, Target};
+use super::device::{
+    Capacity, Device, DeviceCommand, GeneratedKernel, KernelArgument, KernelTarget, LaunchShape, MatrixProduct,
+    RecordedGraph,
+};
 use super::saved::Saved;
 use super::{Launching, kernels};
 use blas::Blas;
@@ -54,7 +57,7 @@ pub struct Gpu {
     /// Where the kernels lie, until this is dropped.
     modules: RefCell<Vec<sys::CUmodule>>,
     functions: RefCell<BTreeMap<String, sys::CUfunction>>,
-    graphs: RefCell<BTreeMap<Graph, sys::CUgraphExec>>,
+    graphs: RefCell<BTreeMap<RecordedGraph, sys::CUgraphExec>>,
     /// Graphs that were ever recorded.
     recorded: Cell<u64>,
     /// Memory of the host that the device reads from while the host goes on.
@@ -217,16 +220,16 @@ impl Gpu {
         self.next.set(0);
     }
 
-    fn launch(&self, kernel: &str, shape: Shape, args: &[Arg]) {
+    fn launch(&self, kernel: &str, shape: LaunchShape, args: &[KernelArgument]) {
         let Some(function) = self.functions.borrow().get(kernel).copied() else {
             return self.fail(format!("there is no kernel `{kernel}`"));
         };
-        let value = |arg: &Arg| match arg {
-            Arg::Address(at) => *at,
-            Arg::Whole(n) => *n as u64,
-            Arg::Int(n) => u64::from(*n as u32),
-            Arg::Real(x) => u64::from((*x as f32).to_bits()),
-            Arg::TooLarge(_) => unreachable!("the queue refuses it"),
+        let value = |arg: &KernelArgument| match arg {
+            KernelArgument::Address(at) => *at,
+            KernelArgument::Whole(n) => *n as u64,
+            KernelArgument::Int(n) => u64::from(*n as u32),
+            KernelArgument::Real(x) => u64::from((*x as f32).to_bits()),
+            KernelArgument::TooLarge(_) => unreachable!("the queue refuses it"),
         };
         let mut values: Vec<u64> = args.iter().map(value).collect();
         let mut places: Vec<*mut c_void> = values.iter_mut().map(|value| (&raw mut *value).cast()).collect();
@@ -237,14 +240,14 @@ impl Gpu {
         self.note(kernel, outcome);
     }
 
-    fn multiply(&self, product: &Product) {
+    fn multiply(&self, product: &MatrixProduct) {
         if let Err(error) = self.blas.multiply(product) {
             self.fail(format!("{} failed (a product): {error}", self.name));
         }
     }
 
     /// Everything that these commands start, as a graph that can be launched.
-    fn captured(&self, commands: &[Command]) -> Result<sys::CUgraphExec, DriverError> {
+    fn captured(&self, commands: &[DeviceCommand]) -> Result<sys::CUgraphExec, DriverError> {
         // Whatever else this thread asks of the driver meanwhile is no part of the graph, and allowed.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream lives; the graph is used by nobody else, and not needed once it is instantiated.
@@ -355,8 +358,8 @@ impl Device for Gpu {
         THREADS
     }
 
-    fn target(&self) -> Target {
-        Target { precision: self.precision, fixed_sizes: true }
+    fn target(&self) -> KernelTarget {
+        KernelTarget { precision: self.precision, fixed_sizes: true }
     }
 
     fn capacity(&self) -> Option<Capacity> {
@@ -364,8 +367,8 @@ impl Device for Gpu {
         Some(Capacity { free: free.saturating_sub(LEFT) as u64, total: total.saturating_sub(LEFT) as u64 })
     }
 
-    fn prepare(&self, kernels: &[Generated]) {
-        let known = |kernel: &&Generated| !self.functions.borrow().contains_key(&kernel.name);
+    fn prepare(&self, kernels: &[GeneratedKernel]) {
+        let known = |kernel: &&GeneratedKernel| !self.functions.borrow().contains_key(&kernel.name);
         let new: Vec<&str> = kernels.iter().filter(known).map(|kernel| kernel.source.as_str()).collect();
         if new.is_empty() || self.failed() {
             return;
@@ -444,23 +447,25 @@ impl Device for Gpu {
         true
     }
 
-    fn multiplies_together(&self, products: &Product) -> bool {
+    fn multiplies_together(&self, products: &MatrixProduct) -> bool {
         self.blas.can(products)
     }
 
-    fn start(&self, command: &Command) {
+    fn start(&self, command: &DeviceCommand) {
         if self.failed() {
             return;
         }
         match command {
-            Command::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
-            Command::Product(product) => self.multiply(product),
-            Command::Copy { bytes: 0, .. } | Command::Clear { bytes: 0, .. } | Command::Taken { .. } => {}
-            Command::Copy { from, to, bytes } => {
+            DeviceCommand::Launch { kernel, shape, args } => self.launch(kernel, *shape, args),
+            DeviceCommand::Product(product) => self.multiply(product),
+            DeviceCommand::Copy { bytes: 0, .. }
+            | DeviceCommand::Clear { bytes: 0, .. }
+            | DeviceCommand::Taken { .. } => {}
+            DeviceCommand::Copy { from, to, bytes } => {
                 // SAFETY: both are as long.
                 self.note("a copy", unsafe { result::memcpy_dtod_async(*to, *from, *bytes, self.stream) });
             }
-            Command::Clear { at, bytes } => {
+            DeviceCommand::Clear { at, bytes } => {
                 // SAFETY: it is as long.
                 self.note("clearing", unsafe { result::memset_d8_async(*at, 0, *bytes, self.stream) });
             }
@@ -471,9 +476,9 @@ impl Device for Gpu {
         self.launching == Launching::Graph
     }
 
-    fn record(&self, commands: &[Command]) -> Graph {
+    fn record(&self, commands: &[DeviceCommand]) -> RecordedGraph {
         self.recorded.set(self.recorded.get() + 1);
-        let graph = Graph(self.recorded.get());
+        let graph = RecordedGraph(self.recorded.get());
         if !self.failed() {
             match self.captured(commands) {
                 Ok(made) => drop(self.graphs.borrow_mut().insert(graph, made)),
@@ -488,7 +493,7 @@ impl Device for Gpu {
         graph
     }
 
-    fn replay(&self, graph: Graph) {
+    fn replay(&self, graph: RecordedGraph) {
         if self.failed() {
             return;
         }
@@ -499,7 +504,7 @@ impl Device for Gpu {
         }
     }
 
-    fn forget(&self, graph: Graph) {
+    fn forget(&self, graph: RecordedGraph) {
         if let Some(made) = self.graphs.borrow_mut().remove(&graph) {
             // SAFETY: nobody launches it again; the driver waits for what still runs.
             self.note("letting a graph go", unsafe { result::graph::exec_destroy(made) });

@@ -4,27 +4,27 @@ use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, Value};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::{SavedCaptures, State, add_rows, arena, body_of, plan, run_body, values, zeros_of};
-use crate::machine::pieces::Part;
-use crate::machine::search::Traced;
+use super::{LoopState, SavedCaptures, add_rows, arena, body_of, plan, run_body, values, zeros_of};
+use crate::machine::pieces::RowSubset;
+use crate::machine::search::TapedSearch;
 use crate::machine::value::{Tape, TapeStep, Val};
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 
-/// What the backward run of a kind of loop does besides.
-pub(super) trait Backward<M: Machine> {
+/// The extra work of a kind of loop in its backward run.
+pub(super) trait LoopBackward<M: Machine> {
     /// What the body of a step gets before its saved values, for some of the rows, of sequences the chunks of those.
     fn params(
         &mut self,
         m: &M,
         plan: &Plan,
-        part: &Part<'_, M::Arrays>,
-        chunks: &Part<'_, M::Arrays>,
+        part: &RowSubset<'_, M::Arrays>,
+        chunks: &RowSubset<'_, M::Arrays>,
     ) -> List<ValOf<M>>;
 
     /// Takes what the body gives for the carried values.
-    fn carry(&mut self, m: &M, yields: List<ValOf<M>>, part: &Part<'_, M::Arrays>);
+    fn carry(&mut self, m: &M, yields: List<ValOf<M>>, part: &RowSubset<'_, M::Arrays>);
 
     /// What it gives for the carried values after the first step.
     fn done(self, m: &M) -> List<ValOf<M>>;
@@ -37,8 +37,8 @@ pub(super) fn backward<M: Machine>(
     node: &Node,
     entered: &ActiveOf<M>,
     mut tape: List<TapeStep<M::Arrays>>,
-    mut kind: impl Backward<M>,
-) -> Result<(), Fault> {
+    mut kind: impl LoopBackward<M>,
+) -> Result<(), ExecutionFault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
     let (carried, slices) = (node.get(attribute::CARRIED), node.get(attribute::SLICES));
     let results = &node.results[carried..];
@@ -46,11 +46,11 @@ pub(super) fn backward<M: Machine>(
     let everyone = arena.list(0..view.rows());
     let mut captures = SavedCaptures::new(body, view);
     while let Some(TapeStep { here, rows, starts, saved }) = tape.pop() {
-        let part = Part::rows(view, rows.as_deref().unwrap_or(&everyone));
+        let part = RowSubset::rows(view, rows.as_deref().unwrap_or(&everyone));
         captures.narrow(m, &plan, &part);
         let chunks = match node.find(attribute::AXIS) {
-            None => Part::rows(view, part.rows),
-            Some(axis) => Part::chunks(view, part.rows, &starts, here.view().axis(axis)),
+            None => RowSubset::rows(view, part.rows),
+            Some(axis) => RowSubset::chunks(view, part.rows, &starts, here.view().axis(axis)),
         };
         let mut params = kind.params(m, &plan, &part, &chunks);
         params.extend(saved);
@@ -74,28 +74,33 @@ pub(super) fn backward<M: Machine>(
 
 /// The backward run of `recur` and `chunks`.
 struct Unwind<'a, M: Machine> {
-    state: State<'a, M>,
+    state: LoopState<'a, M>,
     /// Cotangents of the outputs of `chunks`.
     seeds: List<ValOf<M>>,
     of: &'a [Value],
 }
 
 /// `unwind` of a `recur` or a `chunks`.
-pub(super) fn unwind<M: Machine>(m: &mut M, step: &Step, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+pub(super) fn unwind<M: Machine>(
+    m: &mut M,
+    step: &Step,
+    node: &Node,
+    entered: &ActiveOf<M>,
+) -> Result<(), ExecutionFault> {
     let tape = taped(m, step, node.operands[0]).0;
     let (before, of) = node.operands[1..].split_at(node.get(attribute::CARRIED));
-    let state = State { values: values(m, before), of: before };
+    let state = LoopState { values: values(m, before), of: before };
     let seeds = values(m, of);
     backward(m, node, entered, tape, Unwind { state, seeds, of })
 }
 
-impl<M: Machine> Backward<M> for Unwind<'_, M> {
+impl<M: Machine> LoopBackward<M> for Unwind<'_, M> {
     fn params(
         &mut self,
         m: &M,
         plan: &Plan,
-        part: &Part<'_, M::Arrays>,
-        chunks: &Part<'_, M::Arrays>,
+        part: &RowSubset<'_, M::Arrays>,
+        chunks: &RowSubset<'_, M::Arrays>,
     ) -> List<ValOf<M>> {
         let mut params = self.state.rows(m, part);
         params.extend(self.seeds.iter().zip(self.of).map(|(seed, of)| {
@@ -105,7 +110,7 @@ impl<M: Machine> Backward<M> for Unwind<'_, M> {
         params
     }
 
-    fn carry(&mut self, m: &M, yields: List<ValOf<M>>, part: &Part<'_, M::Arrays>) {
+    fn carry(&mut self, m: &M, yields: List<ValOf<M>>, part: &RowSubset<'_, M::Arrays>) {
         self.state.put(m, yields, part);
     }
 
@@ -115,10 +120,10 @@ impl<M: Machine> Backward<M> for Unwind<'_, M> {
 }
 
 /// The steps of a tape, and how its search went.
-pub(super) type Recorded<A> = (List<TapeStep<A>>, Option<Traced<A>>);
+pub(super) type RecordedLoop<A> = (List<TapeStep<A>>, Option<TapedSearch<A>>);
 
 /// The content of a tape: its own steps where the tape is used for the last time, else handles to them.
-pub(super) fn taped<M: Machine>(m: &mut M, step: &Step, tape: Value) -> Recorded<M::Arrays> {
+pub(super) fn taped<M: Machine>(m: &mut M, step: &Step, tape: Value) -> RecordedLoop<M::Arrays> {
     let slot = m.slot(tape);
     let val = if step.frees.contains(&tape) { slot.take() } else { slot.clone() };
     let Some(Val::Tape(tape)) = val else { unreachable!("the verifier checks the tape") };

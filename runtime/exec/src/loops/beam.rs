@@ -8,36 +8,36 @@ use rtc_compiler::ir::attribute::{self, Role};
 use rtc_compiler::ir::graph::{Node, RegionId, Value};
 use rtc_compiler::ir::loops::Cut;
 use rtc_compiler::ir::ops::{Flag, Op};
-use rtc_compiler::ir::schedule::beam::{Beams, Count};
+use rtc_compiler::ir::schedule::beam::{BeamRules, Count};
 use rtc_compiler::ir::types::{FRAMED, LENGTH};
 use rtc_compiler::plan::Plan;
 
 use super::tree_recorder::TreeRecorder;
 use super::{
-    Means, SavedCaptures, arena, body_of, finish, given, is_taped, padded, plan, run_body, run_steps, set_axis,
+    RowMeans, SavedCaptures, arena, body_of, finish, given, is_taped, padded, plan, run_body, run_steps, set_axis,
     tape_of, values,
 };
-use crate::machine::pieces::{Part, Pieces};
+use crate::machine::pieces::{Pieces, RowSubset};
 use crate::machine::record::ParseTrees;
-use crate::machine::search::{PooledSearch, Trace, Traced};
+use crate::machine::search::{PooledSearch, SearchTrace, TapedSearch};
 use crate::machine::value::{Tape, TapeStep, Val};
 use crate::machine::{Active, ActiveOf, Machine, Nodes, NumberOf, ValOf};
 use crate::rows::{Axis, BatchView, row_of};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Inference;
 use crate::storage::List;
-use rtc_kernel::beam::align::{Align, Draws, align};
+use rtc_kernel::beam::align::{Align, DrawSource, align};
 use rtc_kernel::beam::marginal::weighed;
-use rtc_kernel::beam::{Blends, Compose, Noise, Pairs, Rules};
+use rtc_kernel::beam::{Blends, Compose, Noise, Pairs, SearchRules};
 
 /// A search while it runs.
-struct Run<'a, M: Machine> {
+struct SearchRun<'a, M: Machine> {
     node: &'a Node,
     view: &'a BatchView,
     body: RegionId,
     /// Numbers per node.
     width: usize,
-    rules: Rules,
+    rules: SearchRules,
     lists: PooledSearch,
     /// The table of nodes, and the row of each of them.
     nodes: ValOf<M>,
@@ -45,7 +45,7 @@ struct Run<'a, M: Machine> {
     /// The scores of all pairs.
     scores: List<NumberOf<M>>,
     /// Further numbers that joining gives.
-    means: Means<M>,
+    means: RowMeans<M>,
     captures: SavedCaptures<M>,
     tape: Option<List<TapeStep<M::Arrays>>>,
     /// Which pairs were joined, where that is recorded.
@@ -56,7 +56,7 @@ struct Run<'a, M: Machine> {
 }
 
 /// `part`: its rows are those that the search has set up.
-pub(super) fn part<M: Machine>(m: &mut M, node: &Node, here: &ActiveOf<M>) -> Result<(), Fault> {
+pub(super) fn part<M: Machine>(m: &mut M, node: &Node, here: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let (plan, arena, body) = (plan(m), arena(m), body_of(node));
     let params = values(m, &node.operands);
     let out = run_body(m, &plan, body, params, here)?;
@@ -67,14 +67,14 @@ pub(super) fn part<M: Machine>(m: &mut M, node: &Node, here: &ActiveOf<M>) -> Re
 }
 
 /// `beam`: every row is searched until one node is left; the result is the mean of the roots of its beams.
-pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let view = entered.view();
     let flat = m.common().inference == Inference::Flat && node.get(attribute::FLAT);
     let cut = Cut::of(node).filter(|_| !flat);
     let over = node.get(attribute::OVER);
     let whole = view.axis(over).clone();
     let mut longest = (0..view.rows()).map(|row| whole.len(row)).fold(padded(view, over), usize::max);
-    let mut run = Run::new(m, node, view, cut);
+    let mut run = SearchRun::new(m, node, view, cut);
     let level_cut = cut.unwrap_or(Cut::whole());
     run.lists.cut(level_cut, longest, &whole.offsets);
     let lists = &mut *run.lists;
@@ -92,7 +92,7 @@ pub(super) fn beam<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
     Ok(())
 }
 
-impl<'a, M: Machine> Run<'a, M> {
+impl<'a, M: Machine> SearchRun<'a, M> {
     fn new(m: &mut M, node: &'a Node, view: &'a BatchView, cut: Option<Cut>) -> Self {
         let (plan, arena, body) = (plan(m), arena(m), body_of(node));
         let over = node.get(attribute::OVER);
@@ -115,7 +115,7 @@ impl<'a, M: Machine> Run<'a, M> {
             nodes: m.table(&m.value(node.operands[0]), made * width),
             rows,
             scores,
-            means: Means::new(m, given(&plan, &node.results[1..]).len(), view.rows()),
+            means: RowMeans::new(m, given(&plan, &node.results[1..]).len(), view.rows()),
             captures: SavedCaptures::new(body, view),
             tape: is_taped(m, node).then(|| arena.list([])),
             recorder: watched.then(|| TreeRecorder::new(whole.total())),
@@ -125,7 +125,7 @@ impl<'a, M: Machine> Run<'a, M> {
     }
 
     /// Merges until every chunk of the level is one node.
-    fn level(&mut self, m: &mut M, level: u64) -> Result<(), Fault> {
+    fn level(&mut self, m: &mut M, level: u64) -> Result<(), ExecutionFault> {
         self.lists.set_keys(self.node, self.view, level);
         (self.level, self.turn) = (level, 0);
         if self.tape.is_some() {
@@ -178,7 +178,7 @@ impl<'a, M: Machine> Run<'a, M> {
     }
 
     /// Scores the pairs that are new.
-    fn score(&mut self, m: &mut M) -> Result<(), Fault> {
+    fn score(&mut self, m: &mut M) -> Result<(), ExecutionFault> {
         let (fresh, arena) = (self.lists.search.fresh(), self.view.arena());
         if fresh.left.is_empty() {
             return Ok(());
@@ -202,7 +202,7 @@ impl<'a, M: Machine> Run<'a, M> {
     }
 
     /// Joins pairs and appends what they become to the nodes.
-    fn join(&mut self, m: &mut M, left: &[u32], right: &[u32]) -> Result<(), Fault> {
+    fn join(&mut self, m: &mut M, left: &[u32], right: &[u32]) -> Result<(), ExecutionFault> {
         if left.is_empty() {
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl<'a, M: Machine> Run<'a, M> {
         param: usize,
         x: ValOf<M>,
         rows: List<usize>,
-    ) -> Result<List<ValOf<M>>, Fault> {
+    ) -> Result<List<ValOf<M>>, ExecutionFault> {
         // Pairs come row by row, so what is added up over those of a row has one order.
         debug_assert!(rows.is_sorted());
         let (plan, arena) = (plan(m), arena(m));
@@ -239,7 +239,7 @@ impl<'a, M: Machine> Run<'a, M> {
         here.key = self.view.key.stream("search").at(self.level).at(self.turn).at(param as u64);
         set_axis(m, &mut here, self.node.get(attribute::AXIS), Axis::of_lengths(rows.iter().map(|_| 2), &arena));
         let here = here.into();
-        self.captures.narrow(m, &plan, &Part::rows(self.view, &rows));
+        self.captures.narrow(m, &plan, &RowSubset::rows(self.view, &rows));
         *m.slot(plan.graph.params(self.body)[param]) = Some(x);
         run_steps(m, &plan, self.body, at..at + 1, &here)?;
         if let Some(tape) = &mut self.tape {
@@ -261,7 +261,7 @@ impl<'a, M: Machine> Run<'a, M> {
         lists.keys.iter_mut().for_each(|key| *key = key.stream("align"));
         let mut slots = std::mem::take(lists.slots());
         let given = |chunk: usize, slot: usize| chance.map_or(0, |chance| chance.beam(level, chunk, slot));
-        let draws = if chance.is_some() { Draws::Given(&given) } else { Draws::Keys(&lists.keys) };
+        let draws = if chance.is_some() { DrawSource::Given(&given) } else { DrawSource::Keys(&lists.keys) };
         align(&lists.search, rule, &lists.rows, draws, &mut slots);
         *lists.slots() = slots;
     }
@@ -287,8 +287,8 @@ impl<'a, M: Machine> Run<'a, M> {
         }
         let done = std::iter::once(root).chain(self.means.done(m));
         let Self { node, body, width, lists, nodes, rows, scores, tape, .. } = self;
-        let trace = Trace { lists, nodes, count: rows.len(), width, leaves, scores, roots, offsets };
-        let search = Some(Traced { trace: arena.share(trace), rows: None });
+        let trace = SearchTrace { lists, nodes, count: rows.len(), width, leaves, scores, roots, offsets };
+        let search = Some(TapedSearch { trace: arena.share(trace), rows: None });
         let steps = tape.unwrap_or_else(|| arena.list([]));
         finish(m, node, done, Tape { steps, body, search });
     }
@@ -312,8 +312,8 @@ fn is_part(node: &Node, role: Role) -> bool {
 }
 
 /// How a search goes: over the chunks of a fold around it, where it has one.
-fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) -> Rules {
-    Rules {
+fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) -> SearchRules {
+    SearchRules {
         width: node.get(attribute::BEAMS),
         compose: node.get(attribute::COMPOSE),
         overflow: node.get(attribute::OVERFLOW),
@@ -324,7 +324,7 @@ fn rules(node: &Node, plan: &Plan, body: RegionId, cut: Option<Cut>) -> Rules {
 
 /// How many nodes or pairs a search over these rows makes at most, if each pair is joined once.
 fn expected(node: &Node, cut: Option<Cut>, whole: &Axis, count: Count) -> usize {
-    let beams = Beams { cut: cut.unwrap_or(Cut::whole()), ..Beams::of(node).expect("a search has beams") };
+    let beams = BeamRules { cut: cut.unwrap_or(Cut::whole()), ..BeamRules::of(node).expect("a search has beams") };
     (0..whole.origin.len()).map(|row| beams.count(whole.len(row), count)).sum::<f64>().ceil() as usize
 }
 

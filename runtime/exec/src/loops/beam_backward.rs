@@ -11,12 +11,12 @@ use super::beam::STEP_BITS;
 use super::{
     SavedCaptures, add_rows, arena, body_of, counts, forget, plan, run_body, run_steps, shares, values, zeros_of,
 };
-use crate::machine::pieces::{Part, Pieces};
-use crate::machine::search::{Trace, Traced};
+use crate::machine::pieces::{Pieces, RowSubset};
+use crate::machine::search::{SearchTrace, TapedSearch};
 use crate::machine::value::{TapeStep, Val};
-use crate::machine::{Active, ActiveOf, Arrays, Machine, Nodes, NumberOf, ValOf};
+use crate::machine::{Active, ActiveOf, Machine, MachineArrays, Nodes, NumberOf, ValOf};
 use crate::rows::BatchView;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 use rtc_kernel::Real;
 use rtc_kernel::beam::Pairs;
@@ -27,7 +27,7 @@ use rtc_kernel::beam::marginal::softmax_grad;
 struct Back<'a, M: Machine> {
     node: &'a Node,
     view: &'a BatchView,
-    trace: &'a Trace<M::Arrays>,
+    trace: &'a SearchTrace<M::Arrays>,
     /// Gradients of nodes, of pair scores, and of accumulated scores.
     nodes: ValOf<M>,
     pairs: List<NumberOf<M>>,
@@ -41,7 +41,7 @@ struct Back<'a, M: Machine> {
 }
 
 /// The backward run of a `part`.
-pub(super) fn part_backward<M: Machine>(m: &mut M, step: &Step, node: &Node) -> Result<(), Fault> {
+pub(super) fn part_backward<M: Machine>(m: &mut M, step: &Step, node: &Node) -> Result<(), ExecutionFault> {
     let plan = plan(m);
     let Some(TapeStep { here, saved, .. }) = taped(m, step, node.operands[0]).0.pop() else { return Ok(()) };
     let mut params = values(m, &node.operands[1..]);
@@ -59,7 +59,7 @@ pub(super) fn beam_backward<M: Machine>(
     step: &Step,
     node: &Node,
     entered: &ActiveOf<M>,
-) -> Result<(), Fault> {
+) -> Result<(), ExecutionFault> {
     let arena = arena(m);
     let (mut tape, traced) = taped(m, step, node.operands[0]);
     let traced = traced.expect("a search leaves its trace on its tape");
@@ -110,7 +110,7 @@ impl<'a, M: Machine> Back<'a, M> {
         m: &M,
         node: &'a Node,
         view: &'a BatchView,
-        traced: &'a Traced<M::Arrays>,
+        traced: &'a TapedSearch<M::Arrays>,
         tape: &[TapeStep<M::Arrays>],
     ) -> Self {
         let (plan, arena, trace) = (plan(m), arena(m), &*traced.trace);
@@ -146,7 +146,7 @@ impl<'a, M: Machine> Back<'a, M> {
     }
 
     /// Runs a part backwards for the pairs that one run of it had.
-    fn part(&mut self, m: &mut M, taped: TapeStep<M::Arrays>) -> Result<(), Fault> {
+    fn part(&mut self, m: &mut M, taped: TapeStep<M::Arrays>) -> Result<(), ExecutionFault> {
         let (plan, arena, width) = (plan(m), arena(m), self.trace.width);
         let joins = role(&plan, &taped) == Some(Role::Join);
         let TapeStep { here, rows, starts, saved } = taped;
@@ -176,7 +176,7 @@ impl<'a, M: Machine> Back<'a, M> {
             let slopes = arena.list(places.iter().map(|k| self.pairs[made.first_pair + k]));
             *m.slot(*score) = Some(m.upload(slopes));
         }
-        let part = Part::rows(self.view, &rows);
+        let part = RowSubset::rows(self.view, &rows);
         self.captures.narrow(m, &plan, &part);
         let role = if joins { Role::Join } else { Role::Score };
         let at = own.steps.iter().position(|step| is_backward(plan.graph.node(step.node), role));
@@ -200,7 +200,7 @@ impl<'a, M: Machine> Back<'a, M> {
 }
 
 /// The role of the part that a step of the tape is a run of.
-fn role<A: Arrays>(plan: &Plan, step: &TapeStep<A>) -> Option<Role> {
+fn role<A: MachineArrays>(plan: &Plan, step: &TapeStep<A>) -> Option<Role> {
     let ran = step.saved.iter().find_map(|val| match val {
         Val::Tape(tape) if !tape.steps.is_empty() => Some(tape.body),
         _ => None,

@@ -6,25 +6,25 @@
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::{Axes, Levels, Schedule as _};
+use rtc_compiler::ir::schedule::{Axes, Levels, LoopSchedule as _};
 use rtc_compiler::plan::{Plan, Step};
 
-use super::backward::{Backward, backward, taped};
+use super::backward::{LoopBackward, backward, taped};
 use super::{
-    Means, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
+    RowMeans, SavedCaptures, arena, body_of, counts, finish, given, is_taped, padded, plan, run_body, set_axis, shares,
     tape_of, values,
 };
-use crate::machine::pieces::{Part, Pieces};
-use crate::machine::record::{Observers, Turn};
+use crate::machine::pieces::{Pieces, RowSubset};
+use crate::machine::record::{LoopTurn, Observers};
 use crate::machine::value::TapeStep;
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::rows::Axis;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Inference;
 use crate::storage::List;
 
 /// `fold`: every row is cut into chunks, and their vectors again, until one is left.
-pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
     let axes = Axes::of(node);
     let whole = view.axis(axes.over).clone();
@@ -34,7 +34,7 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
     let mut levels = Levels::new(cut(m, node), lengths, padded(view, axes.over));
     let mut nodes = m.value(node.operands[0]);
     let mut root = m.take(view.rows() * width);
-    let mut means = Means::new(m, given(&plan, &node.results[1..]).len(), view.rows());
+    let mut means = RowMeans::new(m, given(&plan, &node.results[1..]).len(), view.rows());
     let (mut tape, mut captures) = (arena.list([]), SavedCaptures::new(body, view));
     loop {
         settle(m, &levels, &mut nodes, &mut root, width);
@@ -53,14 +53,22 @@ pub(super) fn fold<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) ->
         let lengths = Axis::of_lengths(chunks.iter().map(|chunk| chunk.length), &arena);
         set_axis(m, &mut here, axes.chunk, Axis { origin: arena.copy(&starts), ..lengths });
         let here: ActiveOf<M> = here.into();
-        captures.narrow(m, &plan, &Part::rows(view, &rows));
+        captures.narrow(m, &plan, &RowSubset::rows(view, &rows));
         let mut out = run_body(m, &plan, body, arena.list([nodes]), &here)?;
         m.records().count_steps(1);
         means.add(m, &rows, out.yields.drain(1..));
         nodes = out.yields.pop().expect("a fold yields a vector");
         let (graph, of_body) = (&plan.graph, ActiveOf::<M>::view(&here));
-        let turn =
-            Turn { graph, node, entered: view, here: of_body, step: level, rows: &rows, kept: &[], chunks: &chunks };
+        let turn = LoopTurn {
+            graph,
+            node,
+            entered: view,
+            here: of_body,
+            step: level,
+            rows: &rows,
+            kept: &[],
+            chunks: &chunks,
+        };
         observers.turn(m, &turn, std::slice::from_ref(&nodes));
         drop(chunks);
         if is_taped(m, node) {
@@ -122,7 +130,7 @@ pub(super) fn fold_backward<M: Machine>(
     step: &Step,
     node: &Node,
     entered: &ActiveOf<M>,
-) -> Result<(), Fault> {
+) -> Result<(), ExecutionFault> {
     let (plan, arena, view) = (plan(m), arena(m), entered.view());
     let tape = taped(m, step, node.operands[0]).0;
     let (root, means) = node.operands[1..].split_at(node.get(attribute::CARRIED));
@@ -172,14 +180,20 @@ impl<M: Machine> FoldBackward<M> {
     }
 }
 
-impl<M: Machine> Backward<M> for FoldBackward<M> {
-    fn params(&mut self, m: &M, _: &Plan, part: &Part<'_, M::Arrays>, _: &Part<'_, M::Arrays>) -> List<ValOf<M>> {
+impl<M: Machine> LoopBackward<M> for FoldBackward<M> {
+    fn params(
+        &mut self,
+        m: &M,
+        _: &Plan,
+        part: &RowSubset<'_, M::Arrays>,
+        _: &RowSubset<'_, M::Arrays>,
+    ) -> List<ValOf<M>> {
         let mut params = m.common().arena.list(self.below(m, part.rows));
         params.extend(shares(m, &self.means, part.rows, &self.counts));
         params
     }
 
-    fn carry(&mut self, m: &M, mut yields: List<ValOf<M>>, part: &Part<'_, M::Arrays>) {
+    fn carry(&mut self, m: &M, mut yields: List<ValOf<M>>, part: &RowSubset<'_, M::Arrays>) {
         self.above = (m.common().arena.copy(part.rows), yields.pop());
     }
 

@@ -22,19 +22,19 @@ use rtc_compiler::ir::types::{LENGTH, Type, unframed};
 use rtc_compiler::plan::{Plan, Step};
 
 use crate::arena::Arena;
-use crate::machine::pieces::{Part, Pieces};
+use crate::machine::pieces::{Pieces, RowSubset};
 use crate::machine::region::{forget, named_row, place, run_region, run_steps};
 use crate::machine::value::{Tape, TapeStep, Val};
-use crate::machine::{ActiveOf, Arrays, Machine, NumberOf, ValOf};
+use crate::machine::{ActiveOf, Machine, MachineArrays, NumberOf, ValOf};
 use crate::rows::{Axis, BatchView};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 use rtc_kernel::{Real, truth};
 
 pub use recur::depths;
 
 /// Runs a loop, forwards or backwards.
-pub fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<(), Fault> {
+pub fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let plan = m.common().plan.clone();
     let node = plan.graph.node(step.node);
     match node.op {
@@ -53,7 +53,7 @@ pub fn run<M: Machine>(m: &mut M, step: &Step, entered: &ActiveOf<M>) -> Result<
 }
 
 /// The values of a loop for all rows that entered it.
-struct State<'a, M: Machine> {
+struct LoopState<'a, M: Machine> {
     values: List<ValOf<M>>,
     /// Values of the graph that have their types.
     of: &'a [Value],
@@ -80,7 +80,7 @@ impl<M: Machine> SavedCaptures<M> {
     }
 
     /// Narrows what the body captures to the rows of `part`.
-    fn narrow(&mut self, m: &mut M, plan: &Plan, part: &Part<'_, M::Arrays>) {
+    fn narrow(&mut self, m: &mut M, plan: &Plan, part: &RowSubset<'_, M::Arrays>) {
         if *part.rows == *self.present {
             return;
         }
@@ -105,7 +105,7 @@ fn narrowed<'v, M: Machine>(
     m: &mut M,
     plan: &Plan,
     values: impl IntoIterator<Item = &'v Value>,
-    part: &Part<'_, M::Arrays>,
+    part: &RowSubset<'_, M::Arrays>,
 ) -> List<(Value, ValOf<M>)> {
     let mut full = arena(m).list([]);
     for &value in values {
@@ -161,15 +161,15 @@ fn run_body<M: Machine>(
     body: RegionId,
     params: List<ValOf<M>>,
     here: &ActiveOf<M>,
-) -> Result<BodyResult<M>, Fault> {
+) -> Result<BodyResult<M>, ExecutionFault> {
     enter(m, plan, body, params);
     run_region(m, body, here)?;
     Ok(leave_body(m, plan, body))
 }
 
-impl<M: Machine> State<'_, M> {
+impl<M: Machine> LoopState<'_, M> {
     /// The values of the rows that take part.
-    fn rows(&mut self, m: &M, part: &Part<'_, M::Arrays>) -> List<ValOf<M>> {
+    fn rows(&mut self, m: &M, part: &RowSubset<'_, M::Arrays>) -> List<ValOf<M>> {
         let common = m.common();
         if part.all {
             return std::mem::replace(&mut self.values, common.arena.list([]));
@@ -179,7 +179,7 @@ impl<M: Machine> State<'_, M> {
     }
 
     /// Puts new values of the rows that take part in the places of the old ones.
-    fn put(&mut self, m: &M, new: List<ValOf<M>>, part: &Part<'_, M::Arrays>) {
+    fn put(&mut self, m: &M, new: List<ValOf<M>>, part: &RowSubset<'_, M::Arrays>) {
         if part.all {
             self.values = new;
             return;
@@ -193,7 +193,7 @@ impl<M: Machine> State<'_, M> {
 }
 
 /// Adds the rows of `part` to the same rows of `sum`, which has the type of `of`.
-fn add_rows<M: Machine>(m: &M, sum: &mut ValOf<M>, val: &ValOf<M>, ty: &Type, part: &Part<'_, M::Arrays>) {
+fn add_rows<M: Machine>(m: &M, sum: &mut ValOf<M>, val: &ValOf<M>, ty: &Type, part: &RowSubset<'_, M::Arrays>) {
     if part.all || !ty.is_batched() {
         m.add(val, sum, None, 1);
     } else {
@@ -208,10 +208,10 @@ fn zeros_of<M: Machine>(m: &M, of: &[Value], view: &BatchView) -> List<ValOf<M>>
 }
 
 /// Refuses decisions about rows that were asked of numbers that are not finite.
-pub(crate) fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> Result<(), Fault> {
+pub(crate) fn decided(node: &Node, view: &BatchView, go: impl IntoIterator<Item = u8>) -> Result<(), ExecutionFault> {
     match go.into_iter().position(|go| go == truth::UNKNOWN) {
         Some(row) => {
-            let fault = Fault::NonFinite(format!("the number by which {} decides who goes on", place(node)));
+            let fault = ExecutionFault::NonFinite(format!("the number by which {} decides who goes on", place(node)));
             Err(fault.within(named_row(view, row)))
         }
         None => Ok(()),
@@ -264,12 +264,12 @@ fn padded(view: &BatchView, over: &str) -> usize {
 }
 
 /// Means over what a loop runs on in a row: chunks of a fold, pairs of a search. A row without any has the mean 0.
-struct Means<M: Machine> {
+struct RowMeans<M: Machine> {
     sums: List<ValOf<M>>,
     counts: List<usize>,
 }
 
-impl<M: Machine> Means<M> {
+impl<M: Machine> RowMeans<M> {
     fn new(m: &M, count: usize, rows: usize) -> Self {
         let arena = m.common().arena;
         Self { sums: arena.list((0..count).map(|_| m.zeros(rows))), counts: arena.filled(rows, 0) }
@@ -310,7 +310,7 @@ fn share<M: Machine>(count: usize) -> NumberOf<M> {
 }
 
 /// How often each of the rows that entered stands in these steps.
-fn counts<'s, A: Arrays>(steps: impl IntoIterator<Item = &'s TapeStep<A>>, view: &BatchView) -> List<usize> {
+fn counts<'s, A: MachineArrays>(steps: impl IntoIterator<Item = &'s TapeStep<A>>, view: &BatchView) -> List<usize> {
     let mut counts = view.arena().filled(view.rows(), 0);
     for step in steps {
         match &step.rows {

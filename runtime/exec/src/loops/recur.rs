@@ -3,20 +3,20 @@
 use rtc_compiler::expr::Var;
 use rtc_compiler::ir::attribute;
 use rtc_compiler::ir::graph::{Node, NodeId, RegionId};
-use rtc_compiler::ir::schedule::Schedule as _;
-use rtc_compiler::ir::schedule::recur::{Depths, bound};
+use rtc_compiler::ir::schedule::LoopSchedule as _;
+use rtc_compiler::ir::schedule::recur::{DepthSteps, bound};
 use rtc_compiler::plan::Plan;
 
 use super::{
-    BodyResult, SavedCaptures, State, arena, body_of, decided, enter, finish, forget, is_taped, leave_body, named_step,
-    narrowed, plan, run_steps, tape_of, values,
+    BodyResult, LoopState, SavedCaptures, arena, body_of, decided, enter, finish, forget, is_taped, leave_body,
+    named_step, narrowed, plan, run_steps, tape_of, values,
 };
-use crate::machine::pieces::Part;
-use crate::machine::record::{Observers, Turn};
+use crate::machine::pieces::RowSubset;
+use crate::machine::record::{LoopTurn, Observers};
 use crate::machine::value::{TapeStep, places};
 use crate::machine::{Active, ActiveOf, Machine, ValOf};
 use crate::rows::{BatchView, row_of};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Halting;
 use crate::storage::List;
 use rtc_kernel::draw::RowChance;
@@ -29,7 +29,7 @@ struct Recurrence<'a, M: Machine> {
     /// The batch that entered.
     entered: &'a BatchView,
     /// The carried values of the rows that have left; what stands for the others is not yet meant.
-    done: State<'a, M>,
+    done: LoopState<'a, M>,
     /// For each row that is still going: its index among those that entered.
     rows: List<usize>,
     /// The carried values of those rows.
@@ -46,7 +46,7 @@ struct StepResult<M: Machine> {
 }
 
 /// `recur`: every row runs until its `go` is false or its bound is reached.
-pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), Fault> {
+pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let (plan, arena, view, body) = (plan(m), arena(m), entered.view(), body_of(node));
     let halts = plan.regions[body.index()].yields.len() > node.operands.len();
     let id = plan.graph.owner(body).expect("a body belongs to its loop");
@@ -57,7 +57,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         node,
         body,
         entered: view,
-        done: State { values: carried.clone(), of: &node.operands },
+        done: LoopState { values: carried.clone(), of: &node.operands },
         rows: arena.list(0..view.rows()),
         values: carried,
         here: entered.clone(),
@@ -67,13 +67,13 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
     let mut live = arena.list(std::iter::repeat_n(true, view.rows()));
     let (mut tape, mut taken, mut accepting) = (arena.list([]), 0, 0);
     let mut observers = Observers::begin(m, &plan.graph, node, view);
-    let mut depths = Depths::new(bounds, first);
+    let mut depths = DepthSteps::new(bounds, first);
     while depths.alike() > 0 {
         let step = depths.step();
         let keep = arena.list((0..at.rows.len()).filter(|n| depths.takes(at.rows[*n])));
         at.leave(m, &plan, &keep);
         at.narrow(m, &plan, &keep);
-        let in_step = |fault: Fault| fault.within(named_step(node, step));
+        let in_step = |fault: ExecutionFault| fault.within(named_step(node, step));
         let Some(out) = at.step(m, &plan, step, halts).map_err(in_step)? else { break };
         taken += 1;
         if let Some(go) = &out.go {
@@ -86,7 +86,7 @@ pub(super) fn recur<M: Machine>(m: &mut M, node: &Node, entered: &ActiveOf<M>) -
         accepting += keep.len();
         let BodyResult { yields, saved } = out.result;
         let (graph, here) = (&plan.graph, at.here.view());
-        let turn = Turn { graph, node, entered: view, here, step, rows: &at.rows, kept: &keep, chunks: &[] };
+        let turn = LoopTurn { graph, node, entered: view, here, step, rows: &at.rows, kept: &keep, chunks: &[] };
         observers.turn(m, &turn, &yields);
         if !keep.is_empty() && is_taped(m, node) {
             tape.push(at.accepted(m, &plan, &keep, saved));
@@ -120,7 +120,13 @@ impl<M: Machine> Recurrence<'_, M> {
     ///
     /// Where the plan knows a point of the body at which `go` is known, the rows that reject the step leave there, and
     /// what follows runs for those alone that accept it.
-    fn step(&mut self, m: &mut M, plan: &Plan, step: usize, halts: bool) -> Result<Option<StepResult<M>>, Fault> {
+    fn step(
+        &mut self,
+        m: &mut M,
+        plan: &Plan,
+        step: usize,
+        halts: bool,
+    ) -> Result<Option<StepResult<M>>, ExecutionFault> {
         if self.rows.is_empty() {
             return Ok(None);
         }
@@ -146,7 +152,7 @@ impl<M: Machine> Recurrence<'_, M> {
     }
 
     /// In the middle of a body, after `early_exit` of its steps: sends the rows away that reject the step; false where all do.
-    fn decide(&mut self, m: &mut M, plan: &Plan, early_exit: usize) -> Result<bool, Fault> {
+    fn decide(&mut self, m: &mut M, plan: &Plan, early_exit: usize) -> Result<bool, ExecutionFault> {
         let own = &plan.regions[self.body.index()];
         let go = m.value(*own.yields.last().expect("a body that halts yields `go`"));
         let go = m.truths(&go);
@@ -157,7 +163,7 @@ impl<M: Machine> Recurrence<'_, M> {
             let present = plan.graph.params(self.body).iter().chain(results);
             match keep.is_empty() {
                 true => forget(m, present),
-                false => drop(narrowed(m, plan, present, &Part::rows(self.here.view(), &keep))),
+                false => drop(narrowed(m, plan, present, &RowSubset::rows(self.here.view(), &keep))),
             }
             self.leave(m, plan, &keep);
         }
@@ -182,7 +188,7 @@ impl<M: Machine> Recurrence<'_, M> {
 
     /// The carried values of some of the rows that are going.
     fn selected(&self, m: &M, plan: &Plan, rows: &[usize]) -> List<ValOf<M>> {
-        let part = Part::rows(self.here.view(), rows);
+        let part = RowSubset::rows(self.here.view(), rows);
         let values = self.values.iter().zip(self.done.of);
         m.common().arena.list(values.map(|(val, of)| val.select(m, plan, plan.graph.ty(*of), &part)))
     }
@@ -195,7 +201,7 @@ impl<M: Machine> Recurrence<'_, M> {
         }
         let rows = self.entered.arena().list(leaving.iter().map(|n| self.rows[*n]));
         let values = self.selected(m, plan, &leaving);
-        self.done.put(m, values, &Part::rows(self.entered, &rows));
+        self.done.put(m, values, &RowSubset::rows(self.entered, &rows));
     }
 
     /// Goes on with only the rows in `keep` (indices among those going).
@@ -205,7 +211,7 @@ impl<M: Machine> Recurrence<'_, M> {
         }
         self.values = self.selected(m, plan, keep);
         self.rows = self.entered.arena().list(keep.iter().map(|n| self.rows[*n]));
-        self.captures.narrow(m, plan, &Part::rows(self.entered, &self.rows));
+        self.captures.narrow(m, plan, &RowSubset::rows(self.entered, &self.rows));
         self.here = self.here.view().select(keep).into();
     }
 
@@ -213,8 +219,8 @@ impl<M: Machine> Recurrence<'_, M> {
     fn freeze(&mut self, m: &M, plan: &Plan, keep: &[usize], new: List<ValOf<M>>) {
         let rejected = self.others(keep);
         let old = self.selected(m, plan, &rejected);
-        let mut state = State { values: new, of: self.done.of };
-        state.put(m, old, &Part::rows(self.here.view(), &rejected));
+        let mut state = LoopState { values: new, of: self.done.of };
+        state.put(m, old, &RowSubset::rows(self.here.view(), &rejected));
         self.values = state.values;
     }
 
@@ -240,23 +246,23 @@ impl<M: Machine> Recurrence<'_, M> {
 }
 
 /// How many steps the `bound` of a node gives every row.
-pub fn depths<M: Machine>(m: &M, plan: &Plan, id: NodeId, view: &BatchView) -> Result<List<usize>, Fault> {
+pub fn depths<M: Machine>(m: &M, plan: &Plan, id: NodeId, view: &BatchView) -> Result<List<usize>, ExecutionFault> {
     let node = plan.graph.node(id);
     let read = m.common().exprs.get(&id);
-    let read = read.map(|read| read.as_ref().map_err(|e| Fault::Batch(e.clone())));
+    let read = read.map(|read| read.as_ref().map_err(|e| ExecutionFault::Batch(e.clone())));
     let Some(expr) = read.transpose()?.and_then(|rule| rule.expr.as_ref()) else {
         let bound = node.get(attribute::BOUND).steps().unwrap_or(0);
         return Ok(view.arena().list(std::iter::repeat_n(bound, view.rows())));
     };
     let axis = node.operands.iter().find_map(|v| plan.graph.ty(*v).ragged()).map(|axis| view.axis(axis));
     if axis.is_none() && expr.uses(Var::Length) {
-        return Err(Fault::Batch("a depth over the length needs a sequence".to_owned()));
+        return Err(ExecutionFault::Batch("a depth over the length needs a sequence".to_owned()));
     }
     let mut bounds = view.arena().take(view.rows());
     for (row, steps) in bounds.iter_mut().enumerate() {
         let chance = RowChance::new(view.run, row_of(view.ids[row]));
         let length = axis.map_or(1, |axis| axis.len(row));
-        *steps = bound(expr, length, view.given(row), Some(&chance)).map_err(Fault::Batch)?;
+        *steps = bound(expr, length, view.given(row), Some(&chance)).map_err(ExecutionFault::Batch)?;
     }
     Ok(bounds)
 }

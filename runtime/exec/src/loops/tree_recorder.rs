@@ -8,9 +8,9 @@ use crate::machine::record::Beam;
 use crate::machine::record::ParseTrees;
 use rtc_kernel::beam::{Blends, Pairs, Search};
 
-/// How a node came about.
+/// The origin of a node.
 #[derive(Clone, Copy, Debug)]
-enum Origin {
+enum NodeOrigin {
     /// Of these two.
     Joined(u32, u32),
     /// As a mean, most of all of this one.
@@ -21,7 +21,7 @@ enum Origin {
 #[derive(Debug)]
 pub(super) struct TreeRecorder {
     leaves: usize,
-    origins: Vec<Origin>,
+    origins: Vec<NodeOrigin>,
 }
 
 impl TreeRecorder {
@@ -31,14 +31,14 @@ impl TreeRecorder {
 
     /// Notes what is appended to the table.
     pub(super) fn joined(&mut self, pairs: Pairs<'_>) {
-        self.origins.extend(pairs.left.iter().zip(pairs.right).map(|(left, right)| Origin::Joined(*left, *right)));
+        self.origins.extend(pairs.left.iter().zip(pairs.right).map(|(left, right)| NodeOrigin::Joined(*left, *right)));
     }
 
     /// The same of means.
     pub(super) fn mixed(&mut self, blends: Blends<'_>) {
         for k in 0..blends.len() {
             let most = blends.of(k).iter().max_by(|a, b| a.share.total_cmp(&b.share));
-            self.origins.extend(most.map(|term| Origin::Mixed(term.node)));
+            self.origins.extend(most.map(|term| NodeOrigin::Mixed(term.node)));
         }
     }
 
@@ -70,11 +70,11 @@ impl TreeRecorder {
         while let Some((node, seen)) = open.pop() {
             match node.checked_sub(self.leaves).map(|n| self.origins[n]) {
                 None => done.push((node - first, 1)),
-                Some(Origin::Mixed(most)) => open.push((most as usize, false)),
-                Some(Origin::Joined(left, right)) if !seen => {
+                Some(NodeOrigin::Mixed(most)) => open.push((most as usize, false)),
+                Some(NodeOrigin::Joined(left, right)) if !seen => {
                     open.extend([(node, true), (right as usize, false), (left as usize, false)]);
                 }
-                Some(Origin::Joined(..)) => {
+                Some(NodeOrigin::Joined(..)) => {
                     let (right, left) = (done.pop().unwrap_or_default(), done.pop().unwrap_or_default());
                     let span = (left.0, left.1 + right.1);
                     spans.push(span);

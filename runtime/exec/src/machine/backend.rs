@@ -9,17 +9,17 @@ use rtc_compiler::plan::Plan;
 use crate::machine::Machine;
 use crate::machine::outputs::Outputs;
 use crate::machine::resume::{given, resumable};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Settings;
 use crate::storage::Element;
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_kernel::array_update::ArrayUpdate;
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_kernel::optimiser::{Assign, UpdateRule};
 
 /// Arrays in the memory of a machine, and what an update does with them.
-pub trait Memory<T: Element>: Debug {
+pub trait ArrayMemory<T: Element>: Debug {
     /// An array.
     type Array: Debug;
 
@@ -42,7 +42,7 @@ pub trait Memory<T: Element>: Debug {
         &mut self,
         weights_and_momentum: [&mut Self::Array; 2],
         gradients: &Self::Array,
-        matrices: &[Matrix],
+        matrices: &[ParameterMatrix],
         rule: &UpdateRule,
     );
     /// Lets the machine begin with what it was given.
@@ -65,7 +65,7 @@ pub trait Backend: Machine + Debug {
     /// What it computes in.
     type Number: Element;
     /// Where its arrays lie.
-    type Memory: Memory<Self::Number>;
+    type Memory: ArrayMemory<Self::Number>;
 
     /// In its flat arrays each parameter begins at a multiple of so many numbers. What lies in between is zero, and stays so.
     const ALIGN: usize;
@@ -81,12 +81,16 @@ pub trait Backend: Machine + Debug {
     ///
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of the machine.
-    fn execute(&mut self, batch: &Batch, key: Key, meanwhile: &mut dyn FnMut())
-    -> Result<Outputs<Self::Number>, Fault>;
+    fn execute(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Outputs<Self::Number>, ExecutionFault>;
     /// All weights, flat, in the order of their names, each where [`Self::ALIGN`] says.
-    fn weights(&self) -> &Array<Self>;
+    fn weights(&self) -> &BackendArray<Self>;
     /// The weights, to change, and the gradients in the same order.
-    fn arrays(&mut self) -> (&mut Array<Self>, &mut Array<Self>);
+    fn arrays(&mut self) -> (&mut BackendArray<Self>, &mut BackendArray<Self>);
 
     /// The plan.
     fn plan(&self) -> &Arc<Plan> {
@@ -103,7 +107,12 @@ pub trait Backend: Machine + Debug {
     ///
     /// # Errors
     /// As [`Self::execute`].
-    fn each_step(&mut self, batch: &Batch, key: Key, most: usize) -> Result<Vec<Outputs<Self::Number>>, Fault> {
+    fn each_step(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        most: usize,
+    ) -> Result<Vec<Outputs<Self::Number>>, ExecutionFault> {
         let before = self.settings().depth;
         *self.resume() = resumable(self.common().plan, self.common().exprs);
         let after = |steps| {
@@ -118,4 +127,4 @@ pub trait Backend: Machine + Debug {
 }
 
 /// An array in the memory of a backend.
-pub(crate) type Array<B> = <<B as Backend>::Memory as Memory<<B as Backend>::Number>>::Array;
+pub(crate) type BackendArray<B> = <<B as Backend>::Memory as ArrayMemory<<B as Backend>::Number>>::Array;

@@ -20,21 +20,21 @@ use rtc_compiler::plan::{Plan, Step};
 
 use crate::arena::Arena;
 use crate::machine::pieces::Pieces;
-use crate::machine::record::Records;
+use crate::machine::record::RunRecords;
 use crate::machine::resume::Resume;
 use crate::machine::search::{NoiseSource, Searches};
 use crate::machine::value::Val;
 use crate::mask::Exprs;
 use crate::rows::BatchView;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Halting;
 use crate::settings::Inference;
 use crate::storage::{Element, List};
 use rtc_base::rng::Key;
 use rtc_kernel::beam::Blends;
 
-/// What the values of a machine are made of. Clones share the numbers.
-pub trait Arrays: Clone + Debug + 'static {
+/// The arrays of a machine's values. Clones share the numbers.
+pub trait MachineArrays: Clone + Debug + 'static {
     /// The numbers of a model.
     type Number: Element;
     /// Real numbers.
@@ -95,12 +95,12 @@ pub enum Nodes<'a> {
 /// An executor as the loops see it.
 pub trait Machine: Sized {
     /// What its values are made of.
-    type Arrays: Arrays;
+    type Arrays: MachineArrays;
 
     fn common(&self) -> Common<'_>;
 
     /// Where a run is recorded.
-    fn records(&mut self) -> &mut Records;
+    fn records(&mut self) -> &mut RunRecords;
 
     /// Where a recurrence goes on, in a batch that is run for one number of steps after the other.
     fn resume(&mut self) -> &mut Option<Resume<Self::Arrays>>;
@@ -112,7 +112,7 @@ pub trait Machine: Sized {
     fn value(&self, value: Value) -> ValOf<Self>;
 
     /// Executes a step.
-    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveOf<Self>) -> Result<(), Fault>;
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &ActiveOf<Self>) -> Result<(), ExecutionFault>;
 
     /// Executes the steps of group `n` of a region.
     fn run_group(&mut self, plan: &Plan, region: RegionId, n: usize, here: &ActiveOf<Self>);
@@ -184,6 +184,6 @@ pub trait Machine: Sized {
 /// A value of a machine.
 pub type ValOf<M> = Val<<M as Machine>::Arrays>;
 /// The rows that take part, as a machine keeps them.
-pub type ActiveOf<M> = <<M as Machine>::Arrays as Arrays>::Active;
+pub type ActiveOf<M> = <<M as Machine>::Arrays as MachineArrays>::Active;
 /// A number of a machine.
-pub type NumberOf<M> = <<M as Machine>::Arrays as Arrays>::Number;
+pub type NumberOf<M> = <<M as Machine>::Arrays as MachineArrays>::Number;

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use rtc_compiler::ir::types::Type;
 
 use crate::arena::Arena;
-use crate::machine::Arrays;
+use crate::machine::MachineArrays;
 use crate::rows::{Axis, BatchView};
 use crate::storage::{List, Shared};
 
 /// Pieces of a value, in units: where each starts, and how long it is. Gathered, they lie end to end.
 #[derive(Debug)]
-pub struct Pieces<A: Arrays> {
+pub struct Pieces<A: MachineArrays> {
     pub list: List<(usize, usize)>,
     /// Units of all pieces.
     pub total: usize,
@@ -19,7 +19,7 @@ pub struct Pieces<A: Arrays> {
     pub tables: A::Tables,
 }
 
-impl<A: Arrays> Pieces<A> {
+impl<A: MachineArrays> Pieces<A> {
     pub fn new(pieces: impl IntoIterator<Item = (usize, usize)>, arena: &Arena) -> Self {
         let list = arena.list(pieces);
         Self { total: list.iter().map(|(_, length)| length).sum(), list, tables: A::Tables::default() }
@@ -31,8 +31,8 @@ impl<A: Arrays> Pieces<A> {
     }
 }
 
-/// Some of the rows that entered a loop, or a chunk of each. The pieces of values that are theirs are made once for each axis.
-pub struct Part<'a, A: Arrays> {
+/// A subset of the rows that entered a loop, or a chunk of each. The pieces of values that are theirs are made once for each axis.
+pub struct RowSubset<'a, A: MachineArrays> {
     view: &'a BatchView,
     pub rows: &'a [usize],
     /// Where the chunk of each row starts, and the axis of the chunks.
@@ -45,7 +45,7 @@ pub struct Part<'a, A: Arrays> {
 /// An axis, nothing for values without one, and the pieces of its values.
 type MadePieces<A> = (Option<Shared<Axis>>, Shared<Pieces<A>>);
 
-impl<'a, A: Arrays> Part<'a, A> {
+impl<'a, A: MachineArrays> RowSubset<'a, A> {
     pub fn rows(view: &'a BatchView, rows: &'a [usize]) -> Self {
         let all = rows.len() == view.rows() && rows.iter().enumerate().all(|(n, row)| n == *row);
         Self { view, rows, chunks: None, all, made: RefCell::new(view.arena().list([])) }

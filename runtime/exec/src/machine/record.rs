@@ -6,41 +6,41 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{Graph, Node};
 use rtc_compiler::ir::schedule::Chunk;
 
-use crate::counter::Counted;
+use crate::counter::RunCounters;
 use crate::machine::{Machine, ValOf};
 use crate::rows::BatchView;
 use rtc_kernel::Real;
 
 /// The records of a run besides its results; empty unless asked for.
 #[derive(Debug, Default)]
-pub struct Records {
+pub struct RunRecords {
     recorders: Vec<Rc<dyn Recorder>>,
     /// The trees of beam searches over whole rows.
     pub trees: Option<Vec<ParseTrees>>,
     /// What runs do.
-    pub counted: Option<Counted>,
+    pub counted: Option<RunCounters>,
 }
 
 /// A recorder that executors ask at every loop, on every machine. What it records lies behind a [`std::cell::RefCell`].
 pub(crate) trait Recorder: Debug {
     /// The observer of a run of this loop, which the rows of `entered` enter; nothing for a loop that is not recorded.
-    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn Observer>>;
+    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn LoopObserver>>;
 }
 
 /// The observer of one run of a loop.
-pub(crate) trait Observer {
+pub(crate) trait LoopObserver {
     /// A turn is over; `numbers` gives those of the n-th value of its body.
-    fn turn(&mut self, turn: &Turn<'_>, numbers: Numbers<'_>);
+    fn turn(&mut self, turn: &LoopTurn<'_>, numbers: LazyNumbers<'_>);
 
     /// The loop is over; `numbers` gives those of its n-th result, for all rows that entered.
-    fn end(self: Box<Self>, _node: &Node, _entered: &BatchView, _numbers: Numbers<'_>) {}
+    fn end(self: Box<Self>, _node: &Node, _entered: &BatchView, _numbers: LazyNumbers<'_>) {}
 }
 
 /// Numbers that come to the host when they are asked for.
-pub(crate) type Numbers<'a> = &'a dyn Fn(usize) -> Vec<f64>;
+pub(crate) type LazyNumbers<'a> = &'a dyn Fn(usize) -> Vec<f64>;
 
 /// A turn of a loop: a step of a recurrence, a chunk of a chunk recurrence, a level of a fold.
-pub(crate) struct Turn<'a> {
+pub(crate) struct LoopTurn<'a> {
     pub(crate) graph: &'a Graph,
     /// The loop.
     pub(crate) node: &'a Node,
@@ -59,7 +59,7 @@ pub(crate) struct Turn<'a> {
 }
 
 /// The observers of one run of a loop.
-pub(crate) struct Observers(Vec<Box<dyn Observer>>);
+pub(crate) struct Observers(Vec<Box<dyn LoopObserver>>);
 
 impl Observers {
     /// Those that the recorders of a run have for this loop.
@@ -68,7 +68,7 @@ impl Observers {
     }
 
     /// Tells them of a turn that gave `values`.
-    pub(crate) fn turn<M: Machine>(&mut self, m: &M, turn: &Turn<'_>, values: &[ValOf<M>]) {
+    pub(crate) fn turn<M: Machine>(&mut self, m: &M, turn: &LoopTurn<'_>, values: &[ValOf<M>]) {
         let numbers = |n: usize| host_numbers(m, &values[n]);
         self.0.iter_mut().for_each(|observer| observer.turn(turn, &numbers));
     }
@@ -84,7 +84,7 @@ fn host_numbers<M: Machine>(m: &M, val: &ValOf<M>) -> Vec<f64> {
     m.numbers(val).iter().map(|x| x.to_f64()).collect()
 }
 
-impl Records {
+impl RunRecords {
     /// Records with a recorder more, and the recorder.
     #[allow(private_bounds, reason = "recorders are made in this crate")]
     pub fn attach<R: Recorder + Default + 'static>(&mut self) -> Rc<R> {

@@ -16,14 +16,14 @@ use crate::machine::resume::given_depths;
 use crate::machine::value::Val;
 use crate::machine::{Active, ActiveOf, Machine, NumberOf, ValOf};
 use crate::rows::{Axis, BatchView, GIVEN, row_of};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
 
 /// Executes a region; what it yields and saves stays in the table.
-pub fn run_region<M: Machine>(m: &mut M, region: RegionId, here: &ActiveOf<M>) -> Result<(), Fault> {
+pub fn run_region<M: Machine>(m: &mut M, region: RegionId, here: &ActiveOf<M>) -> Result<(), ExecutionFault> {
     let plan = m.common().plan.clone();
     let own = &plan.regions[region.index()];
     forget(m, &own.unused);
@@ -37,7 +37,7 @@ pub fn run_steps<M: Machine>(
     region: RegionId,
     range: Range<usize>,
     here: &ActiveOf<M>,
-) -> Result<(), Fault> {
+) -> Result<(), ExecutionFault> {
     let own = &plan.regions[region.index()];
     let mut next = range.start;
     while next < range.end {
@@ -69,12 +69,12 @@ pub fn forget<'v, M: Machine>(m: &mut M, values: impl IntoIterator<Item = &'v Va
     values.into_iter().for_each(|value| *m.slot(*value) = None);
 }
 
-fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId, view: &BatchView) -> Result<(), Fault> {
+fn require_finite<M: Machine>(m: &mut M, plan: &Plan, node: NodeId, view: &BatchView) -> Result<(), ExecutionFault> {
     let node = plan.graph.node(node);
     for (n, value) in node.results.iter().enumerate() {
         let Some(val) = m.slot(*value).clone().filter(|val| matches!(val, Val::Real(_))) else { continue };
         let Some(at) = m.numbers(&val).iter().position(|x| !Real::is_finite(*x)) else { continue };
-        let (ty, fault) = (plan.graph.ty(*value), Fault::NonFinite(made(plan, node, n)));
+        let (ty, fault) = (plan.graph.ty(*value), ExecutionFault::NonFinite(made(plan, node, n)));
         let bounds = ty.is_batched().then(|| view.bounds(ty));
         let row = bounds.and_then(|bounds| (0..view.rows()).find(|row| bounds.row(*row).contains(&at)));
         return Err(row.map_or(fault.clone(), |row| fault.within(named_row(view, row))));
@@ -102,7 +102,12 @@ pub fn named_row(view: &BatchView, row: usize) -> String {
 }
 
 /// The rows of a batch, with their lengths and the depths that come with them.
-pub fn whole_batch<M: Machine>(m: &M, batch: &Batch, key: Key, depth: Option<usize>) -> Result<BatchView, Fault> {
+pub fn whole_batch<M: Machine>(
+    m: &M,
+    batch: &Batch,
+    key: Key,
+    depth: Option<usize>,
+) -> Result<BatchView, ExecutionFault> {
     let common = m.common();
     check_batch(common.plan, batch)?;
     let depths = given_depths(common.exprs, depth, batch, common.arena)?;

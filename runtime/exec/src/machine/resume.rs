@@ -6,17 +6,17 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::plan::Plan;
 
 use crate::arena::Arena;
-use crate::machine::Arrays;
+use crate::machine::MachineArrays;
 use crate::machine::value::Val;
 use crate::mask::Exprs;
 use crate::rows::Axis;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::List;
 use rtc_base::batch::Batch;
 
 /// A recurrence that goes on where it stopped.
 #[derive(Debug)]
-pub struct Resume<A: Arrays> {
+pub struct Resume<A: MachineArrays> {
     of: NodeId,
     /// The steps that it has made.
     steps: usize,
@@ -31,7 +31,7 @@ pub fn given(exprs: &Exprs) -> impl Iterator<Item = (NodeId, &Expr)> {
 }
 
 /// The recurrence that can go on where it stopped, the only node that asks for the depth of an example.
-pub fn resumable<A: Arrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
+pub fn resumable<A: MachineArrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
     let mut all = given(exprs);
     let ((one, expr), others) = (all.next()?, all.next());
     let node = plan.graph.node(one);
@@ -47,7 +47,12 @@ pub fn resumable<A: Arrays>(plan: &Plan, exprs: &Exprs) -> Option<Resume<A>> {
 ///
 /// # Errors
 /// Examples without a depth, or not one for each row.
-pub fn given_depths(exprs: &Exprs, depth: Option<usize>, batch: &Batch, arena: &Arena) -> Result<Option<Axis>, Fault> {
+pub fn given_depths(
+    exprs: &Exprs,
+    depth: Option<usize>,
+    batch: &Batch,
+    arena: &Arena,
+) -> Result<Option<Axis>, ExecutionFault> {
     if given(exprs).next().is_none() {
         return Ok(None);
     }
@@ -58,16 +63,16 @@ pub fn given_depths(exprs: &Exprs, depth: Option<usize>, batch: &Batch, arena: &
             Ok(axis(&mut depths.iter().map(|depth| *depth as usize)))
         }
         (None, Some(depths)) => {
-            Err(Fault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
+            Err(ExecutionFault::Batch(format!("the batch has {} depths for {} rows", depths.len(), batch.rows())))
         }
         (None, None) => {
             let cure = "train it on a task that gives one, or name one with `--depth N`";
-            Err(Fault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
+            Err(ExecutionFault::Batch(format!("the model takes its depth from the examples, which have none: {cure}")))
         }
     }
 }
 
-impl<A: Arrays> Resume<A> {
+impl<A: MachineArrays> Resume<A> {
     /// The steps that a recurrence has made and what it carries after them, if it goes on.
     pub fn resumed(&self, of: NodeId) -> Option<(usize, List<Val<A>>)> {
         (self.of == of).then(|| Some((self.steps, self.carried.clone()?))).flatten()

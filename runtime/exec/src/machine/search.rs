@@ -10,13 +10,13 @@ use rtc_compiler::ir::graph::Node;
 use rtc_compiler::ir::loops::Cut;
 
 use crate::arena::Arena;
-use crate::machine::Arrays;
+use crate::machine::MachineArrays;
 use crate::machine::value::Val;
 use crate::rows::BatchView;
 use crate::storage::{List, Shared};
 use rtc_base::rng::Key;
-use rtc_kernel::beam::align::Slots;
-use rtc_kernel::beam::{Blends, Record, Search, Site, Term};
+use rtc_kernel::beam::align::BeamSlots;
+use rtc_kernel::beam::{BlendTerm, Blends, NoiseSite, Search, SearchRecord};
 
 /// Searches that are not running, with their memory.
 #[derive(Clone, Default)]
@@ -31,7 +31,7 @@ impl fmt::Debug for Searches {
 /// Draws that are given instead of made, for comparisons with other implementations.
 pub trait NoiseSource: fmt::Debug + Sync {
     /// The noise at a place of a level, where choices are disturbed.
-    fn noise(&self, level: u64, site: Site) -> f64;
+    fn noise(&self, level: u64, site: NoiseSite) -> f64;
     /// The beam that stands in a slot of a chunk, all chunks of a level counted through.
     fn beam(&self, level: u64, chunk: usize, slot: usize) -> usize;
 }
@@ -40,7 +40,7 @@ pub trait NoiseSource: fmt::Debug + Sync {
 #[derive(Debug, Default)]
 pub(crate) struct Lists {
     pub(crate) search: Search,
-    pub(crate) record: Record,
+    pub(crate) record: SearchRecord,
     /// Between the levels: which beams stand in which slots, and where chunks begin among the roots.
     pub(crate) joints: Vec<Joint>,
     /// How many of those there are.
@@ -57,7 +57,7 @@ pub(crate) struct Lists {
 /// What stands between two levels.
 #[derive(Debug, Default)]
 pub(crate) struct Joint {
-    pub(crate) slots: Slots,
+    pub(crate) slots: BeamSlots,
     pub(crate) chunks: Vec<usize>,
 }
 
@@ -150,7 +150,7 @@ impl Lists {
     }
 
     /// Room for the slots between this level and the next one.
-    pub(crate) fn slots(&mut self) -> &mut Slots {
+    pub(crate) fn slots(&mut self) -> &mut BeamSlots {
         if self.joints.len() == self.joined {
             self.joints.push(Joint::default());
         }
@@ -158,9 +158,9 @@ impl Lists {
     }
 }
 
-/// How a search went, for its backward run: its lists, and the numbers that its choices hang on.
+/// The course of a search, for its backward run: its lists, and the numbers that its choices hang on.
 #[derive(Debug)]
-pub(crate) struct Trace<A: Arrays> {
+pub(crate) struct SearchTrace<A: MachineArrays> {
     pub(crate) lists: PooledSearch,
     /// The table of nodes, leaves first, how many there are, and the numbers of each.
     pub(crate) nodes: Val<A>,
@@ -171,26 +171,26 @@ pub(crate) struct Trace<A: Arrays> {
     /// The scores of all pairs.
     pub(crate) scores: List<A::Number>,
     /// The roots of all rows with their weights, and where rows begin.
-    pub(crate) roots: List<Term>,
+    pub(crate) roots: List<BlendTerm>,
     pub(crate) offsets: List<usize>,
 }
 
-impl<A: Arrays> Trace<A> {
+impl<A: MachineArrays> SearchTrace<A> {
     /// The means of the roots.
     pub(crate) fn roots(&self) -> Blends<'_> {
         Blends::new(&self.offsets, &self.roots)
     }
 }
 
-/// How a search went, as it stands on a tape.
+/// The course of a search, as it stands on a tape.
 #[derive(Clone, Debug)]
-pub(crate) struct Traced<A: Arrays> {
-    pub(crate) trace: Shared<Trace<A>>,
+pub(crate) struct TapedSearch<A: MachineArrays> {
+    pub(crate) trace: Shared<SearchTrace<A>>,
     /// The rows of the search that are left, where some have been left out.
     pub(crate) rows: Option<Shared<List<usize>>>,
 }
 
-impl<A: Arrays> Traced<A> {
+impl<A: MachineArrays> TapedSearch<A> {
     /// The rows of the search that are left.
     pub(crate) fn kept(&self, arena: &Arena) -> List<usize> {
         match &self.rows {

@@ -7,15 +7,15 @@ use rtc_compiler::ir::types::Type;
 use rtc_compiler::plan::Plan;
 
 use crate::arena::Arena;
-use crate::machine::pieces::Part;
-use crate::machine::search::Traced;
-use crate::machine::{Active, Arrays, Machine};
+use crate::machine::pieces::RowSubset;
+use crate::machine::search::TapedSearch;
+use crate::machine::{Active, Machine, MachineArrays};
 use crate::rows::BatchView;
 use crate::storage::{Buffer, Element, List, Shared};
 
 /// A value of the graph. Cloning shares the data.
 #[derive(Clone, Debug)]
-pub enum Val<A: Arrays> {
+pub enum Val<A: MachineArrays> {
     /// Reals.
     Real(A::Reals),
     /// Ids, labels, counters.
@@ -28,18 +28,18 @@ pub enum Val<A: Arrays> {
 
 /// The saved steps of a loop, first to last.
 #[derive(Debug)]
-pub struct Tape<A: Arrays> {
+pub struct Tape<A: MachineArrays> {
     /// Steps in forward order.
     pub steps: List<TapeStep<A>>,
     /// The body whose `saves` are the saved values.
     pub body: RegionId,
     /// Of a `beam`, how it went.
-    pub(crate) search: Option<Traced<A>>,
+    pub(crate) search: Option<TapedSearch<A>>,
 }
 
 /// One step of a loop.
 #[derive(Clone, Debug)]
-pub struct TapeStep<A: Arrays> {
+pub struct TapeStep<A: MachineArrays> {
     /// The rows that took the step, as the body saw them.
     pub here: A::Active,
     /// Their indices among the rows that entered the loop, of a fold the row of every chunk, of a `beam` that of every pair; `None`
@@ -53,7 +53,7 @@ pub struct TapeStep<A: Arrays> {
 }
 
 /// The arrays of the CPU: buffers in the arena.
-impl<T: Element> Arrays for T {
+impl<T: Element> MachineArrays for T {
     type Number = T;
     type Reals = Shared<Buffer<T>>;
     type Ids = Shared<Buffer<u32>>;
@@ -82,7 +82,7 @@ impl<T: Element> Val<T> {
     }
 }
 
-impl<A: Arrays> Val<A> {
+impl<A: MachineArrays> Val<A> {
     /// The numbers of a real value.
     ///
     /// # Panics
@@ -95,7 +95,7 @@ impl<A: Arrays> Val<A> {
     }
 
     /// The part of a value of type `ty` that belongs to some rows; all of it if it has no rows.
-    pub fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, ty: &Type, part: &Part<'_, A>) -> Self {
+    pub fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, ty: &Type, part: &RowSubset<'_, A>) -> Self {
         match self {
             _ if part.all || !(ty.is_batched() || *ty == Type::Tape) => self.clone(),
             Self::Tape(tape) => {
@@ -107,9 +107,9 @@ impl<A: Arrays> Val<A> {
     }
 }
 
-impl<A: Arrays> Tape<A> {
+impl<A: MachineArrays> Tape<A> {
     /// The tape of only some of the rows that entered.
-    fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, part: &Part<'_, A>) -> Self {
+    fn select<M: Machine<Arrays = A>>(&self, m: &M, plan: &Plan, part: &RowSubset<'_, A>) -> Self {
         let arena = m.common().arena;
         let place = places(part.rows, part.entered(), arena);
         let steps = self.steps.iter().filter_map(|step| step.select(m, plan, self.body, &place));
@@ -132,7 +132,7 @@ pub(crate) fn places(rows: &[usize], count: usize, arena: &Arena) -> List<Option
     place
 }
 
-impl<A: Arrays> TapeStep<A> {
+impl<A: MachineArrays> TapeStep<A> {
     /// Only the rows that have a new place among the rows that entered; `None` when there is none.
     pub(crate) fn select<M: Machine<Arrays = A>>(
         &self,
@@ -151,7 +151,7 @@ impl<A: Arrays> TapeStep<A> {
         // Of a fold, a row may stand here more than once, and as many as are left need not be all that are left.
         let left = place.iter().flatten().count();
         let all = rows.len() == left && rows.iter().enumerate().all(|(n, row)| n == *row);
-        let part = Part::rows(view, &kept);
+        let part = RowSubset::rows(view, &kept);
         let saves = plan.regions[body.index()].saves.iter();
         let saved = self.saved.iter().zip(saves).map(|(val, of)| val.select(m, plan, plan.graph.ty(*of), &part));
         let starts = kept.iter().filter_map(|n| self.starts.get(*n).copied());

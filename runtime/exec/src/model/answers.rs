@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rtc_compiler::lower::{Binding, Objective};
 
-use crate::learner::{Answers, Depths, Evaluation, LearnError, StepReport};
+use crate::learner::{BatchAnswers, Depths, Evaluation, LearnError, StepReport};
 use crate::machine::outputs::Outputs;
 use crate::storage::Element;
 use rtc_base::batch::{Batch, Labels};
@@ -106,14 +106,14 @@ pub struct AfterSteps {
 }
 
 /// The results of a forward pass of update `updates`.
-pub(super) struct Pass<'a, T: Element> {
+pub(super) struct PassResults<'a, T: Element> {
     pub(super) binding: &'a Binding,
     pub(super) outputs: &'a Outputs<T>,
     pub(super) batch: &'a Batch,
     pub(super) updates: u64,
 }
 
-impl<T: Element> Pass<'_, T> {
+impl<T: Element> PassResults<'_, T> {
     /// The summed task loss of some of the predictions.
     fn task_loss(&self, items: Range<usize>) -> f64 {
         let logits = self.outputs.real("logits").unwrap_or_default();
@@ -162,14 +162,14 @@ impl<T: Element> Pass<'_, T> {
     }
 
     /// All that it says.
-    pub(super) fn answers(&self) -> Result<Answers, LearnError> {
+    pub(super) fn answers(&self) -> Result<BatchAnswers, LearnError> {
         let evaluation = self.evaluation()?;
         let numbers = |name| self.outputs.real(name).map(|x| x.iter().map(|x| x.to_f64()).collect::<Vec<f64>>());
         let (each, logits) = (logits_per_item(self.binding), numbers("logits").unwrap_or_default());
         if self.binding.objective == Objective::Number {
-            return Ok(Answers { evaluation, classes: 0, logits: vec![], depths: numbers("depth") });
+            return Ok(BatchAnswers { evaluation, classes: 0, logits: vec![], depths: numbers("depth") });
         }
         let logits = if each == 1 { logits.into_iter().flat_map(|x| [0.0, x]).collect() } else { logits };
-        Ok(Answers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
+        Ok(BatchAnswers { evaluation, classes: each.max(2), logits, depths: numbers("depth") })
     }
 }

@@ -6,9 +6,9 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::pipeline::each_step::{CARRIED, OVER, size};
 use rtc_compiler::plan::Plan;
 
-use crate::learner::{Carry, Left};
+use crate::learner::{Carry, RemainingState};
 use crate::machine::outputs::Outputs;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::Element;
 use rtc_kernel::Real;
 
@@ -27,19 +27,19 @@ pub(super) fn carries(plan: &Plan) -> Vec<Carry> {
 }
 
 /// The results of a step that leaves finite numbers, of which the next one can be made, and a decision about every row.
-pub(super) fn finite<T: Element>(carries: &[Carry], outputs: Outputs<T>) -> Result<Outputs<T>, Fault> {
+pub(super) fn finite<T: Element>(carries: &[Carry], outputs: Outputs<T>) -> Result<Outputs<T>, ExecutionFault> {
     let names = carries.iter().map(|carry| &*carry.name).chain([OVER]);
     let broken = |name: &&str| outputs.real(name).is_some_and(|x| !x.iter().all(|x| Real::is_finite(*x)));
     match names.into_iter().find(broken) {
-        Some(name) => Err(Fault::NonFinite(format!("what rows carry as `{name}`"))),
+        Some(name) => Err(ExecutionFault::NonFinite(format!("what rows carry as `{name}`"))),
         None => Ok(outputs),
     }
 }
 
 /// What a step has left of them.
-pub(super) fn left<T: Element>(carries: &[Carry], outputs: &Outputs<T>) -> Left {
+pub(super) fn left<T: Element>(carries: &[Carry], outputs: &Outputs<T>) -> RemainingState {
     let numbers = |name: &str| outputs.real(name).unwrap_or_default().iter().map(|x| x.to_f64());
-    Left {
+    RemainingState {
         values: carries.iter().map(|carry| numbers(&carry.name).collect()).collect(),
         over: numbers(OVER).map(|over| over > 0.5).collect(),
     }

@@ -8,10 +8,10 @@ use rtc_kernel::Real;
 
 use super::answers::AfterSteps;
 use super::named::named;
-use super::{Backend, Memory, ModelOn, finite_answers};
-use crate::learner::{Arrays, Evaluation, LearnError, Learner};
+use super::{ArrayMemory, Backend, ModelOn, finite_answers};
+use crate::learner::{Evaluation, FlatArrays, LearnError, Learner};
 use crate::machine::record::ParseTrees;
-use crate::machine::record::Records;
+use crate::machine::record::RunRecords;
 use crate::processor::Executor;
 use crate::ranges::aligned_ranges;
 use crate::ranges::parameter_ranges;
@@ -82,7 +82,7 @@ impl<B: Backend> ModelOn<B> {
     pub fn state_traces(&mut self, batch: &Batch) -> Result<Vec<StateTrace>, LearnError> {
         let states = self.inference.records().attach::<StateRecorder>();
         let evaluation = self.evaluate(batch);
-        *self.inference.records() = Records::default();
+        *self.inference.records() = RunRecords::default();
         evaluation.map(|_| states.take())
     }
 
@@ -97,7 +97,7 @@ impl<B: Backend> ModelOn<B> {
     }
 
     /// The weights that are evaluated: their average, where there is one.
-    pub fn evaluated_weights(&self) -> Arrays {
+    pub fn evaluated_weights(&self) -> FlatArrays {
         named::<B>(self.training.plan(), &self.memory.numbers(self.measured()))
     }
 

@@ -9,12 +9,12 @@ use rtc_compiler::plan::{Plan, plan};
 use super::answers::check_labels;
 use super::{as_learn_error, finite_answers, finite_losses, look_closer, require_outer_recursion};
 use crate::learner::LearnError;
-use crate::machine::backend::{Backend, Memory};
+use crate::machine::backend::{ArrayMemory, Backend};
 use crate::machine::outputs::Outputs;
 use crate::processor::Executor;
 use crate::ranges::aligned_ranges;
 use crate::ranges::parameter_ranges;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Inference;
 use crate::settings::Settings;
 use crate::storage::Element;
@@ -25,16 +25,16 @@ use rtc_kernel::optimiser::Set;
 
 pub use rtc_compiler::pipeline::jacobian::COTANGENT;
 
-/// Whether a pass drops units and draws what a model draws in training.
+/// The mode of a pass: whether it drops units and draws what a model draws in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Draws {
+pub enum PassMode {
     /// As predictions do: nothing is dropped.
     Evaluation,
     /// As the training step after so many updates does. Equal numbers draw equally, whatever is asked.
     Training(u64),
 }
 
-impl Draws {
+impl PassMode {
     pub fn mode(self) -> jacobian::Mode {
         match self {
             Self::Evaluation => jacobian::Mode::Evaluation,
@@ -57,7 +57,7 @@ pub enum Question {
 }
 
 /// What refuses results, or passes them on.
-type Check<T> = fn(Outputs<T>) -> Result<Outputs<T>, Fault>;
+type Check<T> = fn(Outputs<T>) -> Result<Outputs<T>, ExecutionFault>;
 
 /// A model that computes with the weights that it is given, on a machine.
 #[derive(Debug)]
@@ -147,7 +147,7 @@ impl<B: Backend> Function<B> {
     ///
     /// # Errors
     /// A batch that the model can't take, or the first value that is not finite.
-    pub fn logits(&mut self, batch: &Batch, draws: Draws) -> Result<Vec<B::Number>, LearnError> {
+    pub fn logits(&mut self, batch: &Batch, draws: PassMode) -> Result<Vec<B::Number>, LearnError> {
         let outputs = self.run(Question::Logits(draws.mode()), batch, draws, finite_answers)?;
         Ok(outputs.real("logits").unwrap_or_default().to_vec())
     }
@@ -160,7 +160,7 @@ impl<B: Backend> Function<B> {
         &mut self,
         batch: &Batch,
         cotangent: &[B::Number],
-        draws: Draws,
+        draws: PassMode,
     ) -> Result<Vec<B::Number>, LearnError> {
         let numbers = cotangent.iter().map(|x| x.to_f64()).collect();
         let mut batch = batch.clone();
@@ -175,7 +175,7 @@ impl<B: Backend> Function<B> {
     /// As [`Self::logits`], and labels that are not those of the task.
     pub fn loss(&mut self, batch: &Batch, update: u64) -> Result<(f64, Vec<B::Number>), LearnError> {
         self.check_labels(batch)?;
-        let outputs = self.run(Question::Loss, batch, Draws::Training(update), finite_losses)?;
+        let outputs = self.run(Question::Loss, batch, PassMode::Training(update), finite_losses)?;
         Ok((outputs.scalar("loss").unwrap_or(f64::NAN), self.gradients()))
     }
 
@@ -200,7 +200,7 @@ impl<B: Backend> Function<B> {
         &mut self,
         question: Question,
         batch: &Batch,
-        draws: Draws,
+        draws: PassMode,
         check: Check<B::Number>,
     ) -> Result<Outputs<B::Number>, LearnError> {
         let key = self.key(draws);
@@ -211,10 +211,10 @@ impl<B: Backend> Function<B> {
     }
 
     /// As evaluations and training steps of a [`super::ModelOn`] draw.
-    pub fn key(&self, draws: Draws) -> Key {
+    pub fn key(&self, draws: PassMode) -> Key {
         match draws {
-            Draws::Evaluation => self.seed,
-            Draws::Training(update) => self.seed.stream("dropout").at(update).at(0),
+            PassMode::Evaluation => self.seed,
+            PassMode::Training(update) => self.seed.stream("dropout").at(update).at(0),
         }
     }
 

@@ -5,7 +5,7 @@ use rtc_compiler::ir::types::{Attr, Dim};
 
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
-use rtc_kernel::draw::Distribution;
+use rtc_kernel::draw::NumberDistribution;
 
 /// The start of a parameter: every number is drawn by its own index from a stream named after the parameter.
 pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
@@ -35,7 +35,7 @@ pub fn initial<T: Real>(parameter: &Parameter, seed: Key) -> Vec<T> {
                 "unit" => (0..count as u64).map(|n| T::from_f64(key.uniform(n))).collect(),
                 "normal" if args.len() > 1 => {
                     let mut numbers = vec![T::ZERO; count];
-                    Distribution::Normal { deviation: arg, cut: other }.form().fill(key, 0, &mut numbers);
+                    NumberDistribution::Normal { deviation: arg, cut: other }.form().fill(key, 0, &mut numbers);
                     numbers
                 }
                 "normal" => (0..count as u64).map(|n| T::from_f64(arg * key.normal(n))).collect(),

@@ -9,12 +9,12 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
-use crate::learner::{Arrays, GROUPS, LearnError, OptimiserKind};
+use crate::learner::{FlatArrays, GROUPS, LearnError, OptimiserKind};
 use crate::model::Backend;
 use crate::ranges::aligned_ranges;
 use crate::update::Targets;
 use rtc_kernel::Real;
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 
 /// Neighbouring parameters, as many as possible, that are updated alike, and their group.
 type Segment = (Range<usize>, Option<usize>);
@@ -24,7 +24,7 @@ type Segment = (Range<usize>, Option<usize>);
 pub(super) struct Segments {
     all: Vec<Segment>,
     others: Vec<Segment>,
-    matrices: Vec<Matrix>,
+    matrices: Vec<ParameterMatrix>,
     /// Numbers of all parameters, those that are not trained among them.
     count: usize,
     /// Numbers of the flat array.
@@ -49,7 +49,7 @@ impl Segments {
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
             extend(&mut segments.all, &range, group, align);
             match columns(parameter, &hidden) {
-                Some(columns) => segments.matrices.push(Matrix { range, columns }),
+                Some(columns) => segments.matrices.push(ParameterMatrix { range, columns }),
                 None => extend(&mut segments.others, &range, group, align),
             }
         }
@@ -93,7 +93,7 @@ fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
 }
 
 /// The matrices that Muon updates in the model of a graph.
-pub fn matrices(graph: &Graph) -> Vec<Matrix> {
+pub fn matrices(graph: &Graph) -> Vec<ParameterMatrix> {
     Segments::new(graph, 1).matrices
 }
 
@@ -119,16 +119,16 @@ pub(super) fn named_ranges<B: Backend>(plan: &Plan) -> Vec<(String, Vec<usize>, 
 }
 
 /// A flat array under the names of the parameters.
-pub(super) fn named<B: Backend>(plan: &Plan, flat: &[B::Number]) -> Arrays {
+pub(super) fn named<B: Backend>(plan: &Plan, flat: &[B::Number]) -> FlatArrays {
     let single = |x: &B::Number| x.to_f64() as f32;
     let items = named_ranges::<B>(plan)
         .into_iter()
         .map(|(name, dims, range)| (name, (dims, flat[range].iter().map(single).collect())));
-    Arrays { items: items.collect() }
+    FlatArrays { items: items.collect() }
 }
 
 /// A flat array from named ones.
-pub(super) fn flat<B: Backend>(plan: &Plan, arrays: &Arrays) -> Result<Vec<B::Number>, LearnError> {
+pub(super) fn flat<B: Backend>(plan: &Plan, arrays: &FlatArrays) -> Result<Vec<B::Number>, LearnError> {
     let ranges = named_ranges::<B>(plan);
     if let Some(extra) = arrays.items.keys().find(|k| !ranges.iter().any(|(name, ..)| name == *k)) {
         return Err(LearnError::Mismatch(format!("`{extra}` is no parameter of it")));

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::{Array, Backend, Memory, ModelOn};
-use crate::gradient_tree::Block;
+use super::{ArrayMemory, Backend, BackendArray, ModelOn};
+use crate::gradient_tree::LeafBlock;
 use crate::learner::Distributed;
 use crate::learner::LearnError;
 use crate::storage::Element;
@@ -13,8 +13,8 @@ use rtc_kernel::optimiser::{Accumulate, Assign};
 /// one for each power of two.
 #[derive(Debug)]
 pub(super) struct Sums<A> {
-    before: Vec<(Block, A)>,
-    last: Option<Block>,
+    before: Vec<(LeafBlock, A)>,
+    last: Option<LeafBlock>,
     /// Arrays for later sums.
     free: Vec<A>,
 }
@@ -27,7 +27,12 @@ impl<A> Default for Sums<A> {
 
 impl<A> Sums<A> {
     /// Puts the last sum aside, so that the gradients are free for the next micro-batch.
-    pub(super) fn put_aside<T: Element, M: Memory<T, Array = A>>(&mut self, memory: &M, gradients: &A, len: usize) {
+    pub(super) fn put_aside<T: Element, M: ArrayMemory<T, Array = A>>(
+        &mut self,
+        memory: &M,
+        gradients: &A,
+        len: usize,
+    ) {
         if let Some(block) = self.last.take() {
             let mut array = self.free.pop();
             memory.copy(gradients, &mut array, len);
@@ -36,14 +41,14 @@ impl<A> Sums<A> {
     }
 
     /// Takes the gradients as those of a micro-batch, to which the sums before it that are due by then are added.
-    pub(super) fn add_leaf<T: Element, M: Memory<T, Array = A>>(
+    pub(super) fn add_leaf<T: Element, M: ArrayMemory<T, Array = A>>(
         &mut self,
         memory: &M,
         gradients: &mut A,
         leaf: u64,
         all: &Range<usize>,
     ) {
-        let mut block = Block::leaf(leaf);
+        let mut block = LeafBlock::leaf(leaf);
         while let Some((before, array)) = self.before.pop_if(|(before, _)| before.joins(block)) {
             memory.each(&Accumulate {}, [gradients], [&array], all);
             block = before.with(block);
@@ -53,7 +58,7 @@ impl<A> Sums<A> {
     }
 
     /// Lets the gradients be the sum over all micro-batches.
-    pub(super) fn finish<T: Element, M: Memory<T, Array = A>>(
+    pub(super) fn finish<T: Element, M: ArrayMemory<T, Array = A>>(
         &mut self,
         memory: &M,
         gradients: &mut A,
@@ -90,9 +95,9 @@ impl<B: Backend<Number = f32>> Distributed for ModelOn<B> {
         self.segments.len()
     }
 
-    fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)> {
+    fn take_sums(&mut self) -> Vec<(LeafBlock, Vec<f32>)> {
         let memory = &self.memory;
-        let numbers = |array: &Array<B>| memory.numbers(array);
+        let numbers = |array: &BackendArray<B>| memory.numbers(array);
         let mut all: Vec<_> = self.sums.before.iter().map(|(block, array)| (*block, numbers(array))).collect();
         if let Some(block) = self.sums.last {
             all.push((block, numbers(self.training.arrays().1)));

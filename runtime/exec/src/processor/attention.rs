@@ -6,20 +6,20 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
-use rtc_compiler::expr::{Env, EvalError, Expr, LARGEST_BIAS, Reach, Value as Number, Var, eval, flat, reach, slope};
+use rtc_compiler::expr::{Env, EvalError, Expr, KeyReach, LARGEST_BIAS, ScalarValue, Var, eval, flat, reach, slope};
 use rtc_compiler::ir::graph::Value;
 use rtc_compiler::ir::types::Elem;
 
-use crate::mask::{Bias, Exprs, Rule, mark, place};
+use crate::mask::{Bias, Exprs, MaskRule, mark, place};
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::Memory;
+use crate::processor::ValueMemory;
 use crate::rows::Axis;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List, Shared};
 use rtc_kernel::attention::{
-    Apart, Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, attention_grad_with,
-    attention_with, steps,
+    Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores, SeparateGradients,
+    attention_grad_with, attention_with, steps,
     talking::{self, Talking},
 };
 
@@ -27,7 +27,7 @@ use rtc_kernel::attention::{
 const NONE: usize = usize::MAX;
 
 /// A bias at a step of the recurrence, with the numbers of its tables.
-pub(super) struct Scored<'e, T> {
+pub(super) struct ScoredBias<'e, T> {
     bias: &'e Bias,
     step: i64,
     tables: &'e [&'e [T]],
@@ -37,7 +37,7 @@ pub(super) struct Scored<'e, T> {
 #[derive(Clone, Debug)]
 pub(super) struct ByDistance<T: Element> {
     /// For which rows.
-    span: Span,
+    span: DistanceSpan,
     /// Distances that are seen, rising.
     list: List<isize>,
     /// From the first to the last: whether it is.
@@ -46,16 +46,16 @@ pub(super) struct ByDistance<T: Element> {
     values: Buffer<T>,
 }
 
-/// Between how many queries and keys distances occur.
+/// The numbers of queries and keys between which distances occur.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Span {
+pub(super) struct DistanceSpan {
     pub(super) queries: usize,
     pub(super) keys: usize,
     /// Whether it is worth to know the keys of every query beforehand.
     pub(super) listed: bool,
 }
 
-impl Span {
+impl DistanceSpan {
     /// That of the longest rows.
     fn longest(c: &NodeContext<'_>) -> Self {
         let of = |n: usize| {
@@ -66,7 +66,7 @@ impl Span {
     }
 }
 
-impl<T: Element> Scored<'_, T> {
+impl<T: Element> ScoredBias<'_, T> {
     fn learned(&self, env: &Env, at: usize, indices: &[Expr]) -> Result<f64, EvalError> {
         let table = self.bias.uses[at];
         flat(indices, &self.bias.sizes[table], env).map(|at| self.tables[table][at].to_f64())
@@ -108,7 +108,7 @@ impl<T: Element> Scored<'_, T> {
 
 /// The range that holds the keys of a query, and whether it holds no others.
 fn range(expr: &Expr, step: i64, at: MaskRow) -> (Range<usize>, bool) {
-    let Reach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
+    let KeyReach { keys, exact } = reach(expr, &place(at, step), usize::MAX);
     (keys, exact)
 }
 
@@ -120,10 +120,10 @@ pub fn apart(distance: isize, step: i64, head: usize) -> Env {
 
 impl<T: Element> Executor<T> {
     /// `attention`.
-    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(super) fn attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let mut out = self.fresh(c, 0);
-        let (codes, history) = (self.codes(c, Span::longest(c)), self.history(c, 3));
-        self.with_attention(c, 3, Span::longest(c), &mut None, |m, spec, bias, _| {
+        let (codes, history) = (self.codes(c, DistanceSpan::longest(c)), self.history(c, 3));
+        self.with_attention(c, 3, DistanceSpan::longest(c), &mut None, |m, spec, bias, _| {
             let inputs = [0, 1, 2].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
@@ -144,7 +144,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// `attention_grad`.
-    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(super) fn attention_grad(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let history = self.history(c, 4);
         let [mut dq, mut dk, mut dv] = [0, 1, 2].map(|n| match &history {
             Some(own) if n > 0 => self.arena.take(own.keys.len()),
@@ -156,8 +156,8 @@ impl<T: Element> Executor<T> {
         let mut apart = stop.as_ref().map(|_| [2, 1].map(|n| self.fresh(c, last - n)));
         let arena = self.arena.clone();
         let (mut sums, mut more, mut matrices) = (arena.filled(0, T::ZERO), None, None);
-        let codes = self.codes(c, Span::longest(c));
-        self.with_attention(c, 4, Span::longest(c), &mut None, |m, spec, bias, scored| {
+        let codes = self.codes(c, DistanceSpan::longest(c));
+        self.with_attention(c, 4, DistanceSpan::longest(c), &mut None, |m, spec, bias, scored| {
             let inputs = [0, 1, 2, 3].map(|n| m.real(c.operand(n)));
             let (queries, keys) = (c.axis(0), c.axis(1));
             let relative = codes.as_ref().map(|codes| codes.relative(m));
@@ -166,7 +166,8 @@ impl<T: Element> Executor<T> {
             let mut partial = arena.take(c.view.rows() * spec.heads * width);
             let rule =
                 stop.as_ref().map(|(expr, step)| move |at: MaskRow, holds: &mut [bool]| mark(expr, *step, at, holds));
-            let apart = rule.as_ref().zip(apart.as_mut()).map(|(rule, [dk, dv])| Apart { rule, grads: [dk, dv] });
+            let apart =
+                rule.as_ref().zip(apart.as_mut()).map(|(rule, [dk, dv])| SeparateGradients { rule, grads: [dk, dv] });
             let out = [dq.as_mut_slice(), dk.as_mut_slice(), dv.as_mut_slice()];
             let run = |spec: &Attention<'_>, inputs, keys: &[usize]| match talking(c, m) {
                 Some(mixed) => {
@@ -224,9 +225,9 @@ impl<T: Element> Executor<T> {
     }
 
     /// Where the gradients of keys and values of a node go apart, if they do, and its step.
-    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<(&'e Expr, i64)>, Fault> {
+    fn stop<'e>(&self, exprs: &'e Exprs, c: &NodeContext<'_>) -> Result<Option<(&'e Expr, i64)>, ExecutionFault> {
         let Some(rule) = exprs.get(&c.step.node) else { return Ok(None) };
-        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let rule = rule.as_ref().map_err(|e| ExecutionFault::Batch(e.clone()))?;
         let is_step = |v: &&Value| c.ty(**v).elem() == Some(Elem::Index);
         let step = c.node.operands.get(4).filter(is_step).map_or(0, |v| i64::from(self.memory.index(*v)[0]));
         Ok(rule.stop.as_ref().map(|stop| (stop, step)))
@@ -238,10 +239,10 @@ impl<T: Element> Executor<T> {
         &self,
         c: &NodeContext<'_>,
         fixed: usize,
-        span: Span,
+        span: DistanceSpan,
         known: &mut Option<ByDistance<T>>,
-        f: impl FnOnce(&Memory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&Scored<'_, T>>),
-    ) -> Result<(), Fault> {
+        f: impl FnOnce(&ValueMemory<T>, &Attention<'_>, &ScoreBias<'_, T>, Option<&ScoredBias<'_, T>>),
+    ) -> Result<(), ExecutionFault> {
         let heads = c.get(attribute::HEADS);
         let head_width = c.last(0) / heads;
         let p = c.get(attribute::DROPOUT);
@@ -269,11 +270,11 @@ impl<T: Element> Executor<T> {
             f(&self.memory, &with(named), &ScoreBias::None, None);
             return Ok(());
         };
-        let rule = rule.as_ref().map_err(|e| Fault::Batch(e.clone()))?;
+        let rule = rule.as_ref().map_err(|e| ExecutionFault::Batch(e.clone()))?;
         let first = rule.bias.as_ref().map_or(c.node.operands.len(), |bias| bias.first);
         let count = rule.bias.as_ref().map_or(0, |bias| bias.sizes.len());
         let tables = self.arena.list(c.node.operands[first..first + count].iter().map(|v| self.memory.real(*v)));
-        let scored = rule.bias.as_ref().map(|bias| Scored { bias, step, tables: &tables });
+        let scored = rule.bias.as_ref().map(|bias| ScoredBias { bias, step, tables: &tables });
         if rule.by_distance {
             let found = match known.take().filter(|known| known.span == span) {
                 Some(found) => found,
@@ -323,7 +324,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The range of keys of every query of the batch, where the heads do not differ in it.
-    fn ranges(&self, c: &NodeContext<'_>, rule: &Rule, step: i64) -> Option<List<(Range<usize>, bool)>> {
+    fn ranges(&self, c: &NodeContext<'_>, rule: &MaskRule, step: i64) -> Option<List<(Range<usize>, bool)>> {
         let expr = rule.expr.as_ref().filter(|expr| !expr.uses(Var::Head))?;
         let queries = c.axis(0);
         let row = |row: usize| {
@@ -337,14 +338,14 @@ impl<T: Element> Executor<T> {
     fn distances(
         &self,
         c: &NodeContext<'_>,
-        rule: &Rule,
-        scored: Option<&Scored<'_, T>>,
-        (step, span): (i64, Span),
+        rule: &MaskRule,
+        scored: Option<&ScoredBias<'_, T>>,
+        (step, span): (i64, DistanceSpan),
     ) -> ByDistance<T> {
         let heads = c.get(attribute::HEADS);
         let causal = c.get(attribute::MASK) == Mask::Causal;
         let sees = |distance: isize| match &rule.expr {
-            Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(Number::Bool(true)),
+            Some(expr) => eval(expr, &apart(distance, step, 0)) == Ok(ScalarValue::Bool(true)),
             None => !causal || distance >= 0,
         };
         let all = 1 - span.keys as isize..span.queries as isize;
@@ -377,7 +378,7 @@ pub fn whole_keys(c: &NodeContext<'_>) -> Option<(Shared<Axis>, List<usize>)> {
 }
 
 /// The matrices of heads that talk.
-pub(super) fn talking<'m, T: Element>(c: &NodeContext<'_>, memory: &'m Memory<T>) -> Option<Talking<'m, T>> {
+pub(super) fn talking<'m, T: Element>(c: &NodeContext<'_>, memory: &'m ValueMemory<T>) -> Option<Talking<'m, T>> {
     let own = c.node.behind().talking;
     let &[scores, probabilities] = &c.node.operands[own] else { return None };
     Some(Talking { scores: memory.real(scores), probabilities: memory.real(probabilities) })
@@ -396,7 +397,7 @@ fn over_rows<T: Element>(partial: &mut [T], width: usize) -> &[T] {
 fn gathered<T: Element>(
     spec: &Attention<'_>,
     bias: &ScoreBias<'_, T>,
-    scored: &Scored<'_, T>,
+    scored: &ScoredBias<'_, T>,
     heads: &[T],
     width: usize,
     sums: &mut [T],

@@ -6,26 +6,26 @@ use std::sync::Arc;
 use rtc_compiler::plan::Plan;
 
 use crate::learner::UpdateRule;
-use crate::machine::backend::{Backend, Memory};
+use crate::machine::backend::{ArrayMemory, Backend};
 use crate::machine::outputs::Outputs;
 use crate::processor::Executor;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::settings::Settings;
 use crate::storage::Element;
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_kernel::array_update::ArrayUpdate;
 use rtc_kernel::clip::squared_norm;
-use rtc_kernel::muon::{Scratch, muon};
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::muon::{MuonScratch, muon};
+use rtc_kernel::optimiser::ParameterMatrix;
 
 /// The memory of the processor, with what updates matrix by matrix keep there from one to the next.
 #[derive(Debug, Default)]
-pub struct Host<T: Element> {
-    matrices: Vec<Scratch<T>>,
+pub struct HostMemory<T: Element> {
+    matrices: Vec<MuonScratch<T>>,
 }
 
-impl<T: Element> Memory<T> for Host<T> {
+impl<T: Element> ArrayMemory<T> for HostMemory<T> {
     type Array = Vec<T>;
 
     fn keep(&self, numbers: Vec<T>) -> Vec<T> {
@@ -50,19 +50,19 @@ impl<T: Element> Memory<T> for Host<T> {
         kernel.run(write.map(|array| &mut array[part.clone()]), read.map(|array| &array[part.clone()]));
     }
 
-    fn muon(&mut self, [w, m]: [&mut Vec<T>; 2], g: &Vec<T>, matrices: &[Matrix], rule: &UpdateRule) {
+    fn muon(&mut self, [w, m]: [&mut Vec<T>; 2], g: &Vec<T>, matrices: &[ParameterMatrix], rule: &UpdateRule) {
         muon([w, m], g, matrices, &mut self.matrices, rule);
     }
 }
 
 impl<T: Element> Backend for Executor<T> {
     type Number = T;
-    type Memory = Host<T>;
+    type Memory = HostMemory<T>;
 
     const ALIGN: usize = 1;
 
-    fn memory(&self) -> Host<T> {
-        Host::default()
+    fn memory(&self) -> HostMemory<T> {
+        HostMemory::default()
     }
 
     /// It shares the arena: executors of one model run in turn.
@@ -74,7 +74,7 @@ impl<T: Element> Backend for Executor<T> {
         &mut self.settings
     }
 
-    fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, Fault> {
+    fn execute(&mut self, batch: &Batch, key: Key, _: &mut dyn FnMut()) -> Result<Outputs<T>, ExecutionFault> {
         self.run(batch, key)
     }
 

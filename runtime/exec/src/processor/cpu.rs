@@ -4,16 +4,16 @@ use rtc_compiler::ir::graph::{RegionId, Value};
 use rtc_compiler::plan::{Plan, Step};
 
 use crate::machine::pieces::Pieces;
-use crate::machine::record::Records;
+use crate::machine::record::RunRecords;
 use crate::machine::resume::Resume;
 use crate::machine::value::Val;
 use crate::machine::{Common, Machine, Nodes};
 use crate::processor::Executor;
 use crate::rows::BatchView;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List, Plain, Shared};
 use rtc_kernel::beam::Blends;
-use rtc_kernel::beam::nodes::{Part, blend, blend_grad, gather, scatter_add};
+use rtc_kernel::beam::nodes::{NodeFeatures, blend, blend_grad, gather, scatter_add};
 use rtc_kernel::elementwise;
 
 impl<T: Element> Machine for Executor<T> {
@@ -33,7 +33,7 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn records(&mut self) -> &mut Records {
+    fn records(&mut self) -> &mut RunRecords {
         &mut self.records
     }
 
@@ -53,7 +53,7 @@ impl<T: Element> Machine for Executor<T> {
         }
     }
 
-    fn run_step(&mut self, plan: &Plan, step: &Step, here: &BatchView) -> Result<(), Fault> {
+    fn run_step(&mut self, plan: &Plan, step: &Step, here: &BatchView) -> Result<(), ExecutionFault> {
         self.execute(plan, step, here)
     }
 
@@ -176,14 +176,14 @@ impl<T: Element> Machine for Executor<T> {
 }
 
 /// A list of nodes, and the part of a row in which each stands.
-type Side<'a> = (&'a [u32], Part);
+type NodeList<'a> = (&'a [u32], NodeFeatures);
 
 /// How many nodes there are, and where the lists of them stand in rows of one or two.
-fn parts(nodes: Nodes<'_>, width: usize) -> (usize, [Option<Side<'_>>; 2]) {
+fn parts(nodes: Nodes<'_>, width: usize) -> (usize, [Option<NodeList<'_>>; 2]) {
     match nodes {
-        Nodes::Single(ids) => (ids.len(), [Some((ids, Part::alone(width))), None]),
+        Nodes::Single(ids) => (ids.len(), [Some((ids, NodeFeatures::alone(width))), None]),
         Nodes::Pairs(left, right) => {
-            let beside = |ids, right| Some((ids, Part::beside(width, right)));
+            let beside = |ids, right| Some((ids, NodeFeatures::beside(width, right)));
             (2 * left.len(), [beside(left, false), beside(right, true)])
         }
     }

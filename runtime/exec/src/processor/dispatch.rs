@@ -17,7 +17,7 @@ use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
 use crate::rows::BatchView;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List};
 use rtc_kernel::{
     Precision, Write, channels, continuous, elementwise, embedding, linear, loss, matrix, ordered_memory, pool,
@@ -28,7 +28,7 @@ use rtc_kernel::{
 
 impl<T: Element> Executor<T> {
     /// Runs one step and puts its results into the table.
-    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, view: &BatchView) -> Result<(), Fault> {
+    pub(super) fn execute(&mut self, plan: &Plan, step: &Step, view: &BatchView) -> Result<(), ExecutionFault> {
         let node = plan.graph.node(step.node);
         let c = NodeContext { plan, step, node, view };
         if self.extend_along(&c)? {
@@ -360,7 +360,7 @@ impl<T: Element> Executor<T> {
     fn reduce(
         &mut self,
         c: &NodeContext<'_>,
-        f: impl FnOnce(&crate::processor::Memory<T>, &NodeContext<'_>, &mut [T], Write),
+        f: impl FnOnce(&crate::processor::ValueMemory<T>, &NodeContext<'_>, &mut [T], Write),
     ) {
         match c.step.accumulates_into[0] {
             Some(param) => {
@@ -375,7 +375,7 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn input(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn input(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let name = c.get(attribute::NAME);
         let len = |val: &Val<T>| match val {
             Val::Real(x) => x.len(),
@@ -436,7 +436,7 @@ impl<T: Element> Executor<T> {
         self.put_truth(c, go);
     }
 
-    fn top(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn top(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let step = c.node.operands.last().filter(|v| c.ty(**v).elem() == Some(Elem::Index));
         let step = step.map_or(0, |step| self.memory.index(*step)[0]);
         let (axis, along) = (c.axis(0), along_rows(c.ty(c.operand(0))));
@@ -468,7 +468,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Refuses labels without a logit; `n` is the operand with the logits, before the one with the labels.
-    fn check_labels(&self, c: &NodeContext<'_>, n: usize) -> Result<(), Fault> {
+    fn check_labels(&self, c: &NodeContext<'_>, n: usize) -> Result<(), ExecutionFault> {
         known_labels(self.memory.index(c.operand(n + 1)), c.last(n))
     }
 
@@ -506,7 +506,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// Codes of positions: learned ones, as far as their table reaches, or sines and cosines.
-    fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn add_position(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let axis = c.axis(0);
         let longest = axis.before + (0..c.view.rows()).map(|row| axis.len(row)).max().unwrap_or(0);
         let width = c.last(0);

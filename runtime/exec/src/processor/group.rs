@@ -20,18 +20,18 @@ use crate::processor::Executor;
 use crate::rows::BatchView;
 use crate::storage::{Buffer, Element};
 use rtc_base::rng::Key;
-use rtc_kernel::draw::{Distribution, Form};
+use rtc_kernel::draw::{DistributionForm, NumberDistribution};
 use rtc_kernel::dropout::{Keep, dropout, tied_dropout};
 use rtc_kernel::parallel::{block, each};
-use rtc_kernel::pointwise::Program;
-use rtc_kernel::position::{Direction, Rotation, Table, rotate};
+use rtc_kernel::pointwise::MapProgram;
+use rtc_kernel::position::{Direction, Rotation, RotationTable, rotate};
 use rtc_kernel::product::{Orientation, Packed, product};
 use rtc_kernel::{Precision, Real, Write, channels, linear, norm, softmax};
 
 /// A step, with everything found that it needs.
 #[derive(Debug)]
-pub(super) struct Task<T> {
-    kernel: Kernel<T>,
+pub(super) struct StepTask<T> {
+    kernel: StepKernel<T>,
     inputs: [Lane<T>; MOST],
     outputs: [Lane<T>; MOST],
 }
@@ -49,9 +49,9 @@ enum Lane<T> {
     Sum(*mut T, usize),
 }
 
-/// What a step does to a block. Pointers are to operands that every unit needs whole.
+/// The work of a step on a block. Pointers are to operands that every unit needs whole.
 #[derive(Debug)]
-enum Kernel<T> {
+enum StepKernel<T> {
     Affine { gain: *const [T], bias: Option<*const [T]> },
     Linear { w: *const Packed<T>, bias: Option<*const [T]> },
     Narrow { w: *const [T], bias: Option<*const [T]> },
@@ -61,7 +61,7 @@ enum Kernel<T> {
     RmsNorm { width: usize, gain: Option<*const [T]>, eps: f64 },
     RmsNormGrad { width: usize, gain: Option<*const [T]>, eps: f64 },
     ColumnSum,
-    Map(*const Program),
+    Map(*const MapProgram),
     Softmax,
     SoftmaxGrad,
     Reduce(Reduction),
@@ -71,8 +71,8 @@ enum Kernel<T> {
     Slice(usize),
     Pad(usize),
     Dropout { keep: Keep<T>, key: Key, tied: bool },
-    Draw { form: Form, key: Key, by_row: bool },
-    Rotate { table: *const Table<T>, heads: usize, direction: Direction, from_row: bool },
+    Draw { form: DistributionForm, key: Key, by_row: bool },
+    Rotate { table: *const RotationTable<T>, heads: usize, direction: Direction, from_row: bool },
 }
 
 /// A result that is a sum over the units.
@@ -90,10 +90,10 @@ pub(super) struct Pack<T: Real> {
     version: Option<u64>,
 }
 
-/// What tasks of all threads read.
-struct Shared<'a, T> {
-    tasks: &'a [Task<T>],
-    rows: Rows<'a>,
+/// Inputs that tasks of all threads read.
+struct GroupInputs<'a, T> {
+    tasks: &'a [StepTask<T>],
+    rows: UnitRows<'a>,
     ids: &'a [u64],
     size: usize,
     units: usize,
@@ -103,16 +103,16 @@ struct Shared<'a, T> {
 
 // SAFETY: the pointers stand for values in the table and for parameters, which nobody changes while the group runs, and for
 // results, of which every task writes only the units of its own block.
-unsafe impl<T: Sync> Sync for Shared<'_, T> {}
+unsafe impl<T: Sync> Sync for GroupInputs<'_, T> {}
 
-/// To which rows the units belong.
+/// The rows to which the units belong.
 #[derive(Clone, Copy)]
-enum Rows<'a> {
+enum UnitRows<'a> {
     Ragged { offsets: &'a [usize], origin: &'a [usize], before: usize, places: Option<&'a [usize]> },
     Even(usize),
 }
 
-impl<T> Kernel<T> {
+impl<T> StepKernel<T> {
     /// Numbers of scratch that the kernel itself needs.
     fn registers(&self) -> usize {
         match self {
@@ -124,14 +124,14 @@ impl<T> Kernel<T> {
 }
 
 /// The programs of the maps of a graph.
-pub(super) fn programs(graph: &Graph) -> BTreeMap<NodeId, Program> {
+pub(super) fn programs(graph: &Graph) -> BTreeMap<NodeId, MapProgram> {
     let maps = graph.walk(MAIN).into_iter().filter(|id| graph.node(*id).op == Op::Map);
     let program =
-        |id: NodeId| (id, Program::new(&results(&graph.node(id).attrs).expect("the shape rule has read them")));
+        |id: NodeId| (id, MapProgram::new(&results(&graph.node(id).attrs).expect("the shape rule has read them")));
     maps.map(program).collect()
 }
 
-impl Rows<'_> {
+impl UnitRows<'_> {
     /// Calls `f(row, index within the row of the first unit, units)` for the part of every row inside `range`.
     fn each(self, range: Range<usize>, mut f: impl FnMut(usize, usize, Range<usize>)) {
         let mut start = range.start;
@@ -180,15 +180,15 @@ impl Rows<'_> {
     }
 }
 
-fn rows_of<'e>(view: &'e BatchView, units: &[Dim]) -> Rows<'e> {
+fn rows_of<'e>(view: &'e BatchView, units: &[Dim]) -> UnitRows<'e> {
     match units {
         [Dim::Sym(b), Dim::Sym(axis)] if b == BATCH => {
             let axis = view.axis(axis);
             let places = axis.chosen.as_ref().map(|chosen| chosen.places.as_slice());
-            Rows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before, places }
+            UnitRows::Ragged { offsets: &axis.offsets, origin: &axis.origin, before: axis.before, places }
         }
-        [Dim::Sym(_), rest @ ..] => Rows::Even(rest.iter().filter_map(Dim::fixed).product()),
-        _ => Rows::Even(1),
+        [Dim::Sym(_), rest @ ..] => UnitRows::Even(rest.iter().filter_map(Dim::fixed).product()),
+        _ => UnitRows::Even(1),
     }
 }
 
@@ -214,7 +214,7 @@ impl<T: Element> Executor<T> {
         }
         let registers = tasks.iter().map(|task| task.kernel.registers()).max().unwrap_or(0);
         let shared =
-            Shared { tasks: &tasks, rows: rows_of(view, &group.units), ids: &view.ids, size, units, registers };
+            GroupInputs { tasks: &tasks, rows: rows_of(view, &group.units), ids: &view.ids, size, units, registers };
         each(blocks, work, |n| shared.run(n, group.scratch));
         tasks.clear();
         for partial in partials.drain(..) {
@@ -263,7 +263,13 @@ impl<T: Element> Executor<T> {
         }
     }
 
-    fn task(&mut self, c: &NodeContext<'_>, group: &Group, blocks: usize, partials: &mut Vec<Partial<T>>) -> Task<T> {
+    fn task(
+        &mut self,
+        c: &NodeContext<'_>,
+        group: &Group,
+        blocks: usize,
+        partials: &mut Vec<Partial<T>>,
+    ) -> StepTask<T> {
         let own = c.node.op.def().by_unit.expect("only such steps are in groups");
         let mut inputs = [const { Lane::Absent }; MOST];
         for (n, &value) in c.node.operands.iter().enumerate().filter(|(n, _)| !own.whole.contains(n)) {
@@ -291,10 +297,10 @@ impl<T: Element> Executor<T> {
                 Lane::Array(start, width)
             };
         }
-        Task { kernel, inputs, outputs }
+        StepTask { kernel, inputs, outputs }
     }
 
-    fn kernel(&self, c: &NodeContext<'_>) -> Kernel<T> {
+    fn kernel(&self, c: &NodeContext<'_>) -> StepKernel<T> {
         let whole = |n: usize| std::ptr::from_ref(self.memory.real(c.operand(n)));
         let packed = |orientation| std::ptr::from_ref(&self.packs[&(c.operand(1), orientation)].packed);
         let given = |n: usize| c.node.operands.get(n).map(|_| whole(n));
@@ -302,38 +308,38 @@ impl<T: Element> Executor<T> {
         let part = || c.last(0) / c.get(attribute::PARTS);
         match c.node.op {
             Op::Linear if c.out(0) > linear::NARROW => {
-                Kernel::Linear { w: packed(Orientation::Transposed), bias: bias() }
+                StepKernel::Linear { w: packed(Orientation::Transposed), bias: bias() }
             }
-            Op::Linear => Kernel::Narrow { w: whole(1), bias: bias() },
-            Op::LinearGradInput => Kernel::GradInput { w: packed(Orientation::Straight) },
-            Op::LayerNorm => Kernel::LayerNorm { gain: whole(1), bias: bias(), eps: c.get(attribute::EPS) },
-            Op::LayerNormGrad => Kernel::LayerNormGrad { gain: whole(1), eps: c.get(attribute::EPS) },
-            Op::RmsNorm => Kernel::RmsNorm { width: part(), gain: given(1), eps: c.get(attribute::EPS) },
-            Op::RmsNormGrad => Kernel::RmsNormGrad { width: part(), gain: given(2), eps: c.get(attribute::EPS) },
-            Op::ColumnSum => Kernel::ColumnSum,
-            Op::Affine => Kernel::Affine { gain: whole(1), bias: bias() },
-            Op::Map => Kernel::Map(&raw const self.programs[&c.step.node]),
-            Op::Softmax => Kernel::Softmax,
-            Op::SoftmaxGrad => Kernel::SoftmaxGrad,
-            Op::Reduce => Kernel::Reduce(c.get(attribute::BY)),
-            Op::ReduceMaxGrad => Kernel::ReduceMaxGrad,
-            Op::BroadcastChannels => Kernel::Broadcast,
-            Op::Concat => Kernel::Concat,
-            Op::Slice => Kernel::Slice(c.get(attribute::START)),
-            Op::Pad => Kernel::Pad(c.get(attribute::START)),
-            Op::Dropout => Kernel::Dropout {
+            Op::Linear => StepKernel::Narrow { w: whole(1), bias: bias() },
+            Op::LinearGradInput => StepKernel::GradInput { w: packed(Orientation::Straight) },
+            Op::LayerNorm => StepKernel::LayerNorm { gain: whole(1), bias: bias(), eps: c.get(attribute::EPS) },
+            Op::LayerNormGrad => StepKernel::LayerNormGrad { gain: whole(1), eps: c.get(attribute::EPS) },
+            Op::RmsNorm => StepKernel::RmsNorm { width: part(), gain: given(1), eps: c.get(attribute::EPS) },
+            Op::RmsNormGrad => StepKernel::RmsNormGrad { width: part(), gain: given(2), eps: c.get(attribute::EPS) },
+            Op::ColumnSum => StepKernel::ColumnSum,
+            Op::Affine => StepKernel::Affine { gain: whole(1), bias: bias() },
+            Op::Map => StepKernel::Map(&raw const self.programs[&c.step.node]),
+            Op::Softmax => StepKernel::Softmax,
+            Op::SoftmaxGrad => StepKernel::SoftmaxGrad,
+            Op::Reduce => StepKernel::Reduce(c.get(attribute::BY)),
+            Op::ReduceMaxGrad => StepKernel::ReduceMaxGrad,
+            Op::BroadcastChannels => StepKernel::Broadcast,
+            Op::Concat => StepKernel::Concat,
+            Op::Slice => StepKernel::Slice(c.get(attribute::START)),
+            Op::Pad => StepKernel::Pad(c.get(attribute::START)),
+            Op::Dropout => StepKernel::Dropout {
                 keep: Keep::new(c.get(attribute::P)),
                 key: c.view.key.at(c.get(attribute::STREAM) as u64),
                 tied: c.get(attribute::TIED),
             },
-            Op::Normal | Op::Uniform => Kernel::Draw {
-                form: Distribution::of(c.node).form(),
+            Op::Normal | Op::Uniform => StepKernel::Draw {
+                form: NumberDistribution::of(c.node).form(),
                 key: c.view.key.at(c.get(attribute::STREAM) as u64),
                 by_row: c.get(attribute::DRAWS) == Draws::Row,
             },
             Op::Rotate => {
                 let transposed = c.get(attribute::TRANSPOSE);
-                Kernel::Rotate {
+                StepKernel::Rotate {
                     table: self.tables.get(Rotation::of(&c.node.attrs, c.last(0) / c.get(attribute::HEADS))),
                     heads: c.get(attribute::HEADS),
                     direction: if transposed { Direction::Transposed } else { Direction::Forward },
@@ -364,7 +370,7 @@ fn inner(group: &Group, value: Value) -> Option<usize> {
     group.inner.iter().find(|i| i.value == value).map(|i| i.offset)
 }
 
-impl<T: Real> Shared<'_, T> {
+impl<T: Real> GroupInputs<'_, T> {
     fn run(&self, n: usize, scratch: usize) {
         let inner = scratch * self.size;
         T::with_scratch(inner + self.registers, |scratch| {
@@ -398,7 +404,7 @@ impl<T: Real> Shared<'_, T> {
     ///
     /// # Safety
     /// Only one call may run for a block at a time, with a scratch of its own.
-    unsafe fn step(&self, task: &Task<T>, n: usize, scratch: *mut T, registers: &mut [T]) {
+    unsafe fn step(&self, task: &StepTask<T>, n: usize, scratch: *mut T, registers: &mut [T]) {
         // SAFETY: the caller's promise; operands are not written while the step runs, and the plan puts results elsewhere.
         unsafe {
             let inputs = task.inputs.map(|lane| {
@@ -414,44 +420,44 @@ impl<T: Real> Shared<'_, T> {
                 numbers
             });
             let count = block(n, self.size, self.units).len();
-            if let Kernel::Map(program) = &task.kernel {
+            if let StepKernel::Map(program) = &task.kernel {
                 return (**program).run(&inputs, &mut outputs, registers);
             }
             let [a, b, c, ..] = inputs;
             let [y, y1, y2, ..] = outputs;
             match &task.kernel {
-                Kernel::Map(_) => unreachable!("maps have returned"),
-                Kernel::Linear { w, bias } => linear::linear(a, &**w, bias.map(|b| &*b), y),
-                Kernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
-                Kernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
-                Kernel::GradInput { w } => product(a, &**w, y, Write::Replace),
-                Kernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, bias.map(|b| &*b), *eps, y),
-                Kernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
-                Kernel::RmsNorm { width, gain, eps } => norm::rms_norm(a, *width, gain.map(|g| &*g), *eps, y),
-                Kernel::RmsNormGrad { width, gain, eps } => {
+                StepKernel::Map(_) => unreachable!("maps have returned"),
+                StepKernel::Linear { w, bias } => linear::linear(a, &**w, bias.map(|b| &*b), y),
+                StepKernel::Affine { gain, bias } => channels::affine(a, &**gain, bias.map(|b| &*b), y),
+                StepKernel::Narrow { w, bias } => linear::narrow(a, &**w, a.len() / count, bias.map(|b| &*b), y),
+                StepKernel::GradInput { w } => product(a, &**w, y, Write::Replace),
+                StepKernel::LayerNorm { gain, bias, eps } => norm::layer_norm(a, &**gain, bias.map(|b| &*b), *eps, y),
+                StepKernel::LayerNormGrad { gain, eps } => norm::layer_norm_grad(a, &**gain, c, *eps, y, y1, y2),
+                StepKernel::RmsNorm { width, gain, eps } => norm::rms_norm(a, *width, gain.map(|g| &*g), *eps, y),
+                StepKernel::RmsNormGrad { width, gain, eps } => {
                     norm::rms_norm_grad(a, b, *width, gain.map(|g| &*g), *eps, y, y1);
                 }
-                Kernel::ColumnSum => linear::add_rows(a, y),
-                Kernel::Softmax => softmax::softmax(a, a.len() / count, y),
-                Kernel::SoftmaxGrad => softmax::softmax_grad(a, b, a.len() / count, y),
-                Kernel::Reduce(by) => channels::reduce(a, a.len() / count, *by, y),
-                Kernel::ReduceMaxGrad => channels::reduce_max_grad(a, b, b.len() / count, y),
-                Kernel::Broadcast => channels::broadcast(a, y.len() / count, y),
-                Kernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
-                Kernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
-                Kernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),
-                Kernel::Dropout { keep, key, tied } => self.by_row(n, a, y, |row, first, x, y| {
+                StepKernel::ColumnSum => linear::add_rows(a, y),
+                StepKernel::Softmax => softmax::softmax(a, a.len() / count, y),
+                StepKernel::SoftmaxGrad => softmax::softmax_grad(a, b, a.len() / count, y),
+                StepKernel::Reduce(by) => channels::reduce(a, a.len() / count, *by, y),
+                StepKernel::ReduceMaxGrad => channels::reduce_max_grad(a, b, b.len() / count, y),
+                StepKernel::Broadcast => channels::broadcast(a, y.len() / count, y),
+                StepKernel::Concat => channels::concat(a, b, a.len() / count, b.len() / count, y),
+                StepKernel::Slice(start) => channels::slice(a, a.len() / count, *start, y.len() / count, y),
+                StepKernel::Pad(start) => channels::pad(a, a.len() / count, *start, y.len() / count, y),
+                StepKernel::Dropout { keep, key, tied } => self.by_row(n, a, y, |row, first, x, y| {
                     let (width, key) = (a.len() / count, key.at(self.ids[row]));
                     match tied {
                         true => tied_dropout(x, *keep, key, width, y),
                         false => dropout(x, *keep, key, first * width, y),
                     }
                 }),
-                Kernel::Draw { form, key, by_row } => self.by_row(n, a, y, |row, first, _, y| {
+                StepKernel::Draw { form, key, by_row } => self.by_row(n, a, y, |row, first, _, y| {
                     let key = if *by_row { key.at(self.ids[row]) } else { *key };
                     form.fill(key, (self.rows.before() + first) * (a.len() / count), y);
                 }),
-                Kernel::Rotate { table, heads, direction, from_row } => {
+                StepKernel::Rotate { table, heads, direction, from_row } => {
                     let width = a.len() / count;
                     let e = width / heads;
                     self.by_row(n, a, y, |row, first, x, y| {

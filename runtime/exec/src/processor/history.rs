@@ -9,7 +9,7 @@ use rtc_kernel::attention::steps::{pack, unpack};
 
 /// Keys and values of the slots that are filled, `[positions, steps, width]`.
 #[derive(Debug)]
-pub(super) struct History<T: Element> {
+pub(super) struct SlotHistory<T: Element> {
     pub(super) keys: Buffer<T>,
     pub(super) values: Buffer<T>,
     /// Where the keys of the rows begin.
@@ -31,7 +31,7 @@ pub fn slots(c: &NodeContext<'_>) -> Option<usize> {
 
 impl<T: Element> Executor<T> {
     /// The keys and values of an attention with slots; its step is operand number `at`.
-    pub(super) fn history(&self, c: &NodeContext<'_>, at: usize) -> Option<History<T>> {
+    pub(super) fn history(&self, c: &NodeContext<'_>, at: usize) -> Option<SlotHistory<T>> {
         let own = slots(c)?;
         let step = self.memory.index(c.operand(at))[0] as usize;
         let sizes = sizes(Some(own), step, c.last(1))?;
@@ -42,11 +42,16 @@ impl<T: Element> Executor<T> {
             packed
         };
         let offsets = self.arena.list(c.axis(1).offsets.iter().map(|at| at * sizes.1));
-        Some(History { keys: packed(c.operand(1)), values: packed(c.operand(2)), offsets, sizes })
+        Some(SlotHistory { keys: packed(c.operand(1)), values: packed(c.operand(2)), offsets, sizes })
     }
 
     /// The gradients of keys and values, from those of the slots that are filled; the others have none.
-    pub(super) fn unpacked(&self, c: &NodeContext<'_>, own: &History<T>, packed: &[Buffer<T>; 2]) -> [Buffer<T>; 2] {
+    pub(super) fn unpacked(
+        &self,
+        c: &NodeContext<'_>,
+        own: &SlotHistory<T>,
+        packed: &[Buffer<T>; 2],
+    ) -> [Buffer<T>; 2] {
         [1, 2].map(|n| {
             let mut grad = self.fresh(c, n);
             unpack(&packed[n - 1], own.sizes, T::ZERO, &mut grad);

@@ -9,14 +9,14 @@ use crate::storage::{Buffer, Element};
 
 /// The values that exist now, and the parameters.
 #[derive(Debug)]
-pub(crate) struct Memory<T: Element> {
+pub(crate) struct ValueMemory<T: Element> {
     pub(super) values: Vec<Option<Val<T>>>,
     pub(super) parameters: Vec<T>,
     /// Where the value of a `param` node lies in `parameters`.
     pub(super) ranges: Vec<Option<Range<usize>>>,
 }
 
-impl<T: Element> Memory<T> {
+impl<T: Element> ValueMemory<T> {
     /// The numbers of a real value or parameter.
     pub(super) fn real(&self, value: Value) -> &[T] {
         match (&self.values[value.index()], &self.ranges[value.index()]) {

@@ -26,15 +26,15 @@ use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
 use rtc_compiler::plan::Plan;
-use rtc_kernel::pointwise::Program;
-use rtc_kernel::position::{Codes, PositionTables};
+use rtc_kernel::pointwise::MapProgram;
+use rtc_kernel::position::{PositionCodes, PositionTables};
 use rtc_kernel::product::Orientation;
 
 use crate::arena::Arena;
 use crate::axes::{axis_names, set_axis};
 use crate::machine::Machine;
 use crate::machine::outputs::{Outputs, output_names};
-use crate::machine::record::Records;
+use crate::machine::record::RunRecords;
 use crate::machine::region::{InputName, inputs, ranges_by_value, run_region, whole_batch};
 use crate::machine::resume::Resume;
 use crate::machine::search::{NoiseSource, Searches};
@@ -42,20 +42,20 @@ use crate::machine::value::Val;
 use crate::mask::{self, Exprs};
 use crate::ranges::parameter_ranges;
 use crate::rows::{Axis, BatchView};
-use crate::settings::{Fault, Settings};
+use crate::settings::{ExecutionFault, Settings};
 use crate::storage::Element;
 
-pub use backend::Host;
-use group::{Pack, Partial, Task};
+pub use backend::HostMemory;
+use group::{Pack, Partial, StepTask};
 use incremental::Extending;
 pub use incremental::Past;
-pub(crate) use memory::Memory;
+pub(crate) use memory::ValueMemory;
 
 /// Runs one plan.
 #[derive(Debug)]
 pub struct Executor<T: Element> {
     plan: Arc<Plan>,
-    memory: Memory<T>,
+    memory: ValueMemory<T>,
     gradients: Vec<T>,
     /// Where each parameter lies in the flat arrays, by index.
     by_index: Vec<Range<usize>>,
@@ -65,12 +65,12 @@ pub struct Executor<T: Element> {
     /// Weights in the order of their products.
     packs: BTreeMap<(Value, Orientation), Pack<T>>,
     /// Lists that groups use again.
-    tasks: Vec<Task<T>>,
+    tasks: Vec<StepTask<T>>,
     partials: Vec<Partial<T>>,
     tables: PositionTables<T>,
     /// Searches that are not running.
     searches: Searches,
-    waves: Codes<T>,
+    waves: PositionCodes<T>,
     /// What the batch gives, by the names of `input` nodes.
     inputs: Vec<(InputName, Val<T>)>,
     /// The names of the results, in the order in which the graph returns them.
@@ -79,7 +79,7 @@ pub struct Executor<T: Element> {
     axes: Vec<Rc<str>>,
     exprs: Rc<Exprs>,
     /// The loops of maps.
-    programs: Rc<BTreeMap<NodeId, Program>>,
+    programs: Rc<BTreeMap<NodeId, MapProgram>>,
     /// How it runs.
     pub settings: Settings,
     /// The recurrence that goes on in the next run, while a batch is run for one number of steps after the other.
@@ -89,7 +89,7 @@ pub struct Executor<T: Element> {
     /// When set, searches take these draws instead of their own.
     pub noise: Option<Rc<dyn NoiseSource>>,
     /// What runs record besides their results.
-    pub records: Records,
+    pub records: RunRecords,
 }
 
 impl<T: Element> Executor<T> {
@@ -104,7 +104,7 @@ impl<T: Element> Executor<T> {
         let total = by_index.last().map_or(0, |r| r.end);
         let values = vec![None; plan.graph.value_count()];
         Self {
-            memory: Memory { values, parameters: vec![T::ZERO; total], ranges: ranges_by_value(&plan, &by_index) },
+            memory: ValueMemory { values, parameters: vec![T::ZERO; total], ranges: ranges_by_value(&plan, &by_index) },
             gradients: vec![T::ZERO; total],
             by_index,
             arena,
@@ -114,7 +114,7 @@ impl<T: Element> Executor<T> {
             partials: vec![],
             tables: PositionTables::new(),
             searches: Searches::default(),
-            waves: Codes::default(),
+            waves: PositionCodes::default(),
             inputs: vec![],
             outputs: output_names(&plan),
             axes: axis_names(&plan),
@@ -124,7 +124,7 @@ impl<T: Element> Executor<T> {
             resume: None,
             extending: None,
             noise: None,
-            records: Records::default(),
+            records: RunRecords::default(),
             plan,
         }
     }
@@ -164,7 +164,7 @@ impl<T: Element> Executor<T> {
     ///
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite.
-    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, Fault> {
+    pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, ExecutionFault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);

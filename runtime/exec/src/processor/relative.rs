@@ -6,11 +6,11 @@ use rtc_compiler::ir::graph::Value;
 
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::Memory;
-use crate::processor::attention::Span;
+use crate::processor::ValueMemory;
+use crate::processor::attention::DistanceSpan;
 use crate::storage::{Buffer, Element};
 use rtc_kernel::attention::{Attention, Relative};
-use rtc_kernel::parallel::{Parts, block, each};
+use rtc_kernel::parallel::{DisjointSlice, block, each};
 use rtc_kernel::product::{self, Orientation};
 use rtc_kernel::{Precision, Write};
 
@@ -19,7 +19,7 @@ const DISTANCES: usize = 64;
 
 /// Codes of distances, from the largest down.
 #[derive(Clone, Debug)]
-pub(super) struct Codes<T: Element> {
+pub(super) struct DistanceCodes<T: Element> {
     /// `u`, `v` and the map of the codes.
     operands: [Value; 3],
     /// Sines and cosines, `[distances, channels]`.
@@ -32,7 +32,7 @@ pub(super) struct Codes<T: Element> {
 
 impl<T: Element> Executor<T> {
     /// The codes of all distances between so many queries and keys, for an attention that takes them.
-    pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: Span) -> Option<Codes<T>> {
+    pub(super) fn codes(&mut self, c: &NodeContext<'_>, span: DistanceSpan) -> Option<DistanceCodes<T>> {
         let attribute::Relative::RelativeXl = c.node.find(attribute::POSITION)?;
         let own = c.node.behind().relative;
         let operands = *c.node.operands[own.clone()].first_chunk::<3>()?;
@@ -52,7 +52,7 @@ impl<T: Element> Executor<T> {
         }
         let width = c.last(0);
         let mut mapped = self.arena.take(count * width);
-        let (x, out) = (waves.as_slice(), Parts::new(mapped.as_mut_slice()));
+        let (x, out) = (waves.as_slice(), DisjointSlice::new(mapped.as_mut_slice()));
         let packed = &self.packs[&(map, Orientation::Transposed)].packed;
         each(count.div_ceil(DISTANCES), count * channels * width / 4, |i| {
             let range = block(i, DISTANCES, count);
@@ -60,13 +60,13 @@ impl<T: Element> Executor<T> {
             let y = unsafe { out.part(range.start * width..range.end * width) };
             product::product(&x[range.start * channels..range.end * channels], packed, y, Write::Replace);
         });
-        Some(Codes { operands, waves, channels, mapped, last })
+        Some(DistanceCodes { operands, waves, channels, mapped, last })
     }
 }
 
-impl<T: Element> Codes<T> {
+impl<T: Element> DistanceCodes<T> {
     /// What the kernel takes.
-    pub(super) fn relative<'a>(&'a self, memory: &'a Memory<T>) -> Relative<'a, T> {
+    pub(super) fn relative<'a>(&'a self, memory: &'a ValueMemory<T>) -> Relative<'a, T> {
         let shifts = [0, 1].map(|n| memory.real(self.operands[n]));
         Relative { shifts, codes: &self.mapped, last: self.last }
     }

@@ -5,13 +5,13 @@ use rtc_compiler::ir::ops::Op;
 
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::incremental::Kept;
+use crate::processor::incremental::NodeCache;
 use crate::storage::Element;
 use rtc_kernel::geometric_attention::GeometricAttention;
-use rtc_kernel::offset_attention::{Cache, OffsetAttention, partial_len};
-use rtc_kernel::scan::ema::{Ema, EmaGrad};
+use rtc_kernel::offset_attention::{OffsetAttention, OffsetCache, partial_len};
+use rtc_kernel::scan::ema::{EmaGrad, EmaParameters};
 use rtc_kernel::scan::s4d::{S4d, S4dGrad};
-use rtc_kernel::scan::state::State;
+use rtc_kernel::scan::state::ScanState;
 use rtc_kernel::scan::{Scan, scan, scan_grad};
 
 fn how(c: &NodeContext<'_>) -> Scan {
@@ -25,9 +25,9 @@ impl<T: Element> Executor<T> {
         S4d { rule, log_dt, log_decay, frequency, b, c }
     }
 
-    fn ema_parameters(&self, c: &NodeContext<'_>) -> Ema<'_, T> {
+    fn ema_parameters(&self, c: &NodeContext<'_>) -> EmaParameters<'_, T> {
         let [delta, alpha, beta, gamma] = [1, 2, 3, 4].map(|n| self.memory.real(c.operand(n)));
-        Ema { channels: c.last(0), delta, alpha, beta, gamma }
+        EmaParameters { channels: c.last(0), delta, alpha, beta, gamma }
     }
 
     /// `s4d` and `ema`.
@@ -45,22 +45,22 @@ impl<T: Element> Executor<T> {
     /// `s4d` and `ema` over new positions, from where those before them left the scan.
     pub(super) fn extend_scan(&mut self, c: &NodeContext<'_>) {
         let mut state = match self.kept(c.step.node) {
-            Some(Kept::Scan(state)) => state,
-            _ if c.node.op == Op::S4d => State::new(&self.s4d_parameters(c), how(c)),
-            _ => State::new(&self.ema_parameters(c), how(c)),
+            Some(NodeCache::Scan(state)) => state,
+            _ if c.node.op == Op::S4d => ScanState::new(&self.s4d_parameters(c), how(c)),
+            _ => ScanState::new(&self.ema_parameters(c), how(c)),
         };
         self.produce(c, |e, c, y| state.extend(e.memory.real(c.operand(0)), y));
-        self.keep(c.step.node, Kept::Scan(state));
+        self.keep(c.step.node, NodeCache::Scan(state));
     }
 
     /// `offset_attention` of new positions, which see those before them.
     pub(super) fn extend_offset_attention(&mut self, c: &NodeContext<'_>) {
         let mut cache = match self.kept(c.step.node) {
-            Some(Kept::Offsets(cache)) => cache,
-            _ => Cache::new(c.last(0), c.last(2)),
+            Some(NodeCache::Offsets(cache)) => cache,
+            _ => OffsetCache::new(c.last(0), c.last(2)),
         };
         self.produce(c, |e, c, y| cache.extend([0, 1, 2, 3].map(|n| e.memory.real(c.operand(n))), y));
-        self.keep(c.step.node, Kept::Offsets(cache));
+        self.keep(c.step.node, NodeCache::Offsets(cache));
     }
 
     /// The input of a scan, and the gradient of its result.

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use rtc_compiler::ir::graph::{Graph, Node, Value};
 
 use super::span;
-use crate::machine::record::{Numbers, Observer, Recorder, Turn};
+use crate::machine::record::{LazyNumbers, LoopObserver, LoopTurn, Recorder};
 use crate::rows::{BatchView, row_of};
 
 /// One run of a halting recurrence, step by step.
@@ -26,12 +26,12 @@ pub struct HaltingTrace {
     /// Runs of the whole body, summed over rows: what the recurrence cost.
     pub ran: u64,
     /// How every unit halted, in the order of `steps`.
-    pub units: Vec<Unit>,
+    pub units: Vec<UnitHalting>,
 }
 
 /// The halting of one unit of a recurrence: a row, a position of it, or a chunk of it.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Unit {
+pub struct UnitHalting {
     /// Its row, by its index in the batch.
     pub row: usize,
     /// The first position of the row that belongs to it; START counts as one.
@@ -42,7 +42,7 @@ pub struct Unit {
     pub survival: Vec<f64>,
 }
 
-impl Unit {
+impl UnitHalting {
     /// Number of accepted steps.
     pub fn steps(&self) -> usize {
         self.survival.len()
@@ -68,21 +68,21 @@ impl HaltingRecorder {
     }
 }
 
-/// How the units of a recurrence halt.
-struct Halting {
+/// Records how the units of a recurrence halt.
+struct HaltingObserver {
     traces: Rc<RefCell<Vec<HaltingTrace>>>,
     /// Among the carried values: the survival, where it is carried, and the number of accepted steps.
     survival: Option<usize>,
     steps: (usize, Value),
     /// Where the units of every row that entered begin in `units`.
     first: Vec<usize>,
-    units: Vec<Unit>,
+    units: Vec<UnitHalting>,
     /// Runs of the body, summed over rows.
     ran: u64,
 }
 
 impl Recorder for HaltingRecorder {
-    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn Observer>> {
+    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn LoopObserver>> {
         let place = |hint: &str| node.results.iter().position(|v| graph.hint(*v) == hint);
         // Values that a spec carries may have the names of a rule, so a loop without conditions is left out first.
         let end = graph.node(graph.terminator(node.body?)?);
@@ -99,18 +99,19 @@ impl Recorder for HaltingRecorder {
         for row in 0..entered.rows() {
             first.push(units.len());
             let (start, length) = span(state, entered, row);
-            let unit = |start, length| Unit { row: row_of(entered.ids[row]) as usize, start, length, survival: vec![] };
+            let unit =
+                |start, length| UnitHalting { row: row_of(entered.ids[row]) as usize, start, length, survival: vec![] };
             match each {
                 true => units.extend((start..start + length).map(|position| unit(position, 1))),
                 false => units.push(unit(start, length)),
             }
         }
-        Some(Box::new(Halting { traces: self.0.clone(), survival, steps, first, units, ran: 0 }))
+        Some(Box::new(HaltingObserver { traces: self.0.clone(), survival, steps, first, units, ran: 0 }))
     }
 }
 
-impl Observer for Halting {
-    fn turn(&mut self, turn: &Turn<'_>, numbers: Numbers<'_>) {
+impl LoopObserver for HaltingObserver {
+    fn turn(&mut self, turn: &LoopTurn<'_>, numbers: LazyNumbers<'_>) {
         self.ran += turn.rows.len() as u64;
         let (survival, steps) = (self.survival.map(numbers), numbers(self.steps.0));
         let bounds = turn.here.bounds(turn.graph.ty(self.steps.1));
@@ -125,7 +126,7 @@ impl Observer for Halting {
         }
     }
 
-    fn end(self: Box<Self>, node: &Node, entered: &BatchView, numbers: Numbers<'_>) {
+    fn end(self: Box<Self>, node: &Node, entered: &BatchView, numbers: LazyNumbers<'_>) {
         let Self { traces, steps, units, ran, .. } = *self;
         let rows = entered.ids.iter().map(|id| row_of(*id)).collect();
         traces.borrow_mut().push(HaltingTrace { label: node.label.clone(), rows, steps: numbers(steps.0), ran, units });
@@ -138,7 +139,7 @@ mod tests {
 
     #[test]
     fn weights_are_what_survival_loses() {
-        let unit = |survival: &[f64]| Unit { survival: survival.to_vec(), ..Unit::default() };
+        let unit = |survival: &[f64]| UnitHalting { survival: survival.to_vec(), ..UnitHalting::default() };
         assert_eq!(unit(&[]).weights(), [1.0], "a unit that stops at once gives its input");
         assert_eq!(unit(&[0.75, 0.25]).weights(), [0.25, 0.5, 0.25]);
     }

@@ -7,7 +7,7 @@ use rtc_compiler::ir::types::{Dim, Type};
 
 use crate::rows::BatchView;
 
-pub use halting::{HaltingRecorder, HaltingTrace, Unit};
+pub use halting::{HaltingRecorder, HaltingTrace, UnitHalting};
 pub use states::{Owners, StateRecorder, StateTrace};
 
 /// The positions of a row that a state holds: where they begin in the whole row, and how many they are.

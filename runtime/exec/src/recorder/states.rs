@@ -11,7 +11,7 @@ use rtc_compiler::ir::schedule::Axes;
 use rtc_compiler::ir::types::{LENGTH, unframed};
 
 use super::span;
-use crate::machine::record::{Numbers, Observer, Recorder, Turn};
+use crate::machine::record::{LazyNumbers, LoopObserver, LoopTurn, Recorder};
 use crate::rows::{BatchView, row_of};
 
 /// The states of one row after a step of a recurrence, or a level of a fold.
@@ -52,31 +52,33 @@ impl StateRecorder {
 }
 
 /// The states of a recurrence.
-struct Steps(Rc<RefCell<Vec<StateTrace>>>);
+struct StepStates(Rc<RefCell<Vec<StateTrace>>>);
 
 /// The nodes of a fold.
-struct Levels {
+struct FoldStates {
     traces: Rc<RefCell<Vec<StateTrace>>>,
     /// For every row that entered, the positions of each of its nodes.
     spans: Vec<Vec<Range<usize>>>,
 }
 
 impl Recorder for StateRecorder {
-    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn Observer>> {
+    fn begin(&self, graph: &Graph, node: &Node, entered: &BatchView) -> Option<Box<dyn LoopObserver>> {
         match node.op {
-            Op::Recur if graph.ty(*node.operands.first()?).ragged().is_some() => Some(Box::new(Steps(self.0.clone()))),
+            Op::Recur if graph.ty(*node.operands.first()?).ragged().is_some() => {
+                Some(Box::new(StepStates(self.0.clone())))
+            }
             Op::Fold if unframed(Axes::of(node).over).0 == LENGTH => {
                 let axis = entered.axis(Axes::of(node).over);
                 let spans = (0..entered.rows()).map(|row| (0..axis.len(row)).map(|at| at..at + 1).collect()).collect();
-                Some(Box::new(Levels { traces: self.0.clone(), spans }))
+                Some(Box::new(FoldStates { traces: self.0.clone(), spans }))
             }
             _ => None,
         }
     }
 }
 
-impl Observer for Steps {
-    fn turn(&mut self, turn: &Turn<'_>, numbers: Numbers<'_>) {
+impl LoopObserver for StepStates {
+    fn turn(&mut self, turn: &LoopTurn<'_>, numbers: LazyNumbers<'_>) {
         let ty = turn.graph.ty(turn.node.operands[0]);
         let (numbers, bounds) = (numbers(0), turn.here.bounds(ty));
         self.0.borrow_mut().extend(turn.kept.iter().map(|&n| StateTrace {
@@ -90,8 +92,8 @@ impl Observer for Steps {
     }
 }
 
-impl Observer for Levels {
-    fn turn(&mut self, turn: &Turn<'_>, numbers: Numbers<'_>) {
+impl LoopObserver for FoldStates {
+    fn turn(&mut self, turn: &LoopTurn<'_>, numbers: LazyNumbers<'_>) {
         let mut next: Vec<Vec<Range<usize>>> = vec![vec![]; self.spans.len()];
         for chunk in turn.chunks {
             let nodes = &self.spans[chunk.row][chunk.start..chunk.start + chunk.length];

@@ -1,9 +1,9 @@
 //! Updates of weights against the formulas of their optimisers.
 
 use rtc_base::rng::Key;
-use rtc_exec::Host;
+use rtc_exec::HostMemory;
 use rtc_exec::storage::Element;
-use rtc_exec::update::{State, Targets, update};
+use rtc_exec::update::{OptimiserState, Targets, update};
 use rtc_kernel::optimiser::{Lookahead, OptimiserKind, UpdateRule};
 
 /// Normal numbers, the same for the same name and length.
@@ -34,9 +34,15 @@ fn close32(got: &[f32], expected: &[f64], tolerance: f64) {
 }
 
 /// An update of all numbers of a flat array.
-fn updated<T: Element>(w: &mut Vec<T>, g: &Vec<T>, state: &mut State<Vec<T>>, rule: &UpdateRule, now: (f64, u64)) {
+fn updated<T: Element>(
+    w: &mut Vec<T>,
+    g: &Vec<T>,
+    state: &mut OptimiserState<Vec<T>>,
+    rule: &UpdateRule,
+    now: (f64, u64),
+) {
     let targets = Targets { numbers: &[(0..w.len(), None)], matrices: &[], len: w.len() };
-    update(&mut Host::default(), (w, g), state, targets, rule, now);
+    update(&mut HostMemory::default(), (w, g), state, targets, rule, now);
 }
 
 #[test]
@@ -51,8 +57,8 @@ fn adamw_follows_the_formula() {
         ..UpdateRule::ADAMW
     };
     let len = 33;
-    let (mut w, mut state) = (numbers("w", len), State::default());
-    let (mut w32, mut state32) = (singles("w", len), State::default());
+    let (mut w, mut state) = (numbers("w", len), OptimiserState::default());
+    let (mut w32, mut state32) = (singles("w", len), OptimiserState::default());
     let (mut expected, mut first, mut second) = (w.clone(), vec![0.0; len], vec![0.0; len]);
     for step in 1..=5_u64 {
         let g: Vec<f64> = numbers("g", len).iter().map(|g| g * step as f64).collect();
@@ -86,8 +92,8 @@ fn adam_atan2_follows_the_formula() {
         ..UpdateRule::ADAMW
     };
     let len = 33;
-    let (mut w, mut state) = (numbers("w", len), State::default());
-    let (mut w32, mut state32) = (singles("w", len), State::default());
+    let (mut w, mut state) = (numbers("w", len), OptimiserState::default());
+    let (mut w32, mut state32) = (singles("w", len), OptimiserState::default());
     let (mut expected, mut first, mut second) = (w.clone(), vec![0.0; len], vec![0.0; len]);
     for step in 1..=5_u64 {
         let g: Vec<f64> = numbers("g", len).iter().map(|g| g * step as f64).collect();
@@ -104,11 +110,11 @@ fn adam_atan2_follows_the_formula() {
         close32(&w32, &expected, 1e-6);
     }
     for size in [1e-12, 1.0, 1e12] {
-        let (mut w, mut state) = (vec![0.0], State::default());
+        let (mut w, mut state) = (vec![0.0], OptimiserState::default());
         updated(&mut w, &vec![-size], &mut state, &UpdateRule { weight_decay: 0.0, ..rule }, (1.0, 1));
         close(&w, &[0.01 * std::f64::consts::FRAC_PI_4], 1e-15);
     }
-    let (mut w, mut state) = (vec![0.5], State::default());
+    let (mut w, mut state) = (vec![0.5], OptimiserState::default());
     updated(&mut w, &vec![0.0], &mut state, &UpdateRule { weight_decay: 0.0, ..rule }, (1.0, 1));
     assert_eq!(w, [0.5], "no gradient is no step");
 }
@@ -117,7 +123,7 @@ fn adam_atan2_follows_the_formula() {
 #[test]
 fn ranger_follows_the_case_by_hand() {
     let rule = UpdateRule { kind: OptimiserKind::Ranger, learning_rate: 0.1, ..UpdateRule::ADAMW };
-    let (mut w, mut state) = (vec![1.0], State::default());
+    let (mut w, mut state) = (vec![1.0], OptimiserState::default());
     let mut seen = vec![];
     for step in 1..=6 {
         updated(&mut w, &vec![2.0], &mut state, &rule, (0.5, step));
@@ -139,7 +145,7 @@ fn ranger_takes_other_constants() {
         rectify_from: 1e9,
         ..UpdateRule::ADAMW
     };
-    let (mut w, mut state) = (vec![1.0], State::default());
+    let (mut w, mut state) = (vec![1.0], OptimiserState::default());
     let mut seen = vec![];
     for step in 1..=6 {
         updated(&mut w, &vec![1.0], &mut state, &rule, (1.0, step));
@@ -148,7 +154,7 @@ fn ranger_takes_other_constants() {
     close(&seen, &[0.9, 0.9, 0.8, 0.8, 0.7, 0.7], 1e-12);
     // From 4 on, the shortest length that has a factor, the fifth update is the first that is rectified.
     let rule = UpdateRule { rectify_from: 4.0, lookahead: Lookahead { every: 100, follow: 0.5 }, ..rule };
-    let (mut w, mut state) = (vec![1.0], State::default());
+    let (mut w, mut state) = (vec![1.0], OptimiserState::default());
     for step in 1..=5 {
         updated(&mut w, &vec![1.0], &mut state, &rule, (1.0, step));
     }
@@ -165,7 +171,7 @@ fn ranger_follows_the_formula() {
         ..UpdateRule::ADAMW
     };
     let len = 19;
-    let (mut w, mut state) = (numbers("w", len), State::default());
+    let (mut w, mut state) = (numbers("w", len), OptimiserState::default());
     let (mut expected, mut behind) = (w.clone(), w.clone());
     let (mut first, mut second) = (vec![0.0; len], vec![0.0; len]);
     for step in 1..=12_i32 {

@@ -6,14 +6,16 @@
 //!
 //! Source: rtc.
 
-use super::dense::{Block, ROWS, SCORES, cut, softmax};
-use super::{Attention, Cap, LANES, Left, Panel, Place, Relative, Scores, Shape, each, product, sparse};
-use crate::parallel::{Parts, add_to};
+use super::dense::{QueryBlock, ROWS, SCORES, cut, softmax};
+use super::{
+    Attention, AttentionSizes, Cap, LANES, LeftOperand, Relative, RightOperand, RowHead, Scores, each, product, sparse,
+};
+use crate::parallel::{DisjointSlice, add_to};
 use crate::{Real, Write};
 
 /// Keys and values of one row.
 #[derive(Clone, Debug)]
-pub struct Cache<T> {
+pub struct KeyValueCache<T> {
     /// Heads of keys and values.
     heads: usize,
     head_width: usize,
@@ -54,12 +56,12 @@ impl<T: Real> TurnedCodes<T> {
     }
 
     /// The codes that a query meets from key `from` on, channel by channel.
-    fn panel(&self, channel: usize, query: usize, from: usize) -> Panel<'_, T> {
-        Panel::new(&self.across[channel * self.columns + self.last - query + from..], self.columns)
+    fn panel(&self, channel: usize, query: usize, from: usize) -> RightOperand<'_, T> {
+        RightOperand::new(&self.across[channel * self.columns + self.last - query + from..], self.columns)
     }
 }
 
-impl<T: Real> Cache<T> {
+impl<T: Real> KeyValueCache<T> {
     /// No positions yet; `heads` are those of keys and values.
     pub fn new(heads: usize, head_width: usize, by_key: bool) -> Self {
         Self { heads, head_width, by_key, steps: 1, length: 0, capacity: 0, keys: vec![], values: vec![] }
@@ -160,17 +162,17 @@ pub fn attend<T: Real>(
     spec: &Attention<'_>,
     scores: &Scores<'_, T>,
     codes: Option<&TurnedCodes<T>>,
-    cache: &Cache<T>,
+    cache: &KeyValueCache<T>,
     q: &[T],
     out: &mut [T],
 ) {
     let (queries, keys) = ([0, cache.len()], [0, cache.length]);
-    let shape = Shape::of(spec, &queries, &keys);
+    let shape = AttentionSizes::of(spec, &queries, &keys);
     let new = q.len() / shape.stride;
     let work = new * cache.length * spec.heads * (shape.padded / 2 + 4);
-    let out = Parts::new(out);
+    let out = DisjointSlice::new(out);
     each(spec.heads, work, |head| {
-        let place = Place { row: 0, head };
+        let place = RowHead { row: 0, head };
         match shape.sparse() {
             // SAFETY: the heads own disjoint strided parts of `out`, all inside it.
             Some(offsets) => unsafe {
@@ -184,20 +186,26 @@ pub fn attend<T: Real>(
 }
 
 /// Queries of a block as they meet the keys of a cache, and as they meet codes of distances.
-pub(super) struct Met<'s, T> {
+pub(super) struct CachedQueries<'s, T> {
     queries: &'s mut [T],
     shifted: &'s mut [T],
     /// The products of a query and the codes.
     products: &'s mut [T],
 }
 
-impl<'s, T: Real> Met<'s, T> {
+impl<'s, T: Real> CachedQueries<'s, T> {
     /// How many numbers it needs for blocks of so many queries.
-    pub(super) fn size(shape: &Shape<'_>, cache: &Cache<T>, rows: usize, codes: bool) -> usize {
+    pub(super) fn size(shape: &AttentionSizes<'_>, cache: &KeyValueCache<T>, rows: usize, codes: bool) -> usize {
         2 * rows * shape.padded + if codes { cache.length.next_multiple_of(LANES) } else { 0 }
     }
 
-    pub(super) fn new(shape: &Shape<'_>, cache: &Cache<T>, rows: usize, codes: bool, rest: &mut &'s mut [T]) -> Self {
+    pub(super) fn new(
+        shape: &AttentionSizes<'_>,
+        cache: &KeyValueCache<T>,
+        rows: usize,
+        codes: bool,
+        rest: &mut &'s mut [T],
+    ) -> Self {
         let width = if codes { cache.length.next_multiple_of(LANES) } else { 0 };
         let [queries, shifted, products] = [rows * shape.padded, rows * shape.padded, width].map(|len| cut(rest, len));
         Self { queries, shifted, products }
@@ -206,16 +214,16 @@ impl<'s, T: Real> Met<'s, T> {
     /// The products of a block of queries, of which the first is number `first` of `q`, and all keys that they may see.
     pub(super) fn products(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &AttentionSizes<'_>,
         add: &Scores<'_, T>,
         codes: Option<&TurnedCodes<T>>,
-        cache: &Cache<T>,
-        (block, first): (Block, usize),
+        cache: &KeyValueCache<T>,
+        (block, first): (QueryBlock, usize),
         q: &[T],
         scores: &mut [T],
     ) {
         let (e, padded, head) = (cache.head_width, shape.padded, block.head());
-        let Block { count, columns, from, .. } = block;
+        let QueryBlock { count, columns, from, .. } = block;
         shape.gather(&q[first * shape.stride..], (head * e, shape.stride), &mut self.queries[..count * padded]);
         if let Some(relative) = &add.relative {
             self.shifted.copy_from_slice(self.queries);
@@ -224,12 +232,13 @@ impl<'s, T: Real> Met<'s, T> {
                     .for_each(|row| add_to(&mut row[..e], relative.shift(n, head, shape.spec)));
             }
         }
-        let keys = cache.keys(shape.key_head(Place { row: 0, head }));
-        let (left, panel) = (Left::new(self.queries, padded, 1), Panel::new(&keys[from..], cache.capacity));
+        let keys = cache.keys(shape.key_head(RowHead { row: 0, head }));
+        let (left, panel) =
+            (LeftOperand::new(self.queries, padded, 1), RightOperand::new(&keys[from..], cache.capacity));
         product(scores, columns, left, panel, count, e, columns, Write::Replace);
         let Some(codes) = codes else { return };
         for (n, scores) in scores.chunks_exact_mut(columns.max(1)).enumerate() {
-            let query = Left::new(&self.shifted[n * padded..], padded, 1);
+            let query = LeftOperand::new(&self.shifted[n * padded..], padded, 1);
             let panel = codes.panel(head * e, block.first + n, from);
             product(self.products, self.products.len(), query, panel, 1, e, columns, Write::Replace);
             add_to(scores, self.products);
@@ -242,13 +251,13 @@ impl<'s, T: Real> Met<'s, T> {
 /// # Safety
 /// The task owns the head's part of `out`.
 unsafe fn blocks<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     add: &Scores<'_, T>,
     codes: Option<&TurnedCodes<T>>,
-    cache: &Cache<T>,
-    place: Place,
+    cache: &KeyValueCache<T>,
+    place: RowHead,
     q: &[T],
-    out: &Parts<'_, T>,
+    out: &DisjointSlice<'_, T>,
 ) {
     let (e, padded, head) = (cache.head_width, shape.padded, place.head);
     let ((total, keys), new) = (cache.extent(), q.len() / shape.stride);
@@ -256,27 +265,31 @@ unsafe fn blocks<T: Real>(
     let rows = (SCORES / width / 8 * 8).clamp(8, ROWS).min(new);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let values = cache.values(shape.key_head(place));
-    T::with_scratch(rows * padded + rows * width + Met::<T>::size(shape, cache, rows, codes.is_some()), |mut rest| {
-        let rest = &mut rest;
-        let (sums, scores) = (cut(rest, rows * padded), cut(rest, rows * width));
-        let mut met = Met::new(shape, cache, rows, codes.is_some(), rest);
-        for first in (0..new).step_by(rows) {
-            let block = shape.block(place, total - new + first, rows, total, keys);
-            let (count, columns, from) = (block.count, block.columns, block.from);
-            let scores = &mut scores[..count * columns];
-            met.products(shape, add, codes, cache, (block, first), q, scores);
-            if let Some(cap) = cap {
-                cap.apply(scores, &mut []);
+    T::with_scratch(
+        rows * padded + rows * width + CachedQueries::<T>::size(shape, cache, rows, codes.is_some()),
+        |mut rest| {
+            let rest = &mut rest;
+            let (sums, scores) = (cut(rest, rows * padded), cut(rest, rows * width));
+            let mut met = CachedQueries::new(shape, cache, rows, codes.is_some(), rest);
+            for first in (0..new).step_by(rows) {
+                let block = shape.block(place, total - new + first, rows, total, keys);
+                let (count, columns, from) = (block.count, block.columns, block.from);
+                let scores = &mut scores[..count * columns];
+                met.products(shape, add, codes, cache, (block, first), q, scores);
+                if let Some(cap) = cap {
+                    cap.apply(scores, &mut []);
+                }
+                shape.hide(block, total, &add.bias, scores);
+                softmax(scores, columns, scale, None);
+                let (along, panel) =
+                    (LeftOperand::new(scores, columns, 1), RightOperand::new(&values[from * padded..], padded));
+                product(sums, padded, along, panel, count, block.keys(), padded, Write::Replace);
+                for (n, sums) in sums.chunks_exact(padded).take(count).enumerate() {
+                    let at = (first + n) * shape.stride + head * e;
+                    // SAFETY: the caller's promise.
+                    unsafe { out.part(at..at + e) }.copy_from_slice(&sums[..e]);
+                }
             }
-            shape.hide(block, total, &add.bias, scores);
-            softmax(scores, columns, scale, None);
-            let (along, panel) = (Left::new(scores, columns, 1), Panel::new(&values[from * padded..], padded));
-            product(sums, padded, along, panel, count, block.keys(), padded, Write::Replace);
-            for (n, sums) in sums.chunks_exact(padded).take(count).enumerate() {
-                let at = (first + n) * shape.stride + head * e;
-                // SAFETY: the caller's promise.
-                unsafe { out.part(at..at + e) }.copy_from_slice(&sums[..e]);
-            }
-        }
-    });
+        },
+    );
 }

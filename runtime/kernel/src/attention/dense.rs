@@ -7,10 +7,13 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use super::relative::{Sizes, Turned};
-use super::{Cap, KeyRule, LANES, Left, MaskKind, MaskRow, Panel, Place, ScoreBias, Scores, Shape, product};
+use super::relative::{RelativeSizes, Turned};
+use super::{
+    AttentionSizes, Cap, KeyRule, LANES, LeftOperand, MaskKind, MaskRow, RightOperand, RowHead, ScoreBias, Scores,
+    product,
+};
 use crate::dropout::Keep;
-use crate::parallel::{Parts, add_to, fold_lanes, lane_dot, lane_total, vectorised};
+use crate::parallel::{DisjointSlice, add_to, fold_lanes, lane_dot, lane_total, vectorised};
 use crate::{Real, Write};
 
 /// Scores of one block of queries, in elements: half of a second-level cache for forward and backward together.
@@ -20,7 +23,7 @@ pub(super) const SCORES: usize = 1 << 14;
 pub(super) const ROWS: usize = 64;
 
 /// Memory for one row and head, cut from a thread's scratch.
-struct Scratch<'s, T> {
+struct HeadScratch<'s, T> {
     /// Keys of the head, transposed: `[e, keys]`.
     keys: &'s mut [T],
     /// Scores, then probabilities, of a block of queries.
@@ -47,13 +50,13 @@ pub(crate) fn cut<'s, T>(rest: &mut &'s mut [T], len: usize) -> &'s mut [T] {
     part
 }
 
-impl Shape<'_> {
+impl AttentionSizes<'_> {
     fn with_scratch<T: Real>(
         &self,
-        place: Place,
+        place: RowHead,
         (nq, nk): (usize, usize),
         (relative, backward, apart): (bool, bool, bool),
-        f: impl FnOnce(&mut Scratch<'_, T>, usize),
+        f: impl FnOnce(&mut HeadScratch<'_, T>, usize),
     ) {
         let width = nk.next_multiple_of(LANES);
         let (queries, keys, turned) = (nq * self.padded, nk * self.padded, self.spec.head_width * width);
@@ -63,13 +66,13 @@ impl Shape<'_> {
         let capped = if self.spec.softcap.is_some() { scores } else { 0 };
         let more = if backward { [turned, scores, queries, keys, keys, capped] } else { [0; 6] };
         let others = if apart { [scores, scores, keys, keys] } else { [0; 4] };
-        let sizes = relative.then(|| Sizes::new(self, (nq, nk), (rows, widest), backward));
+        let sizes = relative.then(|| RelativeSizes::new(self, (nq, nk), (rows, widest), backward));
         let also: usize = sizes.iter().flat_map(|sizes| sizes.parts).sum();
         let also = also + others.iter().sum::<usize>();
         let total = turned + scores + factors + 2 * queries + 2 * keys + more.iter().sum::<usize>() + also;
         T::with_scratch(total, |mut rest| {
             let rest = &mut rest;
-            let mut scratch = Scratch {
+            let mut scratch = HeadScratch {
                 keys: cut(rest, turned),
                 scores: cut(rest, scores),
                 factors: cut(rest, factors),
@@ -84,7 +87,7 @@ impl Shape<'_> {
     }
 
     /// The most queries of a block, and the most keys that one of its blocks can see, in whole vectors.
-    fn block_sizes(&self, place: Place, (nq, nk): (usize, usize)) -> (usize, usize) {
+    fn block_sizes(&self, place: RowHead, (nq, nk): (usize, usize)) -> (usize, usize) {
         let width = nk.next_multiple_of(LANES);
         let rows = |keys: usize| (SCORES / keys.max(LANES) / 8 * 8).clamp(8, ROWS);
         let (rows, widest) = match &self.spec.mask {
@@ -107,7 +110,7 @@ impl Shape<'_> {
     }
 
     /// A query of a mask, for all keys.
-    fn mask_row(&self, place: Place, query: usize, queries: usize) -> MaskRow {
+    fn mask_row(&self, place: RowHead, query: usize, queries: usize) -> MaskRow {
         MaskRow { row: place.row, head: place.head, query, queries, first: 0 }
     }
 
@@ -128,7 +131,7 @@ impl Shape<'_> {
     ///
     /// # Safety
     /// The task owns these parts of `out`.
-    pub(super) unsafe fn scatter<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
+    pub(super) unsafe fn scatter<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>, (start, stride): (usize, usize)) {
         let width = self.spec.head_width;
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
             let at = start + row * stride;
@@ -141,7 +144,7 @@ impl Shape<'_> {
     ///
     /// # Safety
     /// The task owns these parts of `out`.
-    unsafe fn scatter_add<T: Real>(&self, copy: &[T], out: &Parts<T>, (start, stride): (usize, usize)) {
+    unsafe fn scatter_add<T: Real>(&self, copy: &[T], out: &DisjointSlice<T>, (start, stride): (usize, usize)) {
         let width = self.spec.head_width;
         for (row, values) in copy.chunks_exact(self.padded).enumerate() {
             let at = start + row * stride;
@@ -151,12 +154,12 @@ impl Shape<'_> {
     }
 
     /// Where the queries of a head begin, and how far apart they lie.
-    pub(super) fn query_places(&self, place: Place) -> (usize, usize) {
+    pub(super) fn query_places(&self, place: RowHead) -> (usize, usize) {
         (self.query_start(place), self.stride)
     }
 
     /// Where the keys of a head begin, and how far apart they lie.
-    pub(super) fn key_places(&self, place: Place) -> (usize, usize) {
+    pub(super) fn key_places(&self, place: RowHead) -> (usize, usize) {
         (self.key_start(place), self.key_stride)
     }
 
@@ -171,7 +174,7 @@ impl Shape<'_> {
     }
 
     /// Sets the scores that no query of the block may use to minus infinity, the fill behind the last key included.
-    pub(super) fn hide<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+    pub(super) fn hide<T: Real>(&self, block: QueryBlock, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         self.add_bias(block, nq, bias, scores);
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
@@ -203,7 +206,7 @@ impl Shape<'_> {
     }
 
     /// Adds the bias to scores that the softmax scales.
-    fn add_bias<T: Real>(&self, block: Block, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
+    fn add_bias<T: Real>(&self, block: QueryBlock, nq: usize, bias: &ScoreBias<'_, T>, scores: &mut [T]) {
         let inverse = T::from_f64(1.0 / self.scale);
         for (i, scores) in scores.chunks_exact_mut(block.columns.max(1)).enumerate() {
             let query = block.first + i;
@@ -225,7 +228,7 @@ impl Shape<'_> {
     /// Adds the gradients of the bias to `slopes`, from those of the scores that the softmax scales.
     pub(super) fn bias_grad<T: Real>(
         &self,
-        block: Block,
+        block: QueryBlock,
         nq: usize,
         bias: &ScoreBias<'_, T>,
         d_scores: &[T],
@@ -252,7 +255,14 @@ impl Shape<'_> {
     }
 
     /// Moves the numbers of the pairs for which the rule holds from a block to `others`, and leaves 0.
-    fn part<T: Real>(&self, block: Block, nq: usize, rule: &KeyRule<'_>, pairs: [&mut [T]; 2], others: [&mut [T]; 2]) {
+    fn part<T: Real>(
+        &self,
+        block: QueryBlock,
+        nq: usize,
+        rule: &KeyRule<'_>,
+        pairs: [&mut [T]; 2],
+        others: [&mut [T]; 2],
+    ) {
         let mut holds = FLAGS.take();
         for (pairs, others) in pairs.into_iter().zip(others) {
             others.fill(T::ZERO);
@@ -274,7 +284,7 @@ impl Shape<'_> {
     }
 
     /// The dropout factors of a block of queries; ones if there is no dropout are left out.
-    pub(super) fn draw<'f, T: Real>(&self, block: Block, factors: &'f mut [T]) -> Option<&'f [T]> {
+    pub(super) fn draw<'f, T: Real>(&self, block: QueryBlock, factors: &'f mut [T]) -> Option<&'f [T]> {
         let dropout = self.spec.dropout?;
         let factors = &mut factors[..block.count * block.columns];
         let keep = Keep::new(dropout.p);
@@ -286,7 +296,7 @@ impl Shape<'_> {
     }
 
     /// Block of queries from `first` on, of at most `rows`.
-    pub(super) fn block(&self, place: Place, first: usize, rows: usize, nq: usize, nk: usize) -> Block {
+    pub(super) fn block(&self, place: RowHead, first: usize, rows: usize, nq: usize, nk: usize) -> QueryBlock {
         let count = rows.min(nq - first);
         let keys = match &self.spec.mask {
             MaskKind::All | MaskKind::Dense(_) => 0..nk,
@@ -300,7 +310,7 @@ impl Shape<'_> {
         };
         // From a whole vector on, so that columns end inside the fill behind the last key.
         let (from, visible) = (keys.start / LANES * LANES, keys.end);
-        Block { place, first, count, from, visible, columns: (visible - from).next_multiple_of(LANES) }
+        QueryBlock { place, first, count, from, visible, columns: (visible - from).next_multiple_of(LANES) }
     }
 }
 
@@ -332,8 +342,8 @@ fn flagged<T: Real>(rule: &(dyn Fn(MaskRow, &mut [bool]) + Sync), at: MaskRow, s
 
 /// A block of queries of one row and head.
 #[derive(Clone, Copy)]
-pub(super) struct Block {
-    place: Place,
+pub(super) struct QueryBlock {
+    place: RowHead,
     /// The first query.
     pub(super) first: usize,
     /// Number of queries.
@@ -345,7 +355,7 @@ pub(super) struct Block {
     pub(super) columns: usize,
 }
 
-impl Block {
+impl QueryBlock {
     /// Keys that any query may see.
     pub(super) fn keys(&self) -> usize {
         self.visible - self.from
@@ -363,7 +373,7 @@ impl Block {
 
     /// The same queries and keys of another head.
     pub(super) fn of_head(self, head: usize) -> Self {
-        Self { place: Place { head, ..self.place }, ..self }
+        Self { place: RowHead { head, ..self.place }, ..self }
     }
 
     /// The same queries with the keys of both.
@@ -468,19 +478,20 @@ fn lane_max<T: Real>(x: &[T]) -> T {
 /// # Safety
 /// The task owns the head's part of `out`.
 pub(super) unsafe fn forward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     add: &Scores<'_, T>,
-    place: Place,
+    place: RowHead,
     (nq, nk): (usize, usize),
     [q, k, v]: [&[T]; 3],
-    out: &Parts<'_, T>,
+    out: &DisjointSlice<'_, T>,
 ) {
     let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
     let (e, padded) = (shape.spec.head_width, shape.padded);
     let width = nk.next_multiple_of(LANES);
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), false, false), |scratch, rows| {
-        let Scratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } = scratch;
+        let HeadScratch { keys, scores, factors, operands: [q_copy, k_copy, v_copy], result: sums, turned, .. } =
+            scratch;
         shape.gather(q, of_queries, q_copy);
         shape.gather(k, of_keys, k_copy);
         shape.gather(v, of_keys, v_copy);
@@ -491,10 +502,19 @@ pub(super) unsafe fn forward<T: Real>(
         }
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.block(place, first, rows, nq, nk);
-            let Block { count, columns, from, .. } = block;
+            let QueryBlock { count, columns, from, .. } = block;
             let scores = &mut scores[..count * columns];
-            let queries = Left::new(&q_copy[first * padded..], padded, 1);
-            product(scores, columns, queries, Panel::new(&keys[from..], width), count, e, columns, Write::Replace);
+            let queries = LeftOperand::new(&q_copy[first * padded..], padded, 1);
+            product(
+                scores,
+                columns,
+                queries,
+                RightOperand::new(&keys[from..], width),
+                count,
+                e,
+                columns,
+                Write::Replace,
+            );
             if let Some((_, turned)) = &mut relative {
                 turned.add(shape, block, scores);
             }
@@ -503,7 +523,8 @@ pub(super) unsafe fn forward<T: Real>(
             }
             shape.hide(block, nq, &add.bias, scores);
             softmax(scores, columns, scale, shape.draw(block, factors));
-            let (along, values) = (Left::new(scores, columns, 1), Panel::new(&v_copy[from * padded..], padded));
+            let (along, values) =
+                (LeftOperand::new(scores, columns, 1), RightOperand::new(&v_copy[from * padded..], padded));
             let sums = &mut sums[first * padded..];
             product(sums, padded, along, values, count, block.keys(), padded, Write::Replace);
         }
@@ -520,13 +541,13 @@ pub(super) unsafe fn forward<T: Real>(
 /// # Safety
 /// The task owns the parts of `grads` and `apart` of all heads that have the same keys.
 pub(super) unsafe fn backward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     add: &Scores<'_, T>,
-    place: Place,
+    place: RowHead,
     (nq, nk): (usize, usize),
     inputs: [&[T]; 4],
-    grads: &[Parts<'_, T>; 3],
-    apart: Option<&(&KeyRule<'_>, [Parts<'_, T>; 2])>,
+    grads: &[DisjointSlice<'_, T>; 3],
+    apart: Option<&(&KeyRule<'_>, [DisjointSlice<'_, T>; 2])>,
     slopes: &mut [T],
 ) {
     let (of_queries, of_keys) = (shape.query_places(place), shape.key_places(place));
@@ -535,7 +556,7 @@ pub(super) unsafe fn backward<T: Real>(
     let (scale, cap) = (T::from_f64(shape.scale), Cap::of(shape.spec));
     let (slopes, more_slopes) = slopes.split_at_mut(add.bias.gradients());
     shape.with_scratch(place, (nq, nk), (add.relative.is_some(), true, apart.is_some()), |scratch, rows| {
-        let Scratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned, apart: others } =
+        let HeadScratch { keys, scores, factors, operands: [q, k, v], result: dq, backward, turned, apart: others } =
             scratch;
         let [values, d_scores, dout, dk, dv, capped] = backward;
         let [other_scores, other_d, other_dk, other_dv] = others;
@@ -555,18 +576,36 @@ pub(super) unsafe fn backward<T: Real>(
         }
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.block(place, first, rows, nq, nk);
-            let Block { count, columns, from, .. } = block;
+            let QueryBlock { count, columns, from, .. } = block;
             let (seen, at, behind) = (block.keys(), first * padded, from * padded);
             let (scores, d_scores) = (&mut scores[..count * columns], &mut d_scores[..count * columns]);
             let derivatives = capped.len().min(scores.len());
             let capped = &mut capped[..derivatives];
-            let queries = Left::new(&q[at..], padded, 1);
-            product(scores, columns, queries, Panel::new(&keys[from..], width), count, e, columns, Write::Replace);
+            let queries = LeftOperand::new(&q[at..], padded, 1);
+            product(
+                scores,
+                columns,
+                queries,
+                RightOperand::new(&keys[from..], width),
+                count,
+                e,
+                columns,
+                Write::Replace,
+            );
             if let Some((_, turned)) = &mut relative {
                 turned.add(shape, block, scores);
             }
-            let upstream = Left::new(&dout[at..], padded, 1);
-            product(d_scores, columns, upstream, Panel::new(&values[from..], width), count, e, columns, Write::Replace);
+            let upstream = LeftOperand::new(&dout[at..], padded, 1);
+            product(
+                d_scores,
+                columns,
+                upstream,
+                RightOperand::new(&values[from..], width),
+                count,
+                e,
+                columns,
+                Write::Replace,
+            );
             if let Some(cap) = cap {
                 cap.apply(scores, capped);
             }
@@ -577,15 +616,24 @@ pub(super) unsafe fn backward<T: Real>(
             if cap.is_some() {
                 multiply(d_scores, capped);
             }
-            let along = Left::new(d_scores, columns, 1);
-            let own = Panel::new(&k[behind..], padded);
+            let along = LeftOperand::new(d_scores, columns, 1);
+            let own = RightOperand::new(&k[behind..], padded);
             product(&mut dq[at..], padded, along, own, count, seen, padded, Write::Replace);
             if let Some((r, turned)) = &mut relative {
                 turned.back(shape, r, block, d_scores, &mut dq[at..], more_slopes);
             }
-            let (queries, upstream) = (Panel::new(&q[at..], padded), Panel::new(&dout[at..], padded));
-            let sum_up = |sums: &mut [T], pairs: &[T], of: Panel<'_, T>| {
-                product(&mut sums[behind..], padded, Left::new(pairs, 1, columns), of, seen, count, padded, Write::Add);
+            let (queries, upstream) = (RightOperand::new(&q[at..], padded), RightOperand::new(&dout[at..], padded));
+            let sum_up = |sums: &mut [T], pairs: &[T], of: RightOperand<'_, T>| {
+                product(
+                    &mut sums[behind..],
+                    padded,
+                    LeftOperand::new(pairs, 1, columns),
+                    of,
+                    seen,
+                    count,
+                    padded,
+                    Write::Add,
+                );
             };
             if let Some((rule, _)) = apart {
                 let others = [&mut other_scores[..count * columns], &mut other_d[..count * columns]];

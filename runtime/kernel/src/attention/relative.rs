@@ -5,8 +5,8 @@
 //!
 //! Source: Dai et al. 2019 (Transformer-XL), Section 3.3, arXiv:1901.02860.
 
-use super::dense::Block;
-use super::{Attention, LANES, Left, MaskKind, Panel, Place, Shape, product};
+use super::dense::QueryBlock;
+use super::{Attention, AttentionSizes, LANES, LeftOperand, MaskKind, RightOperand, RowHead, product};
 use crate::parallel::add_to;
 use crate::{Real, Write};
 
@@ -73,17 +73,17 @@ pub(super) struct Turned<'s, T> {
     width: usize,
 }
 
-/// How many numbers each part needs, and the widths.
-pub(super) struct Sizes {
+/// Sizes of the parts, and the widths.
+pub(super) struct RelativeSizes {
     pub(super) parts: [usize; 6],
     columns: usize,
     width: usize,
 }
 
-impl Sizes {
+impl RelativeSizes {
     /// For rows of so many queries and keys, in blocks of at most `rows` queries and `widest` keys.
     pub(super) fn new(
-        shape: &Shape<'_>,
+        shape: &AttentionSizes<'_>,
         (nq, nk): (usize, usize),
         (rows, widest): (usize, usize),
         backward: bool,
@@ -110,7 +110,7 @@ impl Sizes {
 
 impl<T: Real> Turned<'_, T> {
     /// Takes the codes of a row and head, and adds the shifts to the queries.
-    pub(super) fn start(&mut self, shape: &Shape<'_>, r: &Relative<'_, T>, place: Place, q: &mut [T]) {
+    pub(super) fn start(&mut self, shape: &AttentionSizes<'_>, r: &Relative<'_, T>, place: RowHead, q: &mut [T]) {
         let (spec, e) = (shape.spec, shape.spec.head_width);
         self.queries.copy_from_slice(q);
         for (queries, n) in [(q, 0), (&mut *self.queries, 1)] {
@@ -141,20 +141,20 @@ impl<T: Real> Turned<'_, T> {
     }
 
     /// The first column of a block, and how many it has.
-    fn part(&self, shape: &Shape<'_>, block: Block) -> (usize, usize) {
+    fn part(&self, shape: &AttentionSizes<'_>, block: QueryBlock) -> (usize, usize) {
         let queries = self.queries.len() / shape.padded;
         let first = queries - block.first - block.count + block.from;
         (first, (block.count + block.columns).next_multiple_of(LANES))
     }
 
     /// Adds the second product to the scores of a block.
-    pub(super) fn add(&mut self, shape: &Shape<'_>, block: Block, scores: &mut [T]) {
+    pub(super) fn add(&mut self, shape: &AttentionSizes<'_>, block: QueryBlock, scores: &mut [T]) {
         if block.columns == 0 {
             return;
         }
         let ((first, columns), e) = (self.part(shape, block), shape.spec.head_width);
-        let queries = Left::new(&self.queries[block.first * shape.padded..], shape.padded, 1);
-        let codes = Panel::new(&self.across[first..], self.columns);
+        let queries = LeftOperand::new(&self.queries[block.first * shape.padded..], shape.padded, 1);
+        let codes = RightOperand::new(&self.across[first..], self.columns);
         product(self.products, self.width, queries, codes, block.count, e, columns, Write::Replace);
         for (i, scores) in scores.chunks_exact_mut(block.columns).enumerate() {
             let from = i * self.width + block.count - 1 - i;
@@ -166,9 +166,9 @@ impl<T: Real> Turned<'_, T> {
     /// one; and the gradients of the shifts to `slopes`.
     pub(super) fn back(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &AttentionSizes<'_>,
         r: &Relative<'_, T>,
-        block: Block,
+        block: QueryBlock,
         d_scores: &[T],
         dq: &mut [T],
         slopes: &mut [T],
@@ -183,10 +183,10 @@ impl<T: Real> Turned<'_, T> {
             let from = i * self.width + block.count - 1 - i;
             d[from..from + block.columns].copy_from_slice(scores);
         }
-        let (along, across) = (Left::new(d, self.width, 1), Left::new(d, 1, self.width));
-        let codes = Panel::new(&self.codes[first * padded..], padded);
+        let (along, across) = (LeftOperand::new(d, self.width, 1), LeftOperand::new(d, 1, self.width));
+        let codes = RightOperand::new(&self.codes[first * padded..], padded);
         product(self.block, padded, along, codes, block.count, columns, padded, Write::Replace);
-        let queries = Panel::new(&self.queries[block.first * padded..], padded);
+        let queries = RightOperand::new(&self.queries[block.first * padded..], padded);
         product(&mut self.slopes[first * padded..], padded, across, queries, columns, block.count, padded, Write::Add);
         let [u, v] = self.shifts(r, e, slopes);
         let own = dq.chunks_exact_mut(padded).zip(self.block.chunks_exact(padded)).take(block.count);
@@ -203,7 +203,7 @@ impl<T: Real> Turned<'_, T> {
     }
 
     /// Puts the gradients of the codes into `slopes`.
-    pub(super) fn finish(&self, shape: &Shape<'_>, r: &Relative<'_, T>, slopes: &mut [T]) {
+    pub(super) fn finish(&self, shape: &AttentionSizes<'_>, r: &Relative<'_, T>, slopes: &mut [T]) {
         let (e, queries) = (shape.spec.head_width, self.queries.len() / shape.padded);
         for (column, own) in self.slopes.chunks_exact(shape.padded).enumerate() {
             if let Some(at) = self.code(r, queries, column) {

@@ -2,10 +2,10 @@
 //!
 //! Source: Vaswani et al. 2017, Section 3.2, arXiv:1706.03762; masks by distance: Chi et al. 2023 (RegularGPT), arXiv:2305.03796.
 
-use super::{Cap, Offsets, Place, Relative, Scores, Shape};
+use super::{AttentionSizes, Cap, Offsets, Relative, RowHead, Scores};
 use crate::Real;
 use crate::dropout::Keep;
-use crate::parallel::{Parts, add_to, vectorised};
+use crate::parallel::{DisjointSlice, add_to, vectorised};
 
 impl<'a> Offsets<'a> {
     /// The distances that occur in a row of so many queries and keys.
@@ -16,8 +16,8 @@ impl<'a> Offsets<'a> {
     }
 }
 
-/// What one query sees: for each key its position, score, and later its probability.
-struct Seen<'s, T> {
+/// Scores of one query: for each key its position, score, and later its probability.
+struct QueryScores<'s, T> {
     distances: &'s [isize],
     scores: &'s mut [T],
     slopes: &'s mut [T],
@@ -26,16 +26,16 @@ struct Seen<'s, T> {
 }
 
 /// A query as it meets the keys, and as it meets the codes of distances, if there are any.
-struct Met<'s, T> {
+struct SparseQuery<'s, T> {
     keys: &'s [T],
     codes: &'s [T],
 }
 
 /// One row and head, key by key.
 struct Head<'h, 'a, T> {
-    shape: &'h Shape<'a>,
+    shape: &'h AttentionSizes<'a>,
     scores: &'h Scores<'a, T>,
-    place: Place,
+    place: RowHead,
     distances: &'a [isize],
     keys: usize,
     starts: (usize, usize),
@@ -47,9 +47,9 @@ struct Head<'h, 'a, T> {
 
 impl<'h, 'a, T: Real> Head<'h, 'a, T> {
     fn new(
-        shape: &'h Shape<'a>,
+        shape: &'h AttentionSizes<'a>,
         scores: &'h Scores<'a, T>,
-        place: Place,
+        place: RowHead,
         extent: (usize, usize),
         offsets: &Offsets<'a>,
         first: usize,
@@ -93,15 +93,15 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
     }
 
     /// A query with its shifts, which go into `shifted`.
-    fn met<'s>(&self, query: usize, q: &'s [T], shifted: &'s mut [T]) -> Met<'s, T> {
+    fn met<'s>(&self, query: usize, q: &'s [T], shifted: &'s mut [T]) -> SparseQuery<'s, T> {
         let own = &q[self.query(query)];
-        let Some(r) = &self.scores.relative else { return Met { keys: own, codes: &[] } };
+        let Some(r) = &self.scores.relative else { return SparseQuery { keys: own, codes: &[] } };
         let (keys, codes) = shifted.split_at_mut(own.len());
         for (met, n) in [(&mut *keys, 0), (&mut *codes, 1)] {
             met.copy_from_slice(own);
             add_to(met, r.shift(n, self.place.head, self.shape.spec));
         }
-        Met { keys, codes }
+        SparseQuery { keys, codes }
     }
 
     /// The code of a distance.
@@ -110,7 +110,7 @@ impl<'h, 'a, T: Real> Head<'h, 'a, T> {
     }
 
     /// Turns the scores of a query into probabilities; all 0 where it sees nothing.
-    fn softmax(&self, query: usize, own: &Met<'_, T>, k: &[T], seen: &mut Seen<'_, T>) {
+    fn softmax(&self, query: usize, own: &SparseQuery<'_, T>, k: &[T], seen: &mut QueryScores<'_, T>) {
         let mut largest = T::NEG_INFINITY;
         for (n, (score, &distance)) in seen.scores.iter_mut().zip(seen.distances).enumerate() {
             let mut products = dot(own.keys, &k[self.key(query, distance)]);
@@ -179,14 +179,14 @@ fn add_scaled<T: Real>(y: &mut [T], by: T, x: &[T]) {
 /// # Safety
 /// The task owns the head's part of `out`.
 pub(super) unsafe fn forward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     scores: &Scores<'_, T>,
     offsets: &Offsets<'_>,
-    place: Place,
+    place: RowHead,
     extent: (usize, usize),
     first: usize,
     [q, k, v]: [&[T]; 3],
-    out: &Parts<'_, T>,
+    out: &DisjointSlice<'_, T>,
 ) {
     let head = Head::new(shape, scores, place, extent, offsets, first);
     T::with_scratch(head.distances.len() + head.shifted(), |scratch| {
@@ -195,7 +195,7 @@ pub(super) unsafe fn forward<T: Real>(
             for query in first..extent.0 {
                 let distances = head.seen(query);
                 let scores = &mut scratch[..distances.len()];
-                let mut seen = Seen { distances, scores, slopes: &mut [], capped: &mut [] };
+                let mut seen = QueryScores { distances, scores, slopes: &mut [], capped: &mut [] };
                 head.softmax(query, &head.met(query, q, shifted), k, &mut seen);
                 // SAFETY: the caller's promise.
                 let y = unsafe { out.part(head.query(query)) };
@@ -214,13 +214,13 @@ pub(super) unsafe fn forward<T: Real>(
 /// # Safety
 /// The task owns the parts of `grads` of all heads that have the same keys, and all of `slopes`.
 pub(super) unsafe fn backward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     scores: &Scores<'_, T>,
     offsets: &Offsets<'_>,
-    place: Place,
+    place: RowHead,
     extent: (usize, usize),
     [q, k, v, dout]: [&[T]; 4],
-    [dq, dk, dv]: &[Parts<'_, T>; 3],
+    [dq, dk, dv]: &[DisjointSlice<'_, T>; 3],
     slopes: &mut [T],
 ) {
     let head = Head::new(shape, scores, place, extent, offsets, 0);
@@ -243,8 +243,12 @@ pub(super) unsafe fn backward<T: Real>(
             for query in 0..extent.0 {
                 let distances = head.seen(query);
                 let count = distances.len();
-                let mut seen =
-                    Seen { distances, scores: &mut p[..count], slopes: &mut d_scores[..count], capped: &mut *capped };
+                let mut seen = QueryScores {
+                    distances,
+                    scores: &mut p[..count],
+                    slopes: &mut d_scores[..count],
+                    capped: &mut *capped,
+                };
                 let own = head.met(query, q, shifted);
                 head.softmax(query, &own, k, &mut seen);
                 let dy = &dout[head.query(query)];

@@ -7,11 +7,11 @@
 
 use std::ops::Range;
 
-use super::cache::{Cache, Met, TurnedCodes};
-use super::dense::{Block, ROWS, SCORES, cut, multiply, softmax, softmax_grad};
-use super::relative::{Sizes, Turned};
-use super::{Attention, Cap, LANES, Left, Panel, Place, Scores, Shape, each, product};
-use crate::parallel::{Parts, lane_dot, vectorised};
+use super::cache::{CachedQueries, KeyValueCache, TurnedCodes};
+use super::dense::{QueryBlock, ROWS, SCORES, cut, multiply, softmax, softmax_grad};
+use super::relative::{RelativeSizes, Turned};
+use super::{Attention, AttentionSizes, Cap, LANES, LeftOperand, RightOperand, RowHead, Scores, each, product};
+use crate::parallel::{DisjointSlice, lane_dot, vectorised};
 use crate::{Real, Write};
 
 /// Queries of one task: a shape, so that results do not depend on threads.
@@ -26,9 +26,9 @@ pub struct Talking<'a, T> {
     pub probabilities: &'a [T],
 }
 
-/// Which way a matrix is applied.
+/// The direction in which a matrix is applied.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum MixDirection {
     Forward,
     Back,
 }
@@ -43,9 +43,9 @@ pub fn attention<T: Real>(
     k_offsets: &[usize],
     out: &mut [T],
 ) {
-    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
     debug_assert_eq!(out.len(), q.len());
-    let out = Parts::new(out);
+    let out = DisjointSlice::new(out);
     let longest = q_offsets.windows(2).map(|row| row[1] - row[0]).max().unwrap_or(0);
     let pieces = longest.div_ceil(PIECE).max(1);
     shape.each_row(pieces, 2, |row, piece, extent| {
@@ -69,7 +69,7 @@ pub fn attention_grad<T: Real>(
     [dq, dk, dv]: [&mut [T]; 3],
     [partial, matrices]: [&mut [T]; 2],
 ) {
-    let shape = Shape::new(spec, q, k, v, q_offsets, k_offsets);
+    let shape = AttentionSizes::new(spec, q, k, v, q_offsets, k_offsets);
     let of_heads = spec.heads * scores.gradients(spec.head_width);
     let of_matrices = 2 * spec.heads * spec.heads;
     debug_assert_eq!(partial.len(), (q_offsets.len() - 1) * of_heads);
@@ -77,8 +77,8 @@ pub fn attention_grad<T: Real>(
     debug_assert!(dout.len() == q.len() && dq.len() == q.len() && dk.len() == k.len() && dv.len() == v.len());
     partial.fill(T::ZERO);
     matrices.fill(T::ZERO);
-    let (partial, matrices) = (Parts::new(partial), Parts::new(matrices));
-    let grads = [Parts::new(dq), Parts::new(dk), Parts::new(dv)];
+    let (partial, matrices) = (DisjointSlice::new(partial), DisjointSlice::new(matrices));
+    let grads = [DisjointSlice::new(dq), DisjointSlice::new(dk), DisjointSlice::new(dv)];
     shape.each_row(1, 5, |row, _, extent| {
         // SAFETY: every row has ranges of its own, and is one task.
         unsafe {
@@ -95,22 +95,22 @@ pub fn attend<T: Real>(
     scores: &Scores<'_, T>,
     talking: &Talking<'_, T>,
     codes: Option<&TurnedCodes<T>>,
-    cache: &Cache<T>,
+    cache: &KeyValueCache<T>,
     q: &[T],
     out: &mut [T],
 ) {
     let extent = cache.extent();
     let (total, queries, keys) = (extent.0, [0, extent.0], [0, extent.1]);
-    let shape = Shape::of(spec, &queries, &keys);
+    let shape = AttentionSizes::of(spec, &queries, &keys);
     let (heads, e, padded, new) = (spec.heads, spec.head_width, shape.padded, q.len() / shape.stride);
     let (rows, widest) = shape.joint_sizes(0, total - new..total, extent);
-    let sizes = Mixed::<T>::sizes(&shape, rows * widest);
-    let own = rows * padded + Met::<T>::size(&shape, cache, rows, codes.is_some());
+    let sizes = MixedHeads::<T>::sizes(&shape, rows * widest);
+    let own = rows * padded + CachedQueries::<T>::size(&shape, cache, rows, codes.is_some());
     T::with_scratch(sizes.iter().sum::<usize>() + own, |mut rest| {
         let rest = &mut rest;
-        let mut mixed = Mixed::new(sizes.map(|len| cut(rest, len)));
+        let mut mixed = MixedHeads::new(sizes.map(|len| cut(rest, len)));
         let sums = cut(rest, rows * padded);
-        let mut met = Met::new(&shape, cache, rows, codes.is_some(), rest);
+        let mut met = CachedQueries::new(&shape, cache, rows, codes.is_some(), rest);
         for first in (0..new).step_by(rows.max(1)) {
             let block = shape.joint_block(0, total - new + first..total, rows, extent);
             mixed.weigh(&shape, scores, talking, block, total, |head, products| {
@@ -118,8 +118,8 @@ pub fn attend<T: Real>(
             });
             for head in 0..heads {
                 let (along, values) =
-                    (mixed.weights(head, block), cache.values(shape.key_head(Place { row: 0, head })));
-                let values = Panel::new(&values[block.from * padded..], padded);
+                    (mixed.weights(head, block), cache.values(shape.key_head(RowHead { row: 0, head })));
+                let values = RightOperand::new(&values[block.from * padded..], padded);
                 product(sums, padded, along, values, block.count, block.keys(), padded, Write::Replace);
                 for (n, sums) in sums.chunks_exact(padded).take(block.count).enumerate() {
                     let at = (first + n) * shape.stride + head * e;
@@ -130,7 +130,7 @@ pub fn attend<T: Real>(
     });
 }
 
-impl Shape<'_> {
+impl AttentionSizes<'_> {
     /// Runs `task` for every row that has queries or keys and each of so many pieces; `products` products of scores' size are the cost of
     /// a head.
     fn each_row(&self, pieces: usize, products: usize, task: impl Fn(usize, usize, (usize, usize)) + Sync + Send) {
@@ -140,17 +140,17 @@ impl Shape<'_> {
         let work = pairs * self.spec.heads * (products * (self.padded + self.spec.heads) / 4 + 4);
         each(rows * pieces, work, |i| {
             let row = i / pieces;
-            if let Some(extent) = (Place { row, head: 0 }).extent(self) {
+            if let Some(extent) = (RowHead { row, head: 0 }).extent(self) {
                 task(row, i % pieces, extent);
             }
         });
     }
 
     /// The first of some queries, at most `rows`, and the keys that any head shows to any of them.
-    fn joint_block(&self, row: usize, queries: Range<usize>, rows: usize, (nq, nk): (usize, usize)) -> Block {
+    fn joint_block(&self, row: usize, queries: Range<usize>, rows: usize, (nq, nk): (usize, usize)) -> QueryBlock {
         let rows = rows.min(queries.len());
-        let of = |head| self.block(Place { row, head }, queries.start, rows, nq, nk);
-        (1..self.spec.heads).map(of).fold(of(0), Block::joined)
+        let of = |head| self.block(RowHead { row, head }, queries.start, rows, nq, nk);
+        (1..self.spec.heads).map(of).fold(of(0), QueryBlock::joined)
     }
 
     /// The most queries of a block, and the most keys that one of its blocks can see, in whole vectors.
@@ -164,7 +164,7 @@ impl Shape<'_> {
 }
 
 /// The numbers of all heads for a block of queries.
-struct Mixed<'s, T> {
+struct MixedHeads<'s, T> {
     /// Scores; later what each head takes of every value.
     own: &'s mut [T],
     /// Mixed scores, then probabilities.
@@ -173,9 +173,9 @@ struct Mixed<'s, T> {
     factors: &'s mut [T],
 }
 
-impl<'s, T: Real> Mixed<'s, T> {
+impl<'s, T: Real> MixedHeads<'s, T> {
     /// How many numbers each part needs for blocks of so many scores.
-    fn sizes(shape: &Shape<'_>, scores: usize) -> [usize; 3] {
+    fn sizes(shape: &AttentionSizes<'_>, scores: usize) -> [usize; 3] {
         let all = shape.spec.heads * scores;
         [all, all, if shape.spec.dropout.is_some() { scores } else { 0 }]
     }
@@ -187,10 +187,10 @@ impl<'s, T: Real> Mixed<'s, T> {
     /// Makes what every head takes of every value, from `products` of the queries and keys of each head.
     fn weigh(
         &mut self,
-        shape: &Shape<'_>,
+        shape: &AttentionSizes<'_>,
         add: &Scores<'_, T>,
         talking: &Talking<'_, T>,
-        block: Block,
+        block: QueryBlock,
         nq: usize,
         mut products: impl FnMut(usize, &mut [T]),
     ) {
@@ -204,13 +204,19 @@ impl<'s, T: Real> Mixed<'s, T> {
             shape.hide(block.of_head(head), nq, &add.bias, scores);
         }
         self.probabilities(shape, talking, block, true);
-        mix(self.mixed, talking.probabilities, shape.spec.heads, block.numbers(), Way::Forward, self.own);
+        mix(self.mixed, talking.probabilities, shape.spec.heads, block.numbers(), MixDirection::Forward, self.own);
     }
 
     /// The probabilities of the scores, mixed.
-    fn probabilities(&mut self, shape: &Shape<'_>, talking: &Talking<'_, T>, block: Block, dropped: bool) {
+    fn probabilities(
+        &mut self,
+        shape: &AttentionSizes<'_>,
+        talking: &Talking<'_, T>,
+        block: QueryBlock,
+        dropped: bool,
+    ) {
         let (heads, scale) = (shape.spec.heads, T::from_f64(shape.scale));
-        mix(self.own, talking.scores, heads, block.numbers(), Way::Forward, self.mixed);
+        mix(self.own, talking.scores, heads, block.numbers(), MixDirection::Forward, self.mixed);
         for head in 0..heads {
             let mixed = &mut self.mixed[of(head, block)];
             hide_as(&self.own[of(head, block)], mixed, T::NEG_INFINITY);
@@ -220,20 +226,20 @@ impl<'s, T: Real> Mixed<'s, T> {
     }
 
     /// What a head takes of every value.
-    fn weights(&self, head: usize, block: Block) -> Left<'_, T> {
-        Left::new(&self.own[of(head, block)], block.columns, 1)
+    fn weights(&self, head: usize, block: QueryBlock) -> LeftOperand<'_, T> {
+        LeftOperand::new(&self.own[of(head, block)], block.columns, 1)
     }
 }
 
 /// Where the numbers of a head stand among those of a block.
-fn of(head: usize, block: Block) -> Range<usize> {
+fn of(head: usize, block: QueryBlock) -> Range<usize> {
     head * block.numbers()..(head + 1) * block.numbers()
 }
 
 /// `y[b] = sum over a of m[a, b] x[a]`, or `m[b, a]` on the way back, for the `len` numbers of every head; what is hidden adds nothing.
 #[inline(never)]
-fn mix<T: Real>(x: &[T], matrix: &[T], heads: usize, len: usize, way: Way, y: &mut [T]) {
-    let (from, to) = if way == Way::Forward { (heads, 1) } else { (1, heads) };
+fn mix<T: Real>(x: &[T], matrix: &[T], heads: usize, len: usize, way: MixDirection, y: &mut [T]) {
+    let (from, to) = if way == MixDirection::Forward { (heads, 1) } else { (1, heads) };
     vectorised!({
         for b in 0..heads {
             let y = &mut y[b * len..(b + 1) * len];
@@ -272,7 +278,7 @@ fn add_products<T: Real>(x: &[T], d: &[T], heads: usize, len: usize, sums: &mut 
 }
 
 /// Copies of the operands of a row.
-struct Row<'s, T> {
+struct RowOperands<'s, T> {
     /// By head: queries, `[queries, e]` with `e` filled up to whole vectors.
     queries: &'s mut [T],
     /// By key head: keys, turned.
@@ -281,14 +287,14 @@ struct Row<'s, T> {
     values: &'s mut [T],
     /// By head: what relative positions need.
     relative: &'s mut [T],
-    sizes: Option<Sizes>,
+    sizes: Option<RelativeSizes>,
     /// Keys in whole vectors.
     width: usize,
 }
 
-impl<'s, T: Real> Row<'s, T> {
+impl<'s, T: Real> RowOperands<'s, T> {
     /// How many numbers each part needs.
-    fn sizes(shape: &Shape<'_>, (nq, nk): (usize, usize), relative: Option<&Sizes>) -> [usize; 5] {
+    fn sizes(shape: &AttentionSizes<'_>, (nq, nk): (usize, usize), relative: Option<&RelativeSizes>) -> [usize; 5] {
         let (spec, padded) = (shape.spec, shape.padded);
         let turned = spec.head_width * nk.next_multiple_of(LANES);
         let more: usize = relative.iter().flat_map(|sizes| sizes.parts).sum();
@@ -302,18 +308,18 @@ impl<'s, T: Real> Row<'s, T> {
     }
 
     fn new(
-        shape: &Shape<'_>,
+        shape: &AttentionSizes<'_>,
         add: &Scores<'_, T>,
         row: usize,
         (nq, nk): (usize, usize),
         [q, k, v]: [&[T]; 3],
         [queries, keys, values, copy, relative]: [&'s mut [T]; 5],
-        sizes: Option<Sizes>,
+        sizes: Option<RelativeSizes>,
     ) -> Self {
         let width = nk.next_multiple_of(LANES);
         let (spec, size) = (shape.spec, nk * shape.padded);
         for head in (0..spec.heads).step_by(shape.sharing) {
-            let (place, at) = (Place { row, head }, head / shape.sharing);
+            let (place, at) = (RowHead { row, head }, head / shape.sharing);
             shape.gather(k, shape.key_places(place), copy);
             let turned = spec.head_width * width;
             shape.transpose(copy, width, &mut keys[at * turned..(at + 1) * turned]);
@@ -321,7 +327,7 @@ impl<'s, T: Real> Row<'s, T> {
         }
         let own = Self { queries, keys, values, relative, sizes, width };
         for head in 0..spec.heads {
-            let place = Place { row, head };
+            let place = RowHead { row, head };
             let queries = head * nq * shape.padded..(head + 1) * nq * shape.padded;
             shape.gather(q, shape.query_places(place), &mut own.queries[queries.clone()]);
             let (Some(r), Some(mut turned)) = (&add.relative, turned(own.sizes.as_ref(), own.relative, head)) else {
@@ -333,18 +339,18 @@ impl<'s, T: Real> Row<'s, T> {
     }
 
     /// The queries of a head from one on.
-    fn query(&self, shape: &Shape<'_>, head: usize, first: usize) -> &[T] {
+    fn query(&self, shape: &AttentionSizes<'_>, head: usize, first: usize) -> &[T] {
         let size = self.queries.len() / shape.spec.heads;
         &self.queries[head * size + first * shape.padded..(head + 1) * size]
     }
 
     /// The products of a block of queries and all keys that they may see.
-    fn products(&mut self, shape: &Shape<'_>, block: Block, head: usize, products: &mut [T]) {
+    fn products(&mut self, shape: &AttentionSizes<'_>, block: QueryBlock, head: usize, products: &mut [T]) {
         let e = shape.spec.head_width;
         let size = e * self.width;
-        let at = shape.key_head(Place { row: 0, head });
-        let keys = Panel::new(&self.keys[at * size + block.from..(at + 1) * size], self.width);
-        let queries = Left::new(self.query(shape, head, block.first), shape.padded, 1);
+        let at = shape.key_head(RowHead { row: 0, head });
+        let keys = RightOperand::new(&self.keys[at * size + block.from..(at + 1) * size], self.width);
+        let queries = LeftOperand::new(self.query(shape, head, block.first), shape.padded, 1);
         product(products, block.columns, queries, keys, block.count, e, block.columns, Write::Replace);
         if let Some(mut turned) = turned(self.sizes.as_ref(), self.relative, head) {
             turned.add(shape, block, products);
@@ -352,14 +358,14 @@ impl<'s, T: Real> Row<'s, T> {
     }
 
     /// The values of a head from a key on.
-    fn value(&self, shape: &Shape<'_>, head: usize, first: usize) -> Panel<'_, T> {
-        let (size, at) = (self.values.len() / shape.spec.key_heads, shape.key_head(Place { row: 0, head }));
-        Panel::new(&self.values[at * size + first * shape.padded..(at + 1) * size], shape.padded)
+    fn value(&self, shape: &AttentionSizes<'_>, head: usize, first: usize) -> RightOperand<'_, T> {
+        let (size, at) = (self.values.len() / shape.spec.key_heads, shape.key_head(RowHead { row: 0, head }));
+        RightOperand::new(&self.values[at * size + first * shape.padded..(at + 1) * size], shape.padded)
     }
 }
 
 /// What a head needs for relative positions.
-fn turned<'t, T>(sizes: Option<&Sizes>, all: &'t mut [T], head: usize) -> Option<Turned<'t, T>> {
+fn turned<'t, T>(sizes: Option<&RelativeSizes>, all: &'t mut [T], head: usize) -> Option<Turned<'t, T>> {
     let sizes = sizes?;
     let size: usize = sizes.parts.iter().sum();
     let mut rest = &mut all[head * size..(head + 1) * size];
@@ -371,26 +377,26 @@ fn turned<'t, T>(sizes: Option<&Sizes>, all: &'t mut [T], head: usize) -> Option
 /// # Safety
 /// The task owns these queries' part of `out`.
 unsafe fn forward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     add: &Scores<'_, T>,
     talking: &Talking<'_, T>,
     row: usize,
     queries: Range<usize>,
     extent: (usize, usize),
     inputs: [&[T]; 3],
-    out: &Parts<'_, T>,
+    out: &DisjointSlice<'_, T>,
 ) {
     let (rows, widest) = shape.joint_sizes(row, queries.clone(), extent);
-    let relative = add.relative.is_some().then(|| Sizes::new(shape, extent, (rows, widest), false));
+    let relative = add.relative.is_some().then(|| RelativeSizes::new(shape, extent, (rows, widest), false));
     let (of_row, of_block) =
-        (Row::<T>::sizes(shape, extent, relative.as_ref()), Mixed::<T>::sizes(shape, rows * widest));
+        (RowOperands::<T>::sizes(shape, extent, relative.as_ref()), MixedHeads::<T>::sizes(shape, rows * widest));
     let padded = shape.padded;
     let total = of_row.iter().chain(&of_block).sum::<usize>() + rows * padded;
     T::with_scratch(total, |mut rest| {
         let rest = &mut rest;
-        let mut mixed = Mixed::new(of_block.map(|len| cut(rest, len)));
+        let mut mixed = MixedHeads::new(of_block.map(|len| cut(rest, len)));
         let sums = cut(rest, rows * padded);
-        let mut own = Row::new(shape, add, row, extent, inputs, of_row.map(|len| cut(rest, len)), relative);
+        let mut own = RowOperands::new(shape, add, row, extent, inputs, of_row.map(|len| cut(rest, len)), relative);
         for first in queries.clone().step_by(rows.max(1)) {
             let block = shape.joint_block(row, first..queries.end, rows, extent);
             mixed.weigh(shape, add, talking, block, extent.0, |head, products| {
@@ -399,7 +405,7 @@ unsafe fn forward<T: Real>(
             for head in 0..shape.spec.heads {
                 let (along, values) = (mixed.weights(head, block), own.value(shape, head, block.from));
                 product(sums, padded, along, values, block.count, block.keys(), padded, Write::Replace);
-                let (start, stride) = shape.query_places(Place { row, head });
+                let (start, stride) = shape.query_places(RowHead { row, head });
                 // SAFETY: the caller's promise.
                 unsafe { shape.scatter(&sums[..block.count * padded], out, (start + first * stride, stride)) };
             }
@@ -414,21 +420,21 @@ unsafe fn forward<T: Real>(
 /// # Safety
 /// The task owns the row's parts of `grads`.
 unsafe fn backward<T: Real>(
-    shape: &Shape<'_>,
+    shape: &AttentionSizes<'_>,
     add: &Scores<'_, T>,
     talking: &Talking<'_, T>,
     row: usize,
     extent: (usize, usize),
     [q, k, v, dout]: [&[T]; 4],
-    grads: &[Parts<'_, T>; 3],
+    grads: &[DisjointSlice<'_, T>; 3],
     [slopes, matrices]: [&mut [T]; 2],
 ) {
     let (spec, padded, (nq, nk)) = (shape.spec, shape.padded, extent);
     let (heads, key_heads, e) = (spec.heads, spec.key_heads, spec.head_width);
     let (rows, widest) = shape.joint_sizes(row, 0..nq, extent);
-    let relative = add.relative.is_some().then(|| Sizes::new(shape, extent, (rows, widest), true));
+    let relative = add.relative.is_some().then(|| RelativeSizes::new(shape, extent, (rows, widest), true));
     let (of_row, of_block) =
-        (Row::<T>::sizes(shape, extent, relative.as_ref()), Mixed::<T>::sizes(shape, rows * widest));
+        (RowOperands::<T>::sizes(shape, extent, relative.as_ref()), MixedHeads::<T>::sizes(shape, rows * widest));
     let (all, keys) = (heads * rows * widest, key_heads * nk * padded);
     let turned_values = key_heads * e * nk.next_multiple_of(LANES);
     let capped = if spec.softcap.is_some() { all } else { 0 };
@@ -439,13 +445,13 @@ unsafe fn backward<T: Real>(
     let of_head = slopes.len() / heads;
     T::with_scratch(total, |mut rest| {
         let rest = &mut rest;
-        let mut mixed = Mixed::new(of_block.map(|len| cut(rest, len)));
+        let mut mixed = MixedHeads::new(of_block.map(|len| cut(rest, len)));
         let [d_weights, d_mixed, derivatives, upstream, values, own_keys, dk, dv, dq] = more.map(|len| cut(rest, len));
-        let mut own = Row::new(shape, add, row, extent, [q, k, v], of_row.map(|len| cut(rest, len)), relative);
+        let mut own = RowOperands::new(shape, add, row, extent, [q, k, v], of_row.map(|len| cut(rest, len)), relative);
         let width = own.width;
         let (size, turned_size) = (nk * padded, e * width);
         for head in 0..heads {
-            let place = Place { row, head };
+            let place = RowHead { row, head };
             shape.gather(dout, shape.query_places(place), &mut upstream[head * nq * padded..(head + 1) * nq * padded]);
             if shape.is_first_of_key_head(place) {
                 let at = shape.key_head(place);
@@ -458,31 +464,31 @@ unsafe fn backward<T: Real>(
         dv.fill(T::ZERO);
         for first in (0..nq).step_by(rows.max(1)) {
             let block = shape.joint_block(row, first..nq, rows, extent);
-            let Block { count, columns, from, .. } = block;
+            let QueryBlock { count, columns, from, .. } = block;
             let (seen, len) = (block.keys(), block.numbers());
             for head in 0..heads {
-                let (place, range) = (Place { row, head }, of(head, block));
+                let (place, range) = (RowHead { row, head }, of(head, block));
                 let scores = &mut mixed.own[range.clone()];
                 own.products(shape, block, head, scores);
                 if let Some(cap) = cap {
                     cap.apply(scores, &mut derivatives[range.clone()]);
                 }
                 shape.hide(block.of_head(head), nq, &add.bias, scores);
-                let upstream = Left::new(&upstream[(head * nq + first) * padded..], padded, 1);
-                let values = Panel::new(&values[shape.key_head(place) * turned_size + from..], width);
+                let upstream = LeftOperand::new(&upstream[(head * nq + first) * padded..], padded, 1);
+                let values = RightOperand::new(&values[shape.key_head(place) * turned_size + from..], width);
                 product(&mut d_weights[range], columns, upstream, values, count, e, columns, Write::Replace);
             }
             mixed.probabilities(shape, talking, block, false);
-            mix(d_weights, talking.probabilities, heads, len, Way::Back, d_mixed);
+            mix(d_weights, talking.probabilities, heads, len, MixDirection::Back, d_mixed);
             for head in 0..heads {
                 let factors = shape.draw(block.of_head(head), mixed.factors);
                 let (p, d) = (&mut mixed.mixed[of(head, block)], &mut d_mixed[of(head, block)]);
                 softmax_grad(p, d, columns, scale, factors);
             }
             add_products(mixed.mixed, d_weights, heads, len, d_probabilities);
-            mix(mixed.mixed, talking.probabilities, heads, len, Way::Forward, d_weights);
+            mix(mixed.mixed, talking.probabilities, heads, len, MixDirection::Forward, d_weights);
             let (weights, d_own) = (&*d_weights, &mut *mixed.mixed);
-            mix(d_mixed, talking.scores, heads, len, Way::Back, d_own);
+            mix(d_mixed, talking.scores, heads, len, MixDirection::Back, d_own);
             for head in 0..heads {
                 let scores = &mut mixed.own[of(head, block)];
                 hide_as(scores, &mut d_own[of(head, block)], T::ZERO);
@@ -490,7 +496,7 @@ unsafe fn backward<T: Real>(
             }
             add_products(mixed.own, d_mixed, heads, len, d_scores);
             for head in 0..heads {
-                let (place, range) = (Place { row, head }, of(head, block));
+                let (place, range) = (RowHead { row, head }, of(head, block));
                 let (of_bias, of_relative) =
                     slopes[head * of_head..(head + 1) * of_head].split_at_mut(add.bias.gradients());
                 let d = &mut d_own[range.clone()];
@@ -499,13 +505,22 @@ unsafe fn backward<T: Real>(
                     multiply(d, &derivatives[range.clone()]);
                 }
                 let behind = shape.key_head(place) * size + from * padded;
-                let across = Left::new(&weights[range], 1, columns);
-                let upstream = Panel::new(&upstream[(head * nq + first) * padded..], padded);
+                let across = LeftOperand::new(&weights[range], 1, columns);
+                let upstream = RightOperand::new(&upstream[(head * nq + first) * padded..], padded);
                 product(&mut dv[behind..], padded, across, upstream, seen, count, padded, Write::Add);
-                let keys = Panel::new(&own_keys[behind..], padded);
-                product(dq, padded, Left::new(d, columns, 1), keys, count, seen, padded, Write::Replace);
-                let queries = Panel::new(own.query(shape, head, first), padded);
-                product(&mut dk[behind..], padded, Left::new(d, 1, columns), queries, seen, count, padded, Write::Add);
+                let keys = RightOperand::new(&own_keys[behind..], padded);
+                product(dq, padded, LeftOperand::new(d, columns, 1), keys, count, seen, padded, Write::Replace);
+                let queries = RightOperand::new(own.query(shape, head, first), padded);
+                product(
+                    &mut dk[behind..],
+                    padded,
+                    LeftOperand::new(d, 1, columns),
+                    queries,
+                    seen,
+                    count,
+                    padded,
+                    Write::Add,
+                );
                 let turned = turned(own.sizes.as_ref(), own.relative, head);
                 if let Some((r, mut turned)) = add.relative.as_ref().zip(turned) {
                     turned.back(shape, r, block, d, dq, of_relative);
@@ -516,7 +531,7 @@ unsafe fn backward<T: Real>(
             }
         }
         for head in 0..heads {
-            let place = Place { row, head };
+            let place = RowHead { row, head };
             let slopes = &mut slopes[head * of_head..(head + 1) * of_head];
             if let Some((r, turned)) = add.relative.as_ref().zip(turned(own.sizes.as_ref(), own.relative, head)) {
                 turned.finish(shape, r, &mut slopes[add.bias.gradients()..]);

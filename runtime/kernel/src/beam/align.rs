@@ -28,7 +28,7 @@ pub enum Align {
 
 /// The source of the draws.
 #[derive(Clone, Copy)]
-pub enum Draws<'a> {
+pub enum DrawSource<'a> {
     /// From the key of each chunk; a key belongs to row, level and chunk.
     Keys(&'a [Key]),
     /// What the function says for chunk and slot.
@@ -37,12 +37,12 @@ pub enum Draws<'a> {
 
 /// Beams by chunk and slot: constants of the gradient.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Slots {
+pub struct BeamSlots {
     starts: Vec<usize>,
     beams: Vec<u32>,
 }
 
-impl Slots {
+impl BeamSlots {
     /// The beams in the slots of a chunk.
     pub fn of(&self, chunk: usize) -> &[u32] {
         let end = self.starts.get(chunk + 1).copied().unwrap_or(self.beams.len());
@@ -58,7 +58,7 @@ impl Slots {
 /// Fills the slots of every chunk of a finished level. Row `r` of the batch has chunks `outer[r]..outer[r + 1]`.
 ///
 /// All chunks of a row get as many slots as the fullest one has beams. A row of one chunk is through: it keeps its beams.
-pub fn align(search: &Search, rule: Align, outer: &[usize], draws: Draws, slots: &mut Slots) {
+pub fn align(search: &Search, rule: Align, outer: &[usize], draws: DrawSource, slots: &mut BeamSlots) {
     slots.starts.clear();
     slots.beams.clear();
     for row in outer.windows(2) {
@@ -90,10 +90,10 @@ pub fn align(search: &Search, rule: Align, outer: &[usize], draws: Draws, slots:
 }
 
 /// A beam of a chunk: by the softmax of the scores if there are any, else any of them.
-fn draw(draws: Draws, chunk: usize, slot: usize, live: usize, scores: Option<&[f64]>) -> usize {
+fn draw(draws: DrawSource, chunk: usize, slot: usize, live: usize, scores: Option<&[f64]>) -> usize {
     let key = match draws {
-        Draws::Given(given) => return given(chunk, slot).min(live - 1),
-        Draws::Keys(keys) => keys[chunk],
+        DrawSource::Given(given) => return given(chunk, slot).min(live - 1),
+        DrawSource::Keys(keys) => keys[chunk],
     };
     let Some(scores) = scores else { return key.below(slot as u64, live as u64) as usize };
     f64::with_scratch(live, |weights| {
@@ -112,7 +112,7 @@ fn draw(draws: Draws, chunk: usize, slot: usize, live: usize, scores: Option<&[f
 
 /// The gradient of `Search::join`: `dscores` (`width` places per row of the next level) adds up in `dends` (`width` places per
 /// row of this level), which is overwritten.
-pub fn join_grad(slots: &Slots, offsets: &[usize], width: usize, dscores: &[f64], dends: &mut [f64]) {
+pub fn join_grad(slots: &BeamSlots, offsets: &[usize], width: usize, dscores: &[f64], dends: &mut [f64]) {
     dends.fill(0.0);
     for (row, span) in offsets.windows(2).enumerate() {
         for chunk in span[0]..span[1] {

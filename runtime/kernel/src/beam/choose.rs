@@ -3,7 +3,7 @@
 //! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::noise::Noise;
-use super::search::{Overflow, Rules};
+use super::search::{Overflow, SearchRules};
 use crate::Real;
 use crate::parallel::{lane_sum, vectorised};
 
@@ -25,7 +25,7 @@ pub struct Candidate {
 }
 
 /// One row at the beginning of a step: `step + size` nodes at the start of the level.
-pub(super) struct Beams<'a> {
+pub(super) struct RowBeams<'a> {
     /// The row of the search, for its noise.
     pub(super) row: usize,
     /// Merges behind it.
@@ -42,7 +42,7 @@ pub(super) struct Beams<'a> {
 
 /// The choice of a row.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Chosen {
+pub(super) struct RowChoice {
     /// The first so many candidates are beams of the next step, each for itself.
     pub(super) hard: usize,
     /// So many after them are one beam together.
@@ -68,18 +68,18 @@ pub fn log_sum_exp<T: Real>(x: &[T]) -> f64 {
 ///
 /// There must be at least as many keys as places.
 pub fn top_k(keys: impl Iterator<Item = f64>, best: &mut [Candidate]) {
-    let mut best = Best { places: best, found: 0 };
+    let mut best = BestCandidates { places: best, found: 0 };
     keys.enumerate().for_each(|(position, key)| best.offer(position, key));
     debug_assert_eq!(best.found, best.places.len());
 }
 
 /// The largest keys so far, in falling order.
-struct Best<'a> {
+struct BestCandidates<'a> {
     places: &'a mut [Candidate],
     found: usize,
 }
 
-impl Best<'_> {
+impl BestCandidates<'_> {
     /// Whether a key that is not above this one comes too late.
     #[inline(always)]
     fn is_above(&self, key: f64) -> bool {
@@ -107,13 +107,13 @@ impl Best<'_> {
 
 /// Fills `candidates` with what the row could do, the chosen ones first, and `norms` with the [`log_sum_exp`] of each beam.
 pub(super) fn choose<T: Real>(
-    beams: &Beams,
+    beams: &RowBeams,
     pair_scores: &[T],
-    rules: Rules,
+    rules: SearchRules,
     noise: Noise,
     candidates: &mut [Candidate],
     norms: &mut [f64],
-) -> Chosen {
+) -> RowChoice {
     let live = beams.scores.len();
     if beams.size == 2 {
         for (beam, (candidate, &score)) in candidates.iter_mut().zip(beams.scores).enumerate() {
@@ -122,7 +122,7 @@ pub(super) fn choose<T: Real>(
         if beams.step + 2 < rules.chunk {
             order(beams, rules, noise, &mut candidates[..live]);
         }
-        return Chosen { hard: live, soft: 0 };
+        return RowChoice { hard: live, soft: 0 };
     }
     let pairs = beams.size - 1;
     let each = pairs.min(rules.width);
@@ -136,7 +136,7 @@ pub(super) fn choose<T: Real>(
             let best = &mut candidates[beam * each..][..each];
             if noise.is_some() {
                 let noise = noise.pairs(beams.row, beams.step, beam);
-                let mut best = Best { places: best, found: 0 };
+                let mut best = BestCandidates { places: best, found: 0 };
                 for (pair, score) in scores.iter().enumerate() {
                     if !best.is_above(score.to_f64() + noise.at_most(pair)) {
                         best.offer(pair, score.to_f64() + noise.at(pair));
@@ -156,21 +156,21 @@ pub(super) fn choose<T: Real>(
 }
 
 /// Brings the candidates that stay to the front, if there are too many.
-fn prune(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) -> Chosen {
+fn prune(beams: &RowBeams, rules: SearchRules, noise: Noise, candidates: &mut [Candidate]) -> RowChoice {
     let (count, width) = (candidates.len(), rules.width);
     if count <= width {
-        return Chosen { hard: count, soft: 0 };
+        return RowChoice { hard: count, soft: 0 };
     }
     order(beams, rules, noise, candidates);
     match rules.overflow {
-        Overflow::Prune => Chosen { hard: width, soft: 0 },
-        Overflow::Soften => Chosen { hard: width - 1, soft: count + 1 - width },
+        Overflow::Prune => RowChoice { hard: width, soft: 0 },
+        Overflow::Soften => RowChoice { hard: width - 1, soft: count + 1 - width },
     }
 }
 
 /// Orders candidates by accumulated score and noise, the largest first. One whose score is NaN is kept before all others: left out it
 /// would be as if it had never been.
-fn order(beams: &Beams, rules: Rules, noise: Noise, candidates: &mut [Candidate]) {
+fn order(beams: &RowBeams, rules: SearchRules, noise: Noise, candidates: &mut [Candidate]) {
     let noise = noise.candidates(beams.row, beams.step);
     for candidate in candidates.iter_mut() {
         let key = match rules.overflow {

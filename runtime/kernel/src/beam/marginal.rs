@@ -3,19 +3,19 @@
 //! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
 use super::search::Search;
-use super::soft::{Source, Term};
+use super::soft::{BlendTerm, TermRole};
 
 /// The roots of a row, which a [`super::nodes::blend`] makes its mean.
-pub fn weighed(search: &Search, row: usize) -> impl Iterator<Item = Term> {
+pub fn weighed(search: &Search, row: usize) -> impl Iterator<Item = BlendTerm> {
     let scores = search.scores(row);
     let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let exp = move |score: &f64| (score - largest).exp();
     let sum: f64 = scores.iter().map(exp).sum();
-    let term = move |beam| Term {
+    let term = move |beam| BlendTerm {
         node: search.root(row, beam),
         share: exp(&scores[beam]) / sum,
         beam: 0,
-        source: Source::Parent,
+        source: TermRole::Parent,
     };
     (0..search.live(row)).map(term)
 }

@@ -35,13 +35,13 @@
 //!   the index of each of its pairs. After a merge only the pairs beside it are new. Equal neighbours in two beams of a row
 //!   are one entry.
 //! - **Sharing.** Beams of a row are alike in most places and soon merge what another one merged before. With
-//!   [`Rules::share`] that is the same node; without, each beam composes for itself, as it must where the cell draws random
+//!   [`SearchRules::share`] that is the same node; without, each beam composes for itself, as it must where the cell draws random
 //!   numbers.
 //! - **Levels.** Chunks of an outer fold are rows of a search. [`align`] picks which roots stand in which slot, and
 //!   [`Search::join`] begins the next level with lists into the same node table; nothing is copied.
 //! - **Rows of any length.** A row that has one node left takes no part in further steps; a row with two merges them
 //!   unscored. All beams of a row that exist are alive: no mask, no flag, no padding.
-//! - **Differentiation.** A [`Record`] keeps, step by step, lists and the logarithms of the sums of the softmaxes, and no
+//! - **Differentiation.** A [`SearchRecord`] keeps, step by step, lists and the logarithms of the sums of the softmaxes, and no
 //!   vector. Chosen indices are constants.
 //! - **Random numbers** are keyed by row, step, beam and pair: no row's draws depend on another row.
 //!
@@ -62,8 +62,8 @@ mod soft;
 mod step;
 
 pub use choose::{Candidate, log_sum_exp, top_k};
-pub use noise::{Draw, Noise, Site};
+pub use noise::{Noise, NoiseSite, NoiseTarget};
 pub use pairs::Pairs;
-pub use record::{Record, Step};
-pub use search::{Compose, Overflow, Rules, Search};
-pub use soft::{Blends, Source, Term};
+pub use record::{SearchRecord, SearchStep};
+pub use search::{Compose, Overflow, Search, SearchRules};
+pub use soft::{BlendTerm, Blends, TermRole};

@@ -4,14 +4,14 @@
 
 use super::soft::Blends;
 use crate::Real;
-use crate::parallel::{LANES, Parts, add_to, block, each, lane_dot, vectorised};
+use crate::parallel::{DisjointSlice, LANES, add_to, block, each, lane_dot, vectorised};
 
 /// Rows copied by one task.
 const ROWS: usize = 256;
 
-/// Which features of a node, and where they stand in the rows beside the table.
+/// A range of a node's features, and its position in the rows beside the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct NodeFeatures {
     /// The first so many features of a node.
     pub width: usize,
     /// From one row to the next.
@@ -20,7 +20,7 @@ pub struct Part {
     pub at: usize,
 }
 
-impl Part {
+impl NodeFeatures {
     /// Rows of the first `width` features and nothing else.
     pub fn alone(width: usize) -> Self {
         Self { width, stride: width, at: 0 }
@@ -33,9 +33,9 @@ impl Part {
 }
 
 /// `out[i, part]` = the first features of node `ids[i]`.
-pub fn gather<T: Real>(table: &[T], d: usize, ids: &[u32], part: Part, out: &mut [T]) {
+pub fn gather<T: Real>(table: &[T], d: usize, ids: &[u32], part: NodeFeatures, out: &mut [T]) {
     debug_assert!(out.len() == ids.len() * part.stride && part.width <= d && part.at + part.width <= part.stride);
-    let parts = Parts::new(out);
+    let parts = DisjointSlice::new(out);
     each(ids.len().div_ceil(ROWS), ids.len() * part.width, |i| {
         let range = block(i, ROWS, ids.len());
         // SAFETY: the blocks of rows are disjoint.
@@ -49,9 +49,9 @@ pub fn gather<T: Real>(table: &[T], d: usize, ids: &[u32], part: Part, out: &mut
 /// Adds `dy[i, part]` to the first features of node `ids[i]`, in the order of `i`: the gradient of [`gather`].
 ///
 /// Tasks own columns, so no order of threads can change a sum.
-pub fn scatter_add<T: Real>(dy: &[T], part: Part, ids: &[u32], d: usize, dtable: &mut [T]) {
+pub fn scatter_add<T: Real>(dy: &[T], part: NodeFeatures, ids: &[u32], d: usize, dtable: &mut [T]) {
     debug_assert!(dy.len() == ids.len() * part.stride && part.width <= d);
-    let table = Parts::new(dtable);
+    let table = DisjointSlice::new(dtable);
     let columns = 2 * LANES;
     each(part.width.div_ceil(columns), ids.len() * part.width, |i| {
         let range = block(i, columns, part.width);
@@ -69,7 +69,7 @@ pub fn scatter_add<T: Real>(dy: &[T], part: Part, ids: &[u32], d: usize, dtable:
 /// `out[k] =` the sum of the terms of blend `k`, from first to last.
 pub fn blend<T: Real>(blends: Blends, table: &[T], d: usize, out: &mut [T]) {
     debug_assert_eq!(out.len(), blends.len() * d);
-    let parts = Parts::new(out);
+    let parts = DisjointSlice::new(out);
     each(blends.len(), blends.terms().len() * d, |k| {
         // SAFETY: every blend has a row of its own.
         let out = unsafe { parts.part(k * d..(k + 1) * d) };
@@ -83,7 +83,7 @@ pub fn blend<T: Real>(blends: Blends, table: &[T], d: usize, out: &mut [T]) {
 /// Gradient of [`blend`] for rows `dy`: adds to the table of gradients, and writes the gradient of every share.
 pub fn blend_grad<T: Real>(blends: Blends, table: &[T], d: usize, dy: &[T], dtable: &mut [T], dshares: &mut [f64]) {
     debug_assert!(dy.len() == blends.len() * d && dshares.len() == blends.terms().len());
-    let shares = Parts::new(dshares);
+    let shares = DisjointSlice::new(dshares);
     each(blends.len(), blends.terms().len() * d, |k| {
         let range = blends.range(k);
         // SAFETY: the terms of the blends are disjoint.

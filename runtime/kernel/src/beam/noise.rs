@@ -12,23 +12,23 @@ pub enum Noise<'a> {
     /// Standard Gumbel noise from the key of each row; a key belongs to row and level.
     Gumbel(&'a [Key]),
     /// What the function says.
-    Given(&'a (dyn Fn(Site) -> f64 + Sync)),
+    Given(&'a (dyn Fn(NoiseSite) -> f64 + Sync)),
 }
 
 /// A place where noise is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Site {
+pub struct NoiseSite {
     /// The row of the search.
     pub row: usize,
     /// How many merges the row has behind it.
     pub step: usize,
     /// What is disturbed.
-    pub draw: Draw,
+    pub draw: NoiseTarget,
 }
 
-/// What noise is added to.
+/// The score to which noise is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Draw {
+pub enum NoiseTarget {
     /// The score of a pair of one beam.
     Pair {
         /// The beam of the row.
@@ -47,33 +47,33 @@ impl<'a> Noise<'a> {
     }
 
     /// The noise of the pairs of one beam, by position.
-    pub(super) fn pairs(self, row: usize, step: usize, beam: usize) -> Stream<'a> {
-        self.stream(row, step, beam as u64, Draw::Pair { beam, pair: 0 })
+    pub(super) fn pairs(self, row: usize, step: usize, beam: usize) -> NoiseStream<'a> {
+        self.stream(row, step, beam as u64, NoiseTarget::Pair { beam, pair: 0 })
     }
 
     /// The noise of the candidates of a row, by number.
-    pub(super) fn candidates(self, row: usize, step: usize) -> Stream<'a> {
+    pub(super) fn candidates(self, row: usize, step: usize) -> NoiseStream<'a> {
         // No beam has this number.
-        self.stream(row, step, u64::MAX, Draw::Candidate(0))
+        self.stream(row, step, u64::MAX, NoiseTarget::Candidate(0))
     }
 
-    fn stream(self, row: usize, step: usize, stream: u64, draw: Draw) -> Stream<'a> {
+    fn stream(self, row: usize, step: usize, stream: u64, draw: NoiseTarget) -> NoiseStream<'a> {
         match self {
-            Self::None => Stream::None,
-            Self::Gumbel(keys) => Stream::Gumbel(keys[row].at(step as u64).at(stream)),
-            Self::Given(given) => Stream::Given(given, Site { row, step, draw }),
+            Self::None => NoiseStream::None,
+            Self::Gumbel(keys) => NoiseStream::Gumbel(keys[row].at(step as u64).at(stream)),
+            Self::Given(given) => NoiseStream::Given(given, NoiseSite { row, step, draw }),
         }
     }
 }
 
 /// The noise of one choice.
-pub(super) enum Stream<'a> {
+pub(super) enum NoiseStream<'a> {
     None,
     Gumbel(Key),
-    Given(&'a (dyn Fn(Site) -> f64 + Sync), Site),
+    Given(&'a (dyn Fn(NoiseSite) -> f64 + Sync), NoiseSite),
 }
 
-impl Stream<'_> {
+impl NoiseStream<'_> {
     /// Draw `index`.
     pub(super) fn at(&self, index: usize) -> f64 {
         match self {
@@ -81,10 +81,10 @@ impl Stream<'_> {
             Self::Gumbel(key) => gumbel(key.uniform(index as u64)),
             Self::Given(given, site) => {
                 let draw = match site.draw {
-                    Draw::Pair { beam, .. } => Draw::Pair { beam, pair: index },
-                    Draw::Candidate(_) => Draw::Candidate(index),
+                    NoiseTarget::Pair { beam, .. } => NoiseTarget::Pair { beam, pair: index },
+                    NoiseTarget::Candidate(_) => NoiseTarget::Candidate(index),
                 };
-                given(Site { draw, ..*site })
+                given(NoiseSite { draw, ..*site })
             }
         }
     }
@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn bounds_hold_and_are_close() {
-        let stream = Stream::Gumbel(Key::new(1));
+        let stream = NoiseStream::Gumbel(Key::new(1));
         let mut above = 0.0;
         for index in 0..100_000 {
             let (exact, most) = (stream.at(index), stream.at_most(index));

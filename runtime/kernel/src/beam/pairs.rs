@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::search::{Compose, Rules};
+use super::search::{Compose, SearchRules};
 
 /// Stands where a pair has no score, for it is never chosen among others.
 pub(super) const UNSCORED: u32 = u32::MAX;
@@ -63,7 +63,7 @@ const NONE: u32 = u32::MAX;
 
 /// A pair that exists.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct ExistingPair {
     left: u32,
     right: u32,
     /// The pair before it with the same younger node.
@@ -74,19 +74,19 @@ struct Known {
 
 /// Numbers of nodes and pairs that exist, and the pairs that the last step made.
 #[derive(Debug, Default)]
-pub(super) struct Made {
-    rules: Rules,
+pub(super) struct PairCounts {
+    rules: SearchRules,
     pub(super) nodes: u32,
-    known: Vec<Known>,
+    known: Vec<ExistingPair>,
     /// The last pair whose younger node is this one; nodes behind the end have none.
     newest: Vec<u32>,
     pub(super) fresh: PairTable,
     pub(super) merges: PairTable,
 }
 
-impl Made {
+impl PairCounts {
     /// Begins with these nodes and no pair.
-    pub(super) fn begin(&mut self, rules: Rules, nodes: usize) {
+    pub(super) fn begin(&mut self, rules: SearchRules, nodes: usize) {
         self.rules = rules;
         self.nodes = nodes as u32;
         self.known.clear();
@@ -134,7 +134,7 @@ impl Made {
             self.nodes += 1;
         }
         let pair = self.known.len() as u32;
-        self.known.push(Known { left, right, older: self.newest[young], parent });
+        self.known.push(ExistingPair { left, right, older: self.newest[young], parent });
         self.newest[young] = pair;
         pair
     }

@@ -4,31 +4,31 @@
 
 use std::ops::Range;
 
-use super::choose::{Candidate, Chosen};
+use super::choose::{Candidate, RowChoice};
 use super::pairs::{PairTable, Pairs};
 use super::soft::{BlendTable, Blends, soft_grad, soft_scratch};
 use crate::Real;
-use crate::parallel::{Parts, each};
+use crate::parallel::{DisjointSlice, each};
 
 /// No list was kept: the merge was not scored.
 const NONE: usize = usize::MAX;
 
 /// The steps of a search, of all its levels. Keep it: it uses its memory again.
 #[derive(Debug, Default)]
-pub struct Record {
-    steps: Vec<Kept>,
+pub struct SearchRecord {
+    steps: Vec<StepRanges>,
     merges: PairTable,
     fresh: PairTable,
     blends: BlendTable,
     rows: Vec<RowStep>,
     candidates: Vec<Candidate>,
-    beams: Vec<Beam>,
+    beams: Vec<EarlierBeam>,
     lists: Vec<u32>,
 }
 
-/// Where the parts of a step lie.
+/// Ranges of the parts of a step.
 #[derive(Clone, Debug)]
-struct Kept {
+struct StepRanges {
     merges: Range<usize>,
     fresh: Range<usize>,
     blends: Range<usize>,
@@ -42,7 +42,7 @@ struct Kept {
 struct RowStep {
     row: usize,
     size: usize,
-    chosen: Chosen,
+    chosen: RowChoice,
     /// Its candidates: those that are beams of their own, then those of the softened one.
     candidates: Range<usize>,
     /// Its beams before the step.
@@ -53,7 +53,7 @@ struct RowStep {
 
 /// A beam before a step.
 #[derive(Clone, Copy, Debug)]
-struct Beam {
+struct EarlierBeam {
     norm: f64,
     /// Where its list of pairs begins, if a candidate of it was taken and scored.
     list: usize,
@@ -61,7 +61,7 @@ struct Beam {
 
 /// A step for the backward run: its new nodes and pairs, and their first indices.
 #[derive(Clone, Copy, Debug)]
-pub struct Step<'a> {
+pub struct SearchStep<'a> {
     /// What was composed, as nodes from `first_node + blends.len()` on.
     pub merges: Pairs<'a>,
     /// What was mixed, as nodes from `first_node` on.
@@ -74,7 +74,7 @@ pub struct Step<'a> {
     pub first_pair: usize,
 }
 
-impl Record {
+impl SearchRecord {
     /// Forgets everything but the memory.
     pub fn clear(&mut self) {
         self.steps.clear();
@@ -110,9 +110,9 @@ impl Record {
     }
 
     /// What step `index` made.
-    pub fn step(&self, index: usize) -> Step<'_> {
+    pub fn step(&self, index: usize) -> SearchStep<'_> {
         let kept = &self.steps[index];
-        Step {
+        SearchStep {
             merges: self.merges.part(kept.merges.clone()),
             blends: self.blends.part(kept.blends.clone()),
             fresh: self.fresh.part(kept.fresh.clone()),
@@ -128,7 +128,7 @@ impl Record {
         self.blends.extend(blends);
         let rows = self.rows.len()..self.rows.len();
         let first_pair = (pairs - made.len()) as u32;
-        self.steps.push(Kept { merges, fresh: made, blends: mixed, rows, first_node, first_pair });
+        self.steps.push(StepRanges { merges, fresh: made, blends: mixed, rows, first_node, first_pair });
     }
 
     /// Adds a row to the step that was begun last. `blends` is the end of its blends among those of the step.
@@ -136,7 +136,7 @@ impl Record {
         &mut self,
         row: usize,
         size: usize,
-        chosen: Chosen,
+        chosen: RowChoice,
         candidates: &[Candidate],
         norms: &[f64],
         pairs: impl Fn(usize) -> &'a [u32],
@@ -150,7 +150,7 @@ impl Record {
             if taken {
                 self.lists.extend(pairs(beam));
             }
-            self.beams.push(Beam { norm, list });
+            self.beams.push(EarlierBeam { norm, list });
         }
         let from = self.candidates.len();
         self.candidates.extend(candidates);
@@ -182,8 +182,8 @@ impl Record {
         let step = &self.steps[index];
         let rows = &self.rows[step.rows.clone()];
         let work = rows.iter().map(|row| row.size * row.beams.len() * 8).sum();
-        let scores = Parts::new(dscores);
-        let pairs = Parts::new(dpairs);
+        let scores = DisjointSlice::new(dscores);
+        let pairs = DisjointSlice::new(dpairs);
         let blends = self.blends.part(step.blends.clone());
         each(rows.len(), work, |i| {
             let row = &rows[i];
@@ -203,7 +203,7 @@ impl Record {
     fn row_grad<T: Real>(
         &self,
         row: &RowStep,
-        step: &Kept,
+        step: &StepRanges,
         blends: Blends,
         pair_scores: &[T],
         dshares: &[f64],
@@ -212,7 +212,7 @@ impl Record {
         add: impl Fn(u32, T),
     ) {
         let (candidates, beams) = (&self.candidates[row.candidates.clone()], &self.beams[row.beams.clone()]);
-        let list = |beam: &Beam| &self.lists[beam.list..][..row.size - 1];
+        let list = |beam: &EarlierBeam| &self.lists[beam.list..][..row.size - 1];
         let (slopes, memory) = memory.split_at_mut(candidates.len());
         let (before, memory) = memory.split_at_mut(beams.len());
         let (through, memory) = memory.split_at_mut(beams.len());

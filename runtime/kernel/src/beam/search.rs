@@ -5,15 +5,15 @@
 pub use rtc_compiler::ir::attribute::{Compose, Overflow};
 use std::ops::Range;
 
-use super::align::Slots;
-use super::choose::{Candidate, Chosen};
-use super::pairs::{Made, Pairs, UNSCORED};
-use super::record::Record;
+use super::align::BeamSlots;
+use super::choose::{Candidate, RowChoice};
+use super::pairs::{PairCounts, Pairs, UNSCORED};
+use super::record::SearchRecord;
 use super::soft::{BlendTable, Blends, Softener};
 
 /// The rules of a search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct SearchRules {
     /// The largest number of beams of a row, at least 1.
     pub width: usize,
     /// Which pairs are composed.
@@ -36,7 +36,7 @@ fn held<T>(list: &Vec<T>) -> usize {
 
 /// One row: where its lists lie and what is left of it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct SearchRow {
     /// Where the list of its first beam begins; one beam has `length` places.
     pub(super) first: usize,
     pub(super) length: usize,
@@ -46,7 +46,7 @@ pub(super) struct Row {
     pub(super) side: usize,
 }
 
-impl Row {
+impl SearchRow {
     /// The first `len` numbers of a beam's list.
     pub(super) fn list<'a>(&self, lists: &'a [Vec<u32>; 2], beam: usize, len: usize) -> &'a [u32] {
         &lists[self.side][self.first + beam * self.length..][..len]
@@ -62,19 +62,19 @@ impl Row {
 /// A search over the rows of one level after the other. Keep it: it uses its memory again.
 #[derive(Debug, Default)]
 pub struct Search {
-    pub(super) rules: Rules,
-    pub(super) rows: Vec<Row>,
+    pub(super) rules: SearchRules,
+    pub(super) rows: Vec<SearchRow>,
     pub(super) busy: Vec<u32>,
     pub(super) nodes: [Vec<u32>; 2],
     pub(super) pairs: [Vec<u32>; 2],
     /// Accumulated scores, `width` places per row.
     pub(super) scores: [Vec<f64>; 2],
-    pub(super) made: Made,
+    pub(super) made: PairCounts,
     /// Of each row `width^2` places.
     pub(super) candidates: Vec<Candidate>,
     /// Of each row `width` places.
     pub(super) norms: Vec<f64>,
-    pub(super) chosen: Vec<Chosen>,
+    pub(super) chosen: Vec<RowChoice>,
     /// The new node of each survivor and its pairs to the left and right; of each row `width` places.
     pub(super) merged: Vec<[u32; 3]>,
     pub(super) softener: Softener,
@@ -86,7 +86,7 @@ pub struct Search {
 impl Search {
     /// Begins with the leaves `[positions, d]` as node table: row `r` has positions `offsets[r]..offsets[r + 1]`, one beam and
     /// score 0. No row may be empty.
-    pub fn leaves(&mut self, rules: Rules, offsets: &[usize]) {
+    pub fn leaves(&mut self, rules: SearchRules, offsets: &[usize]) {
         debug_assert!(rules.width > 0 && offsets.windows(2).all(|row| row[0] < row[1]));
         debug_assert!(rules.compose == Compose::Every || rules.overflow == Overflow::Prune);
         self.rules = rules;
@@ -96,7 +96,7 @@ impl Search {
 
     /// Begins the next level: row `r` is made of the roots of rows `offsets[r]..offsets[r + 1]` of this level, in the beams that
     /// `slots` picks; its scores are the sums of theirs. All rows must be finished.
-    pub fn join(&mut self, slots: &Slots, offsets: &[usize]) {
+    pub fn join(&mut self, slots: &BeamSlots, offsets: &[usize]) {
         debug_assert!(!self.is_busy() && offsets[offsets.len() - 1] == self.rows.len());
         let width = self.rules.width;
         let (mut roots, mut scores) = std::mem::take(&mut self.ends);
@@ -125,7 +125,7 @@ impl Search {
         }
         self.candidates.resize(rows * width * width, Candidate::default());
         self.norms.resize(rows * width, 0.0);
-        self.chosen.resize(rows, Chosen::default());
+        self.chosen.resize(rows, RowChoice::default());
         self.merged.resize(rows * width, [UNSCORED; 3]);
         self.rows.clear();
         self.busy.clear();
@@ -134,7 +134,7 @@ impl Search {
         self.blends.clear();
         for (index, span) in offsets.windows(2).enumerate() {
             let length = span[1] - span[0];
-            let row = Row { first: width * span[0], length, size: length, live: live(index), side: 0 };
+            let row = SearchRow { first: width * span[0], length, size: length, live: live(index), side: 0 };
             if length > 1 {
                 self.busy.push(index as u32);
             }
@@ -153,7 +153,7 @@ impl Search {
     }
 
     /// The pairs of a beam at the start.
-    fn first_pairs(&mut self, row: Row, slot: usize) {
+    fn first_pairs(&mut self, row: SearchRow, slot: usize) {
         let wanted = self.made.wants_pairs(row.size);
         for at in row.next(slot, row.size - 1) {
             let (left, right) = (self.nodes[0][at], self.nodes[0][at + 1]);
@@ -260,7 +260,7 @@ impl Search {
     }
 
     /// Adds the start of a level, whose pairs are scored before its first step, to the record.
-    pub fn record_start(&self, record: &mut Record) {
+    pub fn record_start(&self, record: &mut SearchRecord) {
         let fresh = self.made.fresh.view();
         let composed = if self.rules.compose == Compose::Every { fresh.left.len() as u32 } else { 0 };
         let none = Pairs { left: &[], right: &[] };

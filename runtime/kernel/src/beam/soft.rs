@@ -15,7 +15,7 @@ use crate::Real;
 
 /// The role of a term in a blend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum TermRole {
     /// The parent of the pair at the position.
     Parent,
     /// The old node at the position.
@@ -26,7 +26,7 @@ pub enum Source {
 
 /// A node in a blend.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Term {
+pub struct BlendTerm {
     /// The node.
     pub node: u32,
     /// Its coefficient.
@@ -34,7 +34,7 @@ pub struct Term {
     /// The beam that it is from.
     pub beam: u32,
     /// What it is there.
-    pub source: Source,
+    pub source: TermRole,
 }
 
 /// New nodes that are sums of others.
@@ -42,12 +42,12 @@ pub struct Term {
 pub struct Blends<'a> {
     starts: &'a [usize],
     positions: &'a [u32],
-    terms: &'a [Term],
+    terms: &'a [BlendTerm],
 }
 
 impl<'a> Blends<'a> {
     /// Sums of these terms: sum `k` has those of `offsets[k]..offsets[k + 1]`.
-    pub fn new(offsets: &'a [usize], terms: &'a [Term]) -> Self {
+    pub fn new(offsets: &'a [usize], terms: &'a [BlendTerm]) -> Self {
         Self { starts: &offsets[..offsets.len() - 1], positions: &[], terms }
     }
 
@@ -62,12 +62,12 @@ impl<'a> Blends<'a> {
     }
 
     /// The terms of all of them.
-    pub fn terms(&self) -> &'a [Term] {
+    pub fn terms(&self) -> &'a [BlendTerm] {
         self.terms
     }
 
     /// The terms of blend `k`.
-    pub fn of(&self, k: usize) -> &'a [Term] {
+    pub fn of(&self, k: usize) -> &'a [BlendTerm] {
         &self.terms[self.range(k)]
     }
 
@@ -84,7 +84,7 @@ impl<'a> Blends<'a> {
 pub(super) struct BlendTable {
     starts: Vec<usize>,
     positions: Vec<u32>,
-    terms: Vec<Term>,
+    terms: Vec<BlendTerm>,
 }
 
 impl BlendTable {
@@ -125,9 +125,9 @@ impl BlendTable {
     }
 }
 
-/// Where a softened beam differs from the beams that it is made of.
+/// The difference of a softened beam from the beams that it is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Mixed {
+pub(super) struct SoftBeam {
     /// Positions that have a share.
     inner: Range<usize>,
     /// A beam that has every node that was not blended.
@@ -138,7 +138,7 @@ pub(super) struct Mixed {
     blends: Range<usize>,
 }
 
-impl Mixed {
+impl SoftBeam {
     /// The earlier pair that stands at `at` of the new list of nodes: beam and position there.
     pub(super) fn pair_of(&self, list: &[u32], at: usize) -> Option<(usize, usize)> {
         let kept = list[at] < self.first && list[at + 1] < self.first;
@@ -154,7 +154,7 @@ impl Mixed {
 /// Makes softened beams; remembers those of a step.
 #[derive(Debug, Default)]
 pub(super) struct Softener {
-    mixed: Vec<Mixed>,
+    mixed: Vec<SoftBeam>,
     /// Shares of beams, then of positions.
     shares: Vec<f64>,
 }
@@ -165,7 +165,7 @@ impl Softener {
     }
 
     /// Softened beam number `i` of the step.
-    pub(super) fn mixed(&self, i: usize) -> &Mixed {
+    pub(super) fn mixed(&self, i: usize) -> &SoftBeam {
         &self.mixed[i]
     }
 
@@ -201,9 +201,9 @@ impl Softener {
             *new = next + (blends.len() - first) as u32;
             blends.starts.push(blends.terms.len());
             blends.positions.push(at as u32);
-            let mut add = |source: Source, factor: f64, node: &dyn Fn(usize) -> u32| {
+            let mut add = |source: TermRole, factor: f64, node: &dyn Fn(usize) -> u32| {
                 if factor != 0.0 {
-                    blends.terms.extend(beams().map(|(j, share)| Term {
+                    blends.terms.extend(beams().map(|(j, share)| BlendTerm {
                         node: node(j),
                         share: factor * share,
                         beam: j as u32,
@@ -212,18 +212,18 @@ impl Softener {
                 }
             };
             if outside {
-                let source = if at < inner.start { Source::Here } else { Source::Next };
+                let source = if at < inner.start { TermRole::Here } else { TermRole::Next };
                 add(source, 1.0, &|j| node(j, column));
             } else {
                 let share = of_position[at];
                 sum = if at + 1 == inner.end { 1.0 } else { sum + share };
-                add(Source::Parent, share, &|j| parent(j, at));
-                add(Source::Here, 1.0 - sum, &|j| node(j, at));
-                add(Source::Next, sum - share, &|j| node(j, at + 1));
+                add(TermRole::Parent, share, &|j| parent(j, at));
+                add(TermRole::Here, 1.0 - sum, &|j| node(j, at));
+                add(TermRole::Next, sum - share, &|j| node(j, at + 1));
             }
         }
         let step = self.mixed.first().map_or(next, |first| first.first);
-        self.mixed.push(Mixed { inner, beam, first: step, blends: first..blends.len() });
+        self.mixed.push(SoftBeam { inner, beam, first: step, blends: first..blends.len() });
         (blends.len() - first) as u32
     }
 }
@@ -288,15 +288,15 @@ pub(super) fn soft_grad(
             dbeam[beam] += slope
                 * match term.source {
                     _ if outside => 1.0,
-                    Source::Parent => {
+                    TermRole::Parent => {
                         dposition[at] += along;
                         share
                     }
-                    Source::Here => {
+                    TermRole::Here => {
                         dsum[at] -= along;
                         1.0 - total
                     }
-                    Source::Next => {
+                    TermRole::Next => {
                         dsum[at] += along;
                         dposition[at] -= along;
                         total - share

@@ -2,17 +2,17 @@
 //!
 //! Source: Ray Chowdhury and Caragea 2023 (beam tree), arXiv:2305.19999, and (efficient beam tree), arXiv:2307.10779.
 
-use super::choose::{Beams, choose};
+use super::choose::{RowBeams, choose};
 use super::noise::Noise;
 use super::pairs::UNSCORED;
-use super::record::Record;
+use super::record::SearchRecord;
 use super::search::Search;
 use crate::Real;
-use crate::parallel::{Parts, each};
+use crate::parallel::{DisjointSlice, each};
 
 impl Search {
     /// One merge in every beam of every row that is not finished; `pair_scores` has an entry per pair.
-    pub fn step<T: Real>(&mut self, pair_scores: &[T], noise: Noise, record: Option<&mut Record>) {
+    pub fn step<T: Real>(&mut self, pair_scores: &[T], noise: Noise, record: Option<&mut SearchRecord>) {
         debug_assert_eq!(pair_scores.len(), self.pairs());
         self.choose(pair_scores, noise);
         self.made.merges.clear();
@@ -39,15 +39,15 @@ impl Search {
     /// Every row chooses for itself.
     fn choose<T: Real>(&mut self, pair_scores: &[T], noise: Noise) {
         let (rules, square) = (self.rules, self.rules.width * self.rules.width);
-        let candidates = Parts::new(&mut self.candidates);
-        let norms = Parts::new(&mut self.norms);
-        let chosen = Parts::new(&mut self.chosen);
+        let candidates = DisjointSlice::new(&mut self.candidates);
+        let norms = DisjointSlice::new(&mut self.norms);
+        let chosen = DisjointSlice::new(&mut self.chosen);
         let cost = if noise.is_some() { 64 } else { 8 };
         let work: usize = self.busy.iter().map(|&r| self.rows[r as usize]).map(|r| r.size * r.live * cost).sum();
         each(self.busy.len(), work, |i| {
             let index = self.busy[i] as usize;
             let row = self.rows[index];
-            let beams = Beams {
+            let beams = RowBeams {
                 row: index,
                 step: row.length - row.size,
                 size: row.size,
@@ -137,8 +137,8 @@ impl Search {
         let width = self.rules.width;
         let work: usize = self.busy.iter().map(|&r| self.rows[r as usize].size * width / 2).sum();
         let [nodes, pairs] =
-            [&mut self.nodes, &mut self.pairs].map(|lists| lists.each_mut().map(|list| Parts::new(list)));
-        let scores = self.scores.each_mut().map(|list| Parts::new(list));
+            [&mut self.nodes, &mut self.pairs].map(|lists| lists.each_mut().map(|list| DisjointSlice::new(list)));
+        let scores = self.scores.each_mut().map(|list| DisjointSlice::new(list));
         each(self.busy.len(), work, |i| {
             let index = self.busy[i] as usize;
             let row = self.rows[index];
@@ -179,7 +179,7 @@ impl Search {
     }
 
     /// Adds the step to the record; the lists are still those before it.
-    fn write_down(&self, record: &mut Record, first_node: u32) {
+    fn write_down(&self, record: &mut SearchRecord, first_node: u32) {
         let width = self.rules.width;
         record.begin(first_node, self.made.merges.view(), self.blends.view(), self.made.fresh.view(), self.pairs());
         let mut blends = 0;

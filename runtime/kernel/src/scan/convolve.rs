@@ -10,14 +10,14 @@ use realfft::num_complex::Complex;
 use super::super::Real;
 use super::super::parallel::{lane_dot, vectorised};
 use super::modes::{Powers, RUN, columns, factors};
-use super::{Family, Pair, Scan, Side};
+use super::{DoubleComplex, KernelFamily, Scan, Side};
 use crate::fourier;
 
 /// Rows up to this length are convolved directly.
 pub(super) const DIRECT: usize = 64;
 
 /// Packed rows of which one channel is read at a time.
-pub(super) struct Rows<'a> {
+pub(super) struct ScanRows<'a> {
     /// Where each row begins, in positions.
     pub(super) offsets: &'a [usize],
     /// Side and lag.
@@ -26,7 +26,7 @@ pub(super) struct Rows<'a> {
     present: u128,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> ScanRows<'a> {
     /// Describes packed rows.
     pub(super) fn new(offsets: &'a [usize], how: Scan) -> Self {
         const { assert!(fourier::SIZES <= 128, "there is a bit for every size") };
@@ -85,7 +85,7 @@ fn transformed(length: usize) -> Option<usize> {
 }
 
 /// Sizes of the scratch of a task.
-pub(super) struct Size {
+pub(super) struct ScratchSize {
     modes: usize,
     /// Numbers of a kernel, a multiple of [`RUN`].
     pub(super) taps: usize,
@@ -98,9 +98,9 @@ pub(super) struct Size {
 }
 
 /// The scratch for these rows.
-pub(super) fn size<T: Real>(rows: &Rows<'_>, modes: usize, backward: bool) -> Size {
+pub(super) fn size<T: Real>(rows: &ScanRows<'_>, modes: usize, backward: bool) -> ScratchSize {
     let direct = rows.lengths().filter(|length| *length <= DIRECT).max().unwrap_or(0);
-    let mut size = Size {
+    let mut size = ScratchSize {
         modes,
         taps: direct,
         signal: direct,
@@ -120,8 +120,8 @@ pub(super) fn size<T: Real>(rows: &Rows<'_>, modes: usize, backward: bool) -> Si
     size
 }
 
-impl Size {
-    /// Lengths of the parts that hold numbers of the working type, in the order of [`Work::carve`].
+impl ScratchSize {
+    /// Lengths of the parts that hold numbers of the working type, in the order of [`ConvolutionScratch::carve`].
     fn parts(&self) -> [usize; 12] {
         let backward = |len: usize| if self.backward { len } else { 0 };
         [
@@ -151,14 +151,14 @@ impl Size {
     }
 }
 
-/// What a task works with, cut from its thread's scratch.
-pub(super) struct Work<'s, T> {
+/// The memory of a task, cut from its thread's scratch.
+pub(super) struct ConvolutionScratch<'s, T> {
     /// Poles of the channel; after [`Self::differentiate`], their gradients.
-    pub(super) poles: &'s mut [Pair],
+    pub(super) poles: &'s mut [DoubleComplex],
     /// Weights of the channel; after [`Self::differentiate`], their gradients.
-    pub(super) weights: &'s mut [Pair],
+    pub(super) weights: &'s mut [DoubleComplex],
     /// Sums of [`Self::differentiate`].
-    sums: &'s mut [Pair],
+    sums: &'s mut [DoubleComplex],
     powers: Powers<'s, T>,
     taps: &'s mut [T],
     /// Gradients of the taps.
@@ -182,13 +182,14 @@ pub(super) unsafe fn cut<'s, U>(rest: &mut &'s mut [f64], doubles: usize, len: u
     unsafe { std::slice::from_raw_parts_mut(part.as_mut_ptr().cast(), len) }
 }
 
-impl<'s, T: Real> Work<'s, T> {
+impl<'s, T: Real> ConvolutionScratch<'s, T> {
     /// Cuts the scratch.
-    pub(super) fn carve(mut rest: &'s mut [f64], size: &Size) -> Self {
+    pub(super) fn carve(mut rest: &'s mut [f64], size: &ScratchSize) -> Self {
         let rest = &mut rest;
         let modes = size.modes;
         // SAFETY: pairs of numbers.
-        let [poles, weights, sums, jumps, running] = [(); 5].map(|()| unsafe { cut::<Pair>(rest, 2 * modes, modes) });
+        let [poles, weights, sums, jumps, running] =
+            [(); 5].map(|()| unsafe { cut::<DoubleComplex>(rest, 2 * modes, modes) });
         let parts = size.parts();
         let [table, turned, factors, taps, d_taps, a, b] =
             // SAFETY: numbers.
@@ -201,7 +202,7 @@ impl<'s, T: Real> Work<'s, T> {
     }
 
     /// Makes the kernel of a channel.
-    pub(super) fn make(&mut self, family: &impl Family<T>, channel: usize) {
+    pub(super) fn make(&mut self, family: &impl KernelFamily<T>, channel: usize) {
         family.write(channel, self.poles, self.weights);
         self.powers.fill(self.poles);
         self.powers.taps(self.weights, self.taps);
@@ -228,9 +229,9 @@ impl<'s, T: Real> Work<'s, T> {
 }
 
 /// Replaces a column by its scan.
-pub(super) fn forward<T: Real>(rows: &Rows<'_>, work: &mut Work<'_, T>, column: &mut [T]) {
+pub(super) fn forward<T: Real>(rows: &ScanRows<'_>, work: &mut ConvolutionScratch<'_, T>, column: &mut [T]) {
     let lag = rows.how.lag;
-    let Work { taps, signals: [signal, result], spectra: [kernel, spectrum, ..], scratch, .. } = work;
+    let ConvolutionScratch { taps, signals: [signal, result], spectra: [kernel, spectrum, ..], scratch, .. } = work;
     for row in rows.of(|length| length <= DIRECT) {
         let (signal, result) = (&mut signal[..row.1], &mut result[..row.1]);
         rows.gather(row, column, 0, signal);
@@ -254,9 +255,16 @@ pub(super) fn forward<T: Real>(rows: &Rows<'_>, work: &mut Work<'_, T>, column: 
 }
 
 /// Replaces the gradient of a scan by that of its input `x`, and leaves the gradients of the taps in the scratch.
-pub(super) fn backward<T: Real>(rows: &Rows<'_>, work: &mut Work<'_, T>, x: &[T], column: &mut [T]) {
+pub(super) fn backward<T: Real>(rows: &ScanRows<'_>, work: &mut ConvolutionScratch<'_, T>, x: &[T], column: &mut [T]) {
     let lag = rows.how.lag;
-    let Work { taps, d_taps, signals: [signal, result], spectra: [kernel, spectrum, other, sum], scratch, .. } = work;
+    let ConvolutionScratch {
+        taps,
+        d_taps,
+        signals: [signal, result],
+        spectra: [kernel, spectrum, other, sum],
+        scratch,
+        ..
+    } = work;
     d_taps.fill(T::ZERO);
     for row in rows.of(|length| length <= DIRECT) {
         // Two signals and a result do not fit two buffers: the kernel's gradient takes x, then x makes room.

@@ -6,11 +6,11 @@
 //! Source: Ma et al. 2022 (MEGA), Section 3.1, arXiv:2209.10655.
 
 use super::super::Real;
-use super::{Family, Gradients, Learned, Pair};
+use super::{DoubleComplex, Gradients, KernelFamily, LearnedFamily};
 
 /// The parameters of all channels, each `[channels, dimensions]`.
 #[derive(Clone, Copy, Debug)]
-pub struct Ema<'a, T> {
+pub struct EmaParameters<'a, T> {
     /// Number of channels.
     pub channels: usize,
     /// Before the sigmoid: how much of the input a dimension takes.
@@ -24,10 +24,10 @@ pub struct Ema<'a, T> {
 }
 
 /// The parameters with places for their gradients.
-pub type EmaGrad<'a, T> = Gradients<'a, T, Ema<'a, T>, 4>;
+pub type EmaGrad<'a, T> = Gradients<'a, T, EmaParameters<'a, T>, 4>;
 
 /// One dimension, activated.
-struct Dimension {
+struct EmaDimension {
     /// `sigmoid(delta)`.
     taken: f64,
     /// `sigmoid(alpha)`.
@@ -38,20 +38,20 @@ struct Dimension {
     gamma: f64,
 }
 
-impl<T: Real> Ema<'_, T> {
-    fn dimension(&self, channel: usize, n: usize) -> Dimension {
-        let count = Family::<T>::modes(self);
+impl<T: Real> EmaParameters<'_, T> {
+    fn dimension(&self, channel: usize, n: usize) -> EmaDimension {
+        let count = KernelFamily::<T>::modes(self);
         let at = channel * count + n;
         let sigmoid = |x: T| 1.0 / (1.0 + (-x.to_f64()).exp());
         let root = (count as f64).sqrt();
         let (beta, gamma) = (self.beta[at].to_f64(), self.gamma[at].to_f64());
         let through = beta * gamma / root;
         let (beta, gamma) = (beta / root, gamma / root);
-        Dimension { taken: sigmoid(self.delta[at]), forgotten: sigmoid(self.alpha[at]), through, beta, gamma }
+        EmaDimension { taken: sigmoid(self.delta[at]), forgotten: sigmoid(self.alpha[at]), through, beta, gamma }
     }
 }
 
-impl<T: Real> Family<T> for Ema<'_, T> {
+impl<T: Real> KernelFamily<T> for EmaParameters<'_, T> {
     fn channels(&self) -> usize {
         self.channels
     }
@@ -61,17 +61,17 @@ impl<T: Real> Family<T> for Ema<'_, T> {
     }
 
     /// A kernel is twice a real part, so the weights are half of those of the sum.
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+    fn write(&self, channel: usize, poles: &mut [DoubleComplex], weights: &mut [DoubleComplex]) {
         for (n, (pole, weight)) in poles.iter_mut().zip(weights).enumerate() {
             let one = self.dimension(channel, n);
-            *pole = Pair::new(1.0 - one.taken * one.forgotten, 0.0);
-            *weight = Pair::new(one.taken * one.through / 2.0, 0.0);
+            *pole = DoubleComplex::new(1.0 - one.taken * one.forgotten, 0.0);
+            *weight = DoubleComplex::new(one.taken * one.through / 2.0, 0.0);
         }
     }
 }
 
-impl<T: Real> Learned<T> for EmaGrad<'_, T> {
-    unsafe fn pull(&self, channel: usize, d_poles: &[Pair], d_weights: &[Pair]) {
+impl<T: Real> LearnedFamily<T> for EmaGrad<'_, T> {
+    unsafe fn pull(&self, channel: usize, d_poles: &[DoubleComplex], d_weights: &[DoubleComplex]) {
         let count = d_poles.len();
         for (n, (d_pole, d_weight)) in d_poles.iter().zip(d_weights).enumerate() {
             let one = self.parameters.dimension(channel, n);

@@ -1,7 +1,7 @@
 //! Scans: every channel of every row convolved with a long kernel of its own, which a few exponentials make.
 //!
 //! The kernel of a channel is `K[l] = 2 Re sum_m w_m a_m^l`, with poles `a` and weights `w` from the parameters of a
-//! [`Family`]: [`s4d`] (diagonal state spaces) or [`ema`] (damped moving averages). `modes` makes the numbers of the kernel
+//! [`KernelFamily`]: [`s4d`] (diagonal state spaces) or [`ema`] (damped moving averages). `modes` makes the numbers of the kernel
 //! and differentiates them, `convolve` applies them by the transforms of [`crate::fourier`].
 //!
 //! - **Rows are independent.** A row is convolved directly or by a transform of a size that follows from its own length, so
@@ -26,11 +26,11 @@ use std::ops::Range;
 use realfft::num_complex::Complex;
 
 use super::Real;
-use super::parallel::{Parts, block, each};
-use convolve::{Rows, Work, cut};
+use super::parallel::{DisjointSlice, block, each};
+use convolve::{ConvolutionScratch, ScanRows, cut};
 
 /// A complex number in double precision.
-pub type Pair = Complex<f64>;
+pub type DoubleComplex = Complex<f64>;
 
 /// Channels of one task: those that share a cache line.
 const CHANNELS: usize = 16;
@@ -46,39 +46,39 @@ pub struct Scan {
 }
 
 /// Parameters that make a kernel per channel.
-pub trait Family<T: Real>: Sync {
+pub trait KernelFamily<T: Real>: Sync {
     /// Number of channels.
     fn channels(&self) -> usize;
     /// Number of exponentials of a kernel.
     fn modes(&self) -> usize;
     /// Poles (of absolute value up to 1) and weights of a channel.
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]);
+    fn write(&self, channel: usize, poles: &mut [DoubleComplex], weights: &mut [DoubleComplex]);
 }
 
 /// A family that takes gradients back to its parameters.
-pub trait Learned<T: Real>: Family<T> {
+pub trait LearnedFamily<T: Real>: KernelFamily<T> {
     /// Sets the gradients of a channel's parameters from those of its poles and weights, each
     /// `d/d Re + i d/d Im` (of the loss).
     ///
     /// # Safety
     /// No other call for this channel may run.
-    unsafe fn pull(&self, channel: usize, poles: &[Pair], weights: &[Pair]);
+    unsafe fn pull(&self, channel: usize, poles: &[DoubleComplex], weights: &[DoubleComplex]);
 }
 
 /// The parameters of a family with places for their gradients, which have the same shapes.
 pub struct Gradients<'a, T, P, const N: usize> {
     parameters: P,
-    grads: [Parts<'a, T>; N],
+    grads: [DisjointSlice<'a, T>; N],
 }
 
-impl<'a, T: Real, P: Family<T>, const N: usize> Gradients<'a, T, P, N> {
+impl<'a, T: Real, P: KernelFamily<T>, const N: usize> Gradients<'a, T, P, N> {
     /// Gradients go to `grads`, in the order of the fields.
     pub fn new(parameters: P, grads: [&'a mut [T]; N]) -> Self {
-        Self { parameters, grads: grads.map(Parts::new) }
+        Self { parameters, grads: grads.map(DisjointSlice::new) }
     }
 }
 
-impl<T: Real, P: Family<T>, const N: usize> Family<T> for Gradients<'_, T, P, N> {
+impl<T: Real, P: KernelFamily<T>, const N: usize> KernelFamily<T> for Gradients<'_, T, P, N> {
     fn channels(&self) -> usize {
         self.parameters.channels()
     }
@@ -87,23 +87,30 @@ impl<T: Real, P: Family<T>, const N: usize> Family<T> for Gradients<'_, T, P, N>
         self.parameters.modes()
     }
 
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+    fn write(&self, channel: usize, poles: &mut [DoubleComplex], weights: &mut [DoubleComplex]) {
         self.parameters.write(channel, poles, weights);
     }
 }
 
 /// `y` = the scan of `x[positions, channels]`, row by row.
-pub fn scan<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize], y: &mut [T]) {
-    let rows = Rows::new(offsets, how);
+pub fn scan<T: Real>(family: &impl KernelFamily<T>, how: Scan, x: &[T], offsets: &[usize], y: &mut [T]) {
+    let rows = ScanRows::new(offsets, how);
     each_channel(family, &rows, [x], y, |channel, work, [column]| {
         work.make(family, channel);
         convolve::forward(&rows, work, column);
     });
 }
 
-/// The gradient of [`scan`] for `x`, and those of the parameters through [`Learned::pull`].
-pub fn scan_grad<T: Real>(family: &impl Learned<T>, how: Scan, x: &[T], dy: &[T], offsets: &[usize], dx: &mut [T]) {
-    let rows = Rows::new(offsets, how);
+/// The gradient of [`scan`] for `x`, and those of the parameters through [`LearnedFamily::pull`].
+pub fn scan_grad<T: Real>(
+    family: &impl LearnedFamily<T>,
+    how: Scan,
+    x: &[T],
+    dy: &[T],
+    offsets: &[usize],
+    dx: &mut [T],
+) {
+    let rows = ScanRows::new(offsets, how);
     each_channel(family, &rows, [dy, x], dx, |channel, work, [column, x]| {
         work.make(family, channel);
         convolve::backward(&rows, work, x, column);
@@ -118,15 +125,15 @@ pub fn scan_grad<T: Real>(family: &impl Learned<T>, how: Scan, x: &[T], dy: &[T]
 /// Threads share blocks of channels. A block is copied together first: one channel of many positions would touch a cache
 /// line for each.
 fn each_channel<T: Real, const N: usize>(
-    family: &impl Family<T>,
-    rows: &Rows<'_>,
+    family: &impl KernelFamily<T>,
+    rows: &ScanRows<'_>,
     inputs: [&[T]; N],
     out: &mut [T],
-    task: impl Fn(usize, &mut Work<'_, T>, [&mut [T]; N]) + Sync + Send,
+    task: impl Fn(usize, &mut ConvolutionScratch<'_, T>, [&mut [T]; N]) + Sync + Send,
 ) {
     let (channels, positions) = (family.channels(), rows.offsets[rows.offsets.len() - 1]);
     debug_assert!(inputs.iter().all(|x| x.len() == out.len()) && out.len() == channels * positions);
-    let out = Parts::new(out);
+    let out = DisjointSlice::new(out);
     let size = convolve::size::<T>(rows, family.modes(), N > 1);
     let work = channels * (positions * 64 + size.taps * family.modes() / 2);
     each(channels.div_ceil(CHANNELS), work, |n| {
@@ -138,7 +145,7 @@ fn each_channel<T: Real, const N: usize>(
             for (block, x) in blocks.iter_mut().zip(inputs) {
                 take_columns(x, channels, own.clone(), block);
             }
-            let mut work = Work::carve(memory, &size);
+            let mut work = ConvolutionScratch::carve(memory, &size);
             for (n, channel) in own.clone().enumerate() {
                 let columns = blocks.each_mut().map(|block| &mut block[n * positions..(n + 1) * positions]);
                 task(channel, &mut work, columns);
@@ -169,7 +176,7 @@ fn take_columns<T: Real>(x: &[T], channels: usize, own: Range<usize>, columns: &
 ///
 /// # Safety
 /// The task owns these channels.
-unsafe fn put_columns<T: Real>(columns: &[T], channels: usize, own: Range<usize>, out: &Parts<'_, T>) {
+unsafe fn put_columns<T: Real>(columns: &[T], channels: usize, own: Range<usize>, out: &DisjointSlice<'_, T>) {
     let positions = columns.len() / own.len().max(1);
     for position in 0..positions {
         let start = position * channels;

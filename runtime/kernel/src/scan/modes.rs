@@ -6,9 +6,9 @@
 //! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
 use super::super::parallel::LANES;
-use super::super::tile::{Left, Panel, product};
+use super::super::tile::{LeftOperand, RightOperand, product};
 use super::super::{Real, Write};
-use super::Pair;
+use super::DoubleComplex;
 
 /// Powers in a table: R.
 pub(super) const RUN: usize = 64;
@@ -22,9 +22,9 @@ const TINY: f64 = 1e-30;
 /// Powers of the poles of one channel.
 pub(super) struct Powers<'s, T> {
     /// `a^R` per pole.
-    pub(super) jumps: &'s mut [Pair],
+    pub(super) jumps: &'s mut [DoubleComplex],
     /// `a^(q R)` per pole, for the run that is being made.
-    pub(super) running: &'s mut [Pair],
+    pub(super) running: &'s mut [DoubleComplex],
     /// Real and imaginary parts of `a^r`: `[2 modes, R]`.
     pub(super) table: &'s mut [T],
     /// The same turned, `[R, 2 modes]`, filled up to whole vectors; empty where nothing is differentiated.
@@ -49,10 +49,10 @@ fn rounded<T: Real>(value: f64) -> T {
 
 impl<T: Real> Powers<'_, T> {
     /// Fills the tables.
-    pub(super) fn fill(&mut self, poles: &[Pair]) {
+    pub(super) fn fill(&mut self, poles: &[DoubleComplex]) {
         let columns = columns(poles.len());
         self.turned.fill(T::ZERO);
-        self.running.fill(Pair::new(1.0, 0.0));
+        self.running.fill(DoubleComplex::new(1.0, 0.0));
         for r in 0..RUN {
             for (m, (power, pole)) in self.running.iter_mut().zip(poles).enumerate() {
                 let (re, im) = (rounded(power.re), rounded(power.im));
@@ -69,7 +69,7 @@ impl<T: Real> Powers<'_, T> {
     }
 
     /// `taps[l] = 2 Re sum_m w_m a_m^l`; the length is a multiple of [`RUN`].
-    pub(super) fn taps(&mut self, weights: &[Pair], taps: &mut [T]) {
+    pub(super) fn taps(&mut self, weights: &[DoubleComplex], taps: &mut [T]) {
         let width = 2 * weights.len();
         self.running.copy_from_slice(weights);
         for taps in taps.chunks_mut(RUNS * RUN) {
@@ -82,25 +82,34 @@ impl<T: Real> Powers<'_, T> {
                     *power *= jump;
                 }
             }
-            let left = Left::new(self.factors, width, 1);
-            product(taps, RUN, left, Panel::new(self.table, RUN), runs, width, RUN, Write::Replace);
+            let left = LeftOperand::new(self.factors, width, 1);
+            product(taps, RUN, left, RightOperand::new(self.table, RUN), runs, width, RUN, Write::Replace);
         }
     }
 
     /// `sums[m] = sum over l of numbers[l] a_m^l`; the length is a multiple of [`RUN`].
-    pub(super) fn evaluate(&mut self, numbers: &[T], sums: &mut [Pair]) {
+    pub(super) fn evaluate(&mut self, numbers: &[T], sums: &mut [DoubleComplex]) {
         let columns = columns(sums.len());
-        sums.fill(Pair::new(0.0, 0.0));
-        self.running.fill(Pair::new(1.0, 0.0));
+        sums.fill(DoubleComplex::new(0.0, 0.0));
+        self.running.fill(DoubleComplex::new(1.0, 0.0));
         for numbers in numbers.chunks(RUNS * RUN) {
             let runs = numbers.len() / RUN;
-            let left = Left::new(numbers, RUN, 1);
-            product(self.factors, columns, left, Panel::new(self.turned, columns), runs, RUN, columns, Write::Replace);
+            let left = LeftOperand::new(numbers, RUN, 1);
+            product(
+                self.factors,
+                columns,
+                left,
+                RightOperand::new(self.turned, columns),
+                runs,
+                RUN,
+                columns,
+                Write::Replace,
+            );
             for run in self.factors.chunks_exact(columns).take(runs) {
                 for ((part, sum), (power, jump)) in
                     run.as_chunks::<2>().0.iter().zip(&mut *sums).zip(self.running.iter_mut().zip(&*self.jumps))
                 {
-                    *sum += *power * Pair::new(part[0].to_f64(), part[1].to_f64());
+                    *sum += *power * DoubleComplex::new(part[0].to_f64(), part[1].to_f64());
                     *power *= jump;
                 }
             }

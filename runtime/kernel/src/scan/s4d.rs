@@ -9,7 +9,7 @@
 pub use rtc_compiler::ir::attribute::Discretisation;
 
 use super::super::Real;
-use super::{Family, Gradients, Learned, Pair};
+use super::{DoubleComplex, Gradients, KernelFamily, LearnedFamily};
 
 /// The parameters of all channels.
 #[derive(Clone, Copy, Debug)]
@@ -31,25 +31,25 @@ pub struct S4d<'a, T> {
 /// The parameters with places for their gradients.
 pub type S4dGrad<'a, T> = Gradients<'a, T, S4d<'a, T>, 5>;
 
-/// What a mode is made of.
-struct Mode {
+/// The parameters of a mode.
+struct ModeParameters {
     rule: Discretisation,
     dt: f64,
     /// `z = dt A / 2`.
-    z: Pair,
-    b: Pair,
-    c: Pair,
+    z: DoubleComplex,
+    b: DoubleComplex,
+    c: DoubleComplex,
 }
 
-const ONE: Pair = Pair::new(1.0, 0.0);
+const ONE: DoubleComplex = DoubleComplex::new(1.0, 0.0);
 
-impl Mode {
+impl ModeParameters {
     /// `1 - z`, which is never 0: its real part is above 1.
-    fn below(&self) -> Pair {
+    fn below(&self) -> DoubleComplex {
         ONE - self.z
     }
 
-    fn pole(&self) -> Pair {
+    fn pole(&self) -> DoubleComplex {
         match self.rule {
             Discretisation::Bilinear => (ONE + self.z) / self.below(),
             Discretisation::Held => (self.z * 2.0).exp(),
@@ -57,14 +57,14 @@ impl Mode {
     }
 
     /// The slope of the pole by `z`.
-    fn pole_slope(&self) -> Pair {
+    fn pole_slope(&self) -> DoubleComplex {
         match self.rule {
-            Discretisation::Bilinear => Pair::new(2.0, 0.0) / (self.below() * self.below()),
+            Discretisation::Bilinear => DoubleComplex::new(2.0, 0.0) / (self.below() * self.below()),
             Discretisation::Held => self.pole() * 2.0,
         }
     }
 
-    fn weight(&self) -> Pair {
+    fn weight(&self) -> DoubleComplex {
         match self.rule {
             Discretisation::Bilinear => self.c * self.b * self.dt / self.below(),
             Discretisation::Held => self.c * self.b * self.dt * held(self.z * 2.0),
@@ -72,7 +72,7 @@ impl Mode {
     }
 
     /// The slope of the weight by `z`.
-    fn weight_slope(&self) -> Pair {
+    fn weight_slope(&self) -> DoubleComplex {
         match self.rule {
             Discretisation::Bilinear => self.weight() / self.below(),
             Discretisation::Held => self.c * self.b * self.dt * held_slope(self.z * 2.0) * 2.0,
@@ -80,9 +80,9 @@ impl Mode {
     }
 
     /// The weight over `C B`.
-    fn input(&self) -> Pair {
+    fn input(&self) -> DoubleComplex {
         match self.rule {
-            Discretisation::Bilinear => Pair::new(self.dt, 0.0) / self.below(),
+            Discretisation::Bilinear => DoubleComplex::new(self.dt, 0.0) / self.below(),
             Discretisation::Held => held(self.z * 2.0) * self.dt,
         }
     }
@@ -94,7 +94,7 @@ const SMALL: f64 = 0.25;
 const TERMS: i32 = 12;
 
 /// `(exp(u) - 1) / u`, which is 1 at 0.
-fn held(u: Pair) -> Pair {
+fn held(u: DoubleComplex) -> DoubleComplex {
     if u.norm() > SMALL {
         return (u.exp() - ONE) / u;
     }
@@ -103,7 +103,7 @@ fn held(u: Pair) -> Pair {
 }
 
 /// The slope of [`held`]: `(exp(u) - held(u)) / u`, which is 1/2 at 0.
-fn held_slope(u: Pair) -> Pair {
+fn held_slope(u: DoubleComplex) -> DoubleComplex {
     if u.norm() > SMALL {
         return (u.exp() - held(u)) / u;
     }
@@ -113,16 +113,16 @@ fn held_slope(u: Pair) -> Pair {
 }
 
 impl<T: Real> S4d<'_, T> {
-    fn mode(&self, channel: usize, m: usize) -> Mode {
-        let at = channel * Family::<T>::modes(self) + m;
-        let pair = |x: &[T]| Pair::new(x[2 * at].to_f64(), x[2 * at + 1].to_f64());
+    fn mode(&self, channel: usize, m: usize) -> ModeParameters {
+        let at = channel * KernelFamily::<T>::modes(self) + m;
+        let pair = |x: &[T]| DoubleComplex::new(x[2 * at].to_f64(), x[2 * at + 1].to_f64());
         let dt = self.log_dt[channel].to_f64().exp();
-        let pole = Pair::new(-self.log_decay[at].to_f64().exp(), -self.frequency[at].to_f64());
-        Mode { rule: self.rule, dt, z: pole * (dt / 2.0), b: pair(self.b), c: pair(self.c) }
+        let pole = DoubleComplex::new(-self.log_decay[at].to_f64().exp(), -self.frequency[at].to_f64());
+        ModeParameters { rule: self.rule, dt, z: pole * (dt / 2.0), b: pair(self.b), c: pair(self.c) }
     }
 }
 
-impl<T: Real> Family<T> for S4d<'_, T> {
+impl<T: Real> KernelFamily<T> for S4d<'_, T> {
     fn channels(&self) -> usize {
         self.log_dt.len()
     }
@@ -131,7 +131,7 @@ impl<T: Real> Family<T> for S4d<'_, T> {
         self.log_decay.len() / self.log_dt.len().max(1)
     }
 
-    fn write(&self, channel: usize, poles: &mut [Pair], weights: &mut [Pair]) {
+    fn write(&self, channel: usize, poles: &mut [DoubleComplex], weights: &mut [DoubleComplex]) {
         for (m, (pole, weight)) in poles.iter_mut().zip(weights).enumerate() {
             let mode = self.mode(channel, m);
             (*pole, *weight) = (mode.pole(), mode.weight());
@@ -139,8 +139,8 @@ impl<T: Real> Family<T> for S4d<'_, T> {
     }
 }
 
-impl<T: Real> Learned<T> for S4dGrad<'_, T> {
-    unsafe fn pull(&self, channel: usize, d_poles: &[Pair], d_weights: &[Pair]) {
+impl<T: Real> LearnedFamily<T> for S4dGrad<'_, T> {
+    unsafe fn pull(&self, channel: usize, d_poles: &[DoubleComplex], d_weights: &[DoubleComplex]) {
         let modes = d_poles.len();
         let mut d_log_dt = 0.0;
         for (m, (&d_pole, &d_weight)) in d_poles.iter().zip(d_weights).enumerate() {

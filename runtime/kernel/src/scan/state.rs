@@ -5,13 +5,13 @@
 //!
 //! Source: Gu et al. 2022 (S4D), arXiv:2206.11893.
 
-use super::{Family, Pair, Scan};
+use super::{DoubleComplex, KernelFamily, Scan};
 use crate::Real;
 use crate::parallel::vectorised;
 
-/// Where the scan of one row stands.
+/// The state of the scan of one row.
 #[derive(Clone, Debug)]
-pub struct State {
+pub struct ScanState {
     channels: usize,
     modes: usize,
     /// Poles and weights, real and imaginary parts: each `[channels, modes]`.
@@ -23,13 +23,13 @@ pub struct State {
     waiting: Vec<f64>,
 }
 
-impl State {
+impl ScanState {
     /// Before the first position of a scan from the left.
-    pub fn new<T: Real>(family: &impl Family<T>, how: Scan) -> Self {
+    pub fn new<T: Real>(family: &impl KernelFamily<T>, how: Scan) -> Self {
         let (channels, modes) = (family.channels(), family.modes());
         let zeros = || [vec![0.0; channels * modes], vec![0.0; channels * modes]];
         let (mut poles, mut weights) = (zeros(), zeros());
-        let mut pairs = [vec![Pair::default(); modes], vec![Pair::default(); modes]];
+        let mut pairs = [vec![DoubleComplex::default(); modes], vec![DoubleComplex::default(); modes]];
         for channel in 0..channels {
             let [of_poles, of_weights] = &mut pairs;
             family.write(channel, of_poles, of_weights);

@@ -1,8 +1,8 @@
 //! Random numbers as values: their distributions, and that they are functions of key and index.
 
 use rtc_base::rng::Key;
-use rtc_compiler::expr::{Chance, Distribution as OfDepth, Draw, Per, Value};
-use rtc_kernel::draw::{Distribution, RowChance, quantile};
+use rtc_compiler::expr::{Chance, Distribution, Draw, Per, ScalarValue};
+use rtc_kernel::draw::{NumberDistribution, RowChance, quantile};
 
 use crate::support::{close, filled};
 
@@ -30,23 +30,23 @@ fn moments(numbers: &[f64]) -> [f64; 3] {
 #[test]
 fn distributions_have_their_moments() {
     const COUNT: usize = 200_000;
-    let draw = |distribution: Distribution| filled(COUNT, |y| distribution.form().fill(Key::new(3), 0, y));
-    let normal = draw(Distribution::Normal { deviation: 2.0, cut: f64::INFINITY });
+    let draw = |distribution: NumberDistribution| filled(COUNT, |y| distribution.form().fill(Key::new(3), 0, y));
+    let normal = draw(NumberDistribution::Normal { deviation: 2.0, cut: f64::INFINITY });
     close(&moments(&normal), &[0.0, 4.0, 48.0], 0.02);
-    let cut = draw(Distribution::Normal { deviation: 2.0, cut: 1.5 });
+    let cut = draw(NumberDistribution::Normal { deviation: 2.0, cut: 1.5 });
     assert!(cut.iter().all(|x| x.abs() <= 3.0) && cut.iter().any(|x| x.abs() > 2.99));
     // Of a standard normal number between -c and c the square is 1 - 2 c phi(c) / (2 Phi(c) - 1) on the mean.
     let (density, inside) = (0.129_517_595_665_891_74, 0.866_385_597_462_284);
     let square = 1.0 - 2.0 * 1.5 * density / inside;
     close(&moments(&cut)[..2], &[0.0, 4.0 * square], 0.01);
-    let uniform = draw(Distribution::Uniform { low: -1.0, high: 3.0 });
+    let uniform = draw(NumberDistribution::Uniform { low: -1.0, high: 3.0 });
     assert!(uniform.iter().all(|x| (-1.0..3.0).contains(x)));
     close(&moments(&uniform), &[1.0, 1.0 + 16.0 / 12.0, 12.2], 0.02);
 }
 
 #[test]
 fn a_number_depends_on_key_and_index_alone() {
-    let form = Distribution::Normal { deviation: 1.0, cut: 2.0 }.form();
+    let form = NumberDistribution::Normal { deviation: 1.0, cut: 2.0 }.form();
     let whole: Vec<f32> = filled(100, |y| form.fill(Key::new(1), 0, y));
     let part: Vec<f32> = filled(40, |y| form.fill(Key::new(1), 33, y));
     assert_eq!(whole[33..73], part);
@@ -55,9 +55,9 @@ fn a_number_depends_on_key_and_index_alone() {
 }
 
 /// Mean and variance of many numbers of a distribution that a depth can have, one of every row.
-fn of_depths(distribution: OfDepth, parameters: [f64; 2]) -> [f64; 2] {
+fn of_depths(distribution: Distribution, parameters: [f64; 2]) -> [f64; 2] {
     const ROWS: u64 = 40_000;
-    let draw = Draw { distribution, args: vec![], stream: 5, per: Per::Row, expected: Value::Int(0) };
+    let draw = Draw { distribution, args: vec![], stream: 5, per: Per::Row, expected: ScalarValue::Int(0) };
     let number = |row| RowChance::new(Key::new(9), row).draw(&draw, parameters).expect("parameters that it can have");
     let all: Vec<f64> = (0..ROWS).map(number).collect();
     assert!(all.iter().all(|x| x.fract() == 0.0) || !distribution.is_whole());
@@ -68,29 +68,29 @@ fn of_depths(distribution: OfDepth, parameters: [f64; 2]) -> [f64; 2] {
 #[test]
 fn depths_have_the_moments_of_their_distributions() {
     for mean in [0.0, 0.3, 8.0, 64.0, 200.0] {
-        close(&of_depths(OfDepth::Poisson, [mean, 0.0]), &[mean, mean], 0.03);
+        close(&of_depths(Distribution::Poisson, [mean, 0.0]), &[mean, mean], 0.03);
     }
     let spread = 0.25_f64.exp() - 1.0;
-    close(&of_depths(OfDepth::Lognormal, [32.0, 0.5]), &[32.0, 32.0 * 32.0 * spread], 0.05);
-    close(&of_depths(OfDepth::Uniform, [2.0, 16.0]), &[9.0, (15.0 * 15.0 - 1.0) / 12.0], 0.03);
-    close(&of_depths(OfDepth::Geometric, [0.2, 0.0]), &[5.0, 20.0], 0.05);
-    assert_eq!(of_depths(OfDepth::Geometric, [1.0, 0.0]), [1.0, 0.0]);
-    assert_eq!(of_depths(OfDepth::Uniform, [3.0, 3.0]), [3.0, 0.0]);
+    close(&of_depths(Distribution::Lognormal, [32.0, 0.5]), &[32.0, 32.0 * 32.0 * spread], 0.05);
+    close(&of_depths(Distribution::Uniform, [2.0, 16.0]), &[9.0, (15.0 * 15.0 - 1.0) / 12.0], 0.03);
+    close(&of_depths(Distribution::Geometric, [0.2, 0.0]), &[5.0, 20.0], 0.05);
+    assert_eq!(of_depths(Distribution::Geometric, [1.0, 0.0]), [1.0, 0.0]);
+    assert_eq!(of_depths(Distribution::Uniform, [3.0, 3.0]), [3.0, 0.0]);
 }
 
 #[test]
 fn parameters_that_a_distribution_cannot_have_are_refused() {
     for (distribution, parameters) in [
-        (OfDepth::Poisson, [-1.0, 0.0]),
-        (OfDepth::Poisson, [f64::NAN, 0.0]),
-        (OfDepth::Lognormal, [0.0, 0.5]),
-        (OfDepth::Lognormal, [3.0, -0.5]),
-        (OfDepth::Uniform, [3.0, 2.0]),
-        (OfDepth::Uniform, [2.2, 2.8]),
-        (OfDepth::Geometric, [0.0, 0.0]),
-        (OfDepth::Geometric, [1.5, 0.0]),
+        (Distribution::Poisson, [-1.0, 0.0]),
+        (Distribution::Poisson, [f64::NAN, 0.0]),
+        (Distribution::Lognormal, [0.0, 0.5]),
+        (Distribution::Lognormal, [3.0, -0.5]),
+        (Distribution::Uniform, [3.0, 2.0]),
+        (Distribution::Uniform, [2.2, 2.8]),
+        (Distribution::Geometric, [0.0, 0.0]),
+        (Distribution::Geometric, [1.5, 0.0]),
     ] {
-        let draw = Draw { distribution, args: vec![], stream: 0, per: Per::Batch, expected: Value::Int(0) };
+        let draw = Draw { distribution, args: vec![], stream: 0, per: Per::Batch, expected: ScalarValue::Int(0) };
         let drawn = RowChance::new(Key::new(1), 0).draw(&draw, parameters);
         assert!(drawn.is_err(), "{distribution:?} {parameters:?}: {drawn:?}");
     }

@@ -4,7 +4,7 @@ use rtc_base::rng::Key;
 use rtc_compiler::ir::pointwise::{Pointwise, Scalar, gradients, name, parse};
 use rtc_kernel::dropout::{Keep, dropout};
 use rtc_kernel::elementwise as el;
-use rtc_kernel::pointwise::Program;
+use rtc_kernel::pointwise::MapProgram;
 use rtc_kernel::unit::{Groups, add_scaled, add_scaled_assign, dot_unit, mul_unit};
 
 use crate::support::{SIZES, check_gradients, close, close32, filled, map, numbers, offsets, singles};
@@ -150,7 +150,7 @@ fn programs_with_registers_and_several_results() {
     let (z, u, h, dy) = (numbers("z", len), numbers("u", len), numbers("h", len), numbers("dy", len));
     let f =
         "tuple(mul(mul(d, sub(b, c)), mul(sigmoid(a), sub(1.0, sigmoid(a)))), mul(d, sigmoid(a)), sigmoid(a), 2.0, b)";
-    let program = Program::new(&parse(f).unwrap());
+    let program = MapProgram::new(&parse(f).unwrap());
     let mut results = vec![vec![0.0; len]; 5];
     let mut parts: Vec<&mut [f64]> = results.iter_mut().map(Vec::as_mut_slice).collect();
     program.run(&[&z, &u, &h, &dy], &mut parts, &mut vec![0.0; program.scratch()]);
@@ -173,7 +173,7 @@ fn slopes_of_every_function() {
         let expr = [func.of_operands()];
         let forward = |v: &[Vec<f64>]| {
             let operands: Vec<&[f64]> = v.iter().map(Vec::as_slice).collect();
-            filled(41, |y| Program::new(&expr).run(&operands, &mut [y], &mut []))
+            filled(41, |y| MapProgram::new(&expr).run(&operands, &mut [y], &mut []))
         };
         let shares = gradients(&expr, arity, &[true]);
         assert!(shares.len() == arity && func.def().slopes.len() == arity, "{}", func.def().name);
@@ -182,7 +182,7 @@ fn slopes_of_every_function() {
             let all: Vec<&[f64]> = v.iter().map(Vec::as_slice).chain([&y[..], dy]).collect();
             let of = |share: &Option<Scalar>| match share {
                 Some(share) => {
-                    let program = Program::new(std::slice::from_ref(share));
+                    let program = MapProgram::new(std::slice::from_ref(share));
                     filled(41, |dx| program.run(&all, &mut [dx], &mut vec![0.0; program.scratch()]))
                 }
                 None => vec![0.0; 41],

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use rtc_kernel::Real;
-use rtc_kernel::scan::ema::{Ema, EmaGrad};
+use rtc_kernel::scan::ema::{EmaGrad, EmaParameters};
 use rtc_kernel::scan::s4d::{Discretisation, S4d, S4dGrad};
-use rtc_kernel::scan::{Family, Pair, Scan, Side, scan, scan_grad};
+use rtc_kernel::scan::{DoubleComplex, KernelFamily, Scan, Side, scan, scan_grad};
 
 use crate::support::{check_gradients, close, numbers, offsets};
 
@@ -58,13 +58,13 @@ fn by_rule<T: Real>(rule: Discretisation, p: &[Vec<T>]) -> S4d<'_, T> {
     S4d { rule, log_dt: &p[0], log_decay: &p[1], frequency: &p[2], b: &p[3], c: &p[4] }
 }
 
-fn ema<T: Real>(p: &[Vec<T>], channels: usize) -> Ema<'_, T> {
-    Ema { channels, delta: &p[0], alpha: &p[1], beta: &p[2], gamma: &p[3] }
+fn ema<T: Real>(p: &[Vec<T>], channels: usize) -> EmaParameters<'_, T> {
+    EmaParameters { channels, delta: &p[0], alpha: &p[1], beta: &p[2], gamma: &p[3] }
 }
 
 /// The first numbers of a channel's kernel, as the definition says.
-fn kernel<T: Real>(family: &impl Family<T>, channel: usize, length: usize) -> Vec<f64> {
-    let mut poles = vec![Pair::default(); family.modes()];
+fn kernel<T: Real>(family: &impl KernelFamily<T>, channel: usize, length: usize) -> Vec<f64> {
+    let mut poles = vec![DoubleComplex::default(); family.modes()];
     let mut weights = poles.clone();
     family.write(channel, &mut poles, &mut weights);
     let number = |l: usize| {
@@ -75,7 +75,7 @@ fn kernel<T: Real>(family: &impl Family<T>, channel: usize, length: usize) -> Ve
 }
 
 /// The scan as its definition says, in double precision.
-fn plain<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize]) -> Vec<f64> {
+fn plain<T: Real>(family: &impl KernelFamily<T>, how: Scan, x: &[T], offsets: &[usize]) -> Vec<f64> {
     let d = family.channels();
     let mut y = vec![0.0; x.len()];
     let longest = offsets.windows(2).map(|ends| ends[1] - ends[0]).max().unwrap_or(0);
@@ -94,7 +94,7 @@ fn plain<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize]
     y
 }
 
-fn run<T: Real>(family: &impl Family<T>, how: Scan, x: &[T], offsets: &[usize]) -> Vec<T> {
+fn run<T: Real>(family: &impl KernelFamily<T>, how: Scan, x: &[T], offsets: &[usize]) -> Vec<T> {
     let mut y = vec![T::ZERO; x.len()];
     scan(family, how, x, offsets, &mut y);
     y
@@ -128,12 +128,12 @@ fn a_held_input_gives_the_continuous_answer() {
     let mut inputs = moderate(channels, modes);
     inputs[0] = vec![-12.0, -3.0, 0.5];
     let y = run(&by_rule(Discretisation::Held, &inputs), SCANS[0], &vec![1.0; length * channels], &[0, length]);
-    let number = |list: &[f64], at: usize| Pair::new(list[2 * at], list[2 * at + 1]);
+    let number = |list: &[f64], at: usize| DoubleComplex::new(list[2 * at], list[2 * at + 1]);
     for (at, found) in y.iter().enumerate() {
         let (n, channel) = ((at / channels + 1) as f64, at % channels);
         let term = |m: usize| {
             let m = channel * modes + m;
-            let a = Pair::new(-inputs[1][m].exp(), -inputs[2][m]);
+            let a = DoubleComplex::new(-inputs[1][m].exp(), -inputs[2][m]);
             let risen = (a * inputs[0][channel].exp() * n).exp() - 1.0;
             2.0 * (number(&inputs[4], m) * number(&inputs[3], m) * risen / a).re
         };

@@ -1,7 +1,7 @@
 //! Attention whose heads talk, against the definition, its gradients, and plain attention.
 
 use rtc_base::rng::Key;
-use rtc_kernel::attention::cache::Cache;
+use rtc_kernel::attention::cache::KeyValueCache;
 use rtc_kernel::attention::talking::{Talking, attend, attention, attention_grad};
 use rtc_kernel::attention::{
     self as plain, Attention, MaskKind, MaskRow, Offsets, ProbabilityDropout, ScoreBias, Scores,
@@ -182,7 +182,7 @@ fn talking_heads_with_a_cache() {
     let at = [0, n];
     let expected = filled(q.len(), |out| attention(&spec, &scores, &mixed, [&q, &k, &v], &at, &at, out));
     for step in [1, 7, 33] {
-        let (mut cache, mut out) = (Cache::new(key_heads, e, false), vec![]);
+        let (mut cache, mut out) = (KeyValueCache::new(key_heads, e, false), vec![]);
         let (wide, narrow) = (step * heads * e, step * key_heads * e);
         for ((q, k), v) in q.chunks(wide).zip(k.chunks(narrow)).zip(v.chunks(narrow)) {
             cache.push(k, v);

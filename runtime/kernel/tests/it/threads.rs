@@ -10,10 +10,10 @@ use rtc_kernel::continuous::{Side, neighbours, neighbours_grad};
 use rtc_kernel::linear::column_sum;
 use rtc_kernel::matrix::multiply;
 use rtc_kernel::muon::muon;
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_kernel::optimiser::UpdateRule;
 use rtc_kernel::product::{Orientation, Packed, outer, product};
-use rtc_kernel::scan::ema::{Ema, EmaGrad};
+use rtc_kernel::scan::ema::{EmaGrad, EmaParameters};
 use rtc_kernel::scan::{Scan, scan, scan_grad};
 use rtc_kernel::unit::{Groups, dot_unit};
 use rtc_kernel::{Precision, Vectors, Write, clip, embedding, loss, pool, softmax};
@@ -73,10 +73,10 @@ fn units_and_norms() {
 #[test]
 fn updates_of_matrices() {
     let shapes = [(300, 40), (40, 300), (65, 65)];
-    let mut matrices: Vec<Matrix> = vec![];
+    let mut matrices: Vec<ParameterMatrix> = vec![];
     for (rows, columns) in shapes {
         let start = matrices.last().map_or(0, |before| before.range.end);
-        matrices.push(Matrix { range: start..start + rows * columns, columns });
+        matrices.push(ParameterMatrix { range: start..start + rows * columns, columns });
     }
     let len = matrices[2].range.end;
     let (start, g) = (singles("w", len), singles("g", len));
@@ -169,7 +169,7 @@ fn scans() {
     let (channels, modes, starts) = (40, 4, offsets(&[300, 20, 0, 700, 1]));
     let [delta, alpha, beta, gamma] = ["delta", "alpha", "beta", "gamma"].map(|name| singles(name, channels * modes));
     let (x, dy) = (singles("x", starts[5] * channels), singles("dy", starts[5] * channels));
-    let parameters = Ema { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
+    let parameters = EmaParameters { channels, delta: &delta, alpha: &alpha, beta: &beta, gamma: &gamma };
     let how = Scan { side: Side::Right, lag: 1 };
     same_bits(|| filled(x.len(), |y| scan(&parameters, how, &x, &starts, y)));
     same_bits(|| {

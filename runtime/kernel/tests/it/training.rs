@@ -7,8 +7,8 @@ use rtc_kernel::loss::{
     cross_entropy, cross_entropy_each, cross_entropy_each_grad, cross_entropy_grad, predict, predict_binary, right,
     weight_sum, weighted_mean_grad, weighted_sum,
 };
-use rtc_kernel::muon::{Scratch, muon, orthogonalise};
-use rtc_kernel::optimiser::Matrix;
+use rtc_kernel::muon::{MuonScratch, muon, orthogonalise};
+use rtc_kernel::optimiser::ParameterMatrix;
 use rtc_kernel::optimiser::{MuonStep, OptimiserKind, UpdateRule};
 
 use crate::support::{check_gradients, close, close32, filled, numbers, singles};
@@ -145,11 +145,11 @@ fn norm_and_clipping() {
 #[test]
 fn orthogonalising_follows_the_case_by_hand() {
     let mut x = [3.0, 0.0, 0.0, 4.0];
-    orthogonalise(&mut x, 2, &mut Scratch::default());
+    orthogonalise(&mut x, 2, &mut MuonScratch::default());
     let follow = |x: f64| (0..5).fold(x, |x, _| 3.4445 * x - 4.775 * x.powi(3) + 2.0315 * x.powi(5));
     close(&x, &[follow(0.6), 0.0, 0.0, follow(0.8)], 1e-6);
     let mut zeros = [0.0; 6];
-    orthogonalise(&mut zeros, 3, &mut Scratch::default());
+    orthogonalise(&mut zeros, 3, &mut MuonScratch::default());
     assert_eq!(zeros, [0.0; 6]);
 }
 
@@ -159,16 +159,16 @@ fn orthogonalised_matrices_are_nearly_orthogonal() {
     for (rows, columns) in [(1, 5), (4, 4), (3, 40), (33, 32), (70, 9)] {
         let plain = numbers("x", rows * columns);
         let mut x = plain.clone();
-        orthogonalise(&mut x, columns, &mut Scratch::default());
+        orthogonalise(&mut x, columns, &mut MuonScratch::default());
         let mut turned: Vec<f64> = (0..rows * columns).map(|i| plain[i % rows * columns + i / rows]).collect();
-        orthogonalise(&mut turned, rows, &mut Scratch::default());
+        orthogonalise(&mut turned, rows, &mut MuonScratch::default());
         let back: Vec<f64> = (0..rows * columns).map(|i| turned[i % columns * rows + i / columns]).collect();
         close(&x, &back, 1e-9);
         let side = rows.min(columns);
         let squares = x.iter().map(|x| x * x).sum::<f64>() / side as f64;
         assert!((0.4..1.5).contains(&squares), "{rows} x {columns}: {squares}");
         let mut single: Vec<f32> = plain.iter().map(|&x| x as f32).collect();
-        orthogonalise(&mut single, columns, &mut Scratch::default());
+        orthogonalise(&mut single, columns, &mut MuonScratch::default());
         close32(&single, &x, 1e-4);
     }
 }
@@ -191,7 +191,7 @@ fn follows_the_formula(muon_step: MuonStep, length: &dyn Fn(f64, f64) -> f64) {
         ..UpdateRule::ADAMW
     };
     // Two matrices, and a number between them that is not touched.
-    let matrices = [Matrix { range: 0..12, columns: 3 }, Matrix { range: 13..23, columns: 5 }];
+    let matrices = [ParameterMatrix { range: 0..12, columns: 3 }, ParameterMatrix { range: 13..23, columns: 5 }];
     let len = 23;
     let (mut w, mut m) = (numbers("w", len), vec![0.0; len]);
     let (mut expected, mut first) = (w.clone(), m.clone());
@@ -199,14 +199,14 @@ fn follows_the_formula(muon_step: MuonStep, length: &dyn Fn(f64, f64) -> f64) {
     for step in 1..=3_i32 {
         let g: Vec<f64> = numbers("g", len).iter().map(|g| g * f64::from(step)).collect();
         muon([&mut w, &mut m], &g, &matrices, &mut scratch, &rule);
-        for Matrix { range, columns } in &matrices {
+        for ParameterMatrix { range, columns } in &matrices {
             let mut u = vec![];
             for i in range.clone() {
                 first[i] = 0.9 * first[i] + 0.1 * g[i];
                 u.push(0.9 * first[i] + 0.1 * g[i]);
                 expected[i] -= 0.01 * 0.1 * expected[i];
             }
-            orthogonalise(&mut u, *columns, &mut Scratch::default());
+            orthogonalise(&mut u, *columns, &mut MuonScratch::default());
             let length = length((range.len() / columns) as f64, *columns as f64);
             for (i, u) in range.clone().zip(u) {
                 expected[i] -= 0.01 * length * u;

@@ -4,14 +4,14 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_yaml::Value;
 
-use super::layers::Layers;
+use super::layers::ExperimentLayers;
 use super::place::word;
 use crate::error::ExperimentError;
 use rtc_task::error::{hint, unknown};
 
 /// One model of a comparison: a row of the table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ComparedModel {
     /// The spec as it is written: `gut`, `gut:no_gate`, `models/mine.rt`.
     pub spec: String,
     /// What the table calls it.
@@ -36,13 +36,14 @@ pub(super) enum Listed {
     /// A spec: `gut`, `gut:no_gate`, `models/mine.rt`.
     Spec(String),
     /// A spec with its edits.
-    Edited(Block),
+    Edited(EditedModel),
 }
 
 /// An entry that says more than its spec.
 #[derive(Deserialize, JsonSchema)]
+#[schemars(rename = "Block")]
 #[serde(deny_unknown_fields)]
-pub(super) struct Block {
+pub(super) struct EditedModel {
     /// The spec: `gut`, `gut:no_gate`, `models/mine.rt`.
     spec: String,
     /// What the table calls it.
@@ -60,9 +61,9 @@ const KEY: &str = "compare";
 
 const FIELDS: [&str; 4] = ["spec", "name", "set", "with"];
 
-impl Entry {
+impl ComparedModel {
     /// The `model` of an experiment as the only entry.
-    pub(super) fn of_model(layers: &Layers, model: &str) -> Self {
+    pub(super) fn of_model(layers: &ExperimentLayers, model: &str) -> Self {
         let (layer, offset) = layers.key(&["model"]).unwrap_or((layers.own(), 0));
         let (file, line, name) = (layer.name.clone(), layer.line_at(offset), without_ending(model));
         Self { spec: model.to_owned(), name, set: vec![], with: vec![], file, line, offset }
@@ -84,7 +85,7 @@ impl Entry {
 }
 
 /// Reads the list.
-pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, ExperimentError> {
+pub(super) fn read(layers: &ExperimentLayers, list: &Value) -> Result<Vec<ComparedModel>, ExperimentError> {
     let (layer, start) = layers.key(&[KEY]).unwrap_or((layers.own(), 0));
     let text = &layer.text;
     let Some(items) = list.as_sequence().filter(|items| !items.is_empty()) else {
@@ -93,7 +94,7 @@ pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, Experime
     };
     // The key may stand anywhere in its line, or be written with escapes.
     let mut from = text[start..].find(KEY).map_or(start, |at| start + at + KEY.len());
-    let mut entries: Vec<Entry> = vec![];
+    let mut entries: Vec<ComparedModel> = vec![];
     for item in items {
         let fail = |line, message: String| Err(layer.error(Some(line), format!("`compare`: {message}")));
         let block = match block(item) {
@@ -110,8 +111,8 @@ pub(super) fn read(layers: &Layers, list: &Value) -> Result<Vec<Entry>, Experime
             let words = [std::slice::from_ref(&block.spec), &block.set, &block.with].concat();
             without_ending(&words.join(" "))
         });
-        let Block { spec, set, with, .. } = block;
-        let entry = Entry { spec, name, set, with, file: layer.name.clone(), line, offset: from };
+        let EditedModel { spec, set, with, .. } = block;
+        let entry = ComparedModel { spec, name, set, with, file: layer.name.clone(), line, offset: from };
         if let Some(same) = entries.iter().find(|other| other.folder() == entry.folder()) {
             let message = format!("`{}` and `{}` need names that differ: add `name`", same.name, entry.name);
             return fail(line, message);
@@ -128,7 +129,7 @@ fn without_ending(text: &str) -> String {
 }
 
 /// Reads `baseline`: the name of an entry.
-pub(super) fn baseline(row: &Value, entries: &[Entry]) -> Result<String, String> {
+pub(super) fn baseline(row: &Value, entries: &[ComparedModel]) -> Result<String, String> {
     let name = row.as_str().ok_or("`baseline` is the name of an entry of `compare`")?;
     let known = entries.iter().map(|entry| &entry.name);
     match known.clone().any(|entry| entry == name) {
@@ -138,9 +139,9 @@ pub(super) fn baseline(row: &Value, entries: &[Entry]) -> Result<String, String>
 }
 
 /// A spec's name alone, or a block with its edits. The error is the word that is wrong, if it is one, and a sentence.
-fn block(item: &Value) -> Result<Block, (Option<String>, String)> {
+fn block(item: &Value) -> Result<EditedModel, (Option<String>, String)> {
     if let Some(spec) = item.as_str() {
-        return Ok(Block { spec: spec.to_owned(), name: None, set: vec![], with: vec![] });
+        return Ok(EditedModel { spec: spec.to_owned(), name: None, set: vec![], with: vec![] });
     }
     let Some(fields) = item.as_mapping() else {
         return Err((
@@ -189,7 +190,7 @@ mod tests {
             ("ut", "ut epochs=2", 14),
         ];
         assert_eq!(seen, expected);
-        let folders: Vec<_> = file.compare().iter().map(super::Entry::folder).collect();
+        let folders: Vec<_> = file.compare().iter().map(super::ComparedModel::folder).collect();
         assert_eq!(folders, ["ut", "gut.no_gate", "GUT-20-steps", "lib-a-embed.width-8", "ut-epochs-2"]);
         let line = |entry| file.written_in(entry)[0].as_ref().map(|found| found.line);
         assert_eq!((line(&file.compare()[2]), line(&file.compare()[3])), (Some(10), Some(13)));

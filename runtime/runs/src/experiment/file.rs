@@ -10,23 +10,23 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_yaml::{Mapping, Value};
 
-use super::compare::{self, Entry};
+use super::compare::{self, ComparedModel};
 use super::halving::Halving;
-use super::layers::{Layers, ReadFile, merge};
-use super::place::Written;
+use super::layers::{ExperimentLayers, ReadFile, merge};
+use super::place::LinePart;
 use super::sweep::Sweep;
 use super::{EMBEDDED, Experiment, check, check_evaluated, yaml};
 use crate::error::ExperimentError;
 use rtc_task::error::{hint, unknown};
-use rtc_task::{Known, TaskSettings};
+use rtc_task::{TaskContext, TaskSettings};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
 #[derive(Clone, Debug)]
 pub struct ExperimentFile {
-    pub(super) layers: Layers,
+    pub(super) layers: ExperimentLayers,
     base: Mapping,
     models: BTreeMap<String, Value>,
-    compare: Vec<Entry>,
+    compare: Vec<ComparedModel>,
     baseline: Option<String>,
     halving: Option<Halving>,
     /// The folder from which paths of data start, if that is not the current one.
@@ -43,21 +43,21 @@ impl ExperimentFile {
     /// Parses a file and checks it for every model that it names. `name` is used in messages. It may extend an experiment of the
     /// program.
     pub fn parse(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        Self::of(Layers::read(name, text, None)?, false)
+        Self::of(ExperimentLayers::read(name, text, None)?, false)
     }
 
     /// Parses the complete experiment of a run.
     pub fn recorded(name: &str, text: &str) -> Result<Self, ExperimentError> {
-        Self::of(Layers::read(name, text, None)?, true)
+        Self::of(ExperimentLayers::read(name, text, None)?, true)
     }
 
     /// Parses a file of a folder, which may extend another one there. Paths of data start from the folder.
     pub fn parse_in(folder: &Path, read: ReadFile<'_>, name: &str, text: &str) -> Result<Self, ExperimentError> {
-        let layers = Layers::read(name, text, Some((folder, read)))?;
+        let layers = ExperimentLayers::read(name, text, Some((folder, read)))?;
         Ok(Self { folder: Some(folder.to_owned()), ..Self::of(layers, false)? })
     }
 
-    fn of(layers: Layers, recorded: bool) -> Result<Self, ExperimentError> {
+    fn of(layers: ExperimentLayers, recorded: bool) -> Result<Self, ExperimentError> {
         let mut base = layers.fields();
         let models: BTreeMap<String, Value> = match base.remove("models") {
             None => BTreeMap::new(),
@@ -117,7 +117,7 @@ impl ExperimentFile {
     }
 
     /// What a grid compares, in the order of its table: the entries of `compare`, or of `model`, at every point of `grid`.
-    pub fn compare(&self) -> &[Entry] {
+    pub fn compare(&self) -> &[ComparedModel] {
         &self.compare
     }
 
@@ -141,7 +141,7 @@ impl ExperimentFile {
     }
 
     /// Where the edits of a resolved experiment's `set` stand; nothing for those that don't.
-    pub fn written(&self, model: &str, set: &[String]) -> Vec<Option<Written>> {
+    pub fn written(&self, model: &str, set: &[String]) -> Vec<Option<LinePart>> {
         let own = self.block(model).filter(|(_, block)| block.get("set").is_some());
         let found = match own {
             Some((name, _)) => self.layers.key(&["models", name, "set"]),
@@ -151,12 +151,12 @@ impl ExperimentFile {
     }
 
     /// Where the edits of an entry of `compare` stand.
-    pub fn written_in(&self, entry: &Entry) -> Vec<Option<Written>> {
+    pub fn written_in(&self, entry: &ComparedModel) -> Vec<Option<LinePart>> {
         self.layers.named(&entry.file).written(entry.offset, &entry.set)
     }
 
     /// The error of an entry of `compare`.
-    pub fn entry_error(&self, entry: &Entry, message: String) -> ExperimentError {
+    pub fn entry_error(&self, entry: &ComparedModel, message: String) -> ExperimentError {
         self.layers.named(&entry.file).error(Some(entry.line), message)
     }
 
@@ -223,7 +223,7 @@ impl ExperimentFile {
             return same.clone();
         }
         let folders = self.folder.iter().cloned().collect();
-        let mut known = Known::new(folders, None);
+        let mut known = TaskContext::new(folders, None);
         known.permitted = self.permitted;
         let task = TaskSettings { known, ..task };
         tasks.push(task.clone());
@@ -259,18 +259,18 @@ impl ExperimentFile {
 
 /// The rows that the block `grid` makes of the entries of `compare`, or of the `model`.
 fn sweep(
-    layers: &Layers,
+    layers: &ExperimentLayers,
     block: &Value,
     base: &Mapping,
-    mut compare: Vec<Entry>,
-) -> Result<Vec<Entry>, ExperimentError> {
+    mut compare: Vec<ComparedModel>,
+) -> Result<Vec<ComparedModel>, ExperimentError> {
     let sweep = Sweep::read(layers, block)?;
     if compare.is_empty() {
         let Some(model) = base.get("model").and_then(Value::as_str) else {
             let message = "`grid` makes rows of the entries of `compare`, or of the `model`: name one";
             return Err(layers.error(&[&["grid"]], message));
         };
-        compare.push(Entry::of_model(layers, model));
+        compare.push(ComparedModel::of_model(layers, model));
     }
     sweep.rows(layers, &compare)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_yaml::{Mapping, Value};
 
-use super::place::{self, Written, line_at};
+use super::place::{self, LinePart, line_at};
 use super::{EMBEDDED, yaml};
 use crate::error::ExperimentError;
 use rtc_task::error::unknown;
@@ -26,7 +26,7 @@ pub(super) struct Layer {
 
 /// The files of an experiment: the one that was asked for, the one that it extends, and so on.
 #[derive(Clone, Debug)]
-pub(super) struct Layers(Vec<Layer>);
+pub(super) struct ExperimentLayers(Vec<Layer>);
 
 /// Reads the text of a file beside the experiment.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
@@ -62,7 +62,7 @@ impl Layer {
     }
 
     /// Where texts stand one after the other behind the byte `from`.
-    pub(super) fn written(&self, from: usize, texts: &[String]) -> Vec<Option<Written>> {
+    pub(super) fn written(&self, from: usize, texts: &[String]) -> Vec<Option<LinePart>> {
         let found = place::find(&self.text, from, texts).into_iter().zip(texts);
         found.map(|(at, text)| Some(place::written(&self.name, &self.text, at?, text.len()))).collect()
     }
@@ -102,7 +102,7 @@ impl Layer {
     }
 }
 
-impl Layers {
+impl ExperimentLayers {
     /// The files of an experiment, by its name and text and where those beside it are.
     pub(super) fn read(
         name: &str,

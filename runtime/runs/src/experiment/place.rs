@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// A part of a line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct LinePart {
     /// The file.
     pub file: String,
     /// The line, counted from 1.
@@ -22,7 +22,7 @@ pub(super) fn line_at(text: &str, at: usize) -> usize {
 
 /// The byte at which the line begins that holds the last key of a path, each key directly below the one before it.
 pub(super) fn key(text: &str, path: &[&str]) -> Option<usize> {
-    let mut found: Option<Line<'_>> = None;
+    let mut found: Option<SourceLine<'_>> = None;
     for key in path {
         found = Some(match found {
             None => below(lines(text), 0, key)?,
@@ -41,27 +41,27 @@ pub(super) fn key(text: &str, path: &[&str]) -> Option<usize> {
 
 /// A line that is neither blank nor a comment.
 #[derive(Clone, Copy)]
-struct Line<'a> {
+struct SourceLine<'a> {
     at: usize,
     indent: usize,
     text: &'a str,
 }
 
-fn lines(text: &str) -> impl Iterator<Item = Line<'_>> + Clone {
+fn lines(text: &str) -> impl Iterator<Item = SourceLine<'_>> + Clone {
     let begins = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1));
     let line = |at: usize| {
         let line = text[at..].lines().next().unwrap_or_default();
         let text = line.trim_start();
-        (!text.is_empty() && !text.starts_with('#')).then_some(Line { at, indent: line.len() - text.len(), text })
+        (!text.is_empty() && !text.starts_with('#')).then_some(SourceLine { at, indent: line.len() - text.len(), text })
     };
     begins.filter_map(line)
 }
 
-fn below<'a>(mut lines: impl Iterator<Item = Line<'a>>, indent: usize, key: &str) -> Option<Line<'a>> {
+fn below<'a>(mut lines: impl Iterator<Item = SourceLine<'a>>, indent: usize, key: &str) -> Option<SourceLine<'a>> {
     lines.find(|line| line.indent == indent && line.has(key))
 }
 
-impl Line<'_> {
+impl SourceLine<'_> {
     /// Whether the line has this key. A colon inside of a name, as in `gut:no_gate`, ends no key.
     fn has(&self, key: &str) -> bool {
         let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
@@ -81,7 +81,7 @@ pub(super) fn has_key(text: &str, key: &str) -> bool {
 
 /// The first key, with its line, that is written without quotation marks and for which a condition holds.
 pub(super) fn key_that(text: &str, is_meant: impl Fn(&str) -> bool) -> Option<(usize, &str)> {
-    let in_line = |line: Line<'_>| {
+    let in_line = |line: SourceLine<'_>| {
         let from = line.at + line.indent;
         let text = &text[from..from + line.text.len()];
         let parts = text.split(['{', ',']).filter_map(|part| part.split_once(':'));
@@ -93,7 +93,7 @@ pub(super) fn key_that(text: &str, is_meant: impl Fn(&str) -> bool) -> Option<(u
 
 /// The line of a key that a block has twice, of which the first one stands on a line or below it: that of the second one.
 pub(super) fn second(text: &str, from: usize, key: &str) -> Option<usize> {
-    let column = |line: &Line<'_>| line.indent + line.text.find(key).unwrap_or_default();
+    let column = |line: &SourceLine<'_>| line.indent + line.text.find(key).unwrap_or_default();
     let mut found = lines(text).filter(|line| line_at(text, line.at) >= from && line.has(key));
     let Some(first) = found.next() else { return Some(from) };
     let again = found.find(|line| column(line) == column(&first));
@@ -123,11 +123,11 @@ pub(super) fn word(text: &str, from: usize, wanted: &str) -> Option<usize> {
 }
 
 /// The line of a text that stands at a byte, with the part that the text takes of it.
-pub(super) fn written(file: &str, text: &str, at: usize, length: usize) -> Written {
+pub(super) fn written(file: &str, text: &str, at: usize, length: usize) -> LinePart {
     let begin = text[..at].rfind('\n').map_or(0, |newline| newline + 1);
     let line = text[begin..].lines().next().unwrap_or_default();
     let range = at - begin..at - begin + length;
-    Written { file: file.to_owned(), line: line_at(text, at), text: line.to_owned(), range }
+    LinePart { file: file.to_owned(), line: line_at(text, at), text: line.to_owned(), range }
 }
 
 fn is_name(c: char) -> bool {
@@ -167,7 +167,7 @@ mod tests {
         };
         let at = found(&["a=1"])[0].expect("it is there");
         let text = "      - a=1".to_owned();
-        assert_eq!(written("x", TEXT, at, 3), Written { file: "x".to_owned(), line: 7, text, range: 8..11 });
+        assert_eq!(written("x", TEXT, at, 3), LinePart { file: "x".to_owned(), line: 7, text, range: 8..11 });
         assert_eq!(find(TEXT, 0, &["a=1".to_owned()])[0].map(|at| line_at(TEXT, at)), Some(2));
         assert_eq!(found(&["b=1", "aa=1"]).iter().flatten().count(), 1);
     }

@@ -12,7 +12,7 @@ use super::compare::Listed;
 use super::halving::Halved;
 use super::sweep::Swept;
 use super::{EMBEDDED, Experiment};
-use rtc_task::{About, OWN_TASKS, TASKS};
+use rtc_task::{OWN_TASKS, TASKS, TaskDescription};
 
 /// What a file says besides the settings of a model.
 #[derive(JsonSchema)]
@@ -54,9 +54,9 @@ pub fn schema() -> Value {
     whole
 }
 
-/// Which numbers a setting takes.
+/// The numbers that a setting accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Numbers {
+pub(super) enum AcceptedNumbers {
     /// Whole ones alone.
     Whole,
     /// Any.
@@ -64,7 +64,7 @@ pub(super) enum Numbers {
 }
 
 /// Which numbers the setting of this path takes; nothing of one that takes none, or that is not known.
-pub(super) fn numbers(path: &str) -> Option<Numbers> {
+pub(super) fn numbers(path: &str) -> Option<AcceptedNumbers> {
     let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Experiment>().to_value();
     let mut form = form(&root, &root);
     for key in path.split('.') {
@@ -74,7 +74,7 @@ pub(super) fn numbers(path: &str) -> Option<Numbers> {
     }
     let is =
         |kind: &str| form["type"] == kind || form["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()));
-    if is("integer") { Some(Numbers::Whole) } else { is("number").then_some(Numbers::Any) }
+    if is("integer") { Some(AcceptedNumbers::Whole) } else { is("number").then_some(AcceptedNumbers::Any) }
 }
 
 /// A form, found by its name, without the `null` of one that may be left out.
@@ -115,7 +115,7 @@ fn tasks(schema: &mut Value) {
 }
 
 /// The options of one task. Those of another one may be taken back.
-fn options(about: &About) -> Value {
+fn options(about: &TaskDescription) -> Value {
     let field = |field: &rtc_task::OptionField| {
         let form = json!({
             "type": ["integer", "null"], "minimum": field.least, "maximum": field.most, "default": field.default,

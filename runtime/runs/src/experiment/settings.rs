@@ -7,7 +7,7 @@ use crate::error::ExperimentError;
 
 /// A value of the complete experiment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Setting {
+pub struct ExperimentSetting {
     /// The keys that lead to it.
     pub path: Vec<String>,
     /// A number, a text, a list, or a block without fields.
@@ -24,7 +24,7 @@ impl ExperimentFile {
     ///
     /// # Errors
     /// As [`Self::resolve`].
-    pub fn settings(&self) -> Result<Vec<Setting>, ExperimentError> {
+    pub fn settings(&self) -> Result<Vec<ExperimentSetting>, ExperimentError> {
         let experiment = self.resolve(None, &[])?;
         let mut all: Mapping = serde_yaml::to_value(experiment)
             .and_then(serde_yaml::from_value)
@@ -39,7 +39,7 @@ impl ExperimentFile {
         Ok(found)
     }
 
-    fn collect(&self, path: &mut Vec<String>, value: &Value, found: &mut Vec<Setting>) {
+    fn collect(&self, path: &mut Vec<String>, value: &Value, found: &mut Vec<ExperimentSetting>) {
         match value {
             Value::Mapping(fields) if !fields.is_empty() => {
                 for (key, value) in fields {
@@ -53,7 +53,7 @@ impl ExperimentFile {
                 // `task.command` is short for this path.
                 let keys = if keys == ["task", "data", "command"] { vec!["task", "command"] } else { keys };
                 let place = self.layers.line(&keys).map(|(layer, line)| (layer.name.clone(), line));
-                found.push(Setting { path: path.clone(), value: value.clone(), place });
+                found.push(ExperimentSetting { path: path.clone(), value: value.clone(), place });
             }
         }
     }
@@ -64,7 +64,7 @@ impl ExperimentFile {
     /// As [`Self::resolve`].
     pub fn text_with_places(&self) -> Result<String, ExperimentError> {
         let (mut text, mut open): (String, Vec<String>) = (String::new(), vec![]);
-        for Setting { path, value, place } in self.settings()? {
+        for ExperimentSetting { path, value, place } in self.settings()? {
             let (last, blocks) = path.split_last().expect("a setting has a key");
             let shared = open.iter().zip(blocks).take_while(|(a, b)| a == b).count();
             for (depth, key) in blocks.iter().enumerate().skip(shared) {

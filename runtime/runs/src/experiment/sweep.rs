@@ -8,9 +8,9 @@ use rtc_compiler::schema::FieldKind;
 use schemars::JsonSchema;
 use serde_yaml::{Mapping, Value};
 
-use super::compare::Entry;
-use super::layers::Layers;
-use super::schema::{Numbers, numbers};
+use super::compare::ComparedModel;
+use super::layers::ExperimentLayers;
+use super::schema::{AcceptedNumbers, numbers};
 use crate::error::ExperimentError;
 use rtc_base::rng::Key;
 use rtc_task::error::hint;
@@ -72,14 +72,15 @@ struct Between {
     /// How many values; as many as are drawn without it.
     steps: Option<u64>,
     /// Whether differences or quotients of neighbours are equal.
-    scale: Option<Scale>,
+    scale: Option<SweepScale>,
 }
 
 /// How values lie between two ends.
 #[derive(JsonSchema)]
+#[schemars(rename = "Scale")]
 #[serde(rename_all = "snake_case")]
 #[allow(dead_code, reason = "only its form is read")]
-enum Scale {
+enum SweepScale {
     /// With equal differences.
     Linear,
     /// With equal quotients.
@@ -89,14 +90,14 @@ enum Scale {
 /// The block `grid`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Sweep {
-    axes: Vec<Axis>,
+    axes: Vec<SweptSetting>,
     /// How many points are drawn, and by which seed; all points without it.
     random: Option<(usize, u64)>,
 }
 
 /// A setting with its values.
 #[derive(Clone, Debug, PartialEq)]
-struct Axis {
+struct SweptSetting {
     /// The path, as in `optimiser.learning_rate`.
     path: String,
     /// Whether it is one of the spec.
@@ -108,12 +109,12 @@ struct Axis {
 #[derive(Clone, Debug, PartialEq)]
 enum Values {
     List(Vec<String>),
-    Range(Range),
+    Range(SweepRange),
 }
 
 /// Numbers between two ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Range {
+struct SweepRange {
     from: f64,
     to: f64,
     /// How many; as many as are drawn without it.
@@ -126,7 +127,7 @@ struct Range {
 
 impl Sweep {
     /// Reads the block.
-    pub(super) fn read(layers: &Layers, block: &Value) -> Result<Self, ExperimentError> {
+    pub(super) fn read(layers: &ExperimentLayers, block: &Value) -> Result<Self, ExperimentError> {
         let wrong = |path: &[&str], message: &str| {
             Err(layers.error(&[&[&["grid"], path].concat(), &["grid"]], format!("`grid`: {message}")))
         };
@@ -149,7 +150,7 @@ impl Sweep {
             }
         };
         let own = fields.iter().filter(|(key, _)| !matches!(key.as_str(), Some(EDITS | RANDOM)));
-        let mut axes: Vec<Axis> = vec![];
+        let mut axes: Vec<SweptSetting> = vec![];
         for (of_spec, (path, list)) in own.map(|one| (false, one)).chain(edits.iter().map(|one| (true, one))) {
             let Some(path) = path.as_str() else { return wrong(&[], "a setting is a path, as in `batch.size`") };
             let place = if of_spec { vec![EDITS, path] } else { vec![path] };
@@ -158,7 +159,7 @@ impl Sweep {
             }
             let numbers = if of_spec { of_field(path) } else { numbers(path) };
             match values(list, random.is_some(), numbers) {
-                Ok(values) => axes.push(Axis { path: path.to_owned(), of_spec, values }),
+                Ok(values) => axes.push(SweptSetting { path: path.to_owned(), of_spec, values }),
                 Err(message) => return wrong(&place, &format!("`{path}`: {message}")),
             }
         }
@@ -183,14 +184,18 @@ impl Sweep {
     }
 
     /// The rows of some entries: every entry at every point, which its name says where the points differ.
-    pub(super) fn rows(&self, layers: &Layers, entries: &[Entry]) -> Result<Vec<Entry>, ExperimentError> {
+    pub(super) fn rows(
+        &self,
+        layers: &ExperimentLayers,
+        entries: &[ComparedModel],
+    ) -> Result<Vec<ComparedModel>, ExperimentError> {
         let points = self.points();
         let wrong = |message: String| Err(layers.error(&[&["grid"]], format!("`grid`: {message}")));
         if points.len() * entries.len() > MOST {
             let rows = points.len() * entries.len();
             return wrong(format!("{rows} rows are more than {MOST}"));
         }
-        let mut rows: Vec<Entry> = vec![];
+        let mut rows: Vec<ComparedModel> = vec![];
         for entry in entries {
             for point in &points {
                 let row = self.row(entry, point, &points);
@@ -204,7 +209,7 @@ impl Sweep {
     }
 
     /// An entry at a point.
-    fn row(&self, entry: &Entry, point: &[String], points: &[Vec<String>]) -> Entry {
+    fn row(&self, entry: &ComparedModel, point: &[String], points: &[Vec<String>]) -> ComparedModel {
         let mut row = entry.clone();
         for (n, (axis, value)) in self.axes.iter().zip(point).enumerate() {
             let edits = if axis.of_spec { &mut row.set } else { &mut row.with };
@@ -218,7 +223,7 @@ impl Sweep {
 
     /// What names call a setting: the end of its path, or all of it where another one ends alike.
     fn short(&self, n: usize) -> &str {
-        let end = |axis: &Axis| axis.path.rsplit('.').next().unwrap_or_default().to_owned();
+        let end = |axis: &SweptSetting| axis.path.rsplit('.').next().unwrap_or_default().to_owned();
         let own = &self.axes[n];
         let alike = self.axes.iter().filter(|axis| end(axis) == end(own)).count();
         if alike > 1 { &own.path } else { own.path.rsplit('.').next().unwrap_or_default() }
@@ -279,7 +284,7 @@ impl Values {
     }
 }
 
-impl Range {
+impl SweepRange {
     fn all(&self) -> Vec<String> {
         let steps = self.steps.unwrap_or(2);
         (0..steps).map(|n| self.at(n as f64 / (steps - 1) as f64, DIGITS)).collect()
@@ -328,7 +333,7 @@ fn random(block: &Value) -> Result<(usize, u64), &'static str> {
 }
 
 /// A list of values, or a range.
-fn values(given: &Value, drawn: bool, numbers: Option<Numbers>) -> Result<Values, String> {
+fn values(given: &Value, drawn: bool, numbers: Option<AcceptedNumbers>) -> Result<Values, String> {
     match given {
         Value::Sequence(list) if !list.is_empty() => {
             let texts: Vec<String> = list.iter().map(inline).collect();
@@ -345,7 +350,7 @@ fn values(given: &Value, drawn: bool, numbers: Option<Numbers>) -> Result<Values
     }
 }
 
-fn range(fields: &Mapping, drawn: bool, numbers: Option<Numbers>) -> Result<Range, String> {
+fn range(fields: &Mapping, drawn: bool, numbers: Option<AcceptedNumbers>) -> Result<SweepRange, String> {
     const KNOWN: [&str; 4] = ["from", "to", "steps", "scale"];
     for name in fields.keys().map(|name| name.as_str().unwrap_or_default()) {
         if !KNOWN.contains(&name) {
@@ -368,8 +373,8 @@ fn range(fields: &Mapping, drawn: bool, numbers: Option<Numbers>) -> Result<Rang
         _ => return Err(format!("`steps` says how many values a range has, from 2 to {MOST}")),
     };
     let is_whole = |name: &str| fields.get(name).is_some_and(|end| end.is_i64() || end.is_u64());
-    let range = Range { from, to, steps, log, whole: false };
-    let range = Range { whole: whole(&range, is_whole("from") && is_whole("to"), numbers)?, ..range };
+    let range = SweepRange { from, to, steps, log, whole: false };
+    let range = SweepRange { whole: whole(&range, is_whole("from") && is_whole("to"), numbers)?, ..range };
     match range.too_few().filter(|_| from != to || steps.is_some()) {
         Some(1) => {
             Err(format!("all values from {from} to {to} are one: give it as a list, `[{}]`", range.at(0.0, DIGITS)))
@@ -384,11 +389,11 @@ fn range(fields: &Mapping, drawn: bool, numbers: Option<Numbers>) -> Result<Rang
 }
 
 /// Whether a range has whole numbers alone: the setting decides. Of a setting that is not known, the range itself must say so.
-fn whole(range: &Range, whole_ends: bool, numbers: Option<Numbers>) -> Result<bool, String> {
+fn whole(range: &SweepRange, whole_ends: bool, numbers: Option<AcceptedNumbers>) -> Result<bool, String> {
     match numbers {
-        Some(Numbers::Any) => Ok(false),
-        Some(Numbers::Whole) if whole_ends => Ok(true),
-        Some(Numbers::Whole) => Err("takes whole numbers: both ends of its range must be whole".to_owned()),
+        Some(AcceptedNumbers::Any) => Ok(false),
+        Some(AcceptedNumbers::Whole) if whole_ends => Ok(true),
+        Some(AcceptedNumbers::Whole) => Err("takes whole numbers: both ends of its range must be whole".to_owned()),
         None if !whole_ends || range.is_exactly_whole() => Ok(false),
         None => Err(format!(
             "whether it takes whole numbers alone is not known: write `from: {:.1}` for any number, `steps` that give whole ones, \
@@ -412,7 +417,7 @@ fn is_same(a: &Value, b: &Value) -> bool {
 
 /// Which numbers a field of a spec takes, by the end of its path: `depthwise.depth`, `attend[2].heads`, `dropout`. Nothing of a
 /// field that a spec defines, or that is a different one in different statements.
-fn of_field(path: &str) -> Option<Numbers> {
+fn of_field(path: &str) -> Option<AcceptedNumbers> {
     let mut parts = path.rsplit('.').map(|part| part.split('[').next().unwrap_or_default());
     let (name, statement) = (parts.next()?, parts.next().unwrap_or("model"));
     let is_meant = |feature: &&Feature| feature.slot == statement || feature.variant == statement;
@@ -420,8 +425,8 @@ fn of_field(path: &str) -> Option<Numbers> {
     let kinds =
         features.flat_map(|feature| &feature.fields).filter(|field| field.name == name).map(|field| &field.kind);
     let mut found = kinds.map(|kind| match kind {
-        FieldKind::Int | FieldKind::IntOr(_) | FieldKind::Depth | FieldKind::Choices => Some(Numbers::Whole),
-        FieldKind::Float | FieldKind::FloatOr(_) => Some(Numbers::Any),
+        FieldKind::Int | FieldKind::IntOr(_) | FieldKind::Depth | FieldKind::Choices => Some(AcceptedNumbers::Whole),
+        FieldKind::Float | FieldKind::FloatOr(_) => Some(AcceptedNumbers::Any),
         FieldKind::Word(_) | FieldKind::Truth | FieldKind::Function | FieldKind::Mask | FieldKind::Bias => None,
     });
     let first = found.next()??;

@@ -6,14 +6,14 @@
 
 use std::cmp::Ordering;
 
-use super::{Cell, State};
+use super::{CellState, GridCell};
 use crate::error::Error;
 use crate::experiment::{Experiment, Halving};
 use crate::record::history::History;
 
-/// Why a row was stopped.
+/// The reason why a row was stopped.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Stop {
+pub struct HalvingStop {
     /// The update at which rows were compared.
     pub update: u64,
     /// Its place among them, from 1.
@@ -22,9 +22,9 @@ pub struct Stop {
     pub of: usize,
 }
 
-/// What is known of a row at an update.
+/// The status of a row at an update.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Standing {
+pub enum RowStatus {
     /// A cell has not come so far.
     Open,
     /// A cell ended before, by itself: there is nothing to save, and nothing to compare.
@@ -39,30 +39,30 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The rows that are stopped.
-    pub stopped: Vec<Option<Stop>>,
+    pub stopped: Vec<Option<HalvingStop>>,
     /// The update to which the others are trained next; to their end without one.
     pub until: Option<u64>,
 }
 
 /// Decides by what is known of every row at every update of the halving.
-pub fn decide(halving: &Halving, rows: usize, standing: impl Fn(usize, u64) -> Standing) -> Decision {
-    let mut stopped: Vec<Option<Stop>> = vec![None; rows];
+pub fn decide(halving: &Halving, rows: usize, standing: impl Fn(usize, u64) -> RowStatus) -> Decision {
+    let mut stopped: Vec<Option<HalvingStop>> = vec![None; rows];
     let mut left: Vec<usize> = (0..rows).collect();
     for &update in &halving.at {
-        let standings: Vec<(usize, Standing)> = left.iter().map(|row| (*row, standing(*row, update))).collect();
-        if standings.iter().any(|(_, standing)| *standing == Standing::Open) {
+        let standings: Vec<(usize, RowStatus)> = left.iter().map(|row| (*row, standing(*row, update))).collect();
+        if standings.iter().any(|(_, standing)| *standing == RowStatus::Open) {
             return Decision { stopped, until: Some(update) };
         }
-        let mut ranked: Vec<(usize, Standing)> =
-            standings.into_iter().filter(|(_, standing)| *standing != Standing::Ended).collect();
+        let mut ranked: Vec<(usize, RowStatus)> =
+            standings.into_iter().filter(|(_, standing)| *standing != RowStatus::Ended).collect();
         // Stable: of equal rows the first one goes on.
         ranked.sort_by(|(_, a), (_, b)| better(*a, *b));
         let (of, kept) = (ranked.len(), halving.kept(ranked.len()));
         for (place, (row, standing)) in ranked.into_iter().enumerate() {
-            if place >= kept && standing != Standing::Failed {
-                stopped[row] = Some(Stop { update, rank: place + 1, of });
+            if place >= kept && standing != RowStatus::Failed {
+                stopped[row] = Some(HalvingStop { update, rank: place + 1, of });
             }
-            if place >= kept || standing == Standing::Failed {
+            if place >= kept || standing == RowStatus::Failed {
                 left.retain(|other| *other != row);
             }
         }
@@ -71,11 +71,11 @@ pub fn decide(halving: &Halving, rows: usize, standing: impl Fn(usize, u64) -> S
 }
 
 /// The order in which rows go on: larger scores first, those that failed last.
-fn better(a: Standing, b: Standing) -> Ordering {
+fn better(a: RowStatus, b: RowStatus) -> Ordering {
     match (a, b) {
-        (Standing::Score(a), Standing::Score(b)) => b.total_cmp(&a),
-        (Standing::Score(_), _) => Ordering::Less,
-        (_, Standing::Score(_)) => Ordering::Greater,
+        (RowStatus::Score(a), RowStatus::Score(b)) => b.total_cmp(&a),
+        (RowStatus::Score(_), _) => Ordering::Less,
+        (_, RowStatus::Score(_)) => Ordering::Greater,
         _ => Ordering::Equal,
     }
 }
@@ -84,34 +84,34 @@ fn better(a: Standing, b: Standing) -> Ordering {
 ///
 /// # Errors
 /// Records that can't be read.
-pub fn standing(cells: &[Cell], experiment: &Experiment, update: u64) -> Result<Standing, Error> {
+pub fn standing(cells: &[GridCell], experiment: &Experiment, update: u64) -> Result<RowStatus, Error> {
     let mut scores = vec![];
     let mut ended = false;
     for cell in cells {
-        if matches!(cell.state, State::Failed(..)) {
-            return Ok(Standing::Failed);
+        if matches!(cell.state, CellState::Failed(..)) {
+            return Ok(RowStatus::Failed);
         }
         match score(cell, experiment, update)? {
             Some(score) => scores.push(score),
-            None if matches!(cell.state, State::Finished(_)) => ended = true,
-            None => return Ok(Standing::Open),
+            None if matches!(cell.state, CellState::Finished(_)) => ended = true,
+            None => return Ok(RowStatus::Open),
         }
     }
     let mean = scores.iter().sum::<f64>() / scores.len().max(1) as f64;
-    Ok(if ended { Standing::Ended } else { Standing::Score(mean) })
+    Ok(if ended { RowStatus::Ended } else { RowStatus::Score(mean) })
 }
 
 /// Whether a cell was measured on dev at an update.
 ///
 /// # Errors
 /// Records that can't be read.
-pub fn reached(cell: &Cell, experiment: &Experiment, update: u64) -> Result<bool, Error> {
+pub fn reached(cell: &GridCell, experiment: &Experiment, update: u64) -> Result<bool, Error> {
     Ok(score(cell, experiment, update)?.is_some())
 }
 
 /// How good a cell was on dev at an update, if that was measured.
-fn score(cell: &Cell, experiment: &Experiment, update: u64) -> Result<Option<f64>, Error> {
-    if cell.state == State::Absent {
+fn score(cell: &GridCell, experiment: &Experiment, update: u64) -> Result<Option<f64>, Error> {
+    if cell.state == CellState::Absent {
         return Ok(None);
     }
     let history = History::read(&cell.path)?;
@@ -133,16 +133,16 @@ mod tests {
     fn the_best_go_on_and_are_compared_at_one_update() {
         // Scores of four rows after 10 and 20 updates.
         let known = [[0.1, 0.5], [0.4, 0.3], [0.4, 0.9], [0.2, 0.0]];
-        let all = |row: usize, update: u64| Standing::Score(known[row][usize::from(update == 20)]);
+        let all = |row: usize, update: u64| RowStatus::Score(known[row][usize::from(update == 20)]);
         let decision = decide(&halving("1/2@10,20"), 4, all);
-        let stop = |update, rank, of| Some(Stop { update, rank, of });
+        let stop = |update, rank, of| Some(HalvingStop { update, rank, of });
         assert_eq!(decision.stopped, [stop(10, 4, 4), stop(20, 2, 2), None, stop(10, 3, 4)]);
         assert_eq!(decision.until, None);
         // As long as one has not come so far, nobody is stopped.
-        let open = |row: usize, update: u64| if row == 3 { Standing::Open } else { all(row, update) };
+        let open = |row: usize, update: u64| if row == 3 { RowStatus::Open } else { all(row, update) };
         assert_eq!(decide(&halving("1/2@10,20"), 4, open), Decision { stopped: vec![None; 4], until: Some(10) });
         // The later update is open for those that are left alone.
-        let later = |row: usize, update: u64| if update == 20 { Standing::Open } else { all(row, update) };
+        let later = |row: usize, update: u64| if update == 20 { RowStatus::Open } else { all(row, update) };
         let decision = decide(&halving("1/2@10,20"), 4, later);
         assert_eq!((decision.stopped.iter().flatten().count(), decision.until), (2, Some(20)));
     }
@@ -150,12 +150,12 @@ mod tests {
     #[test]
     fn rows_that_failed_come_last_and_those_that_ended_are_not_compared() {
         let rows =
-            [Standing::Failed, Standing::Score(0.1), Standing::Ended, Standing::Score(0.1), Standing::Score(0.05)];
+            [RowStatus::Failed, RowStatus::Score(0.1), RowStatus::Ended, RowStatus::Score(0.1), RowStatus::Score(0.05)];
         let decision = decide(&halving("1/2@10"), 5, |row, _| rows[row]);
-        assert_eq!(decision.stopped, [None, None, None, None, Some(Stop { update: 10, rank: 3, of: 4 })]);
+        assert_eq!(decision.stopped, [None, None, None, None, Some(HalvingStop { update: 10, rank: 3, of: 4 })]);
         assert_eq!(decision.until, None);
         // Of equal rows the first one goes on.
-        let decision = decide(&halving("1/3@10"), 3, |_, _| Standing::Score(0.5));
+        let decision = decide(&halving("1/3@10"), 3, |_, _| RowStatus::Score(0.5));
         assert_eq!(decision.stopped.iter().map(Option::is_some).collect::<Vec<_>>(), [false, true, true]);
     }
 }

@@ -1,7 +1,7 @@
 //! A table as LaTeX with the rules of `booktabs`.
 
 use super::render::{TextCell, TextTable, means, worths};
-use super::sheet::{Line, Sheet};
+use super::sheet::{Sheet, SheetRow};
 
 /// A `tabular` for the means and one for what they are worth, to be put into a document with `\input`, each with its notes
 /// below. They are no rows of it, since a wide row would stretch the last column.
@@ -59,7 +59,7 @@ fn mathematics(cell: &TextCell) -> String {
     let star = if cell.marked { "^{*}" } else { "" };
     format!("${text}{star}$")
 }
-fn noted(line: &Line) -> String {
+fn noted(line: &SheetRow) -> String {
     let notes: Vec<String> = line.notes.iter().map(usize::to_string).collect();
     let mark = if notes.is_empty() { String::new() } else { format!("\\textsuperscript{{{}}}", notes.join(",")) };
     escaped(&line.name) + &mark

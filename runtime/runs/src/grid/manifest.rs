@@ -20,19 +20,19 @@ const FORMAT: u32 = 2;
 
 /// The rows of a grid as its last command had them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifest {
+pub struct GridManifest {
     /// The form of the file.
     format: u32,
     /// The row that others are compared with; the first one where none is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
     /// The rows in the order of the experiment.
-    pub rows: Vec<Listed>,
+    pub rows: Vec<ManifestRow>,
 }
 
 /// One row.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct ManifestRow {
     /// What tables call it.
     pub name: String,
     /// The model: `gut`, or `gut:no_gate`.
@@ -52,9 +52,9 @@ pub struct ListedCell {
     pub run: PathBuf,
 }
 
-impl Manifest {
+impl GridManifest {
     /// A list of these rows.
-    pub fn new(rows: Vec<Listed>) -> Self {
+    pub fn new(rows: Vec<ManifestRow>) -> Self {
         Self { format: FORMAT, baseline: None, rows }
     }
 
@@ -113,22 +113,22 @@ mod tests {
     #[test]
     fn rows_read_back_in_their_order_and_broken_files_have_a_line() {
         let folder = tempfile::tempdir().expect("a folder");
-        assert_eq!(Manifest::read(folder.path()).expect("nothing is there"), None);
+        assert_eq!(GridManifest::read(folder.path()).expect("nothing is there"), None);
         let cell = |seed: u64| ListedCell { seed, run: format!("ut-b/seed{seed}").into() };
-        let row = |name: &str, seeds: &[u64]| Listed {
+        let row = |name: &str, seeds: &[u64]| ManifestRow {
             name: name.to_owned(),
             model: "ut".to_owned(),
             spec_hash: "3f2a".to_owned(),
             cells: seeds.iter().map(|seed| cell(*seed)).collect(),
         };
-        let manifest = Manifest::new(vec![row("ut, b", &[2, 1]), row("a", &[])]).with_baseline("a");
+        let manifest = GridManifest::new(vec![row("ut, b", &[2, 1]), row("a", &[])]).with_baseline("a");
         manifest.write(folder.path()).expect("it can be written");
-        assert_eq!(Manifest::read(folder.path()).expect("it is whole"), Some(manifest));
+        assert_eq!(GridManifest::read(folder.path()).expect("it is whole"), Some(manifest));
 
         let path = folder.path().join(FILE);
         let refused = |text: &str| {
             fs::write(&path, text).expect("it can be written");
-            Manifest::read(folder.path()).expect_err("it is broken").to_string()
+            GridManifest::read(folder.path()).expect_err("it is broken").to_string()
         };
         assert!(
             refused("{ \"format\": 2, \"rows\": [] }")

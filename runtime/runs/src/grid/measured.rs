@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::record::fall::Fall;
-use crate::record::{Answers, program};
+use crate::record::{RunAnswers, program};
 
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
@@ -17,15 +17,15 @@ const SHARES: [&str; 2] = ["accuracy", "majority"];
 
 /// The results of a finished run.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
+pub struct MeasuredRun {
     /// The splits in the experiment's order, each with what was measured on it.
     pub splits: Vec<(String, Vec<Measure>)>,
     /// Fingerprint of the data.
     pub data: String,
     /// The program: its version, its code, and the graph that it makes of the spec.
-    pub program: Program,
+    pub program: ProgramVersion,
     /// What was right of every example, where `answers.json` is as it was written.
-    pub answers: Option<Answers>,
+    pub answers: Option<RunAnswers>,
     /// That the training ended far below its best, where that is so.
     pub fall: Option<Fall>,
 }
@@ -48,19 +48,19 @@ pub fn less_is_better(metric: &str) -> bool {
     matches!(metric, "loss" | "perplexity" | "rmse" | "mae")
 }
 
-/// Which program made results.
+/// The version of the program that made results.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Program {
+pub struct ProgramVersion {
     /// Versions of its parts as `code 3f2a, rtc 0.1.0`.
     pub versions: String,
     /// Hash of the graph of the spec.
     pub graph: String,
 }
 
-impl Measured {
+impl MeasuredRun {
     /// Reads the `results.json` of a run in a folder, and what the folder has of its answers; nothing if it holds no results.
     pub fn read(folder: &Path, results: &Value) -> Option<Self> {
-        Some(Self { answers: Answers::read(folder, results), ..Self::of(results)? })
+        Some(Self { answers: RunAnswers::read(folder, results), ..Self::of(results)? })
     }
 
     /// Reads `results.json` alone; nothing if it holds no results.
@@ -73,7 +73,7 @@ impl Measured {
         Some(Self {
             splits: splits.iter().map(named).collect::<Option<_>>()?,
             data: text(&identity["data_hash"]),
-            program: Program { versions: program(&versions), graph: text(&identity["graph_hash"]) },
+            program: ProgramVersion { versions: program(&versions), graph: text(&identity["graph_hash"]) },
             answers: None,
             fall: Fall::deserialize(&results["fall"]).ok(),
         })

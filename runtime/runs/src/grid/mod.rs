@@ -1,6 +1,6 @@
 //! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
 //!
-//! [`Manifest`] says which rows there are, [`State::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it. [`claim`] says
+//! [`GridManifest`] says which rows there are, [`CellState::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it. [`claim`] says
 //! who trains which cell.
 
 pub mod claim;
@@ -19,18 +19,18 @@ use serde_json::Value;
 
 use crate::error::Error;
 use crate::experiment::Experiment;
-use crate::record::{Fault, RunFolder, RunInfo, SavedRun, program};
+use crate::record::{RunFolder, RunInfo, SavedRun, TrainingFault, program};
 
-pub use halving::{Decision, Standing, Stop, decide, reached, standing};
-pub use manifest::{Listed, ListedCell, Manifest};
-pub use measured::{Measured, less_is_better};
-pub use render::{Format, TextCell, TextTable, render, text_tables};
+pub use halving::{Decision, HalvingStop, RowStatus, decide, reached, standing};
+pub use manifest::{GridManifest, ListedCell, ManifestRow};
+pub use measured::{MeasuredRun, less_is_better};
+pub use render::{TableFormat, TextCell, TextTable, render, text_tables};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
 pub use worth::{By, Worth};
 
 /// One model of a grid with its runs: a row of the table.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct GridRow {
     /// What the table calls it.
     pub name: String,
     /// Number of trainable numbers.
@@ -38,33 +38,33 @@ pub struct Row {
     /// The data that its experiment asks for, in any words: rows that ask for the same must have been trained on the same.
     pub data: String,
     /// One per seed, in the order of the experiment.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<GridCell>,
 }
 
 /// One run of a grid.
 #[derive(Clone, Debug)]
-pub struct Cell {
+pub struct GridCell {
     /// The seed of the run.
     pub seed: u64,
     /// The folder of the run.
     pub path: PathBuf,
     /// How far it is.
-    pub state: State,
+    pub state: CellState,
 }
 
-/// How far a cell is.
+/// The progress of a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum State {
+pub enum CellState {
     /// Nothing was begun.
     Absent,
     /// It was begun, and can be gone on with.
     Unfinished(Begun),
     /// The last attempt failed; it can be gone on with from where it was, if it came to begin.
-    Failed(Fault, Option<Begun>),
+    Failed(TrainingFault, Option<Begun>),
     /// Successive halving stopped its row; it can be gone on with.
-    Stopped(Stop),
+    Stopped(HalvingStop),
     /// It is finished.
-    Finished(Measured),
+    Finished(MeasuredRun),
 }
 
 /// What is known of a run that is not finished.
@@ -74,7 +74,7 @@ pub struct Begun {
     pub versions: String,
 }
 
-impl State {
+impl CellState {
     /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
     /// experiment, seed or data, or, if it is not finished, of another graph.
     ///
@@ -82,7 +82,7 @@ impl State {
     /// The run can't be read.
     pub fn read(path: &Path, experiment: &Experiment, info: &RunInfo) -> Result<Option<Self>, Error> {
         if !RunFolder::exists(path) {
-            return Ok(Some(Fault::read(path)?.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
+            return Ok(Some(TrainingFault::read(path)?.map_or(Self::Absent, |fault| Self::Failed(fault, None))));
         }
         let saved = SavedRun::read(path)?;
         let state = Self::of(path, &saved)?;
@@ -99,11 +99,11 @@ impl State {
     /// # Errors
     /// The record of its failure can't be read.
     pub fn of(path: &Path, saved: &SavedRun) -> Result<Self, Error> {
-        if let Some(measured) = saved.measured.as_ref().and_then(|results| Measured::read(path, results)) {
+        if let Some(measured) = saved.measured.as_ref().and_then(|results| MeasuredRun::read(path, results)) {
             return Ok(Self::Finished(measured));
         }
         let begun = Begun { versions: program(&saved.info.versions) };
-        Ok(match Fault::read(path)? {
+        Ok(match TrainingFault::read(path)? {
             Some(fault) => Self::Failed(fault, Some(begun)),
             None => Self::Unfinished(begun),
         })
@@ -129,33 +129,33 @@ impl State {
     }
 }
 
-impl Row {
+impl GridRow {
     /// The finished runs.
-    pub fn finished(&self) -> impl Iterator<Item = (&Cell, &Measured)> {
+    pub fn finished(&self) -> impl Iterator<Item = (&GridCell, &MeasuredRun)> {
         self.cells.iter().filter_map(|cell| match &cell.state {
-            State::Finished(measured) => Some((cell, measured)),
+            CellState::Finished(measured) => Some((cell, measured)),
             _ => None,
         })
     }
 }
 
 /// The whole grid for programs: every cell with its state and results, and the table's notes.
-pub fn to_json(rows: &[Row], sheet: &Sheet) -> Value {
-    let cell = |cell: &Cell| {
+pub fn to_json(rows: &[GridRow], sheet: &Sheet) -> Value {
+    let cell = |cell: &GridCell| {
         let mut out = serde_json::json!({
             "seed": cell.seed, "run": cell.path.display().to_string(), "state": cell.state.word(),
         });
         match &cell.state {
-            State::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
-            State::Stopped(Stop { update, rank, of }) => {
+            CellState::Failed(fault, _) => out["failure"] = serde_json::to_value(fault).unwrap_or_default(),
+            CellState::Stopped(HalvingStop { update, rank, of }) => {
                 out["stopped"] = serde_json::json!({ "update": update, "rank": rank, "of": of });
             }
-            State::Finished(measured) => out["results"] = measured.to_json(),
-            State::Absent | State::Unfinished(_) => {}
+            CellState::Finished(measured) => out["results"] = measured.to_json(),
+            CellState::Absent | CellState::Unfinished(_) => {}
         }
         out
     };
-    let row = |row: &Row| {
+    let row = |row: &GridRow| {
         serde_json::json!({
             "model": row.name, "parameters": row.parameters, "cells": row.cells.iter().map(cell).collect::<Vec<_>>(),
         })

@@ -1,18 +1,18 @@
 //! The notes below a table: cells that failed, and runs that are not like the others.
 
 use super::sheet::finished;
-use super::{Measured, Row, State, Stop};
+use super::{CellState, GridRow, HalvingStop, MeasuredRun};
 
 /// Cells that failed and rows that were stopped, with the row of each.
-pub(super) fn failures(rows: &[Row]) -> Vec<(usize, String)> {
+pub(super) fn failures(rows: &[GridRow]) -> Vec<(usize, String)> {
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
-        if let Some(State::Stopped(Stop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
+        if let Some(CellState::Stopped(HalvingStop { update, rank, of })) = row.cells.first().map(|cell| &cell.state) {
             let place = format!("it was number {rank} of {of} rows on dev there");
             found.push((index, format!("{} was stopped after update {update}: {place}", row.name)));
         }
         for cell in &row.cells {
-            if let State::Failed(fault, _) = &cell.state {
+            if let CellState::Failed(fault, _) = &cell.state {
                 found.push((index, format!("{} seed {} failed: {}", row.name, cell.seed, fault.message)));
             }
         }
@@ -21,8 +21,8 @@ pub(super) fn failures(rows: &[Row]) -> Vec<(usize, String)> {
 }
 
 /// Finished cells whose training ended far below its best, with the row of each.
-pub(super) fn falls(rows: &[Row]) -> Vec<(usize, String)> {
-    let of_row = |(index, row): (usize, &Row)| {
+pub(super) fn falls(rows: &[GridRow]) -> Vec<(usize, String)> {
+    let of_row = |(index, row): (usize, &GridRow)| {
         let fallen = row.finished().filter_map(|(cell, run)| Some((cell.seed, run.fall.as_ref()?)));
         let told = fallen.map(|(seed, fall)| {
             (index, format!("{} seed {seed} fell from its best: {}; {}", row.name, fall.text(), fall.advice()))
@@ -33,7 +33,7 @@ pub(super) fn falls(rows: &[Row]) -> Vec<(usize, String)> {
 }
 
 /// Finished rows that ask for other data than the first one, each with its index.
-pub(super) fn other_data(rows: &[Row]) -> Vec<(usize, String)> {
+pub(super) fn other_data(rows: &[GridRow]) -> Vec<(usize, String)> {
     let mut finished = rows.iter().enumerate().filter(|(_, row)| row.finished().next().is_some());
     let Some((_, first)) = finished.next() else { return vec![] };
     let others = finished.filter(|(_, row)| row.data != first.data);
@@ -42,15 +42,15 @@ pub(super) fn other_data(rows: &[Row]) -> Vec<(usize, String)> {
 
 /// The finished cells whose data, program or graph is not that of the most, with the row of each. Data is that of rows which ask
 /// for the same.
-pub(super) fn odd_ones(rows: &[Row]) -> Vec<(usize, String)> {
-    let data = |measured: &Measured| measured.data.clone();
-    let program = |measured: &Measured| measured.program.versions.clone();
+pub(super) fn odd_ones(rows: &[GridRow]) -> Vec<(usize, String)> {
+    let data = |measured: &MeasuredRun| measured.data.clone();
+    let program = |measured: &MeasuredRun| measured.program.versions.clone();
     let most_program = most(finished(rows).map(program));
     let mut found = vec![];
     for (index, row) in rows.iter().enumerate() {
         let alike = rows.iter().filter(|other| other.data == row.data);
-        let most_data = most(alike.flat_map(Row::finished).map(|(_, measured)| data(measured)));
-        let graph = |measured: &Measured| measured.program.graph.clone();
+        let most_data = most(alike.flat_map(GridRow::finished).map(|(_, measured)| data(measured)));
+        let graph = |measured: &MeasuredRun| measured.program.graph.clone();
         let most_graph = most(row.finished().map(|(_, measured)| graph(measured)));
         for (cell, measured) in row.finished() {
             let kinds = [

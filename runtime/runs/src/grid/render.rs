@@ -1,13 +1,13 @@
 //! A table as text, Markdown, CSV or LaTeX.
 
 use super::latex::latex;
-use super::sheet::{Column, Line, Look, Mean, Sheet};
+use super::sheet::{Mean, NumberStyle, Sheet, SheetColumn, SheetRow};
 use super::worth::{MARKED, Worth};
 use crate::statistics::Interval;
 
-/// How a table is written.
+/// The format of a written table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
+pub enum TableFormat {
     /// Aligned columns.
     Text,
     /// A table of GitHub's Markdown.
@@ -19,12 +19,12 @@ pub enum Format {
 }
 
 /// The table in a format; ends with a line break.
-pub fn render(sheet: &Sheet, format: Format) -> String {
+pub fn render(sheet: &Sheet, format: TableFormat) -> String {
     match format {
-        Format::Text => text(sheet),
-        Format::Markdown => markdown(sheet),
-        Format::Csv => csv(sheet),
-        Format::Latex => latex(sheet),
+        TableFormat::Text => text(sheet),
+        TableFormat::Markdown => markdown(sheet),
+        TableFormat::Csv => csv(sheet),
+        TableFormat::Latex => latex(sheet),
     }
 }
 
@@ -71,7 +71,7 @@ pub fn text_tables(sheet: &Sheet) -> Vec<TextTable> {
 /// The means with something between mean and deviation.
 pub(super) fn means(sheet: &Sheet, between: &str) -> TextTable {
     let titles = sheet.columns.iter().map(|column| column.title.clone());
-    let row = |line: &Line| {
+    let row = |line: &SheetRow| {
         let values = sheet.columns.iter().enumerate().zip(&line.values).map(|((at, column), value)| TextCell {
             text: column.look.both(value, between, spread(sheet, at)),
             best: value.best,
@@ -96,7 +96,8 @@ fn spread(sheet: &Sheet, at: usize) -> bool {
 /// What the means are worth, a row for each; columns without any entry are left out. Nothing if nothing is known.
 pub(super) fn worths(sheet: &Sheet) -> Option<TextTable> {
     let baseline = sheet.baseline.as_deref()?;
-    let tested: Vec<(usize, &Column)> = sheet.columns.iter().enumerate().filter(|(_, column)| column.tested).collect();
+    let tested: Vec<(usize, &SheetColumn)> =
+        sheet.columns.iter().enumerate().filter(|(_, column)| column.tested).collect();
     let mut rows = vec![];
     for (at, column) in &tested {
         for line in sheet.rows.iter().filter(|line| line.values[*at].runs > 0) {
@@ -120,7 +121,7 @@ pub(super) fn worths(sheet: &Sheet) -> Option<TextTable> {
 /// Stands in place of the difference of the baseline from itself.
 const BASELINE: &str = "baseline";
 
-fn worth_row(column: &Column, line: &Line, worth: &Worth, is_baseline: bool) -> Vec<TextCell> {
+fn worth_row(column: &SheetColumn, line: &SheetRow, worth: &Worth, is_baseline: bool) -> Vec<TextCell> {
     let look = column.look;
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     let difference = worth.difference.map(|difference| {
@@ -153,7 +154,7 @@ impl TextTable {
     }
 }
 
-impl Look {
+impl NumberStyle {
     /// A number as people read it.
     pub(super) fn write(self, number: f64) -> String {
         match self {
@@ -198,7 +199,7 @@ fn grouped(number: f64) -> String {
 }
 
 /// The name with the numbers of its notes: `gut [1]`.
-fn noted(line: &Line) -> String {
+fn noted(line: &SheetRow) -> String {
     line.notes.iter().fold(line.name.clone(), |name, note| format!("{name} [{note}]"))
 }
 
@@ -262,10 +263,10 @@ fn markdown_table(table: &TextTable) -> String {
 }
 
 /// A number of what a mean is worth.
-type Part = fn(&Worth) -> Option<f64>;
+type WorthNumber = fn(&Worth) -> Option<f64>;
 
 /// What a tested column of a CSV file has besides mean and deviation.
-const WORTH: [(&str, Part); 7] = [
+const WORTH: [(&str, WorthNumber); 7] = [
     ("low", |worth| worth.interval.map(|(interval, _)| interval.low)),
     ("high", |worth| worth.interval.map(|(interval, _)| interval.high)),
     ("difference", |worth| worth.difference),
@@ -277,11 +278,11 @@ const WORTH: [(&str, Part); 7] = [
 
 fn csv(sheet: &Sheet) -> String {
     let number = |number: Option<f64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let weighed = |column: &Column| column.tested && sheet.baseline.is_some();
+    let weighed = |column: &SheetColumn| column.tested && sheet.baseline.is_some();
     let mut head = vec!["model".to_owned()];
     for column in &sheet.columns {
         head.push(column.title.clone());
-        if column.look != Look::Whole {
+        if column.look != NumberStyle::Whole {
             head.push(format!("{} deviation", column.title));
         }
         if weighed(column) {
@@ -294,7 +295,7 @@ fn csv(sheet: &Sheet) -> String {
         let mut row = vec![line.name.clone()];
         for (column, value) in sheet.columns.iter().zip(&line.values) {
             row.push(number(value.mean));
-            if column.look != Look::Whole {
+            if column.look != NumberStyle::Whole {
                 row.push(number(value.deviation));
             }
             if weighed(column) {

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::measured::Measure;
 use super::notes::{failures, falls, odd_ones, other_data};
-use super::worth::{Asked, By, Worth, remarks, worth};
-use super::{Measured, Row, less_is_better};
+use super::worth::{By, SplitMetric, Worth, remarks, worth};
+use super::{GridRow, MeasuredRun, less_is_better};
 use crate::statistics::{Interval, deviation, mean};
 
 /// What the majority baseline is called in the table, and in the results of a run.
@@ -15,7 +15,7 @@ const ACCURACY: &str = "accuracy";
 const LOSS: &str = "loss";
 const DEPTH: &str = "mean_depth";
 
-/// What is measured on every split, whatever the task; the fields of [`crate::record::table::Row`] that are no counts.
+/// What is measured on every split, whatever the task; the fields of [`crate::record::table::ResultsRow`] that are no counts.
 pub const METRICS: [&str; 4] = [ACCURACY, LOSS, DEPTH, MAJORITY];
 
 /// What a table shows.
@@ -44,9 +44,9 @@ pub struct Mixture(pub Vec<String>);
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sheet {
     /// What the columns hold, the name of the model before them not counted.
-    pub columns: Vec<Column>,
+    pub columns: Vec<SheetColumn>,
     /// The rows, that of the majority first.
-    pub rows: Vec<Line>,
+    pub rows: Vec<SheetRow>,
     /// One sentence on the numbers.
     pub caption: String,
     /// Numbered notes, which rows refer to.
@@ -59,18 +59,18 @@ pub struct Sheet {
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Column {
+pub struct SheetColumn {
     /// Its title.
     pub title: String,
     /// How its numbers look.
-    pub look: Look,
+    pub look: NumberStyle,
     /// Whether it is told what its means are worth.
     pub tested: bool,
 }
 
-/// How a number looks.
+/// The style of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
+pub enum NumberStyle {
     /// A share, shown as a percentage with one digit behind the point.
     Share,
     /// A number with so many digits behind the point.
@@ -81,7 +81,7 @@ pub enum Look {
 
 /// A row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct SheetRow {
     /// The name of the model.
     pub name: String,
     /// Numbers of the notes that belong to it, counted from 1.
@@ -116,8 +116,8 @@ impl Mean {
     }
 }
 
-/// Where the numbers of a column come from.
-enum From {
+/// The source of a column's numbers.
+enum ColumnSource {
     Parameters,
     Seeds,
     Measure {
@@ -136,7 +136,7 @@ impl Sheet {
     ///
     /// # Errors
     /// Finished runs differ in data or program, and `show.mixed` does not ask for them together.
-    pub fn new(rows: &[Row], show: &Show) -> Result<Self, Mixture> {
+    pub fn new(rows: &[GridRow], show: &Show) -> Result<Self, Mixture> {
         let odd = odd_ones(rows);
         if !odd.is_empty() && !show.mixed {
             return Err(Mixture(odd.into_iter().map(|(_, text)| text).collect()));
@@ -147,18 +147,18 @@ impl Sheet {
         notes.extend(other_data(rows));
         notes.sort_by_key(|(row, _)| *row);
         let columns = columns(rows, show);
-        let line = |(index, row): (usize, &Row)| Line {
+        let line = |(index, row): (usize, &GridRow)| SheetRow {
             name: row.name.clone(),
             notes: (1..).zip(&notes).filter(|(_, (of, _))| *of == index).map(|(n, _)| n).collect(),
             values: columns.iter().map(|(_, from)| value(row, from)).collect(),
         };
-        let mut lines: Vec<Line> = rows.iter().enumerate().map(line).collect();
+        let mut lines: Vec<SheetRow> = rows.iter().enumerate().map(line).collect();
         let remarks = match show.baseline {
             Some(baseline) => weigh(rows, baseline, &columns, &mut lines),
             None => vec![],
         };
         for (at, (_, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
-            mark_best(&mut lines, at, matches!(from, From::Measure { metric, .. } if less_is_better(metric)));
+            mark_best(&mut lines, at, matches!(from, ColumnSource::Measure { metric, .. } if less_is_better(metric)));
         }
         lines.splice(..0, majority(rows, &columns));
         Ok(Self {
@@ -173,7 +173,7 @@ impl Sheet {
 
     /// For programs: shares stay shares.
     pub fn to_json(&self) -> Value {
-        let row = |line: &Line| {
+        let row = |line: &SheetRow| {
             let values = self
                 .columns
                 .iter()
@@ -191,7 +191,7 @@ impl Sheet {
     }
 }
 
-fn mean_json(column: &Column, mean: &Mean) -> Value {
+fn mean_json(column: &SheetColumn, mean: &Mean) -> Value {
     let mut out = json!({ "mean": mean.mean, "deviation": mean.deviation });
     if column.tested {
         let interval = |found: Option<(Interval, By)>| {
@@ -209,12 +209,17 @@ fn mean_json(column: &Column, mean: &Mean) -> Value {
 }
 
 /// Says what the means of the tested columns are worth; gives sentences on how that was found.
-fn weigh(rows: &[Row], baseline: usize, columns: &[(Column, From)], lines: &mut [Line]) -> Vec<String> {
+fn weigh(
+    rows: &[GridRow],
+    baseline: usize,
+    columns: &[(SheetColumn, ColumnSource)],
+    lines: &mut [SheetRow],
+) -> Vec<String> {
     let (mut all, mut ways) = (vec![], vec![]);
     for (at, (column, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
-        let From::Measure { split, metric } = from else { continue };
-        let share = column.look == Look::Share;
-        let (found, own) = worth(rows, baseline, Asked { split, metric, share });
+        let ColumnSource::Measure { split, metric } = from else { continue };
+        let share = column.look == NumberStyle::Share;
+        let (found, own) = worth(rows, baseline, SplitMetric { split, metric, share });
         lines.iter_mut().zip(&found).for_each(|(line, worth)| line.values[at].worth = *worth);
         all.extend(found);
         ways.extend(own);
@@ -223,7 +228,7 @@ fn weigh(rows: &[Row], baseline: usize, columns: &[(Column, From)], lines: &mut 
 }
 
 /// Marks the best numbers of a column with more than one number.
-fn mark_best(lines: &mut [Line], at: usize, less_is_better: bool) {
+fn mark_best(lines: &mut [SheetRow], at: usize, less_is_better: bool) {
     let numbers: Vec<f64> = lines.iter().filter_map(|line| line.values[at].mean).collect();
     let best = numbers.iter().copied().reduce(if less_is_better { f64::min } else { f64::max });
     for line in lines.iter_mut().filter(|_| numbers.len() > 1) {
@@ -231,7 +236,7 @@ fn mark_best(lines: &mut [Line], at: usize, less_is_better: bool) {
     }
 }
 
-pub(super) fn finished(rows: &[Row]) -> impl Iterator<Item = &Measured> {
+pub(super) fn finished(rows: &[GridRow]) -> impl Iterator<Item = &MeasuredRun> {
     rows.iter().flat_map(|row| row.finished().map(|(_, measured)| measured))
 }
 
@@ -245,7 +250,7 @@ fn distinct<'a>(names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     })
 }
 
-fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
+fn columns(rows: &[GridRow], show: &Show) -> Vec<(SheetColumn, ColumnSource)> {
     let splits = distinct(finished(rows).flat_map(|m| m.splits.iter().map(|(split, _)| split.as_str())));
     let measures: Vec<&Measure> = finished(rows).flat_map(|m| &m.splits).flat_map(|(_, found)| found).collect();
     let is_share = |metric: &str| measures.iter().any(|measure| measure.name == metric && measure.share);
@@ -256,20 +261,23 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     };
     let measure = |title: String, split: &str, metric: &str| {
         let look = match metric {
-            _ if is_share(metric) => Look::Share,
-            DEPTH => Look::Digits(2),
-            _ => Look::Digits(3),
+            _ if is_share(metric) => NumberStyle::Share,
+            DEPTH => NumberStyle::Digits(2),
+            _ => NumberStyle::Digits(3),
         };
         let tested = ![DEPTH, MAJORITY].contains(&metric);
-        (Column { title, look, tested }, From::Measure { split: split.to_owned(), metric: metric.to_owned() })
+        (
+            SheetColumn { title, look, tested },
+            ColumnSource::Measure { split: split.to_owned(), metric: metric.to_owned() },
+        )
     };
-    let whole = |title: &str| Column { title: title.to_owned(), look: Look::Whole, tested: false };
+    let whole = |title: &str| SheetColumn { title: title.to_owned(), look: NumberStyle::Whole, tested: false };
     let mut columns = vec![];
     if seeds(rows).is_none() {
-        columns.push((whole("seeds"), From::Seeds));
+        columns.push((whole("seeds"), ColumnSource::Seeds));
     }
     if show.parameters {
-        columns.push((whole("parameters"), From::Parameters));
+        columns.push((whole("parameters"), ColumnSource::Parameters));
     }
     for split in &splits {
         for metric in &metrics {
@@ -278,7 +286,7 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
                 let end = if less_is_better(metric) { "min" } else { "max" };
                 let (mut column, _) = measure(format!("{title} {end}"), split, metric);
                 column.tested = false;
-                columns.push((column, From::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
+                columns.push((column, ColumnSource::Best { split: (*split).to_owned(), metric: (*metric).to_owned() }));
             }
             columns.push(measure(title, split, metric));
         }
@@ -289,14 +297,14 @@ fn columns(rows: &[Row], show: &Show) -> Vec<(Column, From)> {
     columns
 }
 
-fn value(row: &Row, from: &From) -> Mean {
+fn value(row: &GridRow, from: &ColumnSource) -> Mean {
     match from {
-        From::Parameters => Mean::only(row.parameters as f64),
-        From::Seeds => Mean::only(row.finished().count() as f64),
-        From::Measure { split, metric } => {
+        ColumnSource::Parameters => Mean::only(row.parameters as f64),
+        ColumnSource::Seeds => Mean::only(row.finished().count() as f64),
+        ColumnSource::Measure { split, metric } => {
             Mean::of(&row.finished().filter_map(|(_, measured)| measured.get(split, metric)).collect::<Vec<_>>())
         }
-        From::Best { split, metric } => {
+        ColumnSource::Best { split, metric } => {
             let numbers = row.finished().filter_map(|(_, measured)| measured.get(split, metric));
             let better = if less_is_better(metric) { f64::min } else { f64::max };
             Mean { mean: numbers.reduce(better), ..Mean::default() }
@@ -305,34 +313,34 @@ fn value(row: &Row, from: &From) -> Mean {
 }
 
 /// The row of the majority: what the first finished run says of the most frequent class of each split.
-fn majority(rows: &[Row], columns: &[(Column, From)]) -> Option<Line> {
-    let share = |from: &From| match from {
-        From::Measure { split, metric } if metric == ACCURACY => {
+fn majority(rows: &[GridRow], columns: &[(SheetColumn, ColumnSource)]) -> Option<SheetRow> {
+    let share = |from: &ColumnSource| match from {
+        ColumnSource::Measure { split, metric } if metric == ACCURACY => {
             finished(rows).find_map(|measured| measured.get(split, MAJORITY)).map_or(Mean::default(), Mean::only)
         }
         _ => Mean::default(),
     };
     let values: Vec<Mean> = columns.iter().map(|(_, from)| share(from)).collect();
     let any = values.iter().any(|value| value.mean.is_some());
-    any.then(|| Line { name: MAJORITY.to_owned(), notes: vec![], values })
+    any.then(|| SheetRow { name: MAJORITY.to_owned(), notes: vec![], values })
 }
 
 /// How many seeds every row has finished; nothing if rows differ in that, or have seeds that are not finished.
-fn seeds(rows: &[Row]) -> Option<usize> {
+fn seeds(rows: &[GridRow]) -> Option<usize> {
     let count = rows.first()?.cells.len();
     let all = rows.iter().all(|row| row.cells.len() == count && row.finished().count() == count);
     all.then_some(count)
 }
 
-fn caption(rows: &[Row], columns: &[(Column, From)]) -> String {
+fn caption(rows: &[GridRow], columns: &[(SheetColumn, ColumnSource)]) -> String {
     let metrics = distinct(columns.iter().filter_map(|(_, from)| match from {
-        From::Measure { metric, .. } if metric != DEPTH => Some(metric.as_str()),
+        ColumnSource::Measure { metric, .. } if metric != DEPTH => Some(metric.as_str()),
         _ => None,
     }));
     if metrics.is_empty() {
         return "no run is finished yet".to_owned();
     }
-    let percent = if columns.iter().any(|(column, _)| column.look == Look::Share) { " in %" } else { "" };
+    let percent = if columns.iter().any(|(column, _)| column.look == NumberStyle::Share) { " in %" } else { "" };
     let what = format!("{}{percent}", metrics.join(", "));
     match seeds(rows) {
         Some(1) => format!("{what}, one seed"),

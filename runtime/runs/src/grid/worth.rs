@@ -3,8 +3,8 @@
 //! Over seeds the question is whether a training with another seed would show the same, over examples whether these
 //! trained models would show it on other examples. Both tests are paired: equal seeds, equal examples.
 
-use super::{Measured, Row};
-use crate::statistics::examples::{self, Answered, Method};
+use super::{GridRow, MeasuredRun};
+use crate::statistics::examples::{self, ExampleScore, Method};
 use crate::statistics::{Interval, holm, mean, seeds};
 
 /// Below this p-value a difference is marked.
@@ -74,9 +74,9 @@ impl Worth {
 /// How many runs a sentence names.
 const NAMED: usize = 3;
 
-/// What a table says of the means of a split.
+/// The split and the metric whose means a table shows.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked<'a> {
+pub(super) struct SplitMetric<'a> {
     /// The split.
     pub(super) split: &'a str,
     /// The measure.
@@ -86,7 +86,7 @@ pub(super) struct Asked<'a> {
 }
 
 /// What the means of all rows are worth, and by which tests over examples that was found. The baseline is a row by its index.
-pub(super) fn worth(rows: &[Row], baseline: usize, asked: Asked<'_>) -> (Vec<Worth>, Vec<By>) {
+pub(super) fn worth(rows: &[GridRow], baseline: usize, asked: SplitMetric<'_>) -> (Vec<Worth>, Vec<By>) {
     let mut found: Vec<Worth> = vec![];
     let mut methods = vec![];
     for (index, row) in rows.iter().enumerate() {
@@ -106,8 +106,8 @@ pub(super) fn worth(rows: &[Row], baseline: usize, asked: Asked<'_>) -> (Vec<Wor
 }
 
 /// Over seeds where there are several; over examples where there is one.
-fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
-    let found: Vec<(&Measured, f64)> =
+fn interval(row: &GridRow, asked: SplitMetric<'_>) -> Option<(Interval, By)> {
+    let found: Vec<(&MeasuredRun, f64)> =
         row.finished().filter_map(|(_, run)| Some((run, run.get(asked.split, asked.metric)?))).collect();
     match found.as_slice() {
         [(run, _)] => examples::interval(&answers(run, asked)?).map(|(interval, method)| (interval, method.into())),
@@ -122,7 +122,7 @@ fn interval(row: &Row, asked: Asked<'_>) -> Option<(Interval, By)> {
 }
 
 /// Compares a row with the baseline.
-fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, methods: &mut Vec<By>) {
+fn against(row: &GridRow, base: &GridRow, asked: SplitMetric<'_>, worth: &mut Worth, methods: &mut Vec<By>) {
     let pairs = pairs(row, base, asked);
     let numbers: Vec<(f64, f64)> = pairs.iter().map(|(_, _, numbers)| *numbers).collect();
     worth.difference = mean(&numbers.iter().map(|(own, other)| own - other).collect::<Vec<_>>());
@@ -142,11 +142,11 @@ fn against(row: &Row, base: &Row, asked: Asked<'_>, worth: &mut Worth, methods: 
 }
 
 /// A run of a row, the run of the baseline with the same seed, and the number of each.
-type Pair<'a> = (&'a Measured, &'a Measured, (f64, f64));
+type SeedPair<'a> = (&'a MeasuredRun, &'a MeasuredRun, (f64, f64));
 
-fn pairs<'a>(row: &'a Row, base: &'a Row, asked: Asked<'_>) -> Vec<Pair<'a>> {
-    let number = |run: &Measured| run.get(asked.split, asked.metric);
-    let pair = |(cell, own): (&super::Cell, &'a Measured)| {
+fn pairs<'a>(row: &'a GridRow, base: &'a GridRow, asked: SplitMetric<'_>) -> Vec<SeedPair<'a>> {
+    let number = |run: &MeasuredRun| run.get(asked.split, asked.metric);
+    let pair = |(cell, own): (&super::GridCell, &'a MeasuredRun)| {
         let (_, other) = base.finished().find(|(other, _)| other.seed == cell.seed)?;
         Some((own, other, (number(own)?, number(other)?)))
     };
@@ -155,8 +155,8 @@ fn pairs<'a>(row: &'a Row, base: &'a Row, asked: Asked<'_>) -> Vec<Pair<'a>> {
 
 /// The test over examples, each with its mean over the seeds. Nothing where a run keeps no answers, or was measured on other
 /// examples.
-fn by_examples(pairs: &[Pair<'_>], asked: Asked<'_>) -> Option<examples::Paired> {
-    let data = |run: &Measured| run.answers.as_ref().and_then(|kept| kept.data(asked.split).map(str::to_owned));
+fn by_examples(pairs: &[SeedPair<'_>], asked: SplitMetric<'_>) -> Option<examples::PairedExamples> {
+    let data = |run: &MeasuredRun| run.answers.as_ref().and_then(|kept| kept.data(asked.split).map(str::to_owned));
     let same = data(pairs.first()?.0)?;
     if pairs.iter().any(|(own, other, _)| [own, other].iter().any(|run| data(run).as_ref() != Some(&same))) {
         return None;
@@ -166,13 +166,13 @@ fn by_examples(pairs: &[Pair<'_>], asked: Asked<'_>) -> Option<examples::Paired>
     examples::paired(&own, &other)
 }
 
-fn answers(run: &Measured, asked: Asked<'_>) -> Option<Vec<Answered>> {
+fn answers(run: &MeasuredRun, asked: SplitMetric<'_>) -> Option<Vec<ExampleScore>> {
     run.answers.as_ref()?.get(asked.split, asked.metric)
 }
 
 /// The mean over several runs, example by example; nothing where not all of them were asked the same.
-fn together(runs: impl Iterator<Item = Option<Vec<Answered>>>) -> Option<Vec<Answered>> {
-    let runs: Vec<Vec<Answered>> = runs.collect::<Option<_>>()?;
+fn together(runs: impl Iterator<Item = Option<Vec<ExampleScore>>>) -> Option<Vec<ExampleScore>> {
+    let runs: Vec<Vec<ExampleScore>> = runs.collect::<Option<_>>()?;
     let (first, others) = runs.split_first()?;
     let mut sum = first.clone();
     for run in others {
@@ -186,7 +186,7 @@ fn together(runs: impl Iterator<Item = Option<Vec<Answered>>>) -> Option<Vec<Ans
 }
 
 /// Sentences on how the intervals and p-values of a table were found.
-pub(super) fn remarks(rows: &[Row], baseline: &str, found: &[Worth], methods: &[By]) -> Vec<String> {
+pub(super) fn remarks(rows: &[GridRow], baseline: &str, found: &[Worth], methods: &[By]) -> Vec<String> {
     let mut out = vec![];
     let by = |wanted: By| found.iter().any(|worth| worth.interval.is_some_and(|(_, by)| by == wanted));
     let named = [
@@ -249,7 +249,7 @@ fn disagreement(found: &[Worth]) -> Option<String> {
 }
 
 /// Runs that can't be compared example by example.
-fn missing(rows: &[Row]) -> Option<String> {
+fn missing(rows: &[GridRow]) -> Option<String> {
     let runs = rows.iter().flat_map(|row| row.finished().map(move |(cell, run)| (row, cell, run)));
     let these = runs.filter(|(_, _, run)| run.answers.is_none());
     let cells: Vec<String> = these.map(|(row, cell, _)| format!("{} seed {}", row.name, cell.seed)).collect();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::seal::Chain;
+use super::seal::ChecksumChain;
 use crate::error::{CheckpointError, Error};
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath::{self, RECORD};
@@ -55,17 +55,17 @@ impl Appender {
     }
 }
 
-/// A file of sealed lines of JSON, see [`Chain`].
-pub(super) struct Lines {
+/// A file of sealed lines of JSON, see [`ChecksumChain`].
+pub(super) struct SealedLines {
     file: Appender,
     run: String,
-    chain: Chain,
+    chain: ChecksumChain,
 }
 
-impl Lines {
+impl SealedLines {
     /// Opens the lines of a run. None can be added before [`Self::keep`] or [`Self::keep_whole`] has read those that are there.
     pub(super) fn open(disk: &Rc<dyn Disk>, path: &Path, run: &str) -> Result<Self, IoError> {
-        Ok(Self { file: Appender::open(disk, path)?, run: run.to_owned(), chain: Chain::of(run) })
+        Ok(Self { file: Appender::open(disk, path)?, run: run.to_owned(), chain: ChecksumChain::of(run) })
     }
 
     /// Where the file is.
@@ -105,9 +105,9 @@ impl Lines {
         if whole < bytes.len() { Ok(self.file.truncate(whole as u64)?) } else { Ok(()) }
     }
 
-    fn check(&self, bytes: &[u8]) -> Result<Chain, CheckpointError> {
+    fn check(&self, bytes: &[u8]) -> Result<ChecksumChain, CheckpointError> {
         let refuse = |reason| CheckpointError { path: self.path().to_path_buf(), reason, previous: None };
-        let mut chain = Chain::of(&self.run);
+        let mut chain = ChecksumChain::of(&self.run);
         for (number, line) in (1..).zip(bytes.split_inclusive(|byte| *byte == b'\n')) {
             let line = line.strip_suffix(b"\n").ok_or_else(|| refuse(format!("line {number} is cut off")))?;
             chain.open::<Value>(line).map_err(|why| refuse(format!("line {number} {why}")))?;

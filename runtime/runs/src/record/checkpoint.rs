@@ -29,7 +29,7 @@ use rtc_base::disk::Disk;
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath::{self, RECORD, SMALL};
 use rtc_base::memory;
-use rtc_exec::learner::{Arrays, LearnerState};
+use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_task::batching::Cursor;
 
 /// Version of the layout; a checkpoint of another one is refused.
@@ -48,7 +48,7 @@ pub(crate) const NOT_AVERAGED: &str = "not_averaged";
 
 /// The best evaluation so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Best {
+pub struct BestEvaluation {
     /// Share of right predictions on the dev split; none where numbers are asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
@@ -59,15 +59,15 @@ pub struct Best {
     pub update: u64,
 }
 
-/// Where a run stands.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
+pub struct TrainingProgress {
     /// Updates done.
     pub updates: u64,
     /// The next training batch.
     pub cursor: Cursor,
     /// The best evaluation, once there was one.
-    pub best: Option<Best>,
+    pub best: Option<BestEvaluation>,
     /// Evaluations in a row without improvement.
     pub impatience: u64,
     /// What the dev split says to `schedule.kind: plateau`.
@@ -83,7 +83,7 @@ pub struct Progress {
 
 /// The place of an example in the order of training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct TrainingPosition {
     /// The batch that it would be in.
     #[serde(flatten)]
     pub cursor: Cursor,
@@ -95,16 +95,16 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotPlaces {
     /// The example of every slot.
-    pub slots: Vec<Place>,
+    pub slots: Vec<TrainingPosition>,
     /// The one after those that were taken.
-    pub next: Place,
+    pub next: TrainingPosition,
 }
 
 /// What `state.json` holds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointState {
     /// Where the run stands.
-    pub progress: Progress,
+    pub progress: TrainingProgress,
     /// What it belongs to: [`RunInfo::run`].
     pub run: String,
     /// Seed of the run; the generator needs nothing else, being counter-based.
@@ -149,21 +149,21 @@ pub struct Checkpoint {
     /// Parameters and moments.
     pub learner: LearnerState,
     /// What the rows in the slots carry, where there are slots.
-    pub carried: Arrays,
+    pub carried: FlatArrays,
     /// The rest.
     pub state: CheckpointState,
 }
 
-/// Which checkpoint of a run.
+/// A checkpoint of a run: the last, or the best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Slot {
+pub enum CheckpointSlot {
     /// The most recent one.
     Last,
     /// The one with the best dev accuracy.
     Best,
 }
 
-impl Slot {
+impl CheckpointSlot {
     /// Its name in the folder of the checkpoints.
     pub fn name(self) -> &'static str {
         match self {
@@ -174,18 +174,18 @@ impl Slot {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Manifest {
+struct CheckpointManifest {
     format: u32,
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, ManifestEntry>,
 }
 
 #[derive(PartialEq, Serialize, Deserialize)]
-struct Entry {
+struct ManifestEntry {
     size: u64,
     sha256: String,
 }
 
-impl Entry {
+impl ManifestEntry {
     fn of(bytes: &[u8]) -> Self {
         Self { size: bytes.len() as u64, sha256: sha256(bytes) }
     }
@@ -209,7 +209,7 @@ impl Checkpoints {
 
     /// Puts a complete new checkpoint into the place of a slot that was moved away for it, and ends a removal.
     fn finish_swap(&self) -> Result<(), IoError> {
-        for slot in [Slot::Last, Slot::Best] {
+        for slot in [CheckpointSlot::Last, CheckpointSlot::Best] {
             let (path, fresh, old) = (self.path(slot), self.beside(slot, NEW), self.beside(slot, OLD));
             if beneath::exists(&old) {
                 self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
@@ -223,21 +223,21 @@ impl Checkpoints {
     }
 
     /// The folder of a slot.
-    pub fn path(&self, slot: Slot) -> PathBuf {
+    pub fn path(&self, slot: CheckpointSlot) -> PathBuf {
         self.folder.join(slot.name())
     }
 
-    fn beside(&self, slot: Slot, suffix: &str) -> PathBuf {
+    fn beside(&self, slot: CheckpointSlot, suffix: &str) -> PathBuf {
         beside(&self.path(slot), suffix)
     }
 
     /// Whether the slot was ever saved, damaged or not.
-    pub fn exists(&self, slot: Slot) -> bool {
+    pub fn exists(&self, slot: CheckpointSlot) -> bool {
         beneath::exists(&self.path(slot)) || beneath::exists(&self.beside(slot, PREVIOUS))
     }
 
     /// Saves a checkpoint. After an error the slot holds what it held before, or what was being saved.
-    pub fn save(&self, slot: Slot, checkpoint: &Checkpoint) -> Result<(), Error> {
+    pub fn save(&self, slot: CheckpointSlot, checkpoint: &Checkpoint) -> Result<(), Error> {
         let (path, fresh) = (self.path(slot), self.beside(slot, NEW));
         let (previous, old) = (self.beside(slot, PREVIOUS), self.beside(slot, OLD));
         if let Err(error) = self.write_fresh(&fresh, checkpoint) {
@@ -255,10 +255,10 @@ impl Checkpoints {
                 }
                 self.disk.rename(&path, &previous).map_err(IoError::at("rename", &path))?;
             }
-            Err(Fault::Damaged(_) | Fault::Missing(_)) => {
+            Err(CheckpointFault::Damaged(_) | CheckpointFault::Missing(_)) => {
                 self.disk.remove(&path).map_err(IoError::at("remove", &path))?
             }
-            Err(Fault::Io(error)) => return Err(error.into()),
+            Err(CheckpointFault::Io(error)) => return Err(error.into()),
         }
         self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
         self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
@@ -284,14 +284,14 @@ impl Checkpoints {
     }
 
     /// Loads and verifies a slot, see [`load`].
-    pub fn load(&self, slot: Slot) -> Result<Checkpoint, Error> {
+    pub fn load(&self, slot: CheckpointSlot) -> Result<Checkpoint, Error> {
         load(&self.root, &self.path(slot))
     }
 }
 
 /// A checkpoint that was read.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
+pub struct LoadedCheckpoint {
     /// Its folder.
     pub path: PathBuf,
     /// What it holds.
@@ -313,19 +313,19 @@ pub fn load(root: &Path, path: &Path) -> Result<Checkpoint, Error> {
 ///
 /// # Errors
 /// As those of [`load`].
-pub fn find(root: &Path, path: &Path) -> Result<Found, Error> {
+pub fn find(root: &Path, path: &Path) -> Result<LoadedCheckpoint, Error> {
     let reason = match settled(root, path) {
         Ok(found) => return Ok(found),
-        Err(Fault::Io(error)) => return Err(error.into()),
-        Err(Fault::Damaged(reason) | Fault::Missing(reason)) => reason,
+        Err(CheckpointFault::Io(error)) => return Err(error.into()),
+        Err(CheckpointFault::Damaged(reason) | CheckpointFault::Missing(reason)) => reason,
     };
     let name = path.file_name().unwrap_or_default();
     let mut error = CheckpointError { path: path.to_path_buf(), reason, previous: None };
-    if name == Slot::Last.name() {
+    if name == CheckpointSlot::Last.name() {
         // An earlier state of the same run leads to the same numbers.
         let previous = beside(path, PREVIOUS);
         error.previous = decode(root, &previous).is_ok().then_some(previous);
-    } else if name == Slot::Best.name() {
+    } else if name == CheckpointSlot::Best.name() {
         // No other one is the best: with another one in its place a table would have the numbers of that one.
         error.reason += "; no other one can stand in its place: without the folder of the checkpoints and `results.json` `rtc train` trains the run again";
     }
@@ -344,10 +344,10 @@ pub(crate) fn averages_beside(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8
         let folder = path.parent().unwrap_or(Path::new("."));
         beneath::read(folder, Path::new(name), most).map_err(|error| format!("{name} beside it: {error}"))
     };
-    let manifest: Manifest =
+    let manifest: CheckpointManifest =
         serde_json::from_slice(&beside(MANIFEST, SMALL)?).map_err(|error| format!("{MANIFEST} beside it: {error}"))?;
     let check = |name: &str, bytes: &[u8]| match manifest.files.get(name) {
-        Some(entry) if *entry == Entry::of(bytes) => Ok(()),
+        Some(entry) if *entry == ManifestEntry::of(bytes) => Ok(()),
         _ => Err(format!("{name} is not the one that {MANIFEST} beside it names: the checkpoint was changed")),
     };
     check(WEIGHTS, bytes)?;
@@ -359,8 +359,8 @@ pub(crate) fn averages_beside(path: &Path, bytes: &[u8]) -> Result<Option<Vec<u8
     Ok(averaged.then_some(optimiser))
 }
 
-/// Why a folder can't be read as a checkpoint.
-enum Fault {
+/// The reason why a folder can't be read as a checkpoint.
+enum CheckpointFault {
     /// The system does not give it.
     Io(IoError),
     /// It is not as it was saved; the reason is to be printed.
@@ -369,7 +369,7 @@ enum Fault {
     Missing(String),
 }
 
-impl From<String> for Fault {
+impl From<String> for CheckpointFault {
     fn from(reason: String) -> Self {
         Self::Damaged(reason)
     }
@@ -383,7 +383,8 @@ const OLD: &str = "old";
 /// Whether a folder of checkpoints may have a folder of this name.
 pub(crate) fn is_slot(name: &str) -> bool {
     let (slot, end) = name.split_once('.').unwrap_or((name, ""));
-    [Slot::Last, Slot::Best].iter().any(|known| known.name() == slot) && ["", NEW, PREVIOUS, OLD].contains(&end)
+    [CheckpointSlot::Last, CheckpointSlot::Best].iter().any(|known| known.name() == slot)
+        && ["", NEW, PREVIOUS, OLD].contains(&end)
 }
 
 /// Whether a checkpoint may have a file of this name.
@@ -407,7 +408,7 @@ const DAMAGED: usize = 2;
 const PAUSE: Duration = Duration::from_millis(4);
 
 /// Reads a slot that another process may be saving to: what is read is one save, and what is refused is so when it is read again.
-fn settled(root: &Path, path: &Path) -> Result<Found, Fault> {
+fn settled(root: &Path, path: &Path) -> Result<LoadedCheckpoint, CheckpointFault> {
     let now = |path: &Path| beneath::read(root, &below(root, path).join(MANIFEST), SMALL).ok();
     let mut looks = 0;
     loop {
@@ -429,9 +430,9 @@ fn settled(root: &Path, path: &Path) -> Result<Found, Fault> {
         // What is missing may be about to come, or the folder about to go for the next one. What does not fit together may be parts of
         // two saves between which the same was saved twice.
         let most = match fault {
-            Fault::Io(_) => 0,
-            Fault::Damaged(_) => DAMAGED,
-            Fault::Missing(_) => MISSING,
+            CheckpointFault::Io(_) => 0,
+            CheckpointFault::Damaged(_) => DAMAGED,
+            CheckpointFault::Missing(_) => MISSING,
         };
         if looks >= most {
             return Err(fault);
@@ -469,21 +470,21 @@ fn encode(checkpoint: &Checkpoint) -> Result<Vec<(&'static str, Vec<u8>)>, Check
     if checkpoint.state.slots.is_some() {
         files.push((CARRIED, pack(&[("", &checkpoint.carried)], None).map_err(refuse)?));
     }
-    let entries = files.iter().map(|(name, bytes)| (name.to_string(), Entry::of(bytes))).collect();
-    let manifest = Manifest { format: FORMAT, files: entries };
+    let entries = files.iter().map(|(name, bytes)| (name.to_string(), ManifestEntry::of(bytes))).collect();
+    let manifest = CheckpointManifest { format: FORMAT, files: entries };
     files.push((MANIFEST, json(serde_json::to_string_pretty(&manifest))?));
     Ok(files)
 }
 
 /// Reads and verifies a folder.
-fn decode(root: &Path, path: &Path) -> Result<Found, Fault> {
+fn decode(root: &Path, path: &Path) -> Result<LoadedCheckpoint, CheckpointFault> {
     // Beside a folder that was named by itself, its earlier saves are named by themselves, too.
     let root = if path.starts_with(root) { root } else { path };
-    let unread = |error| Fault::Io(IoError::at("read", path)(error));
+    let unread = |error| CheckpointFault::Io(IoError::at("read", path)(error));
     match path.symlink_metadata() {
         Ok(found) if found.is_dir() || found.is_symlink() => {}
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(unread(error)),
-        _ => return Err(Fault::Missing("there is no such folder".into())),
+        _ => return Err(CheckpointFault::Missing("there is no such folder".into())),
     }
     match beneath::open_folder(root, below(root, path)) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(unread(error)),
@@ -496,15 +497,16 @@ fn decode(root: &Path, path: &Path) -> Result<Found, Fault> {
         match beneath::open(root, below(root, &file)) {
             Ok(open) => drop(files.insert(name, open)),
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Fault::Io(IoError::at("open", &file)(error))),
+            Err(error) => return Err(CheckpointFault::Io(IoError::at("open", &file)(error))),
         }
     }
     let mut read = |name: &str, most: u64| {
-        let file = files.remove(name).ok_or_else(|| Fault::Missing(format!("{name} is missing")))?;
-        beneath::whole(file, most).map_err(IoError::at("read", &path.join(name))).map_err(Fault::Io)
+        let file = files.remove(name).ok_or_else(|| CheckpointFault::Missing(format!("{name} is missing")))?;
+        beneath::whole(file, most).map_err(IoError::at("read", &path.join(name))).map_err(CheckpointFault::Io)
     };
     let bytes = read(MANIFEST, SMALL)?;
-    let manifest: Manifest = serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
+    let manifest: CheckpointManifest =
+        serde_json::from_slice(&bytes).map_err(|error| format!("{MANIFEST}: {error}"))?;
     if manifest.format != FORMAT {
         return Err(format!("its layout has version {}, and this program reads {FORMAT}", manifest.format).into());
     }
@@ -514,37 +516,37 @@ fn decode(root: &Path, path: &Path) -> Result<Found, Fault> {
     let mut verified = |name: &str| {
         let entry = manifest.files.get(name).ok_or_else(|| format!("{MANIFEST} does not name {name}"))?;
         let bytes = read(name, most(name))?;
-        match Entry::of(&bytes) {
+        match ManifestEntry::of(&bytes) {
             found if found == *entry => Ok(bytes),
             found if found.size != entry.size => {
-                Err(Fault::Damaged(format!("{name} has {} bytes instead of {}", found.size, entry.size)))
+                Err(CheckpointFault::Damaged(format!("{name} has {} bytes instead of {}", found.size, entry.size)))
             }
-            _ => Err(Fault::Damaged(format!("{name} was changed: its SHA-256 is not the saved one"))),
+            _ => Err(CheckpointFault::Damaged(format!("{name} was changed: its SHA-256 is not the saved one"))),
         }
     };
     let state: CheckpointState =
         serde_json::from_slice(&verified(STATE)?).map_err(|error| format!("{STATE}: {error}"))?;
-    let mut tensors = |name: &str| -> Result<Tensors, Fault> {
+    let mut tensors = |name: &str| -> Result<NamedTensors, CheckpointFault> {
         Ok(unpack(&verified(name)?).map_err(|error| format!("{name}: {error}"))?)
     };
-    let mut optimiser: BTreeMap<String, Arrays> = BTreeMap::new();
+    let mut optimiser: BTreeMap<String, FlatArrays> = BTreeMap::new();
     for (name, values) in tensors(OPTIMISER)? {
         let (kept, name) = name.split_once('.').ok_or_else(|| format!("{OPTIMISER}: `{name}` belongs to nothing"))?;
         optimiser.entry(kept.to_owned()).or_default().items.insert(name.to_owned(), values);
     }
     let learner = LearnerState {
-        parameters: Arrays { items: tensors(WEIGHTS)? },
+        parameters: FlatArrays { items: tensors(WEIGHTS)? },
         average: optimiser.remove(AVERAGE).unwrap_or_default(),
         optimiser,
         updates: state.progress.updates,
     };
     let items = if state.slots.is_some() { tensors(CARRIED)? } else { BTreeMap::new() };
-    let checkpoint = Checkpoint { learner, carried: Arrays { items }, state };
-    Ok(Found { path: path.to_path_buf(), checkpoint, manifest: sha256(&bytes) })
+    let checkpoint = Checkpoint { learner, carried: FlatArrays { items }, state };
+    Ok(LoadedCheckpoint { path: path.to_path_buf(), checkpoint, manifest: sha256(&bytes) })
 }
 
 /// Arrays as a safetensors file, each group's names behind its prefix and a dot, where it has one; `about` is its metadata.
-fn pack(groups: &[(&str, &Arrays)], about: Option<HashMap<String, String>>) -> Result<Vec<u8>, String> {
+fn pack(groups: &[(&str, &FlatArrays)], about: Option<HashMap<String, String>>) -> Result<Vec<u8>, String> {
     let mut tensors = Vec::new();
     for (prefix, arrays) in groups {
         for (name, (shape, values)) in &arrays.items {
@@ -562,10 +564,10 @@ fn pack(groups: &[(&str, &Arrays)], about: Option<HashMap<String, String>>) -> R
 }
 
 /// Shape and numbers of each tensor, by name.
-type Tensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
+type NamedTensors = BTreeMap<String, (Vec<usize>, Vec<f32>)>;
 
 /// The tensors of a safetensors file.
-fn unpack(bytes: &[u8]) -> Result<Tensors, String> {
+fn unpack(bytes: &[u8]) -> Result<NamedTensors, String> {
     let file = SafeTensors::deserialize(bytes).map_err(|error| error.to_string())?;
     let mut tensors = BTreeMap::new();
     for (name, view) in file.iter() {

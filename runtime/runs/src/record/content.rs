@@ -6,7 +6,7 @@ use std::fmt;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::{RunInfo, SavedRun, Written};
+use super::{ModelForm, RunInfo, SavedRun};
 use crate::experiment::Experiment;
 
 /// Statements that a path calls by their variant, as `--set` does: `depthwise.self.heads`.
@@ -58,7 +58,7 @@ impl SavedRun {
     /// In which fields a run of this spec, experiment and identity differs from that in the folder.
     pub fn changes(&self, spec: &str, experiment: &Experiment, info: &RunInfo) -> Vec<Change> {
         let mut found = vec![];
-        let specs = [self.info.written, info.written] == [Written::Spec; 2];
+        let specs = [self.info.written, info.written] == [ModelForm::Spec; 2];
         if specs && self.info.spec_hash != info.spec_hash {
             found.extend(changes(&spec_fields(&self.spec), &spec_fields(spec)));
         }

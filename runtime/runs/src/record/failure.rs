@@ -13,16 +13,16 @@ use rtc_base::disk::{IoError, write_file};
 /// The name of the file.
 pub(super) const FAILURE: &str = "failure.json";
 
-/// Why a training failed.
+/// The reason why a training failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct TrainingFault {
     /// The exit code that `rtc train` gives for it.
     pub code: u8,
     /// One sentence.
     pub message: String,
 }
 
-impl Fault {
+impl TrainingFault {
     /// The failure that is recorded in a folder, if one is.
     ///
     /// # Errors

@@ -5,15 +5,15 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint;
 use super::failure::FAILURE;
-use super::{ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, RESULTS, RUN, TASK, TIMING, Written, lengths};
+use super::{ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, lengths};
 use rtc_base::disk::IoError;
 use rtc_base::disk::drafted;
 
 /// The files that a training and `rtc report` write into the folder of a run.
 const FILES: [&str; 12] = [
     RUN,
-    Written::Spec.file(),
-    Written::Graph.file(),
+    ModelForm::Spec.file(),
+    ModelForm::Graph.file(),
     EXPERIMENT,
     TASK,
     METRICS,

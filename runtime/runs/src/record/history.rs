@@ -9,11 +9,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::seal::{Chain, sha256};
+use super::seal::{ChecksumChain, sha256};
 use super::verify::timing;
 use super::{METRICS, RESULTS, RunFolder, RunInfo, TIMING, read, results};
 use crate::error::{CheckpointError, Error};
-use crate::record::table::{Row, Table};
+use crate::record::table::{ResultsRow, ResultsTable};
 use rtc_base::disk::IoError;
 use rtc_exec::learner::StepReport;
 
@@ -82,7 +82,7 @@ pub struct EvaluationLine {
 /// A line of `metrics.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Line {
+pub enum HistoryLine {
     /// Of an update.
     Step(StepLine),
     /// Of an evaluation.
@@ -111,7 +111,7 @@ impl StepLine {
 
 impl EvaluationLine {
     /// The line of a split that was measured after so many updates.
-    pub fn new(update: u64, row: &Row) -> Self {
+    pub fn new(update: u64, row: &ResultsRow) -> Self {
         let others = row.metrics.iter().chain(&row.numbers).map(|(name, number)| (name.clone(), (*number).into()));
         Self {
             split: row.split.clone(),
@@ -157,9 +157,9 @@ impl History {
         let mut history = Self::default();
         for line in lines(folder, METRICS, bytes, &info.run)? {
             match line {
-                Line::Step(step) => history.steps.push(step),
-                Line::Evaluation(evaluation) => history.evaluations.push(evaluation),
-                Line::Other => {}
+                HistoryLine::Step(step) => history.steps.push(step),
+                HistoryLine::Evaluation(evaluation) => history.evaluations.push(evaluation),
+                HistoryLine::Other => {}
             }
         }
         Ok(history)
@@ -181,7 +181,7 @@ pub(super) fn lines<T: DeserializeOwned>(
     bytes: &[u8],
     run: &str,
 ) -> Result<Vec<T>, CheckpointError> {
-    let mut chain = Chain::of(run);
+    let mut chain = ChecksumChain::of(run);
     let whole = bytes.split_inclusive(|byte| *byte == b'\n').filter_map(|line| line.strip_suffix(b"\n"));
     let open = |(number, line): (usize, &[u8])| {
         chain.open(line).map_err(|why| refused(folder, &format!("{file}:{number}: this line {why}")))
@@ -196,9 +196,9 @@ fn refused(folder: &Path, reason: &str) -> CheckpointError {
 /// What `timing.jsonl` calls the beginning of the loop.
 pub(super) const BEGINS: &str = "begins";
 
-/// How far a run is.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     /// The last update that was logged.
     pub update: u64,
     /// Updates of the whole run, if it does not stop early.
@@ -225,10 +225,8 @@ impl Times {
     /// A file that can't be read; one that was changed, or cut off behind the end of the training.
     pub fn read(folder: &Path) -> Result<Self, Error> {
         let info = RunInfo::read(folder)?;
-        let table = results(folder, &info)?.map(Table::deserialize).transpose().map_err(|error| CheckpointError {
-            path: folder.to_path_buf(),
-            reason: format!("{RESULTS}: {error}"),
-            previous: None,
+        let table = results(folder, &info)?.map(ResultsTable::deserialize).transpose().map_err(|error| {
+            CheckpointError { path: folder.to_path_buf(), reason: format!("{RESULTS}: {error}"), previous: None }
         })?;
         Ok(Self::of(&timing(folder, &info.run, table.as_ref())?))
     }
@@ -261,7 +259,7 @@ pub(super) struct TimingLine {
     pub(super) tokens_per_second: Option<f64>,
 }
 
-impl Progress {
+impl RunProgress {
     /// Reads the records of a run folder, which another process may be writing to. Nothing is known of a run that logged no update, or
     /// whose program did not note where it begins.
     ///

@@ -11,9 +11,9 @@ use rtc_base::disk::write_file;
 
 pub(super) const FILE: &str = "lengths.json";
 
-/// What was measured, with what.
+/// Measurements at lengths, and their origin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Lengths {
+pub struct LengthMeasurements {
     /// The run.
     pub run: String,
     /// The program.
@@ -51,7 +51,7 @@ pub struct SplitLengths {
     pub lengths: Vec<OfLength>,
 }
 
-impl Lengths {
+impl LengthMeasurements {
     /// What is kept in a folder, if it is as it was written: it can be measured again.
     pub fn read(folder: &Path) -> Option<Self> {
         unsealed(&beneath::read_named(folder, FILE, SMALL).ok()?).ok()

@@ -12,7 +12,7 @@
 //! | `checkpoints/` | see [`crate::record::checkpoint`] |
 //! | `results.json` | the table with the hashes of what made it, at the end, and SHA-256 of the metrics, the answers and the checkpoints |
 //! | `answers.json` | how many answers of every example of the evaluated splits are right |
-//! | `lengths.json` | accuracy and depth by length, see [`Lengths`] |
+//! | `lengths.json` | accuracy and depth by length, see [`LengthMeasurements`] |
 //!
 //! Every file that is read again has a checksum, its own (see [`sealed`]) or one in `run.json`, `results.json` or the manifest of a
 //! checkpoint, and all of them name the run that they belong to. A reader refuses what is not as it was written.
@@ -42,21 +42,21 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use self::checkpoint::{Checkpoints, Slot};
-use self::table::Table;
+use self::checkpoint::{CheckpointSlot, Checkpoints};
+use self::table::ResultsTable;
 use crate::error::{CheckpointError, Error, ExperimentError};
 use crate::experiment::{Experiment, ExperimentFile};
-pub use answers::{Answers, SplitAnswers};
-use append::{Appender, Lines};
+pub use answers::{RunAnswers, SplitAnswers};
+use append::{Appender, SealedLines};
 pub use content::Change;
-pub use failure::Fault;
+pub use failure::TrainingFault;
 pub use files::RunFiles;
-use history::{Line, TimingLine};
-pub use lengths::{Lengths, OfLength, SplitLengths};
+use history::{HistoryLine, TimingLine};
+pub use lengths::{LengthMeasurements, OfLength, SplitLengths};
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath::{self, RECORD, SMALL};
 use rtc_base::disk::{Disk, FileSystem, drafted, folder_of, write_on};
-use rtc_task::Known;
+use rtc_task::TaskContext;
 use rtc_task::open_task;
 pub use seal::{sealed, sha256, unsealed};
 use tensorboard::Summary;
@@ -74,10 +74,10 @@ const RESULTS: &str = "results.json";
 const TASK: &str = "task.json";
 const ANSWERS: &str = "answers.json";
 
-/// What a run keeps of its model.
+/// The form in which a run keeps its model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Written {
+pub enum ModelForm {
     /// The complete spec.
     #[default]
     Spec,
@@ -85,7 +85,7 @@ pub enum Written {
     Graph,
 }
 
-impl Written {
+impl ModelForm {
     /// The name of its file.
     pub const fn file(self) -> &'static str {
         match self {
@@ -114,8 +114,8 @@ pub struct RunInfo {
     /// Hash of the normalised spec, or of the graph in its place.
     pub spec_hash: String,
     /// Which of the two it is.
-    #[serde(default, skip_serializing_if = "Written::is_spec")]
-    pub written: Written,
+    #[serde(default, skip_serializing_if = "ModelForm::is_spec")]
+    pub written: ModelForm,
     /// Hash of the graph.
     pub graph_hash: String,
     /// Fingerprint of the examples; the loop works it out where it is not given.
@@ -240,7 +240,7 @@ pub struct SavedRun {
     /// The complete experiment.
     pub experiment: Experiment,
     /// The table, if the run is finished.
-    pub results: Option<Table>,
+    pub results: Option<ResultsTable>,
     /// All of `results.json`, if the run is finished.
     pub measured: Option<Value>,
 }
@@ -255,16 +255,16 @@ impl SavedRun {
         let kept = info.files.contains_key(TASK).then(|| info.file(path, TASK)).transpose()?;
         let kept = kept.map(|text| serde_json::from_str(&text).map(Arc::new)).transpose();
         let kept = kept.map_err(|error| refuse(format!("{TASK}: {error}")))?;
-        experiment.task.known = Known::new(info.folders.clone(), kept);
+        experiment.task.known = TaskContext::new(info.folders.clone(), kept);
         let measured = results(path, &info)?;
-        measured.as_ref().map_or(Ok(()), |measured| Answers::check(path, measured))?;
-        let results = measured.as_ref().map(Table::deserialize).transpose();
+        measured.as_ref().map_or(Ok(()), |measured| RunAnswers::check(path, measured))?;
+        let results = measured.as_ref().map(ResultsTable::deserialize).transpose();
         let results = results.map_err(|error| refuse(format!("{RESULTS}: {error}")))?;
         Ok(Self { spec: info.file(path, info.written.file())?, info, experiment, results, measured })
     }
 
     /// The SHA-256 of the manifest that a checkpoint had when the results were written, if they are.
-    pub fn measured_checkpoint(&self, slot: Slot) -> Option<&str> {
+    pub fn measured_checkpoint(&self, slot: CheckpointSlot) -> Option<&str> {
         self.measured.as_ref()?["files"][checkpoint_name(slot)].as_str()
     }
 
@@ -272,7 +272,11 @@ impl SavedRun {
     ///
     /// # Errors
     /// How it is another one.
-    pub fn check_checkpoint(&self, found: &checkpoint::Found, slot: Option<Slot>) -> Result<(), CheckpointError> {
+    pub fn check_checkpoint(
+        &self,
+        found: &checkpoint::LoadedCheckpoint,
+        slot: Option<CheckpointSlot>,
+    ) -> Result<(), CheckpointError> {
         let refuse = |reason: String| Err(CheckpointError { path: found.path.clone(), reason, previous: None });
         if let Some(what) = found.checkpoint.state.other_run(&self.info) {
             return refuse(format!("it belongs to a run with {what}"));
@@ -281,7 +285,7 @@ impl SavedRun {
         if written.is_some_and(|written| written != found.manifest) {
             return refuse(format!("it is not the one that {RESULTS} was written with"));
         }
-        match found.checkpoint.state.not_the_best().filter(|_| slot == Some(Slot::Best)) {
+        match found.checkpoint.state.not_the_best().filter(|_| slot == Some(CheckpointSlot::Best)) {
             Some(why) => refuse(why.to_owned()),
             None => Ok(()),
         }
@@ -328,7 +332,7 @@ impl SavedRun {
     }
 
     /// The folder of a checkpoint of the run at `path`.
-    pub fn checkpoint(path: &Path, slot: Slot) -> PathBuf {
+    pub fn checkpoint(path: &Path, slot: CheckpointSlot) -> PathBuf {
         path.join(CHECKPOINTS).join(slot.name())
     }
 }
@@ -343,8 +347,8 @@ pub const GRAPH: &str = "the graph";
 pub struct RunFolder {
     path: PathBuf,
     info: RunInfo,
-    metrics: Lines,
-    timing: Lines,
+    metrics: SealedLines,
+    timing: SealedLines,
     events: Appender,
     checkpoints: Checkpoints,
     disk: Rc<dyn Disk>,
@@ -418,7 +422,7 @@ impl RunFolder {
 
     fn open(disk: Rc<dyn Disk>, path: &Path, info: RunInfo) -> Result<Self, Error> {
         remove_drafts(&*disk, path)?;
-        let mut timing = Lines::open(&disk, &path.join(TIMING), &info.run)?;
+        let mut timing = SealedLines::open(&disk, &path.join(TIMING), &info.run)?;
         timing.keep_whole().map_err(|error| match error {
             Error::Checkpoint(CheckpointError { path, reason, .. }) => {
                 let reason = format!("{reason}; without this file the run goes on, and the times until now are lost");
@@ -426,7 +430,7 @@ impl RunFolder {
             }
             other => other,
         })?;
-        let metrics = Lines::open(&disk, &path.join(METRICS), &info.run)?;
+        let metrics = SealedLines::open(&disk, &path.join(METRICS), &info.run)?;
         Ok(Self {
             info,
             metrics,
@@ -455,11 +459,11 @@ impl RunFolder {
     }
 
     /// Appends a line to `metrics.jsonl`, and its numbers below `train` or the split to the TensorBoard file.
-    pub fn metric(&mut self, line: &Line) -> Result<(), IoError> {
+    pub fn metric(&mut self, line: &HistoryLine) -> Result<(), IoError> {
         let (group, update) = match line {
-            Line::Step(step) => ("train", step.update),
-            Line::Evaluation(evaluation) => (evaluation.split.as_str(), evaluation.update),
-            Line::Other => return Ok(()),
+            HistoryLine::Step(step) => ("train", step.update),
+            HistoryLine::Evaluation(evaluation) => (evaluation.split.as_str(), evaluation.update),
+            HistoryLine::Other => return Ok(()),
         };
         let line = json_line(line);
         self.metrics.append(&line)?;
@@ -520,10 +524,10 @@ impl RunFolder {
     ///
     /// # Errors
     /// A file can't be read or written.
-    pub fn results(&mut self, mut results: Value, answers: &Answers) -> Result<(), IoError> {
+    pub fn results(&mut self, mut results: Value, answers: &RunAnswers) -> Result<(), IoError> {
         self.metrics.sync()?;
         let mut files = BTreeMap::from([(ANSWERS.to_owned(), answers.write(&*self.disk, &self.path)?)]);
-        let manifests = [Slot::Best, Slot::Last].map(checkpoint_name);
+        let manifests = [CheckpointSlot::Best, CheckpointSlot::Last].map(checkpoint_name);
         for name in std::iter::once(METRICS.to_owned()).chain(manifests) {
             let hash = sha256(read(&self.path, &name)?);
             files.insert(name, hash);
@@ -576,7 +580,7 @@ fn results(folder: &Path, info: &RunInfo) -> Result<Option<Value>, Error> {
 }
 
 /// The manifest of a checkpoint from the folder of its run.
-fn checkpoint_name(slot: Slot) -> String {
+fn checkpoint_name(slot: CheckpointSlot) -> String {
     format!("{CHECKPOINTS}/{}/{}", slot.name(), checkpoint::MANIFEST)
 }
 

@@ -58,9 +58,9 @@ pub fn unsealed<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
 
 /// The checksums of lines, one after the other.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Chain(String);
+pub(super) struct ChecksumChain(String);
 
-impl Chain {
+impl ChecksumChain {
     /// Before the first line of what belongs to a run.
     pub(super) fn of(run: &str) -> Self {
         Self(run.to_owned())
@@ -126,11 +126,11 @@ mod tests {
 
     #[test]
     fn lines_are_sealed_in_their_order() {
-        let mut chain = Chain::of("run");
+        let mut chain = ChecksumChain::of("run");
         let lines = [json!({ "a": 1 }), json!({ "b": "x" }), json!({ "a": 1 })].map(|line| chain.seal(&line));
         assert_eq!(lines[0], format!("{{\"a\":1,\"check\":\"{}\"}}\n", &sha256("run{\"a\":1")[..16]));
         let read = |run: &str, lines: &[String]| {
-            let mut chain = Chain::of(run);
+            let mut chain = ChecksumChain::of(run);
             lines.iter().try_for_each(|line| chain.open::<Value>(line.trim_end().as_bytes()).map(drop))
         };
         assert_eq!(read("run", &lines), Ok(()));
@@ -140,7 +140,7 @@ mod tests {
         for at in 0..whole.len() {
             let mut other = whole.to_vec();
             other[at] ^= 1;
-            assert!(Chain::of("run").open::<Value>(&other).is_err(), "{at}");
+            assert!(ChecksumChain::of("run").open::<Value>(&other).is_err(), "{at}");
         }
     }
 }

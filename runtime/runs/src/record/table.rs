@@ -21,9 +21,9 @@ pub struct LengthRow {
     pub metrics: BTreeMap<String, f64>,
 }
 
-/// How the best checkpoint does on one split.
+/// Results of the best checkpoint on one split.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
+pub struct ResultsRow {
     /// The split.
     pub split: String,
     /// Number of examples.
@@ -59,7 +59,7 @@ pub struct Row {
 
 /// The results of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Table {
+pub struct ResultsTable {
     /// Updates done when the best checkpoint was saved.
     pub best_update: u64,
     /// Its accuracy on the dev split; none where numbers are asked for.
@@ -70,7 +70,7 @@ pub struct Table {
     pub dev_loss: Option<f64>,
     /// One row per evaluation split, in the experiment's order.
     #[serde(rename = "splits")]
-    pub rows: Vec<Row>,
+    pub rows: Vec<ResultsRow>,
     /// That the halting of the model does nothing, where that is so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub halting: Option<String>,
@@ -79,7 +79,7 @@ pub struct Table {
     pub fall: Option<Fall>,
 }
 
-impl Row {
+impl ResultsRow {
     /// What tells how good it is: `accuracy 57.1 %`, or without classes `rmse 0.31`.
     pub fn score(&self) -> String {
         let error = || self.numbers.get("rmse").map_or_else(String::new, |error| format!("rmse {}", figure(*error)));
@@ -87,7 +87,7 @@ impl Row {
     }
 }
 
-impl Table {
+impl ResultsTable {
     /// What the best checkpoint was chosen by, on dev: `57.1 %`, or without classes `loss 0.310`.
     pub fn best(&self) -> String {
         let loss = || self.dev_loss.map_or_else(|| "-".to_owned(), |loss| format!("loss {loss:.3}"));
@@ -118,29 +118,29 @@ impl Table {
     }
 
     /// What the rows have, in the order of the table; the depth of a model that does not halt is a `-`.
-    fn columns(&self) -> Vec<Column<'_>> {
+    fn columns(&self) -> Vec<ResultsColumn<'_>> {
         // A split may lack a number that others have.
-        let names = |of: fn(&Row) -> &BTreeMap<String, f64>| {
+        let names = |of: fn(&ResultsRow) -> &BTreeMap<String, f64>| {
             self.rows.iter().flat_map(|row| of(row).keys()).collect::<BTreeSet<&String>>().into_iter()
         };
-        let has = |of: fn(&Row) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
-        let plain = |title: &str, of: fn(&Row) -> Option<f64>, look: fn(f64) -> String| Column {
+        let has = |of: fn(&ResultsRow) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
+        let plain = |title: &str, of: fn(&ResultsRow) -> Option<f64>, look: fn(f64) -> String| ResultsColumn {
             title: title.to_owned(),
             of: Box::new(of),
             look,
         };
         let title = |name: &str| name.replace('_', " ");
-        let shares = names(|row| &row.metrics).map(|name| Column {
+        let shares = names(|row| &row.metrics).map(|name| ResultsColumn {
             title: title(name),
             of: Box::new(move |row| row.metrics.get(name).copied()),
             look: percent,
         });
-        let numbers = names(|row| &row.numbers).map(|name| Column {
+        let numbers = names(|row| &row.numbers).map(|name| ResultsColumn {
             title: title(name),
             of: Box::new(move |row| row.numbers.get(name).copied()),
             look: figure,
         });
-        let mut columns: Vec<Column<'_>> = shares.chain(numbers).collect();
+        let mut columns: Vec<ResultsColumn<'_>> = shares.chain(numbers).collect();
         if has(|row| row.accuracy) {
             columns.push(plain("accuracy", |row| row.accuracy, percent));
             columns.push(plain("majority", |row| row.majority, percent));
@@ -160,12 +160,12 @@ impl Table {
 }
 
 /// The number of a row.
-type Measured<'a> = Box<dyn Fn(&Row) -> Option<f64> + 'a>;
+type RowNumber<'a> = Box<dyn Fn(&ResultsRow) -> Option<f64> + 'a>;
 
 /// A column of the table behind the split and its size.
-struct Column<'a> {
+struct ResultsColumn<'a> {
     title: String,
-    of: Measured<'a>,
+    of: RowNumber<'a>,
     look: fn(f64) -> String,
 }
 

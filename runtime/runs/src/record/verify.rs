@@ -6,21 +6,21 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::failure::{FAILURE, Fault};
+use super::failure::{FAILURE, TrainingFault};
 use super::history::{History, TimingLine, lines};
 use super::{
-    ANSWERS, Answers, CHECKPOINTS, EVENTS, Lengths, METRICS, RESULTS, RUN, RunInfo, SavedRun, TIMING, lengths, read,
-    results, tensorboard, unsealed,
+    ANSWERS, CHECKPOINTS, EVENTS, LengthMeasurements, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING,
+    lengths, read, results, tensorboard, unsealed,
 };
 use crate::error::{CheckpointError, Error};
-use crate::record::checkpoint::{self, Slot};
-use crate::record::table::Table;
+use crate::record::checkpoint::{self, CheckpointSlot};
+use crate::record::table::ResultsTable;
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath;
 
 /// A part of a run that was checked.
 #[derive(Debug)]
-pub struct Checked {
+pub struct VerifiedPart {
     /// A file, or a folder with a checkpoint, from the folder of the run.
     pub name: String,
     /// What is wrong with it.
@@ -28,15 +28,15 @@ pub struct Checked {
 }
 
 /// Checks the folder of a run, in which another process may be training, and changes nothing in it.
-pub fn verify(path: &Path) -> Vec<Checked> {
+pub fn verify(path: &Path) -> Vec<VerifiedPart> {
     let info = match RunInfo::read(path) {
         Ok(info) => info,
         // Nothing else can be told from damage without it.
-        Err(fault) => return vec![Checked { name: RUN.to_owned(), fault: Some(fault) }],
+        Err(fault) => return vec![VerifiedPart { name: RUN.to_owned(), fault: Some(fault) }],
     };
-    let mut found = vec![Checked { name: RUN.to_owned(), fault: None }];
+    let mut found = vec![VerifiedPart { name: RUN.to_owned(), fault: None }];
     let mut add = |name: &str, result: Result<(), Error>| {
-        found.push(Checked { name: name.to_owned(), fault: result.err() });
+        found.push(VerifiedPart { name: name.to_owned(), fault: result.err() });
     };
     for name in info.files.keys() {
         add(name, info.file(path, name).map(drop));
@@ -47,8 +47,8 @@ pub fn verify(path: &Path) -> Vec<Checked> {
     match written {
         Ok(None) => {}
         Ok(Some(results)) => {
-            add(ANSWERS, Answers::check(path, &results));
-            let read = Table::deserialize(results).map_err(|error| refused(path, format!("{RESULTS}: {error}")));
+            add(ANSWERS, RunAnswers::check(path, &results));
+            let read = ResultsTable::deserialize(results).map_err(|error| refused(path, format!("{RESULTS}: {error}")));
             add(RESULTS, read.map(|read| table = Some(read)));
         }
         Err(error) => add(RESULTS, Err(error)),
@@ -56,7 +56,7 @@ pub fn verify(path: &Path) -> Vec<Checked> {
     add(METRICS, History::read(path).map(drop));
     add(TIMING, timing(path, &info.run, table.as_ref()).map(drop));
     add(EVENTS, events(path, finished));
-    match Fault::read(path) {
+    match TrainingFault::read(path) {
         Ok(None) => {}
         found => add(FAILURE, found.map(drop)),
     }
@@ -70,7 +70,7 @@ pub fn verify(path: &Path) -> Vec<Checked> {
         (Err(fault), _) => add(CHECKPOINTS, Err(fault.into())),
         // Without the run nothing can be said of them. What is wrong with it may stand above.
         (Ok(_), Err(fault)) if found.iter().all(|part| part.fault.is_none()) => {
-            found.push(Checked { name: CHECKPOINTS.to_owned(), fault: Some(fault) });
+            found.push(VerifiedPart { name: CHECKPOINTS.to_owned(), fault: Some(fault) });
         }
         (Ok(_), Err(_)) => {}
     }
@@ -105,7 +105,7 @@ fn present(path: &Path, name: &str, finished: bool) -> Result<Vec<u8>, IoError> 
 
 /// The lines of `timing.jsonl`; that of a run that goes on may end with half a line. That of a finished run ends with the last
 /// measurement of its table, if there is one.
-pub(super) fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<Vec<TimingLine>, Error> {
+pub(super) fn timing(path: &Path, run: &str, table: Option<&ResultsTable>) -> Result<Vec<TimingLine>, Error> {
     let bytes = present(path, TIMING, table.is_some())?;
     let lines: Vec<TimingLine> = lines(path, TIMING, &bytes, run)?;
     let Some(table) = table else { return Ok(lines) };
@@ -119,7 +119,7 @@ pub(super) fn timing(path: &Path, run: &str, table: Option<&Table>) -> Result<Ve
 
 fn of_lengths(path: &Path, info: &RunInfo) -> Result<(), Error> {
     let name = lengths::FILE;
-    let found: Lengths = unsealed(&read(path, name)?)
+    let found: LengthMeasurements = unsealed(&read(path, name)?)
         .map_err(|why| refused(path, format!("its {name} {why}; `rtc report` measures again")))?;
     match found.run == info.run {
         true => Ok(()),
@@ -144,19 +144,24 @@ fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
     };
     // A save that a killed process did not end, or that is being made.
     names.retain(|name| !checkpoint::is_unfinished(name));
-    names.extend([Slot::Best, Slot::Last].map(|slot| slot.name().to_owned()).into_iter().filter(|_| finished));
+    names.extend(
+        [CheckpointSlot::Best, CheckpointSlot::Last]
+            .map(|slot| slot.name().to_owned())
+            .into_iter()
+            .filter(|_| finished),
+    );
     names.sort();
     names.dedup();
     Ok(names)
 }
 
 fn saved(path: &Path, run: &SavedRun, name: &str) -> Result<(), Error> {
-    let slot = [Slot::Best, Slot::Last].into_iter().find(|slot| slot.name() == name);
+    let slot = [CheckpointSlot::Best, CheckpointSlot::Last].into_iter().find(|slot| slot.name() == name);
     let found = checkpoint::find(path, &path.join(CHECKPOINTS).join(name))?;
     run.check_checkpoint(&found, slot)?;
     let progress = found.checkpoint.state.progress;
     // An earlier save of a run that was gone on with may know of more: these updates are being made again.
-    let last = slot == Some(Slot::Last);
+    let last = slot == Some(CheckpointSlot::Last);
     for (name, saved) in [(METRICS, progress.metrics), (EVENTS, progress.events)].into_iter().filter(|_| last) {
         let file = path.join(name);
         let length = match file.symlink_metadata() {

@@ -7,11 +7,11 @@ use rtc_compiler::pipeline::{self, given::GivenGraph};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::spec::{self, Spec};
 
-use crate::record::Written;
+use crate::record::ModelForm;
 
-/// What the user named: a spec, or a graph.
+/// The definition that the user named: a spec, or a graph.
 #[derive(Clone, Debug)]
-pub enum Definition {
+pub enum ModelDefinition {
     /// A spec without errors.
     Spec(Spec),
     /// A valid graph, and the name of its file for reports.
@@ -29,7 +29,7 @@ impl From<InvalidNode> for NoModel {
     }
 }
 
-impl Definition {
+impl ModelDefinition {
     /// The graph that a text describes.
     ///
     /// # Errors
@@ -61,8 +61,8 @@ impl Definition {
     }
 
     /// What that text is.
-    pub fn written(&self) -> Written {
-        if let Self::Spec(_) = self { Written::Spec } else { Written::Graph }
+    pub fn written(&self) -> ModelForm {
+        if let Self::Spec(_) = self { ModelForm::Spec } else { ModelForm::Graph }
     }
 
     /// Hash of the normal form, in which names of models do not count.

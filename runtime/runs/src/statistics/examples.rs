@@ -14,9 +14,9 @@ const ROUNDING: f64 = 1e-12;
 /// The 97.5 % point of the normal distribution.
 const NORMAL: f64 = 1.959_963_984_540_054;
 
-/// What was made of one example.
+/// The score of one example.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Answered {
+pub struct ExampleScore {
     /// How many of its answers are right; a mean over several seeds need not be whole.
     pub right: f64,
     /// How many of its answers count.
@@ -34,7 +34,7 @@ pub enum Method {
 
 /// Two models on the same examples.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Paired {
+pub struct PairedExamples {
     /// The first one's share of right answers less the second one's.
     pub difference: f64,
     /// Where the difference on all examples lies, by the bootstrap.
@@ -47,7 +47,7 @@ pub struct Paired {
 
 /// Where the share of right answers on all examples lies: Wilson's interval where every example has one answer, by the bootstrap
 /// where it has several. Nothing where no answer counts.
-pub fn interval(examples: &[Answered]) -> Option<(Interval, Method)> {
+pub fn interval(examples: &[ExampleScore]) -> Option<(Interval, Method)> {
     let counted = counted(examples.iter().map(|one| (one.right, one.all)));
     if counted.is_empty() {
         return None;
@@ -61,8 +61,8 @@ pub fn interval(examples: &[Answered]) -> Option<(Interval, Method)> {
 
 /// Compares two models, example by example: McNemar's exact test where every example has one answer that is right or
 /// wrong, and the paired bootstrap else. Nothing where they were not asked the same.
-pub fn paired(own: &[Answered], other: &[Answered]) -> Option<Paired> {
-    let asked = |examples: &[Answered]| examples.iter().map(|one| one.all).collect::<Vec<_>>();
+pub fn paired(own: &[ExampleScore], other: &[ExampleScore]) -> Option<PairedExamples> {
+    let asked = |examples: &[ExampleScore]| examples.iter().map(|one| one.all).collect::<Vec<_>>();
     if asked(own) != asked(other) {
         return None;
     }
@@ -71,14 +71,14 @@ pub fn paired(own: &[Answered], other: &[Answered]) -> Option<Paired> {
         return None;
     }
     let drawn = drawn(&differences);
-    let single = |one: &Answered| one.all == 0.0 || one.all == 1.0 && (one.right == 0.0 || one.right == 1.0);
+    let single = |one: &ExampleScore| one.all == 0.0 || one.all == 1.0 && (one.right == 0.0 || one.right == 1.0);
     let (p, method) = if own.iter().chain(other).all(single) {
         let count = |sign: f64| differences.iter().filter(|(difference, _)| *difference == sign).count() as u64;
         (mcnemar(count(1.0), count(-1.0)), Method::Counts)
     } else {
         (either_way(&drawn), Method::Bootstrap)
     };
-    Some(Paired { difference: ratio(&differences), interval: middle(&drawn), p, method })
+    Some(PairedExamples { difference: ratio(&differences), interval: middle(&drawn), p, method })
 }
 
 /// Where the probability lies of which `right` of `all` cases are known (Wilson 1927, "Probable inference, the law of
@@ -183,8 +183,8 @@ mod tests {
         }
     }
 
-    fn single(right: impl Iterator<Item = bool>) -> Vec<Answered> {
-        right.map(|right| Answered { right: f64::from(u8::from(right)), all: 1.0 }).collect()
+    fn single(right: impl Iterator<Item = bool>) -> Vec<ExampleScore> {
+        right.map(|right| ExampleScore { right: f64::from(u8::from(right)), all: 1.0 }).collect()
     }
 
     #[test]
@@ -207,8 +207,8 @@ mod tests {
     fn examples_with_several_answers_are_drawn_again() {
         let key = Key::new(7);
         let answers = |n: u64, share: f64| (0..8).filter(|at| key.at(n).uniform(*at) < share).count() as f64;
-        let model = |share: f64| -> Vec<Answered> {
-            (0..500).map(|n| Answered { right: answers(n, share), all: 8.0 }).collect()
+        let model = |share: f64| -> Vec<ExampleScore> {
+            (0..500).map(|n| ExampleScore { right: answers(n, share), all: 8.0 }).collect()
         };
         let (own, other) = (model(0.6), model(0.5));
         let (found, method) = interval(&own).expect("there are answers");
@@ -227,8 +227,8 @@ mod tests {
     fn what_was_not_asked_the_same_is_not_compared() {
         let own = single([true, false].into_iter());
         assert_eq!(paired(&own, &own[..1]), None);
-        assert_eq!(paired(&own, &[Answered { right: 1.0, all: 2.0 }; 2]), None);
-        let nothing = [Answered { right: 0.0, all: 0.0 }];
+        assert_eq!(paired(&own, &[ExampleScore { right: 1.0, all: 2.0 }; 2]), None);
+        let nothing = [ExampleScore { right: 0.0, all: 0.0 }];
         assert_eq!((interval(&nothing), paired(&nothing, &nothing), interval(&[])), (None, None, None));
     }
 
@@ -237,9 +237,9 @@ mod tests {
         let key = Key::new(3);
         let mut found = 0;
         for trial in 0..200 {
-            let model = |which: u64| -> Vec<Answered> {
+            let model = |which: u64| -> Vec<ExampleScore> {
                 let right = |n: u64| key.at(trial).at(which).at(n).below(0, 5) as f64;
-                (0..60).map(|n| Answered { right: right(n), all: 4.0 }).collect()
+                (0..60).map(|n| ExampleScore { right: right(n), all: 4.0 }).collect()
             };
             found += u32::from(paired(&model(0), &model(1)).is_some_and(|pair| pair.p < 0.05));
         }

@@ -9,7 +9,7 @@ const ROUNDING: f64 = 1e-12;
 
 /// Numbers of two models by the same seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Paired {
+pub struct PairedSeeds {
     /// The mean of the first one's number less the second one's.
     pub difference: f64,
     /// Where the difference of the means over all seeds lies.
@@ -37,13 +37,13 @@ pub fn share_interval(shares: &[f64]) -> Option<Interval> {
 
 /// The paired t-test of two models, a pair of numbers per seed. Nothing for fewer than two pairs, nor where all
 /// differences are equal.
-pub fn paired(pairs: &[(f64, f64)]) -> Option<Paired> {
+pub fn paired(pairs: &[(f64, f64)]) -> Option<PairedSeeds> {
     let differences: Vec<f64> = pairs.iter().map(|(own, other)| own - other).collect();
     let largest = pairs.iter().fold(0.0_f64, |most, (own, other)| most.max(own.abs()).max(other.abs()));
     let error = error(&differences).filter(|error| *error > ROUNDING * largest)?;
     let difference = mean(&differences)?;
     let p = 2.0 * student(&differences)?.sf((difference / error).abs());
-    Some(Paired { difference, interval: interval(&differences)?, p })
+    Some(PairedSeeds { difference, interval: interval(&differences)?, p })
 }
 
 /// The deviation of the mean of some numbers that are not all equal.

@@ -6,21 +6,21 @@ use std::path::Path;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::{Kind, Tensor, WeightsError, WeightsFile};
+use super::{FileTensor, NumberFormat, WeightsError, WeightsFile};
 use crate::error::{Error, ExperimentError};
 use rtc_base::json;
-use rtc_exec::learner::Arrays;
+use rtc_exec::learner::FlatArrays;
 use rtc_task::error::suggest;
 
-/// What becomes of the tensors of a file, by their names there; what is not named keeps its name.
+/// New names of a file's tensors, by their names there. A tensor without one keeps its name.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(transparent)]
-pub struct Names(BTreeMap<String, Option<Place>>);
+pub struct TensorNames(BTreeMap<String, Option<TensorDestination>>);
 
-/// Where a tensor goes.
+/// The destination of a tensor.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
-enum Place {
+enum TensorDestination {
     Named(String),
     Turned {
         to: String,
@@ -29,7 +29,7 @@ enum Place {
     },
 }
 
-impl Names {
+impl TensorNames {
     /// Reads a map: a JSON object with `"theirs": "ours"`, `"theirs": { "to": "ours", "transpose": true }`, or `"theirs": null`
     /// for a tensor that is left out.
     ///
@@ -49,8 +49,8 @@ impl Names {
         match self.0.get(theirs) {
             None => Some((theirs.to_owned(), false)),
             Some(None) => None,
-            Some(Some(Place::Named(ours))) => Some((ours.clone(), false)),
-            Some(Some(Place::Turned { to, transpose })) => Some((to.clone(), *transpose)),
+            Some(Some(TensorDestination::Named(ours))) => Some((ours.clone(), false)),
+            Some(Some(TensorDestination::Turned { to, transpose })) => Some((to.clone(), *transpose)),
         }
     }
 }
@@ -59,9 +59,9 @@ impl Names {
 struct Offered<'a> {
     theirs: &'a str,
     /// As it is there.
-    from: &'a Tensor,
+    from: &'a FileTensor,
     /// As it is offered.
-    tensor: Tensor,
+    tensor: FileTensor,
 }
 
 impl Offered<'_> {
@@ -76,14 +76,18 @@ impl Offered<'_> {
 ///
 /// # Errors
 /// Every parameter that the file lacks, every tensor that is none, every shape, kind and number that a parameter can't have.
-pub fn fit(file: &WeightsFile, names: &Names, parameters: &[(String, Vec<usize>)]) -> Result<Arrays, WeightsError> {
+pub fn fit(
+    file: &WeightsFile,
+    names: &TensorNames,
+    parameters: &[(String, Vec<usize>)],
+) -> Result<FlatArrays, WeightsError> {
     let mut faults = vec![];
     let known: Vec<&str> = file.tensors.keys().map(String::as_str).collect();
     for theirs in names.0.keys().filter(|theirs| !file.tensors.contains_key(*theirs)) {
         faults.push(format!("the map names `{theirs}`, which is not there{}", hint(theirs, &known)));
     }
     let mut offered = offered(file, names, &mut faults);
-    let (mut arrays, mut used) = (Arrays::default(), vec![]);
+    let (mut arrays, mut used) = (FlatArrays::default(), vec![]);
     let all: BTreeSet<&str> = parameters.iter().map(|(name, _)| name.as_str()).collect();
     let strangers: Vec<String> = offered.keys().filter(|name| !all.contains(name.as_str())).cloned().collect();
     let strangers: Vec<&str> = strangers.iter().map(String::as_str).collect();
@@ -112,8 +116,8 @@ pub fn fit(file: &WeightsFile, names: &Names, parameters: &[(String, Vec<usize>)
 }
 
 /// Whether two tensors are written alike, number for number.
-fn equal(file: &WeightsFile, a: &Tensor, b: &Tensor) -> bool {
-    let layout = |tensor: &Tensor| (tensor.offset, tensor.negative, tensor.kind.clone());
+fn equal(file: &WeightsFile, a: &FileTensor, b: &FileTensor) -> bool {
+    let layout = |tensor: &FileTensor| (tensor.offset, tensor.negative, tensor.kind.clone());
     let same = layout(a) == layout(b) && a.shape == b.shape && a.strides == b.strides;
     same && file.bytes[a.bytes.clone()] == file.bytes[b.bytes.clone()]
 }
@@ -124,7 +128,7 @@ fn copy_of(theirs: &str) -> String {
 }
 
 /// The tensors of the file under the names that they get. Two that get one name are a fault, unless they are one tensor.
-fn offered<'a>(file: &'a WeightsFile, names: &Names, faults: &mut Vec<String>) -> BTreeMap<String, Offered<'a>> {
+fn offered<'a>(file: &'a WeightsFile, names: &TensorNames, faults: &mut Vec<String>) -> BTreeMap<String, Offered<'a>> {
     let mut offered: BTreeMap<String, Offered<'a>> = BTreeMap::new();
     for (theirs, tensor) in &file.tensors {
         let Some((ours, turned)) = names.of(theirs) else { continue };
@@ -153,7 +157,7 @@ fn taken(file: &WeightsFile, name: &str, shape: &[usize], found: &Offered<'_>) -
         let cure = if turned { "; it would fit transposed, which a map of names can say" } else { "" };
         return Err(format!("`{name}` has shape {:?}, the model has {shape:?}{cure}", tensor.shape));
     }
-    let kind: Kind = tensor.kind.clone().map_err(|kind| {
+    let kind: NumberFormat = tensor.kind.clone().map_err(|kind| {
         format!("`{name}` has numbers of the kind {kind}; weights are float16, bfloat16, float32 or float64")
     })?;
     let numbers = file.numbers(tensor, kind);
@@ -168,7 +172,7 @@ fn hint(name: &str, candidates: &[&str]) -> String {
 }
 
 /// A hash of names, shapes and numbers: the same for equal weights, whatever file they came from.
-pub fn fingerprint(arrays: &Arrays) -> String {
+pub fn fingerprint(arrays: &FlatArrays) -> String {
     let mut hash = Sha256::new();
     for (name, (shape, numbers)) in &arrays.items {
         hash.update(format!("{name} {shape:?}\n"));

@@ -17,7 +17,7 @@ use safetensors::tensor::{Dtype, SafeTensors};
 
 use crate::error::{Error, WeightsError};
 use crate::record::checkpoint::{AVERAGE, NOT_AVERAGED, averages_beside};
-pub use fit::{Names, fingerprint, fit};
+pub use fit::{TensorNames, fingerprint, fit};
 use rtc_base::disk::IoError;
 use rtc_base::json;
 
@@ -26,16 +26,16 @@ pub mod limits {
     pub use super::pickle::{LONGEST, MOST};
 }
 
-/// How a file writes a number.
+/// The format of a file's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum NumberFormat {
     F16,
     Bf16,
     F32,
     F64,
 }
 
-impl Kind {
+impl NumberFormat {
     /// Bytes of a number.
     fn size(self) -> usize {
         match self {
@@ -71,21 +71,21 @@ fn half(bits: u16) -> f32 {
 
 /// A tensor of a file.
 #[derive(Clone, Debug)]
-struct Tensor {
+struct FileTensor {
     shape: Vec<usize>,
     /// Distance between neighbours along each axis, in numbers.
     strides: Vec<usize>,
     /// The first number, counted from the start of `bytes`.
     offset: usize,
     /// How its numbers are written, or the name of a kind that no weight has.
-    kind: Result<Kind, String>,
+    kind: Result<NumberFormat, String>,
     /// Where in the file its numbers are.
     bytes: Range<usize>,
     /// Whether the numbers have the other sign there (PyTorch's negative bit).
     negative: bool,
 }
 
-impl Tensor {
+impl FileTensor {
     /// Whether both are the same numbers of the file, in the same order.
     fn is(&self, other: &Self) -> bool {
         let place = |tensor: &Self| (tensor.bytes.clone(), tensor.offset, tensor.negative, tensor.kind.clone());
@@ -107,7 +107,7 @@ fn read(path: &Path) -> Result<Vec<u8>, IoError> {
 pub struct WeightsFile {
     name: String,
     bytes: Vec<u8>,
-    tensors: BTreeMap<String, Tensor>,
+    tensors: BTreeMap<String, FileTensor>,
     averaged: bool,
 }
 
@@ -143,7 +143,7 @@ impl WeightsFile {
     }
 
     /// The numbers of a tensor in the order of its axes.
-    fn numbers(&self, tensor: &Tensor, kind: Kind) -> Vec<f32> {
+    fn numbers(&self, tensor: &FileTensor, kind: NumberFormat) -> Vec<f32> {
         let data = &self.bytes[tensor.bytes.clone()];
         let count = tensor.shape.iter().product::<usize>();
         let mut index = vec![0; tensor.shape.len()];
@@ -171,8 +171,8 @@ fn header(bytes: &[u8]) -> Option<&[u8]> {
 }
 
 /// The averaged weights among the arrays of an optimiser.
-fn averages(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
-    let of = |(name, tensor): (String, Tensor)| {
+fn averages(bytes: &[u8]) -> Result<BTreeMap<String, FileTensor>, String> {
+    let of = |(name, tensor): (String, FileTensor)| {
         let name = name.strip_prefix(AVERAGE)?.strip_prefix('.')?.to_owned();
         Some((name, tensor))
     };
@@ -180,7 +180,7 @@ fn averages(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
 }
 
 /// The tensors of a safetensors file.
-fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, FileTensor>, String> {
     if let Some(Err(error)) = header(bytes).map(json::value)
         && error.is_data()
     {
@@ -201,15 +201,18 @@ fn safetensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
     }
     let tensor = |(name, view): (&str, safetensors::tensor::TensorView<'_>)| {
         let kind = match view.dtype() {
-            Dtype::F16 => Ok(Kind::F16),
-            Dtype::BF16 => Ok(Kind::Bf16),
-            Dtype::F32 => Ok(Kind::F32),
-            Dtype::F64 => Ok(Kind::F64),
+            Dtype::F16 => Ok(NumberFormat::F16),
+            Dtype::BF16 => Ok(NumberFormat::Bf16),
+            Dtype::F32 => Ok(NumberFormat::F32),
+            Dtype::F64 => Ok(NumberFormat::F64),
             other => Err(format!("{other:?}")),
         };
         let start = view.data().as_ptr() as usize - bytes.as_ptr() as usize;
         let (shape, range) = (view.shape().to_vec(), start..start + view.data().len());
-        (name.to_owned(), Tensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range, negative: false })
+        (
+            name.to_owned(),
+            FileTensor { strides: row_major(&shape), shape, offset: 0, kind, bytes: range, negative: false },
+        )
     };
     Ok(file.iter().map(tensor).collect())
 }

@@ -8,16 +8,16 @@ use std::ops::Range;
 use candle_core::pickle::Object;
 use zip::{CompressionMethod, ZipArchive};
 
-use super::{Kind, Tensor, pickle};
+use super::{FileTensor, NumberFormat, pickle};
 
 const PICKLE: &str = "data.pkl";
 const SAVE: &str = "save the tensors alone: torch.save(model.state_dict(), FILE)";
 
 /// The files of an archive by name, as places in its bytes.
-type Places = BTreeMap<String, Range<usize>>;
+type ArchiveRanges = BTreeMap<String, Range<usize>>;
 
 /// The tensors of a `state_dict`.
-pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> {
+pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, FileTensor>, String> {
     let places = places(bytes).map_err(|why| format!("a PyTorch file that is damaged: {why}"))?;
     let pickles: Vec<&String> = places.keys().filter(|name| *name == PICKLE || name.ends_with("/data.pkl")).collect();
     let [pickle] = pickles[..] else {
@@ -47,10 +47,10 @@ pub(super) fn tensors(bytes: &[u8]) -> Result<BTreeMap<String, Tensor>, String> 
 }
 
 /// Where the files of a zip archive are.
-fn places(bytes: &[u8]) -> Result<Places, String> {
+fn places(bytes: &[u8]) -> Result<ArchiveRanges, String> {
     let mut archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| error.to_string())?;
     once(bytes, usize::try_from(archive.central_directory_start()).unwrap_or(usize::MAX), archive.len())?;
-    let mut places = Places::new();
+    let mut places = ArchiveRanges::new();
     for n in 0..archive.len() {
         let file = archive.by_index(n).map_err(|error| error.to_string())?;
         let name = file.name().map_err(|error| error.to_string())?.into_owned();
@@ -86,7 +86,7 @@ fn once(bytes: &[u8], mut at: usize, known: usize) -> Result<(), String> {
 }
 
 /// A tensor, or a parameter around one.
-fn tensor(object: &Object, folder: &str, places: &Places) -> Result<Tensor, String> {
+fn tensor(object: &Object, folder: &str, places: &ArchiveRanges) -> Result<FileTensor, String> {
     let (call, args) = called(object).ok_or_else(|| format!("is no tensor; {SAVE}"))?;
     match (call, args) {
         ("_rebuild_parameter", [inner, ..]) if called(inner).is_some_and(|(call, _)| call == "_rebuild_tensor_v2") => {
@@ -98,7 +98,7 @@ fn tensor(object: &Object, folder: &str, places: &Places) -> Result<Tensor, Stri
             let offset = size(offset).ok_or_else(broken)?;
             let (shape, strides) = sizes(shape).zip(sizes(strides)).ok_or_else(broken)?;
             let negative = more.get(2).map_or(Ok(false), is_negative)?;
-            let tensor = Tensor { shape, strides, offset, kind, bytes, negative };
+            let tensor = FileTensor { shape, strides, offset, kind, bytes, negative };
             if reach(&tensor).is_none_or(|end| end > tensor.bytes.len()) {
                 return Err("reaches beyond the numbers of its storage".to_owned());
             }
@@ -141,16 +141,20 @@ fn called(object: &Object) -> Option<(&str, &[Object])> {
 }
 
 /// How the numbers of a storage are written, and where they are.
-fn storage(id: &Object, folder: &str, places: &Places) -> Result<(Result<Kind, String>, Range<usize>), String> {
+fn storage(
+    id: &Object,
+    folder: &str,
+    places: &ArchiveRanges,
+) -> Result<(Result<NumberFormat, String>, Range<usize>), String> {
     let Object::Tuple(parts) = id else { return Err("has a storage without a name".to_owned()) };
     let [_, Object::Class { class_name, .. }, Object::Unicode(key), ..] = &parts[..] else {
         return Err("has a storage without a name".to_owned());
     };
     let kind = match class_name.as_str() {
-        "HalfStorage" => Ok(Kind::F16),
-        "BFloat16Storage" => Ok(Kind::Bf16),
-        "FloatStorage" => Ok(Kind::F32),
-        "DoubleStorage" => Ok(Kind::F64),
+        "HalfStorage" => Ok(NumberFormat::F16),
+        "BFloat16Storage" => Ok(NumberFormat::Bf16),
+        "FloatStorage" => Ok(NumberFormat::F32),
+        "DoubleStorage" => Ok(NumberFormat::F64),
         other => Err(other.trim_end_matches("Storage").to_lowercase()),
     };
     let file = format!("{folder}data/{key}");
@@ -159,7 +163,7 @@ fn storage(id: &Object, folder: &str, places: &Places) -> Result<(Result<Kind, S
 }
 
 /// The end of the last number of a tensor, in bytes of its storage; nothing where it is too large to say, or has no axes to match.
-fn reach(tensor: &Tensor) -> Option<usize> {
+fn reach(tensor: &FileTensor) -> Option<usize> {
     if tensor.shape.len() != tensor.strides.len() {
         return None;
     }

@@ -1,44 +1,44 @@
 //! The table of a grid: its numbers by hand, its four formats to the byte, and what it refuses.
 
-use rtc_runs::grid::{Begun, Cell, Format, Measured, Row, Sheet, Show, State, render};
-use rtc_runs::record::Fault;
-use rtc_runs::record::{Answers, SplitAnswers};
+use rtc_runs::grid::{Begun, CellState, GridCell, GridRow, MeasuredRun, Sheet, Show, TableFormat, render};
+use rtc_runs::record::TrainingFault;
+use rtc_runs::record::{RunAnswers, SplitAnswers};
 use rtc_task::Tally;
 use serde_json::json;
 
 /// Results on two splits with a measure of the task's own.
-fn results(accuracy: [f64; 2], data: &str, code: &str) -> Measured {
+fn results(accuracy: [f64; 2], data: &str, code: &str) -> MeasuredRun {
     let split = |name: &str, accuracy: f64| {
         json!({
             "split": name, "examples": 50, "scored": 50, "accuracy": accuracy, "loss": 2.0 - accuracy, "mean_depth": 3.25,
             "majority": 0.17, "metrics": { "last_read": accuracy / 2.0 },
         })
     };
-    let found = Measured::of(&json!({
+    let found = MeasuredRun::of(&json!({
         "best_update": 10, "dev_accuracy": 0.5, "splits": [split("test", accuracy[0]), split("200-300", accuracy[1])],
         "identity": { "data_hash": data, "graph_hash": "g", "versions": { "code": code, "rtc": "1.0" } },
     }));
     found.expect("these are results")
 }
 
-fn row(name: &str, parameters: usize, states: [State; 2]) -> Row {
+fn row(name: &str, parameters: usize, states: [CellState; 2]) -> GridRow {
     let cells =
-        (1..).zip(states).map(|(seed, state)| Cell { seed, path: format!("r/{name}/seed{seed}").into(), state });
-    Row { name: name.to_owned(), parameters, data: "listops".to_owned(), cells: cells.collect() }
+        (1..).zip(states).map(|(seed, state)| GridCell { seed, path: format!("r/{name}/seed{seed}").into(), state });
+    GridRow { name: name.to_owned(), parameters, data: "listops".to_owned(), cells: cells.collect() }
 }
 
-fn finished(accuracy: [f64; 2]) -> State {
-    State::Finished(results(accuracy, "d", "c"))
+fn finished(accuracy: [f64; 2]) -> CellState {
+    CellState::Finished(results(accuracy, "d", "c"))
 }
 
 /// A name with everything that some format must escape, a cell that failed, and one that is not finished.
-fn partial() -> Vec<Row> {
-    let failed = State::Failed(Fault { code: 5, message: "step 3: 100% of a_b is {NaN}".to_owned() }, None);
+fn partial() -> Vec<GridRow> {
+    let failed = CellState::Failed(TrainingFault { code: 5, message: "step 3: 100% of a_b is {NaN}".to_owned() }, None);
     let begun = Begun { versions: "code 3f2a, rtc 0.1.0".to_owned() };
     vec![
         row("GUT, 20 \"steps\" & 50% | a_b", 1_234_567, [finished([0.5, 0.25]), finished([0.7, 0.35])]),
         row("ut", 999, [finished([0.4, 0.2]), failed]),
-        row("tlb", 12, [State::Unfinished(begun), State::Absent]),
+        row("tlb", 12, [CellState::Unfinished(begun), CellState::Absent]),
     ]
 }
 
@@ -46,7 +46,7 @@ fn accuracy() -> Show {
     Show { metrics: vec!["accuracy".to_owned()], parameters: true, ..Show::default() }
 }
 
-fn sheet(rows: &[Row], show: &Show) -> Sheet {
+fn sheet(rows: &[GridRow], show: &Show) -> Sheet {
     Sheet::new(rows, show).expect("they may be compared")
 }
 
@@ -61,7 +61,7 @@ tlb                              0          12            -           -
 accuracy in %: mean and sample deviation over as many seeds as the row has
 [1] ut seed 2 failed: step 3: 100% of a_b is {NaN}
 ";
-    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Text), expected);
+    assert_eq!(render(&sheet(&partial(), &accuracy()), TableFormat::Text), expected);
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn markdown_is_a_table_with_notes_below() {
 accuracy in %: mean and sample deviation over as many seeds as the row has  
 [1] ut seed 2 failed: step 3: 100% of a\\_b is {NaN}
 ";
-    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Markdown), expected);
+    assert_eq!(render(&sheet(&partial(), &accuracy()), TableFormat::Markdown), expected);
 }
 
 #[test]
 fn csv_has_all_digits_and_quotes_what_needs_it() {
-    let text = render(&sheet(&partial(), &accuracy()), Format::Csv);
+    let text = render(&sheet(&partial(), &accuracy()), TableFormat::Csv);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "model,seeds,parameters,test,test deviation,200-300,200-300 deviation,notes");
     assert_eq!(lines[1], "majority,,,0.17,,0.17,,");
@@ -115,7 +115,7 @@ tlb & $0$ & $12$ & -- & -- \\\\
 {\\footnotesize accuracy in \\%: mean and sample deviation over as many seeds as the row has\\par}
 {\\footnotesize \\textsuperscript{1} ut seed 2 failed: step 3: 100\\% of a\\_b is \\{NaN\\}\\par}
 ";
-    assert_eq!(render(&sheet(&partial(), &accuracy()), Format::Latex), expected);
+    assert_eq!(render(&sheet(&partial(), &accuracy()), TableFormat::Latex), expected);
 }
 
 /// Reads what the writer may write, and nothing else: tables one below the other.
@@ -196,7 +196,7 @@ fn latex_of_any_name_is_well_formed() {
     for name in names {
         let rows = [row(name, 1, [finished([0.5, 0.5]), finished([0.1, 0.2])])];
         for show in [Show::default(), Show { depth: true, baseline: Some(0), ..accuracy() }] {
-            let text = render(&sheet(&rows, &show), Format::Latex);
+            let text = render(&sheet(&rows, &show), TableFormat::Latex);
             assert_eq!(check_latex(&text), Ok(()), "{name:?}:\n{text}");
         }
     }
@@ -215,17 +215,17 @@ fn every_accuracy_of_a_task_is_shown_and_others_on_demand() {
     assert_eq!(titles(&loss), ["test", "200-300", "depth test", "depth 200-300"]);
     let best = Show { best: true, ..accuracy() };
     assert_eq!(titles(&best), ["parameters", "test max", "test", "200-300 max", "200-300"]);
-    let text = render(&sheet(&rows, &best), Format::Text);
+    let text = render(&sheet(&rows, &best), TableFormat::Text);
     assert!(text.contains("70.0  60.0 ± 14.1"), "{text}");
     let least = Show { best: true, ..loss.clone() };
     assert_eq!(titles(&least)[..2], ["test min", "test"]);
-    let text = render(&sheet(&rows, &least), Format::Text);
+    let text = render(&sheet(&rows, &least), TableFormat::Text);
     assert!(text.contains("1.300  1.400 ± 0.141"), "the best loss is the smallest: {text}");
-    let text = render(&sheet(&rows, &loss), Format::Text);
+    let text = render(&sheet(&rows, &loss), TableFormat::Text);
     assert!(text.contains("m      1.400 ± 0.141  1.700 ± 0.071  3.25 ± 0.00    3.25 ± 0.00"), "{text}");
     assert!(!text.contains("majority"), "the baseline has no loss");
-    let empty = sheet(&[row("m", 5, [State::Absent, State::Absent])], &Show::default());
-    assert_eq!(render(&empty, Format::Text), "model  seeds\nm          0\nno run is finished yet\n");
+    let empty = sheet(&[row("m", 5, [CellState::Absent, CellState::Absent])], &Show::default());
+    assert_eq!(render(&empty, TableFormat::Text), "model  seeds\nm          0\nno run is finished yet\n");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn numbers_are_shown_where_there_is_no_accuracy() {
         let split = json!({
             "split": "test", "examples": 50, "scored": 50, "loss": 0.5, "numbers": { "mae": rmse / 2.0, "r2": 0.75, "rmse": rmse },
         });
-        State::Finished(Measured::of(&json!({ "splits": [split], "identity": {} })).expect("these are results"))
+        CellState::Finished(MeasuredRun::of(&json!({ "splits": [split], "identity": {} })).expect("these are results"))
     };
     let rows = [row("m", 5, [of(2.0), of(4.0)])];
     let found = sheet(&rows, &Show { best: true, ..Show::default() });
@@ -247,7 +247,7 @@ fn numbers_are_shown_where_there_is_no_accuracy() {
 
 #[test]
 fn runs_of_other_data_or_programs_are_refused_or_marked() {
-    let of = |data: &str, code: &str| State::Finished(results([0.5, 0.5], data, code));
+    let of = |data: &str, code: &str| CellState::Finished(results([0.5, 0.5], data, code));
     let rows = [
         row("a", 1, [of("d", "c"), of("d", "c")]),
         row("b", 1, [of("e", "c"), of("d", "c then f")]),
@@ -275,19 +275,20 @@ fn runs_of_other_data_or_programs_are_refused_or_marked() {
 
 /// A finished run that keeps its answers: on each of 50 examples one, the first `right` of them right, or of those from
 /// `from` on.
-fn kept(from: usize, right: usize) -> State {
+fn kept(from: usize, right: usize) -> CellState {
     let tallies = (0..50).map(|n| Tally { right: u64::from((from..from + right).contains(&n)), all: 1 }).collect();
     let split = SplitAnswers::new("test", "examples".to_owned(), [("accuracy", tallies)]);
-    let answers = Some(Answers { splits: vec![split] });
+    let answers = Some(RunAnswers { splits: vec![split] });
     let mut found = results([right as f64 / 50.0, 0.5], "d", "c");
     found.splits.truncate(1);
-    State::Finished(Measured { answers, ..found })
+    CellState::Finished(MeasuredRun { answers, ..found })
 }
 
 /// A row with as many seeds as states.
-fn seeds(name: &str, states: Vec<State>) -> Row {
-    let cells = (1..).zip(states).map(|(seed, state)| Cell { seed, path: format!("r/{name}/{seed}").into(), state });
-    Row { name: name.to_owned(), parameters: 1, data: "listops".to_owned(), cells: cells.collect() }
+fn seeds(name: &str, states: Vec<CellState>) -> GridRow {
+    let cells =
+        (1..).zip(states).map(|(seed, state)| GridCell { seed, path: format!("r/{name}/{seed}").into(), state });
+    GridRow { name: name.to_owned(), parameters: 1, data: "listops".to_owned(), cells: cells.collect() }
 }
 
 fn compared() -> Show {
@@ -320,7 +321,7 @@ difference: mean less that of base with the same seeds, its interval over seeds 
 p: over seeds by the paired t-test, over examples by the paired bootstrap; two-sided, corrected for the rows of the table by \
 Holm's method; * below 0.05
 ";
-    assert_eq!(render(&sheet(&rows, &compared()), Format::Text), expected);
+    assert_eq!(render(&sheet(&rows, &compared()), TableFormat::Text), expected);
 }
 
 #[test]
@@ -329,9 +330,9 @@ fn an_interval_that_disagrees_with_a_corrected_p_value_is_told() {
     let row = |name: &str| seeds(name, vec![kept(0, 30), kept(0, 31), kept(0, 33)]);
     let base = seeds("base", vec![kept(0, 25), kept(0, 27), kept(0, 27)]);
     let few = [base.clone(), row("a")];
-    let many: Vec<Row> = std::iter::once(base).chain(["a", "b", "c", "d", "e"].map(row)).collect();
-    let told = |rows: &[Row]| {
-        render(&sheet(rows, &compared()), Format::Text).contains("where they disagree, the p-value decides")
+    let many: Vec<GridRow> = std::iter::once(base).chain(["a", "b", "c", "d", "e"].map(row)).collect();
+    let told = |rows: &[GridRow]| {
+        render(&sheet(rows, &compared()), TableFormat::Text).contains("where they disagree, the p-value decides")
     };
     assert_eq!((told(&few), told(&many)), (false, true));
 }
@@ -344,7 +345,7 @@ fn one_seed_is_compared_over_examples() {
     let worth = sheet.rows[2].values[0].worth;
     assert_eq!(worth.seeds, None);
     assert!((worth.examples.expect("both keep their answers") - 0.041_389_465_332_031_25).abs() < 1e-12, "{worth:?}");
-    let text = render(&sheet, Format::Text);
+    let text = render(&sheet, TableFormat::Text);
     assert!(text.contains("majority  17.0\nbase      80.0\nother     60.0 *\naccuracy in %, one seed\n"), "{text}");
     // scipy's proportion_ci(method="wilson") of 40 and of 30 in 50.
     for part in
@@ -357,10 +358,10 @@ fn one_seed_is_compared_over_examples() {
 
 #[test]
 fn what_can_not_be_compared_is_told() {
-    let State::Finished(measured) = kept(0, 30) else { unreachable!("it is finished") };
-    let broken = State::Finished(Measured { answers: None, ..measured });
+    let CellState::Finished(measured) = kept(0, 30) else { unreachable!("it is finished") };
+    let broken = CellState::Finished(MeasuredRun { answers: None, ..measured });
     let rows = [seeds("base", vec![kept(0, 40)]), seeds("broken", vec![broken])];
-    let text = render(&sheet(&rows, &compared()), Format::Text);
+    let text = render(&sheet(&rows, &compared()), TableFormat::Text);
     assert!(text.contains("nothing over examples for broken seed 1: answers.json is missing"), "{text}");
     assert!(!text.contains("p ("), "{text}");
 
@@ -380,14 +381,14 @@ fn comparisons_are_written_in_every_format() {
         seeds("better", vec![kept(0, 30), kept(0, 31), kept(0, 33)]),
     ];
     let sheet = sheet(&rows, &compared());
-    let markdown = render(&sheet, Format::Markdown);
+    let markdown = render(&sheet, TableFormat::Markdown);
     assert!(markdown.contains("| better   | **62.7 ± 3.1** \\* |"), "{markdown}");
     assert!(markdown.contains("| better |  [54.8, 69.9] |  +10.0 [+5.0, +15.0] |  0.013 \\* |"), "{markdown}");
-    let latex = render(&sheet, Format::Latex);
+    let latex = render(&sheet, TableFormat::Latex);
     assert_eq!(check_latex(&latex), Ok(()));
     assert!(latex.contains("better & $\\mathbf{62.7 \\pm 3.1}^{*}$"), "{latex}");
     assert!(latex.contains("better & $[54.8,\\ 69.9]$ & $+10.0\\ [+5.0,\\ +15.0]$ & $0.013^{*}$"), "{latex}");
-    let csv = render(&sheet, Format::Csv);
+    let csv = render(&sheet, TableFormat::Csv);
     let head = "model,test,test deviation,test low,test high,test difference,test difference low,test difference high,\
                 test p seeds,test p examples,notes";
     assert_eq!(csv.lines().next(), Some(head));

@@ -4,9 +4,9 @@ use std::fs;
 use std::io::{Cursor, Write};
 use std::path::{Path, PathBuf};
 
-use rtc_exec::learner::Arrays;
+use rtc_exec::learner::FlatArrays;
 use rtc_runs::error::Error;
-use rtc_runs::weights::{Names, WeightsFile, fingerprint, fit};
+use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 use safetensors::tensor::{Dtype, TensorView};
 use tempfile::TempDir;
 use zip::ZipWriter;
@@ -16,18 +16,18 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data").join(name)
 }
 
-fn map(json: &str) -> Names {
+fn map(json: &str) -> TensorNames {
     let folder = TempDir::new().expect("a temporary folder");
     let path = folder.path().join("map.json");
     fs::write(&path, json).expect("a new file");
-    Names::read(&path).expect("a map")
+    TensorNames::read(&path).expect("a map")
 }
 
 fn wanted(parameters: &[(&str, &[usize])]) -> Vec<(String, Vec<usize>)> {
     parameters.iter().map(|(name, shape)| ((*name).to_owned(), shape.to_vec())).collect()
 }
 
-fn numbers<'a>(arrays: &'a Arrays, name: &str) -> &'a [f32] {
+fn numbers<'a>(arrays: &'a FlatArrays, name: &str) -> &'a [f32] {
     &arrays.items[name].1
 }
 
@@ -81,7 +81,7 @@ fn tensors_of_pytorch_of_every_kind_are_read() {
     assert_eq!(numbers(&arrays, "parameter"), plain.map(|x| x + 1.0));
     assert_eq!(numbers(&arrays, "scalar"), [0.5]);
     assert_eq!(numbers(&arrays, "broadcast"), [2.0, 3.0, 2.0, 3.0]);
-    let error = fit(&file, &Names::default(), &wanted(&[("count", &[])])).expect_err("an integer");
+    let error = fit(&file, &TensorNames::default(), &wanted(&[("count", &[])])).expect_err("an integer");
     assert!(error.to_string().contains("`count` has numbers of the kind long"), "{error}");
 }
 
@@ -132,7 +132,7 @@ fn numbers_that_are_not_finite_are_refused_by_name() {
         let view = TensorView::new(Dtype::F64, vec![2], &bytes).expect("two numbers");
         fs::write(&path, safetensors::serialize([("w", view)], None).expect("one tensor")).expect("a new file");
         let file = WeightsFile::read(&path).expect("a file of safetensors");
-        let error = fit(&file, &Names::default(), &wanted(&[("w", &[2])])).expect_err("not finite").to_string();
+        let error = fit(&file, &TensorNames::default(), &wanted(&[("w", &[2])])).expect_err("not finite").to_string();
         assert!(error.contains("`w` has ") && error.contains(said), "{error}");
     }
 }
@@ -225,7 +225,7 @@ fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
         ("parameter", &[2, 3]),
         ("plain", &[2, 3]),
     ]);
-    let arrays = fit(&file, &Names::default(), &parameters).expect("all of them");
+    let arrays = fit(&file, &TensorNames::default(), &parameters).expect("all of them");
     let plain = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25];
     assert_eq!(numbers(&arrays, "plain"), plain);
     for name in ["turned", "part", "parameter"] {
@@ -233,7 +233,8 @@ fn negative_bits_of_pytorch_are_applied_and_complex_numbers_refused() {
     }
     assert_eq!(numbers(&arrays, "half"), [0.0, -0.75, -0.25, -1.0, -0.5, -1.25]);
     let file = WeightsFile::read(&fixture("complex.pt")).expect("a file of PyTorch");
-    let error = fit(&file, &Names::default(), &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
+    let error =
+        fit(&file, &TensorNames::default(), &wanted(&[("x", &[2, 3])])).expect_err("complex numbers").to_string();
     assert!(error.contains("`x` has numbers of the kind complexfloat"), "{error}");
     let mut unknown = fs::read(fixture("negated.pt")).expect("the fixture");
     let marks: Vec<usize> = (0..unknown.len()).filter(|at| unknown[*at..].starts_with(b"neg\x71")).collect();
@@ -264,7 +265,7 @@ fn a_tied_weight_may_have_two_names_in_a_state_dict() {
     let path = folder.path().join("w.safetensors");
     fs::write(&path, bytes).expect("a new file");
     let file = WeightsFile::read(&path).expect("a file of safetensors");
-    let error = fit(&file, &Names::default(), &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
+    let error = fit(&file, &TensorNames::default(), &wanted(&[("a", &[2])])).expect_err("a stranger").to_string();
     assert!(error.contains("`b` [2] is no parameter of the model; it has the numbers of `a`"), "{error}");
     fit(&file, &map(r#"{"b": null}"#), &wanted(&[("a", &[2])])).expect("one of them");
 }
@@ -279,7 +280,7 @@ fn what_is_named_twice_is_refused() {
         "{\"a\": null,\n\"\\u0061\": \"y\"}",
     ] {
         fs::write(&path, text).expect("writable");
-        let error = Names::read(&path).expect_err(text).to_string();
+        let error = TensorNames::read(&path).expect_err(text).to_string();
         assert!(error.contains("map.json:2") && error.contains("stands twice in one object"), "{error}");
     }
     let tensor = r#"{"dtype":"F32","shape":[1],"data_offsets":[0,4]}"#;

@@ -15,16 +15,16 @@ use parquet::schema::types::{Type, TypePtr};
 use rtc_compiler::ir::formula::thousands;
 
 use super::open::regular;
-use super::pages::{Claims, claims};
+use super::pages::{PageClaims, claims};
 use super::records::{MAX_PACKED_ROWS, MAX_UNPACKED};
-use super::{Cell, Column, Items, MAX_PAGE, MAX_VALUES, Row};
+use super::{Column, FileCell, FileRow, ListTexts, MAX_PAGE, MAX_VALUES};
 use crate::error::{DataError, unknown};
 use crate::reading::unreadable;
 use rtc_base::panics::caught;
 use rtc_compiler::ir::formula::bytes;
 
 /// The rows of a file, by their numbers from 1.
-pub(super) struct Rows {
+pub(super) struct ColumnarRows {
     path: PathBuf,
     rows: RowIter<'static>,
     columns: Vec<Column>,
@@ -38,7 +38,7 @@ pub(super) struct Rows {
 ///
 /// # Errors
 /// What is no Parquet file, a column that is not there, and a file that unpacks to more than is read.
-pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
+pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<ColumnarRows, DataError> {
     let (file, reader) = reader(path)?;
     let projection = guarded(|| Ok(projection(reader.metadata().file_metadata().schema(), columns)));
     let projection = projection.map_err(|why| no_file(path, &why))?.map_err(|why| unreadable(path, why))?;
@@ -48,7 +48,7 @@ pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<Rows, DataError> {
     }
     let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).project(Some(projection)));
     let rows = rows.map_err(|why| no_file(path, &why))?;
-    Ok(Rows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, bytes: 0, broken: false })
+    Ok(ColumnarRows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, bytes: 0, broken: false })
 }
 
 /// The names of the columns of a file.
@@ -71,12 +71,12 @@ fn reader(path: &Path) -> Result<(File, SerializedFileReader<File>), DataError> 
 }
 
 /// What the pages of the columns claim, each of which lies in a part of the file of its own.
-fn claimed(file: &File, metadata: &ParquetMetaData, columns: &[Column]) -> Result<Claims, ParquetError> {
+fn claimed(file: &File, metadata: &ParquetMetaData, columns: &[Column]) -> Result<PageClaims, ParquetError> {
     let wanted: HashSet<String> = columns.iter().map(Column::to_string).collect();
     let chunks = metadata.row_groups().iter().flat_map(|group| group.columns());
     let read =
         |chunk: &&ColumnChunkMetaData| chunk.column_path().parts().first().is_some_and(|root| wanted.contains(root));
-    let (mut all, mut left) = (Claims::default(), file.metadata()?.len());
+    let (mut all, mut left) = (PageClaims::default(), file.metadata()?.len());
     for chunk in chunks.filter(read) {
         let (start, length) = chunk.byte_range();
         left = left.checked_sub(length).ok_or_else(|| ParquetError::General(PARTS.to_owned()))?;
@@ -86,7 +86,7 @@ fn claimed(file: &File, metadata: &ParquetMetaData, columns: &[Column]) -> Resul
 }
 
 /// Why a file is too large, before any of it is unpacked.
-fn too_large(rows: i64, claimed: Claims) -> Option<String> {
+fn too_large(rows: i64, claimed: PageClaims) -> Option<String> {
     let more = |what: &str, count: u64, most: u64| {
         let [count, most] = [count, most].map(|number| thousands(&number.to_string()));
         format!("the file has {count} {what}, and at most {most} are read of a Parquet file{WRITE}")
@@ -96,9 +96,9 @@ fn too_large(rows: i64, claimed: Claims) -> Option<String> {
         _ if rows.unsigned_abs() > MAX_PACKED_ROWS as u64 => {
             Some(more("rows", rows.unsigned_abs(), MAX_PACKED_ROWS as u64))
         }
-        Claims { values, .. } if values > MAX_VALUES => Some(more("values", values, MAX_VALUES)),
-        Claims { largest, .. } if largest > MAX_PAGE => Some(large("a page", MAX_PAGE)),
-        Claims { bytes, .. } if bytes > MAX_UNPACKED => Some(large("what is read", MAX_UNPACKED)),
+        PageClaims { values, .. } if values > MAX_VALUES => Some(more("values", values, MAX_VALUES)),
+        PageClaims { largest, .. } if largest > MAX_PAGE => Some(large("a page", MAX_PAGE)),
+        PageClaims { bytes, .. } if bytes > MAX_UNPACKED => Some(large("what is read", MAX_UNPACKED)),
         _ => None,
     }
 }
@@ -139,7 +139,7 @@ fn twice(name: &str) -> String {
     format!("the file has the column `{name}` twice: rename one of the two")
 }
 
-impl Rows {
+impl ColumnarRows {
     /// The cells of a row, each made of its field by `cell`.
     fn cells<C: Default>(
         &self,
@@ -174,25 +174,25 @@ impl Rows {
     }
 
     /// The rows for a first look: nothing in place of a value of a kind that no task takes, and numbers that are not finite as texts.
-    pub(super) fn seen(mut self) -> impl Iterator<Item = Result<(usize, Vec<Option<Cell>>), DataError>> {
+    pub(super) fn seen(mut self) -> impl Iterator<Item = Result<(usize, Vec<Option<FileCell>>), DataError>> {
         let seen = |field: &Field, name: &str| Ok(Some(cell(field, name, any_real).ok()));
         iter::from_fn(move || {
             self.advance(|rows, row| {
-                let cells: Vec<Option<Option<Cell>>> = rows.cells(row, seen)?;
-                let cells = cells.into_iter().map(|cell| cell.unwrap_or(Some(Cell::Missing))).collect();
+                let cells: Vec<Option<Option<FileCell>>> = rows.cells(row, seen)?;
+                let cells = cells.into_iter().map(|cell| cell.unwrap_or(Some(FileCell::Missing))).collect();
                 Ok((rows.number, cells))
             })
         })
     }
 }
 
-impl Iterator for Rows {
-    type Item = Result<Row, DataError>;
+impl Iterator for ColumnarRows {
+    type Item = Result<FileRow, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.advance(|rows, row| {
             let cells = rows.cells(row, |field, name| cell(field, name, real))?;
-            Ok(Row { line: rows.number, offset: 0, bytes: 0, cells })
+            Ok(FileRow { line: rows.number, offset: 0, bytes: 0, cells })
         })
     }
 }
@@ -208,26 +208,26 @@ fn size(field: &Field) -> u64 {
 }
 
 /// The text of a number of a column of this name.
-type Real = fn(f64, &str, &str) -> Result<String, String>;
+type RealText = fn(f64, &str, &str) -> Result<String, String>;
 
-fn cell(field: &Field, name: &str, real: Real) -> Result<Cell, String> {
+fn cell(field: &Field, name: &str, real: RealText) -> Result<FileCell, String> {
     match field {
-        Field::Null => Ok(Cell::Missing),
+        Field::Null => Ok(FileCell::Missing),
         Field::ListInternal(list) => {
             let items =
-                |items: &[Field]| items.iter().map(|item| plain(item, name, real)).collect::<Result<Items, _>>();
+                |items: &[Field]| items.iter().map(|item| plain(item, name, real)).collect::<Result<ListTexts, _>>();
             let inner =
                 |item: &Field| if let Field::ListInternal(own) = item { Some(items(own.elements())) } else { None };
             match list.elements().iter().map(inner).collect::<Option<Result<Vec<_>, _>>>() {
-                Some(lists) if !list.elements().is_empty() => lists.map(Cell::Lists),
-                _ => items(list.elements()).map(Cell::List),
+                Some(lists) if !list.elements().is_empty() => lists.map(FileCell::Lists),
+                _ => items(list.elements()).map(FileCell::List),
             }
         }
-        field => Ok(plain(field, name, real)?.map_or(Cell::Missing, Cell::Text)),
+        field => Ok(plain(field, name, real)?.map_or(FileCell::Missing, FileCell::Text)),
     }
 }
 
-fn plain(field: &Field, name: &str, real: Real) -> Result<Option<String>, String> {
+fn plain(field: &Field, name: &str, real: RealText) -> Result<Option<String>, String> {
     let text = match field {
         Field::Null => return Ok(None),
         Field::Str(text) => text.clone(),
@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn sizes_are_limited_before_anything_is_unpacked() {
-        let claims = |bytes, largest, values| Claims { bytes, largest, values };
+        let claims = |bytes, largest, values| PageClaims { bytes, largest, values };
         assert_eq!(too_large(1, claims(MAX_UNPACKED, MAX_PAGE, MAX_VALUES)), None);
         for (claimed, why) in [
             (claims(2_147_483_647, 2_147_483_647, 1), "a page of the file unpacks to more than 256 MiB"),
@@ -369,12 +369,12 @@ mod tests {
         let (file, reader) = reader(&path).expect("readable");
         let claimed = claimed(&file, reader.metadata(), &[Column::Name("v".into())]).expect("as they were written");
         assert_eq!(claimed.values, 10, "five in the dictionary, and five that point there");
-        let found: Vec<Vec<Cell>> = rows(&path, &[Column::Name("v".into())])
+        let found: Vec<Vec<FileCell>> = rows(&path, &[Column::Name("v".into())])
             .expect("readable")
             .map(|row| row.expect("readable").cells)
             .collect();
-        let list = |numbers: &[f64]| numbers.iter().map(|x| Some(x.to_string())).collect::<Items>();
+        let list = |numbers: &[f64]| numbers.iter().map(|x| Some(x.to_string())).collect::<ListTexts>();
         let lists = [vec![list(&[1.0, 2.0]), list(&[3.0, 4.0])], vec![list(&[5.0])]];
-        assert_eq!(found, lists.map(|lists| vec![Cell::Lists(lists)]));
+        assert_eq!(found, lists.map(|lists| vec![FileCell::Lists(lists)]));
     }
 }

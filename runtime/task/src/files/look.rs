@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use super::records::{Delimited, Record, Records};
-use super::{Cell, Column, Format, Layout, Row, cell, columnar, is_blank, object};
+use super::records::{Delimited, FileRecord, FileRecords};
+use super::{Column, FileCell, FileLayout, FileRow, Format, cell, columnar, is_blank, object};
 use crate::error::DataError;
 use crate::reading::{broken, unreadable};
 
@@ -83,27 +83,27 @@ impl ColumnLook {
     /// More rows without a number are not kept.
     pub const ODD: usize = 5;
 
-    fn see(&mut self, cell: &Cell, line: usize) {
+    fn see(&mut self, cell: &FileCell, line: usize) {
         let texts: Vec<String> = match cell {
-            Cell::Missing => return self.missing += 1,
-            Cell::Text(text) if text.trim().is_empty() => return self.missing += 1,
-            Cell::Text(text) => vec![text.clone()],
-            Cell::List(items) => {
+            FileCell::Missing => return self.missing += 1,
+            FileCell::Text(text) if text.trim().is_empty() => return self.missing += 1,
+            FileCell::Text(text) => vec![text.clone()],
+            FileCell::List(items) => {
                 self.lists += 1;
                 items.iter().map(shown).collect()
             }
-            Cell::Lists(lists) => {
+            FileCell::Lists(lists) => {
                 self.lists += 1;
                 self.nested += 1;
                 lists.iter().flatten().map(shown).collect()
             }
         };
         let numbers: Option<Vec<f64>> = texts.iter().map(|text| number(text)).collect();
-        let is_list = !matches!(cell, Cell::Text(_));
+        let is_list = !matches!(cell, FileCell::Text(_));
         let text = texts.join(" ");
         self.see_numbers(numbers.as_deref().unwrap_or_default(), is_list);
         let split: Vec<&str> = match cell {
-            Cell::Text(text) => text.split_whitespace().collect(),
+            FileCell::Text(text) => text.split_whitespace().collect(),
             _ => texts.iter().map(String::as_str).collect(),
         };
         self.words += split.len();
@@ -202,8 +202,8 @@ pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
         FileLook { format, rows: 0, columns: vec![], headless: false, doubt: None, aligned: vec![], problems: vec![] };
     match format {
         Format::Text => {
-            let mut shape = Lines::default();
-            for record in Records::open(path, None)? {
+            let mut shape = LineStatistics::default();
+            for record in FileRecords::open(path, None)? {
                 if let Ok(record) = &record {
                     shape.see(&record.bytes);
                 }
@@ -218,9 +218,9 @@ pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
     Ok(look)
 }
 
-/// What the lines of a text have in common; blank ones stand between them.
+/// Common properties of the lines of a text; blank ones stand between them.
 #[derive(Default)]
-struct Lines {
+struct LineStatistics {
     lines: usize,
     blank: usize,
     /// Tabs in each line, and its words; nothing once two lines differ.
@@ -228,7 +228,7 @@ struct Lines {
     words: Option<usize>,
 }
 
-impl Lines {
+impl LineStatistics {
     fn see(&mut self, line: &[u8]) {
         if is_blank(line) {
             self.blank += 1;
@@ -271,13 +271,13 @@ impl FileLook {
     }
 
     /// Sees the cells of a row on a line.
-    fn see(&mut self, cells: &[Cell], line: usize) {
+    fn see(&mut self, cells: &[FileCell], line: usize) {
         self.columns.iter_mut().zip(cells).for_each(|(column, cell)| column.see(cell, line));
-        let count = |cell: &Cell| match cell {
-            Cell::Missing => None,
-            Cell::Text(text) => Some(text.split_whitespace().count()),
-            Cell::List(items) => Some(items.len()),
-            Cell::Lists(_) => None,
+        let count = |cell: &FileCell| match cell {
+            FileCell::Missing => None,
+            FileCell::Text(text) => Some(text.split_whitespace().count()),
+            FileCell::List(items) => Some(items.len()),
+            FileCell::Lists(_) => None,
         };
         let counts: Vec<Option<usize>> = cells.iter().map(count).collect();
         if self.rows == 0 && counts.len() <= MOST_PAIRED {
@@ -290,7 +290,7 @@ impl FileLook {
     /// Looks at JSON lines: a column is a key of any object.
     fn objects(&mut self, path: &Path) -> Result<(), DataError> {
         let mut known = HashSet::new();
-        for record in Records::open(path, None)? {
+        for record in FileRecords::open(path, None)? {
             let record = record?;
             if is_blank(&record.bytes) {
                 continue;
@@ -313,7 +313,7 @@ impl FileLook {
                 let value = fields.get(&column.name).unwrap_or(&Value::Null);
                 let found = cell(value, &Column::Name(column.name.clone()));
                 column.nested += usize::from(found.is_err());
-                cells.push(found.unwrap_or_else(|_| Cell::Text(value.to_string())));
+                cells.push(found.unwrap_or_else(|_| FileCell::Text(value.to_string())));
             }
             self.see(&cells, record.line);
             self.rows += 1;
@@ -349,8 +349,8 @@ impl FileLook {
                     .iter_mut()
                     .zip(cells)
                     .for_each(|(column, cell)| column.nested += usize::from(cell.is_none()));
-                let other = || Cell::Text("{..}".to_owned());
-                let cells: Vec<Cell> = cells.iter().map(|cell| cell.clone().unwrap_or_else(other)).collect();
+                let other = || FileCell::Text("{..}".to_owned());
+                let cells: Vec<FileCell> = cells.iter().map(|cell| cell.clone().unwrap_or_else(other)).collect();
                 self.see(&cells, *number);
             }
             self.count(row.map(|_| ()));
@@ -372,12 +372,12 @@ impl FileLook {
             (self.rows, self.doubt) = (rows, Some(doubt));
             return Ok(());
         }
-        let layout = |columns| Layout { format: Some(self.format), columns, quotes };
+        let layout = |columns| FileLayout { format: Some(self.format), columns, quotes };
         let mut names = layout(vec![]).names(path)?;
         let mut columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
         let places: Vec<Column> = (1..=names.len()).map(Column::Place).collect();
         let rows = layout(places.clone()).rows(path)?.skip(1).take(SAMPLE);
-        let rows: Vec<Row> = rows.filter_map(Result::ok).collect();
+        let rows: Vec<FileRow> = rows.filter_map(Result::ok).collect();
         match header(&names, &rows) {
             Header::Names => {}
             Header::Row => {
@@ -407,7 +407,7 @@ impl FileLook {
 fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usize, String)>, DataError> {
     let Some(shape) = Delimited::of_format(format, quotes) else { return Ok(None) };
     let mut records =
-        Records::open(path, Some(shape))?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
+        FileRecords::open(path, Some(shape))?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
     let Some(first) = records.next() else { return Ok(None) };
     if matches!(first.bytes[..], [b's', b'e', b'p', b'=', _]) {
         let doubt = "the first line is only for spreadsheets, and no header: remove it";
@@ -420,11 +420,11 @@ fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usiz
     let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == mark).count();
     let marks = count(&first.bytes);
     // A text in the only column of a .tsv has commas as it likes.
-    let has = |record: &Record| {
+    let has = |record: &FileRecord| {
         let own = count(&record.bytes);
         own == marks || own > 0 && mark != b','
     };
-    let sample: Vec<Record> = records.by_ref().take(SAMPLE).collect();
+    let sample: Vec<FileRecord> = records.by_ref().take(SAMPLE).collect();
     if !sample.iter().all(has) {
         return Ok(None);
     }
@@ -440,10 +440,10 @@ enum Header {
 
 /// Tells names of columns from values: a text above numbers is a name, a number above numbers a value; where all columns are texts, a
 /// text that stands below, too, is a value.
-fn header(first: &[String], rows: &[Row]) -> Header {
+fn header(first: &[String], rows: &[FileRow]) -> Header {
     let below = |at: usize| {
         rows.iter().filter_map(move |row| match row.cells.get(at) {
-            Some(Cell::Text(text)) if !text.trim().is_empty() => Some(text.as_str()),
+            Some(FileCell::Text(text)) if !text.trim().is_empty() => Some(text.as_str()),
             _ => None,
         })
     };

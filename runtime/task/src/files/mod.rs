@@ -24,7 +24,7 @@ use serde_json::Value;
 use crate::error::{DataError, unknown};
 use crate::reading::{broken, unreadable};
 use object::object;
-use records::{Delimited, NO_TEXT, Record, Records};
+use records::{Delimited, FileRecord, FileRecords, NO_TEXT};
 
 pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
 pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
@@ -99,38 +99,38 @@ impl fmt::Display for Column {
     }
 }
 
-/// What stands in a cell.
+/// The content of a cell.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Cell {
+pub(crate) enum FileCell {
     /// Text, or a number or a truth value as text.
     Text(String),
     /// A list of texts, with holes where it has `null`.
-    List(Items),
+    List(ListTexts),
     /// A list of lists.
-    Lists(Vec<Items>),
+    Lists(Vec<ListTexts>),
     /// Nothing: `null`, or no such field.
     #[default]
     Missing,
 }
 
 /// The texts of a list, with holes where it has `null`.
-pub(crate) type Items = Vec<Option<String>>;
+pub(crate) type ListTexts = Vec<Option<String>>;
 
 /// A row with the cells of the columns that were asked for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct FileRow {
     /// The line on which it begins; in a Parquet file its number. Both from 1.
     pub(crate) line: usize,
     /// The byte with which it begins; 0 where rows have none.
     pub(crate) offset: u64,
     /// Number of its bytes.
     pub(crate) bytes: u32,
-    pub(crate) cells: Vec<Cell>,
+    pub(crate) cells: Vec<FileCell>,
 }
 
-/// What is read of files.
+/// The format and the columns that are read of files.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Layout {
+pub(crate) struct FileLayout {
     /// The format, where the names of the files don't say it.
     pub(crate) format: Option<Format>,
     pub(crate) columns: Vec<Column>,
@@ -138,7 +138,7 @@ pub(crate) struct Layout {
     pub(crate) quotes: bool,
 }
 
-impl Layout {
+impl FileLayout {
     /// The format of a file.
     pub(crate) fn format(&self, path: &Path) -> Result<Format, DataError> {
         self.format.map_or_else(|| Format::of(path).map_err(|why| unreadable(path, why)), Ok)
@@ -148,34 +148,34 @@ impl Layout {
     ///
     /// # Errors
     /// A file that can't be opened, or lacks a column.
-    pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<Row, DataError>>>, DataError> {
+    pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<FileRow, DataError>>>, DataError> {
         if self.format(path)? == Format::Parquet {
             return Ok(Box::new(columnar::rows(path, &self.columns)?));
         }
         let (records, parser) = self.begin(path)?;
         let path = path.to_owned();
-        let row = move |record: Result<Record, DataError>| {
+        let row = move |record: Result<FileRecord, DataError>| {
             let record = match record {
                 Ok(record) if parser.skips(&record.bytes) => return None,
                 Ok(record) => record,
                 Err(error) => return Some(Err(error)),
             };
             let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&path, &record));
-            Some(cells.map(|cells| Row { line: record.line, offset: record.offset, bytes: record.length, cells }))
+            Some(cells.map(|cells| FileRow { line: record.line, offset: record.offset, bytes: record.length, cells }))
         };
         Ok(Box::new(records.filter_map(row)))
     }
 
     /// The records of a file behind its header, and what makes rows of them.
-    pub(crate) fn begin(&self, path: &Path) -> Result<(Records, Parser), DataError> {
+    pub(crate) fn begin(&self, path: &Path) -> Result<(FileRecords, Parser), DataError> {
         let format = self.format(path)?;
         let Some(shape) = Delimited::of_format(format, self.quotes) else {
             return match format {
-                Format::Json => Ok((Records::open(path, None)?, Parser::Json(self.columns.clone()))),
+                Format::Json => Ok((FileRecords::open(path, None)?, Parser::Json(self.columns.clone()))),
                 _ => Err(unreadable(path, "this format has no rows of text")),
             };
         };
-        let mut records = Records::open(path, Some(shape))?;
+        let mut records = FileRecords::open(path, Some(shape))?;
         if let Some(places) = self.numbered() {
             return Ok((records, Parser::Delimited { shape, width: None, places }));
         }
@@ -204,8 +204,8 @@ impl Layout {
     pub(crate) fn refuse_other_marks(&self, path: &Path, columns: usize) -> Result<(), DataError> {
         let shape = Delimited::of_format(self.format(path)?, self.quotes).filter(|_| columns > 1);
         let Some(shape) = shape.filter(|_| self.numbered().is_some()) else { return Ok(()) };
-        let rows: Vec<Record> = Records::open(path, Some(shape))?.take(SAMPLE).collect::<Result<_, _>>()?;
-        let cells = |row: &Record, mark: u8| row.bytes.split(|byte| *byte == mark).count();
+        let rows: Vec<FileRecord> = FileRecords::open(path, Some(shape))?.take(SAMPLE).collect::<Result<_, _>>()?;
+        let cells = |row: &FileRecord, mark: u8| row.bytes.split(|byte| *byte == mark).count();
         let Some((first, mark)) = rows.first().and_then(|row| Some((row, shape.other_mark(&row.bytes)?))) else {
             return Ok(());
         };
@@ -219,8 +219,8 @@ impl Layout {
     /// The names of all columns of a file of text: those of the header, or of the first object.
     fn names(&self, path: &Path) -> Result<Vec<String>, DataError> {
         let shape = Delimited::of_format(self.format(path)?, self.quotes);
-        let first =
-            Records::open(path, shape)?.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
+        let first = FileRecords::open(path, shape)?
+            .find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
         let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let names = match shape {
             Some(shape) => texts(shape, &first.bytes),
@@ -248,7 +248,7 @@ fn is_blank(record: &[u8]) -> bool {
 }
 
 /// The columns by the names in the header.
-fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser, Fault> {
+fn named(shape: Delimited, header: &FileRecord, columns: &[Column]) -> Result<Parser, RecordFault> {
     if header.bytes.contains(&b'\r') && shape.ends_in_returns(&header.bytes) {
         return Err(RETURNS.to_owned().into());
     }
@@ -258,42 +258,42 @@ fn named(shape: Delimited, header: &Record, columns: &[Column]) -> Result<Parser
     let place = |column: &Column| {
         let wanted = column.to_string();
         match known.get(&*wanted).map_or(&[][..], Vec::as_slice) {
-            [] => Err(Fault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
+            [] => Err(RecordFault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
             [place] => Ok(*place),
-            _ => Err(Fault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
+            _ => Err(RecordFault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
         }
     };
     let places = columns.iter().map(place).collect::<Result<_, _>>()?;
     Ok(Parser::Delimited { shape, width: Some(names.len()), places })
 }
 
-/// Why a record is no row: lines below the one on which it begins, and a sentence.
+/// The reason why a record is no row: lines below the one on which it begins, and a sentence.
 #[derive(Clone, Debug)]
-pub(crate) struct Fault {
+pub(crate) struct RecordFault {
     below: usize,
     message: String,
 }
 
-impl From<String> for Fault {
+impl From<String> for RecordFault {
     fn from(message: String) -> Self {
         Self { below: 0, message }
     }
 }
 
-impl Fault {
-    pub(crate) fn at(self, path: &Path, record: &Record) -> DataError {
+impl RecordFault {
+    pub(crate) fn at(self, path: &Path, record: &FileRecord) -> DataError {
         broken(path, record.line + self.below, self.message)
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Fault> {
+fn text(bytes: &[u8]) -> Result<&str, RecordFault> {
     str::from_utf8(bytes).map_err(|error| {
         let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        Fault { below, message: NO_TEXT.to_owned() }
+        RecordFault { below, message: NO_TEXT.to_owned() }
     })
 }
 
-fn texts(shape: Delimited, record: &[u8]) -> Result<Vec<String>, Fault> {
+fn texts(shape: Delimited, record: &[u8]) -> Result<Vec<String>, RecordFault> {
     text(record)?;
     let cells = shape.cells(record)?;
     Ok(cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect())
@@ -324,7 +324,7 @@ impl Parser {
     }
 
     /// The cells of a record, in the order of the columns.
-    pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<Cell>, Fault> {
+    pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<FileCell>, RecordFault> {
         match self {
             Self::Delimited { shape, width, places } => {
                 if shape.quotes && record.contains(&b'\r') && shape.ends_in_returns(record) {
@@ -335,7 +335,7 @@ impl Parser {
                     return Err(format!("the header has {width} columns, and this row has {}", cells.len()).into());
                 }
                 let cell = |place: &usize| {
-                    let cell = cells.get(*place).cloned().map(Cell::Text);
+                    let cell = cells.get(*place).cloned().map(FileCell::Text);
                     let few = || {
                         let (wanted, found) = (place + 1, cells.len());
                         format!("column {wanted} is wanted, and this row has {found}{}", shape.other(record))
@@ -350,22 +350,22 @@ impl Parser {
 }
 
 /// The cells of an object, in the order of the columns.
-pub(crate) fn json(line: &str, columns: &[Column]) -> Result<Vec<Cell>, String> {
+pub(crate) fn json(line: &str, columns: &[Column]) -> Result<Vec<FileCell>, String> {
     let fields = object(line)?;
     // Several columns may be the same.
     columns.iter().map(|column| cell(fields.get(&column.to_string()).unwrap_or(&Value::Null), column)).collect()
 }
 
-fn cell(value: &Value, column: &Column) -> Result<Cell, String> {
-    let items = |items: &[Value]| items.iter().map(|item| plain(item, column)).collect::<Result<Items, _>>();
+fn cell(value: &Value, column: &Column) -> Result<FileCell, String> {
+    let items = |items: &[Value]| items.iter().map(|item| plain(item, column)).collect::<Result<ListTexts, _>>();
     let list = |item: &Value| if let Value::Array(own) = item { Some(items(own)) } else { None };
     match value {
-        Value::Null => Ok(Cell::Missing),
+        Value::Null => Ok(FileCell::Missing),
         Value::Array(all) => match all.iter().map(list).collect::<Option<Result<Vec<_>, _>>>() {
-            Some(lists) if !all.is_empty() => lists.map(Cell::Lists),
-            _ => items(all).map(Cell::List),
+            Some(lists) if !all.is_empty() => lists.map(FileCell::Lists),
+            _ => items(all).map(FileCell::List),
         },
-        value => Ok(plain(value, column)?.map_or(Cell::Missing, Cell::Text)),
+        value => Ok(plain(value, column)?.map_or(FileCell::Missing, FileCell::Text)),
     }
 }
 

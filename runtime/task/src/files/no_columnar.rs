@@ -3,24 +3,24 @@
 use std::iter;
 use std::path::Path;
 
-use super::{Cell, Column, Row};
+use super::{Column, FileCell, FileRow};
 use crate::error::DataError;
 use crate::reading::unreadable;
 
 /// The rows of a file: there are none.
-pub(super) enum Rows {}
+pub(super) enum ColumnarRows {}
 
-impl Rows {
+impl ColumnarRows {
     /// The rows for a first look.
-    pub(super) fn seen(self) -> impl Iterator<Item = Result<(usize, Vec<Option<Cell>>), DataError>> {
+    pub(super) fn seen(self) -> impl Iterator<Item = Result<(usize, Vec<Option<FileCell>>), DataError>> {
         match self {}
         #[allow(unreachable_code, reason = "it says the type")]
         iter::empty()
     }
 }
 
-impl Iterator for Rows {
-    type Item = Result<Row, DataError>;
+impl Iterator for ColumnarRows {
+    type Item = Result<FileRow, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match *self {}
@@ -35,7 +35,7 @@ fn refused(path: &Path) -> DataError {
 }
 
 /// Refuses the file.
-pub(super) fn rows(path: &Path, _: &[Column]) -> Result<Rows, DataError> {
+pub(super) fn rows(path: &Path, _: &[Column]) -> Result<ColumnarRows, DataError> {
     Err(refused(path))
 }
 

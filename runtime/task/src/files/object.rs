@@ -15,7 +15,7 @@ use rtc_base::json::twice;
 /// # Errors
 /// A sentence about a line that holds something else, a key twice, or a number that is none.
 pub(super) fn object(line: &str) -> Result<Map<String, Value>, String> {
-    let Fields(fields) = serde_json::from_str(line).map_err(|error| no_object(line, &error))?;
+    let ObjectFields(fields) = serde_json::from_str(line).map_err(|error| no_object(line, &error))?;
     let mut keys = BTreeSet::new();
     if let Some((key, _)) = fields.iter().find(|(key, _)| !keys.insert(key.as_str())) {
         return Err(twice(key));
@@ -48,18 +48,18 @@ fn no_object(line: &str, error: &serde_json::Error) -> String {
 }
 
 /// The fields of an object as they are written.
-struct Fields<'a>(Vec<(String, &'a RawValue)>);
+struct ObjectFields<'a>(Vec<(String, &'a RawValue)>);
 
-impl<'de> Deserialize<'de> for Fields<'de> {
+impl<'de> Deserialize<'de> for ObjectFields<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(Reader)
+        deserializer.deserialize_map(ObjectVisitor)
     }
 }
 
-struct Reader;
+struct ObjectVisitor;
 
-impl<'de> Visitor<'de> for Reader {
-    type Value = Fields<'de>;
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = ObjectFields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for Reader {
         while let Some(field) = fields.next_entry()? {
             all.push(field);
         }
-        Ok(Fields(all))
+        Ok(ObjectFields(all))
     }
 }
 

@@ -7,9 +7,9 @@ use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::iter::Sum;
 use std::ops::Add;
 
-/// What pages unpack to.
+/// The claimed sizes of unpacked pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Claims {
+pub(super) struct PageClaims {
     /// Bytes of all pages.
     pub(super) bytes: u64,
     /// Bytes of the largest one.
@@ -18,7 +18,7 @@ pub(super) struct Claims {
     pub(super) values: u64,
 }
 
-impl Add for Claims {
+impl Add for PageClaims {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -30,7 +30,7 @@ impl Add for Claims {
     }
 }
 
-impl Sum for Claims {
+impl Sum for PageClaims {
     fn sum<I: Iterator<Item = Self>>(claims: I) -> Self {
         claims.fold(Self::default(), Add::add)
     }
@@ -40,10 +40,10 @@ impl Sum for Claims {
 ///
 /// # Errors
 /// The file can't be read, or its pages do not fit into these bytes.
-pub(super) fn claims(file: &File, start: u64, length: u64) -> io::Result<Claims> {
+pub(super) fn claims(file: &File, start: u64, length: u64) -> io::Result<PageClaims> {
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(start))?;
-    let (mut all, mut left) = (Claims::default(), length);
+    let (mut all, mut left) = (PageClaims::default(), length);
     while left > 0 {
         let mut header = Compact(reader.by_ref().take(left));
         let page = header.page()?;
@@ -58,11 +58,11 @@ fn unfit() -> io::Error {
     io::Error::other("its pages do not fit into their columns")
 }
 
-/// What a header says of its page.
-struct Page {
+/// The header of a page.
+struct PageHeader {
     /// Bytes in the file.
     packed: u64,
-    claims: Claims,
+    claims: PageClaims,
 }
 
 /// The deepest structs and lists of a header: its statistics are three deep.
@@ -87,8 +87,8 @@ mod kind {
 struct Compact<R>(R);
 
 impl<R: BufRead> Compact<R> {
-    fn page(&mut self) -> io::Result<Page> {
-        let (mut packed, mut claims) = (0, Claims::default());
+    fn page(&mut self) -> io::Result<PageHeader> {
+        let (mut packed, mut claims) = (0, PageClaims::default());
         let mut id = 0;
         while let Some(kind) = self.field(&mut id)? {
             match (id, kind) {
@@ -100,7 +100,7 @@ impl<R: BufRead> Compact<R> {
             }
         }
         claims.largest = claims.bytes;
-        Ok(Page { packed, claims })
+        Ok(PageHeader { packed, claims })
     }
 
     /// The number of values that the header of a kind of page has first.
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn sizes_are_read_from_headers() {
         let page = [&HEADER[..], &[7, 7]].concat();
-        let claimed = Claims { bytes: 2_147_483_647, largest: 2_147_483_647, values: 300 };
+        let claimed = PageClaims { bytes: 2_147_483_647, largest: 2_147_483_647, values: 300 };
         assert_eq!(claims(&file(&page), 0, page.len() as u64).expect("a page"), claimed);
         let two = [&[9][..], &page, &page].concat();
         let both = claims(&file(&two), 1, two.len() as u64 - 1).expect("two pages");

@@ -113,17 +113,20 @@ impl Delimited {
 }
 
 /// The cells of a row with the line on which it begins.
-pub(crate) type Cells = (usize, Vec<Vec<u8>>);
+pub(crate) type RecordCells = (usize, Vec<Vec<u8>>);
 
 /// The rows of a table with the lines on which they begin, empty ones left out.
 ///
 /// # Errors
 /// A file that can't be opened.
-pub(crate) fn rows(path: &Path, quotes: bool) -> Result<impl Iterator<Item = Result<Cells, DataError>>, DataError> {
+pub(crate) fn rows(
+    path: &Path,
+    quotes: bool,
+) -> Result<impl Iterator<Item = Result<RecordCells, DataError>>, DataError> {
     let shape = Delimited::of(path, quotes);
-    let records = Records::open(path, Some(shape))?;
+    let records = FileRecords::open(path, Some(shape))?;
     let path = path.to_owned();
-    let row = move |record: Record| {
+    let row = move |record: FileRecord| {
         let cells = shape.cells(&record.bytes).map_err(|message| broken(&path, record.line, message))?;
         Ok((record.line, cells))
     };
@@ -143,7 +146,7 @@ enum At {
 
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Record {
+pub(crate) struct FileRecord {
     /// The line on which it begins, from 1.
     pub(crate) line: usize,
     /// The byte with which it begins, of the unpacked file.
@@ -157,7 +160,7 @@ pub(crate) struct Record {
 /// The mark with which some programs begin a text in UTF-8.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
-impl Record {
+impl FileRecord {
     /// A record from its bytes in the file, which may end with the end of the line.
     pub(crate) fn new(line: usize, offset: u64, mut bytes: Vec<u8>) -> Self {
         let length = bytes.len() as u32;
@@ -181,7 +184,7 @@ impl Record {
 pub(crate) const NO_TEXT: &str = "this line is not UTF-8 text";
 
 /// The records of a file, unpacked if its name ends in `.gz` or `.zst`. Ends of lines are `\n` or `\r\n`.
-pub(crate) struct Records {
+pub(crate) struct FileRecords {
     path: PathBuf,
     reader: Box<dyn BufRead>,
     shape: Option<Delimited>,
@@ -196,7 +199,7 @@ pub(crate) struct Records {
     broken: bool,
 }
 
-impl Records {
+impl FileRecords {
     /// Opens a file of lines, or of rows if they have a shape.
     pub(crate) fn open(path: &Path, shape: Option<Delimited>) -> Result<Self, DataError> {
         let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
@@ -206,7 +209,7 @@ impl Records {
         Ok(Self { path: path.to_path_buf(), reader, shape, lines: 0, bytes: 0, records, packed, broken: false })
     }
 
-    fn read(&mut self) -> Result<Option<Record>, (usize, String)> {
+    fn read(&mut self) -> Result<Option<FileRecord>, (usize, String)> {
         let (line, offset) = (self.lines + 1, self.bytes);
         let (mut bytes, mut at) = (vec![], At::Start);
         loop {
@@ -234,7 +237,7 @@ impl Records {
             at = self.shape.map_or(At::Start, |shape| shape.after(at, &bytes[from + mark..]));
             if at != At::Quoted {
                 self.count(line)?;
-                return Ok(Some(Record::new(line, offset, bytes)));
+                return Ok(Some(FileRecord::new(line, offset, bytes)));
             }
         }
     }
@@ -261,8 +264,8 @@ const UNPACK: &str = ", the most that is read of a packed one: unpack it, and it
 const UNCLOSED: &str = "a quotation mark that opens in this row never closes: a mark inside of a quoted cell is written twice, and \
                         `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters";
 
-impl Iterator for Records {
-    type Item = Result<Record, DataError>;
+impl Iterator for FileRecords {
+    type Item = Result<FileRecord, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.broken {
@@ -285,12 +288,12 @@ mod tests {
         let path = folder.path().join(name);
         fs::write(&path, text).expect("writable");
         let shape = Delimited::of(&path, true);
-        let row = |record: Record| {
+        let row = |record: FileRecord| {
             let cells = shape.cells(&record.bytes).map_err(|why| format!("{}: {why}", record.line))?;
             let cells = cells.into_iter().map(|cell| String::from_utf8(cell).expect("UTF-8")).collect();
             Ok((record.line, record.offset, cells))
         };
-        let records = Records::open(&path, Some(shape)).expect("it is there");
+        let records = FileRecords::open(&path, Some(shape)).expect("it is there");
         records.map(|record| record.map_err(|error| error.to_string()).and_then(row)).collect()
     }
 
@@ -345,7 +348,7 @@ mod tests {
         for (name, many) in [("a.csv.zst", true), ("a.txt.zst", false)] {
             let path = folder.path().join(name);
             fs::write(&path, &packed).expect("writable");
-            let last = Records::open(&path, None).expect("it is there").last().expect("it has lines");
+            let last = FileRecords::open(&path, None).expect("it is there").last().expect("it has lines");
             match last {
                 Ok(record) => assert!(!many && record.line == lines.len(), "{name}: {}", record.line),
                 Err(error) => {

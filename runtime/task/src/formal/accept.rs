@@ -3,7 +3,7 @@
 //! Half of the strings of a length are in the language and half are not, where both exist. Strings outside are drawn fairly and
 //! drawn again while they are inside; how strings inside are drawn is part of each language.
 
-use super::{Draw, Formal, check, classified, classify, fair, names, option, test_length, train_length};
+use super::{Formal, StringDraw, check, classified, classify, fair, names, option, test_length, train_length};
 use crate::{Example, OptionField};
 use rtc_base::rng::Draws;
 
@@ -119,7 +119,7 @@ fn inside_seventh(length: usize, draws: &mut Draws) -> Vec<u32> {
     (0..length).map(|at| cuts.iter().filter(|cut| **cut <= at).count() as u32 % 2).collect()
 }
 
-fn draw(language: &Language, request: &Draw<'_>, draws: &mut Draws) -> Vec<u32> {
+fn draw(language: &Language, request: &StringDraw<'_>, draws: &mut Draws) -> Vec<u32> {
     let length = request.length;
     let inside = (language.only)(length).unwrap_or_else(|| request.index.is_multiple_of(2));
     if inside { (language.inside)(length, draws) } else { until(length, draws, |s| !(language.accepts)(s)) }

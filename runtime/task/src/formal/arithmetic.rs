@@ -23,15 +23,15 @@ pub(super) fn flat(text: &[char], modulus: i64) -> Result<i64, String> {
     }
 }
 
-/// What is known inside a bracket.
+/// The state inside a bracket.
 #[derive(Default)]
-struct Inside {
+struct BracketState {
     left: Option<i64>,
     operator: Option<char>,
     negative: bool,
 }
 
-impl Inside {
+impl BracketState {
     fn take(&mut self, value: i64, modulus: i64) -> Result<(), String> {
         let value = if std::mem::take(&mut self.negative) { -value } else { value };
         let joined = match (self.left, self.operator.take()) {
@@ -56,13 +56,13 @@ impl Inside {
 /// # Errors
 /// What is no such expression.
 pub(super) fn bracketed(text: impl Iterator<Item = char>, modulus: i64) -> Result<i64, String> {
-    let mut open = vec![Inside::default()];
+    let mut open = vec![BracketState::default()];
     for c in text {
         let depth = open.len();
         let here = open.last_mut().ok_or("a bracket is closed that was not opened")?;
         match c {
             '0'..='9' => here.take(i64::from(c.to_digit(10).unwrap_or(0)), modulus)?,
-            '(' => open.push(Inside::default()),
+            '(' => open.push(BracketState::default()),
             ')' if depth > 1 => {
                 let value = here.value()?;
                 open.pop();

@@ -71,7 +71,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::{OptionValue, Target, Task, resolve_options};
+    use crate::{ExampleTarget, OptionValue, Task, resolve_options};
 
     /// All strings up to a length.
     fn strings(tokens: usize, longest: usize) -> Vec<Vec<u32>> {
@@ -100,7 +100,12 @@ mod tests {
         for string in strings(tokens, if tokens == 2 { 10 } else { 7 }) {
             let label = (task.example)(&options, &string).expect("every string has an answer").label;
             let state = automaton.across(&string)[0];
-            assert_eq!(label, Target::Class(automaton.classes[state as usize]), "{} {options:?} {string:?}", task.name);
+            assert_eq!(
+                label,
+                ExampleTarget::Class(automaton.classes[state as usize]),
+                "{} {options:?} {string:?}",
+                task.name
+            );
         }
     }
 

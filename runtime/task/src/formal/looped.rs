@@ -6,13 +6,13 @@
 //! `pause` so many tokens stand before the answer.
 
 use super::bits::{add, multiply};
-use super::{Draw, Formal, fair, option, test_length, train_length, written};
+use super::{Formal, StringDraw, fair, option, test_length, train_length, written};
 use crate::{Example, Objective, OptionField, Options};
 use rtc_base::rng::Draws;
 
 /// The symbols of a task besides those of its queries.
 #[derive(Clone, Copy, Debug)]
-struct Marks {
+struct LoopedSymbols {
     /// Ends the query.
     ask: u32,
     /// Ends the answer, and fills the row.
@@ -22,23 +22,23 @@ struct Marks {
 }
 
 /// Where a query has no operator.
-const SHORT: Marks = Marks { ask: 2, ..LONG };
+const SHORT: LoopedSymbols = LoopedSymbols { ask: 2, ..LONG };
 /// Where there is one, and in the task that counts.
-const LONG: Marks = Marks { ask: 5, end: 3, pause: 4 };
+const LONG: LoopedSymbols = LoopedSymbols { ask: 5, end: 3, pause: 4 };
 
 fn six(marks: [&str; 4]) -> Vec<String> {
     ["0", "1"].into_iter().chain(marks).map(str::to_owned).collect()
 }
 
 /// A query followed by `>` and `#`.
-fn row(mut query: Vec<u32>, marks: Marks, width: usize) -> Vec<u32> {
+fn row(mut query: Vec<u32>, marks: LoopedSymbols, width: usize) -> Vec<u32> {
     query.push(marks.ask);
     query.resize(width, marks.end);
     query
 }
 
 /// The number of curriculum that decides the width: one more than the longest length.
-fn stage(draw: &Draw<'_>) -> usize {
+fn stage(draw: &StringDraw<'_>) -> usize {
     draw.longest.unwrap_or(draw.length).max(draw.length) + 1
 }
 
@@ -57,16 +57,16 @@ fn operands(query: &[u32]) -> Result<(&[u32], &[u32]), String> {
 }
 
 /// A row in its parts.
-struct Row<'a> {
-    marks: Marks,
+struct LoopedRow<'a> {
+    marks: LoopedSymbols,
     options: &'a Options,
     query: &'a [u32],
     /// What stands behind `>` and the pauses.
     rest: &'a [u32],
 }
 
-impl<'a> Row<'a> {
-    fn read(options: &'a Options, tokens: &'a [u32], marks: Marks) -> Result<Self, String> {
+impl<'a> LoopedRow<'a> {
+    fn read(options: &'a Options, tokens: &'a [u32], marks: LoopedSymbols) -> Result<Self, String> {
         let at = tokens.iter().position(|token| *token == marks.ask).ok_or("a row has a query and `>`")?;
         let (query, rest) = (&tokens[..at], &tokens[at + 1..]);
         let pauses = rest.iter().take_while(|token| **token == marks.pause).count();
@@ -84,7 +84,7 @@ impl<'a> Row<'a> {
 
     /// The example: what has to stand from `>` (or the last pause) on, the length, and the steps.
     fn solved(&self, mut answer: Vec<u32>, size: usize, steps: usize) -> Result<Example, String> {
-        let Marks { ask, end, pause } = self.marks;
+        let LoopedSymbols { ask, end, pause } = self.marks;
         let pauses = self.options.get(PAUSE) as usize;
         let mut tokens = [self.query, &[ask], &vec![pause; pauses]].concat();
         if next_token(self.options) {
@@ -119,7 +119,7 @@ const fn looped(
     (name, doc): (&'static str, &'static str),
     options: &'static [OptionField],
     vocabulary: fn(&Options) -> Vec<String>,
-    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    draw: fn(&StringDraw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
     let source = "Fan et al. 2024 (looped Transformers), arXiv:2409.15647";
@@ -153,7 +153,7 @@ pub static PARITY: Formal = looped(
     |_| six([">", "#", "pause", "~5"]),
     |draw, draws| row(fair(draw.length, draws), SHORT, stage(draw) + 1),
     |options, tokens| {
-        let row = Row::read(options, tokens, SHORT)?;
+        let row = LoopedRow::read(options, tokens, SHORT)?;
         let query = bits(row.query)?;
         row.solved(vec![query.iter().sum::<u32>() % 2], query.len(), query.len())
     },
@@ -166,7 +166,7 @@ pub static COPY: Formal = looped(
     |_| six([">", "#", "pause", "~5"]),
     |draw, draws| row(fair(draw.length, draws), SHORT, 2 * (stage(draw) + 1)),
     |options, tokens| {
-        let row = Row::read(options, tokens, SHORT)?;
+        let row = LoopedRow::read(options, tokens, SHORT)?;
         let query = bits(row.query)?;
         row.solved(query.to_vec(), query.len(), query.len())
     },
@@ -182,7 +182,7 @@ pub static ADDITION: Formal = looped(
         row([&first[..], &[2], &second].concat(), LONG, 3 * (stage(draw) + 1))
     },
     |options, tokens| {
-        let row = Row::read(options, tokens, LONG)?;
+        let row = LoopedRow::read(options, tokens, LONG)?;
         let (first, second) = operands(row.query)?;
         if first.len() != second.len() {
             return Err("both operands have as many bits".to_owned());
@@ -202,7 +202,7 @@ pub static BINARY_SUM: Formal = looped(
     |_| six(["~2", "#", "pause", ">"]),
     |draw, draws| row(fair(draw.length, draws), LONG, stage(draw) + 8),
     |options, tokens| {
-        let row = Row::read(options, tokens, LONG)?;
+        let row = LoopedRow::read(options, tokens, LONG)?;
         let query = bits(row.query)?;
         let ones = query.iter().sum::<u32>();
         // No ones give no bits: the answer is empty then.
@@ -228,7 +228,7 @@ pub static MULTIPLICATION: Formal = looped(
         row([&a[..], &[2], &b].concat(), LONG, 4 * (stage(draw) + 1) + wider)
     },
     |options, tokens| {
-        let row = Row::read(options, tokens, LONG)?;
+        let row = LoopedRow::read(options, tokens, LONG)?;
         let (first, second) = operands(row.query)?;
         let product = multiply(&reversed(first), &reversed(second));
         row.solved(product, second.len(), first.len() * second.len())
@@ -237,7 +237,7 @@ pub static MULTIPLICATION: Formal = looped(
 
 /// Number of values of the unique set.
 const VALUES: u32 = 50;
-const VALUE_MARKS: Marks = Marks { ask: 51, end: 53, pause: 52 };
+const VALUE_MARKS: LoopedSymbols = LoopedSymbols { ask: 51, end: 53, pause: 52 };
 /// Rows of the published table of embeddings; those that no row uses are kept, so that models have the published size.
 const VALUE_IDS: u32 = 60;
 
@@ -265,7 +265,7 @@ pub static UNIQUE_SET: Formal = looped(
         row(query, VALUE_MARKS, 2 * (stage(draw) + 1))
     },
     |options, tokens| {
-        let row = Row::read(options, tokens, VALUE_MARKS)?;
+        let row = LoopedRow::read(options, tokens, VALUE_MARKS)?;
         let query = row.query;
         if query.iter().any(|value| *value >= VALUES) {
             return Err("a list is made of numbers below 50".to_owned());

@@ -16,11 +16,14 @@ pub use accept::{DYCK, TOMITA};
 
 use std::path::Path;
 
-use super::{About, Example, Objective, OptionField, Options, Request, Split, Target, Task, option, split};
+use super::{
+    Example, ExampleTarget, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription, option,
+    split,
+};
 use crate::error::DataError;
 use crate::held::lines;
 use crate::metric::WHOLE;
-pub use crate::task::strings::{Draw, Formal, MAX_LENGTH, range};
+pub use crate::task::strings::{Formal, MAX_LENGTH, StringDraw, range};
 use crate::task::strings::{TEST, TRAIN};
 use rtc_base::rng::{Draws, Key};
 
@@ -32,7 +35,7 @@ const CHOMSKY: &str = "Delétang et al. 2023 (Chomsky hierarchy), arXiv:2207.020
 /// A task of the Chomsky hierarchy that asks for a bit about a string of bits, from length 1 on.
 const fn classify(
     (name, doc): (&'static str, &'static str),
-    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    draw: fn(&StringDraw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
     Formal {
@@ -104,8 +107,8 @@ fn check(tokens: &[u32], count: u32) -> Result<(), String> {
 }
 
 impl Task for Formal {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: self.name,
             doc: self.doc,
             source: self.source,
@@ -134,7 +137,7 @@ impl Task for Formal {
     }
 
     /// Strings are drawn by themselves, so short ones occur more than once, and in several splits: there are only two of one bit.
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name.into(), line: None, message };
         self.split(request.split).map_err(fail)?;
         let (lengths, trained) = self.of_split(request.split, request.options).map_err(fail)?;
@@ -152,8 +155,12 @@ impl Task for Formal {
             let turn = if request.split == "train" { draws.below(count as u64) as usize } else { n % count };
             let longest = trained.then_some(*lengths.end());
             // Those of one length take turns among themselves.
-            let draw =
-                Draw { length: lengths.start() + turn, longest, index: (n / count) as u64, options: request.options };
+            let draw = StringDraw {
+                length: lengths.start() + turn,
+                longest,
+                index: (n / count) as u64,
+                options: request.options,
+            };
             self.fresh(&draw, &mut draws)
         };
         Ok((0..request.count).map(one).collect())
@@ -171,6 +178,6 @@ fn written(tokens: &[u32], size: usize, answer: &[u32], scored: usize) -> Exampl
     let (mut class, mut weight) = (vec![0; tokens.len()], vec![0.0; tokens.len()]);
     class[start..].copy_from_slice(answer);
     weight[start..start + scored].fill(1.0);
-    let label = Target::Each { class, weight };
+    let label = ExampleTarget::Each { class, weight };
     Example { tokens: tokens.to_vec(), second: None, label, depth: None, size: Some(size as u32), given: vec![] }
 }

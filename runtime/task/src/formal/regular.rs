@@ -1,7 +1,7 @@
 //! Regular tasks of Delétang et al. 2023: even pairs, parity, cycle navigation, modular arithmetic.
 
 use super::arithmetic::flat;
-use super::{Draw, Formal, check, classified, classify, fair, names, numbers, option, test_length, train_length};
+use super::{Formal, StringDraw, check, classified, classify, fair, names, numbers, option, test_length, train_length};
 use crate::{Example, OptionField, Options};
 
 /// Whether a string of bits has an odd number of unequal neighbours.
@@ -77,7 +77,7 @@ pub static MODULAR_ARITHMETIC: Formal = Formal {
 };
 
 /// Digits with operators between them: an odd number of tokens, one less than an even length, not counting the first `+`.
-fn expression(draw: &Draw<'_>, draws: &mut rtc_base::rng::Draws) -> Vec<u32> {
+fn expression(draw: &StringDraw<'_>, draws: &mut rtc_base::rng::Draws) -> Vec<u32> {
     let modulus = draw.options.get("modulus");
     let plus = (draw.options.get("plus") == 1).then_some(modulus as u32);
     let odd = draw.length - usize::from(draw.length.is_multiple_of(2));

@@ -5,7 +5,7 @@
 
 use super::arithmetic::bracketed;
 use super::bits::{add, multiply, root, trimmed};
-use super::{Draw, Formal, classified, classify, fair, names, numbers, positive, written};
+use super::{Formal, StringDraw, classified, classify, fair, names, numbers, positive, written};
 use crate::{Example, Objective, Options};
 use rtc_base::rng::Draws;
 
@@ -31,7 +31,7 @@ const fn string(
     vocabulary: fn(&Options) -> Vec<String>,
     classes: fn(&Options) -> Vec<String>,
     shortest: usize,
-    draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    draw: fn(&StringDraw<'_>, &mut Draws) -> Vec<u32>,
     example: fn(&Options, &[u32]) -> Result<Example, String>,
 ) -> Formal {
     Formal { objective: Objective::Each, vocabulary, classes, shortest, ..classify(called, draw, example) }
@@ -156,7 +156,7 @@ pub static STACK_MANIPULATION: Formal = string(
 );
 
 /// Two numbers above 0 with a sign between them, least significant bits first; each of at least one bit.
-fn pair(draw: &Draw<'_>, draws: &mut Draws, blanks: usize) -> Vec<u32> {
+fn pair(draw: &StringDraw<'_>, draws: &mut Draws, blanks: usize) -> Vec<u32> {
     let first = 1 + draws.below(draw.length as u64 - 2) as usize;
     let mut own = positive(first, draws);
     own.push(2);

@@ -2,7 +2,7 @@
 
 use super::{CLOSE, MAX, MED, MIN, OPERATORS};
 use crate::fingerprint::place;
-use crate::pool::{Share, within};
+use crate::pool::{ExampleShare, within};
 use rtc_base::rng::Draws;
 
 /// Probability that a node above the depth limit is an operator.
@@ -13,7 +13,7 @@ pub(super) const PREFIX: usize = 32;
 
 /// The two bounds of the generator.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct ExpressionBounds {
     /// Depth at which only digits occur; the root has depth 1, so operators nest at most `depth - 1` times.
     pub(super) depth: usize,
     /// Largest number of arguments; the number is uniform from 2 on.
@@ -22,15 +22,15 @@ pub(super) struct Shape {
 
 /// The tokens of an expression being written.
 #[derive(Default)]
-pub(super) struct Writer {
+pub(super) struct TokenWriter {
     pub(super) tokens: Vec<u32>,
-    /// Whether the start of the expression has been looked at by [`Writer::starts_within`].
+    /// Whether the start of the expression has been looked at by [`TokenWriter::starts_within`].
     looked: bool,
 }
 
-impl Writer {
+impl TokenWriter {
     /// Whether the first [`PREFIX`] tokens have their place in the share; true while there are fewer.
-    pub(super) fn starts_within(&mut self, share: Share) -> bool {
+    pub(super) fn starts_within(&mut self, share: ExampleShare) -> bool {
         if self.looked || self.tokens.len() < PREFIX {
             return true;
         }
@@ -73,11 +73,22 @@ fn median(values: &[u32]) -> u32 {
 /// Draws a tree and gives its value, or nothing as soon as it has more than `longest` tokens.
 ///
 /// Giving up early does not touch the law of the trees that fit: a tree is never drawn again from the same key.
-pub(super) fn draw(shape: Shape, longest: usize, draws: &mut Draws, writer: &mut Writer) -> Option<u32> {
+pub(super) fn draw(
+    shape: ExpressionBounds,
+    longest: usize,
+    draws: &mut Draws,
+    writer: &mut TokenWriter,
+) -> Option<u32> {
     node(shape, 1, longest, draws, writer)
 }
 
-fn node(shape: Shape, depth: usize, longest: usize, draws: &mut Draws, writer: &mut Writer) -> Option<u32> {
+fn node(
+    shape: ExpressionBounds,
+    depth: usize,
+    longest: usize,
+    draws: &mut Draws,
+    writer: &mut TokenWriter,
+) -> Option<u32> {
     if depth == shape.depth || draws.uniform() >= OPERATOR_CHANCE {
         return (writer.tokens.len() < longest).then(|| writer.digit(draws));
     }

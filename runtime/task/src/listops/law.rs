@@ -6,20 +6,20 @@
 //! the tree top-down given its length: the number of arguments and how the tokens are shared out between them, each
 //! with its conditional probability. By the product rule the result has exactly the law of generate-and-reject.
 
-use super::generate::{OPERATOR_CHANCE, Shape, Writer};
-use crate::pool::Share;
+use super::generate::{ExpressionBounds, OPERATOR_CHANCE, TokenWriter};
+use crate::pool::ExampleShare;
 use rtc_base::rng::Draws;
 
 /// Probabilities of lengths up to a largest one.
 pub(super) struct LengthLaw {
-    shape: Shape,
+    shape: ExpressionBounds,
     /// `forests[d][k][n]`: probability that k subtrees with roots at depth d have n tokens together.
     forests: Vec<Vec<Vec<f64>>>,
 }
 
 impl LengthLaw {
     /// The law of the generator `shape` for all lengths up to `longest`.
-    pub(super) fn new(shape: Shape, longest: usize) -> Self {
+    pub(super) fn new(shape: ExpressionBounds, longest: usize) -> Self {
         let mut forests = vec![Vec::new(); shape.depth + 1];
         let mut node = vec![0.0, 1.0];
         for depth in (1..=shape.depth).rev() {
@@ -52,9 +52,9 @@ impl LengthLaw {
     pub(super) fn draw(
         &self,
         window: std::ops::RangeInclusive<usize>,
-        share: Share,
+        share: ExampleShare,
         draws: &mut Draws,
-        writer: &mut Writer,
+        writer: &mut TokenWriter,
     ) -> Option<u32> {
         let start = *window.start();
         let offset = pick(draws, window.map(|length| self.chance(length)));
@@ -65,9 +65,9 @@ impl LengthLaw {
     fn node(
         &self,
         (depth, length): (usize, usize),
-        share: Share,
+        share: ExampleShare,
         draws: &mut Draws,
-        writer: &mut Writer,
+        writer: &mut TokenWriter,
     ) -> Option<u32> {
         if length == 1 {
             let digit = writer.digit(draws);
@@ -89,7 +89,7 @@ impl LengthLaw {
 }
 
 /// The law of a node whose children follow `children`: a digit, or an operator with 2 to A arguments.
-fn parent(children: &[Vec<f64>], shape: Shape, longest: usize) -> Vec<f64> {
+fn parent(children: &[Vec<f64>], shape: ExpressionBounds, longest: usize) -> Vec<f64> {
     let each = OPERATOR_CHANCE / (shape.arguments - 1) as f64;
     let longest_child = children.iter().map(Vec::len).max().unwrap_or(0);
     let mut node = vec![0.0; (longest_child + 2).min(longest + 1)];

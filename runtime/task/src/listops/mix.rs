@@ -2,7 +2,7 @@
 //! training split.
 
 use crate::error::DataError;
-use crate::{Example, Options, Request};
+use crate::{Example, GenerationRequest, Options};
 
 /// The split whose examples training gets, too.
 pub(super) const LONG: &str = "lra-train";
@@ -24,12 +24,12 @@ fn long_among(count: usize) -> usize {
 
 /// Generates both parts with `part`; the first examples of a mixture are those of a smaller one.
 pub(super) fn generate(
-    request: &Request<'_>,
-    part: impl Fn(&Request<'_>) -> Result<Vec<Example>, DataError>,
+    request: &GenerationRequest<'_>,
+    part: impl Fn(&GenerationRequest<'_>) -> Result<Vec<Example>, DataError>,
 ) -> Result<Vec<Example>, DataError> {
     let long = long_among(request.count);
-    let short = part(&Request { count: request.count - long, ..*request })?;
-    Ok(spread(short, part(&Request { split: LONG, count: long, ..*request })?))
+    let short = part(&GenerationRequest { count: request.count - long, ..*request })?;
+    Ok(spread(short, part(&GenerationRequest { split: LONG, count: long, ..*request })?))
 }
 
 /// Both parts in their order, the long examples evenly among the others; what is left of one stands at the end.

@@ -18,13 +18,16 @@ mod read;
 
 use std::path::Path;
 
-use super::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Target, Task};
+use super::{
+    DataFolder, Encoding, Example, ExampleTarget, GenerationRequest, Objective, OptionField, Options, Split, Task,
+    TaskDescription,
+};
 use super::{ids, option, split, splits};
 use crate::error::DataError;
 use crate::fingerprint::place;
-use crate::pool::{ALL, Share, fill, within};
+use crate::pool::{ALL, ExampleShare, fill, within};
 use crate::task::splits::by_name;
-use generate::{Shape, Writer};
+use generate::{ExpressionBounds, TokenWriter};
 use law::LengthLaw;
 use rtc_base::rng::{Draws, Key};
 
@@ -57,46 +60,51 @@ const PATIENCE: u64 = 3_000_000;
 pub struct ListOps;
 
 /// Shares of the pool by hash, as an interval of [0, 1).
-const TRAIN: Share = (0.0, 0.89);
-const DEV: Share = (0.89, 0.90);
-const TEST: Share = (0.90, 1.0);
+const TRAIN: ExampleShare = (0.0, 0.89);
+const DEV: ExampleShare = (0.89, 0.90);
+const TEST: ExampleShare = (0.90, 1.0);
 
-/// Where the expressions of a split come from.
+/// The source of a split's expressions.
 #[derive(Clone, Copy)]
-enum Source {
+enum ExpressionSource {
     /// A share of the pool, with the option that limits its lengths (0 is no limit).
-    Pool { share: Share, limit: &'static str },
+    Pool { share: ExampleShare, limit: &'static str },
     /// The pool's generator, lengths strictly between the two.
     Between(usize, usize),
     /// A generator with its own bounds, lengths inclusive, and a share by the hash of the first tokens.
-    Window { shape: Shape, shortest: usize, longest: usize, share: Share },
+    Window { shape: ExpressionBounds, shortest: usize, longest: usize, share: ExampleShare },
 }
 
-const LRA: Shape = Shape { depth: 10, arguments: 10 };
+const LRA: ExpressionBounds = ExpressionBounds { depth: 10, arguments: 10 };
 
 /// 100 to 1000 tokens at a depth limit of 9 with this many arguments.
-const fn arguments(arguments: usize) -> Source {
-    Source::Window { shape: Shape { depth: 9, arguments }, shortest: 100, longest: 1000, share: ALL }
+const fn arguments(arguments: usize) -> ExpressionSource {
+    ExpressionSource::Window {
+        shape: ExpressionBounds { depth: 9, arguments },
+        shortest: 100,
+        longest: 1000,
+        share: ALL,
+    }
 }
 
 /// The Long Range Arena's own generator: more than 500 and fewer than 2000 tokens.
-const fn lra(from: f64, to: f64) -> Source {
-    Source::Window { shape: LRA, shortest: 501, longest: 1999, share: (from, to) }
+const fn lra(from: f64, to: f64) -> ExpressionSource {
+    ExpressionSource::Window { shape: LRA, shortest: 501, longest: 1999, share: (from, to) }
 }
 
 #[rustfmt::skip]
-const TABLE: [(Split, Source); 17] = [
-    (split("train", "short expressions", 79_400, &["train_d20s.tsv", "train.tsv"]), Source::Pool { share: TRAIN, limit: "train_length" }),
-    (split("dev", "for early stopping", 1_000, &["dev_d20s.tsv", "dev.tsv"]), Source::Pool { share: DEV, limit: "held_out_length" }),
-    (split("test", "near-IID: as training, but of any length", 10_000, &["test_d20s.tsv", "test.tsv"]), Source::Pool { share: TEST, limit: "held_out_length" }),
-    (split("200-300", "201 to 299 tokens", 2_000, &["test_200_300.tsv"]), Source::Between(200, 300)),
-    (split("300-400", "301 to 399 tokens", 2_000, &["test_300_400.tsv"]), Source::Between(300, 400)),
-    (split("400-500", "401 to 499 tokens", 2_000, &["test_400_500.tsv"]), Source::Between(400, 500)),
-    (split("500-600", "501 to 599 tokens", 2_000, &["test_500_600.tsv"]), Source::Between(500, 600)),
-    (split("600-700", "601 to 699 tokens", 2_000, &["test_600_700.tsv"]), Source::Between(600, 700)),
-    (split("700-800", "701 to 799 tokens", 2_000, &["test_700_800.tsv"]), Source::Between(700, 800)),
-    (split("800-900", "801 to 899 tokens", 2_000, &["test_800_900.tsv"]), Source::Between(800, 900)),
-    (split("900-1000", "901 to 999 tokens", 2_000, &["test_900_1000.tsv"]), Source::Between(900, 1000)),
+const TABLE: [(Split, ExpressionSource); 17] = [
+    (split("train", "short expressions", 79_400, &["train_d20s.tsv", "train.tsv"]), ExpressionSource::Pool { share: TRAIN, limit: "train_length" }),
+    (split("dev", "for early stopping", 1_000, &["dev_d20s.tsv", "dev.tsv"]), ExpressionSource::Pool { share: DEV, limit: "held_out_length" }),
+    (split("test", "near-IID: as training, but of any length", 10_000, &["test_d20s.tsv", "test.tsv"]), ExpressionSource::Pool { share: TEST, limit: "held_out_length" }),
+    (split("200-300", "201 to 299 tokens", 2_000, &["test_200_300.tsv"]), ExpressionSource::Between(200, 300)),
+    (split("300-400", "301 to 399 tokens", 2_000, &["test_300_400.tsv"]), ExpressionSource::Between(300, 400)),
+    (split("400-500", "401 to 499 tokens", 2_000, &["test_400_500.tsv"]), ExpressionSource::Between(400, 500)),
+    (split("500-600", "501 to 599 tokens", 2_000, &["test_500_600.tsv"]), ExpressionSource::Between(500, 600)),
+    (split("600-700", "601 to 699 tokens", 2_000, &["test_600_700.tsv"]), ExpressionSource::Between(600, 700)),
+    (split("700-800", "701 to 799 tokens", 2_000, &["test_700_800.tsv"]), ExpressionSource::Between(700, 800)),
+    (split("800-900", "801 to 899 tokens", 2_000, &["test_800_900.tsv"]), ExpressionSource::Between(800, 900)),
+    (split("900-1000", "901 to 999 tokens", 2_000, &["test_900_1000.tsv"]), ExpressionSource::Between(900, 1000)),
     (split("args-5", "100 to 1000 tokens, nesting at most 8", 2_000, &["test_iid_arg.tsv"]), arguments(5)),
     (split("args-10", "up to 10 arguments, 100 to 1000 tokens, nesting at most 8", 2_000, &["test_10_arg.tsv"]), arguments(10)),
     (split("args-15", "up to 15 arguments, 100 to 1000 tokens, nesting at most 8", 2_000, &["test_15_arg.tsv"]), arguments(15)),
@@ -117,8 +125,8 @@ const OPTIONS: [OptionField; 5] = [
 ];
 
 impl Task for ListOps {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "listops",
             doc: "evaluate nested MIN, MAX, MED and SM over digits",
             source: "Nangia and Bowman 2018, arXiv:1804.06028; splits by length: Havrylov et al. 2019, arXiv:1902.09393; `lra`: Tay et al. 2021 (Long Range Arena), arXiv:2011.04006",
@@ -137,7 +145,7 @@ impl Task for ListOps {
         SYMBOLS[..10].iter().map(|digit| digit.to_string()).collect()
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         self.split(request.split).map_err(fail)?;
         if mix::is_mixed(request.split, request.options) {
@@ -151,13 +159,13 @@ impl Task for ListOps {
     }
 
     /// With `mix`, training is read only where both of its files are there.
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         let found = by_name(self, folder)?;
         if !mix::is_mixed(folder.split, folder.options) {
             return Ok(found);
         }
         let short = found.map(|rows| rows.into_iter().filter(|row| is_short("train", row, folder.options)).collect());
-        let long = by_name(self, &Folder { split: mix::LONG, ..*folder })?;
+        let long = by_name(self, &DataFolder { split: mix::LONG, ..*folder })?;
         Ok(short.zip(long).map(|(short, long)| mix::spread(short, long)))
     }
 
@@ -181,7 +189,7 @@ impl Task for ListOps {
 
 impl ListOps {
     /// A split that comes from one source.
-    fn part(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn part(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         let sampler = Sampler::new(source(request.split), request.options, request.seed).map_err(fail)?;
         let candidate = |index| {
@@ -197,13 +205,13 @@ impl ListOps {
 /// Whether an example is no longer than its split allows.
 fn is_short(split: &str, example: &Example, options: &Options) -> bool {
     match source(split) {
-        Source::Pool { limit, .. } => example.tokens.len() <= limit_of(limit, options),
+        ExpressionSource::Pool { limit, .. } => example.tokens.len() <= limit_of(limit, options),
         _ => true,
     }
 }
 
 /// The source of a split whose name was checked.
-fn source(split: &str) -> Source {
+fn source(split: &str) -> ExpressionSource {
     let row = TABLE.iter().find(|(row, _)| row.name == split);
     row.map(|(_, source)| *source).expect("the caller has checked the split's name")
 }
@@ -218,7 +226,7 @@ fn limit_of(option: &str, options: &Options) -> usize {
 /// The evaluator's word on a generated value.
 fn verify(example: &Example) -> Result<(), String> {
     let judged = evaluate(&example.tokens)?;
-    if example.label == Target::Class(judged) {
+    if example.label == ExampleTarget::Class(judged) {
         return Ok(());
     }
     Err(format!("the generator says {:?}, the evaluator {judged}", example.label))
@@ -227,31 +235,34 @@ fn verify(example: &Example) -> Result<(), String> {
 /// Draws the candidates of one split; candidate `i` is a pure function of the seed and `i`.
 struct Sampler {
     key: Key,
-    kind: Kind,
+    kind: SamplerKind,
     options: [usize; 2],
 }
 
-enum Kind {
-    Pool { shape: Shape, share: Share, longest: usize },
-    Window { law: LengthLaw, shortest: usize, longest: usize, share: Share },
+enum SamplerKind {
+    Pool { shape: ExpressionBounds, share: ExampleShare, longest: usize },
+    Window { law: LengthLaw, shortest: usize, longest: usize, share: ExampleShare },
 }
 
 impl Sampler {
-    fn new(source: Source, options: &Options, seed: u64) -> Result<Self, String> {
-        let pool = Shape { depth: options.get("depth") as usize, arguments: options.get("arguments") as usize };
+    fn new(source: ExpressionSource, options: &Options, seed: u64) -> Result<Self, String> {
+        let pool =
+            ExpressionBounds { depth: options.get("depth") as usize, arguments: options.get("arguments") as usize };
         let key = Key::new(seed).stream("listops");
-        let stream = |shape: Shape, from: usize, to: usize| {
+        let stream = |shape: ExpressionBounds, from: usize, to: usize| {
             key.stream(&format!("depth {} arguments {} length {from} to {to}", shape.depth, shape.arguments))
         };
         let (key, kind) = match source {
             // The same candidates for every share and limit: train, dev and test are parts of one pool.
-            Source::Pool { share, limit } => {
+            ExpressionSource::Pool { share, limit } => {
                 let longest = limit_of(limit, options);
-                (stream(pool, 0, 0), Kind::Pool { shape: pool, share, longest })
+                (stream(pool, 0, 0), SamplerKind::Pool { shape: pool, share, longest })
             }
-            Source::Between(low, high) => (stream(pool, low, high), Kind::window(pool, low + 1, high - 1, ALL)?),
-            Source::Window { shape, shortest, longest, share } => {
-                (stream(shape, shortest, longest), Kind::window(shape, shortest, longest, share)?)
+            ExpressionSource::Between(low, high) => {
+                (stream(pool, low, high), SamplerKind::window(pool, low + 1, high - 1, ALL)?)
+            }
+            ExpressionSource::Window { shape, shortest, longest, share } => {
+                (stream(shape, shortest, longest), SamplerKind::window(shape, shortest, longest, share)?)
             }
         };
         let options = [limit_of("train_length", options), limit_of("held_out_length", options)];
@@ -261,13 +272,13 @@ impl Sampler {
     /// Candidate `index` with its value, or nothing if it does not belong to the split.
     fn candidate(&self, index: u64) -> Option<(Vec<u32>, u32)> {
         let mut draws: Draws = self.key.at(index).draws();
-        let mut writer = Writer::default();
+        let mut writer = TokenWriter::default();
         match &self.kind {
-            Kind::Pool { shape, share, longest } => {
+            SamplerKind::Pool { shape, share, longest } => {
                 let value = generate::draw(*shape, *longest, &mut draws, &mut writer)?;
                 within(*share, place(&writer.tokens)).then_some((writer.tokens, value))
             }
-            Kind::Window { law, shortest, longest, share } => {
+            SamplerKind::Window { law, shortest, longest, share } => {
                 let value = law.draw(*shortest..=*longest, *share, &mut draws, &mut writer)?;
                 let free = !self.in_training_or_dev(&writer.tokens, place(&writer.tokens));
                 free.then_some((writer.tokens, value))
@@ -282,11 +293,11 @@ impl Sampler {
     }
 }
 
-impl Kind {
-    fn window(shape: Shape, shortest: usize, longest: usize, share: Share) -> Result<Self, String> {
+impl SamplerKind {
+    fn window(shape: ExpressionBounds, shortest: usize, longest: usize, share: ExampleShare) -> Result<Self, String> {
         let law = LengthLaw::new(shape, longest);
         if (shortest..=longest).all(|length| law.chance(length) <= 0.0) {
-            let Shape { depth, arguments } = shape;
+            let ExpressionBounds { depth, arguments } = shape;
             return Err(format!(
                 "no expression of {shortest} to {longest} tokens exists at depth {depth} with {arguments} arguments"
             ));
@@ -304,7 +315,7 @@ mod tests {
     /// operators and of digits directly below the root, over lengths 15 to 25.
     #[test]
     fn the_window_sampler_draws_what_rejection_would() {
-        let shape = Shape { depth: 5, arguments: 4 };
+        let shape = ExpressionBounds { depth: 5, arguments: 4 };
         let law = LengthLaw::new(shape, 25);
         let arity = |tokens: &[u32]| {
             let (mut depth, mut count) = (0, 0);
@@ -325,13 +336,13 @@ mod tests {
             sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number);
         };
         for index in 0..400_000 {
-            let mut writer = Writer::default();
+            let mut writer = TokenWriter::default();
             let key = Key::new(3).at(index);
             if generate::draw(shape, 25, &mut key.draws(), &mut writer).is_some() && writer.tokens.len() >= 15 {
                 add("rejected", &writer.tokens);
             }
             if index < 30_000 {
-                let mut writer = Writer::default();
+                let mut writer = TokenWriter::default();
                 law.draw(15..=25, ALL, &mut key.stream("window").draws(), &mut writer);
                 add("drawn", &writer.tokens);
             }
@@ -347,7 +358,7 @@ mod tests {
 
     #[test]
     fn the_law_of_lengths_sums_to_one_where_trees_are_small() {
-        let law = LengthLaw::new(Shape { depth: 4, arguments: 3 }, 200);
+        let law = LengthLaw::new(ExpressionBounds { depth: 4, arguments: 3 }, 200);
         assert!(((0..=200).map(|n| law.chance(n)).sum::<f64>() - 1.0).abs() < 1e-12);
         assert_eq!(law.chance(1), 0.75);
         assert_eq!(law.chance(2), 0.0);

@@ -25,15 +25,15 @@ pub(super) const HOLDS: [u64; 6] = [
 
 /// A formula.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Formula {
+pub enum LogicFormula {
     /// A variable, an index into [`VARIABLES`].
     Variable(usize),
     /// Negation.
-    Not(Box<Formula>),
+    Not(Box<LogicFormula>),
     /// Conjunction.
-    And(Box<Formula>, Box<Formula>),
+    And(Box<LogicFormula>, Box<LogicFormula>),
     /// Disjunction.
-    Or(Box<Formula>, Box<Formula>),
+    Or(Box<LogicFormula>, Box<LogicFormula>),
 }
 
 /// How the sets of worlds L and R of two formulas lie to one another.
@@ -81,7 +81,7 @@ impl Relation {
     }
 }
 
-impl Formula {
+impl LogicFormula {
     /// The worlds in which the formula holds, one bit each.
     pub fn worlds(&self) -> u64 {
         match self {
@@ -102,7 +102,7 @@ impl Formula {
     }
 }
 
-impl fmt::Display for Formula {
+impl fmt::Display for LogicFormula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(n) => f.write_str(VARIABLES[*n]),
@@ -117,7 +117,7 @@ impl fmt::Display for Formula {
 ///
 /// # Errors
 /// A text that is no formula, or whose brackets nest deeper than 200.
-pub fn parse(text: &str) -> Result<Formula, String> {
+pub fn parse(text: &str) -> Result<LogicFormula, String> {
     let mut symbols = text.split_whitespace().peekable();
     let formula = formula(&mut symbols, 0)?;
     match symbols.next() {
@@ -128,25 +128,25 @@ pub fn parse(text: &str) -> Result<Formula, String> {
 
 type Symbols<'t> = std::iter::Peekable<std::str::SplitWhitespace<'t>>;
 
-fn formula(symbols: &mut Symbols<'_>, depth: usize) -> Result<Formula, String> {
+fn formula(symbols: &mut Symbols<'_>, depth: usize) -> Result<LogicFormula, String> {
     if depth > NESTING {
         return Err(format!("brackets nest deeper than {NESTING}"));
     }
     let first = next(symbols)?;
     if first != "(" {
         let variable = VARIABLES.iter().position(|v| *v == first);
-        return variable.map(Formula::Variable).ok_or_else(|| format!("`{first}` is no variable and no bracket"));
+        return variable.map(LogicFormula::Variable).ok_or_else(|| format!("`{first}` is no variable and no bracket"));
     }
     if symbols.next_if_eq(&"not").is_some() {
         let inner = formula(symbols, depth + 1)?;
         expect(symbols, ")")?;
-        return Ok(Formula::Not(Box::new(inner)));
+        return Ok(LogicFormula::Not(Box::new(inner)));
     }
     let left = Box::new(formula(symbols, depth + 1)?);
     expect(symbols, "(")?;
     let join = match next(symbols)? {
-        "and" => Formula::And,
-        "or" => Formula::Or,
+        "and" => LogicFormula::And,
+        "or" => LogicFormula::Or,
         other => return Err(format!("`{other}` where `and` or `or` belongs")),
     };
     let right = Box::new(formula(symbols, depth + 1)?);
@@ -170,7 +170,7 @@ fn expect(symbols: &mut Symbols<'_>, wanted: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// A tautology or a contradiction on either side: every set includes or excludes those, so no relation fits alone.
-pub fn relation(left: &Formula, right: &Formula) -> Result<Relation, String> {
+pub fn relation(left: &LogicFormula, right: &LogicFormula) -> Result<Relation, String> {
     let (l, r) = (left.worlds(), right.worlds());
     for (formula, worlds) in [(left, l), (right, r)] {
         let what = match worlds {

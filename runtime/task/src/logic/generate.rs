@@ -15,19 +15,19 @@ pub(super) const LAST: usize = 12;
 
 /// A pair of formulas as tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Pair {
+pub(super) struct FormulaPair {
     pub(super) left: Vec<u32>,
     pub(super) right: Vec<u32>,
 }
 
-/// What is known of a formula that was written.
+/// Facts of a formula that was written.
 #[derive(Clone, Copy)]
-struct Written {
+struct FormulaFacts {
     worlds: u64,
     operators: usize,
 }
 
-impl Written {
+impl FormulaFacts {
     /// Whether it holds in every world or in none.
     fn is_trivial(self) -> bool {
         self.worlds == 0 || self.worlds == u64::MAX
@@ -36,8 +36,9 @@ impl Written {
 
 /// The distinct pairs of the wanted buckets among the first `pairs` non-trivial ones, in the order in which they were
 /// drawn, each with its number among all.
-pub(super) fn buckets(key: Key, pairs: u64, wanted: &[usize]) -> BTreeMap<usize, Vec<(u64, Pair)>> {
-    let mut found: BTreeMap<usize, Vec<(u64, Pair)>> = wanted.iter().map(|bucket| (*bucket, Vec::new())).collect();
+pub(super) fn buckets(key: Key, pairs: u64, wanted: &[usize]) -> BTreeMap<usize, Vec<(u64, FormulaPair)>> {
+    let mut found: BTreeMap<usize, Vec<(u64, FormulaPair)>> =
+        wanted.iter().map(|bucket| (*bucket, Vec::new())).collect();
     let mut seen = BTreeSet::new();
     let (mut left, mut right) = (Vec::new(), Vec::new());
     let (mut index, mut accepted) = (0, 0);
@@ -57,7 +58,7 @@ pub(super) fn buckets(key: Key, pairs: u64, wanted: &[usize]) -> BTreeMap<usize,
         accepted += 1;
         let bucket = sides.map(|side| side.operators).into_iter().max().unwrap_or(0).min(LAST);
         if let Some(pairs) = found.get_mut(&bucket) {
-            let pair = Pair { left: left.clone(), right: right.clone() };
+            let pair = FormulaPair { left: left.clone(), right: right.clone() };
             if seen.insert(pair.clone()) {
                 pairs.push((accepted, pair));
             }
@@ -68,7 +69,7 @@ pub(super) fn buckets(key: Key, pairs: u64, wanted: &[usize]) -> BTreeMap<usize,
 
 /// Writes a formula. Of nine equal chances two are for `and`, two for `or`, five for a variable; whatever it is, it is
 /// negated with probability 1/3.
-fn formula(budget: usize, variables: &[usize], draws: &mut Draws, tokens: &mut Vec<u32>) -> Written {
+fn formula(budget: usize, variables: &[usize], draws: &mut Draws, tokens: &mut Vec<u32>) -> FormulaFacts {
     let negated = draws.below(3) == 0;
     if negated {
         tokens.extend([OPEN, NOT]);
@@ -82,17 +83,17 @@ fn formula(budget: usize, variables: &[usize], draws: &mut Draws, tokens: &mut V
             let y = formula(budget / 2, variables, draws, tokens);
             tokens.extend([CLOSE, CLOSE]);
             let worlds = if operator == AND { x.worlds & y.worlds } else { x.worlds | y.worlds };
-            Written { worlds, operators: x.operators + y.operators + 1 }
+            FormulaFacts { worlds, operators: x.operators + y.operators + 1 }
         }
         _ => {
             let variable = variables[draws.below(variables.len() as u64) as usize];
             tokens.push(VARIABLE + variable as u32);
-            Written { worlds: HOLDS[variable], operators: 0 }
+            FormulaFacts { worlds: HOLDS[variable], operators: 0 }
         }
     };
     if negated {
         tokens.push(CLOSE);
-        written = Written { worlds: !written.worlds, operators: written.operators + 1 };
+        written = FormulaFacts { worlds: !written.worlds, operators: written.operators + 1 };
     }
     written
 }

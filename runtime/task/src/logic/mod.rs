@@ -10,12 +10,15 @@ mod read;
 
 use std::path::Path;
 
-use super::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use super::{
+    DataFolder, Encoding, Example, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription,
+    option, split,
+};
 use crate::error::DataError;
-use generate::Pair;
+use generate::FormulaPair;
 use rtc_base::rng::Key;
 
-pub use formula::{Formula, Relation, VARIABLES, parse, relation};
+pub use formula::{LogicFormula, Relation, VARIABLES, parse, relation};
 
 /// The symbols by id.
 pub const SYMBOLS: [&str; 11] = ["(", ")", "not", "and", "or", "a", "b", "c", "d", "e", "f"];
@@ -73,14 +76,14 @@ fn text(tokens: &[u32]) -> String {
 }
 
 /// The example of a generated pair; its label is the calculator's, which reads the text.
-fn judged(pair: Pair) -> Result<Example, String> {
+fn judged(pair: FormulaPair) -> Result<Example, String> {
     let label = relation(&parse(&text(&pair.left))?, &parse(&text(&pair.right))?)?;
     Ok(example(pair.left, pair.right, label))
 }
 
 impl Task for Logic {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "logic",
             doc: "which of seven relations holds between two formulas of propositional logic",
             source: "Bowman, Potts and Manning 2015, arXiv:1406.1827",
@@ -101,7 +104,7 @@ impl Task for Logic {
 
     /// At most `count` pairs: the pool is what it is. Training and dev come in the order in which they were drawn, so that a
     /// part of them has all numbers of operators.
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let fail = |message| DataError { file: self.name().into(), line: None, message };
         self.split(request.split).map_err(fail)?;
         let tested = bucket_of(request.split);
@@ -130,7 +133,7 @@ impl Task for Logic {
         read::read(path)
     }
 
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         read::read_folder(folder)
     }
 

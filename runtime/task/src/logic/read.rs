@@ -7,7 +7,7 @@ use super::{SYMBOLS, TRAINING_BUCKETS, example};
 use crate::error::DataError;
 use crate::held::{joined, lines};
 use crate::reading::{find, nothing_published};
-use crate::{Example, Folder, ids};
+use crate::{DataFolder, Example, ids};
 
 /// Every so manieth row of training is one of dev.
 pub(super) const DEV_EVERY: usize = 10;
@@ -37,7 +37,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<u32>, String> {
 
 /// Reads a split from the folder with the files `train0` to `train12` and `test0` to `test12`: training is `train0` to
 /// `train6` one after the other, of which every tenth row is one of dev.
-pub(super) fn read_folder(folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+pub(super) fn read_folder(folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
     let file = |kind: &str, bucket: usize| find(folder.path, &[&format!("{kind}{bucket}")]);
     let some = |kind: &str| (0..=super::LAST).any(|bucket| file(kind, bucket).is_some());
     if !some("train") && !some("test") {

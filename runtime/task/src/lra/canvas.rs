@@ -4,7 +4,7 @@
 const SAMPLES: usize = 3;
 
 /// A point; pixel (x, y) covers x to x + 1 and y to y + 1.
-pub(super) type Point = (f64, f64);
+pub(super) type CanvasPoint = (f64, f64);
 
 /// Coverage per pixel, 0 to 1, row by row.
 pub(super) struct Canvas {
@@ -19,7 +19,7 @@ impl Canvas {
     }
 
     /// Covers what is `inside`, which lies within `reach` of a point.
-    pub(super) fn fill(&mut self, (x, y): Point, reach: f64, inside: impl Fn(Point) -> bool) {
+    pub(super) fn fill(&mut self, (x, y): CanvasPoint, reach: f64, inside: impl Fn(CanvasPoint) -> bool) {
         let range = |centre: f64| {
             let at = |position: f64| position.floor().clamp(0.0, self.side as f64) as usize;
             at(centre - reach)..at(centre + reach + 1.0)
@@ -36,14 +36,14 @@ impl Canvas {
     }
 
     /// Covers a stroke of the given thickness.
-    pub(super) fn stroke(&mut self, from: Point, to: Point, thickness: f64) {
+    pub(super) fn stroke(&mut self, from: CanvasPoint, to: CanvasPoint, thickness: f64) {
         let middle = ((from.0 + to.0) / 2.0, (from.1 + to.1) / 2.0);
         let reach = distance(from, to) / 2.0 + thickness;
         self.fill(middle, reach, |point| to_stroke(point, from, to) <= thickness / 2.0);
     }
 
     /// Covers a disc.
-    pub(super) fn disc(&mut self, centre: Point, radius: f64) {
+    pub(super) fn disc(&mut self, centre: CanvasPoint, radius: f64) {
         self.fill(centre, radius, |point| distance(point, centre) <= radius);
     }
 
@@ -54,12 +54,12 @@ impl Canvas {
 }
 
 /// How far two points are apart.
-pub(super) fn distance(a: Point, b: Point) -> f64 {
+pub(super) fn distance(a: CanvasPoint, b: CanvasPoint) -> f64 {
     (a.0 - b.0).hypot(a.1 - b.1)
 }
 
 /// How far a point is from the stroke between two others.
-fn to_stroke(point: Point, from: Point, to: Point) -> f64 {
+fn to_stroke(point: CanvasPoint, from: CanvasPoint, to: CanvasPoint) -> f64 {
     let (dx, dy) = (to.0 - from.0, to.1 - from.1);
     let length = dx * dx + dy * dy;
     let along = if length == 0.0 { 0.0 } else { ((point.0 - from.0) * dx + (point.1 - from.1) * dy) / length };

@@ -5,15 +5,18 @@
 use std::io::Read;
 use std::path::Path;
 
-use super::canvas::{Canvas, Point};
+use super::canvas::{Canvas, CanvasPoint};
 use super::picture::{self, grey};
 use super::{Belongs, generate};
 use crate::error::DataError;
 use crate::files::open::open;
 use crate::held::joined;
-use crate::pool::Share;
+use crate::pool::ExampleShare;
 use crate::reading::{find, nothing_published, unreadable};
-use crate::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::{
+    DataFolder, Example, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription, option,
+    split,
+};
 use rtc_base::rng::Draws;
 
 /// The task.
@@ -26,7 +29,7 @@ const SPLITS: [Split; 3] = [
     split("test", "other pictures", 10_000, &["test_batch.bin"]),
 ];
 
-const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.7)), ("dev", (0.7, 0.8)), ("test", (0.8, 1.0))];
+const SHARES: &[(&str, ExampleShare)] = &[("train", (0.0, 0.7)), ("dev", (0.7, 0.8)), ("test", (0.8, 1.0))];
 
 const OPTIONS: [OptionField; 1] =
     [option("side", 32, 8, 128, "pixels of a side; the pictures of CIFAR-10 have 32 and are cut to the middle")];
@@ -46,7 +49,7 @@ const CIFAR_FILES: [&str; 5] =
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Whether a point of the unit disc belongs to a shape.
-fn shows(class: usize, (x, y): Point) -> bool {
+fn shows(class: usize, (x, y): CanvasPoint) -> bool {
     let radius = x.hypot(y);
     let within = |half: f64| x.abs() <= half && y.abs() <= half;
     match SHAPES[class] {
@@ -100,8 +103,8 @@ fn example(row: &[u8], side: usize) -> Result<Example, String> {
 }
 
 impl Task for Image {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "image",
             doc: "what a small grey picture shows, pixel by pixel (Long Range Arena)",
             source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; pictures: Krizhevsky 2009 (CIFAR-10)",
@@ -121,7 +124,7 @@ impl Task for Image {
         (0..10).map(|class: u32| class.to_string()).collect()
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let side = request.options.get("side") as usize;
         generate(self, request, SHARES, |draws, belongs| drawn(side, draws, belongs))
     }
@@ -150,7 +153,7 @@ impl Task for Image {
             .collect()
     }
 
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         let test = find(folder.path, SPLITS[2].files);
         if folder.split == "test" && test.is_some() {
             return test.map(|path| self.read(&path, folder.options)).transpose();
@@ -170,7 +173,7 @@ impl Task for Image {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Target;
+    use crate::ExampleTarget;
     use rtc_base::rng::Key;
 
     #[test]
@@ -194,6 +197,6 @@ mod tests {
         let found: Vec<Example> =
             (0..300).map(|n| drawn(16, &mut Key::new(1).at(n).draws(), &|_| true).expect("it belongs")).collect();
         assert!(found.iter().all(|example| example.tokens.len() == 256 && example.tokens.iter().all(|t| *t < 256)));
-        assert!((0..10).all(|class| found.iter().any(|example| example.label == Target::Class(class))));
+        assert!((0..10).all(|class| found.iter().any(|example| example.label == ExampleTarget::Class(class))));
     }
 }

@@ -16,12 +16,12 @@ mod text;
 pub use image::Image;
 pub use pathfinder::Pathfinder;
 pub use retrieval::{Retrieval, subject};
-pub use text::{Text, sentiment};
+pub use text::{TextTask, sentiment};
 
-use super::{Example, Request, Task};
+use super::{Example, GenerationRequest, Task};
 use crate::error::DataError;
 use crate::fingerprint::place;
-use crate::pool::{Share, fill, within};
+use crate::pool::{ExampleShare, fill, within};
 use rtc_base::rng::{Draws, Key};
 
 /// So many candidates in a row without a new example mean that there are no more.
@@ -34,8 +34,8 @@ type Belongs<'a> = &'a dyn Fn(&[u32]) -> bool;
 /// about it until it belongs to the split.
 fn generate(
     task: &dyn Task,
-    request: &Request<'_>,
-    shares: &[(&str, Share)],
+    request: &GenerationRequest<'_>,
+    shares: &[(&str, ExampleShare)],
     draw: impl Fn(&mut Draws, Belongs<'_>) -> Option<Example>,
 ) -> Result<Vec<Example>, DataError> {
     let fail = |message| DataError { file: task.name().into(), line: None, message };

@@ -6,13 +6,16 @@
 
 use std::path::{Path, PathBuf};
 
-use super::paths::{Layout, paint, scene};
+use super::paths::{PictureLayout, paint, scene};
 use super::{Belongs, generate, picture};
 use crate::error::DataError;
-use crate::held::{Row, lines};
-use crate::pool::Share;
+use crate::held::{HeldRow, lines};
+use crate::pool::ExampleShare;
 use crate::reading::{entries, nothing_published};
-use crate::{About, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::{
+    DataFolder, Example, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription, option,
+    split,
+};
 use rtc_base::rng::{Draws, Key};
 
 /// The task.
@@ -25,7 +28,7 @@ const SPLITS: [Split; 3] = [
     split("test", "other pictures", 20_000, &[]),
 ];
 
-const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), ("test", (0.9, 1.0))];
+const SHARES: &[(&str, ExampleShare)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), ("test", (0.9, 1.0))];
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 4] = [
@@ -43,7 +46,7 @@ const DIMMEST: u64 = 200;
 const BRIGHTNESSES: u64 = 56;
 
 /// A picture of the first random brightness with which it belongs to its split.
-fn drawn(layout: Layout, brightnesses: u64, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
+fn drawn(layout: PictureLayout, brightnesses: u64, draws: &mut Draws, belongs: Belongs<'_>) -> Option<Example> {
     let connected = draws.below(2) == 1;
     let coverage = paint(&scene(layout, connected, draws)?, layout.side);
     let first = draws.below(brightnesses);
@@ -54,19 +57,19 @@ fn drawn(layout: Layout, brightnesses: u64, draws: &mut Draws, belongs: Belongs<
 }
 
 /// A picture that a list names.
-struct Listed {
+struct ListedPicture {
     path: PathBuf,
     class: u32,
 }
 
-impl Row for Listed {
+impl HeldRow for ListedPicture {
     fn bytes(&self) -> usize {
         size_of::<Self>() + self.path.as_os_str().len()
     }
 }
 
 /// The pictures that a list of the published folder names: the folder, the file, a number, the class, and more.
-fn listed(root: &Path, list: &Path) -> Result<Vec<Listed>, DataError> {
+fn listed(root: &Path, list: &Path) -> Result<Vec<ListedPicture>, DataError> {
     let row = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();
         let &[folder, file, _, class, ..] = words.as_slice() else {
@@ -84,7 +87,7 @@ fn listed(root: &Path, list: &Path) -> Result<Vec<Listed>, DataError> {
         if !inside(folder) || !inside(file) {
             return Err(format!("`{folder}/{file}` is no place inside the folder"));
         }
-        Ok(Listed { path: root.join(folder).join(file), class })
+        Ok(ListedPicture { path: root.join(folder).join(file), class })
     };
     lines(list, |_, text| if text.trim().is_empty() { Ok(None) } else { row(text).map(Some) })
 }
@@ -101,14 +104,14 @@ fn lists(root: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(paths)
 }
 
-fn load(listed: &Listed, options: &Options) -> Result<Example, DataError> {
+fn load(listed: &ListedPicture, options: &Options) -> Result<Example, DataError> {
     let pixels = picture::read(&listed.path, options.get("side") as usize)?;
     Ok(Example::classified(pixels, listed.class))
 }
 
 impl Task for Pathfinder {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "pathfinder",
             doc: "whether a dashed path connects two dots, pixel by pixel (Long Range Arena)",
             source: "Linsley et al. 2018, arXiv:1805.08315; Tay et al. 2021 (Long Range Arena), arXiv:2011.04006",
@@ -127,9 +130,10 @@ impl Task for Pathfinder {
         vec!["apart".to_owned(), "connected".to_owned()]
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let option = |name| request.options.get(name) as usize;
-        let layout = Layout { side: option("side"), dashes: option("dashes"), distractors: option("distractors") };
+        let layout =
+            PictureLayout { side: option("side"), dashes: option("dashes"), distractors: option("distractors") };
         generate(self, request, SHARES, |draws, belongs| {
             drawn(layout, request.options.get("brightnesses"), draws, belongs)
         })
@@ -143,7 +147,7 @@ impl Task for Pathfinder {
 
     /// The pictures of `curv_contour_length_14`, or of that folder itself, in an order that is always the same: the first
     /// tenth is for testing, the next for dev, the rest for training.
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         let below = folder.path.join(HARD);
         let root = if below.is_dir() { below } else { folder.path.to_owned() };
         if !root.join("metadata").is_dir() {

@@ -1,6 +1,6 @@
 //! Pictures of dashed paths: two long ones, short ones between them, and a dot at two ends (Linsley et al. 2018).
 
-use super::canvas::{Canvas, Point};
+use super::canvas::{Canvas, CanvasPoint};
 use rtc_base::rng::Draws;
 
 /// Length of a dash and of the gap behind it, in pixels.
@@ -18,9 +18,9 @@ const MARGIN: f64 = 1.5;
 const DASH_TRIES: usize = 12;
 const PATH_TRIES: usize = 300;
 
-/// What a picture is made of.
+/// The parts of a picture.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct PictureLayout {
     /// Pixels of a side.
     pub(super) side: usize,
     /// Dashes of each of the two long paths.
@@ -31,10 +31,10 @@ pub(super) struct Layout {
 
 /// A path: the ends of its dashes in order.
 #[derive(Clone, Debug)]
-pub(super) struct Trail(pub(super) Vec<(Point, Point)>);
+pub(super) struct Trail(pub(super) Vec<(CanvasPoint, CanvasPoint)>);
 
 impl Trail {
-    fn ends(&self) -> Option<(Point, Point)> {
+    fn ends(&self) -> Option<(CanvasPoint, CanvasPoint)> {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 }
@@ -45,12 +45,12 @@ pub(super) struct Scene {
     /// The two long paths, then the short ones.
     pub(super) trails: Vec<Trail>,
     /// The two dots.
-    pub(super) dots: [Point; 2],
+    pub(super) dots: [CanvasPoint; 2],
 }
 
 /// Places the paths of a picture whose dots are `connected` by one of them, or stand at one end each of both. Nothing if no
 /// place is found for one of them.
-pub(super) fn scene(layout: Layout, connected: bool, draws: &mut Draws) -> Option<Scene> {
+pub(super) fn scene(layout: PictureLayout, connected: bool, draws: &mut Draws) -> Option<Scene> {
     let mut trails: Vec<Trail> = vec![];
     for n in 0..2 + layout.distractors {
         let dashes = if n < 2 { layout.dashes } else { (layout.dashes / 3).max(1) };
@@ -70,7 +70,7 @@ fn trail(side: usize, dashes: usize, others: &[Trail], draws: &mut Draws) -> Opt
     let room = side as f64 - 2.0 * MARGIN;
     let mut at = (MARGIN + room * draws.uniform(), MARGIN + room * draws.uniform());
     let mut heading = std::f64::consts::TAU * draws.uniform();
-    let mut own: Vec<(Point, Point)> = Vec::with_capacity(dashes);
+    let mut own: Vec<(CanvasPoint, CanvasPoint)> = Vec::with_capacity(dashes);
     for _ in 0..dashes {
         let step = (0..DASH_TRIES).find_map(|n| {
             let turn = TURN * (1.0 + n as f64 / DASH_TRIES as f64);
@@ -92,9 +92,13 @@ fn trail(side: usize, dashes: usize, others: &[Trail], draws: &mut Draws) -> Opt
 }
 
 /// Whether a dash comes too close to one of the others. Dashes are short, so ends and middles decide.
-fn near<'a>(mut others: impl Iterator<Item = &'a (Point, Point)>, from: Point, to: Point) -> bool {
-    let middle = |(a, b): (Point, Point)| ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0);
-    let within = |p: Point, q: Point, reach: f64| (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2) < reach * reach;
+fn near<'a>(
+    mut others: impl Iterator<Item = &'a (CanvasPoint, CanvasPoint)>,
+    from: CanvasPoint,
+    to: CanvasPoint,
+) -> bool {
+    let middle = |(a, b): (CanvasPoint, CanvasPoint)| ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0);
+    let within = |p: CanvasPoint, q: CanvasPoint, reach: f64| (p.0 - q.0).powi(2) + (p.1 - q.1).powi(2) < reach * reach;
     let own = [from, middle((from, to)), to];
     others.any(|other| {
         let points = [other.0, middle(*other), other.1];
@@ -124,8 +128,9 @@ mod tests {
 
     /// Whether the dots are connected, from the dashes alone: dashes follow on each other where a gap ends.
     fn connected(scene: &Scene) -> bool {
-        let dashes: Vec<(Point, Point)> = scene.trails.iter().flat_map(|trail| trail.0.clone()).collect();
-        let touches = |a: &(Point, Point), b: &(Point, Point)| (distance(a.1, b.0) - GAP).abs() < 1e-9;
+        let dashes: Vec<(CanvasPoint, CanvasPoint)> = scene.trails.iter().flat_map(|trail| trail.0.clone()).collect();
+        let touches =
+            |a: &(CanvasPoint, CanvasPoint), b: &(CanvasPoint, CanvasPoint)| (distance(a.1, b.0) - GAP).abs() < 1e-9;
         let mut reached: Vec<usize> =
             (0..dashes.len()).filter(|n| dashes[*n].0 == scene.dots[0] || dashes[*n].1 == scene.dots[0]).collect();
         let mut next = 0;
@@ -143,7 +148,7 @@ mod tests {
 
     #[test]
     fn dots_are_connected_when_they_should_be_and_paths_keep_apart() {
-        let layout = Layout { side: 32, dashes: 14, distractors: 4 };
+        let layout = PictureLayout { side: 32, dashes: 14, distractors: 4 };
         let mut found = [0, 0];
         for n in 0..200 {
             let wanted = n % 2 == 0;

@@ -9,11 +9,13 @@ use std::path::Path;
 use super::{bytes, generate};
 use crate::error::DataError;
 use crate::files::records::rows;
-use crate::held::Held;
+use crate::held::HeldRows;
 use crate::line;
-use crate::pool::Share;
+use crate::pool::ExampleShare;
 use crate::reading::broken;
-use crate::{About, Encoding, Example, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::{
+    Encoding, Example, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription, option, split,
+};
 use rtc_base::rng::{Draws, Key};
 
 /// The task.
@@ -26,7 +28,7 @@ const SPLITS: [Split; 3] = [
     split("test", "other pairs", 17_437, &["new_aan_pairs.test.tsv", "test.tsv"]),
 ];
 
-const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), ("test", (0.9, 1.0))];
+const SHARES: &[(&str, ExampleShare)] = &[("train", (0.0, 0.8)), ("dev", (0.8, 0.9)), ("test", (0.9, 1.0))];
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 2] = [
@@ -91,8 +93,8 @@ fn pair(options: &Options, draws: &mut Draws) -> Example {
 }
 
 impl Task for Retrieval {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "retrieval",
             doc: "whether two documents belong together, byte by byte (Long Range Arena)",
             source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; documents: Radev et al. 2013 (ACL Anthology Network)",
@@ -111,7 +113,7 @@ impl Task for Retrieval {
         vec!["apart".to_owned(), "together".to_owned()]
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         generate(self, request, SHARES, |draws, _| Some(pair(request.options, draws)))
     }
 
@@ -136,7 +138,7 @@ impl Task for Retrieval {
             let [tokens, second] = [first, second].map(|text| bytes::tokens(text, length));
             Ok(Example { second: Some(second), ..Example::classified(tokens, class) })
         };
-        let mut held = Held::default();
+        let mut held = HeldRows::default();
         for found in rows(path, false)? {
             let (line, found) = found?;
             held.add(row(found).map_err(|message| broken(path, line, message))?, path, line)?;

@@ -10,16 +10,19 @@ use super::{bytes, generate};
 use crate::error::DataError;
 use crate::files::open::regular;
 use crate::files::records::rows;
-use crate::held::Held;
+use crate::held::HeldRows;
 use crate::line;
-use crate::pool::Share;
+use crate::pool::ExampleShare;
 use crate::reading::{broken, entries, unreadable};
 use crate::task::splits::by_name;
-use crate::{About, Encoding, Example, Folder, Objective, OptionField, Options, Request, Split, Task, option, split};
+use crate::{
+    DataFolder, Encoding, Example, GenerationRequest, Objective, OptionField, Options, Split, Task, TaskDescription,
+    option, split,
+};
 use rtc_base::rng::Draws;
 
 /// The task.
-pub struct Text;
+pub struct TextTask;
 
 #[rustfmt::skip]
 const SPLITS: [Split; 3] = [
@@ -28,7 +31,7 @@ const SPLITS: [Split; 3] = [
     split("test", "other reviews", 25_000, &["test.tsv", "test.csv", "orig_test.tsv"]),
 ];
 
-const SHARES: &[(&str, Share)] = &[("train", (0.0, 0.4)), ("dev", (0.4, 0.7)), ("test", (0.7, 1.0))];
+const SHARES: &[(&str, ExampleShare)] = &[("train", (0.0, 0.4)), ("dev", (0.4, 0.7)), ("test", (0.7, 1.0))];
 
 #[rustfmt::skip]
 const OPTIONS: [OptionField; 1] =
@@ -110,9 +113,9 @@ pub fn sentiment(text: &str) -> i64 {
     text.split('.').map(opinion).sum()
 }
 
-impl Task for Text {
-    fn about(&self) -> About {
-        About {
+impl Task for TextTask {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: "text",
             doc: "whether a review is positive, byte by byte (Long Range Arena)",
             source: "Tay et al. 2021 (Long Range Arena), arXiv:2011.04006; reviews: Maas et al. 2011 (IMDB)",
@@ -131,7 +134,7 @@ impl Task for Text {
         vec!["negative".to_owned(), "positive".to_owned()]
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let length = request.options.get("length") as usize;
         generate(self, request, SHARES, |draws, _| review(length, draws))
     }
@@ -139,11 +142,11 @@ impl Task for Text {
     /// A table with a label and a text per row, in this order unless a header row names the columns.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError> {
         let length = options.get("length") as usize;
-        let mut columns = Columns { label: 0, text: 1, all: 2 };
-        let mut held = Held::default();
+        let mut columns = TextColumns { label: 0, text: 1, all: 2 };
+        let mut held = HeldRows::default();
         for (n, row) in rows(path, true)?.enumerate() {
             let (line, row) = row?;
-            match Columns::of_header(&row) {
+            match TextColumns::of_header(&row) {
                 Some(named) if n == 0 => columns = named,
                 _ => {
                     let example = columns.example(&row, length).map_err(|message| broken(path, line, message))?;
@@ -154,7 +157,7 @@ impl Task for Text {
         Ok(held.rows)
     }
 
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         let part = if folder.split == "train" { "train" } else { "test" };
         match folder.path.join(part).join("pos").is_dir() {
             true => reviews(&folder.path.join(part), folder).map(Some),
@@ -179,16 +182,16 @@ impl Task for Text {
     }
 }
 
-/// Where label and text stand in a row.
+/// The columns of label and text in a row.
 #[derive(Clone, Copy)]
-struct Columns {
+struct TextColumns {
     label: usize,
     text: usize,
     /// Number of columns.
     all: usize,
 }
 
-impl Columns {
+impl TextColumns {
     /// The columns that a header names, if the row is one.
     fn of_header(row: &[Vec<u8>]) -> Option<Self> {
         let named = |names: &[&str]| {
@@ -219,7 +222,7 @@ impl Columns {
 
 /// The reviews of `aclImdb/train` or `aclImdb/test`: a file each in `pos` and `neg`, taken in turn in the order of their
 /// numbers.
-fn reviews(part: &Path, folder: &Folder<'_>) -> Result<Vec<Example>, DataError> {
+fn reviews(part: &Path, folder: &DataFolder<'_>) -> Result<Vec<Example>, DataError> {
     let sides = [(POSITIVE, files(&part.join("pos"))?), (NEGATIVE, files(&part.join("neg"))?)];
     let longest = sides.iter().map(|(_, files)| files.len()).max().unwrap_or(0);
     let in_turn =

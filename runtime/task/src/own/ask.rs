@@ -4,12 +4,12 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::plan::Kind;
+use super::plan::CustomTaskKind;
 use super::{Own, learn, same_count};
 use crate::Answer;
 use crate::error::DataError;
-use crate::files::{Cell, Column, Format, Layout, json};
-use crate::{AskedRow, AskedRows, Example, GivenColumn, SIDES, Target, line};
+use crate::files::{Column, FileCell, FileLayout, Format, json};
+use crate::{AskedRow, AskedRows, Example, ExampleTarget, GivenColumn, SIDES, line};
 
 impl Own {
     /// The columns of the input.
@@ -19,7 +19,7 @@ impl Own {
 
     /// The column of the label; a text has none.
     pub(super) fn label(&self) -> Option<&Column> {
-        self.plan.layout.columns.get(self.plan.inputs).filter(|_| self.plan.kind != Kind::Language)
+        self.plan.layout.columns.get(self.plan.inputs).filter(|_| self.plan.kind != CustomTaskKind::Language)
     }
 
     /// The values that a model takes of those that come with the rows.
@@ -39,7 +39,7 @@ impl Own {
     pub(super) fn asked_file(&self, path: &Path, format: Format, wanted: &[&str]) -> Result<AskedRows, DataError> {
         let taken = self.taken(wanted);
         let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column)).cloned().collect();
-        let mut layout = Layout { format: Some(format), columns, quotes: self.plan.layout.quotes };
+        let mut layout = FileLayout { format: Some(format), columns, quotes: self.plan.layout.quotes };
         if let Some(label) = self.label()
             && layout.has_column(path, label)?
         {
@@ -56,19 +56,19 @@ impl Own {
     }
 
     /// The row of some cells: the inputs, the values that are taken, and the label if it is there.
-    fn asked(&self, line: usize, cells: &[Cell], taken: &[GivenColumn]) -> Result<AskedRow, String> {
+    fn asked(&self, line: usize, cells: &[FileCell], taken: &[GivenColumn]) -> Result<AskedRow, String> {
         let (inputs, rest) = cells.split_at(self.plan.inputs);
         let (values, label) = rest.split_at(taken.len());
         let (example, cut) = self.texts(inputs)?;
         let given = self.values(taken.iter().zip(values), (&example, cut[0]))?;
         let label = label.first().map(|cell| self.shown(cell));
-        if let (Kind::Tagging, Some(Value::Array(labels))) = (self.plan.kind, &label) {
+        if let (CustomTaskKind::Tagging, Some(Value::Array(labels))) = (self.plan.kind, &label) {
             same_count(learn::items(&inputs[0]).len(), labels.len())?;
         }
-        let sides = self.plan.kind == Kind::Pairs;
+        let sides = self.plan.kind == CustomTaskKind::Pairs;
         let text = self.plan.texts(inputs);
         let text = text.iter().map(|cell| match cell {
-            Cell::Text(text) => line::written(text, sides),
+            FileCell::Text(text) => line::written(text, sides),
             cell => learn::items(cell).join(" "),
         });
         Ok(AskedRow {
@@ -82,34 +82,36 @@ impl Own {
 
     /// The label of a file as it is shown beside the answer, `null` where there is none. A label that the task can't take is shown as
     /// it stands.
-    fn shown(&self, cell: &Cell) -> Value {
+    fn shown(&self, cell: &FileCell) -> Value {
         let read = match (self.plan.kind, self.plan.answer) {
             (_, _) if is_empty(cell) => return Value::Null,
-            (Kind::Tagging, _) if matches!(cell, Cell::Lists(_)) => None,
-            (Kind::Tagging, _) => Some(learn::labels(cell).into()),
+            (CustomTaskKind::Tagging, _) if matches!(cell, FileCell::Lists(_)) => None,
+            (CustomTaskKind::Tagging, _) => Some(learn::labels(cell).into()),
             (_, Answer::Labels) => learn::set(cell, &self.plan.separator).ok().map(Value::from),
             (_, Answer::Number) => learn::number(cell).ok().map(Value::from),
             (_, Answer::Class) => learn::label(cell).ok().map(Value::from),
         };
         read.unwrap_or_else(|| match cell {
-            Cell::Missing => Value::Null,
-            Cell::Text(text) => text.trim().into(),
-            Cell::List(items) => items.clone().into(),
-            Cell::Lists(lists) => lists.clone().into(),
+            FileCell::Missing => Value::Null,
+            FileCell::Text(text) => text.trim().into(),
+            FileCell::List(items) => items.clone().into(),
+            FileCell::Lists(lists) => lists.clone().into(),
         })
     }
 
     /// The target of an example without a label.
-    fn no_label(&self, tokens: usize) -> Target {
+    fn no_label(&self, tokens: usize) -> ExampleTarget {
         match (self.plan.kind, self.plan.answer) {
-            (Kind::Tagging | Kind::Language, _) => Target::Each { class: vec![0; tokens], weight: vec![1.0; tokens] },
-            (_, Answer::Class) => Target::Class(0),
-            (_, Answer::Number) => Target::Number(0.0),
-            (_, Answer::Labels) => Target::Several(vec![false; self.learned.classes.len()]),
+            (CustomTaskKind::Tagging | CustomTaskKind::Language, _) => {
+                ExampleTarget::Each { class: vec![0; tokens], weight: vec![1.0; tokens] }
+            }
+            (_, Answer::Class) => ExampleTarget::Class(0),
+            (_, Answer::Number) => ExampleTarget::Number(0.0),
+            (_, Answer::Labels) => ExampleTarget::Several(vec![false; self.learned.classes.len()]),
         }
     }
 }
 
-fn is_empty(cell: &Cell) -> bool {
-    matches!(cell, Cell::Missing) || matches!(cell, Cell::Text(text) if text.trim().is_empty())
+fn is_empty(cell: &FileCell) -> bool {
+    matches!(cell, FileCell::Missing) || matches!(cell, FileCell::Text(text) if text.trim().is_empty())
 }

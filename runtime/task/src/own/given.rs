@@ -2,20 +2,20 @@
 
 use std::sync::Arc;
 
-use rtc_compiler::pipeline::asked::Asked;
+use rtc_compiler::pipeline::asked::ExternalInput;
 
-use super::plan::{Broken, Kind};
+use super::plan::{BrokenTaskRule, CustomTaskKind};
 use crate::GivenColumns;
 use crate::TaskSettings;
-use crate::files::{Cell, Column};
+use crate::files::{Column, FileCell};
 use crate::{Example, GivenColumn};
 use rtc_base::batch::Given;
 
 /// The columns of an experiment.
-pub(super) fn columns(kind: Kind, settings: &TaskSettings) -> Result<Vec<GivenColumn>, Broken> {
+pub(super) fn columns(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<GivenColumn>, BrokenTaskRule> {
     let columns: Vec<GivenColumn> = match &settings.given {
         None => return Ok(vec![]),
-        Some(_) if kind == Kind::Language => {
+        Some(_) if kind == CustomTaskKind::Language => {
             let message = "`language` has no rows, so nothing comes with them: values come with the rows of a file of the other tasks";
             return Err(("given", message.to_owned()));
         }
@@ -43,14 +43,14 @@ pub(super) fn columns(kind: Kind, settings: &TaskSettings) -> Result<Vec<GivenCo
 }
 
 /// The numbers of a cell, and how many each of its lists has where it is a list of lists.
-struct Numbers {
+struct CellNumbers {
     all: Vec<f64>,
     lists: Option<Vec<usize>>,
 }
 
-impl Numbers {
+impl CellNumbers {
     /// Reads a cell: one number, or several in a list or with blanks between them.
-    fn of(cell: &Cell) -> Result<Self, String> {
+    fn of(cell: &FileCell) -> Result<Self, String> {
         let number = |(n, text): (usize, Option<&str>), single: bool| {
             let place = if single { String::new() } else { format!(", its number {}", n + 1) };
             let text = text.unwrap_or("null");
@@ -64,10 +64,10 @@ impl Numbers {
             items.into_iter().enumerate().map(|item| number(item, single)).collect::<Result<Vec<f64>, String>>()
         };
         let (all, lists) = match cell {
-            Cell::Missing => return Err("is missing".to_owned()),
-            Cell::Text(text) => (some(&mut text.split_whitespace().map(Some))?, None),
-            Cell::List(items) => (some(&mut items.iter().map(Option::as_deref))?, None),
-            Cell::Lists(lists) => {
+            FileCell::Missing => return Err("is missing".to_owned()),
+            FileCell::Text(text) => (some(&mut text.split_whitespace().map(Some))?, None),
+            FileCell::List(items) => (some(&mut items.iter().map(Option::as_deref))?, None),
+            FileCell::Lists(lists) => {
                 (some(&mut lists.iter().flatten().map(Option::as_deref))?, Some(lists.iter().map(Vec::len).collect()))
             }
         };
@@ -78,16 +78,16 @@ impl Numbers {
 /// The value of a row in a cell, if it is one that every model can take that takes it. `cut` says how many tokens were cut off.
 pub(super) fn value(
     GivenColumn { name, column }: &GivenColumn,
-    cell: &Cell,
+    cell: &FileCell,
     (example, cut): (&Example, usize),
-    asked: &[Asked],
+    asked: &[ExternalInput],
 ) -> Result<Given, String> {
     let place = if *column == Column::Name(name.to_string()) {
         format!("`{name}`")
     } else {
         format!("`{column}`, which gives `{name}`,")
     };
-    let numbers = Numbers::of(cell).map_err(|why| {
+    let numbers = CellNumbers::of(cell).map_err(|why| {
         let cure = if why.starts_with("is `") { "correct it" } else { "give every row a number, or a list of them" };
         format!("{place} {why}: {cure}")
     })?;
@@ -103,7 +103,7 @@ fn counted(count: usize, thing: &str) -> String {
 }
 
 /// Refuses what a model can't take.
-fn fits(asked: &Asked, numbers: &Numbers, (example, cut): (&Example, usize)) -> Result<(), String> {
+fn fits(asked: &ExternalInput, numbers: &CellNumbers, (example, cut): (&Example, usize)) -> Result<(), String> {
     let (tokens, width) = (example.tokens.len(), asked.width());
     if asked.around.is_some() && example.second.is_some() {
         let why = "has a value for every position, and a pair has two texts: a value per row belongs to both";
@@ -152,20 +152,20 @@ mod tests {
         GivenColumn { name: "start".into(), column: Column::Name("begin".to_owned()) }
     }
 
-    fn asked(around: Option<usize>, dims: &[usize], things: Option<usize>) -> Asked {
-        Asked { name: "start".to_owned(), things, around, dims: dims.to_vec() }
+    fn asked(around: Option<usize>, dims: &[usize], things: Option<usize>) -> ExternalInput {
+        ExternalInput { name: "start".to_owned(), things, around, dims: dims.to_vec() }
     }
 
-    fn text(text: &str) -> Cell {
-        Cell::Text(text.to_owned())
+    fn text(text: &str) -> FileCell {
+        FileCell::Text(text.to_owned())
     }
 
-    fn lists(lists: &[&[&str]]) -> Cell {
+    fn lists(lists: &[&[&str]]) -> FileCell {
         let items = |items: &&[&str]| items.iter().map(|item| Some((*item).to_owned())).collect();
-        Cell::Lists(lists.iter().map(items).collect())
+        FileCell::Lists(lists.iter().map(items).collect())
     }
 
-    fn of(cell: &Cell, asked: &[Asked]) -> Result<Vec<f64>, String> {
+    fn of(cell: &FileCell, asked: &[ExternalInput]) -> Result<Vec<f64>, String> {
         let example = Example::classified(vec![7, 7], 0);
         value(&column(), cell, (&example, 0), asked).map(|given| given.numbers)
     }
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn values_are_read_as_models_take_them() {
         let per_row = asked(None, &[], None);
-        let list = Cell::List(vec![Some("1".to_owned()), Some("-2e-1".to_owned())]);
+        let list = FileCell::List(vec![Some("1".to_owned()), Some("-2e-1".to_owned())]);
         assert_eq!(of(&text(" 0.5 "), std::slice::from_ref(&per_row)), Ok(vec![0.5]));
         assert_eq!(of(&list, &[asked(None, &[2], None)]), Ok(vec![1.0, -0.2]));
         assert_eq!(of(&list, &[asked(Some(0), &[], None)]), Ok(vec![1.0, -0.2]));
@@ -184,16 +184,16 @@ mod tests {
         );
         assert_eq!(of(&text("399"), &[asked(None, &[], Some(400)), asked(None, &[], None)]), Ok(vec![399.0]));
         // What another value is asked to be is nothing to this one, and without a model any numbers are values.
-        assert_eq!(of(&text("1 2"), &[Asked { name: "other".to_owned(), ..per_row }]), Ok(vec![1.0, 2.0]));
+        assert_eq!(of(&text("1 2"), &[ExternalInput { name: "other".to_owned(), ..per_row }]), Ok(vec![1.0, 2.0]));
         assert_eq!(of(&text("1 2"), &[]), Ok(vec![1.0, 2.0]));
     }
 
     #[test]
     fn what_is_no_value_is_refused_with_the_cure() {
         let (one, ids) = (asked(None, &[], None), asked(None, &[], Some(400)));
-        let hole = Cell::List(vec![Some("1".to_owned()), None]);
+        let hole = FileCell::List(vec![Some("1".to_owned()), None]);
         for (cell, asked, why) in [
-            (Cell::Missing, &one, "`begin`, which gives `start`, is missing: give every row a number"),
+            (FileCell::Missing, &one, "`begin`, which gives `start`, is missing: give every row a number"),
             (text(" "), &one, "is empty: give every row a number"),
             (text("many"), &one, "is `many`, which is no finite number: correct it"),
             (text("1e39"), &one, "is `1e39`, which is no finite number"),

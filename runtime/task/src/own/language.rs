@@ -10,29 +10,29 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use super::MAX_TEXT;
-use super::learn::Part;
+use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::error::DataError;
 use crate::files::open::open;
 use crate::files::records::BYTE_ORDER_MARK;
-use crate::files::{Cell, Format, Layout};
+use crate::files::{FileCell, FileLayout, Format};
 use crate::reading::{broken, unreadable};
 use crate::stream::Stamp;
-use crate::{Example, Target};
+use crate::{Example, ExampleTarget};
 
 /// The most bytes of a block.
 const BLOCK: usize = 4096;
 
 /// A text in one or several files, one behind the other.
 #[derive(Debug)]
-pub(super) struct Text {
-    parts: Vec<Source>,
+pub(super) struct JoinedText {
+    parts: Vec<TextFile>,
     bytes: u64,
 }
 
 /// A file of the text.
 #[derive(Debug)]
-struct Source {
+struct TextFile {
     path: PathBuf,
     /// Its place in the whole text.
     from: u64,
@@ -47,8 +47,8 @@ struct Source {
     stamp: Stamp,
 }
 
-impl Source {
-    fn open(path: &Path, layout: &Layout) -> Result<Self, DataError> {
+impl TextFile {
+    fn open(path: &Path, layout: &FileLayout) -> Result<Self, DataError> {
         let plain = !path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         let held = match layout.format(path)? {
             Format::Text if plain => None,
@@ -105,10 +105,10 @@ impl Source {
     }
 }
 
-impl Text {
+impl JoinedText {
     /// Opens files. Those that are packed or have columns are unpacked into memory.
-    pub(super) fn open(files: &[PathBuf], layout: &Layout) -> Result<Self, DataError> {
-        let mut parts = files.iter().map(|path| Source::open(path, layout)).collect::<Result<Vec<_>, _>>()?;
+    pub(super) fn open(files: &[PathBuf], layout: &FileLayout) -> Result<Self, DataError> {
+        let mut parts = files.iter().map(|path| TextFile::open(path, layout)).collect::<Result<Vec<_>, _>>()?;
         let (last, mut from) = (parts.len().saturating_sub(1), 0);
         for (n, part) in parts.iter_mut().enumerate() {
             if n < last {
@@ -121,7 +121,7 @@ impl Text {
     }
 
     /// Calls `see` with every block of a part of the text.
-    pub(super) fn each(&self, part: &Part, mut see: impl FnMut(&str)) -> Result<(), DataError> {
+    pub(super) fn each(&self, part: &RowFilter, mut see: impl FnMut(&str)) -> Result<(), DataError> {
         for block in self.blocks(part)? {
             see(&block?.text);
         }
@@ -139,7 +139,7 @@ impl Text {
     }
 
     /// The blocks of a part of the text, each with the byte on which it begins.
-    pub(super) fn blocks(&self, part: &Part) -> Result<Blocks<'_>, DataError> {
+    pub(super) fn blocks(&self, part: &RowFilter) -> Result<Blocks<'_>, DataError> {
         let [from, to] = part.of_text();
         Ok(self.range(self.border(from)?, self.border(to)?))
     }
@@ -156,7 +156,7 @@ impl Text {
         Ok(at + line.map_or(begins, |line| line + 1) as u64)
     }
 
-    fn part_at(&self, at: u64) -> Option<&Source> {
+    fn part_at(&self, at: u64) -> Option<&TextFile> {
         self.parts.iter().find(|part| (part.from..part.from + part.bytes).contains(&at))
     }
 
@@ -166,12 +166,12 @@ impl Text {
         &self,
         tokens: &Tokens,
         (length, held): (usize, usize),
-        part: &Part,
+        part: &RowFilter,
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
         let (mut found, mut rest) = (vec![], vec![]);
         for block in self.blocks(part)? {
-            let Block { at, text, .. } = block?;
+            let TextBlock { at, text, .. } = block?;
             rest.extend(tokens.encode(&text).map_err(|why| self.fault(at, why))?);
             while rest.len() > length && found.len() < most {
                 found.push(window(&rest[..=length]));
@@ -198,7 +198,7 @@ impl Text {
     }
 
     /// The line of a byte of a file.
-    fn line(&self, part: &Source, at: u64) -> Option<usize> {
+    fn line(&self, part: &TextFile, at: u64) -> Option<usize> {
         let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == b'\n').count();
         if let Some(held) = &part.held {
             return Some(1 + count(held.get(..(part.mark + at) as usize)?));
@@ -217,7 +217,10 @@ impl Text {
 /// A window of the tokens, every one but the last; the answers are those behind them.
 pub(super) fn window(tokens: &[u32]) -> Example {
     let (class, weight) = (tokens[1..].to_vec(), vec![1.0; tokens.len() - 1]);
-    Example { label: Target::Each { class, weight }, ..Example::classified(tokens[..tokens.len() - 1].to_vec(), 0) }
+    Example {
+        label: ExampleTarget::Each { class, weight },
+        ..Example::classified(tokens[..tokens.len() - 1].to_vec(), 0)
+    }
 }
 
 fn unpacked(path: &Path) -> Result<Vec<u8>, DataError> {
@@ -233,12 +236,12 @@ const TOO_LARGE: &str = "a packed text, or one in a column, is held in memory, a
                          file, which is read as it is needed";
 
 /// The texts of a column, a line each.
-fn column(path: &Path, layout: &Layout) -> Result<Vec<u8>, DataError> {
+fn column(path: &Path, layout: &FileLayout) -> Result<Vec<u8>, DataError> {
     let mut bytes = vec![];
     for row in layout.rows(path)? {
         let row = row?;
         match row.cells.first() {
-            Some(Cell::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
+            Some(FileCell::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
             _ => return Err(broken(path, row.line, format!("the row has no text in `{}`", layout.columns[0]))),
         }
         bytes.push(b'\n');
@@ -250,7 +253,7 @@ fn column(path: &Path, layout: &Layout) -> Result<Vec<u8>, DataError> {
 }
 
 /// A block of a text.
-pub(super) struct Block {
+pub(super) struct TextBlock {
     /// The byte of the text on which it begins, and the one behind it.
     pub(super) at: u64,
     pub(super) end: u64,
@@ -259,7 +262,7 @@ pub(super) struct Block {
 
 /// The blocks of a range of a text.
 pub(super) struct Blocks<'t> {
-    text: &'t Text,
+    text: &'t JoinedText,
     at: u64,
     end: u64,
     /// The file that is open, with the place of its first byte in the text.
@@ -277,7 +280,7 @@ impl Blocks<'_> {
         part.read_from(self.file.as_ref().map(|(_, file)| file), at - part.from, count)
     }
 
-    fn block(&mut self) -> Result<Option<Block>, DataError> {
+    fn block(&mut self) -> Result<Option<TextBlock>, DataError> {
         if self.at >= self.end {
             return Ok(None);
         }
@@ -296,7 +299,7 @@ impl Blocks<'_> {
         let at = self.at;
         self.at += bytes.len() as u64;
         let text = String::from_utf8_lossy(&bytes).replace("\r\n", "\n");
-        Ok(Some(Block { at, end: self.at, text }))
+        Ok(Some(TextBlock { at, end: self.at, text }))
     }
 }
 
@@ -310,7 +313,7 @@ fn end_of_block(bytes: &[u8]) -> usize {
 }
 
 impl Iterator for Blocks<'_> {
-    type Item = Result<Block, DataError>;
+    type Item = Result<TextBlock, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.block().transpose()

@@ -8,17 +8,17 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::language::Text;
-use super::plan::{self, Cutting, Kind, Plan};
-use super::tokens::{Cut, Kept as KeptTokens, Tokens};
+use super::language::JoinedText;
+use super::plan::{self, CustomTaskKind, Cutting, TaskPlan};
+use super::tokens::{SavedVocabulary, TokenCut, Tokens};
 use crate::Answer;
 use crate::TaskSettings;
 use crate::error::DataError;
 use crate::files::open::regular;
-use crate::files::{Cell, Items, Row, paths};
+use crate::files::{FileCell, FileRow, ListTexts, paths};
 use crate::reading::{broken, unreadable};
 use crate::scale::Scale;
-use crate::share::{Place, TRAIN, ranges, shares};
+use crate::share::{SplitSource, TRAIN, ranges, shares};
 use rtc_base::json;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::formula::bytes;
@@ -35,14 +35,14 @@ pub(super) struct Learned {
     ids: HashMap<String, u32>,
     /// The unit of the numbers, where they are the answers.
     pub(super) scale: Scale,
-    shares: Vec<Share>,
+    shares: Vec<SplitShare>,
     seed: u64,
 }
 
 /// The part of the training file that another split has.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Share {
+pub(super) struct SplitShare {
     split: String,
     /// Of rows: the hashes of their inputs, from the first to the last.
     hashes: Option<[u64; 2]>,
@@ -50,28 +50,28 @@ pub(super) struct Share {
     text: [f64; 2],
 }
 
-/// What a run keeps of this.
+/// The part of [`Learned`] that a run saves.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
-    tokens: KeptTokens,
+struct SavedLearning {
+    tokens: SavedVocabulary,
     classes: Vec<String>,
     #[serde(default, skip_serializing_if = "Scale::is_plain")]
     scale: Scale,
-    shares: Vec<Share>,
+    shares: Vec<SplitShare>,
     seed: u64,
 }
 
 impl Learned {
     pub(super) fn kept(&self) -> Value {
         let (classes, shares) = (self.classes.clone(), self.shares.clone());
-        let kept = Kept { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed: self.seed };
+        let kept = SavedLearning { tokens: self.tokens.kept(), classes, scale: self.scale, shares, seed: self.seed };
         serde_json::to_value(kept).expect("names and numbers are valid JSON")
     }
 
     pub(super) fn from_kept(kept: &Value) -> Result<Self, String> {
-        let Kept { tokens, classes, scale, shares, seed } =
-            Kept::deserialize(kept).map_err(|error| error.to_string())?;
+        let SavedLearning { tokens, classes, scale, shares, seed } =
+            SavedLearning::deserialize(kept).map_err(|error| error.to_string())?;
         let ids = ids(&classes);
         Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, ids, scale, shares, seed })
     }
@@ -82,13 +82,13 @@ impl Learned {
     }
 
     /// What is left of the training file.
-    pub(super) fn rest(&self) -> Part {
-        if self.shares.is_empty() { Part::All } else { Part::Without(self.shares.clone(), self.seed) }
+    pub(super) fn rest(&self) -> RowFilter {
+        if self.shares.is_empty() { RowFilter::All } else { RowFilter::Without(self.shares.clone(), self.seed) }
     }
 
     /// The part of the training file that a split has.
-    pub(super) fn share(&self, split: &str) -> Part {
-        Part::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.seed)
+    pub(super) fn share(&self, split: &str) -> RowFilter {
+        RowFilter::Only(self.shares.iter().filter(|share| share.split == split).cloned().collect(), self.seed)
     }
 }
 
@@ -99,16 +99,16 @@ fn ids(names: &[String]) -> HashMap<String, u32> {
 
 /// Rows of a file.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Part {
+pub(super) enum RowFilter {
     All,
-    Only(Vec<Share>, u64),
-    Without(Vec<Share>, u64),
+    Only(Vec<SplitShare>, u64),
+    Without(Vec<SplitShare>, u64),
 }
 
-impl Part {
+impl RowFilter {
     /// Whether a row belongs to it. It depends on the input alone, so equal inputs are never in two splits.
-    pub(super) fn holds(&self, inputs: &[Cell]) -> bool {
-        let among = |shares: &[Share], seed| {
+    pub(super) fn holds(&self, inputs: &[FileCell]) -> bool {
+        let among = |shares: &[SplitShare], seed| {
             let hash = hash(inputs, seed);
             shares.iter().filter_map(|share| share.hashes).any(|[first, last]| (first..=last).contains(&hash))
         };
@@ -129,56 +129,56 @@ impl Part {
     }
 }
 
-fn hash(inputs: &[Cell], seed: u64) -> u64 {
+fn hash(inputs: &[FileCell], seed: u64) -> u64 {
     let key = Key::new(seed).stream("share");
     let key = inputs.iter().fold(key, |key, cell| items(cell).iter().fold(key.at(1), |key, item| key.stream(item)));
     key.value()
 }
 
 /// The texts of a cell: of a list its items, else what stands between blanks.
-pub(super) fn items(cell: &Cell) -> Vec<&str> {
+pub(super) fn items(cell: &FileCell) -> Vec<&str> {
     match cell {
-        Cell::Missing => vec![],
-        Cell::Text(text) => text.split_whitespace().collect(),
-        Cell::List(items) => items.iter().map(|item| item.as_deref().unwrap_or_default()).collect(),
-        Cell::Lists(lists) => lists.iter().flatten().map(|item| item.as_deref().unwrap_or_default()).collect(),
+        FileCell::Missing => vec![],
+        FileCell::Text(text) => text.split_whitespace().collect(),
+        FileCell::List(items) => items.iter().map(|item| item.as_deref().unwrap_or_default()).collect(),
+        FileCell::Lists(lists) => lists.iter().flatten().map(|item| item.as_deref().unwrap_or_default()).collect(),
     }
 }
 
 /// The labels of a cell of several; nothing where one is `null`, and none of a list of lists.
-pub(super) fn labels(cell: &Cell) -> Items {
+pub(super) fn labels(cell: &FileCell) -> ListTexts {
     match cell {
-        Cell::List(labels) => labels.clone(),
-        Cell::Lists(_) => vec![],
+        FileCell::List(labels) => labels.clone(),
+        FileCell::Lists(_) => vec![],
         cell => items(cell).into_iter().map(|label| Some(label.to_owned())).collect(),
     }
 }
 
 /// The one label of a cell, or what is wrong with it.
-pub(super) fn label(cell: &Cell) -> Result<String, &'static str> {
+pub(super) fn label(cell: &FileCell) -> Result<String, &'static str> {
     match cell {
-        Cell::Text(text) if text.trim().is_empty() => Err("is empty"),
-        Cell::Text(text) => Ok(text.trim().to_owned()),
-        Cell::List(_) | Cell::Lists(_) => Err("is a list, and one class is wanted"),
-        Cell::Missing => Err("is missing"),
+        FileCell::Text(text) if text.trim().is_empty() => Err("is empty"),
+        FileCell::Text(text) => Ok(text.trim().to_owned()),
+        FileCell::List(_) | FileCell::Lists(_) => Err("is a list, and one class is wanted"),
+        FileCell::Missing => Err("is missing"),
     }
 }
 
 /// The labels of a cell of which any number may belong to a row: the items of a list, or what stands between separators.
-pub(super) fn set(cell: &Cell, separator: &str) -> Result<Vec<String>, &'static str> {
+pub(super) fn set(cell: &FileCell, separator: &str) -> Result<Vec<String>, &'static str> {
     match cell {
-        Cell::Text(text) => {
+        FileCell::Text(text) => {
             let names = text.split(separator).map(str::trim).filter(|name| !name.is_empty());
             Ok(names.map(str::to_owned).collect())
         }
-        Cell::List(items) => items.iter().map(|item| item.clone().ok_or("has an item that is `null`")).collect(),
-        Cell::Lists(_) => Err("is a list of lists, and a list of labels is wanted"),
-        Cell::Missing => Err("is missing"),
+        FileCell::List(items) => items.iter().map(|item| item.clone().ok_or("has an item that is `null`")).collect(),
+        FileCell::Lists(_) => Err("is a list of lists, and a list of labels is wanted"),
+        FileCell::Missing => Err("is missing"),
     }
 }
 
 /// The number of a cell.
-pub(super) fn number(cell: &Cell) -> Result<f64, String> {
+pub(super) fn number(cell: &FileCell) -> Result<f64, String> {
     let text = label(cell).map_err(|why| format!("{why}, and a number is wanted"))?;
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
     match number {
@@ -197,13 +197,13 @@ pub const MAX_TOKENIZER: u64 = 1 << 28;
 const LARGEST: f64 = 1e300;
 
 /// Learns from the training file.
-pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, DataError> {
+pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned, DataError> {
     let fail = |message| DataError { file: settings.name.clone(), line: None, message };
     let made = settings.made(&[TRAIN])?;
     let settings: &TaskSettings = &made;
     let named = plan::files(settings).ok_or_else(|| fail("`task.data` names no files".to_owned()))?;
     let train = named.get(TRAIN).ok_or_else(|| fail("`task.data` names no file for `train`".to_owned()))?;
-    let Place::File(train) = Place::parse(train).map_err(fail)? else {
+    let SplitSource::File(train) = SplitSource::parse(train).map_err(fail)? else {
         return Err(fail("`task.data.train` must be a file".to_owned()));
     };
     let shares = shares(named).map_err(fail)?;
@@ -217,14 +217,14 @@ pub(super) fn learn(plan: &Plan, settings: &TaskSettings) -> Result<Learned, Dat
         shares,
         seed: settings.seed,
     };
-    let mut counts = Counts::default();
+    let mut counts = FileCounts::default();
     match plan.kind {
-        Kind::Language => counts.text(plan, &files, &learned.rest())?,
+        CustomTaskKind::Language => counts.text(plan, &files, &learned.rest())?,
         _ => counts.rows(plan, &files, &learned.rest())?,
     }
     let classes = counts.classes(plan, &files)?;
     let tokens = match &plan.cutting {
-        Cutting::By(Cut::Bytes) => Tokens::bytes(),
+        Cutting::By(TokenCut::Bytes) => Tokens::bytes(),
         Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), &counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
@@ -250,9 +250,9 @@ fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
 }
 
 /// Which rows, or bytes, the shares of the training file are. A share of a text is the end of it.
-fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> Result<Vec<Share>, DataError> {
+fn place(plan: &TaskPlan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> Result<Vec<SplitShare>, DataError> {
     let mut hashes = vec![];
-    if plan.kind != Kind::Language && !shares.is_empty() {
+    if plan.kind != CustomTaskKind::Language && !shares.is_empty() {
         for path in files {
             for row in plan.layout.rows(path)? {
                 let row = row?;
@@ -265,7 +265,7 @@ fn place(plan: &Plan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> R
     let share = |((split, share), hashes): (&(&str, f64), Option<[u64; 2]>)| {
         let text = [from, from + share];
         from += share;
-        Share { split: (*split).to_owned(), hashes, text }
+        SplitShare { split: (*split).to_owned(), hashes, text }
     };
     Ok(shares.iter().zip(ranges(hashes, shares)).map(share).collect())
 }
@@ -284,9 +284,9 @@ fn few(count: usize, most: usize, what: &str, path: &Path, line: usize) -> Resul
     Err(broken(path, line, format!("a training file has at most {most} {what}, and up to here it has more")))
 }
 
-/// What was seen of a training file.
+/// Counts of a training file.
 #[derive(Default)]
-struct Counts {
+struct FileCounts {
     /// Rows of the files, and of these the rows that are trained on.
     all: usize,
     rows: usize,
@@ -295,7 +295,7 @@ struct Counts {
     numbers: Vec<f64>,
 }
 
-impl Counts {
+impl FileCounts {
     fn piece(&mut self, piece: &str) {
         match self.pieces.get_mut(piece) {
             Some(count) => *count += 1,
@@ -303,11 +303,11 @@ impl Counts {
         }
     }
 
-    fn rows(&mut self, plan: &Plan, files: &[PathBuf], part: &Part) -> Result<(), DataError> {
-        let cut = if let Cutting::By(cut) = plan.cutting { cut } else { Cut::Trained };
+    fn rows(&mut self, plan: &TaskPlan, files: &[PathBuf], part: &RowFilter) -> Result<(), DataError> {
+        let cut = if let Cutting::By(cut) = plan.cutting { cut } else { TokenCut::Trained };
         for path in files {
             for row in plan.layout.rows(path)? {
-                let Row { cells, line, .. } = row?;
+                let FileRow { cells, line, .. } = row?;
                 let (inputs, rest) = cells.split_at(plan.inputs);
                 let label = &rest[..rest.len().min(1)];
                 self.all += 1;
@@ -317,7 +317,7 @@ impl Counts {
                 self.rows += 1;
                 for input in &*plan.texts(inputs) {
                     match input {
-                        Cell::Text(text) => {
+                        FileCell::Text(text) => {
                             cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece))
                         }
                         list => items(list).into_iter().for_each(|item| self.piece(item)),
@@ -325,7 +325,7 @@ impl Counts {
                 }
                 // A broken label is an error with its line, when the row becomes an example.
                 match (plan.kind, plan.answer) {
-                    (Kind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
+                    (CustomTaskKind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
                     (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
                     (_, Answer::Labels) => {
                         self.classes.extend(label.iter().filter_map(|cell| set(cell, &plan.separator).ok()).flatten());
@@ -339,18 +339,18 @@ impl Counts {
         Ok(())
     }
 
-    fn text(&mut self, plan: &Plan, files: &[PathBuf], part: &Part) -> Result<(), DataError> {
+    fn text(&mut self, plan: &TaskPlan, files: &[PathBuf], part: &RowFilter) -> Result<(), DataError> {
         let Cutting::By(cut) = plan.cutting else { return Ok(()) };
-        if cut == Cut::Bytes {
+        if cut == TokenCut::Bytes {
             return Ok(());
         }
-        let text = Text::open(files, &plan.layout)?;
+        let text = JoinedText::open(files, &plan.layout)?;
         text.each(part, |line| cut.pieces(line, true).into_iter().for_each(|piece| self.piece(piece)))
     }
 
     /// The classes in order: that of their numbers if all are whole numbers, else that of their texts.
-    fn classes(&self, plan: &Plan, files: &[PathBuf]) -> Result<Vec<String>, DataError> {
-        if plan.kind == Kind::Language || plan.answer == Answer::Number {
+    fn classes(&self, plan: &TaskPlan, files: &[PathBuf]) -> Result<Vec<String>, DataError> {
+        if plan.kind == CustomTaskKind::Language || plan.answer == Answer::Number {
             return Ok(vec![]);
         }
         let mut classes: Vec<String> = self.classes.iter().cloned().collect();

@@ -24,13 +24,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::files::{Cell, Column, Format, Row, paths};
+use super::files::{Column, FileCell, FileRow, Format, paths};
 use super::line;
-use super::share::{Place, TRAIN};
+use super::share::{SplitSource, TRAIN};
 use super::stream::Stamp;
 use super::{
-    About, AskedRow, AskedRows, Cuts, Encoding, Example, Files, GivenColumn, Objective, Options, Request, SEVERAL,
-    Scale, Split, Stream, Target, Task,
+    AskedRow, AskedRows, Cuts, Encoding, Example, ExampleTarget, Files, GenerationRequest, GivenColumn, Objective,
+    Options, SEVERAL, Scale, Split, Stream, Task, TaskDescription,
 };
 use crate::Answer;
 use crate::Asks;
@@ -38,12 +38,12 @@ use crate::DataSource;
 use crate::TaskSettings;
 use crate::error::{DataError, unknown};
 use crate::reading::{MAX_LINE, broken, unreadable};
-use language::Text;
-use learn::{Learned, Part};
-use plan::{Kind, Plan};
+use language::JoinedText;
+use learn::{Learned, RowFilter};
+use plan::{CustomTaskKind, TaskPlan};
 use rows::TableRows;
 use rtc_base::batch::Given;
-use windows::Windows;
+use windows::TextWindows;
 
 pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS, MAX_TOKENIZER};
 pub use plan::{MAX_LENGTH, NAMES};
@@ -54,7 +54,7 @@ pub const MAX_GROWN: u64 = 1 << 27;
 /// A task on files.
 #[derive(Clone, Debug)]
 pub(super) struct Own {
-    plan: Plan,
+    plan: TaskPlan,
     learned: Arc<Learned>,
     /// The splits that the experiment names.
     splits: Vec<String>,
@@ -71,7 +71,7 @@ pub fn check(settings: &TaskSettings) -> Option<Result<(), (&'static str, String
 
 /// The splits that an experiment has files for; nothing for a task of another kind.
 pub(crate) fn split_names(settings: &TaskSettings) -> Option<Vec<String>> {
-    Kind::named(&settings.name)?;
+    CustomTaskKind::named(&settings.name)?;
     Some(match &settings.data {
         Some(DataSource::Program(_)) => settings.sizes.keys().cloned().collect(),
         _ => plan::files(settings).map_or_else(Vec::new, |files| files.keys().cloned().collect()),
@@ -81,7 +81,7 @@ pub(crate) fn split_names(settings: &TaskSettings) -> Option<Vec<String>> {
 /// Opens such a task: learns from the training file, or takes what a run has `kept`. Nothing for a task of another kind.
 pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Result<Arc<Own>, DataError>> {
     let fail = |message| DataError { file: settings.name.clone(), line: None, message };
-    let plan = Plan::of(settings)?;
+    let plan = TaskPlan::of(settings)?;
     let open = || {
         let plan = plan.map_err(|(field, message)| fail(format!("`task.{field}`: {message}")))?;
         let splits = split_names(settings).unwrap_or_default();
@@ -98,13 +98,13 @@ pub(super) fn open(settings: &TaskSettings, kept: Option<&Value>) -> Option<Resu
 
 impl Own {
     /// The tokens of a text, and how many more it has.
-    fn sequence(&self, cell: &Cell, at: usize) -> Result<(Vec<u32>, usize), String> {
+    fn sequence(&self, cell: &FileCell, at: usize) -> Result<(Vec<u32>, usize), String> {
         let column = &self.plan.layout.columns[at];
         let mut tokens = match cell {
-            Cell::Missing => return Err(format!("the row has no `{column}`: give it one, or remove the row")),
-            Cell::Text(text) => self.learned.tokens.encode(text)?,
-            Cell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
-            Cell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
+            FileCell::Missing => return Err(format!("the row has no `{column}`: give it one, or remove the row")),
+            FileCell::Text(text) => self.learned.tokens.encode(text)?,
+            FileCell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
+            FileCell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
         };
         if tokens.is_empty() {
             return Err(format!("`{column}` has no tokens: give it a text, or remove the row"));
@@ -120,7 +120,7 @@ impl Own {
         let one =
             |item: &Option<String>| item.as_ref().map(|item| tokens.id(item)).ok_or("an item is `null`".to_owned());
         match tokens.cut() {
-            tokens::Cut::Words | tokens::Cut::Blanks => items.iter().map(one).collect(),
+            tokens::TokenCut::Words | tokens::TokenCut::Blanks => items.iter().map(one).collect(),
             _ => {
                 Err("a list is cut into tokens already, which only `tokens: words` and `tokens: blanks` take"
                     .to_owned())
@@ -138,8 +138,8 @@ impl Own {
     }
 
     /// The labels of a list of tokens: `null` is not scored.
-    fn labels(&self, cell: &Cell, tokens: usize) -> Result<Target, String> {
-        if let Cell::Lists(_) = cell {
+    fn labels(&self, cell: &FileCell, tokens: usize) -> Result<ExampleTarget, String> {
+        if let FileCell::Lists(_) = cell {
             let column = &self.plan.layout.columns[self.plan.inputs];
             return Err(format!("`{column}` is a list of lists, and a list of labels is wanted"));
         }
@@ -149,16 +149,16 @@ impl Own {
         let class = class.take(self.plan.length).collect::<Result<_, _>>()?;
         let weight =
             labels.iter().take(self.plan.length).map(|label| if label.is_some() { 1.0 } else { 0.0 }).collect();
-        Ok(Target::Each { class, weight })
+        Ok(ExampleTarget::Each { class, weight })
     }
 
     /// The example of a row, and how many of its tokens were cut off.
-    fn example(&self, cells: &[Cell]) -> Result<(Example, usize), String> {
+    fn example(&self, cells: &[FileCell]) -> Result<(Example, usize), String> {
         let inputs = self.plan.inputs;
         let label = &cells[inputs];
         let (example, cut) = self.texts(&cells[..inputs])?;
         let label = match self.plan.kind {
-            Kind::Tagging => self.labels(label, learn::items(&cells[0]).len())?,
+            CustomTaskKind::Tagging => self.labels(label, learn::items(&cells[0]).len())?,
             _ => self.answer(label)?,
         };
         let given = self.plan.given.iter().zip(&cells[inputs + 1..]);
@@ -167,7 +167,7 @@ impl Own {
     }
 
     /// The texts of a row as an example, and how many tokens were cut off from each of two.
-    fn texts(&self, cells: &[Cell]) -> Result<(Example, [usize; 2]), String> {
+    fn texts(&self, cells: &[FileCell]) -> Result<(Example, [usize; 2]), String> {
         let texts = self.plan.texts(cells);
         let (tokens, cut) = self.sequence(&texts[0], 0)?;
         let (second, behind) = match texts.get(1) {
@@ -180,7 +180,7 @@ impl Own {
     /// The values of a row in their cells.
     fn values<'a>(
         &self,
-        cells: impl Iterator<Item = (&'a GivenColumn, &'a Cell)>,
+        cells: impl Iterator<Item = (&'a GivenColumn, &'a FileCell)>,
         (example, cut): (&Example, usize),
     ) -> Result<Vec<Given>, String> {
         let asked = self.asked.all();
@@ -188,12 +188,12 @@ impl Own {
     }
 
     /// What a label asks for.
-    fn answer(&self, cell: &Cell) -> Result<Target, String> {
+    fn answer(&self, cell: &FileCell) -> Result<ExampleTarget, String> {
         let column = &self.plan.layout.columns[self.plan.inputs];
         match self.plan.answer {
             Answer::Class => {
                 let name = learn::label(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
-                self.class(&name).map(Target::Class)
+                self.class(&name).map(ExampleTarget::Class)
             }
             Answer::Labels => {
                 let names =
@@ -202,13 +202,13 @@ impl Own {
                 for name in names {
                     labels[self.class(&name)? as usize] = true;
                 }
-                Ok(Target::Several(labels))
+                Ok(ExampleTarget::Several(labels))
             }
             Answer::Number => {
                 let number = learn::number(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
                 let Scale { mean, deviation } = self.learned.scale;
                 match self.learned.scale.to_model(number) {
-                    answer if answer.is_finite() => Ok(Target::Number(answer)),
+                    answer if answer.is_finite() => Ok(ExampleTarget::Number(answer)),
                     _ => Err(format!(
                         "`{column}` is {number:e}, and the numbers of training have the mean {mean:.2e} and the deviation \
                          {deviation:.2e}: it is too far from them for single precision; correct it"
@@ -219,7 +219,7 @@ impl Own {
     }
 
     /// The examples of some files, of the rows that belong to a part, and which of them were cut.
-    fn rows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
+    fn rows(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
         let (mut examples, mut tokens, mut cuts) = (vec![], 0, Cuts::default());
         for path in files {
             for row in self.plan.layout.rows(path)? {
@@ -246,7 +246,7 @@ impl Own {
         self.cuts.lock().unwrap_or_else(PoisonError::into_inner).insert(split.to_owned(), cuts);
     }
 
-    fn fault(&self, path: &Path, row: &Row, message: String) -> DataError {
+    fn fault(&self, path: &Path, row: &FileRow, message: String) -> DataError {
         match row.offset {
             0 if row.line > 1 => unreadable(path, format!("row {}: {message}", row.line)),
             _ => broken(path, row.line, message),
@@ -255,51 +255,51 @@ impl Own {
 
     /// The first problems of a file.
     fn problems_of(&self, path: &Path, most: usize) -> Vec<DataError> {
-        if self.plan.kind == Kind::Language {
-            return self.windows(&[path.to_owned()], &Part::All, usize::MAX).err().into_iter().collect();
+        if self.plan.kind == CustomTaskKind::Language {
+            return self.windows(&[path.to_owned()], &RowFilter::All, usize::MAX).err().into_iter().collect();
         }
         let rows = match self.plan.layout.rows(path) {
             Ok(rows) => rows,
             Err(problem) => return vec![problem],
         };
-        let problem = |row: Result<Row, DataError>| {
+        let problem = |row: Result<FileRow, DataError>| {
             row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
         };
         rows.filter_map(problem).take(most).collect()
     }
 
-    fn windows(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Vec<Example>, DataError> {
-        let text = Text::open(files, &self.plan.layout)?;
+    fn windows(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<Vec<Example>, DataError> {
+        let text = JoinedText::open(files, &self.plan.layout)?;
         text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
     }
 
-    fn part_of(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
+    fn part_of(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
         match self.plan.kind {
-            Kind::Language => Ok((self.windows(files, part, most)?, Cuts::default())),
+            CustomTaskKind::Language => Ok((self.windows(files, part, most)?, Cuts::default())),
             _ => self.rows(files, part, most),
         }
     }
 
     /// The files of a split, and which part of them it is.
-    fn found(&self, files: &Files<'_>) -> Result<Option<(Vec<PathBuf>, Part)>, DataError> {
+    fn found(&self, files: &Files<'_>) -> Result<Option<(Vec<PathBuf>, RowFilter)>, DataError> {
         let fail = |message| DataError { file: self.name().to_owned(), line: None, message };
         let named = files.named.get(files.split).ok_or_else(|| fail(no_file(files.split)))?;
-        let (file, part) = match Place::parse(named).map_err(fail)? {
-            Place::File(file) if files.split == TRAIN => (file, self.learned.rest()),
-            Place::File(file) => (file, Part::All),
-            Place::Share(_) => {
+        let (file, part) = match SplitSource::parse(named).map_err(fail)? {
+            SplitSource::File(file) if files.split == TRAIN => (file, self.learned.rest()),
+            SplitSource::File(file) => (file, RowFilter::All),
+            SplitSource::Share(_) => {
                 let train = files.named.get(TRAIN).ok_or_else(|| fail(no_file(TRAIN)))?;
                 (train.as_str(), self.learned.share(files.split))
             }
-            Place::Generated => return Ok(None),
+            SplitSource::Generated => return Ok(None),
         };
         let paths = paths::matching(&files.settings.locate(file))?;
         Ok(Some((paths, part)))
     }
 
     /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
-    fn unheld(&self, files: &[PathBuf], part: &Part, most: usize) -> Result<Option<Stream>, DataError> {
-        if self.plan.kind != Kind::Language {
+    fn unheld(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<Option<Stream>, DataError> {
+        if self.plan.kind != CustomTaskKind::Language {
             if !TableRows::can(self, files)? {
                 return Ok(None);
             }
@@ -307,34 +307,34 @@ impl Own {
             self.has_cut(TRAIN, cuts);
             return Ok(Some(Stream(Arc::new(rows))));
         }
-        let text = Text::open(files, &self.plan.layout)?;
+        let text = JoinedText::open(files, &self.plan.layout)?;
         if text.is_held() {
             return Ok(None);
         }
-        let found = Windows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
+        let found = TextWindows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
         Ok(Some(Stream(Arc::new(found))))
     }
 }
 
 impl Task for Own {
-    fn about(&self) -> About {
-        About {
+    fn about(&self) -> TaskDescription {
+        TaskDescription {
             name: self.plan.kind.name(),
             doc: self.plan.kind.doc(),
             source: "rtc",
             objective: match self.plan.kind {
-                Kind::Table => match self.plan.answer {
+                CustomTaskKind::Table => match self.plan.answer {
                     Answer::Class => Objective::Classify,
                     Answer::Labels => Objective::Several,
                     Answer::Number => Objective::Number,
                 },
-                Kind::Pairs => Objective::Pair,
-                Kind::Tagging | Kind::Language => Objective::Each,
+                CustomTaskKind::Pairs => Objective::Pair,
+                CustomTaskKind::Tagging | CustomTaskKind::Language => Objective::Each,
             },
             options: &[],
             splits: &[],
             metrics: match (self.plan.kind, self.plan.answer) {
-                (Kind::Tagging, _) => crate::metric::WHOLE,
+                (CustomTaskKind::Tagging, _) => crate::metric::WHOLE,
                 (_, Answer::Labels) => SEVERAL,
                 _ => &[],
             },
@@ -342,7 +342,7 @@ impl Task for Own {
     }
 
     fn next_token(&self, _options: &Options) -> bool {
-        self.plan.kind == Kind::Language
+        self.plan.kind == CustomTaskKind::Language
     }
 
     fn vocabulary(&self, _options: &Options) -> Vec<String> {
@@ -350,7 +350,7 @@ impl Task for Own {
     }
 
     fn classes(&self, options: &Options) -> Vec<String> {
-        if self.plan.kind == Kind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
+        if self.plan.kind == CustomTaskKind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
     }
 
     fn split_names(&self) -> Vec<String> {
@@ -366,17 +366,17 @@ impl Task for Own {
     }
 
     fn perplexity(&self) -> bool {
-        self.plan.kind == Kind::Language
+        self.plan.kind == CustomTaskKind::Language
     }
 
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError> {
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
         let message =
             format!("the split `{}` has no file, and nothing is generated for `{}`", request.split, self.name());
         Err(DataError { file: self.name().to_owned(), line: None, message })
     }
 
     fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
-        self.part_of(&[path.to_owned()], &Part::All, usize::MAX).map(|(rows, _)| rows)
+        self.part_of(&[path.to_owned()], &RowFilter::All, usize::MAX).map(|(rows, _)| rows)
     }
 
     fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
@@ -404,14 +404,14 @@ impl Task for Own {
 
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
         let mut tokens = self.learned.tokens.read(text)?;
-        if self.plan.kind != Kind::Language {
+        if self.plan.kind != CustomTaskKind::Language {
             tokens.truncate(self.plan.length);
         }
         Ok(tokens)
     }
 
     fn encoding(&self, _options: &Options) -> Encoding {
-        let is_text = self.plan.kind == Kind::Language;
+        let is_text = self.plan.kind == CustomTaskKind::Language;
         let length = (!is_text).then_some(self.plan.length);
         let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
         Encoding { length, replaced, ..self.learned.tokens.encoding() }
@@ -419,13 +419,13 @@ impl Task for Own {
 
     fn on_one_line(&self, text: &str) -> String {
         match self.plan.kind {
-            Kind::Language => line::written(&text.replace("\r\n", "\n"), false),
+            CustomTaskKind::Language => line::written(&text.replace("\r\n", "\n"), false),
             _ => line::written(text, false),
         }
     }
 
     fn decode(&self, tokens: &[u32], _options: &Options) -> String {
-        self.learned.tokens.written(tokens, self.plan.kind == Kind::Pairs)
+        self.learned.tokens.written(tokens, self.plan.kind == CustomTaskKind::Pairs)
     }
 
     fn written(&self, tokens: &[u32], _options: &Options) -> String {
@@ -440,7 +440,7 @@ impl Task for Own {
             Err(problem) => return vec![problem],
         };
         for text in plan::files(&settings).into_iter().flat_map(BTreeMap::values) {
-            let Ok(Place::File(file)) = Place::parse(text) else { continue };
+            let Ok(SplitSource::File(file)) = SplitSource::parse(text) else { continue };
             match paths::matching(&settings.locate(file)) {
                 Ok(files) => files.iter().for_each(|path| problems.extend(self.problems_of(path, most))),
                 Err(problem) => problems.push(problem),
@@ -480,7 +480,7 @@ impl Task for Own {
 
     fn cut(&self, text: &str) -> Result<usize, String> {
         let count = self.learned.tokens.read(text)?.len();
-        Ok(if self.plan.kind == Kind::Language { 0 } else { count.saturating_sub(self.plan.length) })
+        Ok(if self.plan.kind == CustomTaskKind::Language { 0 } else { count.saturating_sub(self.plan.length) })
     }
 
     fn rows_asked(

@@ -6,9 +6,9 @@ use serde_json::Value;
 
 /// The tokenizer of a published model: there is none.
 #[derive(Clone)]
-pub(super) enum Trained {}
+pub(super) enum TrainedTokenizer {}
 
-impl Trained {
+impl TrainedTokenizer {
     /// Refuses the file.
     pub(super) fn read(_: &Value) -> Result<Self, String> {
         Err("this rtc was built without tokenizers: build it with `--features tokenizers`".to_owned())

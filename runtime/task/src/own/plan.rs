@@ -11,13 +11,13 @@ use crate::DataSource;
 use crate::GivenColumn;
 use crate::Quotes;
 use crate::TaskSettings;
-use crate::files::{Cell, Column, Layout};
-use crate::own::tokens::Cut;
+use crate::files::{Column, FileCell, FileLayout};
+use crate::own::tokens::TokenCut;
 use crate::share::{GENERATED, TRAIN};
 
 /// The kinds of such tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CustomTaskKind {
     Table,
     Pairs,
     Tagging,
@@ -32,9 +32,10 @@ pub const NAMES: [(&str, &str); 4] = [
     ("language", "the next token of texts of your own"),
 ];
 
-const KINDS: [Kind; 4] = [Kind::Table, Kind::Pairs, Kind::Tagging, Kind::Language];
+const KINDS: [CustomTaskKind; 4] =
+    [CustomTaskKind::Table, CustomTaskKind::Pairs, CustomTaskKind::Tagging, CustomTaskKind::Language];
 
-impl Kind {
+impl CustomTaskKind {
     pub(super) fn named(name: &str) -> Option<Self> {
         NAMES.iter().zip(KINDS).find(|((own, _), _)| *own == name).map(|(_, kind)| kind)
     }
@@ -51,17 +52,17 @@ impl Kind {
 /// How texts become tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cutting {
-    By(Cut),
+    By(TokenCut),
     /// As the `tokenizer.json` at this path says.
     File(String),
 }
 
 /// A task on files, as an experiment has it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Plan {
-    pub(super) kind: Kind,
+pub(super) struct TaskPlan {
+    pub(super) kind: CustomTaskKind,
     /// The columns of the input, then that of the label, then those of the values that come with the rows.
-    pub(super) layout: Layout,
+    pub(super) layout: FileLayout,
     /// How many columns are input.
     pub(super) inputs: usize,
     /// These values.
@@ -87,15 +88,15 @@ pub const MAX_LENGTH: usize = 1 << 20;
 const VOCABULARY: usize = 50_000;
 
 /// A rule that was broken: the field of `task`, and the sentence.
-pub(super) type Broken = (&'static str, String);
+pub(super) type BrokenTaskRule = (&'static str, String);
 
-impl Plan {
+impl TaskPlan {
     /// The plan of an experiment; nothing if its task is none of these.
-    pub(super) fn of(settings: &TaskSettings) -> Option<Result<Self, Broken>> {
-        Kind::named(&settings.name).map(|kind| Self::new(kind, settings))
+    pub(super) fn of(settings: &TaskSettings) -> Option<Result<Self, BrokenTaskRule>> {
+        CustomTaskKind::named(&settings.name).map(|kind| Self::new(kind, settings))
     }
 
-    fn new(kind: Kind, settings: &TaskSettings) -> Result<Self, Broken> {
+    fn new(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Self, BrokenTaskRule> {
         if let Some(name) = settings.options.keys().next() {
             let message =
                 format!("`{}` has no options, and `{name}` is one: its fields stand in `task` itself", kind.name());
@@ -106,8 +107,8 @@ impl Plan {
         let columns = inputs.iter().cloned().chain(label(kind, settings)?);
         let columns = columns.chain(given.iter().map(|given| given.column.clone())).collect();
         let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
-        let layout = Layout { format: settings.format, columns, quotes };
-        let length = settings.length.unwrap_or(if kind == Kind::Language { WINDOW } else { LENGTH });
+        let layout = FileLayout { format: settings.format, columns, quotes };
+        let length = settings.length.unwrap_or(if kind == CustomTaskKind::Language { WINDOW } else { LENGTH });
         if !(1..=MAX_LENGTH).contains(&length) {
             return Err(("length", format!("`length` must lie between 1 and {MAX_LENGTH}")));
         }
@@ -122,36 +123,36 @@ impl Plan {
 
     /// Whether several columns make one text.
     fn joins(&self) -> bool {
-        self.kind == Kind::Table && self.inputs > 1
+        self.kind == CustomTaskKind::Table && self.inputs > 1
     }
 
     /// Whether the end of a line is a token also where blanks are none.
     pub(super) fn lines(&self) -> bool {
-        self.kind == Kind::Language || self.joins()
+        self.kind == CustomTaskKind::Language || self.joins()
     }
 
     /// The texts of a row: those of its cells, or one with the text of each cell on a line of its own.
-    pub(super) fn texts<'c>(&self, cells: &'c [Cell]) -> Cow<'c, [Cell]> {
+    pub(super) fn texts<'c>(&self, cells: &'c [FileCell]) -> Cow<'c, [FileCell]> {
         if !self.joins() {
             return Cow::Borrowed(cells);
         }
-        let text = |cell: &Cell| match cell {
-            Cell::Text(text) => text.trim().to_owned(),
+        let text = |cell: &FileCell| match cell {
+            FileCell::Text(text) => text.trim().to_owned(),
             cell => items(cell).join(" "),
         };
         let texts: Vec<String> = cells.iter().map(text).collect();
         let text = if texts.iter().all(String::is_empty) { String::new() } else { texts.join("\n") };
-        Cow::Owned(vec![Cell::Text(text)])
+        Cow::Owned(vec![FileCell::Text(text)])
     }
 }
 
-fn inputs(kind: Kind, settings: &TaskSettings) -> Result<Vec<Column>, Broken> {
+fn inputs(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<Column>, BrokenTaskRule> {
     match (kind, &settings.input) {
-        (Kind::Pairs, Some(Columns::Several(columns))) if columns.len() == 2 => Ok(columns.clone()),
-        (Kind::Pairs, _) => {
+        (CustomTaskKind::Pairs, Some(Columns::Several(columns))) if columns.len() == 2 => Ok(columns.clone()),
+        (CustomTaskKind::Pairs, _) => {
             Err(("input", "`pairs` needs `input`, a list of two columns, as `[premise, hypothesis]`".to_owned()))
         }
-        (Kind::Table, Some(Columns::Several(columns))) => {
+        (CustomTaskKind::Table, Some(Columns::Several(columns))) => {
             let twice = columns.iter().enumerate().find(|(n, column)| columns[..*n].contains(column));
             match twice {
                 Some((_, column)) => Err(("input", format!("`input` names the column `{column}` twice"))),
@@ -165,20 +166,20 @@ fn inputs(kind: Kind, settings: &TaskSettings) -> Result<Vec<Column>, Broken> {
     }
 }
 
-fn label(kind: Kind, settings: &TaskSettings) -> Result<Option<Column>, Broken> {
+fn label(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<Column>, BrokenTaskRule> {
     match (kind, &settings.label) {
-        (Kind::Language, Some(_)) => {
+        (CustomTaskKind::Language, Some(_)) => {
             Err(("label", "`language` has no labels: every token is the label of those before".to_owned()))
         }
-        (Kind::Language, None) => Ok(None),
+        (CustomTaskKind::Language, None) => Ok(None),
         (_, Some(label)) => Ok(Some(label.clone())),
         (_, None) => Ok(Some(Column::Name("label".to_owned()))),
     }
 }
 
-fn answer(kind: Kind, settings: &TaskSettings) -> Result<(Answer, String), Broken> {
+fn answer(kind: CustomTaskKind, settings: &TaskSettings) -> Result<(Answer, String), BrokenTaskRule> {
     let answer = settings.answer.unwrap_or_default();
-    if kind != Kind::Table && answer != Answer::Class {
+    if kind != CustomTaskKind::Table && answer != Answer::Class {
         return Err(("answer", format!("`answer` belongs to `table`, and the task is `{}`", kind.name())));
     }
     match &settings.separator {
@@ -190,23 +191,23 @@ fn answer(kind: Kind, settings: &TaskSettings) -> Result<(Answer, String), Broke
     }
 }
 
-fn cutting(kind: Kind, settings: &TaskSettings) -> Result<Cutting, Broken> {
+fn cutting(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Cutting, BrokenTaskRule> {
     let default = match kind {
-        Kind::Table | Kind::Pairs => "words",
-        Kind::Tagging => "blanks",
-        Kind::Language => "characters",
+        CustomTaskKind::Table | CustomTaskKind::Pairs => "words",
+        CustomTaskKind::Tagging => "blanks",
+        CustomTaskKind::Language => "characters",
     };
     let tokens = settings.tokens.as_deref().unwrap_or(default);
-    if kind == Kind::Tagging && tokens != "blanks" {
+    if kind == CustomTaskKind::Tagging && tokens != "blanks" {
         let message =
             "`tagging` has a label per token: its tokens are the items of lists, or what stands between blanks";
         return Err(("tokens", message.to_owned()));
     }
-    match Cut::NAMED.iter().find(|(name, _)| *name == tokens) {
+    match TokenCut::NAMED.iter().find(|(name, _)| *name == tokens) {
         Some((_, cut)) => Ok(Cutting::By(*cut)),
         None if tokens.ends_with(".json") => Ok(Cutting::File(tokens.to_owned())),
         None => {
-            let names: Vec<&str> = Cut::NAMED.iter().map(|(name, _)| *name).collect();
+            let names: Vec<&str> = TokenCut::NAMED.iter().map(|(name, _)| *name).collect();
             let message =
                 format!("`{tokens}` is no way to make tokens (known: {}, or a tokenizer.json)", names.join(", "));
             Err(("tokens", message))
@@ -223,8 +224,8 @@ pub(crate) fn files(settings: &TaskSettings) -> Option<&BTreeMap<String, String>
 }
 
 /// Refuses an experiment whose task on files can't be read, and one of another task that has fields of these.
-pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
-    let Some(plan) = Plan::of(settings) else {
+pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), BrokenTaskRule>> {
+    let Some(plan) = TaskPlan::of(settings) else {
         if let Some(DataSource::Program(_)) = &settings.data {
             return Some(Err(("data", format!("a program makes rows of your own: {}", names()))));
         }
@@ -262,8 +263,8 @@ pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), Broken>> {
 }
 
 /// Refuses a program that can't be asked for rows.
-fn check_program(plan: &Plan, command: &[String], settings: &TaskSettings) -> Result<(), Broken> {
-    if plan.kind == Kind::Language {
+fn check_program(plan: &TaskPlan, command: &[String], settings: &TaskSettings) -> Result<(), BrokenTaskRule> {
+    if plan.kind == CustomTaskKind::Language {
         return Err(("data", "a program makes rows, and `language` reads texts: write them into a file".to_owned()));
     }
     if command.first().is_none_or(String::is_empty) {

@@ -5,19 +5,19 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 use super::Own;
-use super::learn::Part;
+use super::learn::RowFilter;
 use crate::error::DataError;
-use crate::files::records::Record;
+use crate::files::records::FileRecord;
 use crate::files::{Format, Parser};
 use crate::fingerprint::Hasher;
 use crate::reading::unreadable;
-use crate::stream::{Rows, Stamp};
+use crate::stream::{Stamp, StreamedRows};
 use crate::summary::LabelCounts;
 use crate::{Cuts, Example};
 
-/// Where a row is.
+/// The location of a row in the files.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RowLocation {
     offset: u64,
     bytes: u32,
     length: u32,
@@ -29,7 +29,7 @@ struct Place {
 pub(super) struct TableRows {
     own: Own,
     files: Vec<(Stamp, Parser)>,
-    places: Vec<Place>,
+    places: Vec<RowLocation>,
     tokens: u64,
     labels: LabelCounts,
     fingerprint: String,
@@ -48,7 +48,7 @@ impl TableRows {
     }
 
     /// Finds the rows of a part of some files, checks every one of them, and counts those that are cut.
-    pub(super) fn find(own: &Own, files: &[PathBuf], part: &Part, most: usize) -> Result<(Self, Cuts), DataError> {
+    pub(super) fn find(own: &Own, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Self, Cuts), DataError> {
         let mut cuts = Cuts::default();
         let (own, labels, fingerprint) = (own.clone(), LabelCounts::default(), String::new());
         let mut found = Self { own: own.clone(), files: vec![], places: vec![], tokens: 0, labels, fingerprint };
@@ -67,7 +67,7 @@ impl TableRows {
                 hash.example(&example);
                 found.labels.add(&example);
                 let (length, file) = (example.length() as u32, found.files.len() as u32 - 1);
-                found.places.push(Place { offset: row.offset, bytes: row.bytes, length, file });
+                found.places.push(RowLocation { offset: row.offset, bytes: row.bytes, length, file });
                 found.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
             }
             // The rows are those of the file that has the stamp.
@@ -78,7 +78,7 @@ impl TableRows {
     }
 }
 
-impl Rows for TableRows {
+impl StreamedRows for TableRows {
     fn count(&self) -> usize {
         self.places.len()
     }
@@ -96,7 +96,7 @@ impl Rows for TableRows {
     }
 
     fn held(&self) -> u64 {
-        (self.places.len() * size_of::<Place>()) as u64
+        (self.places.len() * size_of::<RowLocation>()) as u64
     }
 
     fn fingerprint(&self) -> &str {
@@ -104,14 +104,14 @@ impl Rows for TableRows {
     }
 
     fn row(&self, row: usize) -> Result<Example, DataError> {
-        let Place { offset, bytes, file, .. } = self.places[row];
+        let RowLocation { offset, bytes, file, .. } = self.places[row];
         let (stamp, parser) = &self.files[file as usize];
         let mut text = vec![0; bytes as usize];
         let mut file = stamp.open()?;
         let read = file.seek(SeekFrom::Start(offset)).and_then(|_| file.read_exact(&mut text));
         stamp.check(&file)?;
         read.map_err(|error| unreadable(&stamp.path, error))?;
-        let record = Record::new(1, offset, text);
+        let record = FileRecord::new(1, offset, text);
         let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&stamp.path, &record))?;
         let (example, _) = self.own.example(&cells).map_err(|message| unreadable(&stamp.path, message))?;
         Ok(example)

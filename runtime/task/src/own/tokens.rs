@@ -6,15 +6,15 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::trained::Trained;
+use super::trained::TrainedTokenizer;
 use crate::encoding::{Encoding, ranges};
 use crate::line;
 use crate::lra::bytes;
 
-/// How texts are cut into tokens.
+/// The cut of texts into tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Cut {
+pub(super) enum TokenCut {
     /// Runs of letters, digits and `_`, and every other character that is no blank by itself.
     Words,
     /// What stands between blanks.
@@ -27,7 +27,7 @@ pub(super) enum Cut {
     Trained,
 }
 
-impl Cut {
+impl TokenCut {
     /// The cuts by the names that experiments have for them.
     pub(super) const NAMED: [(&str, Self); 4] =
         [("words", Self::Words), ("blanks", Self::Blanks), ("characters", Self::Characters), ("bytes", Self::Bytes)];
@@ -74,19 +74,19 @@ const MOST_GAPS: usize = 1 << 16;
 /// A vocabulary with the way to cut texts.
 #[derive(Clone)]
 pub(super) struct Tokens {
-    cut: Cut,
+    cut: TokenCut,
     /// Whether the ends of lines are tokens.
     lines: bool,
     names: Vec<String>,
     ids: HashMap<String, u32>,
-    trained: Option<Box<Trained>>,
+    trained: Option<Box<TrainedTokenizer>>,
 }
 
 /// A vocabulary as a run keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
-    cut: Cut,
+pub(super) struct SavedVocabulary {
+    cut: TokenCut,
     lines: bool,
     /// The learned names by id.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -99,7 +99,7 @@ pub(super) struct Kept {
 impl Tokens {
     /// The vocabulary of pieces that were counted: the most frequent ones, those with equal counts in the order of their texts,
     /// behind one token for all others.
-    pub(super) fn learned(cut: Cut, lines: bool, counts: &BTreeMap<String, u64>, most: usize) -> Self {
+    pub(super) fn learned(cut: TokenCut, lines: bool, counts: &BTreeMap<String, u64>, most: usize) -> Self {
         let mut pieces: Vec<(&String, &u64)> = counts.iter().filter(|(piece, _)| *piece != UNKNOWN).collect();
         pieces.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
         pieces.truncate(most.saturating_sub(1));
@@ -107,14 +107,14 @@ impl Tokens {
         Self::of_names(cut, lines, names.collect())
     }
 
-    fn of_names(cut: Cut, lines: bool, names: Vec<String>) -> Self {
+    fn of_names(cut: TokenCut, lines: bool, names: Vec<String>) -> Self {
         let ids = names.iter().enumerate().map(|(id, name)| (name.clone(), id as u32)).collect();
         Self { cut, lines, names, ids, trained: None }
     }
 
     /// The 256 bytes.
     pub(super) fn bytes() -> Self {
-        Self { ids: HashMap::new(), ..Self::of_names(Cut::Bytes, true, bytes::names()) }
+        Self { ids: HashMap::new(), ..Self::of_names(TokenCut::Bytes, true, bytes::names()) }
     }
 
     /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out.
@@ -128,7 +128,7 @@ impl Tokens {
                  result could be had again; set it to null"
             ));
         }
-        let trained = Trained::read(file)?;
+        let trained = TrainedTokenizer::read(file)?;
         let ids = trained.vocabulary();
         let mut known: BTreeMap<u32, String> = BTreeMap::new();
         for (name, id) in ids {
@@ -148,35 +148,39 @@ impl Tokens {
         }
         let name = |id| known.get(&id).cloned().unwrap_or_else(|| format!("?{id}"));
         let names = (0..=last).map(name).collect();
-        Ok(Self { trained: Some(Box::new(trained)), ids: HashMap::new(), ..Self::of_names(Cut::Trained, true, names) })
+        Ok(Self {
+            trained: Some(Box::new(trained)),
+            ids: HashMap::new(),
+            ..Self::of_names(TokenCut::Trained, true, names)
+        })
     }
 
     /// What a run keeps.
-    pub(super) fn kept(&self) -> Kept {
+    pub(super) fn kept(&self) -> SavedVocabulary {
         let vocabulary = if self.ids.is_empty() { vec![] } else { self.names.clone() };
-        let tokenizer = self.trained.as_deref().and_then(Trained::file);
-        Kept { cut: self.cut, lines: self.lines, vocabulary, tokenizer }
+        let tokenizer = self.trained.as_deref().and_then(TrainedTokenizer::file);
+        SavedVocabulary { cut: self.cut, lines: self.lines, vocabulary, tokenizer }
     }
 
     /// The vocabulary that a run kept.
-    pub(super) fn from_kept(kept: Kept) -> Result<Self, String> {
+    pub(super) fn from_kept(kept: SavedVocabulary) -> Result<Self, String> {
         match (kept.cut, &kept.tokenizer) {
-            (Cut::Bytes, _) => Ok(Self::bytes()),
-            (Cut::Trained, Some(file)) => Self::trained(file),
-            (Cut::Trained, None) => Err("the tokenizer is missing".to_owned()),
+            (TokenCut::Bytes, _) => Ok(Self::bytes()),
+            (TokenCut::Trained, Some(file)) => Self::trained(file),
+            (TokenCut::Trained, None) => Err("the tokenizer is missing".to_owned()),
             (cut, _) if kept.vocabulary.is_empty() => Err(format!("the vocabulary of {cut:?} is empty")),
             (cut, _) => Ok(Self::of_names(cut, kept.lines, kept.vocabulary)),
         }
     }
 
     /// How texts are cut.
-    pub(super) fn cut(&self) -> Cut {
+    pub(super) fn cut(&self) -> TokenCut {
         self.cut
     }
 
     /// The names by id, on one line each.
     pub(super) fn names(&self) -> Vec<String> {
-        let line = |name: &String| if self.cut == Cut::Bytes { name.clone() } else { line::written(name, false) };
+        let line = |name: &String| if self.cut == TokenCut::Bytes { name.clone() } else { line::written(name, false) };
         self.names.iter().map(line).collect()
     }
 
@@ -194,7 +198,7 @@ impl Tokens {
     pub(super) fn encode(&self, text: &str) -> Result<Vec<u32>, String> {
         match (&self.trained, self.cut) {
             (Some(trained), _) => trained.encode(text),
-            (None, Cut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
+            (None, TokenCut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
             (None, cut) => Ok(cut.pieces(text, self.lines).into_iter().map(|piece| self.id(piece)).collect()),
         }
     }
@@ -202,13 +206,13 @@ impl Tokens {
     /// The same for other programs.
     pub(super) fn encoding(&self) -> Encoding {
         let (cut, letters) = match self.cut {
-            Cut::Words => ("words", Some(ranges(|c| !c.is_whitespace() && in_word(c)))),
-            Cut::Blanks => ("blanks", None),
-            Cut::Characters => ("characters", None),
-            Cut::Bytes => ("bytes", None),
-            Cut::Trained => ("tokenizer.json", None),
+            TokenCut::Words => ("words", Some(ranges(|c| !c.is_whitespace() && in_word(c)))),
+            TokenCut::Blanks => ("blanks", None),
+            TokenCut::Characters => ("characters", None),
+            TokenCut::Bytes => ("bytes", None),
+            TokenCut::Trained => ("tokenizer.json", None),
         };
-        let Kept { vocabulary: pieces, tokenizer, .. } = self.kept();
+        let SavedVocabulary { vocabulary: pieces, tokenizer, .. } = self.kept();
         // What is not known has the id 0, whatever its name.
         let unknown = (!pieces.is_empty()).then_some(0);
         Encoding { cut, letters, line_ends: self.lines, pieces, unknown, tokenizer, ..Encoding::default() }
@@ -217,7 +221,7 @@ impl Tokens {
     /// A text as a person writes it on one line, with escapes for line breaks and the like.
     pub(super) fn read(&self, line: &str) -> Result<Vec<u32>, String> {
         match self.cut {
-            Cut::Bytes => bytes::encode(line, usize::MAX),
+            TokenCut::Bytes => bytes::encode(line, usize::MAX),
             _ => self.encode(&line::read(line)?),
         }
     }
@@ -225,7 +229,7 @@ impl Tokens {
     /// Some tokens as text on one line; with `sides` there is no `|` in it.
     pub(super) fn written(&self, tokens: &[u32], sides: bool) -> String {
         match self.cut {
-            Cut::Bytes => bytes::decode(tokens),
+            TokenCut::Bytes => bytes::decode(tokens),
             _ => line::written(&self.text(tokens), sides),
         }
     }
@@ -234,9 +238,9 @@ impl Tokens {
     pub(super) fn text(&self, tokens: &[u32]) -> String {
         let byte = |token: &u32| u8::try_from(*token).unwrap_or(b'?');
         match (&self.trained, self.cut) {
-            (_, Cut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
+            (_, TokenCut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
             (Some(trained), _) => trained.decode(tokens),
-            (None, cut) => self.joined(tokens, if cut == Cut::Characters { "" } else { " " }),
+            (None, cut) => self.joined(tokens, if cut == TokenCut::Characters { "" } else { " " }),
         }
     }
 
@@ -263,22 +267,22 @@ impl fmt::Debug for Tokens {
 mod tests {
     use super::*;
 
-    fn words(cut: Cut, lines: bool) -> Vec<&'static str> {
+    fn words(cut: TokenCut, lines: bool) -> Vec<&'static str> {
         cut.pieces("Don't  say\n5%_x!", lines)
     }
 
     #[test]
     fn texts_are_cut() {
-        assert_eq!(words(Cut::Words, false), ["Don", "'", "t", "say", "5", "%", "_x", "!"]);
-        assert_eq!(words(Cut::Words, true), ["Don", "'", "t", "say", "\n", "5", "%", "_x", "!"]);
-        assert_eq!(words(Cut::Blanks, false), ["Don't", "say", "5%_x!"]);
-        assert_eq!(Cut::Characters.pieces("aé", false), ["a", "é"]);
+        assert_eq!(words(TokenCut::Words, false), ["Don", "'", "t", "say", "5", "%", "_x", "!"]);
+        assert_eq!(words(TokenCut::Words, true), ["Don", "'", "t", "say", "\n", "5", "%", "_x", "!"]);
+        assert_eq!(words(TokenCut::Blanks, false), ["Don't", "say", "5%_x!"]);
+        assert_eq!(TokenCut::Characters.pieces("aé", false), ["a", "é"]);
     }
 
     #[test]
     fn the_most_frequent_pieces_are_known() {
         let counts = [("b", 2), ("a", 2), ("c", 1)].map(|(piece, count)| (piece.to_owned(), count)).into();
-        let tokens = Tokens::learned(Cut::Blanks, false, &counts, 3);
+        let tokens = Tokens::learned(TokenCut::Blanks, false, &counts, 3);
         assert_eq!(tokens.names(), ["<unknown>", "a", "b"]);
         assert_eq!(tokens.encode("b c a"), Ok(vec![2, 0, 1]));
         let again = Tokens::from_kept(tokens.kept()).expect("it was kept");

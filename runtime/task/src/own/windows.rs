@@ -3,21 +3,21 @@
 
 use sha2::{Digest, Sha256};
 
-use super::language::{Block, Text, window};
-use super::learn::Part;
+use super::language::{JoinedText, TextBlock, window};
+use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::Example;
 use crate::error::DataError;
 use crate::fingerprint::hex;
-use crate::stream::Rows;
+use crate::stream::StreamedRows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Windows of a part of a text.
 #[derive(Debug)]
-pub(super) struct Windows {
-    text: Text,
+pub(super) struct TextWindows {
+    text: JoinedText,
     tokens: Arc<Tokens>,
     length: usize,
     /// The byte and the number of the token with which every block begins.
@@ -30,18 +30,18 @@ pub(super) struct Windows {
     fingerprint: String,
 }
 
-impl Windows {
+impl TextWindows {
     /// Goes through a part of a text once.
     pub(super) fn find(
-        text: Text,
+        text: JoinedText,
         tokens: Arc<Tokens>,
         length: usize,
-        part: &Part,
+        part: &RowFilter,
         most: usize,
     ) -> Result<Self, DataError> {
         let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), BTreeMap::new());
         for block in text.blocks(part)? {
-            let Block { at, end: behind, text: block } = block?;
+            let TextBlock { at, end: behind, text: block } = block?;
             blocks.push((at, end.1));
             let found = tokens.encode(&block).map_err(|why| text.fault(at, why))?;
             // The first token of all answers nothing.
@@ -57,7 +57,7 @@ impl Windows {
     }
 }
 
-impl Rows for Windows {
+impl StreamedRows for TextWindows {
     fn count(&self) -> usize {
         (self.end.1.saturating_sub(1) as usize).div_ceil(self.length).min(self.most)
     }
@@ -92,7 +92,7 @@ impl Rows for Windows {
         let mut found = vec![];
         let skip = (first - token) as usize;
         for block in self.text.range(at, self.end.0) {
-            let Block { at, text, .. } = block?;
+            let TextBlock { at, text, .. } = block?;
             found.extend(self.tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
             if found.len() >= skip + wanted {
                 break;

@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use super::{GRACE, Request};
+use super::{GRACE, ProgramRequest};
 use crate::error::DataError;
 use crate::reading::MAX_LINE;
 
@@ -23,7 +23,7 @@ const SHOWN: usize = 2_000;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// A running program. Dropping it kills the program and its children.
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     child: Child,
     /// The exit status, once it was asked for.
     status: Option<ExitStatus>,
@@ -35,8 +35,8 @@ pub(super) struct Running {
     pub(super) is_held: bool,
 }
 
-impl Running {
-    pub(super) fn start(request: &Request<'_>) -> Result<Self, DataError> {
+impl RunningProgram {
+    pub(super) fn start(request: &ProgramRequest<'_>) -> Result<Self, DataError> {
         let arguments = request.arguments();
         let mut command = Command::new(&arguments[0]);
         command.args(&arguments[1..]).current_dir(request.folder);
@@ -61,7 +61,7 @@ impl Running {
     /// Returns the next line; nothing at the end, which comes [`GRACE`] after the program's where a child holds the output.
     pub(super) fn line(
         &mut self,
-        request: &Request<'_>,
+        request: &ProgramRequest<'_>,
         silence: Duration,
         rows: usize,
     ) -> Result<Option<Vec<u8>>, DataError> {
@@ -90,7 +90,11 @@ impl Running {
     }
 
     /// Returns how the program ended, and its last words.
-    pub(super) fn end(&mut self, request: &Request<'_>, silence: Duration) -> Result<(ExitStatus, String), DataError> {
+    pub(super) fn end(
+        &mut self,
+        request: &ProgramRequest<'_>,
+        silence: Duration,
+    ) -> Result<(ExitStatus, String), DataError> {
         let mut waited = Duration::ZERO;
         let status = loop {
             match self.status(request)? {
@@ -106,7 +110,7 @@ impl Running {
         Ok((status, if said.is_empty() { said } else { format!(":\n{said}") }))
     }
 
-    fn status(&mut self, request: &Request<'_>) -> Result<Option<ExitStatus>, DataError> {
+    fn status(&mut self, request: &ProgramRequest<'_>) -> Result<Option<ExitStatus>, DataError> {
         if self.status.is_none() {
             self.status = self.child.try_wait().map_err(|error| request.fault(None, error.to_string()))?;
         }
@@ -126,7 +130,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         self.kill();
         // Both have ended, or were killed.

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use crate::error::DataError;
-use crate::{Example, Options, SIDES, Target, Task};
+use crate::{Example, ExampleTarget, Options, SIDES, Task};
 
 /// One row: its label, if it has one, is for the reader alone.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,14 +46,14 @@ impl Cuts {
 pub(crate) fn published<T: Task + ?Sized>(task: &T, path: &Path, options: &Options) -> Result<AskedRows, DataError> {
     let classes = task.classes(options);
     let name = |class: &u32| classes.get(*class as usize).cloned().unwrap_or_else(|| class.to_string());
-    let label = |label: &Target| match label {
-        Target::Class(class) => Value::from(name(class)),
-        Target::Each { class, weight } => {
+    let label = |label: &ExampleTarget| match label {
+        ExampleTarget::Class(class) => Value::from(name(class)),
+        ExampleTarget::Each { class, weight } => {
             let scored = class.iter().zip(weight).map(|(class, weight)| (*weight > 0.0).then(|| name(class)));
             scored.collect::<Vec<_>>().into()
         }
-        Target::Number(number) => Value::from(task.scale(options).of_model(f64::from(*number))),
-        Target::Several(labels) => {
+        ExampleTarget::Number(number) => Value::from(task.scale(options).of_model(f64::from(*number))),
+        ExampleTarget::Several(labels) => {
             let there = classes.iter().zip(labels).filter(|(_, there)| **there);
             there.map(|(name, _)| name.as_str()).collect()
         }

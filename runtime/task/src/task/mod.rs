@@ -23,7 +23,7 @@ use crate::options::{OptionField, Options};
 use crate::scale::Scale;
 use crate::stream::Stream;
 use asked::{AskedRow, AskedRows, Cuts};
-pub use settings::{Answer, Asks, Columns, DataSource, GivenColumns, Known, Program, Quotes, TaskSettings};
+pub use settings::{Answer, Asks, Columns, DataSource, GivenColumns, Program, Quotes, TaskContext, TaskSettings};
 use strings::Formal;
 
 /// One part of a task's data.
@@ -49,9 +49,9 @@ pub(crate) const fn split(
     Split { name, doc, count, files }
 }
 
-/// What a split should be generated from.
+/// A request to generate a split.
 #[derive(Clone, Copy, Debug)]
-pub struct Request<'a> {
+pub struct GenerationRequest<'a> {
     /// The split's name.
     pub split: &'a str,
     /// How many examples.
@@ -64,7 +64,7 @@ pub struct Request<'a> {
     pub exclude: &'a BTreeSet<Vec<u32>>,
 }
 
-impl Request<'_> {
+impl GenerationRequest<'_> {
     /// Whether an example must not occur.
     pub fn excludes(&self, example: &Example) -> bool {
         !self.exclude.is_empty() && self.exclude.contains(&example.key())
@@ -73,7 +73,7 @@ impl Request<'_> {
 
 /// A folder of published files in which a split is looked for.
 #[derive(Clone, Copy, Debug)]
-pub struct Folder<'a> {
+pub struct DataFolder<'a> {
     /// Where it is. It exists.
     pub path: &'a Path,
     /// The split's name.
@@ -104,9 +104,9 @@ pub struct Files<'a> {
     pub dev: usize,
 }
 
-/// What a task is called and what it asks for.
+/// The description of a task.
 #[derive(Clone, Copy, Debug)]
-pub struct About {
+pub struct TaskDescription {
     /// The name in experiments.
     pub name: &'static str,
     /// One line of documentation.
@@ -136,7 +136,7 @@ pub struct GivenColumn {
 /// A task: its description as data, and its generator and reader.
 pub trait Task: Send + Sync {
     /// What it is called and what it asks for.
-    fn about(&self) -> About;
+    fn about(&self) -> TaskDescription;
 
     /// The name in experiments.
     fn name(&self) -> &'static str {
@@ -169,14 +169,14 @@ pub trait Task: Send + Sync {
     }
 
     /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.
-    fn generate(&self, request: &Request<'_>) -> Result<Vec<Example>, DataError>;
+    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError>;
     /// Reads a published file (`.gz` too), in its order. Every label is checked where the task can compute it.
     fn read(&self, path: &Path, options: &Options) -> Result<Vec<Example>, DataError>;
     /// Reads a split from a folder of published files; nothing if the folder has no file for it.
     ///
-    /// Looks for the names of the splits. Without a file for dev, dev is the first [`Folder::dev`] rows of the training file,
+    /// Looks for the names of the splits. Without a file for dev, dev is the first [`DataFolder::dev`] rows of the training file,
     /// and training the rest.
-    fn read_folder(&self, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+    fn read_folder(&self, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
         splits::by_name(self, folder)
     }
 

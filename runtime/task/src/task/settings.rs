@@ -6,13 +6,13 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use rtc_compiler::pipeline::asked::Asked;
+use rtc_compiler::pipeline::asked::ExternalInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::DataError;
-use crate::program::Request;
+use crate::program::ProgramRequest;
 use crate::{Column, Format, OptionValue, TaskHandle, there};
 
 /// The task and its data.
@@ -66,7 +66,7 @@ pub struct TaskSettings {
     pub given: Option<GivenColumns>,
     /// What is known besides; no part of the experiment.
     #[serde(skip)]
-    pub known: Known,
+    pub known: TaskContext,
 }
 
 /// Where data is.
@@ -133,11 +133,11 @@ pub enum Quotes {
     None,
 }
 
-/// What is known of a task besides what the experiment says: where its files are looked for, and what was learned from them.
+/// Knowledge of a task besides the experiment: the folders of its files, and what was learned from them.
 ///
 /// Two settings are equal where they read alike, whatever is known; clones share what was learned.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct TaskContext {
     /// The folders from which relative paths start, in the order in which they are tried; then the current one.
     pub folders: Vec<PathBuf>,
     /// Whether the program of the experiment may run: the command line says so, and no file.
@@ -152,11 +152,11 @@ pub struct Known {
 
 /// What all models of an experiment take from its rows: rows are held to it while they are read.
 #[derive(Clone, Default)]
-pub struct Asks(Arc<Mutex<Vec<Asked>>>);
+pub struct Asks(Arc<Mutex<Vec<ExternalInput>>>);
 
 impl Asks {
     /// All of it.
-    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<Asked>> {
+    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<ExternalInput>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -168,14 +168,14 @@ impl fmt::Debug for Asks {
     }
 }
 
-impl Known {
+impl TaskContext {
     /// What is known before a task was opened.
     pub fn new(folders: Vec<PathBuf>, kept: Option<Arc<Value>>) -> Self {
         Self { folders, kept, ..Self::default() }
     }
 
     /// Notes what a model takes from the rows.
-    pub fn ask(&self, asked: Vec<Asked>) {
+    pub fn ask(&self, asked: Vec<ExternalInput>) {
         let mut all = self.asked.all();
         for one in asked {
             if !all.contains(&one) {
@@ -185,7 +185,7 @@ impl Known {
     }
 }
 
-impl PartialEq for Known {
+impl PartialEq for TaskContext {
     fn eq(&self, _other: &Self) -> bool {
         true
     }
@@ -212,7 +212,7 @@ impl TaskSettings {
     /// The settings with the files of some splits that its program makes, where a program makes them.
     ///
     /// # Errors
-    /// As [`Request::file`].
+    /// As [`ProgramRequest::file`].
     pub(crate) fn made(&self, splits: &[&str]) -> Result<Cow<'_, Self>, DataError> {
         let Some(DataSource::Program(program)) = &self.data else { return Ok(Cow::Borrowed(self)) };
         let (folder, mut files) = (self.folder_of(program), BTreeMap::new());
@@ -223,14 +223,19 @@ impl TaskSettings {
         Ok(Cow::Owned(Self { data: Some(DataSource::Files(files)), format: Some(Format::Json), ..self.clone() }))
     }
 
-    fn request<'a>(&self, program: &'a Program, folder: &'a Path, split: &'a str) -> Result<Request<'a>, DataError> {
+    fn request<'a>(
+        &self,
+        program: &'a Program,
+        folder: &'a Path,
+        split: &'a str,
+    ) -> Result<ProgramRequest<'a>, DataError> {
         let none = || DataError {
             file: self.name.clone(),
             line: None,
             message: format!("`task.sizes` does not say how many rows the program makes for the split `{split}`"),
         };
         let count = *self.sizes.get(split).ok_or_else(none)?;
-        Ok(Request {
+        Ok(ProgramRequest {
             command: &program.command,
             folder,
             split,

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
-use super::{Files, Folder, Task};
+use super::{DataFolder, Files, Task};
 use crate::error::DataError;
 use crate::example::Example;
 use crate::files::paths::matching;
 use crate::fingerprint::place;
 use crate::reading::{find, nothing_published, unreadable};
-use crate::share::{Place, TRAIN, ranges, shares};
+use crate::share::{SplitSource, TRAIN, ranges, shares};
 
 /// Reads a split from the first file there is of those that its row names.
 ///
 /// In a folder without a file for dev, dev is the first rows of the training file, and training the rest; in an experiment
 /// without dev, training is all of them.
-pub(crate) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result<Option<Vec<Example>>, DataError> {
+pub(crate) fn by_name<T: Task + ?Sized>(task: &T, folder: &DataFolder<'_>) -> Result<Option<Vec<Example>>, DataError> {
     let find = |name: &str| find(folder.path, task.about().splits.iter().find(|row| row.name == name)?.files);
     if task.about().splits.iter().all(|row| find(row.name).is_none()) {
         let names: Vec<&str> = task.about().splits.iter().flat_map(|row| row.files.first()).copied().collect();
@@ -38,7 +38,7 @@ pub(crate) fn by_name<T: Task + ?Sized>(task: &T, folder: &Folder<'_>) -> Result
 /// Reads a split as an experiment with a file per split says it.
 pub(crate) fn by_file<T: Task + ?Sized>(task: &T, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
     let fail = |message| DataError { file: task.name().to_owned(), line: None, message };
-    let said = |split: &str| files.named.get(split).map(|text| Place::parse(text)).transpose().map_err(fail);
+    let said = |split: &str| files.named.get(split).map(|text| SplitSource::parse(text)).transpose().map_err(fail);
     let read = |file: &str| -> Result<Vec<Example>, DataError> {
         let mut rows = vec![];
         for path in matching(&files.settings.locate(file))? {
@@ -48,7 +48,7 @@ pub(crate) fn by_file<T: Task + ?Sized>(task: &T, files: &Files<'_>) -> Result<O
     };
     let head = said("dev")?.is_none() && files.dev > 0;
     match (files.split, said(files.split)?, said(TRAIN)?) {
-        (TRAIN, Some(Place::File(file)), _) => {
+        (TRAIN, Some(SplitSource::File(file)), _) => {
             let mut rows = read(file)?;
             if head && (1..=files.dev).contains(&rows.len()) {
                 return Err(no_training_row(&files.settings.locate(file), rows.len(), files.dev));
@@ -56,12 +56,14 @@ pub(crate) fn by_file<T: Task + ?Sized>(task: &T, files: &Files<'_>) -> Result<O
             let rows = if head { rows.split_off(files.dev.min(rows.len())) } else { rows };
             part(rows, files, None).map(Some).map_err(fail)
         }
-        (_, Some(Place::File(file)), _) => read(file).map(Some),
-        (split, Some(Place::Share(_)), Some(Place::File(train))) => {
+        (_, Some(SplitSource::File(file)), _) => read(file).map(Some),
+        (split, Some(SplitSource::Share(_)), Some(SplitSource::File(train))) => {
             part(read(train)?, files, Some(split)).map(Some).map_err(fail)
         }
-        ("dev", None, Some(Place::File(train))) if head => Ok(Some(read(train)?.into_iter().take(files.dev).collect())),
-        (_, Some(Place::Generated), _) => Ok(None),
+        ("dev", None, Some(SplitSource::File(train))) if head => {
+            Ok(Some(read(train)?.into_iter().take(files.dev).collect()))
+        }
+        (_, Some(SplitSource::Generated), _) => Ok(None),
         (split, ..) => Err(fail(format!(
             "files are named, and none for `{split}`: name one under `task.data`, a share of `train` as `10%`, or say `generated`"
         ))),

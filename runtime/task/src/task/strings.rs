@@ -8,9 +8,9 @@ use super::{Objective, Split};
 use crate::example::Example;
 use crate::options::{OptionField, Options};
 
-/// Which string is wanted.
+/// The request for one string.
 #[derive(Clone, Copy, Debug)]
-pub struct Draw<'a> {
+pub struct StringDraw<'a> {
     /// Its length, as the task counts it: bits of an operand, say.
     pub length: usize,
     /// In training the longest length of this update; nothing in a test.
@@ -41,7 +41,7 @@ pub struct Formal {
     /// The least length that has a string.
     pub shortest: usize,
     /// Draws the tokens of a string of the length, which is at least `shortest`.
-    pub draw: fn(&Draw<'_>, &mut Draws) -> Vec<u32>,
+    pub draw: fn(&StringDraw<'_>, &mut Draws) -> Vec<u32>,
     /// The example of some tokens, or why they are none.
     pub example: fn(&Options, &[u32]) -> Result<Example, String>,
 }
@@ -53,7 +53,7 @@ impl Formal {
     }
 
     /// One example, drawn from `draws`.
-    pub fn fresh(&self, draw: &Draw<'_>, draws: &mut Draws) -> Example {
+    pub fn fresh(&self, draw: &StringDraw<'_>, draws: &mut Draws) -> Example {
         let tokens = (self.draw)(draw, draws);
         (self.example)(draw.options, &tokens).expect("a task understands the strings that it draws")
     }

@@ -5,7 +5,7 @@ use std::fs;
 
 use rtc_task::TaskSettings;
 use rtc_task::flip_flop::{SYMBOLS, example, parse};
-use rtc_task::{Example, OptionValue, Options, Target, Task, load, load_split, task_named};
+use rtc_task::{Example, ExampleTarget, OptionValue, Options, Task, load, load_split, task_named};
 
 const SPLITS: [&str; 9] =
     ["train", "dev", "test", "dense", "medium", "sparse", "long-dense", "long-medium", "long-sparse"];
@@ -25,7 +25,7 @@ fn settings(options: &[(&str, u64)], size: usize) -> TaskSettings {
 }
 
 fn scored(example: &Example) -> Vec<(usize, u32)> {
-    let Target::Each { class, weight } = &example.label else { panic!("one class per token") };
+    let ExampleTarget::Each { class, weight } = &example.label else { panic!("one class per token") };
     (0..class.len()).filter(|at| weight[*at] == 1.0).map(|at| (at, class[at])).collect()
 }
 

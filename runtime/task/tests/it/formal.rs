@@ -5,8 +5,10 @@ use std::fs;
 
 use rtc_base::rng::Key;
 use rtc_task::TaskSettings;
-use rtc_task::formal::{Draw, Formal};
-use rtc_task::{Example, Options, TASKS, Target, Task, load, load_split, majority_share, resolve_options, task_named};
+use rtc_task::formal::{Formal, StringDraw};
+use rtc_task::{
+    Example, ExampleTarget, Options, TASKS, Task, load, load_split, majority_share, resolve_options, task_named,
+};
 
 use crate::given;
 
@@ -32,14 +34,14 @@ fn read(name: &str, set: &[(&str, u64)], text: &str) -> Result<Example, String> 
 
 fn class(name: &str, set: &[(&str, u64)], text: &str) -> u32 {
     match read(name, set, text).unwrap_or_else(|error| panic!("{name} {text}: {error}")).label {
-        Target::Class(class) => class,
+        ExampleTarget::Class(class) => class,
         _ => panic!("{name} has one class"),
     }
 }
 
 /// The scored answers as text, `.` for the others.
 fn answers(example: &Example, names: &[String]) -> String {
-    let Target::Each { class, weight } = &example.label else { panic!("one class per token") };
+    let ExampleTarget::Each { class, weight } = &example.label else { panic!("one class per token") };
     let word = |(class, weight): (&u32, &f32)| if *weight > 0.0 { names[*class as usize].as_str() } else { "." };
     class.iter().zip(weight).map(word).collect::<Vec<_>>().join(" ")
 }
@@ -169,7 +171,7 @@ fn published_rows_with_the_full_output() {
         let options = options(task, &[]);
         for (longest, length, width) in [(None, length, width), (Some(length), 1, width), (Some(length), length, width)]
         {
-            let draw = Draw { length, longest, index: 0, options: &options };
+            let draw = StringDraw { length, longest, index: 0, options: &options };
             assert_eq!(task.fresh(&draw, &mut Key::new(1).draws()).tokens.len(), width, "{name}");
         }
     }
@@ -182,7 +184,7 @@ fn answers_as_next_tokens_and_behind_pauses() {
         let options = options(task, set);
         let tokens = task.encode(text, &options).expect("known tokens");
         let example = (task.example)(&options, &tokens).expect("a row");
-        let Target::Each { class, weight } = &example.label else { panic!("one per token") };
+        let ExampleTarget::Each { class, weight } = &example.label else { panic!("one per token") };
         let names = (task.classes)(&options);
         let answer = class.iter().zip(weight).map(|(class, weight)| match weight {
             0.0 => ".",
@@ -217,7 +219,7 @@ fn answers_as_next_tokens_and_behind_pauses() {
     for length in 1..20 {
         for longest in [None, Some(20)] {
             let options = options(task, &both);
-            let draw = Draw { length, longest, index: 0, options: &options };
+            let draw = StringDraw { length, longest, index: 0, options: &options };
             let found = task.fresh(&draw, &mut Key::new(1).at(length as u64).draws());
             assert_eq!((found.tokens.len(), found.size), (2 * length + 3, Some(length as u32)), "rows have no tail");
         }
@@ -240,7 +242,7 @@ fn languages_have_the_published_sizes() {
     for (name, option, value, expected) in cases {
         let task = formal(name);
         let options = options(task, &[(option, *value)]);
-        let inside = |tokens: &[u32]| (task.example)(&options, tokens).expect("bits").label == Target::Class(1);
+        let inside = |tokens: &[u32]| (task.example)(&options, tokens).expect("bits").label == ExampleTarget::Class(1);
         let strings = |length| (0..1_u32 << length).map(move |n| (0..length).map(|b| n >> b & 1).collect::<Vec<u32>>());
         let sizes: Vec<usize> = (1..=8).map(|length| strings(length).filter(|s| inside(s)).count()).collect();
         assert_eq!(sizes, expected, "{name} {value}");
@@ -258,7 +260,7 @@ fn the_third_language_is_that_of_its_automaton() {
             let tokens: Vec<u32> = (0..length).map(|b| n >> b & 1).collect();
             let state = tokens.iter().fold(0, |state, bit| STEPS[state][*bit as usize]);
             let label = (task.example)(&options, &tokens).expect("bits").label;
-            assert_eq!(label, Target::Class(u32::from(state < 3)), "{tokens:?}");
+            assert_eq!(label, ExampleTarget::Class(u32::from(state < 3)), "{tokens:?}");
         }
     }
 }
@@ -272,10 +274,10 @@ fn classes_are_balanced_where_both_exist() {
         let options = options(task, &[(option, value)]);
         for length in (1..=30).chain([75, 100]) {
             let inside = |index| {
-                let draw = Draw { length, longest: None, index, options: &options };
+                let draw = StringDraw { length, longest: None, index, options: &options };
                 let found = task.fresh(&draw, &mut Key::new(3).at(index).draws());
                 assert_eq!(found.tokens.len(), length);
-                found.label == Target::Class(1)
+                found.label == ExampleTarget::Class(1)
             };
             let count = (0..20).filter(|index| inside(*index)).count();
             let odd = length % 2 == 1;
@@ -322,7 +324,7 @@ fn every_task_draws_strings_of_the_length_that_it_understands() {
         for length in task.shortest..=60 {
             for index in 0..4 {
                 for longest in [None, Some(60)] {
-                    let draw = Draw { length, longest, index, options: &options };
+                    let draw = StringDraw { length, longest, index, options: &options };
                     let key = Key::new(9).at(length as u64).at(index);
                     let found = task.fresh(&draw, &mut key.draws());
                     assert_eq!(found, task.fresh(&draw, &mut key.draws()), "{}: the same draws", task.name);
@@ -331,8 +333,8 @@ fn every_task_draws_strings_of_the_length_that_it_understands() {
                     let even = task.name == "modular_arithmetic" && length % 2 == 0;
                     assert_eq!(size, length - usize::from(even), "{}", task.name);
                     let labels = match &found.label {
-                        Target::Class(class) => std::slice::from_ref(class),
-                        Target::Each { class, weight } => {
+                        ExampleTarget::Class(class) => std::slice::from_ref(class),
+                        ExampleTarget::Each { class, weight } => {
                             assert_eq!((class.len(), weight.len()), (found.tokens.len(), class.len()), "{}", task.name);
                             assert!(weight.contains(&1.0), "{}", task.name);
                             class
@@ -403,7 +405,7 @@ fn operands_that_are_drawn_are_above_zero() {
         let mut single = [0; 4];
         for n in 0..4000 {
             let length = task.shortest + n as usize % 6;
-            let draw = Draw { length, longest: None, index: n, options: &settings };
+            let draw = StringDraw { length, longest: None, index: n, options: &settings };
             let tokens = (task.draw)(&draw, &mut Key::new(3).at(n).draws());
             let input = tokens.iter().position(|token| *token == blank).expect("blanks for the answer");
             for operand in tokens[..input].split(|token| *token == sign) {
@@ -465,7 +467,7 @@ fn the_characters_of_a_text_are_cut_into_windows() {
     assert_eq!(task.decode(&[65, 0, 66, 95, 96], &none), "a b⏎�");
     for (split, length, scored) in [("train", 10, 10), ("dev", 10, 10), ("1x", 10, 1), ("8x", 80, 1)] {
         for example in data.split(split) {
-            let Target::Each { class, weight } = &example.label else { panic!("one per token") };
+            let ExampleTarget::Each { class, weight } = &example.label else { panic!("one per token") };
             assert_eq!((example.tokens.len(), &class[..length - 1]), (length, &example.tokens[1..]), "{split}");
             assert_eq!(weight.iter().filter(|weight| **weight == 1.0).count(), scored, "{split}");
             assert_eq!(weight[length - 1], 1.0, "{split}");

@@ -7,7 +7,8 @@ use std::path::Path;
 use rtc_task::listops::{CLOSE, MAX, MED, MIN, SM, evaluate, nesting};
 use rtc_task::{DataSource, TaskSettings};
 use rtc_task::{
-    Example, OptionValue, Options, Target, Wanted, describe, load, load_split, load_wanted, sample, task_named,
+    Example, ExampleTarget, OptionValue, Options, WantedSplits, describe, load, load_split, load_wanted, sample,
+    task_named,
 };
 
 use crate::published::published;
@@ -24,7 +25,7 @@ fn settings(options: &[(&str, u64)], sizes: &[(&str, usize)]) -> TaskSettings {
 
 fn class(example: &Example) -> u32 {
     match example.label {
-        Target::Class(class) => class,
+        ExampleTarget::Class(class) => class,
         _ => panic!("ListOps has one class per sequence"),
     }
 }
@@ -275,7 +276,8 @@ fn a_split_is_the_same_whichever_others_are_wanted() {
     assert!(all.split("test").iter().all(|example| !trained.contains(&example.tokens)));
     for splits in [&["test"][..], &["test", "dev"], &["dev"], &["lra-dev", "test"]] {
         for most in [5, usize::MAX] {
-            let some = load_wanted(&settings, Wanted { used: &used, splits, most, whole: false, streamed: false });
+            let some =
+                load_wanted(&settings, WantedSplits { used: &used, splits, most, whole: false, streamed: false });
             let some = some.unwrap_or_else(|error| panic!("{splits:?}: {error}"));
             assert_eq!(some.splits.len(), splits.len());
             for split in splits.iter().filter(|split| used.contains(split)) {
@@ -293,7 +295,7 @@ fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
     let lengths = |splits: &[&str], wanted: &[&str]| {
         let data = load_wanted(
             &settings,
-            Wanted { used: splits, splits: wanted, most: usize::MAX, whole: false, streamed: false },
+            WantedSplits { used: splits, splits: wanted, most: usize::MAX, whole: false, streamed: false },
         )
         .expect("read");
         wanted.iter().map(|split| data.split(split).len()).collect::<Vec<_>>()
@@ -304,7 +306,7 @@ fn the_head_of_the_training_file_is_only_taken_for_a_dev_that_is_used() {
     // What a run has trained on is no dev afterwards: one is generated without those rows.
     let data = load_wanted(
         &settings,
-        Wanted { used: &["train"], splits: &["dev"], most: usize::MAX, whole: false, streamed: false },
+        WantedSplits { used: &["train"], splits: &["dev"], most: usize::MAX, whole: false, streamed: false },
     )
     .expect("made");
     assert_eq!(data.generated, ["dev"]);

@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use rtc_task::logic::{Relation, parse, relation};
 use rtc_task::{DataSource, TaskSettings};
-use rtc_task::{Example, OptionValue, Options, Target, Task, describe, load, load_split, sample, task_named};
+use rtc_task::{Example, ExampleTarget, OptionValue, Options, Task, describe, load, load_split, sample, task_named};
 
 use crate::published::published;
 
@@ -43,7 +43,7 @@ fn judged(example: &Example) -> (usize, Relation) {
 
 fn class(example: &Example) -> usize {
     match example.label {
-        Target::Class(class) => class as usize,
+        ExampleTarget::Class(class) => class as usize,
         _ => panic!("a pair has one class"),
     }
 }

@@ -7,7 +7,9 @@ use std::path::Path;
 use rtc_task::error::DataError;
 use rtc_task::lra::{sentiment, subject};
 use rtc_task::{DataSource, TaskSettings};
-use rtc_task::{Dataset, Example, Options, Target, Task, describe, load, load_split, resolve_options, task_named};
+use rtc_task::{
+    Dataset, Example, ExampleTarget, Options, Task, describe, load, load_split, resolve_options, task_named,
+};
 use tempfile::TempDir;
 
 use crate::given;
@@ -41,7 +43,7 @@ fn settings(name: &str, options: &[(&str, u64)], size: usize) -> TaskSettings {
 
 fn class(example: &Example) -> u32 {
     match example.label {
-        Target::Class(class) => class,
+        ExampleTarget::Class(class) => class,
         _ => panic!("one class per sequence"),
     }
 }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::rng::Key;
 use rtc_task::error::DataError;
-use rtc_task::{Column, Dataset, Example, Target, load, look, open_task, sample};
-use rtc_task::{Columns, DataSource, Known, TaskSettings};
+use rtc_task::{Column, Dataset, Example, ExampleTarget, load, look, open_task, sample};
+use rtc_task::{Columns, DataSource, TaskContext, TaskSettings};
 
 /// Files that Python's csv, pandas and datasets wrote (`make.py` beside them).
 fn files() -> PathBuf {
@@ -94,9 +94,9 @@ fn shares_are_disjoint_and_the_rest_is_learned_from() {
     assert!((370..=420).contains(&sizes[1]) && (740..=830).contains(&sizes[2]), "{sizes:?}");
     let keys = |split: &str| data.split(split).iter().map(Example::key).collect::<std::collections::BTreeSet<_>>();
     assert!(keys("dev").is_disjoint(&keys("train")) && keys("test").is_disjoint(&keys("train")));
-    settings.known = Known::default();
+    settings.known = TaskContext::default();
     assert_eq!(load(&settings, &splits).expect("read"), data, "the same rows again");
-    let other = TaskSettings { seed: 1, known: Known::default(), ..settings.clone() };
+    let other = TaskSettings { seed: 1, known: TaskContext::default(), ..settings.clone() };
     assert_ne!(load(&other, &splits).expect("read").split("dev"), data.split("dev"));
     settings.sizes.insert("train".into(), 5);
     assert_eq!(load(&settings, &splits).expect("read").split("train"), &data.split("train")[..5]);
@@ -118,7 +118,7 @@ fn the_vocabulary_is_that_of_training_alone_and_is_kept() {
     // A run keeps what was learned: the training file is not read again.
     fs::remove_file(&train).expect("it was there");
     let mut again = settings.clone();
-    again.known = Known::new(vec![], task.kept().map(Into::into));
+    again.known = TaskContext::new(vec![], task.kept().map(Into::into));
     assert_eq!(load(&again, &["test"]).expect("read"), data);
     again.known = Default::default();
     assert!(load(&again, &["test"]).expect_err("it is gone").to_string().contains("train.csv"));
@@ -139,7 +139,7 @@ fn texts_are_cut_into_windows_in_which_every_token_but_the_first_is_an_answer_on
         let answers = |split: &str| {
             let rows = data.split(split).iter();
             let class = rows.flat_map(|row| match &row.label {
-                Target::Each { class, .. } => class.clone(),
+                ExampleTarget::Each { class, .. } => class.clone(),
                 _ => panic!("an answer per token"),
             });
             [&data.split(split)[0].tokens[..1], &class.collect::<Vec<_>>()].concat()
@@ -169,10 +169,10 @@ fn a_tokenizer_of_hugging_face_is_used_and_kept() {
     let (task, options) = open_task(&settings).expect("opened");
     assert_eq!(task.vocabulary(&options), ["[UNK]", "good", "bad"]);
     fs::remove_file(folder.path().join("tokenizer.json")).expect("it was there");
-    settings.known = Known::new(settings.known.folders.clone(), task.kept().map(Into::into));
+    settings.known = TaskContext::new(settings.known.folders.clone(), task.kept().map(Into::into));
     assert_eq!(load(&settings, &["train"]).expect("read"), data);
     fs::write(folder.path().join("tokenizer.json"), "{}").expect("writable");
-    settings.known = Known::new(settings.known.folders.clone(), None);
+    settings.known = TaskContext::new(settings.known.folders.clone(), None);
     let error = load(&settings, &["train"]).expect_err("no tokenizer").to_string();
     assert!(error.contains("tokenizer.json: this is no tokenizer.json"), "{error}");
 }
@@ -415,7 +415,7 @@ fn numbers_of_every_size_are_answers_and_those_out_of_reach_are_refused() {
         let mut own = written("table", "words", &[("train", "a.csv", table(unit).as_bytes())]);
         own.1.answer = Some(rtc_task::Answer::Number);
         let data = load(&own.1, &["train"]).expect("read");
-        let number = |row: &Example| if let Target::Number(number) = row.label { number } else { f32::NAN };
+        let number = |row: &Example| if let ExampleTarget::Number(number) = row.label { number } else { f32::NAN };
         let sum: f32 = data.split("train").iter().map(|row| number(row).powi(2)).sum();
         assert!((sum / 30.0 - 1.0).abs() < 1e-3, "{unit:e}: {sum}");
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use rtc_task::TaskSettings;
-use rtc_task::sudoku::{Shape, parse};
-use rtc_task::{Example, OptionValue, Target, Task, load, load_split, resolve_options, task_named};
+use rtc_task::sudoku::{PuzzleShape, parse};
+use rtc_task::{Example, ExampleTarget, OptionValue, Task, load, load_split, resolve_options, task_named};
 
 const SPLITS: [&str; 3] = ["train", "dev", "test"];
 
@@ -25,7 +25,7 @@ fn settings(options: &[(&str, u64)], size: usize) -> TaskSettings {
 
 /// The filled square of an example.
 fn square(example: &Example) -> Vec<u32> {
-    let Target::Each { class, .. } = &example.label else { panic!("one class per token") };
+    let ExampleTarget::Each { class, .. } = &example.label else { panic!("one class per token") };
     class.iter().map(|class| class + 1).collect()
 }
 
@@ -76,7 +76,7 @@ fn puzzles_have_one_solution_and_as_many_empty_cells_as_asked() {
 
 #[test]
 fn a_full_square_has_every_digit_in_every_row() {
-    let shape = Shape::of(2, 2);
+    let shape = PuzzleShape::of(2, 2);
     assert_eq!(shape.side(), 4);
     // Every row has four digits, but the columns do not.
     let wrong = parse("1234 1234 1234 1234").expect("cells");
@@ -117,7 +117,7 @@ fn generation_is_a_function_of_the_seed_and_a_smaller_split_is_a_prefix() {
 fn the_depth_is_the_number_of_rounds() {
     // The third cell of the second row has two digits left until the others are filled.
     let puzzle = parse("123. 34.. 2143 43.1").expect("cells");
-    let example = Shape::of(2, 2).example(&puzzle).expect("a puzzle");
+    let example = PuzzleShape::of(2, 2).example(&puzzle).expect("a puzzle");
     assert_eq!(square(&example), parse("1234 3412 2143 4321").expect("cells"));
     assert_eq!((example.size, example.depth), (Some(4), Some(2)));
     let metric = task().about().metrics[0];

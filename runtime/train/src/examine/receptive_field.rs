@@ -3,7 +3,7 @@
 use rtc_compiler::ir::attribute::{self, Mask};
 use std::ops::Range;
 
-use rtc_compiler::expr::{Env, Expr, Value, Var, eval};
+use rtc_compiler::expr::{Env, Expr, ScalarValue, Var, eval};
 use rtc_compiler::ir::dependence::Dependence;
 use rtc_compiler::ir::graph::{Graph, MAIN, Node, NodeId};
 use rtc_compiler::ir::ops::Op;
@@ -76,7 +76,7 @@ fn through(node: &Node, step: usize, now: &ReceptiveField) -> Option<ReceptiveFi
         for head in 0..heads {
             let env = Env { i: i as i64, j: 0, step: step as i64, length: length as i64, head, given: None };
             (0..length)
-                .filter(|j| eval(expr, &Env { j: *j as i64, ..env }) == Ok(Value::Bool(true)))
+                .filter(|j| eval(expr, &Env { j: *j as i64, ..env }) == Ok(ScalarValue::Bool(true)))
                 .for_each(&mut see);
         }
         // A query that sees nothing keeps what it had through the residual path.

@@ -11,11 +11,11 @@ use rtc_compiler::plan::Plan;
 use rtc_base::rng::Key;
 use rtc_exec::aligned_ranges;
 use rtc_exec::learner::LearnError;
-use rtc_exec::model::{Backend, Memory, ModelOn, as_learn_error};
+use rtc_exec::model::{ArrayMemory, Backend, ModelOn, as_learn_error};
 use rtc_kernel::Real;
 use rtc_kernel::optimiser::{Assign, Set};
 use rtc_task::batching::pack;
-use rtc_task::{Example, Target};
+use rtc_task::{Example, ExampleTarget};
 
 /// Asks one model about rows of one length.
 #[derive(Debug)]
@@ -24,14 +24,14 @@ pub struct Saliency<B: Backend> {
     memory: B::Memory,
     /// The weights of the model, with tables for the row that is asked about.
     weights: Vec<B::Number>,
-    tables: Vec<Table<B::Number>>,
+    tables: Vec<EmbeddingTable<B::Number>>,
     length: usize,
     classes: u32,
 }
 
 /// A table of vectors of tokens.
 #[derive(Debug)]
-struct Table<T> {
+struct EmbeddingTable<T> {
     /// Its place among the weights of the plan, where it has one vector for every position.
     range: Range<usize>,
     width: usize,
@@ -58,7 +58,7 @@ impl<B: Backend> Saliency<B> {
         for (name, numbers) in own {
             let range = find(&name).ok_or_else(|| misfit(&name))?;
             if of_tokens.contains(&name.as_str()) && range.len().is_multiple_of(length) {
-                tables.push(Table { width: range.len() / length, range, vectors: numbers });
+                tables.push(EmbeddingTable { width: range.len() / length, range, vectors: numbers });
             } else if range.len() == numbers.len() {
                 weights[range].copy_from_slice(&numbers);
             } else {
@@ -113,19 +113,19 @@ impl<B: Backend> Saliency<B> {
     }
 
     /// The answer whose loss is asked for.
-    fn asked(&self, label: &Target) -> Target {
+    fn asked(&self, label: &ExampleTarget) -> ExampleTarget {
         match label {
-            Target::Class(class) => Target::Class((class + 1) % self.classes.max(1)),
-            Target::Each { class, weight } => {
+            ExampleTarget::Class(class) => ExampleTarget::Class((class + 1) % self.classes.max(1)),
+            ExampleTarget::Each { class, weight } => {
                 let mut last = vec![0.0; weight.len()];
                 if let Some(at) = weight.iter().rposition(|weight| *weight != 0.0) {
                     last[at] = 1.0;
                 }
-                Target::Each { class: class.clone(), weight: last }
+                ExampleTarget::Each { class: class.clone(), weight: last }
             }
             // The slopes of a squared error are those of the number, times how far it is from what is asked for.
-            Target::Number(number) => Target::Number(number + 1.0),
-            Target::Several(labels) => Target::Several(labels.iter().map(|label| !label).collect()),
+            ExampleTarget::Number(number) => ExampleTarget::Number(number + 1.0),
+            ExampleTarget::Several(labels) => ExampleTarget::Several(labels.iter().map(|label| !label).collect()),
         }
     }
 }

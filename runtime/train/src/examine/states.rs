@@ -19,12 +19,12 @@ pub struct States {
     /// The place in the spec: `depthwise`.
     pub place: String,
     /// Some of its states.
-    pub states: Vec<State>,
+    pub states: Vec<PositionState>,
 }
 
 /// The state of a position after a step, or what a level of a fold made of a part of the row.
 #[derive(Clone, Debug, PartialEq)]
-pub struct State {
+pub struct PositionState {
     /// Its numbers.
     pub vector: Vec<f32>,
     /// Which of the examples.
@@ -46,7 +46,7 @@ pub fn states<M: Examined + ?Sized>(
     most: usize,
 ) -> Result<Vec<States>, LearnError> {
     let mut found: Vec<States> = vec![];
-    let mut known = Known::new();
+    let mut known = ReceptiveFields::new();
     for (n, example) in examples.iter().enumerate() {
         let stepped = model.states(&pack(&[example]))?;
         // The steps of one recurrence may lie between those of another one.
@@ -68,8 +68,8 @@ pub fn states<M: Examined + ?Sized>(
     Ok(found)
 }
 
-/// What the states of a recurrence have seen in a row of so many positions, over so many steps.
-type Known = BTreeMap<(String, usize, usize), Vec<ReceptiveField>>;
+/// Receptive fields of a recurrence's states, by the numbers of positions and steps.
+type ReceptiveFields = BTreeMap<(String, usize, usize), Vec<ReceptiveField>>;
 
 /// About `most` of the states that a recurrence or fold has on one example, which has so many tokens.
 fn of_example<M: Examined + ?Sized>(
@@ -77,8 +77,8 @@ fn of_example<M: Examined + ?Sized>(
     runs: &[&StateTrace],
     tokens: usize,
     (example, most): (usize, usize),
-    known: &mut Known,
-) -> Vec<State> {
+    known: &mut ReceptiveFields,
+) -> Vec<PositionState> {
     let count = |one: &StateTrace| one.states.len() / one.width.max(1);
     let end = |one: &StateTrace| match &one.owners {
         Owners::Positions(start) => start + count(one),
@@ -107,6 +107,11 @@ fn of_example<M: Examined + ?Sized>(
         runs.iter().flat_map(|one| one.states.chunks(one.width.max(1)).enumerate().map(move |state| (*one, state)));
     let drawn = all.enumerate().filter(|(n, _)| chosen.uniform(*n as u64) * (total as f64) < most as f64);
     drawn
-        .map(|(_, (one, (at, vector)))| State { vector: vector.to_vec(), example, step: one.step, seen: seen(one, at) })
+        .map(|(_, (one, (at, vector)))| PositionState {
+            vector: vector.to_vec(),
+            example,
+            step: one.step,
+            seen: seen(one, at),
+        })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Generation: a trained model of next tokens writes on.
 //!
-//! A [`Generator`] reads tokens into [`Row`]s and gives the logits of the token that comes next; [`Sampling`] chooses it. Where the
+//! A [`Generator`] reads tokens into [`GenerationRow`]s and gives the logits of the token that comes next; [`Sampling`] chooses it. Where the
 //! graph allows it ([`rtc_compiler::incremental`]), a token costs the work of one position; else the whole row is computed again.
 //! Both give the same numbers, up to rounding in scans.
 
@@ -18,9 +18,9 @@ use rtc_base::rng::Key;
 use rtc_exec::learner::LearnError;
 use rtc_exec::model::{ForwardPass, as_learn_error, logits_per_item};
 use rtc_exec::storage::Element;
-use rtc_exec::{Executor, Fault, Past};
+use rtc_exec::{ExecutionFault, Executor, Past};
 pub use sampling::Sampling;
-pub use writing::{Pieces, Writing};
+pub use writing::{TextPieces, Writing};
 
 /// A model with fixed weights that continues rows.
 #[derive(Debug)]
@@ -36,12 +36,12 @@ pub struct Generator<T: Element> {
 
 /// The tokens of one row, and what they have left for the next ones.
 #[derive(Clone, Debug)]
-pub struct Row<T: Element> {
+pub struct GenerationRow<T: Element> {
     tokens: Vec<u32>,
     past: Option<Past<T>>,
 }
 
-impl<T: Element> Row<T> {
+impl<T: Element> GenerationRow<T> {
     /// The tokens that were read.
     pub fn tokens(&self) -> &[u32] {
         &self.tokens
@@ -74,20 +74,20 @@ impl<T: Element> Generator<T> {
     }
 
     /// A row without tokens.
-    pub fn begin(&self) -> Row<T> {
-        Row { tokens: vec![], past: self.how.as_ref().ok().map(|how| Past::new(how.clone())) }
+    pub fn begin(&self) -> GenerationRow<T> {
+        GenerationRow { tokens: vec![], past: self.how.as_ref().ok().map(|how| Past::new(how.clone())) }
     }
 
     /// Reads some tokens, at least one, and gives a logit for every token that can come next.
     ///
     /// # Errors
     /// Tokens that the model does not know, more positions than it has learned, and a logit that is not finite.
-    pub fn read(&mut self, row: &mut Row<T>, tokens: &[u32]) -> Result<Vec<f64>, LearnError> {
+    pub fn read(&mut self, row: &mut GenerationRow<T>, tokens: &[u32]) -> Result<Vec<f64>, LearnError> {
         if tokens.is_empty() {
             return Err(LearnError::Batch("a row needs at least one token to go on from".to_owned()));
         }
         row.tokens.extend_from_slice(tokens);
-        let last: Result<Vec<f64>, Fault> = match &mut row.past {
+        let last: Result<Vec<f64>, ExecutionFault> = match &mut row.past {
             Some(past) => self.executor.extend(past, tokens, self.key).map(|logits| last(&logits, self.logits)),
             None => {
                 let outputs = self.executor.run(&alone(&row.tokens), self.key);

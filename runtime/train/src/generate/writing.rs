@@ -5,14 +5,14 @@ const UNFINISHED: char = '\u{fffd}';
 
 /// Tokens as pieces of a text. What a token adds depends on those before it: blanks between words, bytes that make up a character.
 #[derive(Clone, Debug, Default)]
-pub struct Pieces {
+pub struct TextPieces {
     tokens: Vec<u32>,
     /// The first token that the text of the next ones depends on, and the first whose text was not given.
     from: usize,
     next: usize,
 }
 
-impl Pieces {
+impl TextPieces {
     /// Behind some tokens whose text is there.
     pub fn behind(tokens: &[u32]) -> Self {
         /// Bytes of the longest character.

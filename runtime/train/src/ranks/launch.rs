@@ -2,7 +2,7 @@
 
 /// The place of a process among those that were started with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Launch {
+pub struct ProcessRank {
     /// How many there are.
     pub size: usize,
     /// The number of this one among those on its machine, from 0.
@@ -13,7 +13,7 @@ pub struct Launch {
     pub variable: &'static str,
 }
 
-impl Launch {
+impl ProcessRank {
     /// That of this process, where it is one of several.
     pub fn from_environment() -> Option<Self> {
         Self::read(|name| std::env::var(name).ok())
@@ -43,13 +43,16 @@ impl Launch {
 mod tests {
     use super::*;
 
-    fn read(variables: &[(&str, &str)]) -> Option<Launch> {
-        Launch::read(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
+    fn read(variables: &[(&str, &str)]) -> Option<ProcessRank> {
+        ProcessRank::read(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
+        })
     }
 
     #[test]
     fn launchers_are_known_by_their_variables() {
-        let launch = |size, local_rank, local_size, variable| Some(Launch { size, local_rank, local_size, variable });
+        let launch =
+            |size, local_rank, local_size, variable| Some(ProcessRank { size, local_rank, local_size, variable });
         let open =
             [("OMPI_COMM_WORLD_SIZE", "8"), ("OMPI_COMM_WORLD_LOCAL_RANK", "3"), ("OMPI_COMM_WORLD_LOCAL_SIZE", "4")];
         assert_eq!(read(&open), launch(8, 3, 4, "OMPI_COMM_WORLD_SIZE"));

@@ -6,13 +6,13 @@ use super::wire::{Wire, fields};
 use super::{RankError, Ranks};
 use rtc_base::batch::{Batch, Given, Labels};
 use rtc_exec::learner::{
-    Arrays, Depths, Evaluation, LearnError, LearnerState, Left, Lookahead, MuonStep, OptimiserKind, StepReport,
-    UpdateRule,
+    Depths, Evaluation, FlatArrays, LearnError, LearnerState, Lookahead, MuonStep, OptimiserKind, RemainingState,
+    StepReport, UpdateRule,
 };
 
-/// What rank 0 tells another rank.
+/// A command of rank 0 to another rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Command {
+pub(super) enum RankCommand {
     /// Make the model that is described here; what is in it is the affair of the program.
     Begin(String),
     /// Compute the gradients of these micro-batches, of which the first has this number in its update.
@@ -31,9 +31,9 @@ pub(super) enum Command {
     End(u8),
 }
 
-/// What a rank answers.
+/// The answer of a rank.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer<T> {
+pub(super) struct RankAnswer<T> {
     /// The results, or why there are none.
     pub(super) outcome: Result<T, LearnError>,
     /// How long it has computed.
@@ -42,8 +42,8 @@ pub(super) struct Answer<T> {
     pub(super) stopping: bool,
 }
 
-/// What micro-batches give: for each its report, and what its rows have left.
-pub(super) type Reports = Vec<(StepReport, Left)>;
+/// Reports of micro-batches: for each its report, and the remaining state of its rows.
+pub(super) type BatchReports = Vec<(StepReport, RemainingState)>;
 
 /// A number that stands for all numbers of a state.
 pub(super) fn fingerprint(state: &LearnerState) -> u64 {
@@ -57,13 +57,13 @@ pub(super) fn receive<T: Wire>(ranks: &dyn Ranks, from: usize) -> Result<T, Rank
 }
 
 fields! {
-    Arrays { items }
+    FlatArrays { items }
     Batch { offsets, tokens, labels, width, depths, given }
     Depths { rows, sum, squares }
     Evaluation { loss_sum, scored, correct, predictions, confidence, numbers, depth }
     Given { name, numbers }
     LearnerState { parameters, optimiser, average, updates }
-    Left { values, over }
+    RemainingState { values, over }
     Lookahead { every, follow }
     StepReport { loss, task_loss, halting_cost, mean_depth, correct, scored, gradient_norm }
     UpdateRule {
@@ -146,7 +146,7 @@ impl Wire for LearnError {
     }
 }
 
-impl Wire for Command {
+impl Wire for RankCommand {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Begin(how) => (0u8, how.clone()).put(out),
@@ -181,7 +181,7 @@ impl Wire for Command {
     }
 }
 
-impl<T: Wire> Wire for Answer<T> {
+impl<T: Wire> Wire for RankAnswer<T> {
     fn put(&self, out: &mut Vec<u8>) {
         self.outcome.put(out);
         self.seconds.put(out);
@@ -212,18 +212,18 @@ mod tests {
         ];
         let rules = OptimiserKind::ALL.map(|kind| UpdateRule { kind, clip: Some(0.1), ..UpdateRule::ADAMW });
         let mut commands = vec![
-            Command::Begin("model".to_owned()),
-            Command::Average(0.9),
-            Command::Restore,
-            Command::Fingerprint,
-            Command::End(75),
-            Command::Evaluate(vec![]),
+            RankCommand::Begin("model".to_owned()),
+            RankCommand::Average(0.9),
+            RankCommand::Restore,
+            RankCommand::Fingerprint,
+            RankCommand::End(75),
+            RankCommand::Evaluate(vec![]),
         ];
-        commands.extend(labels.map(|labels| Command::Accumulate(3, vec![(batch(labels), 0.25)])));
-        commands.extend(rules.map(|rule| Command::Update(vec![vec![4, 1], vec![0, 2]], rule)));
+        commands.extend(labels.map(|labels| RankCommand::Accumulate(3, vec![(batch(labels), 0.25)])));
+        commands.extend(rules.map(|rule| RankCommand::Update(vec![vec![4, 1], vec![0, 2]], rule)));
         for command in commands {
             let bytes = command.to_bytes();
-            let read = Command::from_bytes(&bytes).expect("its own bytes");
+            let read = RankCommand::from_bytes(&bytes).expect("its own bytes");
             // Numbers that are none equal nothing, but their bytes do.
             assert_eq!(read.to_bytes(), bytes, "{command:?}");
         }
@@ -235,8 +235,8 @@ mod tests {
             LearnError::Ranks("d".to_owned()),
         ];
         for error in errors {
-            let answer = Answer::<u64> { outcome: Err(error), seconds: 0.5, stopping: true };
-            assert_eq!(Answer::from_bytes(&answer.to_bytes()), Some(answer));
+            let answer = RankAnswer::<u64> { outcome: Err(error), seconds: 0.5, stopping: true };
+            assert_eq!(RankAnswer::from_bytes(&answer.to_bytes()), Some(answer));
         }
     }
 
@@ -244,7 +244,7 @@ mod tests {
     fn a_fingerprint_tells_states_apart() {
         let state = |number: f32| {
             let items = [("w".to_owned(), (vec![1], vec![number]))].into();
-            LearnerState { parameters: Arrays { items }, ..LearnerState::default() }
+            LearnerState { parameters: FlatArrays { items }, ..LearnerState::default() }
         };
         assert_eq!(fingerprint(&state(1.0)), fingerprint(&state(1.0)));
         assert_ne!(fingerprint(&state(1.0)), fingerprint(&state(1.0 + f32::EPSILON)));

@@ -1,6 +1,6 @@
 //! Data parallel training: several processes, the ranks, share the micro-batches of every update.
 //!
-//! Rank 0 runs the training loop and has the data, the run folder and the terminal. Its learner is a [`Shared`], which hands
+//! Rank 0 runs the training loop and has the data, the run folder and the terminal. Its learner is a [`SharedLearner`], which hands
 //! micro-batches and evaluated batches to all ranks; the others [`serve`] it. Gradients are summed in the fixed [`gradient_tree`](rtc_exec::gradient_tree) over the
 //! micro-batches, and every rank makes the same update. So the numbers of a run do not depend on how many ranks there are.
 
@@ -19,7 +19,7 @@ use std::fmt::Debug;
 #[cfg(feature = "mpi")]
 pub use mpi::MpiRanks;
 pub use serve::{Beginning, await_beginning, joined, serve};
-pub use shared::{Balance, Shared, begin, end};
+pub use shared::{Balance, SharedLearner, begin, end};
 
 use rtc_exec::learner::LearnError;
 
@@ -73,9 +73,9 @@ pub trait Ranks: Debug {
 
 /// The one rank of a training without others.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Alone;
+pub struct SingleRank;
 
-impl Ranks for Alone {
+impl Ranks for SingleRank {
     fn rank(&self) -> usize {
         0
     }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::message::{Answer, Command, fingerprint, receive};
+use super::message::{RankAnswer, RankCommand, fingerprint, receive};
 use super::shared::timed;
 use super::sum::exchange;
 use super::wire::Wire;
@@ -24,8 +24,8 @@ pub enum Beginning {
 /// Rank 0 has ended, or is another program.
 pub fn await_beginning(ranks: &dyn Ranks) -> Result<Beginning, RankError> {
     match receive(ranks, 0)? {
-        Command::Begin(how) => Ok(Beginning::Model(how)),
-        Command::End(code) => Ok(Beginning::End(code)),
+        RankCommand::Begin(how) => Ok(Beginning::Model(how)),
+        RankCommand::End(code) => Ok(Beginning::End(code)),
         _ => Err(RankError::garbled(0)),
     }
 }
@@ -36,7 +36,7 @@ pub fn await_beginning(ranks: &dyn Ranks) -> Result<Beginning, RankError> {
 /// What the first of them could not do, or that it has ended.
 pub fn joined(ranks: &dyn Ranks) -> Result<(), LearnError> {
     let of = |rank| {
-        let Answer { outcome, .. } = receive::<Answer<()>>(ranks, rank)?;
+        let RankAnswer { outcome, .. } = receive::<RankAnswer<()>>(ranks, rank)?;
         outcome.map_err(|error| LearnError::Ranks(format!("rank {rank}: {error}")))
     };
     // Every answer is read, that nobody waits to be heard.
@@ -54,7 +54,7 @@ pub fn serve<L: Distributed + ?Sized>(
     ranks: &dyn Ranks,
     stop: &AtomicBool,
 ) -> Result<u8, RankError> {
-    let mut server = Server { ranks, stop };
+    let mut server = RankServer { ranks, stop };
     match made {
         Ok(learner) => {
             server.answer((Ok(()), 0.0))?;
@@ -70,40 +70,40 @@ pub fn serve<L: Distributed + ?Sized>(
     }
 }
 
-struct Server<'a> {
+struct RankServer<'a> {
     ranks: &'a dyn Ranks,
     stop: &'a AtomicBool,
 }
 
-impl Server<'_> {
+impl RankServer<'_> {
     fn run<L: Distributed + ?Sized>(&mut self, learner: &mut L) -> Result<u8, RankError> {
         loop {
             match receive(self.ranks, 0)? {
-                Command::Accumulate(first, batches) => {
+                RankCommand::Accumulate(first, batches) => {
                     learner.at_leaf(first);
                     self.answer(timed(|| learner.accumulate_all(&batches, &mut || {})))?;
                 }
-                Command::Update(calls, rule) => {
+                RankCommand::Update(calls, rule) => {
                     let norm = apply(learner, self.ranks, &calls, &rule)?;
                     self.answer((norm.map(f64::to_bits), 0.0))?;
                 }
-                Command::Average(decay) => learner.average(decay),
-                Command::Evaluate(batches) => self.answer(timed(|| learner.evaluate_all(&batches)))?,
-                Command::Restore => {
+                RankCommand::Average(decay) => learner.average(decay),
+                RankCommand::Evaluate(batches) => self.answer(timed(|| learner.evaluate_all(&batches)))?,
+                RankCommand::Restore => {
                     let state = broadcast(self.ranks, None)?;
                     let state = LearnerState::from_bytes(&state).ok_or_else(|| RankError::garbled(0))?;
                     self.answer((learner.restore(&state), 0.0))?;
                 }
-                Command::Fingerprint => self.answer((Ok(fingerprint(&learner.state())), 0.0))?,
-                Command::End(code) => return Ok(code),
-                Command::Begin(_) => return Err(RankError::garbled(0)),
+                RankCommand::Fingerprint => self.answer((Ok(fingerprint(&learner.state())), 0.0))?,
+                RankCommand::End(code) => return Ok(code),
+                RankCommand::Begin(_) => return Err(RankError::garbled(0)),
             }
         }
     }
 
     fn answer<T: Wire>(&mut self, (outcome, seconds): (Result<T, LearnError>, f64)) -> Result<(), RankError> {
         let stopping = self.stop.load(Ordering::Relaxed);
-        self.ranks.send(0, &Answer { outcome, seconds, stopping }.to_bytes())
+        self.ranks.send(0, &RankAnswer { outcome, seconds, stopping }.to_bytes())
     }
 }
 

@@ -3,15 +3,16 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use super::message::{Answer, Command, Reports, fingerprint, receive};
+use super::message::{BatchReports, RankAnswer, RankCommand, fingerprint, receive};
 use super::serve::apply;
 use super::wire::Wire;
 use super::{RankError, Ranks, broadcast};
 use rtc_base::batch::Batch;
-use rtc_exec::bounds::Bounds;
+use rtc_exec::bounds::StepBounds;
 use rtc_exec::gradient_tree::{deal, dealt};
 use rtc_exec::learner::{
-    Answers, Carry, Distributed, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
+    BatchAnswers, Carry, Distributed, Evaluation, LearnError, Learner, LearnerState, RemainingState, StepReport,
+    UpdateRule,
 };
 
 /// How evenly the ranks have worked.
@@ -37,7 +38,7 @@ impl Balance {
 
 /// A learner whose work is shared by all ranks.
 #[derive(Debug)]
-pub struct Shared<'a, L: Distributed + ?Sized> {
+pub struct SharedLearner<'a, L: Distributed + ?Sized> {
     learner: &'a mut L,
     ranks: &'a dyn Ranks,
     /// Is set where any rank was asked to stop.
@@ -54,22 +55,22 @@ pub struct Shared<'a, L: Distributed + ?Sized> {
 /// # Errors
 /// A rank has ended.
 pub fn begin(ranks: &dyn Ranks, how: &str) -> Result<(), RankError> {
-    tell(ranks, |_| Command::Begin(how.to_owned()))
+    tell(ranks, |_| RankCommand::Begin(how.to_owned()))
 }
 
 /// Lets all other ranks end with an exit code. Those that have ended before need not be told.
 pub fn end(ranks: &dyn Ranks, code: u8) {
     for rank in 1..ranks.size() {
-        let _ = ranks.send(rank, &Command::End(code).to_bytes());
+        let _ = ranks.send(rank, &RankCommand::End(code).to_bytes());
     }
 }
 
 /// Tells every other rank something.
-fn tell(ranks: &dyn Ranks, command: impl Fn(usize) -> Command) -> Result<(), RankError> {
+fn tell(ranks: &dyn Ranks, command: impl Fn(usize) -> RankCommand) -> Result<(), RankError> {
     (1..ranks.size()).try_for_each(|rank| ranks.send(rank, &command(rank).to_bytes()))
 }
 
-impl<'a, L: Distributed + ?Sized> Shared<'a, L> {
+impl<'a, L: Distributed + ?Sized> SharedLearner<'a, L> {
     /// The learner of rank 0, whose ranks have joined. `stop` ends the training; it is set where another rank is asked to stop.
     pub fn new(learner: &'a mut L, ranks: &'a dyn Ranks, stop: &'a AtomicBool) -> Self {
         Self { learner, ranks, stop, calls: vec![], balance: Balance::default(), failed: None }
@@ -80,7 +81,7 @@ impl<'a, L: Distributed + ?Sized> Shared<'a, L> {
         self.balance
     }
 
-    fn tell(&mut self, command: impl Fn(usize) -> Command) -> Result<(), LearnError> {
+    fn tell(&mut self, command: impl Fn(usize) -> RankCommand) -> Result<(), LearnError> {
         self.failed.take().map_or(Ok(()), Err)?;
         Ok(tell(self.ranks, command)?)
     }
@@ -90,7 +91,7 @@ impl<'a, L: Distributed + ?Sized> Shared<'a, L> {
     fn gather<T: Wire>(&self, mine: (Result<T, LearnError>, f64)) -> Result<(Vec<T>, Vec<f64>), LearnError> {
         let (mut outcomes, mut times) = (vec![mine.0], vec![mine.1]);
         for rank in 1..self.ranks.size() {
-            let Answer { outcome, seconds, stopping } = receive::<Answer<T>>(self.ranks, rank)?;
+            let RankAnswer { outcome, seconds, stopping } = receive::<RankAnswer<T>>(self.ranks, rank)?;
             if stopping {
                 self.stop.store(true, Ordering::Relaxed);
             }
@@ -125,7 +126,7 @@ pub(super) fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     (result, start.elapsed().as_secs_f64())
 }
 
-impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
+impl<L: Distributed + ?Sized> Learner for SharedLearner<'_, L> {
     fn accumulate_while(
         &mut self,
         batch: &Batch,
@@ -136,7 +137,11 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         Ok(all.into_iter().next().map(|(report, _)| report).unwrap_or_default())
     }
 
-    fn accumulate_all(&mut self, batches: &[(Batch, f64)], meanwhile: &mut dyn FnMut()) -> Result<Reports, LearnError> {
+    fn accumulate_all(
+        &mut self,
+        batches: &[(Batch, f64)],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<BatchReports, LearnError> {
         let counts = deal(&batches.iter().map(|(batch, _)| cost(batch)).collect::<Vec<_>>(), self.ranks.size());
         let first: u64 = self.calls.iter().flatten().sum();
         let part = |rank| {
@@ -145,7 +150,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         };
         self.tell(|rank| {
             let (start, part) = part(rank);
-            Command::Accumulate(start, part.to_vec())
+            RankCommand::Accumulate(start, part.to_vec())
         })?;
         let (start, own) = part(0);
         self.learner.at_leaf(start);
@@ -160,20 +165,20 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         self.learner.carries()
     }
 
-    fn left(&mut self) -> Left {
+    fn left(&mut self) -> RemainingState {
         self.learner.left()
     }
 
     fn update(&mut self, rule: &UpdateRule) -> Result<f64, LearnError> {
         let calls = std::mem::take(&mut self.calls);
-        self.tell(|_| Command::Update(calls.clone(), *rule))?;
+        self.tell(|_| RankCommand::Update(calls.clone(), *rule))?;
         let norm = apply(self.learner, self.ranks, &calls, rule)?;
         self.require_same(norm.clone().map(f64::to_bits), "the gradient")?;
         norm
     }
 
     fn average(&mut self, decay: f64) {
-        if let Err(error) = tell(self.ranks, |_| Command::Average(decay)) {
+        if let Err(error) = tell(self.ranks, |_| RankCommand::Average(decay)) {
             self.failed = Some(error);
         }
         self.learner.average(decay);
@@ -189,7 +194,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
             let own = dealt(&counts, rank);
             &batches[own.start as usize..own.end as usize]
         };
-        self.tell(|rank| Command::Evaluate(part(rank).to_vec()))?;
+        self.tell(|rank| RankCommand::Evaluate(part(rank).to_vec()))?;
         let mine = timed(|| self.learner.evaluate_all(part(0)));
         let (all, _) = self.gather(mine)?;
         Ok(all.into_iter().flatten().collect())
@@ -199,7 +204,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         self.ranks.size()
     }
 
-    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+    fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError> {
         self.learner.answers(batch)
     }
 
@@ -207,7 +212,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         if self.ranks.size() == 1 {
             return Ok(());
         }
-        self.tell(|_| Command::Fingerprint)?;
+        self.tell(|_| RankCommand::Fingerprint)?;
         self.require_same(Ok(fingerprint(&self.learner.state())), "the state")
     }
 
@@ -217,7 +222,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
 
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
         self.calls.clear();
-        self.tell(|_| Command::Restore)?;
+        self.tell(|_| RankCommand::Restore)?;
         if self.ranks.size() > 1 {
             broadcast(self.ranks, Some(state.to_bytes()))?;
         }
@@ -229,7 +234,7 @@ impl<L: Distributed + ?Sized> Learner for Shared<'_, L> {
         self.learner.parameter_count()
     }
 
-    fn halting_bounds(&self) -> Option<Bounds> {
+    fn halting_bounds(&self) -> Option<StepBounds> {
         self.learner.halting_bounds()
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use super::{RankError, Ranks};
-use rtc_exec::gradient_tree::{self, Block, blocks, dealt};
+use rtc_exec::gradient_tree::{self, LeafBlock, blocks, dealt};
 
 /// The leaves of a rank, where micro-batches were handed out in calls that gave so many to each rank.
 pub(super) fn leaves(calls: &[Vec<u64>], rank: usize) -> Vec<Range<u64>> {
@@ -24,14 +24,14 @@ pub(super) fn leaves(calls: &[Vec<u64>], rank: usize) -> Vec<Range<u64>> {
 /// The sum over all leaves on every rank, of the sums that each has over its own.
 pub(super) fn exchange(
     ranks: &dyn Ranks,
-    own: &[(Block, Vec<f32>)],
+    own: &[(LeafBlock, Vec<f32>)],
     len: usize,
     calls: &[Vec<u64>],
 ) -> Result<Vec<f32>, RankError> {
     let (rank, size) = (ranks.rank(), ranks.size());
     let slice = |rank: usize| len * rank / size..len * (rank + 1) / size;
     let mine = slice(rank);
-    let mut parts: Vec<(Block, Vec<f32>)> =
+    let mut parts: Vec<(LeafBlock, Vec<f32>)> =
         own.iter().map(|(block, numbers)| (*block, numbers[mine.clone()].to_vec())).collect();
     for (to, from) in turns(rank, size) {
         let message: Vec<u8> = own.iter().flat_map(|(_, numbers)| bytes(&numbers[slice(to)])).collect();
@@ -90,10 +90,10 @@ mod tests {
         (0..len as u64).map(|n| (key.normal(2 * n) * (8.0 * key.normal(2 * n + 1)).exp()) as f32).collect()
     }
 
-    fn summed(leaves: impl IntoIterator<Item = Range<u64>>, len: usize) -> Vec<(Block, Vec<f32>)> {
-        let of = |block: Block| {
+    fn summed(leaves: impl IntoIterator<Item = Range<u64>>, len: usize) -> Vec<(LeafBlock, Vec<f32>)> {
+        let of = |block: LeafBlock| {
             let all = block.start..block.start + block.leaves;
-            let parts = all.map(|leaf| (Block::leaf(leaf), gradient(leaf, len))).collect();
+            let parts = all.map(|leaf| (LeafBlock::leaf(leaf), gradient(leaf, len))).collect();
             (block, gradient_tree::sum(parts, |left, right| add(left, right)).expect("a block has a leaf"))
         };
         blocks(leaves).into_iter().map(of).collect()

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rtc_base::disk::{FileSystem, write_on};
 use rtc_exec::learner::Learner;
 use rtc_runs::error::{CheckpointError, Error};
-use rtc_runs::record::checkpoint::{Checkpoint, Checkpoints, Slot};
+use rtc_runs::record::checkpoint::{Checkpoint, CheckpointSlot, Checkpoints};
 
 use crate::disks::{Op, Tested};
 use crate::mock::Mock;
@@ -23,8 +23,8 @@ fn slow_weights_are_saved_where_there_are_any() {
     for slow in [None, Some(learner.parameters.clone())] {
         learner.optimiser.extend(slow.map(|slow| ("slow".to_owned(), slow)));
         let saved = Checkpoint { learner: learner.clone(), ..Checkpoint::default() };
-        store.save(Slot::Last, &saved).expect("there is room");
-        assert_eq!(store.load(Slot::Last).expect("it was saved").learner, learner);
+        store.save(CheckpointSlot::Last, &saved).expect("there is room");
+        assert_eq!(store.load(CheckpointSlot::Last).expect("it was saved").learner, learner);
     }
 }
 
@@ -47,10 +47,10 @@ fn store(folder: &Path) -> Checkpoints {
 fn a_checkpoint_reads_back_and_the_previous_one_is_kept() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = store(folder.path());
-    assert!(!store.exists(Slot::Last));
+    assert!(!store.exists(CheckpointSlot::Last));
     for seed in 1..4 {
-        store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
-        assert_eq!(store.load(Slot::Last).expect("whole"), checkpoint(seed));
+        store.save(CheckpointSlot::Last, &checkpoint(seed)).expect("space enough");
+        assert_eq!(store.load(CheckpointSlot::Last).expect("whole"), checkpoint(seed));
     }
     assert_eq!(load(&folder.path().join("last.previous")).expect("whole"), checkpoint(2));
 }
@@ -91,8 +91,8 @@ fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
         for (reason, damage) in damages {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let store = store(folder.path());
-            store.save(Slot::Last, &checkpoint(1)).expect("space enough");
-            store.save(Slot::Last, &checkpoint(2)).expect("space enough");
+            store.save(CheckpointSlot::Last, &checkpoint(1)).expect("space enough");
+            store.save(CheckpointSlot::Last, &checkpoint(2)).expect("space enough");
             damage(&folder.path().join("last").join(file));
             let error = refused(&folder.path().join("last"));
             assert_eq!(error.previous, Some(folder.path().join("last.previous")), "{file} {reason}: {error}");
@@ -100,7 +100,7 @@ fn a_damaged_checkpoint_is_refused_with_its_reason_and_the_last_good_one() {
                 assert!(error.reason.contains(file) && error.reason.contains(reason), "{reason}: {error}");
             }
             // Saving again must not put the damaged one in the place of the good one.
-            store.save(Slot::Last, &checkpoint(3)).expect("space enough");
+            store.save(CheckpointSlot::Last, &checkpoint(3)).expect("space enough");
             assert_eq!(load(&folder.path().join("last.previous")).expect("whole"), checkpoint(1));
         }
     }
@@ -122,7 +122,7 @@ fn refused(path: &Path) -> CheckpointError {
 fn no_checkpoint_is_offered_in_the_place_of_the_best() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = store(folder.path());
-    for slot in [Slot::Best, Slot::Best, Slot::Last] {
+    for slot in [CheckpointSlot::Best, CheckpointSlot::Best, CheckpointSlot::Last] {
         store.save(slot, &checkpoint(1)).expect("space enough");
     }
     fs::write(folder.path().join("best/weights.safetensors"), "damaged").expect("writable");
@@ -137,7 +137,7 @@ fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = store(folder.path());
     for seed in 1..3 {
-        store.save(Slot::Last, &checkpoint(seed)).expect("space enough");
+        store.save(CheckpointSlot::Last, &checkpoint(seed)).expect("space enough");
     }
     for file in ["weights.safetensors", "state.json", "manifest.json"] {
         let path = folder.path().join("last").join(file);
@@ -148,7 +148,7 @@ fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
             assert_eq!(error.exit_code(), 6, "{error}");
             assert!(error.to_string().contains(file) && !error.to_string().contains("last good"), "{error}");
             // Nor is it thrown away for the next one.
-            assert_eq!(store.save(Slot::Last, &checkpoint(3)).expect_err("it may be whole").exit_code(), 6);
+            assert_eq!(store.save(CheckpointSlot::Last, &checkpoint(3)).expect_err("it may be whole").exit_code(), 6);
         };
         // A folder can be opened, and reading it fails.
         fs::create_dir(&path).expect("nothing is there");
@@ -159,20 +159,20 @@ fn a_file_that_the_system_does_not_give_is_no_damaged_one() {
         refused();
         fs::remove_file(&path).expect("a link");
         fs::write(&path, bytes).expect("writable");
-        assert_eq!(store.load(Slot::Last).expect("whole again"), checkpoint(2));
+        assert_eq!(store.load(CheckpointSlot::Last).expect("whole again"), checkpoint(2));
     }
 }
 
 #[test]
 fn a_reader_never_sees_a_part_of_a_save() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    store(folder.path()).save(Slot::Last, &checkpoint(1)).expect("space enough");
+    store(folder.path()).save(CheckpointSlot::Last, &checkpoint(1)).expect("space enough");
     let (done, path) = (AtomicBool::new(false), folder.path().join("last"));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let store = store(folder.path());
             for seed in 0..200 {
-                store.save(Slot::Last, &checkpoint(1 + seed % 2)).expect("space enough");
+                store.save(CheckpointSlot::Last, &checkpoint(1 + seed % 2)).expect("space enough");
             }
             done.store(true, Ordering::Relaxed);
         });
@@ -194,14 +194,14 @@ fn names_are_durable_after_every_rename() {
     let disk = Rc::new(Tested::default());
     let done = || disk.take().iter().map(Op::name).collect::<Vec<_>>().join(", ");
     let store = Checkpoints::open(&run, "checkpoints", disk.clone()).expect("an empty folder");
-    store.save(Slot::Last, &checkpoint(1)).expect("space enough");
+    store.save(CheckpointSlot::Last, &checkpoint(1)).expect("space enough");
     let first = done();
     assert!(first.contains("sync run"), "the name of the folder itself: {first}");
-    store.save(Slot::Last, &checkpoint(2)).expect("space enough");
+    store.save(CheckpointSlot::Last, &checkpoint(2)).expect("space enough");
     let second = done();
     let end = "sync last.new, remove last.old, rename last.previous, rename last, sync checkpoints, remove last.old";
     assert!(second.ends_with(end), "{second}");
-    store.save(Slot::Last, &checkpoint(3)).expect("space enough");
+    store.save(CheckpointSlot::Last, &checkpoint(3)).expect("space enough");
     let third = done();
     assert!(third.contains("remove last.old, rename last.old, rename last.previous, rename last"), "{third}");
     write_on(&*disk, &run.join("results.json"), "{}\n").expect("space enough");
@@ -217,12 +217,12 @@ fn a_disk_that_fills_up_at_any_operation_leaves_a_good_checkpoint() {
     for operations in 0..30 {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let before = store(folder.path());
-        before.save(Slot::Last, &checkpoint(1)).expect("space enough");
-        before.save(Slot::Last, &checkpoint(2)).expect("space enough");
+        before.save(CheckpointSlot::Last, &checkpoint(1)).expect("space enough");
+        before.save(CheckpointSlot::Last, &checkpoint(2)).expect("space enough");
         let disk = Rc::new(Tested::failing(operations..usize::MAX, libc::ENOSPC));
         let full = Checkpoints::open(folder.path(), "", disk).expect("nothing to finish");
-        let result = full.save(Slot::Last, &checkpoint(3));
-        let found = store(folder.path()).load(Slot::Last).expect("old or new, but whole");
+        let result = full.save(CheckpointSlot::Last, &checkpoint(3));
+        let found = store(folder.path()).load(CheckpointSlot::Last).expect("old or new, but whole");
         match result {
             Ok(()) => assert_eq!(found, checkpoint(3)),
             Err(error) => {

@@ -1,7 +1,7 @@
 //! How tokens are chosen, and where a text comes to a stop.
 
 use rtc_base::rng::Key;
-use rtc_train::generate::{Pieces, Sampling, Writing};
+use rtc_train::generate::{Sampling, TextPieces, Writing};
 
 const PLAIN: Sampling = Sampling { temperature: 1.0, top_k: None, top_p: None };
 
@@ -86,14 +86,14 @@ fn what_only_began_like_a_stop_is_shown_at_the_end() {
 #[test]
 fn tokens_are_pieces_of_a_text() {
     let words = |tokens: &[u32]| tokens.iter().map(|token| format!("w{token}")).collect::<Vec<_>>().join(" ");
-    let mut pieces = Pieces::behind(&[7]);
+    let mut pieces = TextPieces::behind(&[7]);
     assert_eq!([3, 10].map(|token| pieces.push(token, words)), [" w3", " w10"], "a blank stands before each");
-    assert_eq!(Pieces::default().push(3, words), "w3");
+    assert_eq!(TextPieces::default().push(3, words), "w3");
 
     let bytes = |tokens: &[u32]| {
         String::from_utf8_lossy(&tokens.iter().map(|token| *token as u8).collect::<Vec<u8>>()).into_owned()
     };
-    let mut pieces = Pieces::behind(&"aé".bytes().map(u32::from).collect::<Vec<_>>());
+    let mut pieces = TextPieces::behind(&"aé".bytes().map(u32::from).collect::<Vec<_>>());
     let shown: Vec<String> = "ü€!".bytes().map(|byte| pieces.push(u32::from(byte), bytes)).collect();
     assert_eq!(shown, ["", "ü", "", "", "€", "!"], "a character is given when it is complete");
     assert_eq!((pieces.push(0xE2, bytes).as_str(), pieces.rest(bytes).as_str()), ("", "\u{fffd}"));

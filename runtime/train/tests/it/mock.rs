@@ -5,10 +5,11 @@ use std::path::Path;
 
 use rtc_base::batch::{Batch, Labels};
 use rtc_base::rng::Key;
-use rtc_exec::gradient_tree::{self, Block};
+use rtc_exec::gradient_tree::{self, LeafBlock};
 use rtc_exec::learner::Distributed;
 use rtc_exec::learner::{
-    Answers, Arrays, Carry, Depths, Evaluation, LearnError, Learner, LearnerState, Left, StepReport, UpdateRule,
+    BatchAnswers, Carry, Depths, Evaluation, FlatArrays, LearnError, Learner, LearnerState, RemainingState, StepReport,
+    UpdateRule,
 };
 use rtc_runs::experiment::{Experiment, ExperimentFile, Supervision};
 use rtc_runs::record::{RunFolder, RunInfo};
@@ -23,7 +24,7 @@ pub(crate) struct Mock {
     moments: [Vec<f32>; 2],
     average: Option<Vec<f32>>,
     /// The gradients of the micro-batches of this update, or their sum.
-    gradients: Vec<(Block, Vec<f32>)>,
+    gradients: Vec<(LeafBlock, Vec<f32>)>,
     leaf: u64,
     updates: u64,
     /// Chance that a token is left out in training, redrawn for every update from its index.
@@ -34,7 +35,7 @@ pub(crate) struct Mock {
     pub(crate) waits: bool,
     /// What rows carry, where an update is made after every step: how many they have taken, and a number for every token.
     carries: Vec<Carry>,
-    left: Left,
+    left: RemainingState,
     /// The tokens of all rows in their first steps.
     pub(crate) begun: Vec<Vec<u32>>,
 }
@@ -55,7 +56,7 @@ impl Mock {
             broken_at: None,
             waits: false,
             carries: vec![],
-            left: Left::default(),
+            left: RemainingState::default(),
             begun: vec![],
         }
     }
@@ -83,7 +84,7 @@ impl Mock {
         };
         let next = |(number, token): (&f64, &u32)| f64::from((0.5 * number + f64::from(*token)) as f32);
         let taken: Vec<f64> = taken.numbers.iter().map(|taken| taken + 1.0).collect();
-        self.left = Left {
+        self.left = RemainingState {
             over: (0..rows)
                 .map(|row| taken[row] >= f64::from(1 + (batch.row(row)[0] + batch.row(row).len() as u32) % 4))
                 .collect(),
@@ -166,7 +167,7 @@ impl Learner for Mock {
                 }
             }
         }
-        self.gradients.push((Block::leaf(self.leaf), gradient.iter().map(|x| *x as f32).collect()));
+        self.gradients.push((LeafBlock::leaf(self.leaf), gradient.iter().map(|x| *x as f32).collect()));
         self.leaf += 1;
         report.loss = if self.broken_at == Some(self.updates + 1) { f64::NAN } else { report.task_loss };
         Ok(report)
@@ -176,7 +177,7 @@ impl Learner for Mock {
         &self.carries
     }
 
-    fn left(&mut self) -> Left {
+    fn left(&mut self) -> RemainingState {
         std::mem::take(&mut self.left)
     }
 
@@ -228,15 +229,15 @@ impl Learner for Mock {
         Ok(result)
     }
 
-    fn answers(&mut self, batch: &Batch) -> Result<Answers, LearnError> {
+    fn answers(&mut self, batch: &Batch) -> Result<BatchAnswers, LearnError> {
         let rows = (0..batch.rows()).flat_map(|row| self.probabilities(&self.features(batch.row(row), row, false)));
         let logits = rows.map(f64::ln).collect();
         let depths = Some(vec![3.0; batch.rows()]);
-        Ok(Answers { evaluation: self.evaluate(batch)?, classes: CLASSES, logits, depths })
+        Ok(BatchAnswers { evaluation: self.evaluate(batch)?, classes: CLASSES, logits, depths })
     }
 
     fn state(&self) -> LearnerState {
-        let arrays = |values: &Vec<f32>| Arrays {
+        let arrays = |values: &Vec<f32>| FlatArrays {
             items: BTreeMap::from([("head.w".to_string(), (vec![CLASSES, TOKENS], values.clone()))]),
         };
         LearnerState {
@@ -248,7 +249,7 @@ impl Learner for Mock {
     }
 
     fn restore(&mut self, state: &LearnerState) -> Result<(), LearnError> {
-        let values = |arrays: &Arrays| match arrays.items.get("head.w") {
+        let values = |arrays: &FlatArrays| match arrays.items.get("head.w") {
             Some((shape, values)) if *shape == [CLASSES, TOKENS] => Ok(values.clone()),
             _ => Err(LearnError::Mismatch("head.w is missing".into())),
         };
@@ -275,10 +276,10 @@ impl Distributed for Mock {
         self.weights.len()
     }
 
-    fn take_sums(&mut self) -> Vec<(Block, Vec<f32>)> {
+    fn take_sums(&mut self) -> Vec<(LeafBlock, Vec<f32>)> {
         let mut leaves = std::mem::take(&mut self.gradients);
         let blocks = gradient_tree::blocks(leaves.iter().map(|(leaf, _)| leaf.start..leaf.start + 1));
-        let of = |block: Block| {
+        let of = |block: LeafBlock| {
             let own = leaves.drain(..block.leaves as usize).collect();
             (block, gradient_tree::sum(own, |left, right| add(left, right)).expect("a block has a leaf"))
         };
@@ -286,7 +287,7 @@ impl Distributed for Mock {
     }
 
     fn set_sum(&mut self, sum: Vec<f32>) -> Result<(), LearnError> {
-        self.gradients = vec![(Block::leaf(0), sum)];
+        self.gradients = vec![(LeafBlock::leaf(0), sum)];
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use rtc_runs::experiment::Experiment;
 use rtc_runs::record::RunFolder;
 use rtc_task::Dataset;
 use rtc_train::ranks::threads::on_threads;
-use rtc_train::ranks::{Beginning, Ranks, Shared, await_beginning, begin, end, joined, serve};
+use rtc_train::ranks::{Beginning, Ranks, SharedLearner, await_beginning, begin, end, joined, serve};
 use rtc_train::{Event, Observer, Outcome, Silent, train};
 
 use super::mock::{EXPERIMENT, FRESH, Mock, create, info, of};
@@ -48,7 +48,7 @@ fn on_ranks(
         let (mut learner, stop) = (Mock::of(experiment), AtomicBool::new(false));
         begin(ranks, "a mock").expect("all ranks are there");
         joined(ranks).expect("all ranks have their mock");
-        let mut shared = Shared::new(&mut learner, ranks, &stop);
+        let mut shared = SharedLearner::new(&mut learner, ranks, &stop);
         let mut observer = StopAt { update: until, stop: &stop };
         let ended = train(&mut shared, data, experiment, &mut folder(path, experiment), &stop, &mut observer);
         end(ranks, 75);
@@ -112,7 +112,7 @@ fn any_rank_can_be_asked_to_stop() {
         }
         joined(ranks).expect("all ranks are there");
         let stop = AtomicBool::new(false);
-        let mut shared = Shared::new(&mut learner, ranks, &stop);
+        let mut shared = SharedLearner::new(&mut learner, ranks, &stop);
         let mut run = create(place.path(), &experiment);
         let ended = train(&mut shared, &data, &experiment, &mut run, &stop, &mut Silent).expect("no failure");
         assert_eq!(ended, Outcome::Stopped { updates: 1 });
@@ -141,7 +141,7 @@ fn a_failure_of_a_rank_ends_all() {
         }
         joined(ranks).expect("all ranks are there");
         let stop = AtomicBool::new(false);
-        let mut shared = Shared::new(&mut learner, ranks, &stop);
+        let mut shared = SharedLearner::new(&mut learner, ranks, &stop);
         let mut run = create(place.path(), &experiment);
         let ended = train(&mut shared, &data, &experiment, &mut run, &stop, &mut Silent).expect_err("states differ");
         assert!(matches!(&ended, Error::Learn(LearnError::Ranks(why)) if why.contains("state of rank 2")), "{ended}");

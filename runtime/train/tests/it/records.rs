@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicBool;
 
 use rtc_base::rng::Key;
 use rtc_runs::error::Error;
-use rtc_runs::record::checkpoint::{Slot, find};
-use rtc_runs::record::history::{EvaluationLine, History, Line, StepLine};
+use rtc_runs::record::checkpoint::{CheckpointSlot, find};
+use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
 use rtc_runs::record::verify::verify;
-use rtc_runs::record::{Answers, SavedRun};
+use rtc_runs::record::{RunAnswers, SavedRun};
 use rtc_train::{Silent, train};
 
 use crate::mock::{Mock, create, setting};
@@ -147,8 +147,8 @@ fn metrics_read_back_whatever_state_they_are_in() {
     let split = "dev".to_owned();
     let dev =
         EvaluationLine { split, update: 20, loss: Some(2.25), mean_depth: Some(3.5), ..EvaluationLine::default() };
-    run.metric(&Line::Step(step)).expect("it can be written");
-    run.metric(&Line::Evaluation(dev.clone())).expect("it can be written");
+    run.metric(&HistoryLine::Step(step)).expect("it can be written");
+    run.metric(&HistoryLine::Evaluation(dev.clone())).expect("it can be written");
     let text = fs::read_to_string(path.join("metrics.jsonl")).expect("written");
     fs::write(path.join("metrics.jsonl"), format!("{text}{{\"kind\":\"st")).expect("a file");
     let history = History::read(path).expect("half a line at the end is what a killed run leaves");
@@ -186,8 +186,9 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 fn seen(path: &Path) -> Result<String, Error> {
     let run = SavedRun::read(path)?;
     let history = History::read(path)?;
-    let mut text = format!("{run:?} {history:?} {:?}", Answers::read(path, run.measured.as_ref().expect("finished")));
-    for slot in [Slot::Best, Slot::Last] {
+    let mut text =
+        format!("{run:?} {history:?} {:?}", RunAnswers::read(path, run.measured.as_ref().expect("finished")));
+    for slot in [CheckpointSlot::Best, CheckpointSlot::Last] {
         let found = find(path, &SavedRun::checkpoint(path, slot))?;
         run.check_checkpoint(&found, Some(slot))?;
         text += &format!("{:?}", found.checkpoint);

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rtc_exec::learner::{LearnError, Learner};
 use rtc_runs::error::Error;
 use rtc_runs::experiment::Experiment;
-use rtc_runs::record::checkpoint::Slot;
+use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::history::{EvaluationLine, History};
-use rtc_runs::record::table::{Row, Table};
+use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun, sha256};
 use rtc_task::batching::Cursor;
 use rtc_task::{Dataset, majority_share};
@@ -41,7 +41,7 @@ impl Observer for Stopper<'_> {
     }
 }
 
-fn straight(path: &Path, experiment: &Experiment, data: &Dataset) -> Table {
+fn straight(path: &Path, experiment: &Experiment, data: &Dataset) -> ResultsTable {
     let mut run = create(path, experiment);
     match train(&mut Mock::of(experiment), data, experiment, &mut run, &AtomicBool::new(false), &mut Silent) {
         Ok(Outcome::Finished(table)) => table,
@@ -189,7 +189,7 @@ fn add_up(supervision: &str) {
         let mut learner = Mock::of(&experiment);
         learner.dropout = 0.0;
         train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect("no failure");
-        run.checkpoints().load(Slot::Last).expect("saved").learner.parameters.items["head.w"].1.clone()
+        run.checkpoints().load(CheckpointSlot::Last).expect("saved").learner.parameters.items["head.w"].1.clone()
     };
     let whole = weights(&[]);
     for parts in ["batch.accumulate=2", "batch.accumulate=3", "batch.accumulate=8"] {
@@ -218,7 +218,7 @@ fn slots_take_the_examples_in_their_order() {
         assert!(cursor.epoch > 1, "{cursor:?}");
         expected.truncate(learner.begun.len());
         assert_eq!(learner.begun, expected, "{parts}");
-        let last = run.checkpoints().load(Slot::Last).expect("saved");
+        let last = run.checkpoints().load(CheckpointSlot::Last).expect("saved");
         assert_eq!(last.state.progress.updates, 60);
         assert_eq!(last.state.slots.map(|places| places.slots.len()), Some(8));
     }
@@ -282,13 +282,13 @@ fn the_table_measures_the_best_checkpoint() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let table = straight(folder.path(), &experiment, &data);
     let run = RunFolder::resume(folder.path(), "model mock {}\n", &experiment, info()).expect("the same run");
-    let best = run.checkpoints().load(Slot::Best).expect("saved");
+    let best = run.checkpoints().load(CheckpointSlot::Best).expect("saved");
     assert_eq!(best.state.progress.updates, table.best_update);
     let mut learner = Mock::new(1);
     learner.restore(&best.learner).expect("it fits");
     let examples: Vec<_> = data.split("test").iter().collect();
     let expected = learner.evaluate(&rtc_task::batching::collect(&examples, 12)).expect("no failure");
-    let Row { accuracy, mean_depth, majority, scored, .. } = &table.rows[0];
+    let ResultsRow { accuracy, mean_depth, majority, scored, .. } = &table.rows[0];
     assert_eq!((*accuracy, *scored), (expected.correct.map(|correct| correct as f64 / 50.0), 50));
     assert_eq!(*mean_depth, Some(3.0));
     assert_eq!(*majority, Some(majority_share(data.split("test"))));
@@ -352,7 +352,7 @@ fn a_loss_that_is_not_finite_names_its_step() {
         train(&mut learner, &data, &experiment, &mut run, &AtomicBool::new(false), &mut Silent).expect_err("NaN");
     assert_eq!(error.exit_code(), 5);
     assert!(error.to_string().contains("update 9"), "{error}");
-    assert_eq!(run.checkpoints().load(Slot::Last).expect("the last good one").state.progress.updates, 8);
+    assert_eq!(run.checkpoints().load(CheckpointSlot::Last).expect("the last good one").state.progress.updates, 8);
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_run_folder_is_read_without_being_changed() {
     let before = contents(&folder.path().join("whole"));
     let run = SavedRun::read(&folder.path().join("whole")).expect("a run");
     assert_eq!((run.info.clone(), run.experiment, run.results), (info.clone(), experiment.clone(), Some(table)));
-    assert!(SavedRun::checkpoint(&folder.path().join("whole"), Slot::Best).is_dir());
+    assert!(SavedRun::checkpoint(&folder.path().join("whole"), CheckpointSlot::Best).is_dir());
     assert_eq!(contents(&folder.path().join("whole")), before);
     let other = RunInfo { seed: info.seed + 1, ..info.clone() };
     assert_ne!(info.identity(&experiment), other.identity(&experiment));
@@ -504,5 +504,5 @@ fn every_length_of_a_range_is_in_the_results() {
     let mean = range.lengths.iter().map(|row| row.accuracy).sum::<f64>() / 3.0;
     assert!((mean - range.accuracy.expect("classes")).abs() < 1e-12);
     let text = fs::read_to_string(folder.path().join("run/results.json")).expect("written");
-    assert_eq!(serde_json::from_str::<Table>(&text).expect("a table"), table);
+    assert_eq!(serde_json::from_str::<ResultsTable>(&text).expect("a table"), table);
 }

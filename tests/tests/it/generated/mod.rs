@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use properties::{Seen, examine, training};
 use rtc_compiler::plan::plan;
-use rtc_cuda::device::Target;
+use rtc_cuda::device::KernelTarget;
 use rtc_cuda::generated;
 use rtc_exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
@@ -109,7 +109,7 @@ fn an_emulated_gpu_gives_the_numbers_of_the_processor() {
     };
     let cases: Vec<_> = of(Family::First, 12).chain(of(Family::Wider, 8)).collect();
     let made: BTreeSet<_> =
-        cases.iter().flat_map(|(_, case)| generated(&plan(case.graph.clone()), Target::default())).collect();
+        cases.iter().flat_map(|(_, case)| generated(&plan(case.graph.clone()), KernelTarget::default())).collect();
     let Some(kernels) = Kernels::compile("double", &made) else {
         return eprintln!("skipped: there is no C++ compiler to run the kernels with");
     };

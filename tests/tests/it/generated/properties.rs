@@ -15,8 +15,8 @@ use rtc_compiler::lower::{Binding, Objective, attach_loss, lower};
 use rtc_compiler::pipeline;
 use rtc_compiler::pipeline::cost::Cost;
 use rtc_compiler::pipeline::given::GivenGraph;
-use rtc_compiler::pipeline::memory::{Work, plans_within};
-use rtc_compiler::plan::memory::{BatchShape, Target};
+use rtc_compiler::pipeline::memory::{LargestBatches, plans_within};
+use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::{self, Spec};
@@ -399,7 +399,7 @@ impl Subject<'_> {
     /// What is computed again has the same bits.
     fn limits_keep_the_bits(&self, seen: &mut Vec<Seen>) -> Held {
         let load = BatchShape { lengths: LENGTHS.to_vec(), depth: None };
-        let work = Work { training: load, evaluation: None, fixed_bytes: 0, target: Target::Processor };
+        let work = LargestBatches { training: load, evaluation: None, fixed_bytes: 0, target: MemoryTarget::Processor };
         let least = plans_within(&self.spec, &self.binding, &work, Some(0)).map_err(|e| e.to_string())?;
         let least = least.training.graph.as_ref();
         checked(least, "the graph that computes again");

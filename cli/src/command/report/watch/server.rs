@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
-use crate::failure::Failure;
+use crate::failure::CommandFailure;
 
 /// Connections at a time; one more ends the slowest.
 const CONNECTIONS: usize = 64;
@@ -61,26 +61,26 @@ impl Page {
 }
 
 /// A server that runs on its own thread until the process ends.
-pub(super) struct Server {
+pub(super) struct ReportServer {
     address: String,
     asked: Receiver<()>,
     shown: watch::Sender<Page>,
 }
 
-impl Server {
+impl ReportServer {
     /// Serves `page` on a port of the loopback address; 0 is a free one.
-    pub(super) fn start(port: u16, page: Page) -> Result<Self, Failure> {
-        let failed = |error| Failure::io("start", Path::new("the server of the page"), error);
+    pub(super) fn start(port: u16, page: Page) -> Result<Self, CommandFailure> {
+        let failed = |error| CommandFailure::io("start", Path::new("the server of the page"), error);
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let not_bound = |error| Failure::io("listen on", Path::new(&address.to_string()), error);
+        let not_bound = |error| CommandFailure::io("listen on", Path::new(&address.to_string()), error);
         let (listener, bound) = runtime.block_on(async { listen(address) }).map_err(not_bound)?;
         let token = token()?;
         let (shown, pages) = watch::channel(page);
         // One request that waits to be seen stands for all.
         let (asks, asked) = sync_channel(1);
         let hosts = [bound.to_string(), format!("localhost:{}", bound.port())];
-        let site = Arc::new(Site { hosts, token: sha256(&token), pages, asks });
+        let site = Arc::new(SharedPages { hosts, token: sha256(&token), pages, asks });
         let serve = move || runtime.block_on(serve(&listener, &site));
         thread::Builder::new().name("server".to_owned()).spawn(serve).map_err(failed)?;
         Ok(Self { address: format!("http://{bound}/{token}/"), asked, shown })
@@ -119,11 +119,11 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 }
 
 /// Returns 128 random bits of the system in hexadecimal digits.
-fn token() -> Result<String, Failure> {
+fn token() -> Result<String, CommandFailure> {
     let mut bytes = [0; 16];
     let failed = |error: getrandom::Error| io::Error::other(error.to_string());
     let filled = getrandom::fill(&mut bytes).map_err(failed);
-    filled.map_err(|error| Failure::io("read", Path::new("the random numbers of the system"), error))?;
+    filled.map_err(|error| CommandFailure::io("read", Path::new("the random numbers of the system"), error))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 
@@ -135,7 +135,7 @@ struct Connection {
 }
 
 /// Accepts connections for ever.
-async fn serve(listener: &TcpListener, site: &Arc<Site>) -> Infallible {
+async fn serve(listener: &TcpListener, site: &Arc<SharedPages>) -> Infallible {
     // Oldest first.
     let mut connections: Vec<Connection> = vec![];
     loop {
@@ -166,7 +166,7 @@ async fn end_slowest(connections: &mut Vec<Connection>) {
 }
 
 impl Connection {
-    fn start(stream: TcpStream, site: Arc<Site>) -> Self {
+    fn start(stream: TcpStream, site: Arc<SharedPages>) -> Self {
         let is_reader = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&is_reader);
         let service = service_fn(move |request| {
@@ -188,16 +188,16 @@ impl Connection {
 }
 
 /// The two texts that a browser may ask for.
-enum Asked {
+enum PageRequest {
     Html,
     Version,
 }
 
 /// A refused request: the status and text of the response.
-type Refusal = (StatusCode, &'static str);
+type RefusedRequest = (StatusCode, &'static str);
 
 /// Everything that connections share.
-struct Site {
+struct SharedPages {
     /// The values allowed in the header `Host`.
     hosts: [String; 2],
     /// The hash of the token: the time to compare hashes tells nothing about the token.
@@ -206,7 +206,7 @@ struct Site {
     asks: SyncSender<()>,
 }
 
-impl Site {
+impl SharedPages {
     /// Answers a request; sets `is_reader` if it asks for the page with the token.
     async fn answer(&self, request: Request<Incoming>, is_reader: &AtomicBool) -> Response<Full<Bytes>> {
         let (status, kind, text) = match self.asked(&request) {
@@ -214,8 +214,8 @@ impl Site {
                 is_reader.store(true, Ordering::Relaxed);
                 let page = self.page().await;
                 match asked {
-                    Asked::Html => (StatusCode::OK, "text/html; charset=utf-8", page.html),
-                    Asked::Version => (StatusCode::OK, "text/plain; charset=utf-8", page.version),
+                    PageRequest::Html => (StatusCode::OK, "text/html; charset=utf-8", page.html),
+                    PageRequest::Version => (StatusCode::OK, "text/plain; charset=utf-8", page.version),
                 }
             }
             Err((status, text)) => (status, "text/plain; charset=utf-8", Bytes::from_static(text.as_bytes())),
@@ -234,8 +234,8 @@ impl Site {
     }
 
     /// Returns what a request asks for, unless it is refused. Without the token there is nothing, not even a reason.
-    fn asked(&self, request: &Request<Incoming>) -> Result<Asked, Refusal> {
-        const NOTHING: Refusal = (StatusCode::NOT_FOUND, "");
+    fn asked(&self, request: &Request<Incoming>) -> Result<PageRequest, RefusedRequest> {
+        const NOTHING: RefusedRequest = (StatusCode::NOT_FOUND, "");
         let host = request.headers().get(HOST);
         // A page of another site may give its own name to this address.
         if !host.is_some_and(|host| self.hosts.iter().any(|own| host.as_bytes() == own.as_bytes())) {
@@ -250,8 +250,8 @@ impl Site {
             return Err((StatusCode::PAYLOAD_TOO_LARGE, "a request must have no body\n"));
         }
         match path {
-            "" => Ok(Asked::Html),
-            "version" => Ok(Asked::Version),
+            "" => Ok(PageRequest::Html),
+            "version" => Ok(PageRequest::Version),
             _ => Err(NOTHING),
         }
     }

@@ -6,8 +6,8 @@ use rtc_task::batching::collect;
 use rtc_task::{Audit, Dataset, Example, Stream, audit, load, open_task};
 
 use super::TaskArg;
-use crate::experiment_file::{ForModel, Opened};
-use crate::failure::Failure;
+use crate::experiment_file::{ForModel, OpenedExperiment};
+use crate::failure::CommandFailure;
 use crate::model::{Compiled, Computing};
 use crate::saved::catalog_in;
 use crate::spec_file::SpecArg;
@@ -25,8 +25,8 @@ pub(in super::super) struct Attempt {
 ///
 /// # Errors
 /// A row that the task can't take, or an experiment or a model that is refused.
-pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, Failure> {
-    let opened = Opened::open(&path.display().to_string())?;
+pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, CommandFailure> {
+    let opened = OpenedExperiment::open(&path.display().to_string())?;
     let arg = SpecArg::parse(task.model());
     let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &[])?;
     let (own, options) = open_task(&experiment.task)?;
@@ -37,7 +37,7 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, F
     let splits = audit(&*own, &data, &experiment.train);
     if let Some(empty) = splits.iter().find(|split| split.description.examples == 0) {
         let why = format!("the split `{}` has no row: name a file for it, or give it a larger share", empty.split);
-        return Err(Failure::data(path.display().to_string(), None, why));
+        return Err(CommandFailure::data(path.display().to_string(), None, why));
     }
     let rows = first_rows(&experiment.train, &data)?;
     let facts = catalog_in(&experiment)?;
@@ -52,7 +52,7 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, F
 }
 
 /// The first rows of the training split.
-fn first_rows(train: &str, data: &Dataset) -> Result<Vec<Example>, Failure> {
+fn first_rows(train: &str, data: &Dataset) -> Result<Vec<Example>, CommandFailure> {
     match data.streams.get(train) {
         Some(Stream(rows)) => Ok((0..rows.count().min(ROWS)).map(|row| rows.row(row)).collect::<Result<_, _>>()?),
         None => Ok(data.split(train).iter().take(ROWS).cloned().collect()),

@@ -6,21 +6,21 @@ mod tagging;
 use rtc_task::{ColumnLook, FileLook, Format};
 
 use super::kind::{Kind, has_few_values};
-use super::{AnswerArg, Draft, Question, Role, TaskArg, Wishes, names};
+use super::{AnswerArg, ColumnRole, Draft, TaskArg, UserQuestion, Wishes, names};
 
 /// The most tokens of an input without `task.length`, and the most that a draft asks for.
 const LENGTH: usize = 512;
 const LONGEST: usize = 2048;
 
 /// The part of a draft on plain text.
-pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, Question> {
+pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQuestion> {
     if !wishes.input.is_empty() || wishes.label.is_some() || wishes.task.is_some_and(|task| task != TaskArg::Language) {
-        return Err(Question(
+        return Err(UserQuestion(
             "plain text has no columns: a file of rows is named .csv, .tsv, .jsonl or .parquet".to_owned(),
         ));
     }
     if let (Some(doubt), None) = (&found.doubt, wishes.task) {
-        return Err(Question(format!("{doubt}; `--task language` takes it as one text")));
+        return Err(UserQuestion(format!("{doubt}; `--task language` takes it as one text")));
     }
     Ok(Draft {
         task: TaskArg::Language,
@@ -49,10 +49,10 @@ struct Label {
     why: String,
 }
 
-type Found<T> = Result<T, Question>;
+type ChoiceResult<T> = Result<T, UserQuestion>;
 
-fn ask<T>(question: impl Into<String>) -> Found<T> {
-    Err(Question(question.into()))
+fn ask<T>(question: impl Into<String>) -> ChoiceResult<T> {
+    Err(UserQuestion(question.into()))
 }
 
 impl<'a> Chooser<'a> {
@@ -61,14 +61,15 @@ impl<'a> Chooser<'a> {
         Self { found, wishes, kinds: found.columns.iter().enumerate().map(kind).collect() }
     }
 
-    pub(super) fn draft(&self) -> Found<Draft> {
+    pub(super) fn draft(&self) -> ChoiceResult<Draft> {
         if let Some(doubt) = &self.found.doubt {
             return ask(doubt.clone());
         }
         if self.found.rows == 0 {
             return ask("the file has no rows below its header");
         }
-        let wished = self.wishes.input.iter().map(|name| self.named("--input", name)).collect::<Found<Vec<usize>>>()?;
+        let wished =
+            self.wishes.input.iter().map(|name| self.named("--input", name)).collect::<ChoiceResult<Vec<usize>>>()?;
         if let Some((n, _)) = wished.iter().enumerate().find(|(n, at)| wished[..*n].contains(at)) {
             return ask(format!("`--input {}` stands there twice", self.wishes.input[n]));
         }
@@ -101,12 +102,12 @@ impl<'a> Chooser<'a> {
     }
 
     /// The column of an option.
-    fn named(&self, option: &str, name: &str) -> Found<usize> {
+    fn named(&self, option: &str, name: &str) -> ChoiceResult<usize> {
         let names: Vec<&str> = self.found.columns.iter().map(|column| column.name.as_str()).collect();
         names
             .iter()
             .position(|own| *own == name)
-            .ok_or_else(|| Question(format!("`{option}`: {}", rtc_task::error::unknown("column", name, &names))))
+            .ok_or_else(|| UserQuestion(format!("`{option}`: {}", rtc_task::error::unknown("column", name, &names))))
     }
 
     /// Number of different values, as text.
@@ -138,7 +139,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The task on rows with this label.
-    fn rows(&self, label: Label, wished: Vec<usize>) -> Found<Draft> {
+    fn rows(&self, label: Label, wished: Vec<usize>) -> ChoiceResult<Draft> {
         let answer = self.answer(label.at)?;
         if !wished.is_empty() {
             let pair = wished.len() == 2 && names::is_pair(self.name(wished[0]), self.name(wished[1]));
@@ -212,7 +213,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The features of a table without text.
-    fn features(&self, label: Label, answer: AnswerArg) -> Found<Draft> {
+    fn features(&self, label: Label, answer: AnswerArg) -> ChoiceResult<Draft> {
         let is_feature = |at: &usize| *at != label.at && self.kinds[*at].is_feature();
         let mut inputs: Vec<usize> = self.all().filter(is_feature).collect();
         if inputs.is_empty() {
@@ -238,7 +239,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The task on texts without a label.
-    fn unlabelled(&self, wished: Vec<usize>) -> Found<Draft> {
+    fn unlabelled(&self, wished: Vec<usize>) -> ChoiceResult<Draft> {
         let is_label = |at: &usize| !self.found.headless && names::label(self.name(*at)) == 2 && !wished.contains(at);
         if let Some(at) = self.all().find(is_label) {
             return ask(format!(
@@ -277,7 +278,7 @@ impl<'a> Chooser<'a> {
     }
 
     /// The next token of the texts of one column.
-    fn language(&self, wished: Vec<usize>) -> Found<Draft> {
+    fn language(&self, wished: Vec<usize>) -> ChoiceResult<Draft> {
         if self.wishes.label.is_some() || self.wishes.answer.is_some() {
             return ask("`--task language` has no label: every token is the label of those before");
         }
@@ -292,7 +293,14 @@ impl<'a> Chooser<'a> {
     }
 
     /// A draft whose label, input and answer go together.
-    fn checked(&self, task: TaskArg, inputs: Vec<usize>, label: Label, answer: AnswerArg, why: &str) -> Found<Draft> {
+    fn checked(
+        &self,
+        task: TaskArg,
+        inputs: Vec<usize>,
+        label: Label,
+        answer: AnswerArg,
+        why: &str,
+    ) -> ChoiceResult<Draft> {
         if task == TaskArg::Pairs && answer != AnswerArg::Class {
             return ask(
                 "`--task pairs` has classes alone: `--task table` with both texts as `--input` takes a number or several labels",
@@ -314,9 +322,9 @@ impl<'a> Chooser<'a> {
     fn finish(&self, task: TaskArg, inputs: Vec<usize>, label: Option<Label>, answer: AnswerArg, why: &str) -> Draft {
         let tokens = self.tokens(task, &inputs);
         let role = |at: usize| match &label {
-            Some(label) if label.at == at => Role { role: "label", why: label.why.clone() },
-            _ if inputs.contains(&at) => Role { role: "input", why: self.with_missing(at, why) },
-            _ => Role { role: "-", why: self.left_out(at).to_owned() },
+            Some(label) if label.at == at => ColumnRole { role: "label", why: label.why.clone() },
+            _ if inputs.contains(&at) => ColumnRole { role: "input", why: self.with_missing(at, why) },
+            _ => ColumnRole { role: "-", why: self.left_out(at).to_owned() },
         };
         let columns = self.all().map(role).collect();
         let separator =

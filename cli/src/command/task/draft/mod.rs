@@ -119,23 +119,23 @@ pub(super) struct Draft {
     /// What to know besides.
     pub(super) notes: Vec<String>,
     /// Of every column, what it is in the experiment, and why.
-    pub(super) columns: Vec<Role>,
+    pub(super) columns: Vec<ColumnRole>,
     /// The experiment.
     pub(super) text: String,
 }
 
-/// What a column is in an experiment, and why.
+/// The role of a column in an experiment, and the reason.
 #[derive(Clone, Debug)]
-pub(super) struct Role {
+pub(super) struct ColumnRole {
     pub(super) role: &'static str,
     pub(super) why: String,
 }
 
 /// A question that only the user can answer: what is not sure, and the options that decide it.
-pub(super) struct Question(pub(super) String);
+pub(super) struct UserQuestion(pub(super) String);
 
 /// Decides what the columns of a file are.
-pub(super) fn draft(name: &str, found: &FileLook, wishes: &Wishes) -> Result<Draft, Question> {
+pub(super) fn draft(name: &str, found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQuestion> {
     let mut draft = match found.format {
         Format::Text => choose::of_text(found, wishes)?,
         _ => Chooser::new(found, wishes).draft()?,

@@ -120,7 +120,7 @@ pub(super) fn is_tags(name: &str) -> bool {
 }
 
 /// A name that labels have.
-struct Known {
+struct LabelName {
     name: &'static str,
     /// 2 for a name that only labels have, 1 for one of known data sets, 0 for one that is none for a row.
     sure: usize,
@@ -133,13 +133,13 @@ const CLASS: (bool, bool) = (true, false);
 const TAGS: (bool, bool) = (false, true);
 const BOTH: (bool, bool) = (true, true);
 
-const fn known(name: &'static str, sure: usize, uses: (bool, bool)) -> Known {
-    Known { name, sure, uses }
+const fn known(name: &'static str, sure: usize, uses: (bool, bool)) -> LabelName {
+    LabelName { name, sure, uses }
 }
 
 /// Names that labels have, the surest first.
 #[rustfmt::skip]
-const LABELS: &[Known] = &[
+const LABELS: &[LabelName] = &[
     known("label", 2, BOTH),
     known("labels", 2, BOTH),
     known("gold_label", 2, PLAIN),
@@ -224,7 +224,7 @@ const LABELS: &[Known] = &[
     known("entities", 0, TAGS),
 ];
 
-fn found(name: &str) -> Option<&'static Known> {
+fn found(name: &str) -> Option<&'static LabelName> {
     LABELS.iter().find(|label| label.name == name)
 }
 

@@ -4,11 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use super::{Access, Kind, components, refused};
+use super::{Access, FileKind, components, refused};
 
 pub(super) fn open(root: &Path, name: &Path, access: Access) -> io::Result<File> {
     let path = parent(root, name)?;
-    match check(&path, Kind::File) {
+    match check(&path, FileKind::File) {
         Err(error)
             if error.kind() == ErrorKind::NotFound && matches!(access, Access::AppendOrCreate | Access::CreateNew) => {}
         checked => checked?,
@@ -36,7 +36,7 @@ pub(super) fn create_folder(root: &Path, name: &Path) -> io::Result<()> {
         path.push(part);
         match fs::create_dir(&path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => return Err(error),
-            _ => check(&path, Kind::Folder)?,
+            _ => check(&path, FileKind::Folder)?,
         }
     }
     Ok(())
@@ -70,15 +70,15 @@ fn parent(root: &Path, name: &Path) -> io::Result<PathBuf> {
 fn walk(root: &Path, folders: &[&Path]) -> io::Result<PathBuf> {
     folders.iter().try_fold(root.to_owned(), |path, part| {
         let path = path.join(part);
-        check(&path, Kind::Folder).map(|()| path)
+        check(&path, FileKind::Folder).map(|()| path)
     })
 }
 
-fn check(path: &Path, wanted: Kind) -> io::Result<()> {
+fn check(path: &Path, wanted: FileKind) -> io::Result<()> {
     let found = fs::symlink_metadata(path)?.file_type();
     let fits = match wanted {
-        Kind::File => found.is_file(),
-        Kind::Folder => found.is_dir(),
+        FileKind::File => found.is_file(),
+        FileKind::Folder => found.is_dir(),
     };
     if fits { Ok(()) } else { Err(refused(found.is_symlink(), wanted)) }
 }

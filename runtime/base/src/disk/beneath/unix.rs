@@ -11,7 +11,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, linkat, mkdirat, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 
-use super::{Access, Kind, components, refused};
+use super::{Access, FileKind, components, refused};
 
 const FOLDER: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 /// Levels of folders that are removed: a run has two.
@@ -19,14 +19,14 @@ const DEEPEST: usize = 64;
 
 pub(super) fn open(root: &Path, name: &Path, access: Access) -> io::Result<File> {
     let (folder, last) = parent(root, name)?;
-    match check(&folder, last, Kind::File) {
+    match check(&folder, last, FileKind::File) {
         Err(error) if is_absent(&error) && matches!(access, Access::AppendOrCreate | Access::CreateNew) => {}
         checked => checked?,
     }
     // A fifo that came meanwhile is opened without waiting, and refused.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC | flags(access);
     let file = File::from(openat(&folder, last, flags, Mode::from_raw_mode(0o666))?);
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused(false, Kind::File)) }
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused(false, FileKind::File)) }
 }
 
 fn flags(access: Access) -> OFlags {
@@ -104,16 +104,16 @@ fn root_folder(root: &Path) -> io::Result<OwnedFd> {
 }
 
 fn step(folder: &OwnedFd, part: &Path) -> io::Result<OwnedFd> {
-    check(folder, part, Kind::Folder)?;
+    check(folder, part, FileKind::Folder)?;
     Ok(openat(folder, part, FOLDER | OFlags::NOFOLLOW, Mode::empty())?)
 }
 
 /// Refuses what is not of the wanted kind before anything is opened: the opening of a device may do something.
-fn check(folder: &OwnedFd, name: &Path, wanted: Kind) -> io::Result<()> {
+fn check(folder: &OwnedFd, name: &Path, wanted: FileKind) -> io::Result<()> {
     let found = FileType::from_raw_mode(statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?.st_mode);
     let kind = match wanted {
-        Kind::File => FileType::RegularFile,
-        Kind::Folder => FileType::Directory,
+        FileKind::File => FileType::RegularFile,
+        FileKind::Folder => FileType::Directory,
     };
     if found == kind { Ok(()) } else { Err(refused(found == FileType::Symlink, wanted)) }
 }

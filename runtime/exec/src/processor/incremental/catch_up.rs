@@ -16,9 +16,9 @@ use crate::machine::region::run_region;
 use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::incremental::Kept;
+use crate::processor::incremental::NodeCache;
 use crate::rows::Axis;
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Element, List, Plain};
 use rtc_kernel::truth;
 
@@ -30,21 +30,21 @@ pub(crate) struct Settled<T: Element> {
     /// For every step: how many positions have taken it.
     taken: Vec<usize>,
     /// The carried values of all positions where they have halted.
-    carried: Vec<Numbers<T>>,
+    carried: Vec<PositionNumbers<T>>,
     /// The values of all positions that the body reads from outside.
-    captured: Vec<(Value, Numbers<T>)>,
+    captured: Vec<(Value, PositionNumbers<T>)>,
 }
 
 /// The numbers of a value at all positions.
 #[derive(Clone, Debug)]
-enum Numbers<T> {
+enum PositionNumbers<T> {
     Real(Vec<T>),
     Bool(Vec<u8>),
     /// The value has no positions.
     None,
 }
 
-impl<T: Element> Numbers<T> {
+impl<T: Element> PositionNumbers<T> {
     /// Replaces what stands from position `first` of `count` positions on, and adds the others.
     fn put(&mut self, val: &Val<T>, first: usize, count: usize) {
         fn put<E: Plain>(all: &mut Vec<E>, new: &[E], first: usize, count: usize) {
@@ -97,14 +97,14 @@ fn last<T: Element>(val: &Val<T>, from: usize, count: usize) -> Val<T> {
 
 impl<T: Element> Executor<T> {
     /// `recur` of new positions on the ragged axis `axis`, until all of them have halted.
-    pub(crate) fn extend_halting(&mut self, c: &NodeContext<'_>, axis: &str) -> Result<(), Fault> {
+    pub(crate) fn extend_halting(&mut self, c: &NodeContext<'_>, axis: &str) -> Result<(), ExecutionFault> {
         let (plan, id, node) = (self.plan.clone(), c.step.node, c.node);
         let body = node.body.expect("the verifier gives every loop a body");
         let own = &plan.regions[body.index()];
         let whole = c.view.axis(axis).clone();
         let (new, count) = (whole.before, whole.before + whole.total());
         let mut settled = match self.kept(id) {
-            Some(Kept::Settled(settled)) => settled,
+            Some(NodeCache::Settled(settled)) => settled,
             _ => self.unsettled(&plan, id, body),
         };
         let given = self.arena.list(settled.captured.iter().map(|(value, _)| self.value(*value)));
@@ -153,7 +153,7 @@ impl<T: Element> Executor<T> {
                 Some(_) => last(val, new - first, count - first),
                 None => val.clone(),
             }));
-        self.keep(id, Kept::Settled(settled));
+        self.keep(id, NodeCache::Settled(settled));
         finish(self, node, done, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
@@ -161,7 +161,7 @@ impl<T: Element> Executor<T> {
     /// Before the first position.
     fn unsettled(&self, plan: &Plan, id: NodeId, body: RegionId) -> Settled<T> {
         let node = plan.graph.node(id);
-        let of = |v: &Value| Numbers::of(plan.graph.ty(*v));
+        let of = |v: &Value| PositionNumbers::of(plan.graph.ty(*v));
         // What only a complete chunk reads may not be there.
         let here = |v: &&Value| plan.graph.ty(**v).ragged().is_some() && self.memory.values[v.index()].is_some();
         let captured = plan.regions[body.index()].captures.iter().filter(here);

@@ -13,14 +13,14 @@ use crate::machine::region::run_region;
 use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::incremental::Kept;
+use crate::processor::incremental::NodeCache;
 use crate::rows::{Axis, BatchView};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Buffer, Element, List};
 
 /// The chunk that new positions come into.
 #[derive(Clone, Debug)]
-pub(crate) struct Chunk<T: Element> {
+pub(crate) struct OpenChunk<T: Element> {
     /// How many chunks are complete.
     number: usize,
     /// Positions that it has so far.
@@ -33,7 +33,7 @@ pub(crate) struct Chunk<T: Element> {
 
 impl<T: Element> Executor<T> {
     /// `recur` of new positions.
-    pub(crate) fn extend_recur(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(crate) fn extend_recur(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let (plan, id, node) = (self.plan.clone(), c.step.node, c.node);
         let body = node.body.expect("the verifier gives every loop a body");
         let halts = plan.regions[body.index()].yields.len() > node.operands.len();
@@ -55,13 +55,13 @@ impl<T: Element> Executor<T> {
     }
 
     /// `chunks` of new positions. A chunk that they complete runs whole, once, for what it hands on.
-    pub(crate) fn extend_chunks(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    pub(crate) fn extend_chunks(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let (plan, id, node, view) = (self.plan.clone(), c.step.node, c.node, c.view);
         let body = node.body.expect("the verifier gives every loop a body");
         let (carried, size) = (node.get(attribute::CARRIED), node.find(attribute::SIZE).unwrap_or(1));
         let count = view.axis(node.get(attribute::OVER)).total();
         let mut chunk = match self.kept(id) {
-            Some(Kept::Chunk(chunk)) => chunk,
+            Some(NodeCache::Chunk(chunk)) => chunk,
             _ => self.first_chunk(node, carried),
         };
         let given = node.results[carried..].iter().take_while(|v| *plan.graph.ty(**v) != Type::Tape);
@@ -87,7 +87,7 @@ impl<T: Element> Executor<T> {
             }
             if complete {
                 let handed_on = crate::loops::values(self, &yields[..carried]).into_iter().collect();
-                chunk = Chunk { number: chunk.number + 1, filled: 0, carried: handed_on, ..chunk };
+                chunk = OpenChunk { number: chunk.number + 1, filled: 0, carried: handed_on, ..chunk };
                 chunk.sequences.iter_mut().for_each(Vec::clear);
                 self.forget_inside(id);
             }
@@ -95,20 +95,20 @@ impl<T: Element> Executor<T> {
             from = new.end;
         }
         let done = self.arena.list(chunk.carried.iter().cloned().chain(outputs.into_iter().map(Val::real)));
-        self.keep(id, Kept::Chunk(chunk));
+        self.keep(id, NodeCache::Chunk(chunk));
         finish(self, node, done, tape_of::<Self>(body, self.arena.list([])));
         Ok(())
     }
 
-    fn first_chunk(&self, node: &Node, carried: usize) -> Chunk<T> {
+    fn first_chunk(&self, node: &Node, carried: usize) -> OpenChunk<T> {
         let (start, sequences) = node.operands.split_at(carried);
         let carried = start.iter().map(|v| self.value(*v)).collect();
-        Chunk { number: 0, filled: 0, carried, sequences: sequences.iter().map(|_| vec![]).collect() }
+        OpenChunk { number: 0, filled: 0, carried, sequences: sequences.iter().map(|_| vec![]).collect() }
     }
 
     /// Adds some new positions to the chunk, and gives what its body gets: what is carried, then every sequence from position
     /// `before` of the chunk on.
-    fn take_in(&self, node: &Node, chunk: &mut Chunk<T>, new: Range<usize>, before: usize) -> List<Val<T>> {
+    fn take_in(&self, node: &Node, chunk: &mut OpenChunk<T>, new: Range<usize>, before: usize) -> List<Val<T>> {
         let mut params = self.arena.list(chunk.carried.iter().cloned());
         chunk.filled += new.len();
         for (sequence, of) in chunk.sequences.iter_mut().zip(&node.operands[params.len()..]) {
@@ -121,7 +121,7 @@ impl<T: Element> Executor<T> {
     }
 
     /// The chunk as its body sees it, from position `before` on.
-    fn chunk_view(&self, node: &Node, chunk: &Chunk<T>, before: usize, view: &BatchView) -> BatchView {
+    fn chunk_view(&self, node: &Node, chunk: &OpenChunk<T>, before: usize, view: &BatchView) -> BatchView {
         let start =
             view.axis(node.get(attribute::OVER)).origin[0] + chunk.number * node.find(attribute::SIZE).unwrap_or(1);
         let lengths = Axis::of_lengths([chunk.filled - before], &self.arena);

@@ -1,7 +1,7 @@
 //! Incremental runs: a row grows by some positions, and only those are computed.
 //!
 //! The ragged axes hold the new positions alone, and say how many stand before them ([`Axis::before`]). Ops that work position
-//! by position need nothing else. What looks along the row takes up what it left in the run before, in its [`Scope`]: the
+//! by position need nothing else. What looks along the row takes up what it left in the run before, in its [`CacheScope`]: the
 //! place of the execution, by the loops around it and their counters. Which steps run is decided beforehand
 //! ([`rtc_compiler::incremental`]).
 
@@ -23,17 +23,17 @@ use crate::machine::requirements::check_tokens;
 use crate::machine::value::Val;
 use crate::node_context::NodeContext;
 use crate::processor::Executor;
-use crate::processor::attention::{ByDistance, Span, talking};
-use crate::processor::relative::Codes;
+use crate::processor::attention::{ByDistance, DistanceSpan, talking};
+use crate::processor::relative::DistanceCodes;
 use crate::rows::{Axis, BatchView};
-use crate::settings::Fault;
+use crate::settings::ExecutionFault;
 use crate::storage::{Element, List};
 use catch_up::Settled;
-use extend::Chunk;
+use extend::OpenChunk;
 use rtc_base::rng::Key;
 use rtc_kernel::attention::cache::{self, TurnedCodes};
 use rtc_kernel::attention::{Attention, Scores, steps, talking};
-use rtc_kernel::scan::state::State;
+use rtc_kernel::scan::state::ScanState;
 use rtc_kernel::{offset_attention, pool};
 
 /// What the positions of one row have left for the next ones.
@@ -41,34 +41,34 @@ use rtc_kernel::{offset_attention, pool};
 pub struct Past<T: Element> {
     how: Arc<Incremental>,
     positions: usize,
-    scope: Scope<T>,
+    scope: CacheScope<T>,
 }
 
-/// What is left at one place of the execution.
+/// The caches of one place of the execution.
 #[derive(Clone, Debug)]
-pub(super) struct Scope<T: Element> {
-    kept: BTreeMap<NodeId, Kept<T>>,
+pub(super) struct CacheScope<T: Element> {
+    kept: BTreeMap<NodeId, NodeCache<T>>,
     /// The places inside of a loop, by its counter.
-    inner: BTreeMap<NodeId, Vec<Scope<T>>>,
+    inner: BTreeMap<NodeId, Vec<CacheScope<T>>>,
 }
 
-/// What one node, or one group by its first node, has left.
+/// The cache of one node, or of one group by its first node.
 #[derive(Clone, Debug)]
-pub(super) enum Kept<T: Element> {
+pub(super) enum NodeCache<T: Element> {
     /// Results that are the same for all positions.
     Results(Vec<(Value, Val<T>)>),
     /// Keys and values.
     Attention(Box<Attended<T>>),
     /// Keys and values of an attention with a number per distance.
-    Offsets(offset_attention::Cache<T>),
+    Offsets(offset_attention::OffsetCache<T>),
     /// The state of a scan.
-    Scan(State),
+    Scan(ScanState),
     /// The sum of a mean over the positions so far.
     Sum(Vec<T>),
     /// The last positions, as many as later ones still read.
     Latest(Vec<T>),
     /// The chunk that is not complete yet.
-    Chunk(Chunk<T>),
+    Chunk(OpenChunk<T>),
     /// The states of a recurrence that halts.
     Settled(Settled<T>),
 }
@@ -76,19 +76,19 @@ pub(super) enum Kept<T: Element> {
 /// Keys and values, and what is known of distances.
 #[derive(Clone, Debug)]
 pub(super) struct Attended<T: Element> {
-    cache: cache::Cache<T>,
+    cache: cache::KeyValueCache<T>,
     distances: Option<ByDistance<T>>,
-    codes: Option<(Codes<T>, TurnedCodes<T>)>,
+    codes: Option<(DistanceCodes<T>, TurnedCodes<T>)>,
 }
 
 /// An incremental run.
 #[derive(Debug)]
 pub(super) struct Extending<T: Element> {
     how: Arc<Incremental>,
-    scope: Scope<T>,
+    scope: CacheScope<T>,
 }
 
-impl<T: Element> Default for Scope<T> {
+impl<T: Element> Default for CacheScope<T> {
     fn default() -> Self {
         Self { kept: BTreeMap::new(), inner: BTreeMap::new() }
     }
@@ -97,7 +97,7 @@ impl<T: Element> Default for Scope<T> {
 impl<T: Element> Past<T> {
     /// A row without positions.
     pub fn new(how: Arc<Incremental>) -> Self {
-        Self { how, positions: 0, scope: Scope::default() }
+        Self { how, positions: 0, scope: CacheScope::default() }
     }
 
     /// How many positions there are.
@@ -111,7 +111,7 @@ impl<T: Element> Executor<T> {
     ///
     /// # Errors
     /// Tokens that the model does not know, or more positions than it has learned.
-    pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, Fault> {
+    pub fn extend(&mut self, past: &mut Past<T>, tokens: &[u32], key: Key) -> Result<List<T>, ExecutionFault> {
         check_tokens(&self.plan, tokens)?;
         let total = past.positions + tokens.len();
         let mut view = BatchView::new(1, key, total, &self.arena);
@@ -130,12 +130,12 @@ impl<T: Element> Executor<T> {
     }
 
     /// Takes what a node has left out of the scope.
-    pub(super) fn kept(&mut self, id: NodeId) -> Option<Kept<T>> {
+    pub(super) fn kept(&mut self, id: NodeId) -> Option<NodeCache<T>> {
         self.extending.as_mut()?.scope.kept.remove(&id)
     }
 
     /// Leaves something for the next run.
-    pub(super) fn keep(&mut self, id: NodeId, kept: Kept<T>) {
+    pub(super) fn keep(&mut self, id: NodeId, kept: NodeCache<T>) {
         if let Some(extending) = &mut self.extending {
             extending.scope.kept.insert(id, kept);
         }
@@ -144,7 +144,7 @@ impl<T: Element> Executor<T> {
     /// Does something inside of a loop, in the scope of one of its steps.
     pub(super) fn inside<R>(&mut self, of: NodeId, counter: usize, run: impl FnOnce(&mut Self) -> R) -> R {
         let mut inner = self.extending.as_mut().and_then(|e| e.scope.inner.remove(&of)).unwrap_or_default();
-        inner.resize_with(inner.len().max(counter + 1), Scope::default);
+        inner.resize_with(inner.len().max(counter + 1), CacheScope::default);
         self.exchange(&mut inner[counter]);
         let outcome = run(self);
         self.exchange(&mut inner[counter]);
@@ -154,7 +154,7 @@ impl<T: Element> Executor<T> {
         outcome
     }
 
-    fn exchange(&mut self, scope: &mut Scope<T>) {
+    fn exchange(&mut self, scope: &mut CacheScope<T>) {
         if let Some(extending) = &mut self.extending {
             std::mem::swap(&mut extending.scope, scope);
         }
@@ -182,7 +182,7 @@ impl<T: Element> Executor<T> {
             Take::Run => false,
             Take::Skip => true,
             Take::Once => match extending.scope.kept.get(&together[0].node) {
-                Some(Kept::Results(results)) => {
+                Some(NodeCache::Results(results)) => {
                     for (value, val) in results {
                         self.memory.values[value.index()] = Some(val.clone());
                     }
@@ -199,12 +199,12 @@ impl<T: Element> Executor<T> {
         if extending.how.take(together[0].node) == Take::Once {
             let results = together.iter().flat_map(|step| &plan.graph.node(step.node).results);
             let here = results.filter_map(|v| Some((*v, self.memory.values[v.index()].clone()?)));
-            extending.scope.kept.insert(together[0].node, Kept::Results(here.collect()));
+            extending.scope.kept.insert(together[0].node, NodeCache::Results(here.collect()));
         }
     }
 
     /// Runs a node that looks along the row, from what it has left; false for any other node, and outside of incremental runs.
-    pub(super) fn extend_along(&mut self, c: &NodeContext<'_>) -> Result<bool, Fault> {
+    pub(super) fn extend_along(&mut self, c: &NodeContext<'_>) -> Result<bool, ExecutionFault> {
         if self.extending.is_none() {
             return Ok(false);
         }
@@ -223,18 +223,18 @@ impl<T: Element> Executor<T> {
     }
 
     /// `attention` of new positions, which see those before them.
-    fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), Fault> {
+    fn extend_attention(&mut self, c: &NodeContext<'_>) -> Result<(), ExecutionFault> {
         let (id, heads, head_width) = (c.step.node, c.get(attribute::HEADS), c.last(0) / c.get(attribute::HEADS));
         let few = matches!(self.exprs.get(&id), Some(Ok(rule)) if rule.by_distance && rule.few);
         let history = self.history(c, 3);
         let by_key = few && !c.get(attribute::TALKING) && history.is_none();
         let mut own = match self.kept(id) {
-            Some(Kept::Attention(own)) => own,
+            Some(NodeCache::Attention(own)) => own,
             _ => {
                 let key_heads = c.get(attribute::KEY_HEADS);
                 let cache = match &history {
-                    Some(history) => cache::Cache::of_steps(key_heads, head_width, history.sizes.1),
-                    None => cache::Cache::new(key_heads, head_width, by_key),
+                    Some(history) => cache::KeyValueCache::of_steps(key_heads, head_width, history.sizes.1),
+                    None => cache::KeyValueCache::new(key_heads, head_width, by_key),
                 };
                 Box::new(Attended { cache, distances: None, codes: None })
             }
@@ -243,7 +243,7 @@ impl<T: Element> Executor<T> {
             Some(history) => own.cache.push(&history.keys, &history.values),
             None => own.cache.push(self.memory.real(c.operand(1)), self.memory.real(c.operand(2))),
         }
-        let span = Span { queries: own.cache.room(), keys: 1, listed: false };
+        let span = DistanceSpan { queries: own.cache.room(), keys: 1, listed: false };
         if own.codes.as_ref().is_none_or(|(codes, _)| codes.queries() < span.queries) {
             own.codes = self.codes(c, span).map(|codes| {
                 let turned = TurnedCodes::new(&codes.relative(&self.memory), heads, head_width);
@@ -266,7 +266,7 @@ impl<T: Element> Executor<T> {
             }
         })?;
         self.put(c, 0, out);
-        self.keep(id, Kept::Attention(own));
+        self.keep(id, NodeCache::Attention(own));
         Ok(())
     }
 
@@ -274,11 +274,11 @@ impl<T: Element> Executor<T> {
     fn extend_mean(&mut self, c: &NodeContext<'_>) {
         let (axis, width) = (c.axis(0), c.inner(0));
         let mut sum = match self.kept(c.step.node) {
-            Some(Kept::Sum(sum)) => sum,
+            Some(NodeCache::Sum(sum)) => sum,
             _ => vec![T::ZERO; width],
         };
         self.produce(c, |e, c, y| pool::running_mean(e.memory.real(c.operand(0)), axis.before, &mut sum, y));
-        self.keep(c.step.node, Kept::Sum(sum));
+        self.keep(c.step.node, NodeCache::Sum(sum));
     }
 
     /// `shift` of new positions to the right: the last `lag` of those before them, and all new ones, are known.
@@ -286,7 +286,7 @@ impl<T: Element> Executor<T> {
         let width = c.inner(0);
         let lag = c.get(attribute::LAG).saturating_mul(width);
         let mut known = match self.kept(c.step.node) {
-            Some(Kept::Latest(known)) => known,
+            Some(NodeCache::Latest(known)) => known,
             _ => vec![],
         };
         known.extend_from_slice(self.memory.real(c.operand(0)));
@@ -297,6 +297,6 @@ impl<T: Element> Executor<T> {
             there.copy_from_slice(&known[end - there.len()..end]);
         });
         known.drain(..end);
-        self.keep(c.step.node, Kept::Latest(known));
+        self.keep(c.step.node, NodeCache::Latest(known));
     }
 }

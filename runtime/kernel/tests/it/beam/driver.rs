@@ -2,17 +2,17 @@
 
 use rtc_base::rng::Key;
 use rtc_kernel::Real;
-use rtc_kernel::beam::align::{self, Align, Draws, Slots};
+use rtc_kernel::beam::align::{self, Align, BeamSlots, DrawSource};
 use rtc_kernel::beam::marginal::{softmax_grad, weighed};
-use rtc_kernel::beam::nodes::{Part, blend, blend_grad, gather, scatter_add};
-use rtc_kernel::beam::{Blends, Compose, Noise, Pairs, Record, Rules, Search, Term};
+use rtc_kernel::beam::nodes::{NodeFeatures, blend, blend_grad, gather, scatter_add};
+use rtc_kernel::beam::{BlendTerm, Blends, Compose, Noise, Pairs, Search, SearchRecord, SearchRules};
 
 use super::model::Model;
 
 /// How a batch is searched.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
-    pub(crate) rules: Rules,
+    pub(crate) rules: SearchRules,
     /// Children of a chunk of the outer fold; none: one search over the whole row.
     pub(crate) arity: Option<usize>,
     pub(crate) align: Align,
@@ -23,12 +23,12 @@ pub(crate) struct Plan<'a> {
 }
 
 impl Plan<'_> {
-    pub(crate) fn flat(rules: Rules) -> Self {
+    pub(crate) fn flat(rules: SearchRules) -> Self {
         Self { rules, arity: None, align: Align::Sampled { keep_best: true }, given: None, noisy: false }
     }
 
-    pub(crate) fn chunked(rules: Rules, arity: usize) -> Self {
-        Self { arity: Some(arity), ..Self::flat(Rules { chunk: arity, ..rules }) }
+    pub(crate) fn chunked(rules: SearchRules, arity: usize) -> Self {
+        Self { arity: Some(arity), ..Self::flat(SearchRules { chunk: arity, ..rules }) }
     }
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Seen {
 /// A search with everything that its gradient needs.
 pub(crate) struct Run<T> {
     pub(crate) search: Search,
-    pub(crate) record: Record,
+    pub(crate) record: SearchRecord,
     pub(crate) nodes: Vec<T>,
     pub(crate) pair_scores: Vec<T>,
     /// Slots and offsets between the levels.
-    pub(crate) joints: Vec<(Slots, Vec<usize>)>,
+    pub(crate) joints: Vec<(BeamSlots, Vec<usize>)>,
     /// Every step's beams, row by row.
     pub(crate) seen: Vec<Vec<Seen>>,
-    roots: Vec<Term>,
+    roots: Vec<BlendTerm>,
     root_offsets: Vec<usize>,
     pub(crate) out: Vec<T>,
 }
@@ -78,14 +78,14 @@ pub(crate) fn cut(outer: &[usize], arity: Option<usize>) -> (Vec<usize>, Vec<usi
 /// `[m, 2 width]`: the first features of left and right nodes side by side.
 fn beside<T: Real>(nodes: &[T], d: usize, width: usize, pairs: Pairs) -> Vec<T> {
     let mut out = vec![T::ZERO; pairs.left.len() * 2 * width];
-    gather(nodes, d, pairs.left, Part::beside(width, false), &mut out);
-    gather(nodes, d, pairs.right, Part::beside(width, true), &mut out);
+    gather(nodes, d, pairs.left, NodeFeatures::beside(width, false), &mut out);
+    gather(nodes, d, pairs.right, NodeFeatures::beside(width, true), &mut out);
     out
 }
 
 fn beside_back<T: Real>(dy: &[T], d: usize, width: usize, pairs: Pairs, dnodes: &mut [T]) {
-    scatter_add(dy, Part::beside(width, false), pairs.left, d, dnodes);
-    scatter_add(dy, Part::beside(width, true), pairs.right, d, dnodes);
+    scatter_add(dy, NodeFeatures::beside(width, false), pairs.left, d, dnodes);
+    scatter_add(dy, NodeFeatures::beside(width, true), pairs.right, d, dnodes);
 }
 
 /// One key per chunk.
@@ -110,7 +110,7 @@ impl<T: Real> Run<T> {
     ) -> Self {
         let mut run = Self {
             search: Search::default(),
-            record: Record::default(),
+            record: SearchRecord::default(),
             nodes: leaves.to_vec(),
             pair_scores: vec![],
             joints: vec![],
@@ -127,9 +127,9 @@ impl<T: Real> Run<T> {
             if rows.windows(2).all(|row| row[1] - row[0] == 1) {
                 break;
             }
-            let mut slots = Slots::default();
+            let mut slots = BeamSlots::default();
             let align_keys: Vec<Key> = keys.iter().map(|key| key.stream("align")).collect();
-            let draws = plan.given.map_or(Draws::Keys(&align_keys), |given| Draws::Given(given));
+            let draws = plan.given.map_or(DrawSource::Keys(&align_keys), |given| DrawSource::Given(given));
             align::align(&run.search, plan.align, &rows, draws, &mut slots);
             let chunks;
             (chunks, rows) = cut(&rows, plan.arity);

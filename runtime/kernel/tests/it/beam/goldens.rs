@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use rtc_base::rng::Key;
-use rtc_kernel::beam::Rules;
+use rtc_kernel::beam::SearchRules;
 use serde_json::Value;
 
 use super::driver::{Batch, Plan, Run, Seen};
@@ -106,7 +106,7 @@ fn a_search_with_two_beams() {
     let leaves = model.leaves(&x);
     let offsets = [0, lengths[0], lengths[0] + lengths[1]];
     let keys = [Key::new(1), Key::new(2)];
-    let rules = Rules { width: 2, ..Rules::default() };
+    let rules = SearchRules { width: 2, ..SearchRules::default() };
     let run = Run::forward(&model, Plan::flat(rules), Batch { offsets: &offsets, keys: &keys }, &leaves);
     close(&run.out, &numbers(&case["out"]));
     let steps = case["steps"].as_array().expect("steps");
@@ -129,7 +129,7 @@ fn chunks_of_three_with_two_beams() {
     let model = Model::<f64>::new(D, SLICE, &weights);
     let leaves = model.leaves(&S4d(&scan).run(&numbers(&case["x"]), D));
     let draws = |chunk: usize, slot: usize| [[0, 0], [0, 1], [0, 0]][chunk][slot];
-    let plan = Plan { given: Some(&draws), ..Plan::chunked(Rules { width: 2, ..Rules::default() }, 3) };
+    let plan = Plan { given: Some(&draws), ..Plan::chunked(SearchRules { width: 2, ..SearchRules::default() }, 3) };
     let run = Run::forward(&model, plan, Batch { offsets: &[0, 7], keys: &[Key::new(1)] }, &leaves);
     close(&run.out, &numbers(&case["out"]));
     let steps = case["steps"].as_array().expect("steps");

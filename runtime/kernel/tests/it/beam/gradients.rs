@@ -2,7 +2,7 @@
 
 use rtc_base::rng::Key;
 use rtc_kernel::beam::align::Align;
-use rtc_kernel::beam::{Compose, Overflow, Rules};
+use rtc_kernel::beam::{Compose, Overflow, SearchRules};
 
 use super::driver::{Batch, Plan, Run};
 use super::model::{Model, random};
@@ -58,8 +58,8 @@ fn check(plan: Plan, lengths: &[usize]) {
     used.for_each(|which| assert!(largest[which] > 1e-3, "parameter {which} has no slope: nothing was tested"));
 }
 
-fn rules(width: usize) -> Rules {
-    Rules { width, ..Rules::default() }
+fn rules(width: usize) -> SearchRules {
+    SearchRules { width, ..SearchRules::default() }
 }
 
 #[test]
@@ -78,14 +78,14 @@ fn several_levels() {
 
 #[test]
 fn shared_merges() {
-    let rules = Rules { share: true, ..rules(4) };
+    let rules = SearchRules { share: true, ..rules(4) };
     check(Plan::flat(rules), &[7, 3]);
     check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[14]);
 }
 
 #[test]
 fn parents_first() {
-    let rules = Rules { compose: Compose::Every, ..rules(3) };
+    let rules = SearchRules { compose: Compose::Every, ..rules(3) };
     check(Plan::flat(rules), &[6, 2, 1]);
     check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[9]);
 }
@@ -93,7 +93,8 @@ fn parents_first() {
 #[test]
 fn softened_beams() {
     for width in 2..5 {
-        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, ..Rules::default() };
+        let rules =
+            SearchRules { width, compose: Compose::Every, overflow: Overflow::Soften, ..SearchRules::default() };
         check(Plan::flat(rules), &[6, 3]);
         check(Plan { noisy: true, ..Plan::chunked(rules, 4) }, &[9]);
     }

@@ -1,12 +1,13 @@
 //! Searches that can be followed with a pencil: the cell is `l + 2 r`, scores are logarithms of small integers.
 
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::beam::{Beams, Count, live_after};
-use rtc_kernel::beam::align::{Align, Draws, Slots, align, join_grad};
+use rtc_compiler::ir::schedule::beam::{BeamRules, Count, live_after};
+use rtc_kernel::beam::align::{Align, BeamSlots, DrawSource, align, join_grad};
 use rtc_kernel::beam::marginal::weighed;
 use rtc_kernel::beam::nodes::blend;
 use rtc_kernel::beam::{
-    Blends, Candidate, Compose, Draw, Noise, Overflow, Rules, Search, Site, Term, log_sum_exp, top_k,
+    BlendTerm, Blends, Candidate, Compose, Noise, NoiseSite, NoiseTarget, Overflow, Search, SearchRules, log_sum_exp,
+    top_k,
 };
 
 const A: f64 = 5.0; // (a b)
@@ -34,7 +35,7 @@ struct Outcome {
 }
 
 /// Searches over the leaves 1, 2, 3, 4 with that scorer, which, unlike a real one, sees the whole beam.
-fn search(rules: Rules, noise: Noise) -> Outcome {
+fn search(rules: SearchRules, noise: Noise) -> Outcome {
     let mut search = Search::default();
     let mut values = vec![1.0, 2.0, 3.0, 4.0];
     let mut scores: Vec<f64> = vec![];
@@ -59,7 +60,7 @@ fn search(rules: Rules, noise: Noise) -> Outcome {
         values.extend(mixed);
         compose(&mut values, search.merges().left, search.merges().right);
     }
-    let roots: Vec<Term> = weighed(&search, 0).collect();
+    let roots: Vec<BlendTerm> = weighed(&search, 0).collect();
     let mut out = [0.0];
     blend(Blends::new(&[0, roots.len()], &roots), &values, 1, &mut out);
     Outcome {
@@ -76,8 +77,8 @@ fn compose(values: &mut Vec<f64>, left: &[u32], right: &[u32]) {
     }
 }
 
-fn beams(width: usize) -> Rules {
-    Rules { width, ..Rules::default() }
+fn beams(width: usize) -> SearchRules {
+    SearchRules { width, ..SearchRules::default() }
 }
 
 #[track_caller]
@@ -107,10 +108,10 @@ fn four_leaves_without_noise() {
 
 #[test]
 fn noise_chooses_and_is_forgotten() {
-    let noise = |site: Site| match (site.step, site.draw) {
-        (0, Draw::Pair { pair, .. }) => [0.0, 1.5, 2.5][pair],
-        (1, Draw::Pair { beam: 1, pair }) => [0.0, 0.1][pair],
-        (1, Draw::Candidate(number)) => [0.0, 0.0, 1.0, 0.0][number],
+    let noise = |site: NoiseSite| match (site.step, site.draw) {
+        (0, NoiseTarget::Pair { pair, .. }) => [0.0, 1.5, 2.5][pair],
+        (1, NoiseTarget::Pair { beam: 1, pair }) => [0.0, 0.1][pair],
+        (1, NoiseTarget::Candidate(number)) => [0.0, 0.0, 1.0, 0.0][number],
         _ => 0.0,
     };
     let outcome = search(beams(2), Noise::Given(&noise));
@@ -121,7 +122,7 @@ fn noise_chooses_and_is_forgotten() {
 
 #[test]
 fn parents_that_were_composed_first_are_the_same() {
-    let outcome = search(Rules { compose: Compose::Every, ..beams(5) }, Noise::None);
+    let outcome = search(SearchRules { compose: Compose::Every, ..beams(5) }, Noise::None);
     close(&outcome.roots, &[27.0, 25.0, 19.0, 27.0, 49.0]);
     close(&[outcome.mean], &[25.79 / 0.97]);
 }
@@ -130,7 +131,7 @@ fn parents_that_were_composed_first_are_the_same() {
 /// the best tree first.
 #[test]
 fn short_chunks_are_in_order() {
-    let ordered = |chunk: usize| search(Rules { chunk, ..beams(7) }, Noise::None).probabilities;
+    let ordered = |chunk: usize| search(SearchRules { chunk, ..beams(7) }, Noise::None).probabilities;
     close(&ordered(4), &[0.48, 0.12, 0.27, 0.03, 0.05, 0.05]);
     close(&ordered(5), &[0.48, 0.27, 0.12, 0.05, 0.05, 0.03]);
 }
@@ -140,7 +141,7 @@ fn short_chunks_are_in_order() {
 /// 15 of 7 and 4: the new nodes are 703 of 49 and 233 of 49.
 #[test]
 fn what_has_no_beam_is_softened() {
-    let rules = Rules { compose: Compose::Every, overflow: Overflow::Soften, ..beams(2) };
+    let rules = SearchRules { compose: Compose::Every, overflow: Overflow::Soften, ..beams(2) };
     let outcome = search(rules, Noise::None);
     let score = (9.0 * 0.27_f64.ln() + 4.0 * 0.12_f64.ln() + 0.03_f64.ln()) / 14.0;
     assert!((score + 1.697_971).abs() < 2e-6);
@@ -177,9 +178,9 @@ fn aligned_chunks_are_strung_together() {
     };
     assert_eq!(probabilities(&search, 0), [0.5, 0.3, 0.2]);
     assert_eq!(probabilities(&search, 1), [0.7, 0.2, 0.1]);
-    let joined = |rule: Align, draws: Draws| {
+    let joined = |rule: Align, draws: DrawSource| {
         let (mut search, _) = chunks(&[[0.5, 0.3, 0.2], [0.7, 0.2, 0.1]]);
-        let mut slots = Slots::default();
+        let mut slots = BeamSlots::default();
         align(&search, rule, &[0, 2], draws, &mut slots);
         search.join(&slots, &[0, 2]);
         let mut dends = [0.0; 6];
@@ -187,10 +188,10 @@ fn aligned_chunks_are_strung_together() {
         (probabilities(&search, 0), dends)
     };
     let draws = |chunk: usize, slot: usize| [[9, 0, 1], [9, 0, 0]][chunk][slot];
-    let (aligned, slopes) = joined(Align::Sampled { keep_best: true }, Draws::Given(&draws));
+    let (aligned, slopes) = joined(Align::Sampled { keep_best: true }, DrawSource::Given(&draws));
     assert_eq!(aligned, [0.35, 0.35, 0.21]);
     assert_eq!(slopes, [11.0, 100.0, 0.0, 111.0, 0.0, 0.0]);
-    let (string, slopes) = joined(Align::String, Draws::Keys(&[]));
+    let (string, slopes) = joined(Align::String, DrawSource::Keys(&[]));
     assert_eq!(string, [0.35, 0.06, 0.02]);
     assert_eq!(slopes, [1.0, 10.0, 100.0, 1.0, 10.0, 100.0]);
 }
@@ -216,7 +217,7 @@ fn what_is_no_number_spreads_and_harms_nothing_else() {
     {
         for score in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
             let mut search = Search::default();
-            search.leaves(Rules { compose, overflow, chunk: 9, ..beams(3) }, &[0, 6, 8]);
+            search.leaves(SearchRules { compose, overflow, chunk: 9, ..beams(3) }, &[0, 6, 8]);
             while search.is_busy() {
                 let scores = vec![score; search.pairs()];
                 search.step(&scores, Noise::None, None);
@@ -231,7 +232,7 @@ fn what_is_no_number_spreads_and_harms_nothing_else() {
 fn sizes_follow_from_lengths() {
     assert_eq!([5, 4, 3, 2].map(|size| live_after(1, size, 7)), [4, 3, 2, 1]);
     assert_eq!([(4, 5), (7, 5), (7, 2)].map(|(live, size)| live_after(live, size, 7)), [7, 7, 7]);
-    let beams = Beams { cut: Cut::whole(), size: 5, every: false, soft: false };
+    let beams = BeamRules { cut: Cut::whole(), size: 5, every: false, soft: false };
     assert_eq!([1, 2, 3].map(|length| beams.count(length, Count::Joined)), [0.0, 1.0, 2.0 + 2.0]);
 }
 

@@ -3,7 +3,7 @@
 use rtc_base::rng::Key;
 use rtc_compiler::ir::pointwise::parse;
 use rtc_kernel::linear::{self, NARROW};
-use rtc_kernel::pointwise::Program;
+use rtc_kernel::pointwise::MapProgram;
 use rtc_kernel::product::{Orientation, Packed, outer, product};
 use rtc_kernel::{Precision, Real, Write, elementwise, norm};
 
@@ -12,7 +12,7 @@ const EPS: f64 = 1e-5;
 
 /// The map `f` of some arrays.
 pub(crate) fn map<T: Real>(f: &str, operands: &[&[T]], y: &mut [T]) {
-    let program = Program::new(&parse(f).expect("an expression"));
+    let program = MapProgram::new(&parse(f).expect("an expression"));
     program.run(operands, &mut [y], &mut vec![T::ZERO; program.scratch()]);
 }
 

@@ -2,10 +2,10 @@
 
 use rtc_base::rng::{Draws, Key};
 use rtc_compiler::ir::loops::Cut;
-use rtc_compiler::ir::schedule::beam::{Beams, Count, live_after};
+use rtc_compiler::ir::schedule::beam::{BeamRules, Count, live_after};
 use rtc_kernel::Real;
 use rtc_kernel::beam::align::Align;
-use rtc_kernel::beam::{Compose, Overflow, Pairs, Rules};
+use rtc_kernel::beam::{Compose, Overflow, Pairs, SearchRules};
 
 use super::driver::{Batch, Plan, Run, cut};
 use super::model::{Model, random};
@@ -23,7 +23,7 @@ fn case(draws: &mut Draws) -> (Vec<usize>, Plan<'static>) {
     let align = [Align::Sampled { keep_best }, Align::Uniform { keep_best }, Align::String][draws.below(3) as usize];
     let arity = (draws.below(3) > 0).then(|| 2 + draws.below(9) as usize);
     let width = 1 + draws.below(7) as usize;
-    let rules = Rules { width, compose, overflow: Overflow::Prune, share, chunk: arity.unwrap_or(0) };
+    let rules = SearchRules { width, compose, overflow: Overflow::Prune, share, chunk: arity.unwrap_or(0) };
     (lengths, Plan { rules, arity, align, given: None, noisy: draws.below(2) == 0 })
 }
 
@@ -81,7 +81,7 @@ fn pairs_are_right(run: &Run<f64>, model: &Model<f64>, compose: Compose) {
 }
 
 /// Numbers of beams and nodes are those that lengths and rules say.
-fn sizes_are_right(run: &Run<f64>, chunks: &[usize], rules: Rules) {
+fn sizes_are_right(run: &Run<f64>, chunks: &[usize], rules: SearchRules) {
     let mut live = vec![1; chunks.len() - 1];
     let mut size: Vec<usize> = chunks.windows(2).map(|chunk| chunk[1] - chunk[0]).collect();
     let steps = size.iter().max().map_or(0, |longest| longest - 1);
@@ -122,7 +122,7 @@ fn every_root_is_a_tree_over_its_row() {
             });
         }
         if plan.arity.is_none() && compose == Compose::Chosen {
-            let beams = Beams { cut: Cut::whole(), size: plan.rules.width, every: false, soft: false };
+            let beams = BeamRules { cut: Cut::whole(), size: plan.rules.width, every: false, soft: false };
             let merges: f64 = lengths.iter().map(|length| beams.count(*length, Count::Joined)).sum();
             let nodes = offsets[lengths.len()] + merges as usize;
             assert!(run.search.nodes() == nodes || plan.rules.share && run.search.nodes() < nodes);
@@ -139,7 +139,7 @@ fn sharing_changes_no_bit() {
         let (lengths, plan) = case(&mut draws);
         let (offsets, keys) = (offsets_of(&lengths), keys(lengths.len()));
         let run = |share: bool| {
-            let rules = Rules { share, compose: Compose::Chosen, ..plan.rules };
+            let rules = SearchRules { share, compose: Compose::Chosen, ..plan.rules };
             let batch = Batch { offsets: &offsets, keys: &keys };
             Run::forward(&model, Plan { rules, ..plan }, batch, &leaves(&offsets, &keys))
         };
@@ -158,10 +158,14 @@ fn softened_beams_are_beams() {
     for _ in 0..40 {
         let lengths: Vec<usize> = (0..1 + draws.below(3)).map(|_| 1 + draws.below(14) as usize).collect();
         let width = 2 + draws.below(4) as usize;
-        let rules = Rules { width, compose: Compose::Every, overflow: Overflow::Soften, ..Rules::default() };
+        let rules =
+            SearchRules { width, compose: Compose::Every, overflow: Overflow::Soften, ..SearchRules::default() };
         let arity = (draws.below(2) == 0).then_some(4);
-        let plan =
-            Plan { arity, noisy: draws.below(2) == 0, ..Plan::flat(Rules { chunk: arity.unwrap_or(0), ..rules }) };
+        let plan = Plan {
+            arity,
+            noisy: draws.below(2) == 0,
+            ..Plan::flat(SearchRules { chunk: arity.unwrap_or(0), ..rules })
+        };
         let (offsets, keys) = (offsets_of(&lengths), keys(lengths.len()));
         let batch = Batch { offsets: &offsets, keys: &keys };
         let look = |run: &Run<f64>| {
@@ -197,7 +201,7 @@ fn rows_are_alone() {
         for _ in 0..12 {
             let (mut lengths, mut plan) = case(&mut draws);
             if soft {
-                plan.rules = Rules { compose: Compose::Every, overflow: Overflow::Soften, ..plan.rules };
+                plan.rules = SearchRules { compose: Compose::Every, overflow: Overflow::Soften, ..plan.rules };
                 lengths.iter_mut().for_each(|length| *length = 1 + *length % 12);
             }
             let keys = keys(lengths.len());
@@ -224,7 +228,7 @@ fn threads_change_no_bit() {
     let lengths: Vec<usize> = (0..400).map(|row| 40 + row % 21).collect();
     let keys = keys(lengths.len());
     for arity in [None, Some(20)] {
-        let rules = Rules { width: 7, ..Rules::default() };
+        let rules = SearchRules { width: 7, ..SearchRules::default() };
         let plan = Plan { arity, noisy: true, ..Plan::flat(rules) };
         let on = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool of threads");

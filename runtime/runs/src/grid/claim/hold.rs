@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use super::{CellClaims, Far, Record, text};
+use super::{CellClaims, ClaimRecord, Far, text};
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath;
 
@@ -23,14 +23,14 @@ pub struct Claim {
 pub(super) struct Holding {
     cell: CellClaims,
     generation: u64,
-    state: Mutex<State>,
+    state: Mutex<ClaimState>,
     ended: Condvar,
     lost: AtomicBool,
 }
 
 #[derive(Debug)]
-struct State {
-    record: Record,
+struct ClaimState {
+    record: ClaimRecord,
     /// When the first update was told, and which one it was.
     first: Option<(Instant, u64)>,
     ended: bool,
@@ -45,8 +45,13 @@ struct Lost {
 
 impl Claim {
     /// Begins to renew a claim that was made.
-    pub(super) fn start(cell: CellClaims, generation: u64, record: Record, beat: Duration) -> Result<Self, IoError> {
-        let state = Mutex::new(State { record, first: None, ended: false });
+    pub(super) fn start(
+        cell: CellClaims,
+        generation: u64,
+        record: ClaimRecord,
+        beat: Duration,
+    ) -> Result<Self, IoError> {
+        let state = Mutex::new(ClaimState { record, first: None, ended: false });
         let held = Arc::new(Holding { cell, generation, state, ended: Condvar::new(), lost: AtomicBool::new(false) });
         let own = Arc::clone(&held);
         let beating = thread::Builder::new().name("claim".to_owned()).spawn(move || own.beat_every(beat));
@@ -156,13 +161,13 @@ impl Holding {
     }
 
     /// Nothing that holds the lock can panic between two changes that belong together.
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ClaimState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Who has the highest claim on a cell, as far as it says.
 fn taker(cell: &CellClaims) -> String {
-    let record = || -> Option<Record> { serde_json::from_slice(&cell.read(cell.highest().ok()?).ok()?).ok() };
+    let record = || -> Option<ClaimRecord> { serde_json::from_slice(&cell.read(cell.highest().ok()?).ok()?).ok() };
     record().map_or_else(|| "another process".to_owned(), |record| record.holder.name())
 }

@@ -28,7 +28,7 @@ use rtc_base::disk::beneath::{self, SMALL};
 pub use fence::Fenced;
 pub use hold::Claim;
 pub use host::Holder;
-pub use watch::{Held, Standing, Watch};
+pub use watch::{ClaimStatus, HeldClaim, Watch};
 
 /// The folder of all claims in that of a grid.
 const FOLDER: &str = "claims";
@@ -47,9 +47,9 @@ pub struct Claims {
     own: Holder,
 }
 
-/// What a claim says.
+/// The content of a claim.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Record {
+pub struct ClaimRecord {
     /// Differs between any two claims.
     token: String,
     /// Who holds it.
@@ -96,8 +96,13 @@ impl Claims {
     pub fn take(&self, cell: &str, highest: u64) -> Result<Option<Claim>, IoError> {
         let folder = self.cell(cell);
         beneath::create_folder(&folder.grid, &folder.name).map_err(IoError::at("create", &folder.path()))?;
-        let record =
-            Record { token: token(&self.own), holder: self.own.clone(), beats: 0, progress: None, released: false };
+        let record = ClaimRecord {
+            token: token(&self.own),
+            holder: self.own.clone(),
+            beats: 0,
+            progress: None,
+            released: false,
+        };
         let next = highest + 1;
         let made = folder.create(next, &folder.draft(&record), &text(&record));
         if !made.map_err(IoError::at("create", &self.grid.join(folder.file(next))))? {
@@ -133,7 +138,7 @@ impl CellClaims {
     }
 
     /// Where the content of a claim is written before it has its name.
-    fn draft(&self, record: &Record) -> PathBuf {
+    fn draft(&self, record: &ClaimRecord) -> PathBuf {
         self.name.join(format!("{}.new", record.token))
     }
 
@@ -199,7 +204,7 @@ impl CellClaims {
     }
 }
 
-fn text(record: &Record) -> Vec<u8> {
+fn text(record: &ClaimRecord) -> Vec<u8> {
     let mut text = serde_json::to_vec(record).expect("names and numbers are valid JSON");
     text.push(b'\n');
     text

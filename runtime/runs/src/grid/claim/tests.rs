@@ -22,8 +22,8 @@ fn watch(grid: &Path, lease: Duration) -> Watch {
 /// Takes a cell that is free.
 fn take(watch: &mut Watch, cell: &str) -> Option<Claim> {
     match watch.look(cell).expect("claims can be read") {
-        Standing::Free { highest, .. } => watch.claims().take(cell, highest).expect("claims can be written"),
-        Standing::Held(_) => None,
+        ClaimStatus::Free { highest, .. } => watch.claims().take(cell, highest).expect("claims can be written"),
+        ClaimStatus::Held(_) => None,
     }
 }
 
@@ -46,12 +46,12 @@ fn a_cell_has_one_holder_until_it_is_given_up() {
     let (mut one, mut two) = (watch(grid.path(), LONG), watch(grid.path(), LONG));
     let claim = take(&mut one, "a").expect("it is free");
     assert_eq!(claim.generation(), 1);
-    let Standing::Held(held) = two.look("a").expect("readable") else { panic!("it is held") };
+    let ClaimStatus::Held(held) = two.look("a").expect("readable") else { panic!("it is held") };
     assert_eq!(held.record.expect("a record").holder, Holder::this());
     assert!(take(&mut two, "a").is_none());
     assert!(take(&mut two, "b").is_some(), "another cell");
     drop(claim);
-    assert_eq!(two.look("a").expect("readable"), Standing::Free { highest: 1, left: false });
+    assert_eq!(two.look("a").expect("readable"), ClaimStatus::Free { highest: 1, left: false });
     assert_eq!(take(&mut two, "a").map(|claim| claim.generation()), Some(2));
 }
 
@@ -111,7 +111,7 @@ fn a_silent_holder_is_replaced_and_its_process_told() {
     let mut one = watch(grid.path(), SHORT);
     assert!(take(&mut one, "a").is_none(), "it was seen for a moment only");
     thread::sleep(2 * SHORT);
-    assert_eq!(one.look("a").expect("readable"), Standing::Free { highest: 1, left: true });
+    assert_eq!(one.look("a").expect("readable"), ClaimStatus::Free { highest: 1, left: true });
     let claim = take(&mut one, "a").expect("its lease is over");
     assert_eq!(claim.generation(), 2);
     // One that comes late finds that it is no longer the first that would be higher.
@@ -130,12 +130,12 @@ fn a_claim_that_is_renewed_is_held_for_longer_than_a_lease() {
     let mut renewed = false;
     while start.elapsed() < lease + lease / 4 {
         match other.look("a").expect("readable") {
-            Standing::Held(held) => renewed |= held.renewed,
-            free @ Standing::Free { .. } => panic!("{free:?}"),
+            ClaimStatus::Held(held) => renewed |= held.renewed,
+            free @ ClaimStatus::Free { .. } => panic!("{free:?}"),
         }
         thread::sleep(lease / 20);
     }
-    let Standing::Held(held) = other.look("a").expect("readable") else { panic!("it is held") };
+    let ClaimStatus::Held(held) = other.look("a").expect("readable") else { panic!("it is held") };
     let far = held.record.and_then(|record| record.progress).expect("it was told");
     assert!(renewed && (far.update, far.total, far.rate) == (1, 10, None), "{far:?}");
 }
@@ -146,7 +146,7 @@ fn a_claim_of_a_process_that_ended_is_free_at_once() {
     leave(grid.path(), "a", 1, None);
     let free = watch(grid.path(), LONG).look("a").expect("readable");
     if Path::new("/proc/1/stat").exists() {
-        assert_eq!(free, Standing::Free { highest: 1, left: true });
+        assert_eq!(free, ClaimStatus::Free { highest: 1, left: true });
     }
 }
 
@@ -171,7 +171,7 @@ fn one_that_lost_its_claim_writes_nothing() {
     assert!(others.iter().all(Result::is_err) && claim.is_lost() && claim.check().is_err());
     assert_eq!(fs::read(&path).expect("it is there"), b"1");
     drop(claim);
-    let record: Record =
+    let record: ClaimRecord =
         serde_json::from_slice(&fs::read(grid.path().join(FOLDER).join("a/2.json")).expect("a file")).expect("JSON");
     assert!(!record.released, "that of the taker is left alone");
 }
@@ -188,7 +188,7 @@ fn a_file_system_without_links_has_one_winner_too() {
     let cell = grid.path().join(FOLDER).join("a");
     fs::create_dir_all(&cell).expect("a folder");
     fs::write(cell.join("1.json"), "").expect("a file");
-    assert!(matches!(watch(grid.path(), LONG).look("a"), Ok(Standing::Held(Held { record: None, .. }))));
+    assert!(matches!(watch(grid.path(), LONG).look("a"), Ok(ClaimStatus::Held(HeldClaim { record: None, .. }))));
 }
 
 #[test]

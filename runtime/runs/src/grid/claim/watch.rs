@@ -3,19 +3,19 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{Claims, Record};
+use super::{ClaimRecord, Claims};
 use rtc_base::disk::IoError;
 
 /// Watches claims: which are held, and which are left.
 #[derive(Debug)]
 pub struct Watch {
     claims: Claims,
-    seen: BTreeMap<String, Seen>,
+    seen: BTreeMap<String, ObservedClaim>,
 }
 
-/// What was last seen of the claim on a cell.
+/// The last observed state of the claim on a cell.
 #[derive(Debug)]
-struct Seen {
+struct ObservedClaim {
     generation: u64,
     content: Vec<u8>,
     /// When it was first seen like this.
@@ -24,9 +24,9 @@ struct Seen {
     renewed: bool,
 }
 
-/// How it stands with a cell.
+/// The status of the claim on a cell.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
+pub enum ClaimStatus {
     /// Nobody holds it.
     Free {
         /// The highest claim; 0 where nobody has held it yet.
@@ -35,16 +35,16 @@ pub enum Standing {
         left: bool,
     },
     /// A process holds it.
-    Held(Held),
+    Held(HeldClaim),
 }
 
 /// A claim that a process holds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Held {
+pub struct HeldClaim {
     /// Which claim on the cell it is.
     pub generation: u64,
     /// What it says; nothing while its content is being written.
-    pub record: Option<Record>,
+    pub record: Option<ClaimRecord>,
     /// How long it did not change under the eyes of the watcher.
     pub silent: Duration,
     /// Whether the watcher has seen it change, so that its holder is alive for certain.
@@ -66,32 +66,32 @@ impl Watch {
     ///
     /// # Errors
     /// The claims can't be read.
-    pub fn look(&mut self, cell: &str) -> Result<Standing, IoError> {
+    pub fn look(&mut self, cell: &str) -> Result<ClaimStatus, IoError> {
         let folder = self.claims.cell(cell);
         let generation = folder.highest().map_err(IoError::at("read", &folder.path()))?;
         if generation == 0 {
-            return Ok(Standing::Free { highest: 0, left: false });
+            return Ok(ClaimStatus::Free { highest: 0, left: false });
         }
         let file = folder.grid.join(folder.file(generation));
         let content = folder.read(generation).map_err(IoError::at("read", &file))?;
-        let record: Option<Record> = serde_json::from_slice(&content).ok();
+        let record: Option<ClaimRecord> = serde_json::from_slice(&content).ok();
         let (released, gone) =
             record.as_ref().map_or((false, false), |record| (record.released, record.holder.is_gone(&self.claims.own)));
         if released || gone {
-            return Ok(Standing::Free { highest: generation, left: !released });
+            return Ok(ClaimStatus::Free { highest: generation, left: !released });
         }
         let seen = self.see(cell, generation, content);
         let silent = seen.since.elapsed();
         let renewed = seen.renewed;
         if silent >= self.claims.lease {
-            return Ok(Standing::Free { highest: generation, left: true });
+            return Ok(ClaimStatus::Free { highest: generation, left: true });
         }
-        Ok(Standing::Held(Held { generation, record, silent, renewed }))
+        Ok(ClaimStatus::Held(HeldClaim { generation, record, silent, renewed }))
     }
 
     /// Notes what was seen of a claim.
-    fn see(&mut self, cell: &str, generation: u64, content: Vec<u8>) -> &Seen {
-        let fresh = |content, renewed| Seen { generation, content, since: Instant::now(), renewed };
+    fn see(&mut self, cell: &str, generation: u64, content: Vec<u8>) -> &ObservedClaim {
+        let fresh = |content, renewed| ObservedClaim { generation, content, since: Instant::now(), renewed };
         let seen = self.seen.entry(cell.to_owned()).or_insert_with(|| fresh(content.clone(), false));
         if (seen.generation, &seen.content) != (generation, &content) {
             *seen = fresh(content, seen.generation == generation);

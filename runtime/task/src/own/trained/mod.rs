@@ -11,12 +11,12 @@ use growth::Growth;
 
 /// A tokenizer.
 #[derive(Clone)]
-pub(super) struct Trained {
+pub(super) struct TrainedTokenizer {
     tokenizer: Tokenizer,
     growth: Growth,
 }
 
-impl Trained {
+impl TrainedTokenizer {
     /// Reads a `tokenizer.json`.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Chooser, Found, Label, ask};
+use super::{ChoiceResult, Chooser, Label, ask};
 use crate::command::task::draft::kind::{FEW_NUMBERS, FEW_WORDS, Kind, has_few_values};
 use crate::command::task::draft::{AnswerArg, names};
 
@@ -11,7 +11,7 @@ const NO_NUMBERS: [&str; 13] =
     ["nan", "na", "n/a", "inf", "-inf", "+inf", "infinity", "-infinity", "none", "null", "missing", "?", "-"];
 
 impl Chooser<'_> {
-    pub(super) fn label(&self, wished: &[usize]) -> Found<Option<Label>> {
+    pub(super) fn label(&self, wished: &[usize]) -> ChoiceResult<Option<Label>> {
         if let Some(name) = &self.wishes.label {
             let at = self.named("--label", name)?;
             if wished.contains(&at) {
@@ -87,7 +87,7 @@ impl Chooser<'_> {
     }
 
     /// The only column with few values.
-    fn label_by_values(&self, usable: &[usize]) -> Found<Option<Label>> {
+    fn label_by_values(&self, usable: &[usize]) -> ChoiceResult<Option<Label>> {
         let few: Vec<usize> = usable.iter().copied().filter(|at| self.is_few(*at)).collect();
         let has_text = self.all().any(|at| matches!(self.kinds[at], Kind::Text | Kind::Words));
         let words: Vec<usize> = few.iter().copied().filter(|at| !self.is_number(*at)).collect();
@@ -141,7 +141,7 @@ impl Chooser<'_> {
         if self.texts(None).is_empty() { "" } else { "; `--task language` takes texts without a label" }
     }
 
-    pub(super) fn answer(&self, label: usize) -> Found<AnswerArg> {
+    pub(super) fn answer(&self, label: usize) -> ChoiceResult<AnswerArg> {
         let column = self.column(label);
         let filled = self.filled(label);
         if let Some(answer) = self.wishes.answer {
@@ -197,7 +197,7 @@ impl Chooser<'_> {
     }
 
     /// Whole numbers are classes where they are few, or have the name of classes and no gaps; many are a number.
-    fn whole(&self, label: usize) -> Found<AnswerArg> {
+    fn whole(&self, label: usize) -> ChoiceResult<AnswerArg> {
         let (column, filled) = (self.column(label), self.filled(label));
         let count = column.values.len();
         let [low, high] = column.range.unwrap_or_default();

@@ -2,13 +2,13 @@
 
 use rtc_task::ColumnLook;
 
-use super::{Chooser, Found, Label, ask};
+use super::{ChoiceResult, Chooser, Label, ask};
 use crate::command::task::draft::kind::Kind;
 use crate::command::task::draft::{AnswerArg, Draft, TaskArg, names};
 
 impl Chooser<'_> {
     /// A list of tokens and a list of labels for them, or texts with blanks between; nothing where no two columns go together.
-    pub(super) fn tagging(&self, wished: &[usize]) -> Found<Option<Draft>> {
+    pub(super) fn tagging(&self, wished: &[usize]) -> ChoiceResult<Option<Draft>> {
         let is_wished = self.wishes.task == Some(TaskArg::Tagging);
         if self.wishes.task.is_some_and(|task| task != TaskArg::Tagging) || self.wishes.answer.is_some() {
             return Ok(None);
@@ -101,7 +101,7 @@ impl Chooser<'_> {
         self.column(at).whole == self.column(at).numbers
     }
 
-    fn tagged(&self, tokens: usize, tags: usize, asked: bool) -> Found<Draft> {
+    fn tagged(&self, tokens: usize, tags: usize, asked: bool) -> ChoiceResult<Draft> {
         let (items, labels) = (self.column(tokens).items.len(), self.column(tags).items.len());
         if !asked && (labels > ColumnLook::MOST || labels > items) {
             return ask(format!(
