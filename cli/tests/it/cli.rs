@@ -274,8 +274,11 @@ fn a_training_without_evaluation_measures_nothing_at_its_end() {
         .says("the run evaluates nothing (`evaluate: []`): name a split, as `--split test`");
     place.rtc(&["eval", "r", "--split", "test"]).code(0);
     // A table has nothing to compare by.
-    let grid = ["ablate", "tiny.yaml", "--with", "evaluate=[]"];
-    place.rtc(&grid).code(2).says("is `[]`, and the rows of a table are measured: name a split, as `evaluate=[test]`");
+    place.write("grid.yaml", "extends: tiny.yaml\ncompare: [tiny]\n");
+    place
+        .rtc(&["ablate", "grid.yaml", "--with", "evaluate=[]"])
+        .code(2)
+        .says("is `[]`, and the rows of a table are measured: name a split, as `evaluate=[test]`");
 }
 
 #[test]

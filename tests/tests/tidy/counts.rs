@@ -14,7 +14,7 @@ const TYPE_NAMES_USED_AGAIN: usize = 11;
 /// Tests that return where something is missing, instead of being ignored by name.
 const SILENT_SKIPS: usize = 27;
 /// Programs that `cargo test --workspace` links.
-const TEST_PROGRAMS: usize = 17;
+const TEST_PROGRAMS: usize = 18;
 /// Ops of the graph.
 const OPS: usize = 118;
 /// Words of rustdoc that stand in the place of a noun, in a thousand.
