@@ -63,7 +63,9 @@ pub fn layout(graph: &Graph, node: NodeId) -> LoopLayout {
             LoopLayout { carried, sliced, given, ..LoopLayout::default() }
         }
         _ => {
-            let (carried, sliced) = (n.get(attribute::CARRIED), n.get(attribute::OUTPUTS));
+            // Numbers beyond all values of the loop are as wrong as one too many, and nothing is made of that size.
+            let most = operands + params + yields + 1;
+            let (carried, sliced) = (n.get(attribute::CARRIED).min(most), n.get(attribute::OUTPUTS).min(most));
             // Of a beam, the cotangent of the score comes besides, and that of the scored pair goes.
             let pair = usize::from(n.has(attribute::BEAMS));
             let (given, saved) =
