@@ -44,8 +44,7 @@ pub struct OpDef {
     pub flags: &'static [Flag],
     /// What operands and results are to an op that works unit by unit; `None` for any other.
     pub by_unit: Option<&'static Roles>,
-    /// Results, the first ones, that a device which computes with 16 bits may keep in 16 bits. Sums and what decides something is
-    /// among none of them.
+    /// Number of results, from the first on, that a device may keep in 16 bits where it computes with 16 bits.
     pub narrow: usize,
 }
 
@@ -81,11 +80,11 @@ impl OpDef {
 pub struct Operand {
     /// Its name in the row.
     pub name: &'static str,
-    /// What its elements are.
+    /// The kind of its elements.
     pub kind: OperandKind,
 }
 
-/// What the elements of an operand are.
+/// The kind of the elements of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandKind {
     /// Real numbers.

@@ -836,7 +836,7 @@ pub fn linear_grad_input(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     Ok(vec![s.with_last(0, inputs.clone())?])
 }
 
-/// What stands behind and before the weight in every unit, and the weight.
+/// Cotangents of the outputs, the inputs, and the weight between them.
 pub fn linear_grad_weight(s: &Signature<'_>) -> Result<Vec<Type>, String> {
     let [dy, x, w] = s.operands else { return Err(s.mismatch()) };
     differentiates(s, linear, &[x.clone(), w.clone()], std::slice::from_ref(dy))?;

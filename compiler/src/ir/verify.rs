@@ -311,8 +311,10 @@ impl GraphChecker<'_> {
     /// Rows are filled to the axis of a fold, whose chunks they are.
     fn filled(&mut self, id: NodeId) {
         let node = self.graph.node(id);
-        let (full, short) = if node.op == Op::PadRagged { (node.results[0], 0) } else { (node.operands[0], 1) };
-        let axes = [full, node.operands[short]].map(|v| self.graph.ty(v).ragged());
+        let values = if node.op == Op::PadRagged { [&node.results, &node.operands] } else { [&node.operands; 2] };
+        let at = usize::from(node.op == Op::PadRaggedGrad);
+        let (Some(full), Some(short)) = (values[0].first(), values[1].get(at)) else { return };
+        let axes = [*full, *short].map(|v| self.graph.ty(v).ragged());
         let mut around = std::iter::successors(self.graph.owner(node.region), |owner| {
             self.graph.owner(self.graph.node(*owner).region)
         });

@@ -130,13 +130,9 @@ impl GraphChecker<'_> {
         let (Some(join), Some(score)) = (join, score) else {
             return self.say(id, "the body of a search has a part that joins and one that scores");
         };
-        let Some((last, joined)) =
-            loops::yielded(self.graph, id).split_last().map(|(last, rest)| (*last, rest.to_vec()))
-        else {
-            return;
-        };
+        let Some((last, joined)) = loops::yielded(self.graph, id).split_last() else { return };
         let made = |value: Value, part: NodeId| matches!(self.graph.def(value), ValueOrigin::Result(maker, _) if maker == part);
-        if !made(last, score) || !joined.iter().all(|value| made(*value, join)) {
+        if !made(*last, score) || !joined.iter().all(|value| made(*value, join)) {
             self.say(id, "the body of a search yields what its part joins, and then what its part scores");
         }
     }
