@@ -44,4 +44,4 @@ mod value;
 pub use backend::{Model, model};
 pub use exec::DeviceExecutor;
 pub use function::{DeviceFunction, DeviceSpan};
-pub use sources::{Launching, generated, kernels, overrides};
+pub use sources::{BASE, Launching, generated, kernels, overrides};

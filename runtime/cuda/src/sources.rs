@@ -9,9 +9,8 @@ use rtc_kernel::optimiser;
 use super::device::{GeneratedKernel, KernelTarget};
 use super::{attention_kernels, fusion, mask_codegen, narrow};
 
-/// What the kernels share: in front of any text of kernels.
-#[cfg(feature = "driver")]
-pub(super) const BASE: &str = concat!(
+/// What the kernels share: in front of any text of kernels. `REAL` must be defined.
+pub const BASE: &str = concat!(
     include_str!("kernels/base.cu"),
     include_str!("kernels/expression.cu"),
     include_str!("kernels/fragments.cu"),

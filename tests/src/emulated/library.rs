@@ -1,12 +1,14 @@
 //! Kernels as a library of the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_uint, c_void};
 use std::fmt;
 use std::io::ErrorKind;
+use std::num::NonZero;
 use std::path::Path;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 
 use libloading::Library;
 use rtc_cuda::device::{GeneratedKernel, LaunchShape};
@@ -19,20 +21,32 @@ type Fault = unsafe extern "C" fn() -> *const c_char;
 
 /// What numbers of meetings stay below in `shim.h`.
 const MEETINGS: usize = 1024;
+/// Kernels of a plan that are compiled together: what they share takes as long as so many of them.
+const LEAST: usize = 8;
 
-/// The kernels.
+/// The kernels: those of every program, and those made for some plans, in as many libraries as they were compiled in.
 pub struct Kernels {
+    parts: BTreeMap<String, Arc<KernelLibrary>>,
+    names: BTreeSet<String>,
+    checker: Option<Checker>,
+    is_single: bool,
+}
+
+/// A library of some kernels.
+struct KernelLibrary {
     parameters: Parameters,
     launch: Launch,
     fault: Fault,
     shared: unsafe extern "C" fn() -> usize,
     order: unsafe extern "C" fn(u64),
-    checker: Option<Checker>,
-    names: BTreeSet<String>,
-    is_single: bool,
+    /// The names of its kernels.
+    names: Vec<String>,
     /// What the functions are in.
-    _library: Library,
+    library: Library,
 }
+
+/// Libraries that this process has made, by the type of their numbers and the text of their kernels.
+static COMPILED: Mutex<BTreeMap<(String, String), Arc<KernelLibrary>>> = Mutex::new(BTreeMap::new());
 
 /// What finds races. It keeps what it knows by thread of the host: a device must be asked on the one on which it runs.
 pub struct Checker {
@@ -53,78 +67,65 @@ pub fn source(made: &BTreeSet<GeneratedKernel>) -> String {
 }
 
 impl Kernels {
-    /// Compiles all kernels that plans may use, those made for some plans among them, for numbers of the C++ type `real`.
-    /// `None` where there is no compiler.
+    /// All kernels that plans may use, those made for some plans among them, for numbers of the C++ type `real`. A process compiles each
+    /// once. `None` where there is no compiler.
     ///
     /// # Panics
     /// When the kernels do not compile.
     pub fn compile(real: &str, made: &BTreeSet<GeneratedKernel>) -> Option<Arc<Self>> {
-        Self::of_text(real, &source(made))
+        // Held to the end: what another test compiles is not compiled again.
+        let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = |source: &str| (real.to_owned(), source.to_owned());
+        let common = rtc_cuda::kernels();
+        if !compiled.contains_key(&key(&common)) {
+            let library = KernelLibrary::build(real, &text::with_declared(&common), &common, false)?;
+            compiled.insert(key(&common), Arc::new(library));
+        }
+        let is_new = |source: &&str| !compiled.contains_key(&key(source));
+        let new: Vec<&str> = made.iter().map(|kernel| kernel.source.as_str()).filter(is_new).collect();
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
+        let share = new.len().div_ceil(processors).max(LEAST);
+        let built: Vec<_> = thread::scope(|scope| {
+            let build = |sources: &[&str]| {
+                let own = sources.concat();
+                scope.spawn(move || {
+                    KernelLibrary::build(real, &text::with_declared(&format!("{}{own}", rtc_cuda::BASE)), &own, false)
+                })
+            };
+            let building: Vec<_> = new.chunks(share).map(build).collect();
+            building.into_iter().map(|built| built.join().expect("kernels compile")).collect()
+        });
+        for (sources, library) in new.chunks(share).zip(built) {
+            let library = Arc::new(library?);
+            compiled.extend(sources.iter().map(|source| (key(source), library.clone())));
+        }
+        let parts = made.iter().map(|kernel| kernel.source.as_str()).chain([&*common]);
+        Some(Arc::new(Self::of(real, parts.map(|source| &compiled[&key(source)]), None)))
     }
 
-    /// Compiles the kernels of a text that begins as a [`source`] does.
-    ///
-    /// # Panics
-    /// When the kernels do not compile.
-    pub fn of_text(real: &str, source: &str) -> Option<Arc<Self>> {
-        Self::build(real, source, &text::with_declared(source), None)
-    }
-
-    /// The same with a checker of races, and with meetings that can be left out.
+    /// The kernels of a text that begins as a [`source`] does, with a checker of races, and with meetings that can be left out.
     ///
     /// # Panics
     /// When the kernels do not compile.
     pub fn checked(real: &str, source: &str) -> Option<Arc<Self>> {
         let (numbered, meetings) = text::with_numbered_meetings(&text::with_declared(source));
-        Self::build(real, source, &numbered, Some(meetings))
+        assert!(meetings.len() < MEETINGS, "the shim counts fewer meetings");
+        let library = Arc::new(KernelLibrary::build(real, &numbered, source, true)?);
+        Some(Arc::new(Self::of(real, [&library], Some(meetings))))
     }
 
-    fn build(real: &str, source: &str, marked: &str, meetings: Option<Vec<String>>) -> Option<Arc<Self>> {
-        let all = text::kernels(source);
-        let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
-        assert!(meetings.as_ref().is_none_or(|all| all.len() < MEETINGS), "the shim counts fewer meetings");
-        let folder = tempfile::tempdir().expect("a folder for the kernels");
-        let file = |name: &str| folder.path().join(name);
-        let write = |name: &str, text: &str| std::fs::write(file(name), text).expect("the folder is ours");
-        write("position.h", include_str!("position.h"));
-        write("kernels.cpp", &format!("{}{marked}{register}", include_str!("shim.h")));
-        write("races.cpp", include_str!("races.cpp"));
-        let (kernels, races, library) = (file("kernels.o"), file("races.o"), file("kernels.so"));
-        let real_type = format!("-DREAL={real}");
-        let flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", &real_type, "-c", "-o"];
-        // Without its library, which would define what the checker does.
-        let watched: &[&str] = if meetings.is_some() { &["-fsanitize=thread", "-fno-threadsafe-statics"] } else { &[] };
-        run_compiler(&[watched, &flags].concat(), &[&kernels, &file("kernels.cpp")])?;
-        let mut parts = vec![&*library, &*kernels];
-        if meetings.is_some() {
-            run_compiler(&["-std=c++17", "-O2", "-fPIC", "-c", "-o"], &[&races, &file("races.cpp")])?;
-            parts.push(&races);
+    fn of<'l>(
+        real: &str,
+        libraries: impl IntoIterator<Item = &'l Arc<KernelLibrary>>,
+        meetings: Option<Vec<String>>,
+    ) -> Self {
+        let (mut parts, mut checker) = (BTreeMap::new(), None);
+        for library in libraries {
+            // SAFETY: it has these functions where it has a checker.
+            checker = meetings.clone().map(|meetings| unsafe { Checker::of(&library.library, meetings) });
+            parts.extend(library.names.iter().map(|name| (name.clone(), library.clone())));
         }
-        run_compiler(&["-shared", "-Wl,--no-undefined", "-o"], &parts)?;
-        // SAFETY: the library is the text above; loading it only fills a table. Its functions have these types, and stay with it.
-        unsafe {
-            let library = Library::new(&library).expect("it was just made");
-            let checker = meetings.map(|meetings| Checker {
-                taken: function(&library, "rtc_races_taken"),
-                released: function(&library, "rtc_races_released"),
-                used: function(&library, "rtc_races_used"),
-                found: function(&library, "rtc_races_found"),
-                leave_out: function(&library, "rtc_emulated_leave_out"),
-                come_by: function(&library, "rtc_emulated_come_by"),
-                meetings,
-            });
-            Some(Arc::new(Self {
-                parameters: function(&library, "rtc_emulated_parameters"),
-                launch: function(&library, "rtc_emulated_launch"),
-                fault: function(&library, "rtc_emulated_fault"),
-                shared: function(&library, "rtc_emulated_shared"),
-                order: function(&library, "rtc_emulated_order"),
-                checker,
-                names: all.iter().map(|(name, _)| (*name).to_owned()).collect(),
-                is_single: real == "float",
-                _library: library,
-            }))
-        }
+        Self { names: parts.keys().cloned().collect(), parts, checker, is_single: real == "float" }
     }
 
     /// Whether there is a kernel of this name.
@@ -158,25 +159,82 @@ impl Kernels {
         order: u64,
         args: &[*const c_void],
     ) -> Result<usize, String> {
+        let found = name.to_str().ok().and_then(|name| self.parts.get(name));
+        let library = found.ok_or("there is no such kernel")?;
         // SAFETY: the kernel reads as many arguments as it has, each of up to 8 bytes.
         unsafe {
-            let expected = (self.parameters)(name.as_ptr());
+            let expected = (library.parameters)(name.as_ptr());
             if args.len() != expected as usize {
-                return Err(match expected {
-                    c_uint::MAX => "there is no such kernel".to_owned(),
-                    _ => format!("it takes {expected} arguments, and is given {}", args.len()),
-                });
+                return Err(format!("it takes {expected} arguments, and is given {}", args.len()));
             }
-            (self.order)(order);
-            match (self.launch)(name.as_ptr(), shape.grid.as_ptr(), shape.threads, args.as_ptr()) {
-                0 => Ok((self.shared)()),
-                _ => Err(said((self.fault)())),
+            (library.order)(order);
+            match (library.launch)(name.as_ptr(), shape.grid.as_ptr(), shape.threads, args.as_ptr()) {
+                0 => Ok((library.shared)()),
+                _ => Err(said((library.fault)())),
             }
         }
     }
 }
 
+impl KernelLibrary {
+    /// Compiles a text and registers the kernels of `registered`, a part of it; watched by the checker of races or not. `None` where there is no
+    /// compiler.
+    fn build(real: &str, text: &str, registered: &str, is_watched: bool) -> Option<Self> {
+        let all = text::kernels(registered);
+        let register: String = all.iter().map(|(name, team)| format!("REGISTER({name}, {team})\n")).collect();
+        let folder = tempfile::tempdir().expect("a folder for the kernels");
+        let file = |name: &str| folder.path().join(name);
+        let write = |name: &str, text: &str| std::fs::write(file(name), text).expect("the folder is ours");
+        write("position.h", include_str!("position.h"));
+        write("kernels.cpp", &format!("{}{text}{register}", include_str!("shim.h")));
+        write("races.cpp", include_str!("races.cpp"));
+        let (kernels, races, library) = (file("kernels.o"), file("races.o"), file("kernels.so"));
+        let real_type = format!("-DREAL={real}");
+        let flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", &real_type, "-c", "-o"];
+        // Without its library, which would define what the checker does.
+        let watched: &[&str] = if is_watched { &["-fsanitize=thread", "-fno-threadsafe-statics"] } else { &[] };
+        run_compiler(&[watched, &flags].concat(), &[&kernels, &file("kernels.cpp")])?;
+        let mut parts = vec![&*library, &*kernels];
+        if is_watched {
+            run_compiler(&["-std=c++17", "-O2", "-fPIC", "-c", "-o"], &[&races, &file("races.cpp")])?;
+            parts.push(&races);
+        }
+        run_compiler(&["-shared", "-Wl,--no-undefined", "-o"], &parts)?;
+        let names = all.iter().map(|(name, _)| (*name).to_owned()).collect();
+        // SAFETY: the library is the text above; loading it only fills a table. Its functions have these types, and stay with it.
+        unsafe {
+            let library = Library::new(&library).expect("it was just made");
+            Some(Self {
+                parameters: function(&library, "rtc_emulated_parameters"),
+                launch: function(&library, "rtc_emulated_launch"),
+                fault: function(&library, "rtc_emulated_fault"),
+                shared: function(&library, "rtc_emulated_shared"),
+                order: function(&library, "rtc_emulated_order"),
+                names,
+                library,
+            })
+        }
+    }
+}
+
 impl Checker {
+    /// # Safety
+    /// The library must be a watched one, and stay.
+    unsafe fn of(library: &Library, meetings: Vec<String>) -> Self {
+        // SAFETY: as the caller says; the functions have these types.
+        unsafe {
+            Self {
+                taken: function(library, "rtc_races_taken"),
+                released: function(library, "rtc_races_released"),
+                used: function(library, "rtc_races_used"),
+                found: function(library, "rtc_races_found"),
+                leave_out: function(library, "rtc_emulated_leave_out"),
+                come_by: function(library, "rtc_emulated_come_by"),
+                meetings,
+            }
+        }
+    }
+
     pub(super) fn taken(&self, at: u64, bytes: usize) {
         // SAFETY: it keeps the numbers, and nothing else.
         unsafe { (self.taken)(at, bytes) }

@@ -9,15 +9,16 @@ use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use rtc_cuda::device::{Device, KernelArgument, LaunchShape};
+use rtc_cuda::device::{Device, GeneratedKernel, KernelArgument, LaunchShape};
 use rtc_cuda::memory::{DeviceArray, DevicePool, int};
-use rtc_tests::emulated::{Emulated, Kernels, limits, source};
+use rtc_tests::emulated::{Emulated, Kernels, limits};
 
 use super::device_races::FAULTY;
 
 /// The kernels of rtc and those that are not right; nothing where there is no compiler.
 pub(super) fn faulty() -> Option<Arc<Kernels>> {
-    let kernels = Kernels::of_text("float", &format!("{}{FAULTY}", source(&BTreeSet::new())));
+    let made = GeneratedKernel { name: "faulty".to_owned(), source: FAULTY.to_owned() };
+    let kernels = Kernels::compile("float", &BTreeSet::from([made]));
     if kernels.is_none() {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
     }

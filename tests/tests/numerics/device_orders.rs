@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_cuda::device::KernelTarget;
-use rtc_tests::emulated::{Emulated, Kernels, Options, source};
+use rtc_tests::emulated::{Emulated, Kernels, Options};
 
 use super::device_limits::faulty;
 use super::device_races::run_faulty;
@@ -24,7 +24,7 @@ fn device(kernels: &Arc<Kernels>, threads: u32, order: u64, target: KernelTarget
 fn no_order_of_threads_changes_a_bit() {
     let all = Work::all();
     let made: BTreeSet<_> = all.iter().flat_map(Work::made).collect();
-    let Some(kernels) = Kernels::of_text("float", &source(&made)) else {
+    let Some(kernels) = Kernels::compile("float", &made) else {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
         return;
     };
