@@ -362,7 +362,7 @@ fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<
                 thread::sleep(PAUSE);
             }
             Err(TryLockError::WouldBlock) => {
-                let other = std::io::Error::other("another process is training in this folder");
+                let other = std::io::Error::other("another process is training in this folder, or moves it");
                 return Err(CommandFailure::io("use", folder, other));
             }
             Err(TryLockError::Error(error)) => return Err(CommandFailure::io("lock", &path, error)),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use rtc_base::disk::write_output;
 use rtc_compiler::ir::{export, text};
 use rtc_compiler::pipeline::memory::{LargestBatches, Need, plans_within};
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
@@ -136,7 +137,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let text = if asked { planned(&compiled, options)? } else { stage(&compiled, options)? };
     match &options.output {
         None => terminal.result(&text)?,
-        Some(path) => std::fs::write(path, &text).map_err(|error| CommandFailure::io("write", path, error))?,
+        Some(path) => write_output(path, &text)?,
     }
     if let Some(failure) = refused {
         return Err(failure);

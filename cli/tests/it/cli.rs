@@ -289,6 +289,36 @@ fn a_folder_that_lost_its_identity_says_what_is_missing() {
     let again = place.train(&["--run", "r", "--max-steps", "1"]);
     again.code(2).says("no run.json").is_quiet_about("resume it");
     assert!(place.path("runs/r/checkpoints/last").exists());
+    fs::remove_dir_all(place.path("runs/r/checkpoints")).expect("it is there");
+    for later in ["metrics.jsonl", "timing.jsonl", "events.out.tfevents.0.rtc", "results.json", "answers.json"] {
+        assert!(place.path("runs/r").join(later).exists(), "{later}");
+        place.train(&["--run", "r", "--max-steps", "1"]).code(2).says(&format!("the folder has {later} and no run.json"));
+        fs::remove_file(place.path("runs/r").join(later)).expect("it is there");
+    }
+    // What a process leaves that was killed while it began.
+    place.train(&["--run", "r", "--max-steps", "1"]).code(0);
+}
+
+#[test]
+fn a_training_replaces_no_file_of_its_user() {
+    for name in ["spec.rt", "experiment.yaml"] {
+        let place = Place::new();
+        fs::create_dir_all(place.path("runs/r")).expect("a folder");
+        place.write(&format!("runs/r/{name}"), "// mine\n");
+        place.train(&["--run", "r", "--max-steps", "1"]).code(2).says(&format!("a file {name} that is not of this run"));
+        assert_eq!(place.read(&format!("runs/r/{name}")), "// mine\n");
+    }
+}
+
+#[test]
+fn what_compile_writes_replaces_a_file_whole() {
+    let place = Place::new();
+    place.write("graph.rtir", "mine");
+    std::os::unix::fs::symlink("graph.rtir", place.path("link.rtir")).expect("a link");
+    place.rtc(&["compile", "gut", "--emit", "plan", "--inference", "--output", "link.rtir"]).code(0);
+    assert_eq!(place.read("graph.rtir"), "mine", "the link is replaced, not followed");
+    assert_ne!(place.read("link.rtir"), "mine");
+    place.rtc(&["compile", "gut", "--output", "/dev/null"]).code(0);
 }
 
 #[test]

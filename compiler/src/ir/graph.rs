@@ -389,7 +389,8 @@ impl Graph {
 
     fn place(&self, node: NodeId) -> usize {
         let region = self.node(node).region;
-        self.nodes(region).iter().position(|n| *n == node).expect("a node is listed in its region")
+        // From the end, where gradients are written.
+        self.nodes(region).iter().rposition(|n| *n == node).expect("a node is listed in its region")
     }
 
     fn insert(&mut self, region: RegionId, place: usize, new: NewNode) -> Result<NodeId, InvalidNode> {

@@ -379,16 +379,17 @@ impl RunFolder {
         experiment: &Experiment,
         info: RunInfo,
     ) -> Result<Self, Error> {
-        if let Some(message) = occupied(path) {
+        let kept = open_task(&experiment.task)?.0.kept().map(|kept| (TASK, format!("{kept}\n")));
+        let texts = [(info.written.file(), spec.to_owned()), (EXPERIMENT, experiment.to_yaml())];
+        let texts: Vec<_> = texts.into_iter().chain(kept).collect();
+        if let Some(message) = occupied(path, &texts) {
             return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
         }
         disk.create_folder(path).map_err(IoError::at("create", path))?;
         let above = folder_of(path);
         disk.sync_folder(above).map_err(IoError::at("sync", above))?;
-        let kept = open_task(&experiment.task)?.0.kept().map(|kept| (TASK, format!("{kept}\n")));
-        let texts = [(info.written.file(), spec.to_owned()), (EXPERIMENT, experiment.to_yaml())];
         let mut files = BTreeMap::new();
-        for (name, text) in texts.into_iter().chain(kept) {
+        for (name, text) in texts {
             write_on(&*disk, &path.join(name), &text)?;
             files.insert(name.to_owned(), sha256(text));
         }
@@ -538,15 +539,25 @@ impl RunFolder {
     }
 }
 
-/// Why no run can begin in a folder, if none can.
-fn occupied(path: &Path) -> Option<String> {
+/// Files that a run has only after its [`RUN`].
+const LATER: [&str; 6] = [CHECKPOINTS, METRICS, TIMING, EVENTS, RESULTS, ANSWERS];
+
+/// Why no run with these first files can begin in a folder, if none can. The first files may be there: a process that was killed while it
+/// began a run leaves them.
+fn occupied(path: &Path, first: &[(&str, String)]) -> Option<String> {
     if RunFolder::exists(path) {
         return Some("there is a run in this folder already: resume it, or choose another name".to_owned());
     }
-    beneath::exists(&path.join(CHECKPOINTS)).then(|| {
-        format!(
-            "the folder has {CHECKPOINTS} and no {RUN}, so their run can't be resumed: put {RUN} back, or choose another name"
-        )
+    if let Some(later) = LATER.into_iter().find(|name| beneath::exists(&path.join(name))) {
+        return Some(format!(
+            "the folder has {later} and no {RUN}, so their run can't be resumed: put {RUN} back, or choose another name"
+        ));
+    }
+    let differs = |(name, text): &&(&str, String)| {
+        beneath::exists(&path.join(name)) && read(path, name).ok().as_deref() != Some(text.as_bytes())
+    };
+    first.iter().find(differs).map(|(name, _)| {
+        format!("the folder has a file {name} that is not of this run, which would replace it: move it, or choose another name")
     })
 }
 
