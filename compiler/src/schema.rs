@@ -283,6 +283,8 @@ pub(crate) fn short(v: f64) -> String {
 pub const SIZE: Bounds = Bounds::closed(1.0, 1_048_576.0);
 /// Lengths of axes that equations make.
 pub(crate) const AXIS: Bounds = Bounds::closed(1.0, 2_097_152.0);
+/// The field of a loop that says whether its steps have the same weights.
+pub(crate) const TIED: &str = "tied";
 /// Numbers of steps.
 pub const STEPS: Bounds = Bounds::closed(1.0, 1_000_000.0);
 /// Numbers of layers with their own weights.

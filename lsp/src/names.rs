@@ -275,18 +275,22 @@ impl NameReader<'_> {
 
     fn edit(&mut self, edit: &Edit) {
         match &edit.kind {
-            EditKind::Set(path, value) => {
+            EditKind::Set(path, value) | EditKind::Assign(path, value) => {
                 self.path(path);
                 let slot = path.components.last().map_or("", |last| last.name.text.as_str());
                 self.value(value, slot);
             }
             EditKind::Replace(statement) => self.statement(statement),
-            EditKind::Remove(path) => self.path(path),
-            EditKind::ReplaceAt(path, statement) | EditKind::Wrap(path, statement) => {
+            EditKind::Remove(path) | EditKind::Tie(path, _) => self.path(path),
+            EditKind::ReplaceAt(path, element) => {
+                self.path(path);
+                self.element(element, None);
+            }
+            EditKind::Wrap(path, statement) => {
                 self.path(path);
                 self.statement(statement);
             }
-            EditKind::Add(element, path) => {
+            EditKind::Add(element, _, path) => {
                 self.element(element, None);
                 self.path(path);
             }

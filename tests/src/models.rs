@@ -53,10 +53,12 @@ const SMALL: &[&str] = &[
     "stack.mega.dim: 3",
     "stack.mega.reach: 5",
     "let heads = 2",
-    "let draws = 0",
+    // A start that is not drawn.
+    "loop.carry.s = zeros(input)",
     "let segments = 2",
     // A task has classes of its own here, and of two of them one number.
-    "let stable = 0",
+    "loop.paid = answer(y)",
+    "loop.paid = answer(h)",
     "replace tied by head linear { bias: false }",
     "embed.width: 8",
 ];

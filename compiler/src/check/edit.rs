@@ -1,11 +1,19 @@
-//! Variants and `--set`: edits of the tree of statements, before defaults and derived values are worked out.
+//! Variants and `--set`: edits of the tree of statements, before defaults and derived values are worked out. Those of equations are in
+//! [`bindings`], those of definitions in [`definitions`].
+
+mod bindings;
+pub(super) mod definitions;
+pub(super) mod unread;
+
+use bindings::Bound;
 
 use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
 use super::items::DefinedItems;
 use super::scope::{NameBinding, ScopeId, Scopes};
+use crate::define;
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
-use crate::schema::Default;
+use crate::schema::{Default, TIED};
 use crate::source::Span;
 use crate::syntax::ast;
 
@@ -24,11 +32,13 @@ impl Editor<'_, '_> {
     pub(super) fn apply(&mut self, tree: &mut StatementTree, edit: &ast::Edit, author: &Author) {
         match &edit.kind {
             ast::EditKind::Set(path, value) => self.set(tree, path, value, author),
-            ast::EditKind::ReplaceAt(path, statement) => self.replace_at(tree, path, statement, author),
+            ast::EditKind::Assign(path, value) => self.assign(tree, path, value),
+            ast::EditKind::ReplaceAt(path, element) => self.replace_at(tree, path, element, author),
             ast::EditKind::Wrap(path, statement) => self.wrap(tree, path, statement, author),
             ast::EditKind::Replace(statement) => self.replace(tree, statement, author),
             ast::EditKind::Remove(path) => self.remove(tree, path),
-            ast::EditKind::Add(element, path) => self.add(tree, element, path, author),
+            ast::EditKind::Add(element, side, path) => self.add(tree, element, (*side, path), author),
+            ast::EditKind::Tie(path, tied) => self.tie(tree, path, *tied, author),
             ast::EditKind::Let(binding) => self.rebind(tree, binding),
         }
         expand::fill(self.items, tree);
@@ -37,6 +47,17 @@ impl Editor<'_, '_> {
     /// `path: value` sets a field, or replaces the statement that the path names.
     fn set(&mut self, tree: &mut StatementTree, path: &ast::DottedPath, value: &ast::ValueSyntax, author: &Author) {
         let Some((last, outer)) = path.components.split_last() else { return };
+        if !Self::names_statement(tree, path) {
+            match self.binding(tree, path) {
+                // The command line has one sign for both.
+                Bound::At(place) if matches!(author, Author::Override(_)) => {
+                    return self.put_value(tree, &place, value, path.span);
+                }
+                Bound::At(place) => return self.takes_equals(tree, &place, path),
+                Bound::Refused => return,
+                Bound::Not => {}
+            }
+        }
         let Some(place) = self.find(tree, outer) else { return };
         let node = at(tree, &place);
         let known = node.feature().map_or(&[][..], |f| &f.fields);
@@ -107,33 +128,58 @@ impl Editor<'_, '_> {
         }
     }
 
-    /// `replace path by statement`
+    /// `replace path by element`. What repeats a body hands it on to a statement that does so and has none of its own.
     fn replace_at(
         &mut self,
         tree: &mut StatementTree,
         path: &ast::DottedPath,
-        statement: &ast::Statement,
+        element: &ast::BodyElement,
         author: &Author,
     ) {
-        let Some(place) = self.find(tree, &path.components) else { return };
+        if !Self::names_statement(tree, path) {
+            match self.binding(tree, path) {
+                Bound::At(place) => return self.put_element(tree, &place, element, None, author),
+                Bound::Refused => return,
+                Bound::Not => {}
+            }
+        }
+        let Some(place) = self.find_named(tree, path) else { return };
         if place.is_empty() {
             let message = "the model itself can't be replaced";
             self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
             return;
         }
-        self.put(tree, &place, statement.clone(), author);
+        let old = at(tree, &place).clone();
+        self.put(tree, &place, element.clone(), author);
+        let ast::BodyElement::Statement(ast::Statement { keyword, word, body: None, .. }) = element else { return };
+        let word = match word {
+            Some(ast::KeywordArgument::Name(name)) => name.text.as_str(),
+            _ => "",
+        };
+        let repeats = |keyword: &str, word: &str| define::repeated(keyword, word).is_some();
+        let old_word = old.word.as_ref().map_or("", |word| word.text.as_str());
+        if repeats(&keyword.text, word) && repeats(&old.keyword.text, old_word) {
+            let new = at_mut(tree, &place);
+            new.children.splice(0..0, old.children.into_iter().filter(StatementTree::is_layer));
+        }
     }
 
     /// `wrap path in statement`
     fn wrap(&mut self, tree: &mut StatementTree, path: &ast::DottedPath, statement: &ast::Statement, author: &Author) {
-        let Some(place) = self.find(tree, &path.components) else { return };
+        if let (false, Bound::At(_)) = (Self::names_statement(tree, path), self.binding(tree, path)) {
+            let message = format!("`{}` is a binding, and stands in no statement", bindings::written(path));
+            let help = format!("its right side may be applied to: `{} = f(old)`", bindings::written(path));
+            self.problems.report(Diagnostic::new(Kind::WrongType, path.span, message).help(help));
+            return;
+        }
+        let Some(place) = self.find_named(tree, path) else { return };
         let Some((&index, parent)) = place.split_last() else {
             let message = "the model itself can't stand in a statement";
             self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
             return;
         };
         let inner = at(tree, &place).clone();
-        self.put(tree, &place, statement.clone(), author);
+        self.put(tree, &place, ast::BodyElement::Statement(statement.clone()), author);
         if let Some(outer) = at_mut(tree, parent).children.get_mut(index) {
             outer.children.push(inner);
         }
@@ -194,14 +240,13 @@ impl Editor<'_, '_> {
         };
         let keyword = ast::Name { text: node.keyword.text.clone(), span: word.span };
         let statement = ast::Statement { keyword, word: Some(ast::KeywordArgument::Name(word)), body, span };
-        self.put(tree, place, statement, author);
+        self.put(tree, place, ast::BodyElement::Statement(statement), author);
     }
 
     /// Puts a statement in the place of another.
-    fn put(&mut self, tree: &mut StatementTree, place: &[usize], statement: ast::Statement, author: &Author) {
+    fn put(&mut self, tree: &mut StatementTree, place: &[usize], element: ast::BodyElement, author: &Author) {
         let Some((&index, parent)) = place.split_last() else { return };
         let parent = at_mut(tree, parent);
-        let element = ast::BodyElement::Statement(statement);
         let new = expand::element(self.items, &element, parent.scope, author, self.scopes, self.problems);
         parent.children.splice(index..=index, new);
     }
@@ -219,7 +264,7 @@ impl Editor<'_, '_> {
             places.retain(|place| at(tree, place).word.as_ref().map(|w| &w.text) == word);
         }
         match places.as_slice() {
-            [only] => self.put(tree, only, statement.clone(), author),
+            [only] => self.put(tree, only, ast::BodyElement::Statement(statement.clone()), author),
             [] => self.put_in_empty_slot(tree, statement, author),
             several => {
                 let variants = feature::slot(&keyword.text).is_some_and(feature::Slot::has_variants);
@@ -273,16 +318,23 @@ impl Editor<'_, '_> {
         }
     }
 
-    /// Removes a statement or a field.
+    /// Removes a statement, a field or a binding.
     fn remove(&mut self, tree: &mut StatementTree, path: &ast::DottedPath) {
         let Some((last, outer)) = path.components.split_last() else { return };
+        if !Self::names_statement(tree, path) {
+            match self.binding(tree, path) {
+                Bound::At(place) => return self.remove_binding(tree, &place),
+                Bound::Refused => return,
+                Bound::Not => {}
+            }
+        }
         let Some(place) = self.find(tree, outer) else { return };
         let node = at_mut(tree, &place);
         if let Some(n) = node.fields.iter().position(|f| f.name.text == last.name.text && f.name.text != COPIES) {
             node.fields.remove(n);
             return;
         }
-        let Some(place) = self.find(tree, &path.components) else { return };
+        let Some(place) = self.find_named(tree, path) else { return };
         let node = at(tree, &place);
         let Some((&index, parent)) = place.split_last() else {
             self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, "the model itself can't be removed"));
@@ -296,16 +348,61 @@ impl Editor<'_, '_> {
         at_mut(tree, parent).children.remove(index);
     }
 
-    /// Puts a statement or a block behind another statement.
-    fn add(&mut self, tree: &mut StatementTree, element: &ast::BodyElement, path: &ast::DottedPath, author: &Author) {
-        let Some(place) = self.find(tree, &path.components) else { return };
+    /// Puts a statement, an equation or a block before or behind a statement or a binding.
+    fn add(
+        &mut self,
+        tree: &mut StatementTree,
+        element: &ast::BodyElement,
+        (side, path): (ast::Side, &ast::DottedPath),
+        author: &Author,
+    ) {
+        if !Self::names_statement(tree, path) {
+            match self.binding(tree, path) {
+                Bound::At(place) => return self.put_element(tree, &place, element, Some(side), author),
+                Bound::Refused => return,
+                Bound::Not => {}
+            }
+        }
+        let Some(place) = self.find_named(tree, path) else { return };
         let Some((&index, parent)) = place.split_last() else {
-            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, "nothing can stand after the model"));
+            let message = format!("nothing can stand {} the model", side.word());
+            self.problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message));
             return;
         };
         let parent = at_mut(tree, parent);
         let new = expand::element(self.items, element, parent.scope, author, self.scopes, self.problems);
-        parent.children.splice(index + 1..index + 1, new);
+        let at = index + usize::from(side == ast::Side::After);
+        parent.children.splice(at..at, new);
+    }
+
+    /// `untie path` and `tie path`
+    fn tie(&mut self, tree: &mut StatementTree, path: &ast::DottedPath, tied: bool, author: &Author) {
+        let Some(place) = self.find_named(tree, path) else { return };
+        let node = at(tree, &place);
+        if !node.feature().is_some_and(|feature| feature.fields.iter().any(|field| field.name == TIED)) {
+            let title = node.title();
+            let mut diagnostic = Diagnostic::new(
+                Kind::PathNotFound,
+                path.span,
+                format!("`{title}` has no steps whose weights could be tied"),
+            );
+            diagnostic = match node.keyword.text.as_str() {
+                "recur" => diagnostic.help(format!(
+                    "layers with weights of their own are a stack: `replace {} by stack 4`",
+                    bindings::written(path)
+                )),
+                "stack" => diagnostic.help("its layers have weights of their own; a `loop` has the same in every step"),
+                _ => diagnostic.help("a `loop` has"),
+            };
+            self.problems.report(diagnostic);
+            return;
+        }
+        let value = ast::ValueSyntax::Expr(ast::ExprSyntax { kind: ast::ExprKind::Bool(tied), span: path.span });
+        let name = ast::Name { text: TIED.to_owned(), span: path.span };
+        let node = at_mut(tree, &place);
+        let field = TreeField { name, value, scope: node.scope, author: author.clone() };
+        node.fields.retain(|field| field.name.text != TIED);
+        node.fields.push(field);
     }
 
     /// Gives a constant of the model, or of a file, another value.
@@ -320,6 +417,16 @@ impl Editor<'_, '_> {
             let hint = did_you_mean(name, tree.lets.keys().map(String::as_str));
             self.problems.report(Diagnostic::new(Kind::PathNotFound, binding.name.span, message).label(hint));
         }
+    }
+
+    /// The statement of a path that may name a binding, too: what is missing is said of both.
+    fn find_named(&mut self, tree: &StatementTree, path: &ast::DottedPath) -> Option<StatementPath> {
+        let outer = path.components.split_last().map_or(&[][..], |(_, outer)| outer);
+        if Self::names_statement(tree, path) || path.components.len() == 1 || Self::place_of(tree, outer).is_none() {
+            return self.find(tree, &path.components);
+        }
+        self.no_such_binding(tree, path);
+        None
     }
 
     /// The statement of a path; reports a path that names none or several.
@@ -356,8 +463,15 @@ impl Editor<'_, '_> {
         let inside = at(tree, place);
         let names: Vec<String> = all(inside).flat_map(|(_, t)| names_of(t)).collect();
         let message = format!("there is no `{}` in `{}`", name.text, inside.title());
-        let hint = did_you_mean(&name.text, names.iter().map(String::as_str));
-        self.problems.fail(Diagnostic::new(Kind::PathNotFound, name.span, message).label(hint))
+        let diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
+        if let Some(definition) = place.is_empty().then(|| self.items.definition_named(&name.text)).flatten() {
+            let bound: Vec<String> = definition.bound().map(|bound| format!("{}.{bound}", name.text)).collect();
+            let help = format!("of this definition an edit may name {}", list(bound.iter().map(String::as_str), "and"));
+            return self.problems.fail(diagnostic.label("no equation of the definition is called so").help(help));
+        }
+        let bound = bindings::names(tree, place);
+        let hint = did_you_mean(&name.text, names.iter().chain(&bound).map(String::as_str));
+        self.problems.fail(diagnostic.label(hint))
     }
 
     /// Reports a name that means several places. Each is shown with its number, if a path can hold it, and with its

@@ -3,6 +3,7 @@
 //! Values stay as written, each with the scope that it is read in.
 
 use std::collections::BTreeMap;
+use std::slice::SliceIndex;
 use std::sync::Arc;
 
 use super::items::{DefinedItems, Model, refuse_reserved};
@@ -67,6 +68,15 @@ impl StatementTree {
         let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
         let feature = items.feature(&keyword.text, word.as_ref().map_or("", |w| w.text.as_str())).cloned();
         Self { keyword, word, fields, children, author, span, scope: None, lets, feature, equations: vec![] }
+    }
+
+    /// A part of a run of equations; none where it has none of them.
+    pub(super) fn part(
+        &self,
+        range: impl SliceIndex<[(ast::Equation, ScopeId)], Output = [(ast::Equation, ScopeId)]>,
+    ) -> Option<Self> {
+        let equations = self.equations[range].to_vec();
+        (!equations.is_empty()).then(|| Self { equations, ..self.clone() })
     }
 
     /// Whether it is a layer.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::define::Features;
+use crate::define::{Definition, Features};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::{Func, Var};
 use crate::feature::{self, Feature};
@@ -262,6 +262,12 @@ impl<'a> DefinedItems<'a> {
     /// The definitions of the files.
     pub(super) fn features(&self) -> impl Iterator<Item = &Arc<Feature>> {
         self.features.iter()
+    }
+
+    /// The definition with equations of a name.
+    pub(super) fn definition_named(&self, name: &str) -> Option<&Definition> {
+        let mut all = self.features.iter().filter_map(|feature| feature.definition());
+        all.find(|definition| definition.name() == name)
     }
 
     /// What a name in an expression stands for.

@@ -28,6 +28,7 @@ pub mod limits {
     pub use super::size::{MAX_COPIED, MAX_STEPS, MAX_WALKED};
 }
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::define;
@@ -98,7 +99,7 @@ fn form(
         let items = DefinedItems::index(&loaded.files, &mut problems);
         let target = find_target(&items, &loaded, target, &name, &mut problems);
         check_definitions(&items, &mut problems);
-        target.and_then(|target| one(&items, &target, &edits, catalog, &mut problems))
+        target.and_then(|target| one(&items, &target, (&loaded.files, &edits), catalog, &mut problems))
     });
     problems.sort();
     let spec = if problems.has_errors() { None } else { spec };
@@ -129,7 +130,7 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
         check_definitions(&items, &mut problems);
         for target in items.targets(&loaded.root().items) {
             let mut own = Problems::default();
-            let spec = one(&items, &target, &[], catalog, &mut own).filter(|_| !own.has_errors());
+            let spec = one(&items, &target, (&loaded.files, &[]), catalog, &mut own).filter(|_| !own.has_errors());
             if let Some(spec) = &spec {
                 causal::prove(spec, catalog, &[], &mut own);
             }
@@ -213,16 +214,33 @@ fn override_places(overrides: &[Override], sources: &Sources) -> Vec<Span> {
     overrides.iter().enumerate().map(place).collect()
 }
 
-/// One model from its items to its spec.
+/// One model from its items to its spec. Where edits change definitions, it has items of its own.
 fn one(
     items: &DefinedItems<'_>,
     target: &TargetModel<'_>,
-    overrides: &[Edited],
+    (files, overrides): (&[ast::File], &[Edited]),
+    catalog: &Catalog,
+    problems: &mut Problems,
+) -> Option<Spec> {
+    let Some((own, done)) = edit::definitions::edited(files, target, overrides, problems) else {
+        return with_items(items, target, (overrides, &BTreeSet::new()), catalog, problems);
+    };
+    let own = DefinedItems::index(&own, problems);
+    let target = own.target(&target.name)?;
+    with_items(&own, &target, (overrides, &done), catalog, problems)
+}
+
+/// As [`one`]; the edits at the places `done` have been applied.
+fn with_items(
+    items: &DefinedItems<'_>,
+    target: &TargetModel<'_>,
+    (overrides, done): (&[Edited], &BTreeSet<Span>),
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {
     let mut scopes = scope::Scopes::default();
     let mut tree = expand::model(items, target.model, &mut scopes, problems)?;
+    let before = edit::unread::unread(&tree);
     let mut edits = target.variants.iter().flat_map(|v| v.edits);
     if let Some(edit) = edits.nth(MAX_EDITS) {
         problems.report(Diagnostic::new(Kind::TooLong, edit.span, format!("a model has more than {MAX_EDITS} edits")));
@@ -231,15 +249,16 @@ fn one(
     let mut editor = edit::Editor { items, scopes: &mut scopes, problems };
     for variant in &target.variants {
         let author = expand::Author::Variant(variant.name.text.clone());
-        for edit in variant.edits {
+        for edit in variant.edits.iter().filter(|edit| !done.contains(&edit.span)) {
             editor.apply(&mut tree, edit, &author);
         }
     }
     for (n, over) in overrides.iter().enumerate() {
-        if let Some(edit) = &over.edit {
+        if let Some(edit) = over.edit.as_ref().filter(|edit| !done.contains(&edit.span)) {
             editor.apply(&mut tree, edit, &expand::Author::Override(n + 1));
         }
     }
+    edit::unread::report(&before, &tree, problems);
     let spans: Vec<Span> = overrides.iter().map(|o| o.span).collect();
     let root = build::build(items, &mut scopes, &tree, catalog, &spans, problems)?;
     // Its errors were reported where it stands.

@@ -153,8 +153,11 @@ fn logits(l: &mut Lower<'_>, x: Value, states: bool) -> Result<Value, InvalidNod
         return Err(InvalidNode("there is no head here".to_owned()));
     };
     let path = l.at_place("");
+    // The head of the model is that of all steps.
+    let by_step = l.by_step.take();
     let read = if states { l.scoped("readout", |l| read(l, &readout, x)) } else { Ok(x) };
     let logits = read.and_then(|read| lower::answer(l, &head, read));
+    l.by_step = by_step;
     l.back_to(path);
     logits
 }

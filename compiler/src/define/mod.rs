@@ -25,6 +25,7 @@ pub(crate) use eval::{
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::LoopStep;
+pub(crate) use names::read_names;
 pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};
 
 /// How much the equations of a model may be.
@@ -102,6 +103,17 @@ impl Definition {
         })
     }
 
+    /// Its name, without the slot.
+    pub(crate) fn name(&self) -> &str {
+        &self.def.name.text
+    }
+
+    /// What its equations bind, each name once.
+    pub(crate) fn bound(&self) -> impl Iterator<Item = &str> {
+        let names: BTreeSet<&str> = self.equations().flat_map(|e| &e.names).map(|name| name.text.as_str()).collect();
+        names.into_iter().chain(["out"])
+    }
+
     /// The settings in order.
     fn settings(&self) -> impl Iterator<Item = &Declaration> {
         self.def.elements.iter().filter_map(|element| match element {
@@ -177,7 +189,7 @@ pub(crate) fn shared_attention<'b>(block: &'b Block, found: &mut BTreeSet<&'b st
         let Lowering::Equations(run) = &child.feature.lower else { continue };
         for equation in run.equations().filter(|equation| equation.form == EquationForm::Share) {
             let mut attends = false;
-            names::read_names(&equation.value, &mut |name| {
+            read_names(&equation.value, &mut |name| {
                 attends |= found.contains(name.text.as_str()) || applies_attention(run, &name.text);
             });
             found.extend(equation.names.iter().filter(|_| attends).map(|name| name.text.as_str()));

@@ -110,7 +110,7 @@ pub(super) fn read_values(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
 }
 
 /// Every name that an expression reads, as a value or as a function.
-pub(super) fn read_names(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
+pub(crate) fn read_names(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, _| found(name));
 }
 

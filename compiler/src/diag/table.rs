@@ -769,4 +769,25 @@ declare! {
             "}"
             "readout mean"
         }];
+
+    /// An edit leaves a binding that nothing reads.
+    UnreadBinding = "unread-binding", Error,
+        doc: "What a variant or `--set` takes the last reader from would stay in the model with its weights, and without a use. It is removed by an edit of its own.",
+        bad: [
+            "def perceptron(x) {"
+            "    out linear(x)"
+            "}"
+            { "share net = perceptron { }" "state = state + net(state)" "readout mean" }
+            "variant plain of m { state = state + linear(state) }"
+        ],
+        good: [
+            "def perceptron(x) {"
+            "    out linear(x)"
+            "}"
+            { "share net = perceptron { }" "state = state + net(state)" "readout mean" }
+            "variant plain of m {"
+            "    state = state + linear(state)"
+            "    remove share.net"
+            "}"
+        ];
 }

@@ -236,6 +236,19 @@ pub struct BodySyntax {
     pub span: Span,
 }
 
+impl BodySyntax {
+    /// Hands over the expressions in its fields.
+    fn each_value(&mut self, work: &mut impl FnMut(&mut ExprSyntax)) {
+        for element in &mut self.elements {
+            let BodyElement::Field(field) = element else { continue };
+            match &mut field.value {
+                ValueSyntax::Expr(expr) => work(expr),
+                ValueSyntax::Structured(_, body) => body.each_value(work),
+            }
+        }
+    }
+}
+
 /// An element between braces.
 #[derive(Clone, Debug)]
 pub enum BodyElement {
@@ -346,20 +359,56 @@ pub struct Edit {
 /// The kinds of edits.
 #[derive(Clone, Debug)]
 pub enum EditKind {
-    /// `path: value`
+    /// `path: value`; from the command line also `path = value`.
     Set(DottedPath, ValueSyntax),
+    /// `path = value` gives a binding another right side.
+    Assign(DottedPath, ValueSyntax),
     /// A statement that replaces the one in its slot.
     Replace(Statement),
     /// `remove path`
     Remove(DottedPath),
-    /// `replace path by statement`
-    ReplaceAt(DottedPath, Statement),
+    /// `replace path by element`; the element is a statement or an equation.
+    ReplaceAt(DottedPath, BodyElement),
     /// `wrap path in statement`: the statement takes the place, and what was there stands in it, behind what it has.
     Wrap(DottedPath, Statement),
-    /// `add statement after path`; the element is a statement or an insertion.
-    Add(BodyElement, DottedPath),
+    /// `add element after path` or `before path`; the element is a statement, an equation or an insertion.
+    Add(BodyElement, Side, DottedPath),
+    /// `untie path` gives every step of a loop weights of its own; `tie path` takes them away.
+    Tie(DottedPath, bool),
     /// `let name = value` replaces the constant of that name.
     Let(Let),
+}
+
+impl EditKind {
+    /// The place that the edit names; none where it names a slot or a constant.
+    pub fn path(&self) -> Option<&DottedPath> {
+        match self {
+            Self::Set(path, _)
+            | Self::Assign(path, _)
+            | Self::Remove(path)
+            | Self::ReplaceAt(path, _)
+            | Self::Wrap(path, _)
+            | Self::Add(_, _, path)
+            | Self::Tie(path, _) => Some(path),
+            Self::Replace(_) | Self::Let(_) => None,
+        }
+    }
+}
+
+/// The side of a place on which something is added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    Before,
+    After,
+}
+
+impl Side {
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::After => "after",
+        }
+    }
 }
 
 /// A dotted path.
@@ -416,7 +465,59 @@ pub enum ExprKind {
     Group(Box<ExprSyntax>),
 }
 
+impl ValueSyntax {
+    /// The right side of an equation with this value: behind `share` a function with settings is not applied.
+    pub fn into_expr(self) -> ExprSyntax {
+        match self {
+            Self::Expr(expr) => expr,
+            Self::Structured(name, body) => {
+                let span = name.span.to(body.span);
+                ExprSyntax { kind: ExprKind::Function(name, body), span }
+            }
+        }
+    }
+}
+
 impl ExprSyntax {
+    /// Puts an expression in the place of every value of a name, those in settings among them, and says how many there were. Parentheses
+    /// stand around one that binds less than what it may stand in.
+    pub fn put(&mut self, name: &str, value: &Self) -> usize {
+        if matches!(&self.kind, ExprKind::Name(text) if text == name) {
+            self.kind = match &value.kind {
+                ExprKind::Binary(..) | ExprKind::Neg(_) | ExprKind::Not(_) => ExprKind::Group(Box::new(value.clone())),
+                other => other.clone(),
+            };
+            return 1;
+        }
+        let mut count = 0;
+        self.each_part(&mut |part| count += part.put(name, value));
+        count
+    }
+
+    /// How many parts it has.
+    pub fn size(&mut self) -> usize {
+        let mut size = 1;
+        self.each_part(&mut |part| size += part.size());
+        size
+    }
+
+    /// Hands over the expressions that it is made of, those in settings among them.
+    pub fn each_part(&mut self, work: &mut impl FnMut(&mut Self)) {
+        match &mut self.kind {
+            ExprKind::Int(_) | ExprKind::Float(_) | ExprKind::Bool(_) | ExprKind::Name(_) | ExprKind::Old(_) => {}
+            ExprKind::Neg(x) | ExprKind::Not(x) | ExprKind::Group(x) => work(x),
+            ExprKind::Binary(_, a, b) | ExprKind::Indexed(a, b) => {
+                work(a);
+                work(b);
+            }
+            ExprKind::Call(_, args, body) | ExprKind::Learn(_, args, body) => {
+                args.iter_mut().for_each(&mut *work);
+                body.iter_mut().for_each(|body| body.each_value(work));
+            }
+            ExprKind::Function(_, body) => body.each_value(work),
+        }
+    }
+
     /// The operands of a division that stands alone.
     pub fn as_quotient(&self) -> Option<(&ExprSyntax, &ExprSyntax)> {
         match &self.kind {

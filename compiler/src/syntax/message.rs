@@ -130,9 +130,16 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::go
         | Rule::until
         | Rule::loss => "a field or a statement",
-        Rule::set | Rule::override_set | Rule::remove | Rule::add | Rule::replace | Rule::wrap | Rule::r#override => {
-            "an edit"
-        }
+        Rule::set
+        | Rule::override_set
+        | Rule::assign
+        | Rule::remove
+        | Rule::add
+        | Rule::replace
+        | Rule::wrap
+        | Rule::untie
+        | Rule::tie
+        | Rule::r#override => "an edit",
         Rule::setting | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
         Rule::kind => "a kind",
         Rule::edits | Rule::body | Rule::def_body | Rule::open => "`{`",
@@ -160,7 +167,7 @@ fn human(rule: Rule) -> Option<&'static str> {
         Rule::kw_of => "`of`",
         Rule::kw_by => "`by`",
         Rule::kw_in => "`in`",
-        Rule::kw_after => "`after`",
+        Rule::side => "`after` or `before`",
         Rule::EOI => "the end",
         Rule::infix
         | Rule::or

@@ -12,7 +12,7 @@ use pest_derive::Parser;
 use super::ast::{
     BodyElement, BodySyntax, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
     EquationForm, ExprKind, ExprSyntax, FieldSyntax, File, FileItem, FullName, FunctionItem, FunctionRole, Insert,
-    ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
+    ItemKind, KeywordArgument, Let, Name, Side, Statement, ValueSyntax,
 };
 use super::message::{self, ParsedText};
 use super::scan::{self, CommentScan};
@@ -163,7 +163,8 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_loss
             | Rule::kw_remove
             | Rule::kw_add
-            | Rule::kw_after
+            | Rule::kw_untie
+            | Rule::kw_tie
             | Rule::kw_replace
             | Rule::kw_by
             | Rule::kw_wrap
@@ -310,17 +311,7 @@ impl SyntaxReader<'_> {
             names.push(self.name(&parts.need()));
         }
         let right = parts.need();
-        let value = if right.as_rule() == Rule::value {
-            match self.value(right) {
-                ValueSyntax::Expr(expr) => expr,
-                ValueSyntax::Structured(name, body) => {
-                    let span = name.span.to(body.span);
-                    ExprSyntax { kind: ExprKind::Function(name, body), span }
-                }
-            }
-        } else {
-            self.expr(right)
-        };
+        let value = if right.as_rule() == Rule::value { self.value(right).into_expr() } else { self.expr(right) };
         Equation { form, names, value, span }
     }
 
@@ -392,22 +383,33 @@ impl SyntaxReader<'_> {
         let span = self.span(&pair);
         let kind = match pair.as_rule() {
             Rule::remove => EditKind::Remove(self.path(RuleParts::of(pair).need())),
-            rule @ (Rule::replace | Rule::wrap) => {
+            Rule::replace => {
                 let mut parts = RuleParts::of(pair);
                 let path = self.path(parts.need());
-                let statement = self.statement(parts.need());
-                if rule == Rule::wrap { EditKind::Wrap(path, statement) } else { EditKind::ReplaceAt(path, statement) }
+                EditKind::ReplaceAt(path, self.element(parts.need()))
+            }
+            Rule::wrap => {
+                let mut parts = RuleParts::of(pair);
+                let path = self.path(parts.need());
+                EditKind::Wrap(path, self.statement(parts.need()))
             }
             Rule::add => {
                 let mut parts = RuleParts::of(pair);
                 let element = self.element(parts.need());
-                EditKind::Add(element, self.path(parts.need()))
+                let side = if parts.need().as_str().starts_with("before") { Side::Before } else { Side::After };
+                EditKind::Add(element, side, self.path(parts.need()))
             }
+            rule @ (Rule::untie | Rule::tie) => EditKind::Tie(self.path(RuleParts::of(pair).need()), rule == Rule::tie),
             Rule::let_item => EditKind::Let(self.binding(RuleParts::of(pair), span)),
             Rule::set | Rule::override_set => {
                 let mut parts = RuleParts::of(pair);
                 let path = self.path(parts.need());
                 EditKind::Set(path, self.value(parts.need()))
+            }
+            Rule::assign => {
+                let mut parts = RuleParts::of(pair);
+                let path = self.path(parts.need());
+                EditKind::Assign(path, self.value(parts.need()))
             }
             _ => EditKind::Replace(self.statement(pair)),
         };

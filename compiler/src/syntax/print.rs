@@ -311,15 +311,25 @@ impl<'a> SyntaxPrinter<'a> {
             EditKind::Set(path, ValueSyntax::Structured(name, body)) => {
                 (format!("{}: {} ", self.path(path), name.text), Some(body), String::new())
             }
+            EditKind::Assign(path, value) => {
+                (format!("{} = {}", self.path(path), self.expr(&value.clone().into_expr())), None, String::new())
+            }
             EditKind::Replace(statement) => {
                 let space = if statement.body.is_some() { " " } else { "" };
                 (format!("{}{space}", head(statement)), statement.body.as_ref(), String::new())
             }
-            EditKind::ReplaceAt(path, statement) => self.around("replace", path, "by", statement),
+            EditKind::ReplaceAt(path, element) => {
+                let lead = format!("replace {} by {}", self.path(path), self.lead(element));
+                (lead, body_of(element), String::new())
+            }
             EditKind::Wrap(path, statement) => self.around("wrap", path, "in", statement),
             EditKind::Remove(path) => (format!("remove {}", self.path(path)), None, String::new()),
-            EditKind::Add(element, path) => {
-                (format!("add {}", self.lead(element)), body_of(element), format!(" after {}", self.path(path)))
+            EditKind::Add(element, side, path) => {
+                let behind = format!(" {} {}", side.word(), self.path(path));
+                (format!("add {}", self.lead(element)), body_of(element), behind)
+            }
+            EditKind::Tie(path, tied) => {
+                (format!("{} {}", if *tied { "tie" } else { "untie" }, self.path(path)), None, String::new())
             }
             EditKind::Let(binding) => (self.binding(binding), None, String::new()),
         }

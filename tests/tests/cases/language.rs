@@ -145,6 +145,34 @@ pub(crate) fn fmt(case: &Path, text: String) -> Outcome {
     Ok(())
 }
 
+/// Every variant `NAME` of `m` is trained as the model `m_NAME` is, with the same names; the text of the edited spec reads back.
+pub(crate) fn edits(case: &Path, text: String) -> Outcome {
+    let (_, _, catalog) = directives(&text);
+    let (specs, problems, sources) = check_all(&folder(case), source(case, text), &catalog);
+    assert!(!problems.has_errors(), "{}", render(&problems, &sources, Style::Plain));
+    let trained = |spec: &spec::Spec| {
+        let graph = pipeline::differentiated(spec, &Binding::from(&catalog)).map_err(|invalid| invalid.to_string())?;
+        // The first line has the name.
+        Ok::<_, String>(text::print(&graph).lines().skip(1).collect::<Vec<_>>().join("\n"))
+    };
+    let variants: Vec<_> = specs.iter().filter_map(|spec| Some((spec, spec.name.strip_prefix("m:")?))).collect();
+    assert!(!variants.is_empty(), "no variant of a model `m`");
+    for (variant, name) in variants {
+        let expected = specs.iter().find(|spec| spec.name == format!("m_{name}"));
+        let expected = expected.ok_or_else(|| format!("there is no model `m_{name}`"))?;
+        same_lines(&trained(variant)?, &trained(expected)?, name);
+        reads_back(variant)?;
+    }
+    Ok(())
+}
+
+fn same_lines(found: &str, expected: &str, name: &str) {
+    let differs = found.lines().zip(expected.lines()).position(|(a, b)| a != b);
+    let line = |text: &str, at: usize| text.lines().nth(at).unwrap_or_default().to_owned();
+    let at = differs.unwrap_or(0);
+    assert_eq!(found, expected, "{name}: line {at} is\n{}\nand not\n{}", line(found, at), line(expected, at));
+}
+
 /// A complete spec: the golden shows every value and its origin; the text form reads back.
 pub(crate) fn show(case: &Path, text: String) -> Outcome {
     let (target, overrides, catalog) = directives(&text);

@@ -6,6 +6,7 @@ mod language;
 
 datatest_stable::harness! {
     { test = language::errors, root = "cases/errors", pattern = r"^[^/]*\.rt$" },
+    { test = language::edits, root = "cases/edits", pattern = r"^[^/]*\.rt$" },
     { test = language::fmt, root = "cases/fmt", pattern = r"^[^/]*\.rt$" },
     { test = language::show, root = "cases/show", pattern = r"^[^/]*\.rt$" },
     { test = language::lower, root = "cases/lower", pattern = r"^[^/]*\.rt$" },

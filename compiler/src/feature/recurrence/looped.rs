@@ -11,7 +11,7 @@ use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::types::Attr;
 use crate::lower::{BodyAdditions, CarriedValues, Halted, LayerInputs, Lower, layers, need, pay, report};
-use crate::schema::{Children, Default, FieldKind, LAYERS, STEPS, StatementField, Text, of_kind};
+use crate::schema::{Children, Default, FieldKind, LAYERS, STEPS, StatementField, TIED, Text, of_kind};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -42,6 +42,12 @@ fn looped() -> Feature {
                 without a tape",
                 )
             },
+            of_kind(
+                TIED,
+                FieldKind::Truth,
+                Default::Absent,
+                "false: every step has weights of its own, so many as there are steps; all steps have the same if left out",
+            ),
         ],
         children: const { &[Children::any(LAYERS)] },
         check,
@@ -59,6 +65,7 @@ fn looped() -> Feature {
 fn check(site: &Site<'_>, problems: &mut Problems) {
     has_layers(site, problems);
     steps_are_known(site, problems);
+    steps_have_weights(site, problems);
     define::check_loop(site, problems);
 }
 
@@ -83,6 +90,28 @@ fn steps_are_known(site: &Site<'_>, problems: &mut Problems) {
                 .label("gradients go through all of them")
                 .help("leave `grad` out"),
         );
+    }
+}
+
+/// Whether every step has weights of its own.
+fn is_untied(block: &Block) -> bool {
+    block.truth(TIED) == Some(false)
+}
+
+/// Weights for every step need their number, and gradients for all.
+fn steps_have_weights(site: &Site<'_>, problems: &mut Problems) {
+    if !is_untied(site.block) {
+        return;
+    }
+    if site.block.int("steps").is_none() {
+        let message = "weights of their own need a number of steps";
+        let diagnostic = Diagnostic::new(Kind::ExclusiveFields, site.place(TIED), message);
+        problems.report(diagnostic.note(site.place("steps"), "this depends on the row").help("as `steps: 8`"));
+    }
+    if site.block.word("grad") != Some("all") {
+        let message = "weights of their own for every step need gradients through all steps";
+        let diagnostic = Diagnostic::new(Kind::ExclusiveFields, site.place(TIED), message);
+        problems.report(diagnostic.note(site.place("grad"), "some steps have none").help("write `grad: all`"));
     }
 }
 
@@ -151,10 +180,14 @@ fn run(
     here.state = inside.iter().find(|value| value.name == define::STATE).map_or(before.state, LoopCarry::value);
     let step = carried.step(l);
     here.step = Some(step);
+    let count = block.int("steps").filter(|_| is_untied(block));
     let steps = BodyAdditions::new(l, &carried, before.state, step, &run.bound).part(run.before, run.followed);
     let ((mut yields, steps), inner) = l.inside(carried.region, |l| {
         l.steps = Some(steps);
+        let outer = l.by_step;
+        l.by_step = count.map(|count| (step, count)).or(outer);
         layers(l, block, &mut here)?;
+        l.by_step = outer;
         let next = define::nexts(l, block, here.state, &mut here.names, values)?;
         Ok((next, need(l.steps.take(), block, "body")?))
     })?;

@@ -1,0 +1,147 @@
+//! Edits of definitions: the model that is edited gets a copy of its own.
+
+use std::collections::BTreeSet;
+
+use super::bindings::{Wanted, with_value, written};
+use crate::check::Edited;
+use crate::check::items::TargetModel;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::source::Span;
+use crate::syntax::ast::{self, BodyElement, Def, DefElement, DottedPath, EditKind, EquationForm, ExprSyntax, Side};
+
+/// The files with the edits of definitions among those of a model, and the places of these edits; none where there is none. They are done
+/// before all others.
+pub(in crate::check) fn edited(
+    files: &[ast::File],
+    target: &TargetModel<'_>,
+    overrides: &[Edited],
+    problems: &mut Problems,
+) -> Option<(Vec<ast::File>, BTreeSet<Span>)> {
+    let own = target.variants.iter().flat_map(|variant| variant.edits).map(|edit| (edit, false));
+    let given = overrides.iter().filter_map(|over| over.edit.as_ref()).map(|edit| (edit, true));
+    let mut changed: Option<(Vec<ast::File>, BTreeSet<Span>)> = None;
+    for (edit, is_from_outside) in own.chain(given) {
+        let now = changed.as_ref().map_or(files, |(files, _)| files);
+        if !names_equation(now, edit) {
+            continue;
+        }
+        let (files, done) = changed.get_or_insert_with(|| (files.to_vec(), BTreeSet::new()));
+        definitions(files).for_each(|def| apply(def, edit, is_from_outside, problems));
+        done.insert(edit.span);
+    }
+    changed
+}
+
+/// Whether an edit names an equation of a definition: the path begins with its name, and one of its equations fits the rest.
+fn names_equation(files: &[ast::File], edit: &ast::Edit) -> bool {
+    let mut defs = files.iter().flat_map(|file| &file.items).filter_map(|item| match &item.kind {
+        ast::ItemKind::Def(def) => Some(def),
+        _ => None,
+    });
+    let Some(path) = edit.kind.path() else { return false };
+    defs.any(|def| rest(def, path).is_some_and(|rest| !places(def, &rest).is_empty()))
+}
+
+fn definitions(files: &mut [ast::File]) -> impl Iterator<Item = &mut Def> {
+    files.iter_mut().flat_map(|file| &mut file.items).filter_map(|item| match &mut item.kind {
+        ast::ItemKind::Def(def) => Some(def),
+        _ => None,
+    })
+}
+
+/// What a path behind the name of a definition asks for.
+fn rest<'p>(def: &Def, path: &'p DottedPath) -> Option<Wanted<'p>> {
+    let (first, rest) = path.components.split_first()?;
+    let named = first.name.text == def.name.text && first.index.is_none();
+    Wanted::of(rest).filter(|wanted| named && wanted.outer.is_empty())
+}
+
+/// The elements of a definition that are asked for; `out` is the last one.
+fn places(def: &Def, wanted: &Wanted<'_>) -> Vec<usize> {
+    let fits = |element: &DefElement| match element {
+        DefElement::Equation(equation) => wanted.is(equation),
+        DefElement::Out(..) => wanted.is_plain("out"),
+        DefElement::Let(_) | DefElement::Setting(_) => false,
+    };
+    def.elements.iter().enumerate().filter(|(_, element)| fits(element)).map(|(n, _)| n).collect()
+}
+
+fn apply(def: &mut Def, edit: &ast::Edit, is_from_outside: bool, problems: &mut Problems) {
+    let Some(path) = edit.kind.path() else { return };
+    let Some(wanted) = rest(def, path) else { return };
+    let found = places(def, &wanted);
+    let at = match (wanted.index, found.as_slice()) {
+        (_, []) => return,
+        (None, [only]) => *only,
+        (Some(index), several) if (1..=several.len()).contains(&index) => several[index - 1],
+        (Some(_), several) => {
+            let message = format!("there is no `{}`", written(path));
+            let label = format!("there are {}, counted from 1", several.len());
+            return problems.report(Diagnostic::new(Kind::PathNotFound, path.span, message).label(label));
+        }
+        (None, several) => {
+            let message = format!("`{}` is bound {} times", written(path), several.len());
+            let mut diagnostic = Diagnostic::new(Kind::AmbiguousPath, path.span, message);
+            for (n, at) in several.iter().enumerate() {
+                diagnostic = diagnostic.note(def.elements[*at].span(), format!("`{}[{}]`", written(path), n + 1));
+            }
+            return problems.report(diagnostic.help("say which one by its number"));
+        }
+    };
+    match &edit.kind {
+        EditKind::Assign(_, value) => put(def, at, value.clone().into_expr(), edit, problems),
+        EditKind::Set(_, value) if is_from_outside => put(def, at, value.clone().into_expr(), edit, problems),
+        EditKind::Set(..) => {
+            let message = format!("`{}` is a binding, and no field", written(path));
+            let help = format!("an equation is written with `=`: `{} = value`", written(path));
+            problems.report(Diagnostic::new(Kind::Syntax, path.span, message).help(help));
+        }
+        EditKind::Remove(_) => drop(def.elements.remove(at)),
+        EditKind::Add(element, side, _) => {
+            if let Some(element) = as_element(element, problems) {
+                def.elements.insert(at + usize::from(*side == Side::After), element);
+            }
+        }
+        EditKind::ReplaceAt(_, element) => {
+            if let Some(element) = as_element(element, problems) {
+                def.elements[at] = element;
+            }
+        }
+        EditKind::Wrap(..) | EditKind::Tie(..) => {
+            let message = format!("`{}` is a binding: it stands in no statement, and has no steps", written(path));
+            let help = format!("it takes another right side: `{} = f(old)`", written(path));
+            problems.report(Diagnostic::new(Kind::WrongType, path.span, message).help(help));
+        }
+        EditKind::Replace(_) | EditKind::Let(_) => {}
+    }
+}
+
+fn put(def: &mut Def, at: usize, value: ExprSyntax, edit: &ast::Edit, problems: &mut Problems) {
+    let right = |old: &ast::Equation| with_value(old, value.clone(), edit.span);
+    match &mut def.elements[at] {
+        DefElement::Equation(equation) => match right(equation) {
+            Ok(new) => *equation = new,
+            Err(problem) => problems.report(problem),
+        },
+        DefElement::Out(old, span) => {
+            let equation = ast::Equation { form: EquationForm::Plain, names: vec![], value: old.clone(), span: *span };
+            match right(&equation) {
+                Ok(new) => *old = new.value,
+                Err(problem) => problems.report(problem),
+            }
+        }
+        DefElement::Let(_) | DefElement::Setting(_) => {}
+    }
+}
+
+/// An element of an edit as one of a definition.
+fn as_element(element: &BodyElement, problems: &mut Problems) -> Option<DefElement> {
+    match element {
+        BodyElement::Equation(equation) => Some(DefElement::Equation(equation.clone())),
+        other => {
+            let message = "a definition holds equations, and no statements";
+            let help = "statements are applied as functions: `y = attention(x) { heads: 4 }`";
+            problems.fail(Diagnostic::new(Kind::MisplacedStatement, other.span(), message).help(help))
+        }
+    }
+}

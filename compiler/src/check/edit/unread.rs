@@ -1,0 +1,72 @@
+//! What an edit leaves without a reader: a start, a function or a value that was read before it, and would stay as weights without use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::all;
+use crate::check::expand::StatementTree;
+use crate::define::read_names;
+use crate::diag::{Diagnostic, Kind, Problems};
+use crate::source::Span;
+use crate::syntax::ast::{BodyElement, BodySyntax, EquationForm, ExprSyntax, ValueSyntax};
+
+/// The bindings of a model that nothing reads, by their names.
+pub(in crate::check) fn unread(tree: &StatementTree) -> BTreeMap<String, (EquationForm, Span)> {
+    let (mut bound, mut read) = (BTreeMap::new(), BTreeSet::new());
+    for (_, statement) in all(tree) {
+        for (equation, _) in &statement.equations {
+            for name in equation.names.iter().filter(|name| name.text != STATE) {
+                bound.entry(name.text.clone()).or_insert((equation.form, name.span));
+            }
+            of_expr(&equation.value, &mut read);
+        }
+    }
+    for (_, statement) in all(tree).chain([(vec![], tree)]) {
+        statement.fields.iter().for_each(|field| of_value(&field.value, &mut read));
+    }
+    bound.retain(|name, _| !read.contains(name));
+    bound
+}
+
+/// The value that layers hand on.
+const STATE: &str = "state";
+
+fn of_expr(expr: &ExprSyntax, read: &mut BTreeSet<String>) {
+    read_names(expr, &mut |name| {
+        read.insert(name.text.clone());
+    });
+}
+
+fn of_value(value: &ValueSyntax, read: &mut BTreeSet<String>) {
+    match value {
+        ValueSyntax::Expr(expr) => of_expr(expr, read),
+        ValueSyntax::Structured(name, body) => {
+            read.insert(name.text.clone());
+            of_body(body, read);
+        }
+    }
+}
+
+fn of_body(body: &BodySyntax, read: &mut BTreeSet<String>) {
+    for element in &body.elements {
+        if let BodyElement::Field(field) = element {
+            of_value(&field.value, read);
+        }
+    }
+}
+
+/// Reports what edits left without a reader, but what had none `before`.
+pub(in crate::check) fn report(
+    before: &BTreeMap<String, (EquationForm, Span)>,
+    tree: &StatementTree,
+    problems: &mut Problems,
+) {
+    for (name, (form, span)) in unread(tree).into_iter().filter(|(name, _)| !before.contains_key(name)) {
+        let message = format!("nothing reads `{name}` after the edits");
+        let path = match form {
+            EquationForm::Carry | EquationForm::Share => format!("{}.{name}", form.word()),
+            _ => name,
+        };
+        let help = format!("remove it, too, by its path: `remove {path}`");
+        problems.report(Diagnostic::new(Kind::UnreadBinding, span, message).help(help));
+    }
+}
