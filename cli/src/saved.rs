@@ -1,13 +1,16 @@
 //! A trained model, from the folder of its run.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use rtc_compiler::check::{NoFiles, Override, check_edited};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
-use rtc_compiler::spec::Spec;
+use rtc_compiler::source::Source;
+use rtc_compiler::spec::{self, Block, FieldValue, Spec};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::error::CheckpointError;
 use rtc_runs::experiment::Experiment;
@@ -25,13 +28,13 @@ use rtc_train::Measurement;
 use serde_json::{Map, Value};
 
 use crate::choice::choice;
-use crate::definition::{GraphFacts, ModelDefinition};
+use crate::definition::{GraphFacts, ModelDefinition, need_spec};
 use crate::device::DeviceOptions;
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
 use crate::failure::CommandFailure;
 use crate::folders::find;
 use crate::model::{AnyModel, Compiled, Computing, provided};
-use crate::spec_file::SpecArg;
+use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::terminal::{Terminal, quoted};
 use crate::threads;
 use crate::versions::versions;
@@ -149,12 +152,18 @@ pub(crate) struct TrainedModel {
 impl TrainedModel {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
     pub(crate) fn open(options: &ModelOptions) -> Result<Self, CommandFailure> {
+        Self::open_edited(options, &[])
+    }
+
+    /// The same with edits of the model, which leave its weights as they are.
+    pub(crate) fn open_edited(options: &ModelOptions, edits: &[Override]) -> Result<Self, CommandFailure> {
         let place = options.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
             match &options.experiment {
                 Some(experiment) => SavedModel::of_spec(options, experiment)?,
                 None => SavedModel::of_run(options)?,
             };
+        let compiled = edited(compiled, edits, &catalog_in(&experiment)?)?;
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
         let on_device = place.device.is_some();
@@ -379,6 +388,46 @@ impl SavedModel {
             averaged,
         })
     }
+}
+
+/// The model of a run under edits that leave its weights as they are.
+fn edited(compiled: Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
+    if edits.is_empty() {
+        return Ok(compiled);
+    }
+    let spec = need_spec(&compiled.definition, "settings to edit: `--set` and `--sweep` are for specs")?;
+    let mut trained = spec.clone();
+    take_all_gradients(&mut trained.root);
+    let source = Source::new(format!("{} as it was trained", spec.name), spec::text(&trained));
+    let checked = CheckedDefinition::of(check_edited(&NoFiles, source, None, edits, facts))?;
+    let new = Compiled::new(checked.definition, facts)?;
+    let of = |compiled: &Compiled| -> BTreeMap<String, String> {
+        let all = compiled.graph.parameters().into_iter();
+        all.map(|parameter| (parameter.name, parameter.ty.to_string())).collect()
+    };
+    let (was, is) = (of(&compiled), of(&new));
+    let other = was.iter().find(|(name, ty)| is.get(*name) != Some(ty));
+    let other = other.or_else(|| is.iter().find(|(name, _)| !was.contains_key(*name)));
+    let Some((name, _)) = other else { return Ok(new) };
+    let change = match (was.get(name), is.get(name)) {
+        (Some(was), Some(is)) => format!("`{name}` would be {is}, and is {was}"),
+        (Some(_), None) => format!("`{name}` would have no use"),
+        _ => format!("`{name}` would be new"),
+    };
+    Err(CommandFailure::Usage(format!(
+        "the edits change the weights: {change}; a trained model takes only edits that leave them as they are, and `rtc train` trains \
+         another one"
+    )))
+}
+
+/// Nothing is trained, so fewer steps than have gradients in training are fine.
+fn take_all_gradients(block: &mut Block) {
+    if block.int("grad").is_some()
+        && let Some(setting) = block.fields.get_mut("grad")
+    {
+        setting.value = FieldValue::Word("all".into());
+    }
+    block.children.iter_mut().for_each(take_all_gradients);
 }
 
 /// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.

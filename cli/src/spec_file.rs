@@ -254,7 +254,7 @@ pub(crate) struct CheckedDefinition {
 }
 
 impl CheckedDefinition {
-    fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, CommandFailure> {
+    pub(crate) fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, CommandFailure> {
         match spec {
             Some(spec) => Ok(Self { definition: ModelDefinition::Spec(spec), problems, sources }),
             None => Err(CommandFailure::Spec(Box::new((problems, sources)))),

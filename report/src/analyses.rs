@@ -25,7 +25,7 @@ fn states(cloud: &Cloud) -> Chart {
     Chart {
         name: "states".to_owned(),
         title: format!("States of {}: {first:.0} % and {second:.0} % of the variance", cloud.place),
-        axes: ["first principal component", "second principal component"],
+        axes: ["first principal component", "second principal component"].map(str::to_owned),
         across: ScaleKind::Linear,
         from_zero: false,
         most: None,
@@ -43,7 +43,7 @@ fn saliency(found: &SaliencyShares) -> Chart {
     Chart {
         name: "saliency".to_owned(),
         title: format!("Saliency by position: mean of {} row{plural}", found.examples),
-        axes: ["position (tokens before it)", "slopes from here to the end (%)"],
+        axes: ["position (tokens before it)", "slopes from here to the end (%)"].map(str::to_owned),
         across: ScaleKind::Linear,
         from_zero: true,
         most: None,

@@ -18,7 +18,7 @@ pub(crate) struct Chart {
     /// What it shows.
     pub(crate) title: String,
     /// What the axes count, with units.
-    pub(crate) axes: [&'static str; 2],
+    pub(crate) axes: [String; 2],
     /// How the horizontal axis counts.
     pub(crate) across: ScaleKind,
     /// The vertical axis begins at 0.
@@ -287,8 +287,8 @@ impl Chart {
             }
         }
         svg.line("axis", (LEFT, bottom), (right, bottom));
-        svg.text("label", ((LEFT + right) / 2.0, bottom + 36.0), Anchor::Middle, self.axes[0]);
-        svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), self.axes[1]);
+        svg.text("label", ((LEFT + right) / 2.0, bottom + 36.0), Anchor::Middle, &self.axes[0]);
+        svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), &self.axes[1]);
     }
 
     /// Chance, and where training ended.
@@ -378,7 +378,7 @@ impl Chart {
         let drawn = series.points.iter().enumerate().filter(|(n, point)| told(*n) && self.can_draw(point));
         for (n, point) in drawn {
             let note = series.notes.get(n).filter(|note| !note.is_empty()).map(|note| format!("\n{note}"));
-            let ([across, up], note) = (self.axes, note.unwrap_or_default());
+            let ([across, up], note) = (&self.axes, note.unwrap_or_default());
             let name = if series.run.is_empty() { &series.name } else { &series.run };
             let title = format!("{name}\n{across}: {}\n{up}: {}{note}", number(point.0), number(point.1));
             let alone = series.points.len() == 1;

@@ -19,6 +19,7 @@ mod diagram;
 mod headline;
 mod heatmap;
 mod highlight;
+pub mod lines;
 mod page;
 mod picture;
 mod plots;

@@ -137,7 +137,17 @@ fn same<T: PartialEq>(report: &RunReport, of: fn(&ReportRun) -> Option<T>) -> Op
 fn chart(quantity: &TrainingQuantity, name: String, title: String, series: Vec<ChartSeries>) -> Chart {
     let TrainingQuantity { unit, from_zero, most, .. } = *quantity;
     let axes = ["update", unit];
-    Chart { name, title, axes, across: ScaleKind::Linear, from_zero, most, series, levels: vec![], ends: vec![] }
+    Chart {
+        name,
+        title,
+        axes: axes.map(str::to_owned),
+        across: ScaleKind::Linear,
+        from_zero,
+        most,
+        series,
+        levels: vec![],
+        ends: vec![],
+    }
 }
 
 fn alone(quantity: &TrainingQuantity, run: &ReportRun) -> Chart {
@@ -249,7 +259,7 @@ pub(crate) fn by_length(report: &RunReport) -> Vec<Picture> {
     let chart = |name: &str, title: &str, (unit, most), levels, value: LengthQuantity| Chart {
         name: name.to_owned(),
         title: title.to_owned(),
-        axes: ["length (tokens)", unit],
+        axes: ["length (tokens)", unit].map(str::to_owned),
         across,
         from_zero: true,
         most,

@@ -59,7 +59,7 @@ fn chart(quantity: &StepQuantity, curves: &[StepCurve]) -> Chart {
     Chart {
         name: "by-step".to_owned(),
         title: quantity.title.to_owned(),
-        axes: ["steps", quantity.unit],
+        axes: ["steps", quantity.unit].map(str::to_owned),
         across: ScaleKind::Linear,
         from_zero: true,
         most: None,

@@ -1,4 +1,6 @@
-//! `rtc eval`: a trained model on splits of its task.
+//! `rtc eval`: a trained model on splits of its task, also under edits that leave its weights as they are.
+
+mod sweep;
 
 use std::fs::metadata;
 use std::path::{Path, PathBuf, absolute};
@@ -6,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use crate::limits;
 use clap::{Args, ValueEnum};
+use rtc_compiler::check::Override;
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_task::DataSource;
 use rtc_task::{Example, Objective, WantedSplits, load_wanted};
@@ -33,6 +36,8 @@ Examples:
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
   rtc eval runs/NAME --stop confidence            each length after the step of which the model is surest
   rtc eval runs/NAME --steps --split 30-30        accuracy and confidence after every step
+  rtc eval runs/NAME --set loop.steps=32          with more steps than in training
+  rtc eval runs/NAME --sweep loop.steps=1..32 --output steps.svg   by steps, as a table and a picture
   rtc eval runs/A --weights runs/B/checkpoints/best/weights.safetensors   the model of a run with other weights
   rtc eval my.rt --experiment my.yaml --weights runs/A/checkpoints/best/weights.safetensors   a model that has no run
 ";
@@ -58,6 +63,15 @@ pub(crate) struct Options {
     /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
     #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=limits::BEYOND))]
     beyond: u32,
+    /// Edit the model, as in `loop.steps=8` or `remove loop.until`: any edit that leaves its weights as they are
+    #[arg(long, value_name = "PATH=VALUE")]
+    set: Vec<String>,
+    /// Measure with one value after the other: `loop.steps=1..16`, `loop.steps=1,2,4`, `halt.threshold=0.5,0.9`
+    #[arg(long, value_name = "PATH=VALUES", value_parser = sweep::parse, conflicts_with_all = ["depth", "steps", "stop"])]
+    sweep: Option<sweep::Sweep>,
+    /// With `--sweep`: write the table as `.csv` or `.json`, or a picture as `.svg`
+    #[arg(long, short, value_name = "FILE", requires = "sweep")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     programs: ProgramOptions,
     /// Print as JSON
@@ -79,11 +93,20 @@ choice! {
     }
 }
 
+/// The trained model under edits.
+fn open(options: &Options, edits: &[Override]) -> Result<TrainedModel, CommandFailure> {
+    let mut trained = TrainedModel::open_edited(&options.model, edits)?;
+    trained.experiment.task.known.permitted = options.programs.run_commands;
+    Ok(trained)
+}
+
 /// Prints a table.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    let mut trained = TrainedModel::open(&options.model)?;
+    if let Some(sweep) = &options.sweep {
+        return sweep::run(options, sweep, terminal);
+    }
+    let mut trained = open(options, &Override::numbered(&options.set))?;
     trained.say_where(terminal);
-    trained.experiment.task.known.permitted = options.programs.run_commands;
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
         return Err(CommandFailure::Usage(message.to_owned()));
@@ -126,6 +149,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
             "inference": trained.inference,
             "splits": splits,
         });
+        if !options.set.is_empty() {
+            result["set"] = json!(options.set);
+        }
         if let Some(weights) = &options.model.weights.weights {
             result["checkpoint"] = Value::Null;
             result["weights"] = json!(weights.display().to_string());

@@ -292,7 +292,10 @@ fn a_folder_that_lost_its_identity_says_what_is_missing() {
     fs::remove_dir_all(place.path("runs/r/checkpoints")).expect("it is there");
     for later in ["metrics.jsonl", "timing.jsonl", "events.out.tfevents.0.rtc", "results.json", "answers.json"] {
         assert!(place.path("runs/r").join(later).exists(), "{later}");
-        place.train(&["--run", "r", "--max-steps", "1"]).code(2).says(&format!("the folder has {later} and no run.json"));
+        place
+            .train(&["--run", "r", "--max-steps", "1"])
+            .code(2)
+            .says(&format!("the folder has {later} and no run.json"));
         fs::remove_file(place.path("runs/r").join(later)).expect("it is there");
     }
     // What a process leaves that was killed while it began.
@@ -305,7 +308,10 @@ fn a_training_replaces_no_file_of_its_user() {
         let place = Place::new();
         fs::create_dir_all(place.path("runs/r")).expect("a folder");
         place.write(&format!("runs/r/{name}"), "// mine\n");
-        place.train(&["--run", "r", "--max-steps", "1"]).code(2).says(&format!("a file {name} that is not of this run"));
+        place
+            .train(&["--run", "r", "--max-steps", "1"])
+            .code(2)
+            .says(&format!("a file {name} that is not of this run"));
         assert_eq!(place.read(&format!("runs/r/{name}")), "// mine\n");
     }
 }

@@ -1,0 +1,276 @@
+//! `rtc eval --sweep`: a trained model under one edit after another, as with 1 to 16 steps of a loop.
+
+use std::path::Path;
+
+use rtc_base::disk::write_output;
+use rtc_compiler::check::Override;
+use rtc_report::lines::{Line, lines};
+use rtc_runs::record::table::ResultsRow;
+use rtc_train::require_finite;
+use serde_json::{Map, Value, json};
+
+use super::{Options, load_splits, measure, open, which};
+use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::terminal::Terminal;
+use crate::text::columns;
+
+/// The most values of a sweep.
+pub(crate) const MOST_VALUES: usize = 1000;
+
+/// What is edited, and the values that it is given.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sweep {
+    path: String,
+    values: Vec<String>,
+}
+
+/// `PATH=1..16`, `PATH=1,2,4` or `PATH=[1, 2, 4]`; values may be any that an edit takes.
+pub(crate) fn parse(text: &str) -> Result<Sweep, String> {
+    let wanted = "a path and its values, as `loop.steps=1..16` or `loop.steps=1,2,4,8`";
+    let (path, values) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or(wanted)?;
+    let values = values.trim();
+    let listed = values.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(values);
+    let values = match range(listed)? {
+        Some(values) => values,
+        None => parts(listed),
+    };
+    if values.iter().any(String::is_empty) {
+        return Err(format!("a value is missing: write {wanted}"));
+    }
+    if values.len() > MOST_VALUES {
+        return Err(format!("{} values are more than {MOST_VALUES}", values.len()));
+    }
+    Ok(Sweep { path: path.trim().to_owned(), values })
+}
+
+/// The whole numbers of `1..16`, both ends among them.
+fn range(text: &str) -> Result<Option<Vec<String>>, String> {
+    let Some((low, high)) = text.split_once("..") else { return Ok(None) };
+    let end = |text: &str| text.trim().parse::<u32>();
+    let (Ok(low), Ok(high)) = (end(low), end(high)) else {
+        return Err(format!("`{text}` is no range of whole numbers, as `1..16`"));
+    };
+    if low > high {
+        return Err(format!("`{text}` has no number: the first end is the smaller one"));
+    }
+    if (high - low) as usize >= MOST_VALUES {
+        return Err(format!("`{text}` has more than {MOST_VALUES} numbers"));
+    }
+    Ok(Some((low..=high).map(|n| n.to_string()).collect()))
+}
+
+/// The values between commas that stand in no brackets.
+fn parts(text: &str) -> Vec<String> {
+    let mut depth = 0_usize;
+    let separates = |c: char| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        c == ',' && depth == 0
+    };
+    text.split(separates).map(|part| part.trim().to_owned()).collect()
+}
+
+/// Measures the model with every value, on the same rows.
+pub(super) fn run(options: &Options, sweep: &Sweep, terminal: &Terminal) -> CommandResult {
+    let output = options.output.as_deref().map(|file| Ok::<_, CommandFailure>((file, form(file)?))).transpose()?;
+    let mut measured: Vec<(&String, Vec<ResultsRow>)> = vec![];
+    let mut data = None;
+    for value in &sweep.values {
+        let mut edits = Override::numbered(&options.set);
+        edits.push(Override::alone("--sweep", &format!("{} = {value}", sweep.path)));
+        let mut trained = open(options, &edits)?;
+        let update = trained.state.progress.updates;
+        if data.is_none() {
+            trained.say_where(terminal);
+            data = Some(load_splits(options, &trained, terminal)?);
+            terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
+        }
+        let mut rows = vec![];
+        for (split, examples) in data.iter().flatten() {
+            let Some(found) = measure(options, &mut trained, (split, examples), terminal)? else { continue };
+            require_finite(&found.row, update)?;
+            rows.push(found.row);
+        }
+        terminal.message(&format!("{} = {value}: {}", sweep.path, said(&rows)));
+        measured.push((value, rows));
+    }
+    if let Some((file, form)) = output {
+        write_output(file, form(sweep, &measured)?)?;
+        terminal.message(&format!("written: {}", file.display()));
+    }
+    if options.json {
+        let mut result = as_json(sweep, &measured);
+        result["run"] = json!(options.model.run.display().to_string());
+        terminal.json(&result)?;
+    } else {
+        terminal.result(&columns(&table(sweep, &measured)))?;
+    }
+    Ok(Exit::Done)
+}
+
+/// What is measured of a row, by name: shares in percent.
+fn quantities(row: &ResultsRow) -> Vec<(String, f64, Option<f64>)> {
+    let percent = |share: f64| 100.0 * share;
+    let accuracy = row.accuracy.map(|share| ("accuracy (%)".to_owned(), percent(share), Some(100.0)));
+    let shares = row
+        .metrics
+        .iter()
+        .map(|(name, share)| (format!("{} (%)", name.replace('_', " ")), percent(*share), Some(100.0)));
+    let numbers = row.numbers.iter().map(|(name, number)| (name.clone(), *number, None));
+    let loss = [("loss".to_owned(), row.loss, None)];
+    let more = [("perplexity", row.perplexity), ("steps taken", row.mean_depth)];
+    let more = more.into_iter().filter_map(|(name, number)| Some((name.to_owned(), number?, None)));
+    accuracy.into_iter().chain(shares).chain(numbers).chain(loss).chain(more).collect()
+}
+
+fn said(rows: &[ResultsRow]) -> String {
+    let one = |row: &ResultsRow| {
+        let first = quantities(row).into_iter().next();
+        first.map(|(name, number, _)| format!("{} {name} {}", row.split, shown(number)))
+    };
+    rows.iter().filter_map(one).collect::<Vec<_>>().join(", ")
+}
+
+fn shown(number: f64) -> String {
+    if number.abs() >= 10.0 { format!("{number:.1}") } else { format!("{number:.4}") }
+}
+
+/// One line per value and split.
+fn table(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Vec<Vec<String>> {
+    let mut names: Vec<String> = vec![];
+    for (name, ..) in measured.iter().flat_map(|(_, rows)| rows).flat_map(quantities) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut cells = vec![[sweep.path.clone(), "split".to_owned()].into_iter().chain(names.clone()).collect::<Vec<_>>()];
+    for (value, rows) in measured {
+        for row in rows {
+            let own = quantities(row);
+            let cell = |name: &String| own.iter().find(|(own, ..)| own == name).map(|(_, number, _)| shown(*number));
+            let numbers = names.iter().map(|name| cell(name).unwrap_or_else(|| "-".to_owned()));
+            cells.push([(*value).clone(), row.split.clone()].into_iter().chain(numbers).collect());
+        }
+    }
+    cells
+}
+
+/// How a table is written.
+type Form = fn(&Sweep, &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure>;
+
+/// The form of a file by its ending: `.csv`, `.json`, or a picture of the first quantity as `.svg`.
+fn form(file: &Path) -> Result<Form, CommandFailure> {
+    match file.extension().and_then(|ending| ending.to_str()) {
+        Some("csv") => Ok(csv),
+        Some("json") => Ok(|sweep, measured| Ok(format!("{}\n", as_json(sweep, measured)))),
+        Some("svg") => Ok(picture),
+        _ => {
+            let message = format!("{}: the name of an output ends with `.csv`, `.json` or `.svg`", file.display());
+            Err(CommandFailure::Usage(message))
+        }
+    }
+}
+
+fn as_json(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Value {
+    let values = measured.iter().map(|(value, rows)| json!({"value": value, "splits": rows}));
+    json!({"path": sweep.path, "values": values.collect::<Vec<_>>()})
+}
+
+/// Every number in full, one line per value and split.
+fn csv(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+    let quoted = |text: &str| {
+        let plain = !text.contains([',', '"', '\n']);
+        if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+    };
+    let fields = |row: &ResultsRow| match serde_json::to_value(row) {
+        Ok(Value::Object(fields)) => fields,
+        _ => Map::new(),
+    };
+    let mut names: Vec<String> = vec![];
+    for (name, value) in measured.iter().flat_map(|(_, rows)| rows).flat_map(fields) {
+        if name != "split" && (value.is_number() || value.is_object()) && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let mut out = String::new();
+    let flat = |name: &str, value: &Value| -> Vec<(String, String)> {
+        match value {
+            Value::Object(inner) => inner.iter().map(|(key, value)| (key.clone(), value.to_string())).collect(),
+            other => vec![(name.to_owned(), other.to_string())],
+        }
+    };
+    let mut heads: Vec<String> = vec![];
+    let lines: Vec<(String, String, Vec<(String, String)>)> = measured
+        .iter()
+        .flat_map(|(value, rows)| rows.iter().map(move |row| ((*value).clone(), row)))
+        .map(|(value, row)| {
+            let own = fields(row);
+            let cells = names.iter().filter_map(|name| Some(flat(name, own.get(name)?))).flatten().collect();
+            (value, row.split.clone(), cells)
+        })
+        .collect();
+    for (name, _) in lines.iter().flat_map(|(.., cells)| cells) {
+        if !heads.contains(name) {
+            heads.push(name.clone());
+        }
+    }
+    let title = [sweep.path.as_str(), "split"].into_iter().chain(heads.iter().map(String::as_str)).map(quoted);
+    out += &(title.collect::<Vec<_>>().join(",") + "\n");
+    for (value, split, cells) in &lines {
+        let of = |name: &String| cells.iter().find(|(own, _)| own == name).map_or("", |(_, number)| number.as_str());
+        let numbers = heads.iter().map(of);
+        let line = [value.as_str(), split.as_str()].into_iter().chain(numbers).map(quoted);
+        out += &(line.collect::<Vec<_>>().join(",") + "\n");
+    }
+    Ok(out)
+}
+
+/// The first quantity by value, a line per split.
+fn picture(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+    let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
+    let no = |why: String| CommandFailure::Usage(why);
+    let Some((name, _, most)) = measured.iter().flat_map(|(_, rows)| rows).flat_map(quantities).next() else {
+        return Err(no("there is nothing to draw".to_owned()));
+    };
+    let mut all: Vec<Line> = vec![];
+    for (value, rows) in measured {
+        let at = number(value)
+            .ok_or_else(|| no(format!("`{value}` is no number, so no picture is drawn: write a `.csv`")))?;
+        for row in rows {
+            let found = quantities(row).into_iter().find(|(own, ..)| *own == name);
+            let Some((_, number, _)) = found else { continue };
+            match all.iter_mut().find(|line| line.name == row.split) {
+                Some(line) => line.points.push((at, number)),
+                None => all.push(Line { name: row.split.clone(), points: vec![(at, number)] }),
+            }
+        }
+    }
+    let title = format!("{} by {}", name.split(" (").next().unwrap_or_default(), sweep.path);
+    let drawn = lines(&title, [&sweep.path, &name], most, &all);
+    Ok(drawn.ok_or_else(|| no("there is nothing to draw".to_owned()))?.file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sweeps_are_ranges_lists_and_words() {
+        let values = |text: &str| parse(text).map(|sweep| sweep.values.join("|"));
+        assert_eq!(values("loop.steps=1..4"), Ok("1|2|3|4".to_owned()));
+        assert_eq!(values("loop.steps = [1, 2,4]"), Ok("1|2|4".to_owned()));
+        assert_eq!(
+            values("gate=none,mlp { hidden: 4, bias: false }"),
+            Ok("none|mlp { hidden: 4, bias: false }".to_owned())
+        );
+        assert_eq!(values("loop.until=sure > 0, max(sure, 1) > 0"), Ok("sure > 0|max(sure, 1) > 0".to_owned()));
+        assert_eq!(values("x=3..3"), Ok("3".to_owned()));
+        for wrong in ["loop.steps", "=1..3", "x=", "x=1,,2", "x=3..1", "x=1..a", "x=0..4294967295", "x=0..1000"] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse("x=1..1000").is_ok());
+    }
+}
