@@ -2,11 +2,13 @@
 //!
 //! No syntax is left here: variants, `--set` edits, `use`, `let`, `block` calls and defaults are worked out.
 
+mod bindings;
 mod text;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+pub use bindings::{bindings, equations, without_equations};
 pub use text::{hash, library, text, text_with_origins};
 
 use std::sync::Arc;

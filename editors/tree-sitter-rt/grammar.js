@@ -9,7 +9,7 @@ const maybe_list = (rule, by) => optional(list(rule, by))
 /** Words that begin or join something. `and`, `or`, `not` are no names. */
 const WORDS = [
   'use', 'let', 'model', 'variant', 'of', 'block', 'mask', 'bias', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
-  'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after',
+  'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after', 'before', 'untie', 'tie',
 ]
 
 const braces = ($, element) =>
@@ -33,7 +33,7 @@ module.exports = grammar({
   supertypes: $ => [$._item, $._element, $._def_element, $._edit, $._primary],
   conflicts: $ => [
     [$.equation, $.statement], [$.statement], [$.component, $._primary],
-    ...['let', 'show', 'carry', 'share', 'go', 'until', 'loss', 'remove', 'add', 'replace', 'wrap'].map(word => [$[word], $.name]),
+    ...['let', 'show', 'carry', 'share', 'go', 'until', 'loss', 'remove', 'add', 'replace', 'wrap', 'untie', 'tie'].map(word => [$[word], $.name]),
   ],
 
   rules: {
@@ -74,12 +74,16 @@ module.exports = grammar({
     structured: $ => seq(field('keyword', $.name), $.body),
 
     edits: $ => braces($, $._edit),
-    _edit: $ => choice($.remove, $.add, $.replace, $.wrap, $.let, $.set, $.statement),
+    _edit: $ => choice($.remove, $.add, $.replace, $.wrap, $.untie, $.tie, $.let, $.set, $.assign, $.statement),
+    _bound: $ => choice($.show, $.carry, $.share, $.go, $.until, $.loss, $.equation),
     remove: $ => seq('remove', $.path),
-    add: $ => seq('add', choice($.insert, $.statement), 'after', $.path),
-    replace: $ => seq('replace', $.path, 'by', $.statement),
+    add: $ => seq('add', choice($._bound, $.insert, $.statement), choice('after', 'before'), $.path),
+    replace: $ => seq('replace', $.path, 'by', choice($._bound, $.statement)),
     wrap: $ => seq('wrap', $.path, 'in', $.statement),
+    untie: $ => seq('untie', $.path),
+    tie: $ => seq('tie', $.path),
     set: $ => seq($.path, ':', $._value),
+    assign: $ => seq($.path, '=', $._value),
     path: $ => list($.component, '.'),
     component: $ => seq($.name, optional(seq('[', $.number, ']'))),
 

@@ -172,9 +172,9 @@ impl Completer<'_> {
         let paths = spec.map(paths).unwrap_or_default();
         let start = |tokens: &[Token<'_>]| tokens.first().or(place.word.as_ref()).map(|token| token.start);
         let path = |tokens: &[Token<'_>]| tokens.iter().map(|token| token.text).collect::<String>();
-        let last = element
-            .iter()
-            .rposition(|token| ["in", "by", "after", "add", "remove", "wrap", "replace"].contains(&token.text));
+        let last = element.iter().rposition(|token| {
+            ["in", "by", "after", "before", "add", "remove", "wrap", "replace", "untie", "tie"].contains(&token.text)
+        });
         let behind = &element[last.map_or(0, |at| at + 1)..];
         let word = last.map(|at| element[at].text);
         if let Some(colon) = element.iter().position(|token| token.is(":")) {
@@ -197,7 +197,7 @@ impl Completer<'_> {
             (Some("in" | "by" | "add"), []) => self.slots(),
             (Some("wrap"), [_, ..]) if !in_path => self.keywords(["in"]),
             (Some("replace"), [_, ..]) if !in_path => self.keywords(["by"]),
-            (None | Some("remove" | "wrap" | "replace" | "after"), _) if in_path => {
+            (None | Some("remove" | "wrap" | "replace" | "after" | "before" | "untie" | "tie"), _) if in_path => {
                 self.paths(&paths, start(behind));
                 if element.is_empty() {
                     self.keywords(beginnings("edit"));
@@ -208,7 +208,7 @@ impl Completer<'_> {
             _ => {}
         }
         if word == Some("add") && !behind.is_empty() {
-            self.keywords(["after"]);
+            self.keywords(["after", "before"]);
         }
         None
     }

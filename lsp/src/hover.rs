@@ -7,6 +7,7 @@ use rtc_compiler::feature::{self, Feature, linked};
 use rtc_compiler::ir::pointwise::Pointwise;
 use rtc_compiler::schema::StatementField;
 use rtc_compiler::spec::{Block, Origin, Setting};
+use rtc_compiler::syntax;
 
 use crate::complete::restarts;
 use crate::inside::{BraceContents, called, statement_of};
@@ -95,6 +96,7 @@ fn path(analysis: &DocumentAnalysis, base: &str, element: &[Token<'_>], word: To
             Some(about_field(&block.feature, field, said_on_line(analysis, &field.name, begin)))
         }
         PathTarget::Statement(block) => explained(&block.title()),
+        PathTarget::Binding(equation) => Some(format!("```rt\n{}\n```\n\nnow", syntax::equation(equation))),
     }
 }
 

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use rtc_compiler::feature;
 use rtc_compiler::schema::{FieldKind, StatementField};
-use rtc_compiler::spec::{Block, Spec};
+use rtc_compiler::spec::{self, Block, Spec};
+use rtc_compiler::syntax::{self, ast::Equation};
 
 /// The field or statement that a path names.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,8 @@ pub enum PathTarget<'s> {
     Field(&'s Block, &'s StatementField),
     /// A statement, which another variant may replace.
     Statement(&'s Block),
+    /// An equation, which may have another right side.
+    Binding(&'s Equation),
 }
 
 /// The paths of a spec, shortest statements first as an edit finds them: those of `recur` and `attend` by their variants.
@@ -28,14 +31,27 @@ fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, PathTa
     for field in &block.feature.fields {
         found.entry(format!("{path}{}", field.name)).or_insert(PathTarget::Field(block, field));
     }
+    let equations = || spec::equations(block);
+    let mut names: BTreeMap<String, usize> = BTreeMap::new();
+    for equation in equations() {
+        let name = equation.called();
+        let count = names.entry(name.clone()).or_default();
+        *count += 1;
+        let is_only = equations().filter(|other| other.called() == name).count() == 1;
+        let name = if is_only { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
+        found.entry(name).or_insert(PathTarget::Binding(equation));
+    }
+    let children = || block.children.iter().filter(|child| !child.feature.is_equations());
+    let by_variant = |child: &Block| BY_VARIANT.contains(&&*child.slot) && !child.variant.is_empty();
+    let named = |child: &'s Block| -> &'s str { if by_variant(child) { &child.variant } else { &child.slot } };
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for child in block.children.iter().filter(|child| !child.feature.is_equations()) {
-        let by_variant = BY_VARIANT.contains(&&*child.slot) && !child.variant.is_empty();
-        let name: &str = if by_variant { &child.variant } else { &child.slot };
+    for child in children() {
+        let name = named(child);
         let count = counts.entry(name).or_default();
         *count += 1;
-        let name = if *count == 1 { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
-        if !child.variant.is_empty() && !by_variant {
+        let is_only = children().filter(|other| named(other) == name).count() == 1;
+        let name = if is_only { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
+        if !child.variant.is_empty() && !by_variant(child) {
             found.entry(name.clone()).or_insert(PathTarget::Statement(child));
         }
         collect(child, &format!("{name}."), found);
@@ -63,6 +79,7 @@ impl PathTarget<'_> {
                 format!("{}{}", field.doc, now.unwrap_or_default())
             }
             Self::Statement(block) => format!("a variant of {} (now {})", block.slot, block.variant),
+            Self::Binding(equation) => format!("an equation (now `{}`)", syntax::equation(equation)),
         }
     }
 
@@ -77,6 +94,7 @@ impl PathTarget<'_> {
                     .collect()
             }
             Self::Statement(block) => variants(&block.slot),
+            Self::Binding(_) => vec![("old".to_owned(), "what it is now".to_owned())],
         }
     }
 }

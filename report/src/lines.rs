@@ -6,7 +6,7 @@ use crate::scale::ScaleKind;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct DrawnLine {
     /// What it is.
     pub name: String,
     /// Its points, rising along the horizontal axis.
@@ -14,7 +14,7 @@ pub struct Line {
 }
 
 /// Lines above axes with these names; `most` is the largest value that there can be. Nothing where there is no point.
-pub fn lines(title: &str, axes: [&str; 2], most: Option<f64>, lines: &[Line]) -> Option<Picture> {
+pub fn lines(title: &str, axes: [&str; 2], most: Option<f64>, lines: &[DrawnLine]) -> Option<Picture> {
     let series = lines.iter().enumerate();
     let series =
         series.map(|(n, line)| ChartSeries::new(&line.name, n, LineStyle::Dots, line.points.clone())).collect();

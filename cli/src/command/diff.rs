@@ -2,7 +2,7 @@
 
 mod runs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use clap::Args;
@@ -11,7 +11,7 @@ use rtc_compiler::ir::cost::{Sizes, region_cost};
 use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::pass::inline;
-use rtc_compiler::spec::{Block, Spec};
+use rtc_compiler::spec::{self, Block, Spec};
 use serde_json::{Value, json};
 
 use crate::failure::{CommandFailure, CommandResult, Exit};
@@ -24,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   rtc diff gut gut:no_gate                         what the ablation changes
   rtc diff gut gut:no_gate --only gate             assert that nothing but the gate differs
+  rtc diff trm trm:softmax --only loop.paid        the same of an equation
   rtc diff gut my.rt --task listops --length 1000  costs for rows of 1,000 tokens
   rtc diff runs/A runs/B                           spec, experiment, data, program and results of two runs
 ";
@@ -46,7 +47,7 @@ pub(crate) struct Options {
     a: String,
     /// The second spec, or the second run
     b: String,
-    /// The slot in which alone they may differ, as `gate` or `depthwise.halt`
+    /// The slot or equation in which alone they may differ, as `gate`, `depthwise.halt` or `loop.until`
     #[arg(long, value_name = "SLOT")]
     only: Option<String>,
     /// Tokens of the row for which operations are counted; recurrences run to their bound
@@ -68,6 +69,8 @@ struct GraphComparison {
     names: [String; 2],
     difference: Difference,
     verdict: Option<Verdict>,
+    /// Equations that differ, by their paths; nothing on the side that has none.
+    equations: Vec<(String, [Option<String>; 2])>,
     parameters: (f64, f64),
     flops: (f64, f64),
 }
@@ -85,7 +88,8 @@ impl Verdict {
     fn new(slot: &str, difference: &Difference, specs: [Option<&Spec>; 2]) -> Self {
         let path: Vec<&str> = slot.split('.').collect();
         let rest = specs.map(|spec| spec.map(|spec| without(&spec.root, &path)));
-        let same_specs = matches!(&rest, [Some(a), Some(b)] if a.same(b));
+        let same_specs = matches!(&rest, [Some(a), Some(b)] if a.same(b))
+            || matches!(specs, [Some(a), Some(b)] if differ_in_equation(a, b, slot));
         let outside = difference.outside(slot).into_iter().map(|name| title(name).to_owned()).collect();
         Self { slot: slot.to_owned(), outside, same_specs }
     }
@@ -104,6 +108,27 @@ impl Verdict {
     }
 }
 
+/// Whether nothing but the equation of a path differs; without its number the path means all equations of the name.
+fn differ_in_equation(a: &Spec, b: &Spec, path: &str) -> bool {
+    let of = |found: &str| found == path || found.strip_prefix(path).is_some_and(|rest| rest.starts_with('['));
+    let rest = |spec: &Spec| -> BTreeMap<String, String> {
+        spec::bindings(spec).into_iter().filter(|(found, _)| !of(found)).collect()
+    };
+    let fields = |spec: &Spec| spec::without_equations(&spec.root);
+    rest(a) == rest(b) && fields(a).same(&fields(b))
+}
+
+/// The equations of two specs that differ, by their paths.
+fn equations(a: &Spec, b: &Spec) -> Vec<(String, [Option<String>; 2])> {
+    let (mut left, mut right) = (spec::bindings(a), spec::bindings(b));
+    let paths: BTreeSet<String> = left.keys().chain(right.keys()).cloned().collect();
+    let both = paths.into_iter().map(|path| {
+        let sides = [left.remove(&path), right.remove(&path)];
+        (path, sides)
+    });
+    both.filter(|(_, [a, b])| a != b).collect()
+}
+
 /// A slot that neither model has is a slip of the pen, not a finding.
 fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), CommandFailure> {
     fn collect<'s>(block: &'s Block, names: &mut BTreeSet<&'s str>) {
@@ -117,6 +142,13 @@ fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), CommandFailure> 
         }
         let labels = model.graph.walk(MAIN).into_iter().map(|n| model.graph.node(n).label.as_str());
         names.extend(labels.flat_map(|label| label.split('.')).filter(|part| !part.is_empty()));
+    }
+    let is_bound = |model: &Compiled| {
+        let bound = model.definition.spec().map(spec::bindings).unwrap_or_default();
+        bound.keys().any(|path| path == slot || path.strip_prefix(slot).is_some_and(|rest| rest.starts_with('[')))
+    };
+    if models.into_iter().any(is_bound) {
+        return Ok(());
     }
     let Some(part) = slot.split('.').find(|part| !names.contains(part)) else { return Ok(()) };
     let hint = closest(part, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
@@ -172,6 +204,7 @@ fn compare([a, b]: [&Compiled; 2], names: [String; 2], options: &Options) -> Gra
     let specs = [a, b].map(|model| model.definition.spec());
     GraphComparison {
         verdict: options.only.as_ref().map(|slot| Verdict::new(slot, &difference, specs)),
+        equations: if let [Some(a), Some(b)] = specs { equations(a, b) } else { vec![] },
         difference,
         parameters: (a.parameter_count() as f64, b.parameter_count() as f64),
         flops: (region_cost(&a.graph, MAIN, &sizes), region_cost(&b.graph, MAIN, &sizes)),
@@ -228,6 +261,15 @@ fn body(comparison: &GraphComparison, options: &Options) -> String {
             }
         }
     }
+    if !comparison.equations.is_empty() {
+        out += "\nequations\n";
+        for (path, sides) in &comparison.equations {
+            for (sign, text) in ['-', '+'].into_iter().zip(sides) {
+                let Some(text) = text else { continue };
+                let _ = writeln!(out, "  {sign} {path}: {text}");
+            }
+        }
+    }
     let _ = writeln!(out, "\nparameters  {}", change(comparison.parameters));
     let _ =
         writeln!(out, "operations  {} for a row of {} tokens", change(comparison.flops), number(options.length as f64));
@@ -275,6 +317,7 @@ fn to_json(comparison: &GraphComparison, options: &Options) -> Value {
         "left": comparison.names[0], "right": comparison.names[1], "equal": difference.is_empty(),
         "renamed": { "slots": difference.renamed.slots, "parameters": difference.renamed.parameters },
         "slots": difference.slots.iter().map(slot).collect::<Vec<_>>(),
+        "equations": comparison.equations.iter().map(|(path, [a, b])| json!({"path": path, "left": a, "right": b})).collect::<Vec<_>>(),
         "parameters": [comparison.parameters.0, comparison.parameters.1],
         "flops": [comparison.flops.0, comparison.flops.1], "length": options.length,
     });

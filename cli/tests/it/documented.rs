@@ -197,6 +197,8 @@ const MODELS: &[(&str, &str)] = &[
     ("--inference flat", "train rir_grc --experiment listops_trees_smoke"),
     ("--trees", "train ebt_grc --experiment listops_trees_smoke"),
     ("--stop", "train looped --experiment looped_parity_smoke"),
+    ("loop.carry.s", "train huginn --experiment looped_language_smoke"),
+    ("loop.steps", "train huginn --experiment looped_language_smoke"),
     ("--steps", "train looped --experiment looped_parity_smoke"),
     ("--depth", "train looped --experiment looped_addition_smoke"),
     ("|||", "train transformer --experiment logic_smoke"),

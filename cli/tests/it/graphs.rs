@@ -237,3 +237,22 @@ fn damaged_graphs_are_no_panic() {
         assert!(matches!(code, Some(0 | 3)), "{file}: {code:?}\n{}", place.read(file));
     }
 }
+
+#[test]
+fn a_difference_names_the_equations() {
+    let place = Place::new();
+    let found = place.rtc(&["diff", "trm", "trm:no_injection"]).code(0).stdout.clone();
+    for line in [
+        "- loop.carry.z: carry z = zeros(input) + start_z",
+        "+ loop.carry.z: carry z = input",
+        "+ loop.loop.loop.z: z = net(z + y)",
+    ] {
+        assert!(found.contains(line), "{line} is not in {found}");
+    }
+    place.rtc(&["diff", "trm", "trm:softmax", "--only", "loop.paid"]).code(0);
+    place.rtc(&["diff", "trm", "trm:no_injection", "--only", "loop.carry.z"]).code(1);
+    place.rtc(&["diff", "urm", "urm:no_convolution", "--only", "block.out"]).code(0);
+    place.rtc(&["diff", "trm", "trm:softmax", "--only", "loop.payd"]).code(2).says("neither model has a slot `payd`");
+    let json = place.rtc(&["diff", "trm", "trm:softmax", "--json"]).code(0).json();
+    assert_eq!(json["equations"][0]["path"], "loop.paid");
+}

@@ -140,3 +140,54 @@ fn the_steps_of_loops_are_shown() {
     let answer = place.rtc(&["predict", "all_steps", "[MAX 2 9 ]", "--json"]).code(0).json();
     assert!(answer["steps"].is_null(), "{answer}");
 }
+
+const LOOPED: &str = "\
+model looped {
+    embed { width: 8 }
+    input = state
+    loop {
+        steps: 3
+        grad: 2
+        carry z = 0 * input
+        z = norm(z + linear(input + z))
+    }
+    state = z
+    readout mean
+}
+";
+
+#[test]
+fn a_trained_model_is_measured_by_the_steps_that_it_takes() {
+    let place = Place::new();
+    place.train(&["--run", "other", "--max-steps", "1"]).code(0);
+    place.write("looped.rt", LOOPED);
+    place.rtc(&["train", "looped.rt", "--experiment", "tiny.yaml", "--run", "r", "--max-steps", "4"]).code(0);
+    let splits = |args: &[&str]| place.rtc(&[&["eval", "r", "--json"], args].concat()).code(0).json()["splits"].clone();
+    let plain = splits(&[]);
+    // The equation as it was, and as many steps, are the model as it was.
+    assert_eq!(splits(&["--set", "loop.steps=3", "--set", "loop.z = old"]), plain);
+    let eight = splits(&["--set", "loop.steps=8"]);
+    assert_ne!(eight, plain);
+    let swept =
+        place.rtc(&["eval", "r", "--sweep", "loop.steps=[1, 3, 8]", "--json", "-o", "steps.svg"]).code(0).json();
+    let values: Vec<_> = swept["values"].as_array().expect("values").iter().map(|one| &one["splits"]).collect();
+    assert_eq!([values[1], values[2]], [&plain, &eight]);
+    assert!(place.read("steps.svg").contains("accuracy by loop.steps"));
+    let table = place.rtc(&["eval", "r", "--sweep", "loop.steps=1..2", "-o", "steps.csv"]).code(0).stdout.clone();
+    assert!(table.starts_with("loop.steps  split  accuracy (%)  loss\n1           test "), "{table}");
+    let csv = place.read("steps.csv");
+    assert_eq!(csv.lines().count(), 3, "{csv}");
+    assert!(csv.starts_with("loop.steps,split,accuracy (%),loss\n1,test,"), "{csv}");
+    // An equation, on the command line as in a variant.
+    place.rtc(&["eval", "r", "--sweep", "loop.z = old, norm(z + linear(input))", "--json"]).code(0);
+    place.rtc(&["eval", "r", "--set", "loop.z = norm(old)"]).code(2).says("`loop.norm.bias` would be new");
+    place.rtc(&["eval", "r", "--set", "embed.width=4"]).code(2).says("the edits change the weights: `embed.table`");
+    place
+        .rtc(&["eval", "r", "--set", "untie loop"])
+        .code(2)
+        .says("`loop.linear.bias` would be f32[3, 8], and is f32[8]");
+    place.rtc(&["eval", "r", "--set", "loop.stepz=3"]).code(3).says("did you mean `steps`?");
+    place.rtc(&["eval", "r", "--sweep", "loop.steps=1..2", "-o", "a.txt"]).code(2).says("`.csv`, `.json` or `.svg`");
+    place.rtc(&["eval", "r", "--sweep", "loop.steps=3..1"]).code(2).says("has no number");
+    place.rtc(&["eval", "r", "--sweep", "loop.steps=1..2", "--steps"]).code(2).says("cannot be used with");
+}

@@ -204,6 +204,12 @@ impl Editor<'_, '_> {
         } else if !own.is_empty() {
             diagnostic = diagnostic.help(format!("its fields are {}", list(own.iter().map(|f| &*f.name), "and")));
         }
+        let bound = bindings::names(tree, place);
+        if let Some(near) = closest(&name.text, bound.iter().map(String::as_str)) {
+            diagnostic = diagnostic.help(format!("it binds `{near}`"));
+        } else if !bound.is_empty() {
+            diagnostic = diagnostic.help(format!("it binds {}", list(bound.iter().map(String::as_str), "and")));
+        }
         self.problems.report(diagnostic);
     }
 
@@ -353,7 +359,7 @@ impl Editor<'_, '_> {
         &mut self,
         tree: &mut StatementTree,
         element: &ast::BodyElement,
-        (side, path): (ast::Side, &ast::DottedPath),
+        (side, path): (ast::AddSide, &ast::DottedPath),
         author: &Author,
     ) {
         if !Self::names_statement(tree, path) {
@@ -371,7 +377,7 @@ impl Editor<'_, '_> {
         };
         let parent = at_mut(tree, parent);
         let new = expand::element(self.items, element, parent.scope, author, self.scopes, self.problems);
-        let at = index + usize::from(side == ast::Side::After);
+        let at = index + usize::from(side == ast::AddSide::After);
         parent.children.splice(at..at, new);
     }
 

@@ -96,7 +96,7 @@ const HIGHEST: usize = 256;
 
 impl Definition {
     /// The equations in order.
-    fn equations(&self) -> impl Iterator<Item = &ast::Equation> {
+    pub(crate) fn equations(&self) -> impl Iterator<Item = &ast::Equation> {
         self.def.elements.iter().filter_map(|element| match element {
             DefElement::Equation(equation) => Some(equation),
             _ => None,
@@ -112,6 +112,14 @@ impl Definition {
     pub(crate) fn bound(&self) -> impl Iterator<Item = &str> {
         let names: BTreeSet<&str> = self.equations().flat_map(|e| &e.names).map(|name| name.text.as_str()).collect();
         names.into_iter().chain(["out"])
+    }
+
+    /// What it gives, as text.
+    pub(crate) fn results(&self) -> impl Iterator<Item = String> {
+        self.def.elements.iter().filter_map(|element| match element {
+            DefElement::Out(value, _) => Some(format!("out {}", syntax::expression(value))),
+            _ => None,
+        })
     }
 
     /// The settings in order.

@@ -141,6 +141,13 @@ pub struct Equation {
     pub span: Span,
 }
 
+impl Equation {
+    /// What the path of an edit calls it by: `z`, `carry.z`, `until`.
+    pub fn called(&self) -> String {
+        self.form.called(self.names.first())
+    }
+}
+
 /// The forms of an equation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EquationForm {
@@ -161,6 +168,15 @@ pub enum EquationForm {
 }
 
 impl EquationForm {
+    /// What the path of an edit calls an equation of this form by.
+    pub(crate) fn called(self, name: Option<&Name>) -> String {
+        match (name, self) {
+            (None, _) => self.word().to_owned(),
+            (Some(name), Self::Carry | Self::Share) => format!("{}.{}", self.word(), name.text),
+            (Some(name), _) => name.text.clone(),
+        }
+    }
+
     /// The word that it begins with; none for a plain equation.
     pub fn word(self) -> &'static str {
         match self {
@@ -372,7 +388,7 @@ pub enum EditKind {
     /// `wrap path in statement`: the statement takes the place, and what was there stands in it, behind what it has.
     Wrap(DottedPath, Statement),
     /// `add element after path` or `before path`; the element is a statement, an equation or an insertion.
-    Add(BodyElement, Side, DottedPath),
+    Add(BodyElement, AddSide, DottedPath),
     /// `untie path` gives every step of a loop weights of its own; `tie path` takes them away.
     Tie(DottedPath, bool),
     /// `let name = value` replaces the constant of that name.
@@ -397,12 +413,12 @@ impl EditKind {
 
 /// The side of a place on which something is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum AddSide {
     Before,
     After,
 }
 
-impl Side {
+impl AddSide {
     pub fn word(self) -> &'static str {
         match self {
             Self::Before => "before",

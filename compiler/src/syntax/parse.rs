@@ -10,9 +10,9 @@ use pest::pratt_parser::{Assoc, Op, PrattParser};
 use pest_derive::Parser;
 
 use super::ast::{
-    BodyElement, BodySyntax, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
+    AddSide, BodyElement, BodySyntax, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
     EquationForm, ExprKind, ExprSyntax, FieldSyntax, File, FileItem, FullName, FunctionItem, FunctionRole, Insert,
-    ItemKind, KeywordArgument, Let, Name, Side, Statement, ValueSyntax,
+    ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use super::message::{self, ParsedText};
 use super::scan::{self, CommentScan};
@@ -396,7 +396,7 @@ impl SyntaxReader<'_> {
             Rule::add => {
                 let mut parts = RuleParts::of(pair);
                 let element = self.element(parts.need());
-                let side = if parts.need().as_str().starts_with("before") { Side::Before } else { Side::After };
+                let side = if parts.need().as_str().starts_with("before") { AddSide::Before } else { AddSide::After };
                 EditKind::Add(element, side, self.path(parts.need()))
             }
             rule @ (Rule::untie | Rule::tie) => EditKind::Tie(self.path(RuleParts::of(pair).need()), rule == Rule::tie),

@@ -7,7 +7,7 @@
 
 [
   "use" "let" "model" "variant" "of" "block" "mask" "bias" "def" "atomic" "show" "share" "carry" "out" "go" "until" "loss"
-  "remove" "replace" "by" "wrap" "in" "add" "after"
+  "remove" "replace" "by" "wrap" "in" "add" "after" "before" "untie" "tie"
 ] @keyword
 ["and" "or" "not"] @keyword.operator
 ["==" "!=" "<" "<=" ">" ">=" "+" "-" "*" "/" "%" "^" "="] @operator

@@ -1,5 +1,6 @@
 //! Kernels as a library of the host.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_uint, c_void};
 use std::fmt;
@@ -77,9 +78,8 @@ impl Kernels {
         let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
         let key = |source: &str| (real.to_owned(), source.to_owned());
         let common = rtc_cuda::kernels();
-        if !compiled.contains_key(&key(&common)) {
-            let library = KernelLibrary::build(real, &text::with_declared(&common), &common, false)?;
-            compiled.insert(key(&common), Arc::new(library));
+        if let Entry::Vacant(place) = compiled.entry(key(&common)) {
+            place.insert(Arc::new(KernelLibrary::build(real, &text::with_declared(&common), &common, false)?));
         }
         let is_new = |source: &&str| !compiled.contains_key(&key(source));
         let new: Vec<&str> = made.iter().map(|kernel| kernel.source.as_str()).filter(is_new).collect();

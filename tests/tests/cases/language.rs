@@ -173,6 +173,54 @@ fn same_lines(found: &str, expected: &str, name: &str) {
     assert_eq!(found, expected, "{name}: line {at} is\n{}\nand not\n{}", line(found, at), line(expected, at));
 }
 
+/// Every row of the page is an edit of a model that is accepted without a warning and makes another model of it; or, in its last part, one
+/// that is refused in these words.
+pub(crate) fn ablations(page: &Path, text: String) -> Outcome {
+    let specs = page.parent().unwrap_or(Path::new("")).join("../specs");
+    let (accepted, refused) = text.split_once("## Refused").ok_or("the last part of the page is what is refused")?;
+    let mut counts = [0, 0];
+    for (n, part) in [accepted, refused].into_iter().enumerate() {
+        for line in part.lines().filter(|line| line.starts_with("| `")) {
+            let cells: Vec<&str> = line.trim_matches('|').split(" | ").map(str::trim).collect();
+            let [spec, edits, said] = cells[..] else { continue };
+            let edits: Vec<String> = edits.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+            let name = spec.trim_matches('`');
+            let file = file_of(&specs, name)?;
+            let source = || std::fs::read_to_string(&file).map(|text| source(&file, text));
+            let checked = |edits: &[String]| {
+                Ok::<_, std::io::Error>(check(&folder(&file), source()?, Some(name), edits, &Catalog::default()))
+            };
+            let (plain, ..) = checked(&[])?;
+            let (found, problems, sources) = checked(&edits)?;
+            let report = render(&problems, &sources, Style::Plain);
+            if n == 1 {
+                assert!(
+                    found.is_none() && report.replace('`', "").contains(&said.replace('`', "")),
+                    "{line}\n{report}"
+                );
+            } else {
+                let hash = |spec: &Option<spec::Spec>| spec.as_ref().map(spec::hash);
+                assert!(found.is_some() && problems.is_empty(), "{line}\n{report}");
+                assert_ne!(hash(&found), hash(&plain), "{line}");
+            }
+            counts[n] += 1;
+        }
+    }
+    assert!(counts[0] >= 64 && counts[1] >= 8, "{counts:?} rows were found");
+    Ok(())
+}
+
+/// The file of `specs/` with a model.
+fn file_of(specs: &Path, name: &str) -> Result<PathBuf, String> {
+    let files = std::fs::read_dir(specs).map_err(|error| error.to_string())?;
+    let mut files = files.filter_map(|entry| Some(entry.ok()?.path()));
+    let has = |file: &PathBuf| {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        file.extension().is_some_and(|e| e == "rt") && names(&source(file, text)).iter().any(|model| model == name)
+    };
+    files.find(has).ok_or_else(|| format!("no spec has a model `{name}`"))
+}
+
 /// A complete spec: the golden shows every value and its origin; the text form reads back.
 pub(crate) fn show(case: &Path, text: String) -> Outcome {
     let (target, overrides, catalog) = directives(&text);

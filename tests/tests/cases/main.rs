@@ -15,6 +15,7 @@ datatest_stable::harness! {
     { test = language::complete, root = "cases", pattern = r"^README\.md$" },
     { test = language::shipped, root = "../specs", pattern = r"^[^/]*\.rt$" },
     { test = language::written, root = "../docs", pattern = r"^(causality|looped_models|own_layers)\.md$" },
+    { test = language::ablations, root = "../docs", pattern = r"^ablations\.md$" },
     { test = language::generated, root = "../docs", pattern = r"^(language|diagnostics)\.md$" },
     { test = ir::print, root = "cases/ir", pattern = r"\.rtir$" },
     { test = ir::causality, root = "cases/causality", pattern = r"\.rtir$" },

@@ -321,7 +321,7 @@ fn edits(line: &CommandLine, word: &str) -> Vec<Completion> {
     let Some(place) = known.get(path) else { return vec![] };
     let own = match place {
         PathTarget::Statement(block) => specs.iter().flat_map(|spec| definitions_of(spec, &block.slot)).collect(),
-        PathTarget::Field(..) => vec![],
+        PathTarget::Field(..) | PathTarget::Binding(_) => vec![],
     };
     let words = place.words().into_iter().map(|(word, help)| candidate(word, help)).chain(own);
     words.map(|found| Completion { word: format!("{path}={}", found.word), ..found }).collect()
@@ -366,7 +366,19 @@ mod tests {
 
     #[test]
     fn every_path_is_one_that_set_takes() {
-        for model in ["gut", "gutlb", "crvnn", "rir_ebt_grc", "regular_gpt", "mega", "ordered_memory"] {
+        for model in [
+            "trm",
+            "huginn",
+            "mor",
+            "moeut",
+            "gut",
+            "gutlb",
+            "crvnn",
+            "rir_ebt_grc",
+            "regular_gpt",
+            "mega",
+            "ordered_memory",
+        ] {
             let arg = SpecArg::parse(model);
             let spec = arg.check_silently(&[], &rtc_compiler::schema::Catalog::default()).expect(model).definition;
             let paths = paths(spec.spec().expect("it is a spec"));
@@ -377,6 +389,7 @@ mod tests {
                         block.fields.get(&field.name).map(|setting| setting.value.to_string())
                     }
                     PathTarget::Statement(block) => Some(block.variant.to_string()).filter(|_| block.fields.is_empty()),
+                    PathTarget::Binding(_) => Some("old".to_owned()),
                 };
                 let Some(now) = now else { continue };
                 let set = format!("{path}={now}");

@@ -4,10 +4,10 @@ use std::path::Path;
 
 use rtc_base::disk::write_output;
 use rtc_compiler::check::Override;
-use rtc_report::lines::{Line, lines};
+use rtc_report::lines::{DrawnLine, lines};
 use rtc_runs::record::table::ResultsRow;
 use rtc_train::require_finite;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{Options, load_splits, measure, open, which};
 use crate::failure::{CommandFailure, CommandResult, Exit};
@@ -19,13 +19,13 @@ pub(crate) const MOST_VALUES: usize = 1000;
 
 /// What is edited, and the values that it is given.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Sweep {
+pub(crate) struct EditSweep {
     path: String,
     values: Vec<String>,
 }
 
 /// `PATH=1..16`, `PATH=1,2,4` or `PATH=[1, 2, 4]`; values may be any that an edit takes.
-pub(crate) fn parse(text: &str) -> Result<Sweep, String> {
+pub(crate) fn parse(text: &str) -> Result<EditSweep, String> {
     let wanted = "a path and its values, as `loop.steps=1..16` or `loop.steps=1,2,4,8`";
     let (path, values) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or(wanted)?;
     let values = values.trim();
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Result<Sweep, String> {
     if values.len() > MOST_VALUES {
         return Err(format!("{} values are more than {MOST_VALUES}", values.len()));
     }
-    Ok(Sweep { path: path.trim().to_owned(), values })
+    Ok(EditSweep { path: path.trim().to_owned(), values })
 }
 
 /// The whole numbers of `1..16`, both ends among them.
@@ -74,7 +74,7 @@ fn parts(text: &str) -> Vec<String> {
 }
 
 /// Measures the model with every value, on the same rows.
-pub(super) fn run(options: &Options, sweep: &Sweep, terminal: &Terminal) -> CommandResult {
+pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> CommandResult {
     let output = options.output.as_deref().map(|file| Ok::<_, CommandFailure>((file, form(file)?))).transpose()?;
     let mut measured: Vec<(&String, Vec<ResultsRow>)> = vec![];
     let mut data = None;
@@ -106,7 +106,7 @@ pub(super) fn run(options: &Options, sweep: &Sweep, terminal: &Terminal) -> Comm
         result["run"] = json!(options.model.run.display().to_string());
         terminal.json(&result)?;
     } else {
-        terminal.result(&columns(&table(sweep, &measured)))?;
+        terminal.result(&columns(&table(sweep, &measured, shown)))?;
     }
     Ok(Exit::Done)
 }
@@ -139,7 +139,7 @@ fn shown(number: f64) -> String {
 }
 
 /// One line per value and split.
-fn table(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Vec<Vec<String>> {
+fn table(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)], show: fn(f64) -> String) -> Vec<Vec<String>> {
     let mut names: Vec<String> = vec![];
     for (name, ..) in measured.iter().flat_map(|(_, rows)| rows).flat_map(quantities) {
         if !names.contains(&name) {
@@ -150,8 +150,8 @@ fn table(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Vec<Vec<Stri
     for (value, rows) in measured {
         for row in rows {
             let own = quantities(row);
-            let cell = |name: &String| own.iter().find(|(own, ..)| own == name).map(|(_, number, _)| shown(*number));
-            let numbers = names.iter().map(|name| cell(name).unwrap_or_else(|| "-".to_owned()));
+            let cell = |name: &String| own.iter().find(|(own, ..)| own == name).map(|(_, number, _)| show(*number));
+            let numbers = names.iter().map(|name| cell(name).unwrap_or_default());
             cells.push([(*value).clone(), row.split.clone()].into_iter().chain(numbers).collect());
         }
     }
@@ -159,10 +159,10 @@ fn table(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Vec<Vec<Stri
 }
 
 /// How a table is written.
-type Form = fn(&Sweep, &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure>;
+type SweepWriter = fn(&EditSweep, &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure>;
 
 /// The form of a file by its ending: `.csv`, `.json`, or a picture of the first quantity as `.svg`.
-fn form(file: &Path) -> Result<Form, CommandFailure> {
+fn form(file: &Path) -> Result<SweepWriter, CommandFailure> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Ok(csv),
         Some("json") => Ok(|sweep, measured| Ok(format!("{}\n", as_json(sweep, measured)))),
@@ -174,68 +174,29 @@ fn form(file: &Path) -> Result<Form, CommandFailure> {
     }
 }
 
-fn as_json(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Value {
+fn as_json(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Value {
     let values = measured.iter().map(|(value, rows)| json!({"value": value, "splits": rows}));
     json!({"path": sweep.path, "values": values.collect::<Vec<_>>()})
 }
 
-/// Every number in full, one line per value and split.
-fn csv(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
-    let quoted = |text: &str| {
-        let plain = !text.contains([',', '"', '\n']);
-        if plain { text.to_owned() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
+/// The table with every number in full.
+fn csv(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+    let quoted = |text: &String| {
+        let is_plain = !text.contains([',', '"', '\n']);
+        if is_plain { text.clone() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
     };
-    let fields = |row: &ResultsRow| match serde_json::to_value(row) {
-        Ok(Value::Object(fields)) => fields,
-        _ => Map::new(),
-    };
-    let mut names: Vec<String> = vec![];
-    for (name, value) in measured.iter().flat_map(|(_, rows)| rows).flat_map(fields) {
-        if name != "split" && (value.is_number() || value.is_object()) && !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    let mut out = String::new();
-    let flat = |name: &str, value: &Value| -> Vec<(String, String)> {
-        match value {
-            Value::Object(inner) => inner.iter().map(|(key, value)| (key.clone(), value.to_string())).collect(),
-            other => vec![(name.to_owned(), other.to_string())],
-        }
-    };
-    let mut heads: Vec<String> = vec![];
-    let lines: Vec<(String, String, Vec<(String, String)>)> = measured
-        .iter()
-        .flat_map(|(value, rows)| rows.iter().map(move |row| ((*value).clone(), row)))
-        .map(|(value, row)| {
-            let own = fields(row);
-            let cells = names.iter().filter_map(|name| Some(flat(name, own.get(name)?))).flatten().collect();
-            (value, row.split.clone(), cells)
-        })
-        .collect();
-    for (name, _) in lines.iter().flat_map(|(.., cells)| cells) {
-        if !heads.contains(name) {
-            heads.push(name.clone());
-        }
-    }
-    let title = [sweep.path.as_str(), "split"].into_iter().chain(heads.iter().map(String::as_str)).map(quoted);
-    out += &(title.collect::<Vec<_>>().join(",") + "\n");
-    for (value, split, cells) in &lines {
-        let of = |name: &String| cells.iter().find(|(own, _)| own == name).map_or("", |(_, number)| number.as_str());
-        let numbers = heads.iter().map(of);
-        let line = [value.as_str(), split.as_str()].into_iter().chain(numbers).map(quoted);
-        out += &(line.collect::<Vec<_>>().join(",") + "\n");
-    }
-    Ok(out)
+    let line = |cells: &Vec<String>| cells.iter().map(quoted).collect::<Vec<_>>().join(",") + "\n";
+    Ok(table(sweep, measured, |number| number.to_string()).iter().map(line).collect())
 }
 
 /// The first quantity by value, a line per split.
-fn picture(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+fn picture(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
     let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
     let no = |why: String| CommandFailure::Usage(why);
     let Some((name, _, most)) = measured.iter().flat_map(|(_, rows)| rows).flat_map(quantities).next() else {
         return Err(no("there is nothing to draw".to_owned()));
     };
-    let mut all: Vec<Line> = vec![];
+    let mut all: Vec<DrawnLine> = vec![];
     for (value, rows) in measured {
         let at = number(value)
             .ok_or_else(|| no(format!("`{value}` is no number, so no picture is drawn: write a `.csv`")))?;
@@ -244,7 +205,7 @@ fn picture(sweep: &Sweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<Str
             let Some((_, number, _)) = found else { continue };
             match all.iter_mut().find(|line| line.name == row.split) {
                 Some(line) => line.points.push((at, number)),
-                None => all.push(Line { name: row.split.clone(), points: vec![(at, number)] }),
+                None => all.push(DrawnLine { name: row.split.clone(), points: vec![(at, number)] }),
             }
         }
     }

@@ -6,7 +6,7 @@ use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::source::Span;
 use crate::syntax::MAX_EXPR_TOKENS;
 use crate::syntax::ast::{
-    self, BodyElement, DottedPath, Equation, EquationForm, ExprKind, ExprSyntax, Side, ValueSyntax,
+    self, AddSide, BodyElement, DottedPath, Equation, EquationForm, ExprKind, ExprSyntax, ValueSyntax,
 };
 
 /// The equation that an edit replaces, where its right side reads it.
@@ -29,7 +29,7 @@ pub(super) enum Bound {
 }
 
 /// What the last names of a path ask for.
-pub(super) struct Wanted<'p> {
+pub(super) struct WantedBinding<'p> {
     /// The form; any but a start where it is not said.
     form: Option<EquationForm>,
     /// The name; none for `go`, `until` and `loss`.
@@ -39,7 +39,7 @@ pub(super) struct Wanted<'p> {
     pub(super) outer: &'p [ast::Component],
 }
 
-impl<'p> Wanted<'p> {
+impl<'p> WantedBinding<'p> {
     pub(super) fn of(components: &'p [ast::Component]) -> Option<Self> {
         let (last, outer) = components.split_last()?;
         let index = last.index;
@@ -71,7 +71,7 @@ impl<'p> Wanted<'p> {
 
     /// The same name as the start of what is carried.
     fn start(&self) -> Option<Self> {
-        let start = Wanted { form: Some(EquationForm::Carry), ..*self };
+        let start = WantedBinding { form: Some(EquationForm::Carry), ..*self };
         (self.form.is_none() && self.name.is_some()).then_some(start)
     }
 
@@ -86,13 +86,16 @@ impl<'p> Wanted<'p> {
     }
 }
 
-/// How a path calls an equation.
-fn called(equation: &Equation) -> String {
-    let word = equation.form.word();
-    match (equation.names.first(), equation.form) {
-        (None, _) => word.to_owned(),
-        (Some(name), EquationForm::Carry) => format!("{word}.{}", name.text),
-        (Some(name), _) => name.text.clone(),
+/// The path of a name that the run of equations at a place binds.
+pub(super) fn path(tree: &StatementTree, run: &[usize], form: EquationForm, name: &ast::Name) -> String {
+    below(tree, run, &form.called(Some(name)))
+}
+
+/// A name of the run of equations at a place, behind the path of what is around the run.
+fn below(tree: &StatementTree, run: &[usize], name: &str) -> String {
+    match run.split_last() {
+        Some((_, around)) if !around.is_empty() => format!("{}.{name}", path_of(tree, around)),
+        _ => name.to_owned(),
     }
 }
 
@@ -141,7 +144,7 @@ impl Editor<'_, '_> {
 
     /// The binding that a path names: one of the statement itself, or else of the shallowest below it.
     pub(super) fn binding(&mut self, tree: &StatementTree, path: &DottedPath) -> Bound {
-        let Some(wanted) = Wanted::of(&path.components) else { return Bound::Not };
+        let Some(wanted) = WantedBinding::of(&path.components) else { return Bound::Not };
         let Some(around) = Self::place_of(tree, wanted.outer) else { return Bound::Not };
         let found = bound(tree, &around, |equation| wanted.is(equation));
         match (wanted.index, found.as_slice()) {
@@ -170,7 +173,13 @@ impl Editor<'_, '_> {
     }
 
     /// A name that only starts where the path leads: its start is meant by `carry`.
-    fn start_instead(&mut self, tree: &StatementTree, around: &[usize], wanted: &Wanted<'_>, span: Span) -> Bound {
+    fn start_instead(
+        &mut self,
+        tree: &StatementTree,
+        around: &[usize],
+        wanted: &WantedBinding<'_>,
+        span: Span,
+    ) -> Bound {
         let Some(start) = wanted.start() else { return Bound::Not };
         let Some(place) = bound(tree, around, |equation| start.is(equation)).into_iter().next() else {
             return Bound::Not;
@@ -187,9 +196,7 @@ impl Editor<'_, '_> {
 
     /// The path that means an equation, without its number.
     fn path_of_binding(&self, tree: &StatementTree, place: &BindingPlace) -> String {
-        let around = place.run.split_last().map_or(&[][..], |(_, around)| around);
-        let name = called(equation_at(tree, place));
-        if around.is_empty() { name } else { format!("{}.{name}", path_of(tree, around)) }
+        below(tree, &place.run, &equation_at(tree, place).called())
     }
 
     /// `path = value`
@@ -242,7 +249,7 @@ impl Editor<'_, '_> {
         tree: &mut StatementTree,
         place: &BindingPlace,
         element: &BodyElement,
-        side: Option<Side>,
+        side: Option<AddSide>,
         author: &Author,
     ) {
         let (old, scope) = at(tree, &place.run).equations[place.index].clone();
@@ -255,7 +262,7 @@ impl Editor<'_, '_> {
             }
         }
         if let (BodyElement::Equation(equation), Some(side)) = (&element, side) {
-            let at = place.index + usize::from(side == Side::After);
+            let at = place.index + usize::from(side == AddSide::After);
             return at_mut(tree, &place.run).equations.insert(at, (equation.clone(), scope));
         }
         let new = expand::element(self.items, &element, scope, author, self.scopes, self.problems);
@@ -264,7 +271,7 @@ impl Editor<'_, '_> {
             Some(side) => {
                 let mut around = new;
                 let kept = at(tree, &place.run).part(place.index..=place.index);
-                let end = if side == Side::After { 0 } else { around.len() };
+                let end = if side == AddSide::After { 0 } else { around.len() };
                 around.splice(end..end, kept);
                 self.exchange(tree, place, around);
             }
@@ -282,7 +289,7 @@ impl Editor<'_, '_> {
 
     /// Reports a path that names neither a statement nor a binding, with what it has instead.
     pub(super) fn no_such_binding(&mut self, tree: &StatementTree, path: &DottedPath) {
-        let Some(wanted) = Wanted::of(&path.components) else { return };
+        let Some(wanted) = WantedBinding::of(&path.components) else { return };
         let Some(around) = Self::place_of(tree, wanted.outer) else {
             // A statement of the path is missing, or is one of several: that is reported.
             let _ = self.find(tree, wanted.outer);
@@ -325,7 +332,7 @@ pub(super) fn written(path: &DottedPath) -> String {
 
 /// The names that paths call the equations of a statement by.
 pub(super) fn names(tree: &StatementTree, around: &[usize]) -> Vec<String> {
-    bound(tree, around, |_| true).iter().map(|place| called(equation_at(tree, place))).collect()
+    bound(tree, around, |_| true).iter().map(|place| equation_at(tree, place).called()).collect()
 }
 
 fn equation_at<'t>(tree: &'t StatementTree, place: &BindingPlace) -> &'t Equation {

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::bindings::{Wanted, with_value, written};
+use super::bindings::{WantedBinding, with_value, written};
 use crate::check::Edited;
 use crate::check::items::TargetModel;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::source::Span;
-use crate::syntax::ast::{self, BodyElement, Def, DefElement, DottedPath, EditKind, EquationForm, ExprSyntax, Side};
+use crate::syntax::ast::{self, AddSide, BodyElement, Def, DefElement, DottedPath, EditKind, EquationForm, ExprSyntax};
 
 /// The files with the edits of definitions among those of a model, and the places of these edits; none where there is none. They are done
 /// before all others.
@@ -50,14 +50,14 @@ fn definitions(files: &mut [ast::File]) -> impl Iterator<Item = &mut Def> {
 }
 
 /// What a path behind the name of a definition asks for.
-fn rest<'p>(def: &Def, path: &'p DottedPath) -> Option<Wanted<'p>> {
+fn rest<'p>(def: &Def, path: &'p DottedPath) -> Option<WantedBinding<'p>> {
     let (first, rest) = path.components.split_first()?;
     let named = first.name.text == def.name.text && first.index.is_none();
-    Wanted::of(rest).filter(|wanted| named && wanted.outer.is_empty())
+    WantedBinding::of(rest).filter(|wanted| named && wanted.outer.is_empty())
 }
 
 /// The elements of a definition that are asked for; `out` is the last one.
-fn places(def: &Def, wanted: &Wanted<'_>) -> Vec<usize> {
+fn places(def: &Def, wanted: &WantedBinding<'_>) -> Vec<usize> {
     let fits = |element: &DefElement| match element {
         DefElement::Equation(equation) => wanted.is(equation),
         DefElement::Out(..) => wanted.is_plain("out"),
@@ -99,7 +99,7 @@ fn apply(def: &mut Def, edit: &ast::Edit, is_from_outside: bool, problems: &mut 
         EditKind::Remove(_) => drop(def.elements.remove(at)),
         EditKind::Add(element, side, _) => {
             if let Some(element) = as_element(element, problems) {
-                def.elements.insert(at + usize::from(*side == Side::After), element);
+                def.elements.insert(at + usize::from(*side == AddSide::After), element);
             }
         }
         EditKind::ReplaceAt(_, element) => {

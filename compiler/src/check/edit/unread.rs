@@ -2,20 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::all;
+use super::{all, bindings};
 use crate::check::expand::StatementTree;
 use crate::define::read_names;
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::source::Span;
-use crate::syntax::ast::{BodyElement, BodySyntax, EquationForm, ExprSyntax, ValueSyntax};
+use crate::syntax::ast::{BodyElement, BodySyntax, ExprSyntax, ValueSyntax};
 
-/// The bindings of a model that nothing reads, by their names.
-pub(in crate::check) fn unread(tree: &StatementTree) -> BTreeMap<String, (EquationForm, Span)> {
+/// The bindings of a model that nothing reads, by their names: the path of each, and its place.
+pub(in crate::check) fn unread(tree: &StatementTree) -> BTreeMap<String, (String, Span)> {
     let (mut bound, mut read) = (BTreeMap::new(), BTreeSet::new());
-    for (_, statement) in all(tree) {
+    for (place, statement) in all(tree) {
         for (equation, _) in &statement.equations {
             for name in equation.names.iter().filter(|name| name.text != STATE) {
-                bound.entry(name.text.clone()).or_insert((equation.form, name.span));
+                let path = bindings::path(tree, &place, equation.form, name);
+                bound.entry(name.text.clone()).or_insert((path, name.span));
             }
             of_expr(&equation.value, &mut read);
         }
@@ -56,16 +57,12 @@ fn of_body(body: &BodySyntax, read: &mut BTreeSet<String>) {
 
 /// Reports what edits left without a reader, but what had none `before`.
 pub(in crate::check) fn report(
-    before: &BTreeMap<String, (EquationForm, Span)>,
+    before: &BTreeMap<String, (String, Span)>,
     tree: &StatementTree,
     problems: &mut Problems,
 ) {
-    for (name, (form, span)) in unread(tree).into_iter().filter(|(name, _)| !before.contains_key(name)) {
+    for (name, (path, span)) in unread(tree).into_iter().filter(|(name, _)| !before.contains_key(name)) {
         let message = format!("nothing reads `{name}` after the edits");
-        let path = match form {
-            EquationForm::Carry | EquationForm::Share => format!("{}.{name}", form.word()),
-            _ => name,
-        };
         let help = format!("remove it, too, by its path: `remove {path}`");
         problems.report(Diagnostic::new(Kind::UnreadBinding, span, message).help(help));
     }
