@@ -54,7 +54,7 @@ const SMALL: &[&str] = &[
     "stack.mega.reach: 5",
     "let heads = 2",
     // A start that is not drawn.
-    "loop.carry.s = 0.5 * input",
+    "loop.carry.s = zeros(state)",
     "let segments = 2",
     // A task has classes of its own here, and of two of them one number.
     "loop.paid = answer(y)",

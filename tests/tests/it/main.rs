@@ -1,6 +1,7 @@
 //! Models across the crates: cost, memory, exports, labels, generated models, reference numbers.
 
 mod cost;
+mod edits;
 mod experiments;
 mod export;
 mod expressions;

@@ -114,6 +114,14 @@ pub(super) fn with_value(equation: &Equation, mut value: ExprSyntax, span: Span)
     Ok(Equation { value, span, ..equation.clone() })
 }
 
+/// An equation in the place of another one, whose right side it may read as `old`.
+///
+/// # Errors
+/// As of [`with_value`].
+pub(super) fn in_place_of(old: &Equation, new: &Equation) -> Result<Equation, Diagnostic> {
+    with_value(&Equation { value: old.value.clone(), ..new.clone() }, new.value.clone(), new.span)
+}
+
 impl Editor<'_, '_> {
     /// The statement of a path, if it names exactly one; nothing is reported.
     pub(super) fn place_of(tree: &StatementTree, components: &[ast::Component]) -> Option<StatementPath> {
@@ -255,8 +263,7 @@ impl Editor<'_, '_> {
         let (old, scope) = at(tree, &place.run).equations[place.index].clone();
         let mut element = element.clone();
         if let (BodyElement::Equation(equation), None) = (&mut element, side) {
-            let right = Equation { value: old.value.clone(), ..equation.clone() };
-            match with_value(&right, equation.value.clone(), equation.span) {
+            match in_place_of(&old, equation) {
                 Ok(new) => *equation = new,
                 Err(problem) => return self.problems.report(problem),
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::bindings::{WantedBinding, with_value, written};
+use super::bindings::{WantedBinding, in_place_of, with_value, written};
 use crate::check::Edited;
 use crate::check::items::TargetModel;
 use crate::diag::{Diagnostic, Kind, Problems};
@@ -103,8 +103,14 @@ fn apply(def: &mut Def, edit: &ast::Edit, is_from_outside: bool, problems: &mut 
             }
         }
         EditKind::ReplaceAt(_, element) => {
-            if let Some(element) = as_element(element, problems) {
-                def.elements[at] = element;
+            let new = match (&def.elements[at], as_element(element, problems)) {
+                (DefElement::Equation(old), Some(DefElement::Equation(new))) => in_place_of(old, &new),
+                (_, Some(DefElement::Equation(new))) => Ok(new),
+                _ => return,
+            };
+            match new {
+                Ok(new) => def.elements[at] = DefElement::Equation(new),
+                Err(problem) => problems.report(problem),
             }
         }
         EditKind::Wrap(..) | EditKind::Tie(..) => {
