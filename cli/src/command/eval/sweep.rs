@@ -24,16 +24,19 @@ pub(crate) struct EditSweep {
     values: Vec<String>,
 }
 
-/// `PATH=1..16`, `PATH=1,2,4` or `PATH=[1, 2, 4]`; values may be any that an edit takes.
+/// `PATH=1..16`, `PATH=1..4,8,16` or `PATH=[1, 2, 4]`; values may be any that an edit takes.
 pub(crate) fn parse(text: &str) -> Result<EditSweep, String> {
     let wanted = "a path and its values, as `loop.steps=1..16` or `loop.steps=1,2,4,8`";
     let (path, values) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or(wanted)?;
     let values = values.trim();
     let listed = values.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(values);
-    let values = match range(listed)? {
-        Some(values) => values,
-        None => parts(listed),
-    };
+    let mut values = vec![];
+    for part in parts(listed) {
+        match range(&part)? {
+            Some(numbers) => values.extend(numbers),
+            None => values.push(part),
+        }
+    }
     if values.iter().any(String::is_empty) {
         return Err(format!("a value is missing: write {wanted}"));
     }
@@ -43,13 +46,11 @@ pub(crate) fn parse(text: &str) -> Result<EditSweep, String> {
     Ok(EditSweep { path: path.trim().to_owned(), values })
 }
 
-/// The whole numbers of `1..16`, both ends among them.
+/// The whole numbers of `1..16`, both ends among them; nothing of any other text.
 fn range(text: &str) -> Result<Option<Vec<String>>, String> {
-    let Some((low, high)) = text.split_once("..") else { return Ok(None) };
-    let end = |text: &str| text.trim().parse::<u32>();
-    let (Ok(low), Ok(high)) = (end(low), end(high)) else {
-        return Err(format!("`{text}` is no range of whole numbers, as `1..16`"));
-    };
+    let end = |text: &str| text.trim().parse::<u32>().ok();
+    let ends = text.split_once("..").and_then(|(low, high)| Some((end(low)?, end(high)?)));
+    let Some((low, high)) = ends else { return Ok(None) };
     if low > high {
         return Err(format!("`{text}` has no number: the first end is the smaller one"));
     }
@@ -229,7 +230,8 @@ mod tests {
         );
         assert_eq!(values("loop.until=sure > 0, max(sure, 1) > 0"), Ok("sure > 0|max(sure, 1) > 0".to_owned()));
         assert_eq!(values("x=3..3"), Ok("3".to_owned()));
-        for wrong in ["loop.steps", "=1..3", "x=", "x=1,,2", "x=3..1", "x=1..a", "x=0..4294967295", "x=0..1000"] {
+        assert_eq!(values("x=1..3, 8,15..16"), Ok("1|2|3|8|15|16".to_owned()));
+        for wrong in ["loop.steps", "=1..3", "x=", "x=1,,2", "x=3..1", "x=1,3..1", "x=0..4294967295", "x=0..1000"] {
             assert!(parse(wrong).is_err(), "{wrong}");
         }
         assert!(parse("x=1..1000").is_ok());
