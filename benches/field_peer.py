@@ -117,7 +117,7 @@ def cotformer(p, tokens, labels):
         history.append(normed)
         source, mask = torch.cat(history, 1), past.repeat(1, step + 1)
         x = x + loop.at("attention").attention(normed, turn, source, mask)
-        x = loop.layer_norm("norm", x + network(loop, loop.layer_norm("normed_2", x)))
+        x = loop.layer_norm("state", x + network(loop, loop.layer_norm("normed_2", x)))
     x = p.layer_norm("norm.norm", single(p.at("single_2"), x))
     return each_token(x @ p["embed.table"].T, labels).mean()
 
@@ -216,8 +216,8 @@ def loop_index(p, tokens, labels):
     turn, loop = Rope(x.shape[1], x.shape[2], True), p.at("loop")
     for step in range(6):
         x = x + loop["learn"][step]
-        x = x + loop.at("read").attention(loop.rms("norm", x), turn, causal=True)
-        x = x + loop.at("network").swiglu(loop.rms("norm_2", x))
+        x = x + loop.at("read").attention(loop.rms("normed", x), turn, causal=True)
+        x = x + loop.at("network").swiglu(loop.rms("normed_2", x))
     return each_token(p.linear("head.output", p.rms("norm.norm", x)), labels).mean()
 
 
