@@ -43,7 +43,7 @@ def test_predictions_come_in_the_order_of_the_inputs(trained: rtc.Run) -> None:
     assert trained.predict(inputs[1:])[0]["class"] == both[1]["class"]
     assert trained.predict([]) == []
     # An empty line is left out by the program, so that answers would slip.
-    for wrong in ["", " ", "[MAX 2 ]\n[MAX 3 ]"]:
+    for wrong in ["", " ", "[MAX 2 ]\n[MAX 3 ]", "[MAX 2 ]\r"]:
         with pytest.raises(ValueError, match="one line"):
             trained.predict([wrong])
 
@@ -56,6 +56,11 @@ def test_texts_are_texts_and_mappings_are_rows(place: Path) -> None:
     run = rtc.train(SPEC, "rows.yaml", run="rows", quiet=True, max_steps=1)
     texts = ["text, and more", "text,label", "text", '{"a": 1}', '{"text": "film 1"}', "good"]
     assert [one["text"] for one in run.predict(texts)] == texts
+    # A backslash is a character, whatever stands behind it.
+    slashes = ["good\\film", "bad\\nfilm", "\\", "a\\", "good\\x41 film"]
+    answers = run.predict(slashes)
+    assert [one["text"] for one in answers] == slashes
+    assert answers[1] != {**run.predict(["bad film"])[0], "text": slashes[1]}
     mixed = [texts[1], {"text": "film 1", "label": "good"}, texts[2], {"text": "film 2"}]
     found = run.predict(mixed)
     assert [one["text"] for one in found] == ["text,label", "film 1", "text", "film 2"]

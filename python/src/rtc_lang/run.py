@@ -90,11 +90,16 @@ class Run:
 
         An input is a text; a pair of texts; or a mapping with the text and the values that the model takes from its rows. Options of
         `rtc predict` are given by name: `probabilities=True`, `top=3`, `show_halting=True`, `trees=True`, `checkpoint="last"`."""
-        given = [(isinstance(one, Mapping), _line(one)) for one in inputs]
+        asked = list(inputs)
+        given = [(isinstance(one, Mapping), _line(one)) for one in asked]
         # A text is never read as an object or as the header of a table, whatever it looks like.
         texts = iter(self._answers([line for is_row, line in given if not is_row], {"input_format": "lines", **more}))
         rows = iter(self._answers([line for is_row, line in given if is_row], more))
-        return [next(rows if is_row else texts) for is_row, _ in given]
+        answers = [next(rows if is_row else texts) for is_row, _ in given]
+        for one, answer in zip(asked, answers, strict=True):
+            if isinstance(one, str):
+                answer["text"] = one
+        return answers
 
     def _answers(self, given: Sequence[str], more: Mapping[str, object]) -> list[dict[str, Any]]:
         if not given:
@@ -124,9 +129,11 @@ def _line(given: str | Mapping[str, Any] | tuple[str, str]) -> str:
     if isinstance(given, Mapping):
         return json.dumps(given, ensure_ascii=False)
     text = given if isinstance(given, str) else "\t".join(given)
-    if not text.strip() or "\n" in text:
+    # The program takes a carriage return at the end for that of the line.
+    if not text.strip() or "\n" in text or text.endswith("\r"):
         raise ValueError(f"an input is one line with some text, and {given!r} is none")
-    return text
+    # On a line a backslash begins an escape.
+    return text.replace("\\", "\\\\")
 
 
 def train(
