@@ -437,32 +437,23 @@ impl Editor<'_, '_> {
 
     /// The statement of a path; reports a path that names none or several.
     fn find(&mut self, tree: &StatementTree, components: &[ast::Component]) -> Option<StatementPath> {
-        let mut place: StatementPath = Vec::new();
-        for (n, component) in components.iter().enumerate() {
-            let name = &component.name.text;
-            if n == 0 && name == "model" && component.index.is_none() {
-                continue;
+        let Miss { place, component, found } = match walk(tree, components) {
+            Ok(place) => return Some(place),
+            Err(miss) => miss,
+        };
+        let (name, span) = (&component.name.text, component.name.span);
+        match (component.index, found.as_slice()) {
+            (_, []) => self.not_found(tree, &place, &component.name),
+            (None, several) => {
+                self.ambiguous(tree, name, span, several, several, "use one of these paths");
+                None
             }
-            let found = candidates(tree, &place, name, n > 0);
-            place = match (component.index, found.as_slice()) {
-                (_, []) => return self.not_found(tree, &place, &component.name),
-                (None, [only]) => only.clone(),
-                (None, several) => {
-                    self.ambiguous(tree, name, component.name.span, several, several, "use one of these paths");
-                    return None;
-                }
-                (Some(index), several) => match index.checked_sub(1).and_then(|n| several.get(n)) {
-                    Some(place) => place.clone(),
-                    None => {
-                        let message = format!("there is no `{name}[{index}]`");
-                        let label = format!("there are {}, counted from 1", several.len());
-                        let span = component.name.span;
-                        return self.problems.fail(Diagnostic::new(Kind::PathNotFound, span, message).label(label));
-                    }
-                },
-            };
+            (Some(index), several) => {
+                let message = format!("there is no `{name}[{index}]`");
+                let label = format!("there are {}, counted from 1", several.len());
+                self.problems.fail(Diagnostic::new(Kind::PathNotFound, span, message).label(label))
+            }
         }
-        Some(place)
     }
 
     fn not_found(&mut self, tree: &StatementTree, place: &[usize], name: &ast::Name) -> Option<StatementPath> {
@@ -504,6 +495,35 @@ impl Editor<'_, '_> {
         }
         self.problems.report(diagnostic.help(help));
     }
+}
+
+/// The first name of a path that means no statement or several.
+struct Miss<'c> {
+    /// The statement of the names before it.
+    place: StatementPath,
+    component: &'c ast::Component,
+    /// The statements that it may mean.
+    found: Vec<StatementPath>,
+}
+
+/// The statement of a path.
+fn walk<'c>(tree: &StatementTree, components: &'c [ast::Component]) -> Result<StatementPath, Miss<'c>> {
+    let mut place = StatementPath::new();
+    for (n, component) in components.iter().enumerate() {
+        let name = &component.name.text;
+        if n == 0 && name == "model" && component.index.is_none() {
+            continue;
+        }
+        let found = candidates(tree, &place, name, n > 0);
+        let meant = match (component.index, found.as_slice()) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(index), several) => index.checked_sub(1).and_then(|n| several.get(n)),
+        };
+        let Some(meant) = meant.cloned() else { return Err(Miss { place, component, found }) };
+        place = meant;
+    }
+    Ok(place)
 }
 
 /// The most places that a report of an ambiguous path shows.

@@ -44,12 +44,18 @@ pub fn without_equations(block: &Block) -> Block {
 
 fn collect(block: &Block, path: &str, found: &mut BTreeMap<String, String>) {
     add(&equations(block).collect::<Vec<_>>(), path, found);
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for child in block.children.iter().filter(|child| !child.feature.is_equations()) {
-        let name: &str = if child.slot == "recur" || child.slot == "attend" { &child.variant } else { &child.slot };
-        let count = counts.entry(name).or_default();
+    let children = || block.children.iter().filter(|child| !child.feature.is_equations());
+    let named = |child: &'_ Block| -> String {
+        let by_variant = child.slot == "recur" || child.slot == "attend";
+        if by_variant { child.variant.to_string() } else { child.slot.to_string() }
+    };
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    for child in children() {
+        let name = named(child);
+        let count = counts.entry(name.clone()).or_default();
         *count += 1;
-        let number = if *count == 1 { String::new() } else { format!("[{count}]") };
+        let is_only = children().filter(|other| named(other) == name).count() == 1;
+        let number = if is_only { String::new() } else { format!("[{count}]") };
         collect(child, &format!("{path}{name}{number}."), found);
     }
 }

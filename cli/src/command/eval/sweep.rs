@@ -17,7 +17,7 @@ use crate::text::columns;
 /// The most values of a sweep.
 pub(crate) const MOST_VALUES: usize = 1000;
 
-/// What is edited, and the values that it is given.
+/// A path, and the values that edits give it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EditSweep {
     path: String,
@@ -112,7 +112,7 @@ pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> 
     Ok(Exit::Done)
 }
 
-/// What is measured of a row, by name: shares in percent.
+/// The measured numbers of a row, by name: shares in percent.
 fn quantities(row: &ResultsRow) -> Vec<(String, f64, Option<f64>)> {
     let percent = |share: f64| 100.0 * share;
     let accuracy = row.accuracy.map(|share| ("accuracy (%)".to_owned(), percent(share), Some(100.0)));

@@ -1,6 +1,6 @@
 //! Edits of equations: every binding of a body is a path, as `loop.z`, `loop.carry.z` (its start) or `loop.until`.
 
-use super::{Editor, MOST_SHOWN, StatementPath, all, at, at_mut, candidates, path_of};
+use super::{Editor, MOST_SHOWN, StatementPath, all, at, at_mut, candidates, path_of, walk};
 use crate::check::expand::{self, Author, StatementTree};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::source::Span;
@@ -19,7 +19,7 @@ pub(super) struct BindingPlace {
     index: usize,
 }
 
-/// What a path says of bindings.
+/// The answer to whether a path names a binding.
 pub(super) enum Bound {
     At(BindingPlace),
     /// None has this name where the path leads.
@@ -28,7 +28,7 @@ pub(super) enum Bound {
     Refused,
 }
 
-/// What the last names of a path ask for.
+/// The binding that the last names of a path ask for.
 pub(super) struct WantedBinding<'p> {
     /// The form; any but a start where it is not said.
     form: Option<EquationForm>,
@@ -125,20 +125,7 @@ pub(super) fn in_place_of(old: &Equation, new: &Equation) -> Result<Equation, Di
 impl Editor<'_, '_> {
     /// The statement of a path, if it names exactly one; nothing is reported.
     pub(super) fn place_of(tree: &StatementTree, components: &[ast::Component]) -> Option<StatementPath> {
-        let mut place = StatementPath::new();
-        for (n, component) in components.iter().enumerate() {
-            let name = &component.name.text;
-            if n == 0 && name == "model" && component.index.is_none() {
-                continue;
-            }
-            let found = candidates(tree, &place, name, n > 0);
-            place = match (component.index, found.as_slice()) {
-                (None, [only]) => only.clone(),
-                (Some(index), several) => several.get(index.checked_sub(1)?)?.clone(),
-                _ => return None,
-            };
-        }
-        Some(place)
+        walk(tree, components).ok()
     }
 
     /// Whether a path names a field or a statement: these go before bindings.

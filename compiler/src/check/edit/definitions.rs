@@ -49,7 +49,7 @@ fn definitions(files: &mut [ast::File]) -> impl Iterator<Item = &mut Def> {
     })
 }
 
-/// What a path behind the name of a definition asks for.
+/// The binding that the rest of a path asks for, after the name of a definition.
 fn rest<'p>(def: &Def, path: &'p DottedPath) -> Option<WantedBinding<'p>> {
     let (first, rest) = path.components.split_first()?;
     let named = first.name.text == def.name.text && first.index.is_none();

@@ -1,4 +1,4 @@
-//! What an edit leaves without a reader: a start, a function or a value that was read before it, and would stay as weights without use.
+//! Bindings that lose their last reader by an edit: they would stay as weights without use.
 
 use std::collections::{BTreeMap, BTreeSet};
 
