@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use rtc_base::disk::beneath;
 use rtc_base::disk::{Disk, FileSystem};
+use rtc_compiler::ir::hash;
 use rtc_compiler::pipeline::asked::{ExternalInput, asked};
 use rtc_compiler::pipeline::memory::{Fitted, LargestBatches};
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
@@ -103,6 +104,7 @@ impl TrainingJob {
             spec_hash: compiled.spec_hash(),
             written: compiled.definition.written(),
             graph_hash: compiled.graph_hash(),
+            structure: Some(hash::structure(&compiled.graph)),
             data_hash: None,
             splits: BTreeMap::new(),
             start: None,

@@ -76,6 +76,21 @@ pub(crate) struct ModelOptions {
 }
 
 impl ModelOptions {
+    /// The best checkpoint of a run.
+    pub(crate) fn of(run: &Path, device: DeviceOptions) -> Self {
+        Self {
+            run: run.to_owned(),
+            checkpoint: BEST.to_owned(),
+            halting: HaltingArg::Compact,
+            depth: None,
+            inference: None,
+            threads: None,
+            weights: WeightsOptions::default(),
+            experiment: None,
+            device,
+        }
+    }
+
     /// The options that another command needs for the same weights, each behind a blank.
     pub(crate) fn named(&self) -> String {
         let mut text = String::new();
@@ -163,7 +178,10 @@ impl TrainedModel {
                 Some(experiment) => SavedModel::of_spec(options, experiment)?,
                 None => SavedModel::of_run(options)?,
             };
-        let compiled = edited(compiled, edits, &catalog_in(&experiment)?)?;
+        let compiled = match edits {
+            [] => compiled,
+            edits => edited(&compiled, edits, &catalog_in(&experiment)?)?,
+        };
         let (task, task_options) = task_of(&experiment)?;
         let inference = options.inference.map_or(experiment.inference, Inference::from);
         let on_device = place.device.is_some();
@@ -391,10 +409,10 @@ impl SavedModel {
 }
 
 /// The model of a run under edits that leave its weights as they are.
-fn edited(compiled: Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
-    if edits.is_empty() {
-        return Ok(compiled);
-    }
+///
+/// # Errors
+/// An edit is wrong, or changes a weight.
+pub(crate) fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
     let spec = need_spec(&compiled.definition, "settings to edit: `--set` and `--sweep` are for specs")?;
     let mut trained = spec.clone();
     take_all_gradients(&mut trained.root);
@@ -405,7 +423,7 @@ fn edited(compiled: Compiled, edits: &[Override], facts: &Catalog) -> Result<Com
         let all = compiled.graph.parameters().into_iter();
         all.map(|parameter| (parameter.name, parameter.ty.to_string())).collect()
     };
-    let (was, is) = (of(&compiled), of(&new));
+    let (was, is) = (of(compiled), of(&new));
     let other = was.iter().find(|(name, ty)| is.get(*name) != Some(ty));
     let other = other.or_else(|| is.iter().find(|(name, _)| !was.contains_key(*name)));
     let Some((name, _)) = other else { return Ok(new) };

@@ -4,7 +4,7 @@
 use rtc_compiler::spec::Spec;
 pub use rtc_exec::Beam;
 use rtc_runs::grid::TextTable;
-use rtc_runs::record::SplitLengths;
+use rtc_runs::record::{EditResults, SplitLengths};
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 use rtc_runs::record::table::ResultsRow;
 use rtc_train::stopping::StepRow;
@@ -79,6 +79,8 @@ pub struct ReportRun {
     pub results: Vec<ResultsRow>,
     /// Accuracy and depth by length, split by split.
     pub lengths: Vec<SplitLengths>,
+    /// Results under edits of the model.
+    pub by_edit: Vec<EditResults>,
 }
 
 impl ReportRun {

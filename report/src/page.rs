@@ -66,6 +66,7 @@ fn document(report: &RunReport, version: Option<&str>) -> String {
         out += "<p class=\"sub\">All measured splits of a run together.</p>\n";
     }
     figures(&plots::by_length(report), "Nothing was measured by length.", &mut out);
+    told(GRID, &plots::by_edit(report), EDITS, &mut out);
     section("models", "Models and halting", &mut out);
     for model in &report.models {
         describe(model, &mut out);
@@ -114,6 +115,8 @@ const BRIEF: &str = "The spec without what follows from defaults. Fields that di
     finds the others.";
 const HALTING: &str = "How single inputs halt: every column is a position, every row a state, and the colour is what the state weighs in \
     the output. Under the pointer are the numbers.";
+const EDITS: &str = "The best checkpoint under edits that leave its weights as they are (`evaluate_at` of the experiment), as more steps of a loop \
+    than in training.";
 const STEPS: &str = "After every number of steps, some lengths by themselves. Rings stand at the steps that come with the examples, discs \
     where the model is surest on all examples of a length together. Labels play no part in how sure it is.";
 const ANALYSES: &str = "States are coloured by what the part of the string that they have seen does to every state of the task's automaton, \

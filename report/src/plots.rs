@@ -1,13 +1,13 @@
 //! The charts of a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rtc_runs::record::OfLength;
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 
 use crate::analyses;
 use crate::chart::{Chart, ChartSeries, LineStyle, Mark};
-use crate::data::{ReportRun, RunReport};
+use crate::data::{ReportRun, RunReport, Score, score};
 use crate::diagram;
 use crate::heatmap;
 use crate::picture::Picture;
@@ -23,6 +23,7 @@ const NOISY: usize = 60;
 pub fn pictures(report: &RunReport) -> Vec<Picture> {
     let mut all = curves(report);
     all.extend(by_length(report));
+    all.extend(by_edit(report));
     for model in &report.models {
         all.extend(diagram::structure(model));
         all.extend(heatmap::heatmaps(model));
@@ -305,6 +306,71 @@ fn by_row(report: &RunReport, of_run: &dyn Fn(&ReportRun, &str, usize) -> ChartS
         of_row(lines.collect())
     });
     rows.collect()
+}
+
+/// Accuracy, or the root mean squared error, by the number that an edit gives a path: a chart per path and split, of a single run with a
+/// line per split.
+pub(crate) fn by_edit(report: &RunReport) -> Vec<Picture> {
+    let all = || report.runs.iter().flat_map(|run| &run.by_edit);
+    let numbers = all().filter_map(|results| results.parts()).filter(|(_, value)| value.parse::<f64>().is_ok());
+    let paths: BTreeSet<&str> = numbers.map(|(path, _)| path).collect();
+    let splits = all().flat_map(|results| &results.splits).map(|row| row.split.as_str());
+    let splits = splits.fold(vec![], |mut known, split| {
+        if !known.contains(&split) {
+            known.push(split);
+        }
+        known
+    });
+    let mut pictures = vec![];
+    for path in paths {
+        match report.runs.as_slice() {
+            [run] => {
+                let lines = splits.iter().enumerate();
+                let lines = lines.map(|(colour, split)| line_by_edit(run, (path, split), split, colour));
+                pictures.extend(chart_by_edit(report, path, "", drawn(lines.collect())).draw());
+            }
+            _ => pictures.extend(splits.iter().filter_map(|split| {
+                let lines = by_row(report, &|run, name, colour| line_by_edit(run, (path, split), name, colour));
+                chart_by_edit(report, path, if splits.len() > 1 { split } else { "" }, lines).draw()
+            })),
+        }
+    }
+    pictures
+}
+
+fn line_by_edit(run: &ReportRun, (path, split): (&str, &str), name: &str, colour: usize) -> ChartSeries {
+    let mut points: Vec<SeriesPoint> = run.by_edit.iter().filter_map(|results| {
+        let (_, value) = results.parts().filter(|(of, _)| *of == path)?;
+        let row = results.splits.iter().find(|row| row.split == split)?;
+        let number = match score(row)? {
+            Score::Share(share) => percent(share),
+            Score::Error(error) => error,
+        };
+        Some((value.parse().ok()?, number))
+    }).collect();
+    points.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ChartSeries::new(name, colour, LineStyle::Dots, points)
+}
+
+fn chart_by_edit(report: &RunReport, path: &str, split: &str, series: Vec<ChartSeries>) -> Chart {
+    let rows = report.runs.iter().flat_map(|run| &run.by_edit).flat_map(|results| &results.splits);
+    let is_share = rows.clone().any(|row| row.accuracy.is_some());
+    let (title, unit) = if is_share { ("Accuracy", "accuracy (%)") } else { ("Error", "root mean squared error") };
+    let on = if split.is_empty() { String::new() } else { format!(" on {split}") };
+    let most = series.iter().flat_map(|line| &line.points).map(|point| point.0).fold(1.0, f64::max);
+    let least = series.iter().flat_map(|line| &line.points).map(|point| point.0).fold(f64::INFINITY, f64::min);
+    let name = ["by", path, split].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("_");
+    Chart {
+        name: name.replace(['.', '[', ']'], "_"),
+        title: format!("{title} by {path}{on}"),
+        axes: [path.to_owned(), unit.to_owned()],
+        across: if least > 0.0 && most > 8.0 * least { ScaleKind::Logarithmic } else { ScaleKind::Linear },
+        from_zero: true,
+        most: is_share.then_some(100.0),
+        series,
+        levels: if is_share { chance(report) } else { vec![] },
+        ends: vec![],
+    }
 }
 
 /// The fewest examples of a point: short stretches of lengths are joined until they have as many.

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::limits;
 use clap::Args;
-use rtc_runs::experiment::Halving;
+use rtc_runs::experiment::{EditSweep, Halving};
 use rtc_runs::grid::claim::LEASE;
 use rtc_runs::grid::{Begun, CellState, GridRow, Sheet, Show, TableFormat, render, to_json};
 use rtc_runs::record::RunFolder;
@@ -23,7 +23,7 @@ use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{OpenedExperiment, ProgramOptions};
 use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::grid::launch::{LaunchOptions, Launcher};
-use crate::grid::{Board, CellIndex, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
+use crate::grid::{Board, EVALUATE_AT, CellIndex, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
 use crate::job::{Pace, share};
 use crate::memory;
 use crate::saved::HaltingArg;
@@ -261,7 +261,7 @@ fn train(
     if places.is_empty() && options.launch.launcher.prints() {
         return Ok(Exit::Done);
     }
-    if places.is_empty() {
+    if places.is_empty() && grid.unmeasured()?.is_empty() {
         table(options, grid, &rows, terminal)?;
         return Ok(next(grid, terminal));
     }
@@ -275,7 +275,11 @@ fn train(
     let failed: Failed = train_cells(&work)?;
     drop(board);
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
-    if stop.load(Ordering::Relaxed) && left > 0 {
+    if left == 0 {
+        let places = grid.unmeasured()?;
+        grid.evaluate(&places, &grid.data(&places, terminal)?, options.device, &stop, terminal)?;
+    }
+    if stop.load(Ordering::Relaxed) && (left > 0 || !grid.unmeasured()?.is_empty()) {
         return stopped(options, grid, terminal);
     }
     table(options, grid, &grid.rows()?, terminal)?;
@@ -355,21 +359,39 @@ fn going(rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-fn sheet(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Sheet, CommandFailure> {
+fn shown(options: &Options, grid: &Grid) -> Show {
     let Options { parameters, max: best, depth, mixed, .. } = *options;
     let baseline = (!options.plain).then_some(grid.baseline);
-    let show = Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline };
-    Sheet::new(rows, &show).map_err(|mixture| different(&mixture.0))
+    Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline }
+}
+
+fn sheet(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Sheet, CommandFailure> {
+    Sheet::new(rows, &shown(options, grid)).map_err(|mixture| different(&mixture.0))
+}
+
+/// The tables of the models under edits, one per path.
+fn sheets_by_edit(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Vec<(String, Sheet)>, CommandFailure> {
+    let of = |sweep: EditSweep| {
+        let sheet = Sheet::by_edit(rows, &sweep, &shown(options, grid)).map_err(|mixture| different(&mixture.0))?;
+        Ok((sweep.path, sheet))
+    };
+    grid.sweeps().into_iter().map(of).collect()
 }
 
 fn table(options: &Options, grid: &Grid, rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
     let sheet = sheet(options, grid, rows)?;
+    let by_edit = sheets_by_edit(options, grid, rows)?;
     if options.json {
         let mut records = to_json(rows, &sheet);
         records["grid"] = grid.folder.display().to_string().into();
+        for (path, sheet) in &by_edit {
+            records[EVALUATE_AT][path] = sheet.to_json();
+        }
         return terminal.json(&records);
     }
-    terminal.result(&render(&sheet, options.format.into()))
+    let tables = std::iter::once(&sheet).chain(by_edit.iter().map(|(_, sheet)| sheet));
+    let texts: Vec<String> = tables.map(|sheet| render(sheet, options.format.into())).collect();
+    terminal.result(&texts.join("\n"))
 }
 
 /// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program

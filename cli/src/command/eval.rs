@@ -67,8 +67,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Measure with one value after the other: `loop.steps=1..16`, `loop.steps=1,2,4`, `halt.threshold=0.5,0.9`
-    #[arg(long, value_name = "PATH=VALUES", value_parser = sweep::parse, conflicts_with_all = ["depth", "steps", "stop"])]
-    sweep: Option<sweep::EditSweep>,
+    #[arg(long, value_name = "PATH=VALUES", value_parser = EditSweep::parse, conflicts_with_all = ["depth", "steps", "stop"])]
+    sweep: Option<EditSweep>,
     /// With `--sweep`: write the table as `.csv` or `.json`, or a picture as `.svg`
     #[arg(long, short, value_name = "FILE", requires = "sweep")]
     output: Option<PathBuf>,

@@ -169,17 +169,7 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Chec
             Some("the run is not finished: there are no results".to_owned()),
         )]);
     };
-    let model = ModelOptions {
-        depth: None,
-        run: path.to_owned(),
-        checkpoint: "best".to_owned(),
-        halting: HaltingArg::Compact,
-        inference: None,
-        threads: options.threads,
-        weights: WeightsOptions::default(),
-        experiment: None,
-        device: options.device,
-    };
+    let model = ModelOptions { threads: options.threads, ..ModelOptions::of(path, options.device) };
     let mut trained = TrainedModel::open(&model)?;
     trained.experiment.task.known.permitted = options.programs.run_commands;
     check_program(&trained.experiment.task, &trained.experiment.splits())?;

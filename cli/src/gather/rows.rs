@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
 use rtc_runs::experiment::Experiment;
-use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, text_tables};
+use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, measured_sweeps, text_tables};
 use rtc_runs::record::SavedRun;
 use serde_json::Value;
 
@@ -99,7 +99,8 @@ impl ReportRows {
         let show = Show { mixed: true, baseline: Some(self.baseline.unwrap_or(0)), ..Show::default() };
         let finished = rows.iter().any(|row| row.finished().next().is_some());
         let tables = Sheet::new(&rows, &show).ok().filter(|_| finished);
-        let tables = tables.map_or_else(Vec::new, |sheet| text_tables(&sheet));
+        let by_edit = measured_sweeps(&rows).into_iter().filter_map(|sweep| Sheet::by_edit(&rows, &sweep, &show).ok());
+        let tables = tables.into_iter().chain(by_edit).flat_map(|sheet| text_tables(&sheet)).collect();
         (self.rows.into_iter().map(|(row, runs)| data::ReportRow { name: row.name, runs }).collect(), tables)
     }
 

@@ -9,7 +9,7 @@ use rtc_runs::experiment::{Choice, Experiment};
 use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
 use rtc_runs::record::table::ResultsTable;
-use rtc_runs::record::{RunFolder, RunInfo};
+use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo};
 use rtc_task::{Options, Task};
 
 use super::LocatedRun;
@@ -117,6 +117,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, CommandFailure> {
         evaluations,
         results: saved.results.iter().flat_map(|table| table.rows.clone()).collect(),
         lengths: vec![],
+        by_edit: EvaluatedAt::read(path).map_or_else(Vec::new, |found| found.edits),
     };
     let text = compiled.definition.text();
     let spec = compiled.definition.spec().map(|spec| with_origins(spec.clone(), &catalog));

@@ -1,5 +1,6 @@
-//! The folders of the runs of a grid. A cell is found by what it is, a hash of spec, graph, experiment, seed and data, and not by its
-//! name: what was changed is trained anew, what was not is taken wherever it lies, and older runs are kept aside.
+//! The folders of the runs of a grid. A cell is found by what it is, a hash of graph, experiment, seed and data, and not by its name,
+//! nor by the names of its bindings: what was changed is trained anew, what was not is taken wherever it lies, and older runs are kept
+//! aside.
 
 use std::collections::HashMap;
 use std::fs;
@@ -66,7 +67,7 @@ impl<'a> Finder<'a> {
     pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, CommandFailure> {
         let mut job = self.grid.job(place, None);
         job.info.data_hash = data.map(|data| data.hash.clone());
-        let content = job.info.content(&job.experiment);
+        let content = job.info.cell(&job.experiment);
         let key = key(&job);
         if let Some(path) = self.known.get(&content) {
             let state = look(path, &job).unwrap_or(CellState::Absent);
@@ -109,7 +110,8 @@ impl<'a> Finder<'a> {
             found
         });
         let alike = |info: &RunInfo| {
-            (info.seed, &info.spec_hash, &info.graph_hash) == (job.info.seed, &job.info.spec_hash, &job.info.graph_hash)
+            let same = (&info.spec_hash, &info.graph_hash) == (&job.info.spec_hash, &job.info.graph_hash);
+            info.seed == job.info.seed && (same || info.is_renamed(&job.info))
         };
         let candidates = others.iter().filter(|(_, info)| alike(info));
         candidates.map(|(path, _)| path).find_map(|path| match look(path, job)? {
@@ -150,7 +152,7 @@ impl<'a> Finder<'a> {
 /// The digits of a cell: of data that are generated, its experiment says all.
 fn key(job: &TrainingJob) -> String {
     let data_hash = job.info.data_hash.clone().filter(|_| job.experiment.task.data.is_some());
-    let content = RunInfo { data_hash, ..job.info.clone() }.content(&job.experiment);
+    let content = RunInfo { data_hash, ..job.info.clone() }.cell(&job.experiment);
     content.get(..DIGITS).unwrap_or(&content).to_owned()
 }
 

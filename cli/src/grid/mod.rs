@@ -3,6 +3,7 @@
 mod board;
 mod cells;
 mod dry_run;
+mod evaluate;
 pub(crate) mod launch;
 mod one;
 mod packing;
@@ -16,11 +17,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use rtc_compiler::check::Override;
-use rtc_runs::experiment::{ComparedModel, Experiment, Halving};
+use rtc_runs::experiment::{ComparedModel, EditSweep, Experiment, Halving};
 use rtc_runs::grid::{
     CellState, Decision, GridCell, GridManifest, GridRow, HalvingStop, ListedCell, METRICS, ManifestRow, RowStatus,
     decide, reached, standing,
 };
+use rtc_runs::record::{RunFolder, SavedRun};
 use rtc_task::error::unknown;
 use rtc_task::{Objective, catalog};
 use rtc_train::{Feed, NUMBERS};
@@ -31,12 +33,13 @@ use crate::failure::CommandFailure;
 use crate::folders::check_name;
 use crate::job::{Data, TrainingJob, make_data, program_on};
 use crate::model::Compiled;
-use crate::saved::task_of;
+use crate::saved::{catalog_in, compile, edited, task_of};
 use crate::terminal::Terminal;
 
 pub(crate) use board::Board;
 use cells::{Before, Finder, Located, from_grid, look};
 pub(crate) use dry_run::dry_run;
+pub(crate) use evaluate::EVALUATE_AT;
 pub(crate) use one::{CellOutcome, train_one};
 pub(crate) use run::{Failed, GridWork, run};
 pub(crate) use share::Sharing;
@@ -82,6 +85,8 @@ pub(crate) struct Member {
     compiled: Arc<Compiled>,
     /// The experiment for it, with all seeds.
     experiment: Experiment,
+    /// The edits under which it is measured again when it is trained.
+    sweeps: Vec<EditSweep>,
 }
 
 /// Which cell of a grid: its model and its seed.
@@ -310,7 +315,25 @@ impl Grid {
 
     /// The run of a cell. Its experiment has its own seed alone, so that a grid can be given more of them.
     pub(crate) fn job(&self, place: CellIndex, memory: Option<u64>) -> TrainingJob {
-        let Member { compiled, experiment, .. } = &self.models[place.model];
+        self.job_with(&self.models[place.model].compiled, place, memory)
+    }
+
+    /// The run of a cell as its folder has it: a run that was begun resumes under the names that its model had then.
+    pub(crate) fn job_in_folder(&self, place: CellIndex, memory: Option<u64>) -> Result<TrainingJob, CommandFailure> {
+        let (job, path) = (self.job(place, memory), self.path(place));
+        if !RunFolder::exists(path) {
+            return Ok(job);
+        }
+        let saved = SavedRun::read(path)?;
+        if !saved.info.is_renamed(&job.info) {
+            return Ok(job);
+        }
+        let compiled = compile(path, &saved, &catalog_in(&saved.experiment)?)?;
+        Ok(self.job_with(&Arc::new(compiled), place, memory))
+    }
+
+    fn job_with(&self, compiled: &Arc<Compiled>, place: CellIndex, memory: Option<u64>) -> TrainingJob {
+        let experiment = &self.models[place.model].experiment;
         let seed = self.seed(place);
         let experiment = Experiment { seeds: vec![seed], ..experiment.clone() };
         let mut job = TrainingJob::new(Arc::clone(compiled), (&self.experiment, experiment), seed, memory);
@@ -452,5 +475,9 @@ fn member(
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.definition, &facts)?);
     compiled.takes_from(&experiment)?;
-    Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment })
+    let sweeps = experiment.evaluate_at.sweeps().map_err(CommandFailure::Usage)?;
+    for edit in sweeps.iter().flat_map(|sweep| sweep.values.iter().map(|value| sweep.edit(value))) {
+        edited(&compiled, &[Override::alone(EVALUATE_AT, &edit)], &facts)?;
+    }
+    Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment, sweeps })
 }

@@ -145,7 +145,7 @@ pub(super) enum CellEnd {
 }
 
 /// Refuses the folder of a cell that a link in the folder of the grid leads to. A cell that lies elsewhere was listed there.
-fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), CommandFailure> {
+pub(super) fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), CommandFailure> {
     let Ok(inside) = cell.strip_prefix(grid) else { return Ok(()) };
     match beneath::open_folder(grid, inside) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(CommandFailure::io("use", cell, error)),
@@ -221,7 +221,7 @@ fn train(
     let claim = &observer.taken.claim;
     claim.check()?;
     TrainingFault::clear(path)?;
-    let mut job = work.grid.job(place, work.pace.memory);
+    let mut job = work.grid.job_in_folder(place, work.pace.memory)?;
     let data = work.data[place.model].as_ref().expect("the data of every model with a cell to train was made");
     let mut fitted = job.fit(path, data, work.pace, work.card)?;
     // What it was promised is what others don't have.

@@ -443,3 +443,96 @@ fn a_spec_may_be_right_only_with_its_edits() {
     let unknown = place.rtc(&["train", "odd.rt:no_gat", "--experiment", "odd.yaml"]);
     unknown.code(3).says("did you mean `no_gate`?");
 }
+
+/// A layer with a network of its own, called by these names.
+fn layers(model: &str, network: &str, binding: &str) -> String {
+    format!(
+        "def {network}(x) {{\n    hidden: int = 16\n    {binding} = linear(x) {{ to: hidden }}\n    out linear(gelu({binding})) {{ to: width }}\n}}\n
+model {model} {{\n    embed {{ width: 8, tokens: start_end }}\n    loop {{\n        steps: 2\n        {binding} = norm(state)\n        \
+         state = state + {network}({binding})\n    }}\n    readout end\n}}\n"
+    )
+}
+
+#[test]
+fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
+    let place = place("");
+    let experiment = place.read("tiny.yaml");
+    let compare = |model: &str| format!("{experiment}compare:\n  - {{ spec: {model}, name: layers }}\n");
+    place.write("first.rt", &layers("first", "network", "up"));
+    place.write("grid.yaml", &compare("first"));
+    let before = ablate(&place, &ONCE);
+    before.code(0);
+    let old = numbers(&place, "grid/layers/seed1");
+
+    // Every name is another: the finished cell is the same, and a grid elsewhere takes it.
+    place.write("second.rt", &layers("second", "widened", "higher"));
+    place.write("grid.yaml", &compare("second"));
+    let after = ablate(&place, &ONCE);
+    after.code(0).says("1 of 1 cells are finished").is_quiet_about("older runs");
+    assert_eq!(after.stdout, before.stdout);
+    ablate(&place, &[&ONCE[..], &["--grid", "other"]].concat()).code(0).says("1 of 1 cells are finished, 1 of them in other folders");
+
+    // One that is not finished resumes from its checkpoint, under the names that it has.
+    fs::remove_file(place.path("runs/grid/layers/seed1/results.json")).expect("the results");
+    ablate(&place, &ONCE).code(0).says("goes on after update").is_quiet_about("older runs");
+    assert_eq!(numbers(&place, "grid/layers/seed1"), old);
+    assert!(place.read("runs/grid/layers/seed1/spec.rt").contains("model first"));
+
+    // Another network is another cell.
+    place.write("second.rt", &layers("second", "widened", "higher").replace("gelu", "relu"));
+    ablate(&place, &ONCE).code(0).says("0 of 1 cells are finished").says("the older runs stay in runs/grid/layers/seed1");
+}
+
+#[test]
+fn trained_models_are_measured_with_other_steps_than_in_training() {
+    let place = place("");
+    let experiment = place.read("tiny.yaml").replace("epochs: 4", "epochs: 1");
+    place.write("layers.rt", &layers("layers", "network", "up"));
+    let write = |compare: &str, at: &str| {
+        place.write("grid.yaml", &format!("{experiment}seeds: [1, 2]\ncompare: {compare}\nevaluate_at: {at}\n"));
+    };
+
+    // What can't be measured is refused before anything is trained, with the row and the edit.
+    let refused = |compare: &str, at: &str, code: i32, why: &str| {
+        write(compare, at);
+        ablate(&place, &[]).code(code).says(why);
+        assert!(!place.path("runs").exists(), "{at}");
+    };
+    refused("[layers]", "{ loop.steps: [] }", 2, "a value is missing");
+    refused("[layers]", "{ loop.steps: [4..1] }", 2, "the first end is the smaller one");
+    refused("[layers]", "{ embed.width: [4] }", 2, "the edits change the weights");
+    refused("[layers]", "{ loop.stops: [1] }", 3, "loop.stops");
+    refused("[layers, tiny]", "{ loop.steps: [1] }", 3, "in `tiny`");
+
+    write("[layers, { spec: layers, name: other, with: [evaluate_at=null] }]", "{ loop.steps: [1..3, 8] }");
+    let first = ablate(&place, &["--format", "csv"]);
+    first.code(0).says("measuring 2 models under the edits of `evaluate_at`");
+    let tables: Vec<&str> = first.stdout.split("\n\n").collect();
+    assert_eq!(tables.len(), 2, "{}", first.stdout);
+    assert!(tables[1].starts_with("model,1,1 deviation,1 low,1 high,"), "{}", tables[1]);
+    assert!(tables[1].lines().nth(1).is_some_and(|row| row.starts_with("layers,0.")), "{}", tables[1]);
+
+    // The numbers are those of `rtc eval`, and nothing is measured twice.
+    let kept: Value = serde_json::from_str(&place.read("runs/grid/layers/seed2/evaluated_at.json")).expect("JSON");
+    let edits: Vec<&str> = kept["edits"].as_array().into_iter().flatten().filter_map(|edit| edit["edit"].as_str()).collect();
+    assert_eq!(edits, ["loop.steps = 1", "loop.steps = 2", "loop.steps = 3", "loop.steps = 8"]);
+    let eval = place.rtc(&["eval", "grid/layers/seed2", "--set", "loop.steps=8", "--json"]);
+    let eval: Value = serde_json::from_str(&eval.code(0).stdout).expect("JSON");
+    assert_eq!(kept["edits"][3]["splits"][0]["loss"], eval["splits"][0]["loss"]);
+    let again = ablate(&place, &["--format", "csv"]);
+    again.code(0).is_quiet_about("measuring");
+    assert_eq!(again.stdout, first.stdout);
+    let verified = place.rtc(&["verify", "grid/layers/seed2"]);
+    assert!(verified.code(0).stdout.contains("evaluated_at.json"), "{}", verified.stdout);
+    let json = ablate(&place, &["--table", "--json"]).code(0).json();
+    assert_eq!(json["evaluate_at"]["loop.steps"]["columns"], json!(["1", "2", "3", "8"]));
+
+    // A further value is measured alone; a file that was damaged is made again.
+    write("[layers, { spec: layers, name: other, with: [evaluate_at=null] }]", "{ loop.steps: [1..3, 8, 9] }");
+    ablate(&place, &[]).code(0).says("measuring 2 models").is_quiet_about("older runs");
+    place.write("runs/grid/layers/seed2/evaluated_at.json", "{}\n");
+    place.rtc(&["verify", "grid/layers/seed2"]).code(4);
+    ablate(&place, &[]).code(0).says("measuring 1 model under");
+    place.rtc(&["report", "grid"]).code(0);
+    assert!(place.read("runs/grid/report.html").contains("Accuracy by loop.steps"));
+}

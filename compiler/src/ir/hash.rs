@@ -5,14 +5,30 @@
 
 use sha2::{Digest, Sha256};
 
+use super::attribute;
 use super::document::{GraphDocument, NodeDoc};
 use super::graph::{Graph, MAIN};
+use super::ops::Op;
 use super::text;
 
 /// SHA-256 of the canonical text, in hexadecimal.
 pub fn hash(graph: &Graph) -> String {
-    let digest = Sha256::digest(canonical(graph));
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&canonical(graph))
+}
+
+/// The same for graphs up to the names of their parameters, which are numbered in print order instead: a model whose bindings are
+/// renamed keeps this hash. It computes the same, but draws other starts, since the name of a parameter chooses its draws.
+pub fn structure(graph: &Graph) -> String {
+    let mut unnamed = graph.clone();
+    let parameters = graph.walk(MAIN).into_iter().filter(|id| graph.node(*id).op == Op::Param);
+    for (n, id) in parameters.enumerate() {
+        unnamed.set_attr(id, attribute::NAME, &n.to_string());
+    }
+    hexadecimal(&canonical(&unnamed))
+}
+
+fn hexadecimal(text: &str) -> String {
+    Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The text form with values numbered in print order, and without model name and slots.

@@ -16,6 +16,7 @@ use rtc_task::{
 };
 
 mod compare;
+mod edit_sweep;
 mod file;
 mod fresh;
 mod halving;
@@ -28,6 +29,7 @@ mod sweep;
 mod yaml;
 
 pub use compare::ComparedModel;
+pub use edit_sweep::{EditSweep, EvaluateAt};
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
@@ -43,6 +45,7 @@ macro_rules! embedded {
 
 /// How large experiments may be.
 pub mod limits {
+    pub use super::edit_sweep::MOST_VALUES;
     pub use super::layers::MOST as MOST_LAYERS;
     pub use super::sweep::MOST as MOST_ROWS;
     pub use super::yaml::{MOST_BYTES, MOST_OPEN, MOST_REPEATED};
@@ -124,6 +127,9 @@ pub struct Experiment {
     pub inference: Inference,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
+    /// Edits under which a grid measures its trained models again, by path with the values: `{ loop.steps: [1, 2, 4, 8] }`.
+    #[serde(default, skip_serializing_if = "EvaluateAt::is_empty")]
+    pub evaluate_at: EvaluateAt,
 }
 
 /// The optimiser.
@@ -417,7 +423,7 @@ fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
     ];
     match rules.iter().find(|(holds, ..)| !holds) {
         Some((_, path, message)) => Err((path.to_vec(), message.to_string())),
-        None => Ok(()),
+        None => experiment.evaluate_at.sweeps().map(drop).map_err(|message| (vec!["evaluate_at"], message)),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use rtc_base::disk::write_output;
 use rtc_compiler::check::Override;
 use rtc_report::lines::{DrawnLine, lines};
+use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::ResultsRow;
 use rtc_train::require_finite;
 use serde_json::{Value, json};
@@ -14,66 +15,6 @@ use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::terminal::Terminal;
 use crate::text::columns;
 
-/// The most values of a sweep.
-pub(crate) const MOST_VALUES: usize = 1000;
-
-/// A path, and the values that edits give it.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct EditSweep {
-    path: String,
-    values: Vec<String>,
-}
-
-/// `PATH=1..16`, `PATH=1..4,8,16` or `PATH=[1, 2, 4]`; values may be any that an edit takes.
-pub(crate) fn parse(text: &str) -> Result<EditSweep, String> {
-    let wanted = "a path and its values, as `loop.steps=1..16` or `loop.steps=1,2,4,8`";
-    let (path, values) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or(wanted)?;
-    let values = values.trim();
-    let listed = values.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(values);
-    let mut values = vec![];
-    for part in parts(listed) {
-        match range(&part)? {
-            Some(numbers) => values.extend(numbers),
-            None => values.push(part),
-        }
-    }
-    if values.iter().any(String::is_empty) {
-        return Err(format!("a value is missing: write {wanted}"));
-    }
-    if values.len() > MOST_VALUES {
-        return Err(format!("{} values are more than {MOST_VALUES}", values.len()));
-    }
-    Ok(EditSweep { path: path.trim().to_owned(), values })
-}
-
-/// The whole numbers of `1..16`, both ends among them; nothing of any other text.
-fn range(text: &str) -> Result<Option<Vec<String>>, String> {
-    let end = |text: &str| text.trim().parse::<u32>().ok();
-    let ends = text.split_once("..").and_then(|(low, high)| Some((end(low)?, end(high)?)));
-    let Some((low, high)) = ends else { return Ok(None) };
-    if low > high {
-        return Err(format!("`{text}` has no number: the first end is the smaller one"));
-    }
-    if (high - low) as usize >= MOST_VALUES {
-        return Err(format!("`{text}` has more than {MOST_VALUES} numbers"));
-    }
-    Ok(Some((low..=high).map(|n| n.to_string()).collect()))
-}
-
-/// The values between commas that stand in no brackets.
-fn parts(text: &str) -> Vec<String> {
-    let mut depth = 0_usize;
-    let separates = |c: char| {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        c == ',' && depth == 0
-    };
-    text.split(separates).map(|part| part.trim().to_owned()).collect()
-}
-
 /// Measures the model with every value, on the same rows.
 pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> CommandResult {
     let output = options.output.as_deref().map(|file| Ok::<_, CommandFailure>((file, form(file)?))).transpose()?;
@@ -81,7 +22,7 @@ pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> 
     let mut data = None;
     for value in &sweep.values {
         let mut edits = Override::numbered(&options.set);
-        edits.push(Override::alone("--sweep", &format!("{} = {value}", sweep.path)));
+        edits.push(Override::alone("--sweep", &sweep.edit(value)));
         let mut trained = open(options, &edits)?;
         let update = trained.state.progress.updates;
         if data.is_none() {
@@ -213,27 +154,4 @@ fn picture(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result
     let title = format!("{} by {}", name.split(" (").next().unwrap_or_default(), sweep.path);
     let drawn = lines(&title, [&sweep.path, &name], most, &all);
     Ok(drawn.ok_or_else(|| no("there is nothing to draw".to_owned()))?.file())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sweeps_are_ranges_lists_and_words() {
-        let values = |text: &str| parse(text).map(|sweep| sweep.values.join("|"));
-        assert_eq!(values("loop.steps=1..4"), Ok("1|2|3|4".to_owned()));
-        assert_eq!(values("loop.steps = [1, 2,4]"), Ok("1|2|4".to_owned()));
-        assert_eq!(
-            values("gate=none,mlp { hidden: 4, bias: false }"),
-            Ok("none|mlp { hidden: 4, bias: false }".to_owned())
-        );
-        assert_eq!(values("loop.until=sure > 0, max(sure, 1) > 0"), Ok("sure > 0|max(sure, 1) > 0".to_owned()));
-        assert_eq!(values("x=3..3"), Ok("3".to_owned()));
-        assert_eq!(values("x=1..3, 8,15..16"), Ok("1|2|3|8|15|16".to_owned()));
-        for wrong in ["loop.steps", "=1..3", "x=", "x=1,,2", "x=3..1", "x=1,3..1", "x=0..4294967295", "x=0..1000"] {
-            assert!(parse(wrong).is_err(), "{wrong}");
-        }
-        assert!(parse("x=1..1000").is_ok());
-    }
 }

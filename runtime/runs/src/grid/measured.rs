@@ -12,8 +12,11 @@ use crate::record::{RunAnswers, program};
 /// Fields of a split that count examples and measure nothing.
 const COUNTS: [&str; 2] = ["examples", "scored"];
 
+/// The accuracy of always answering the most frequent class, in the table and in the results of a run.
+pub(super) const MAJORITY: &str = "majority";
+
 /// Fields of a split that are shares.
-const SHARES: [&str; 2] = ["accuracy", "majority"];
+const SHARES: [&str; 2] = ["accuracy", MAJORITY];
 
 /// The results of a finished run.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +103,7 @@ impl MeasuredRun {
 
 /// All numbers of a split but counts. What a task measures besides stands in a block of shares of right answers, or in one of
 /// numbers.
-fn measures(split: &Value, block: &str) -> Vec<Measure> {
+pub(super) fn measures(split: &Value, block: &str) -> Vec<Measure> {
     let mut found = vec![];
     for (name, value) in split.as_object().into_iter().flatten().filter(|(name, _)| !COUNTS.contains(&name.as_str())) {
         match value {

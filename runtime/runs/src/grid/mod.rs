@@ -1,8 +1,9 @@
 //! Grids: models times seeds. Every cell is an ordinary run folder, and the state of the grid is what these folders say.
 //!
-//! [`GridManifest`] says which rows there are, [`CellState::read`] looks at one cell, [`Sheet`] is the table of all of them, and [`render`] prints it. [`claim`] says
+//! [`GridManifest`] says which rows there are, [`CellState::read`] looks at one cell, [`Sheet`] is the table of all of them, [`render`] prints it. [`claim`] says
 //! who trains which cell.
 
+mod by_edit;
 pub mod claim;
 mod halving;
 mod latex;
@@ -21,6 +22,7 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, TrainingFault, program};
 
+pub use by_edit::measured_sweeps;
 pub use halving::{Decision, HalvingStop, RowStatus, decide, reached, standing};
 pub use manifest::{GridManifest, ListedCell, ManifestRow};
 pub use measured::{MeasuredRun, less_is_better};
@@ -76,7 +78,7 @@ pub struct Begun {
 
 impl CellState {
     /// Looks at the folder of a cell, and changes nothing in it. Nothing is said of one that holds another run: of another spec,
-    /// experiment, seed or data, or, if it is not finished, of another graph.
+    /// experiment, seed or data, or, if it is not finished, of another graph. A spec whose bindings were renamed is no other one.
     ///
     /// # Errors
     /// The run can't be read.
@@ -87,10 +89,14 @@ impl CellState {
         let saved = SavedRun::read(path)?;
         let state = Self::of(path, &saved)?;
         // A finished run of a program that made another graph is no other one: the table says so, and asks.
-        let expected = match &state {
-            Self::Finished(_) => RunInfo { graph_hash: saved.info.graph_hash.clone(), ..info.clone() },
-            _ => info.clone(),
-        };
+        let mut expected = info.clone();
+        let is_renamed = saved.info.is_renamed(info);
+        if is_renamed || matches!(state, Self::Finished(_)) {
+            expected.graph_hash.clone_from(&saved.info.graph_hash);
+        }
+        if is_renamed {
+            expected.spec_hash.clone_from(&saved.info.spec_hash);
+        }
         Ok(saved.difference(experiment, &expected).is_none().then_some(state))
     }
 

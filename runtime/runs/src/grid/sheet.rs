@@ -3,14 +3,12 @@
 
 use serde_json::{Value, json};
 
-use super::measured::Measure;
+use super::measured::{MAJORITY, Measure};
 use super::notes::{failures, falls, odd_ones, other_data};
 use super::worth::{By, SplitMetric, Worth, remarks, worth};
 use super::{GridRow, MeasuredRun, less_is_better};
 use crate::statistics::{Interval, deviation, mean};
 
-/// What the majority baseline is called in the table, and in the results of a run.
-const MAJORITY: &str = "majority";
 const ACCURACY: &str = "accuracy";
 const LOSS: &str = "loss";
 const DEPTH: &str = "mean_depth";

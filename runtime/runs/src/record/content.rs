@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{ModelForm, RunInfo, SavedRun};
-use crate::experiment::Experiment;
+use crate::experiment::{EvaluateAt, Experiment};
 
 /// Statements that a path calls by their variant, as `--set` does: `depthwise.self.heads`.
 const BY_VARIANT: [&str; 2] = ["recur", "attend"];
@@ -37,19 +37,37 @@ impl fmt::Display for Change {
 }
 
 impl Experiment {
-    /// What of the experiment decides the numbers of a run. Its seed stands apart, and its model and edits of it are in the spec.
+    /// What of the experiment decides the numbers of a run. Its seed stands apart, its model and edits of it are in the spec, and what
+    /// is measured after the training changes no run.
     pub fn content(&self) -> Self {
-        Self { seeds: vec![], model: None, set: vec![], ..self.clone() }
+        Self { seeds: vec![], model: None, set: vec![], evaluate_at: EvaluateAt::default(), ..self.clone() }
     }
 }
 
 impl RunInfo {
     /// A hash of everything that decides the numbers of a run: spec, graph, seed, data, and the experiment but for its seeds.
     pub fn content(&self, experiment: &Experiment) -> String {
-        let Self { spec_hash, graph_hash, seed, data_hash, start, .. } = self;
+        self.content_of(&format!("{}\n{}", self.spec_hash, self.graph_hash), experiment)
+    }
+
+    /// The same for a cell of a grid, whose model counts up to the names of its bindings: one that is renamed keeps its cells.
+    pub fn cell(&self, experiment: &Experiment) -> String {
+        match &self.structure {
+            Some(structure) => self.content_of(structure, experiment),
+            None => self.content(experiment),
+        }
+    }
+
+    /// Whether two models are one under other names.
+    pub fn is_renamed(&self, other: &Self) -> bool {
+        self.structure.is_some() && self.structure == other.structure && self.spec_hash != other.spec_hash
+    }
+
+    fn content_of(&self, model: &str, experiment: &Experiment) -> String {
+        let Self { seed, data_hash, start, .. } = self;
         let data = data_hash.as_deref().unwrap_or_default();
         let start = start.as_ref().map_or("", |start| &start.sha256);
-        let text = format!("{spec_hash}\n{graph_hash}\n{seed}\n{data}\n{start}\n{}", experiment.content().to_yaml());
+        let text = format!("{model}\n{seed}\n{data}\n{start}\n{}", experiment.content().to_yaml());
         Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 }

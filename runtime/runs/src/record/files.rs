@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint;
 use super::failure::FAILURE;
-use super::{ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, lengths};
+use super::{ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, evaluated_at, lengths};
 use rtc_base::disk::IoError;
 use rtc_base::disk::drafted;
 
-/// The files that a training and `rtc report` write into the folder of a run.
-const FILES: [&str; 12] = [
+/// The files that a training, `rtc report` and `rtc ablate` write into the folder of a run.
+const FILES: [&str; 13] = [
     RUN,
     ModelForm::Spec.file(),
     ModelForm::Graph.file(),
@@ -22,6 +22,7 @@ const FILES: [&str; 12] = [
     RESULTS,
     ANSWERS,
     lengths::FILE,
+    evaluated_at::FILE,
     FAILURE,
 ];
 

@@ -13,6 +13,7 @@
 //! | `results.json` | the table with the hashes of what made it, at the end, and SHA-256 of the metrics, the answers and the checkpoints |
 //! | `answers.json` | how many answers of every example of the evaluated splits are right |
 //! | `lengths.json` | accuracy and depth by length, see [`LengthMeasurements`] |
+//! | `evaluated_at.json` | results under edits of the model, see [`EvaluatedAt`] |
 //!
 //! Every file that is read again has a checksum, its own (see [`sealed`]) or one in `run.json`, `results.json` or the manifest of a
 //! checkpoint, and all of them name the run that they belong to. A reader refuses what is not as it was written.
@@ -25,6 +26,7 @@ mod failure;
 pub mod fall;
 mod files;
 pub mod history;
+mod evaluated_at;
 mod lengths;
 mod seal;
 pub mod table;
@@ -52,6 +54,7 @@ pub use content::Change;
 pub use failure::TrainingFault;
 pub use files::RunFiles;
 use history::{HistoryLine, TimingLine};
+pub use evaluated_at::{EditResults, EvaluatedAt};
 pub use lengths::{LengthMeasurements, OfLength, SplitLengths};
 use rtc_base::disk::IoError;
 use rtc_base::disk::beneath::{self, RECORD, SMALL};
@@ -118,6 +121,9 @@ pub struct RunInfo {
     pub written: ModelForm,
     /// Hash of the graph.
     pub graph_hash: String,
+    /// Hash of the graph up to the names of its parameters. Runs of earlier versions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub structure: Option<String>,
     /// Fingerprint of the examples; the loop works it out where it is not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data_hash: Option<String>,

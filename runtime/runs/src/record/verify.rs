@@ -9,8 +9,7 @@ use serde::Deserialize;
 use super::failure::{FAILURE, TrainingFault};
 use super::history::{History, TimingLine, lines};
 use super::{
-    ANSWERS, CHECKPOINTS, EVENTS, LengthMeasurements, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING,
-    lengths, read, results, tensorboard, unsealed,
+    ANSWERS, CHECKPOINTS, EVENTS, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING, evaluated_at, lengths, read, results, tensorboard, unsealed,
 };
 use crate::error::{CheckpointError, Error};
 use crate::record::checkpoint::{self, CheckpointSlot};
@@ -60,8 +59,9 @@ pub fn verify(path: &Path) -> Vec<VerifiedPart> {
         Ok(None) => {}
         found => add(FAILURE, found.map(drop)),
     }
-    if beneath::exists(&path.join(lengths::FILE)) {
-        add(lengths::FILE, of_lengths(path, &info));
+    let derived = [(lengths::FILE, "rtc report"), (evaluated_at::FILE, "rtc ablate")];
+    for (name, command) in derived.into_iter().filter(|(name, _)| beneath::exists(&path.join(name))) {
+        add(name, measured_later(path, &info, name, command));
     }
     match (saved_names(path, finished), SavedRun::read(path)) {
         (Ok(names), Ok(run)) => {
@@ -117,13 +117,18 @@ pub(super) fn timing(path: &Path, run: &str, table: Option<&ResultsTable>) -> Re
     }
 }
 
-fn of_lengths(path: &Path, info: &RunInfo) -> Result<(), Error> {
-    let name = lengths::FILE;
-    let found: LengthMeasurements = unsealed(&read(path, name)?)
-        .map_err(|why| refused(path, format!("its {name} {why}; `rtc report` measures again")))?;
+/// Measurements that were made after the training, and can be made again by a command.
+fn measured_later(path: &Path, info: &RunInfo, name: &str, command: &str) -> Result<(), Error> {
+    #[derive(Deserialize)]
+    struct Origin {
+        run: String,
+    }
+    let again = format!("`{command}` measures again");
+    let found: Origin =
+        unsealed(&read(path, name)?).map_err(|why| refused(path, format!("its {name} {why}; {again}")))?;
     match found.run == info.run {
         true => Ok(()),
-        false => Err(refused(path, format!("its {name} belongs to another run; `rtc report` measures again"))),
+        false => Err(refused(path, format!("its {name} belongs to another run; {again}"))),
     }
 }
 
