@@ -8,7 +8,7 @@ const maybe_list = (rule, by) => optional(list(rule, by))
 
 /** Words that begin or join something. `and`, `or`, `not` are no names. */
 const WORDS = [
-  'use', 'let', 'model', 'variant', 'of', 'block', 'mask', 'bias', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
+  'use', 'let', 'model', 'variant', 'of', 'mask', 'bias', 'def', 'atomic', 'show', 'share', 'carry', 'out', 'go', 'until', 'loss',
   'remove', 'replace', 'by', 'wrap', 'in', 'add', 'after', 'before', 'untie', 'tie',
 ]
 
@@ -39,12 +39,11 @@ module.exports = grammar({
   rules: {
     file: $ => seq(repeat(choice($._line, seq($._item, $._line))), optional($._item)),
 
-    _item: $ => choice($.use, $.let, $.model, $.variant, $.block, $.mask, $.bias, $.def),
+    _item: $ => choice($.use, $.let, $.model, $.variant, $.mask, $.bias, $.def),
     use: $ => seq('use', $.string),
     let: $ => seq('let', field('name', $.name), '=', $._expr),
     model: $ => seq('model', field('name', $.full_name), $.body),
     variant: $ => seq('variant', field('name', $.name), 'of', field('of', $.full_name), $.edits),
-    block: $ => seq('block', field('name', $.name), $.params, $.body),
     mask: $ => seq('mask', field('name', $.name), optional($.params), '=', $._expr),
     bias: $ => seq('bias', field('name', $.name), optional($.params), '=', $._expr),
     def: $ => seq(optional('atomic'), 'def', optional(field('kind', $.name)), field('name', $.name), $.params, $.def_body),
@@ -52,20 +51,19 @@ module.exports = grammar({
     params: $ => seq('(', maybe_list($.name, ','), ')'),
 
     body: $ => braces($, $._element),
-    _element: $ => choice($.let, $.go, $.until, $.loss, $.field, $.insert, $.show, $.carry, $.share, $.equation, $.statement),
+    _element: $ => choice($.let, $.go, $.until, $.loss, $.field, $.show, $.carry, $.share, $.equation, $.statement),
     field: $ => seq(field('name', $.name), ':', $._value),
-    insert: $ => seq(field('name', $.name), $.arguments),
     statement: $ => seq(field('keyword', $.name), optional(choice($.number, field('word', $.name))), optional($.body)),
 
     def_body: $ => braces($, $._def_element),
-    _def_element: $ => choice($.let, $.show, $.carry, $.share, $.out, $.go, $.until, $.loss, $.equation, $.setting),
+    _def_element: $ => choice($.let, $.show, $.carry, $.share, $.out, $.go, $.until, $.loss, $.equation, $.setting, $.statement),
     setting: $ => seq(field('name', $.name), ':', field('kind', $.kind), optional(seq('=', $._value))),
     kind: $ => seq($.name, optional($.arguments)),
     equation: $ => seq(list(field('name', $.name), ','), '=', $._expr),
     show: $ => seq('show', field('name', $.name), '=', $._expr),
     carry: $ => seq('carry', field('name', $.name), '=', $._expr),
     share: $ => seq('share', field('name', $.name), '=', $._value),
-    out: $ => prec.dynamic(1, seq('out', $._expr)),
+    out: $ => prec.dynamic(1, seq('out', list($._expr, ','))),
     go: $ => prec.dynamic(1, seq('go', $._expr)),
     until: $ => prec.dynamic(1, seq('until', $._expr)),
     loss: $ => prec.dynamic(1, seq('loss', $._expr)),
@@ -77,7 +75,7 @@ module.exports = grammar({
     _edit: $ => choice($.remove, $.add, $.replace, $.wrap, $.untie, $.tie, $.let, $.set, $.assign, $.statement),
     _bound: $ => choice($.show, $.carry, $.share, $.go, $.until, $.loss, $.equation),
     remove: $ => seq('remove', $.path),
-    add: $ => seq('add', choice($._bound, $.insert, $.statement), choice('after', 'before'), $.path),
+    add: $ => seq('add', choice($._bound, $.statement), choice('after', 'before'), $.path),
     replace: $ => seq('replace', $.path, 'by', choice($._bound, $.statement)),
     wrap: $ => seq('wrap', $.path, 'in', $.statement),
     untie: $ => seq('untie', $.path),

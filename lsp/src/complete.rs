@@ -284,10 +284,6 @@ impl Completer<'_> {
                 self.add(Is::FUNCTION, &*layer.slot, &*layer.doc);
             }
             self.definitions("");
-            self.named(Is::MODULE, |key| match key {
-                SymbolKey::Block(name) => Some(name.clone()),
-                _ => None,
-            });
         }
     }
 

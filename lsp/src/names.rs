@@ -33,7 +33,6 @@ pub(crate) enum SymbolKey {
     Model(String),
     /// A variant of a model.
     Variant(String, String),
-    Block(String),
     /// A constant, a mask or a bias.
     Value(String),
     /// A definition in a slot; the slot is empty for a layer or a function.
@@ -137,11 +136,6 @@ impl SymbolTable {
                 let word = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
                 self.params(id, function.params.iter().flatten(), &format!("{word} {}", function.name.text));
             }
-            ItemKind::Block { name, params, body } => {
-                self.symbol(SymbolKey::Block(name.text.clone()), name, doc, source());
-                self.params(id, params, &format!("block {}", name.text));
-                self.body(id, body);
-            }
             ItemKind::Model { name, body } => {
                 let key = SymbolKey::Model(name.text());
                 self.items.insert(key.clone(), id);
@@ -204,7 +198,8 @@ impl SymbolTable {
                     let text = format!("{}: {}{args}{default}", setting.name.text, setting.kind.text);
                     self.own(id, &setting.name, &setting.doc, text, true);
                 }
-                DefElement::Out(..) => {}
+                DefElement::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
+                DefElement::Statement(_) | DefElement::Out(..) => {}
             }
         }
     }
@@ -243,7 +238,7 @@ impl NameReader<'_> {
             ItemKind::Use { .. } => {}
             ItemKind::Let(binding) => self.expr(&binding.value),
             ItemKind::Function(function) => self.expr(&function.body),
-            ItemKind::Model { body, .. } | ItemKind::Block { body, .. } => self.body(body, None),
+            ItemKind::Model { body, .. } => self.body(body, None),
             ItemKind::Variant { base, edits, .. } => {
                 self.base(base);
                 edits.iter().for_each(|edit| self.edit(edit));
@@ -253,7 +248,8 @@ impl NameReader<'_> {
                     match element {
                         DefElement::Let(binding) => self.expr(&binding.value),
                         DefElement::Equation(equation) => self.expr(&equation.value),
-                        DefElement::Out(value, _) => self.expr(value),
+                        DefElement::Out(values, _) => values.iter().for_each(|value| self.expr(value)),
+                        DefElement::Statement(statement) => self.statement(statement),
                         DefElement::Setting(setting) => {
                             setting.default.iter().for_each(|value| self.value(value, ""));
                         }
@@ -331,10 +327,6 @@ impl NameReader<'_> {
             BodyElement::Field(field) => {
                 self.setting(owner, &field.name);
                 self.value(&field.value, &field.name.text);
-            }
-            BodyElement::Insert(insert) => {
-                self.read(&SymbolKey::Block(insert.name.text.clone()), insert.name.span);
-                insert.args.iter().for_each(|arg| self.expr(arg));
             }
             BodyElement::Equation(equation) => self.expr(&equation.value),
             BodyElement::Statement(statement) => self.statement(statement),

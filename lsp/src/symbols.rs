@@ -19,7 +19,6 @@ fn symbol(text: &IndexedText, item: &FileItem) -> Option<DocumentSymbol> {
         ItemKind::Variant { name, base, .. } => {
             (format!("{}:{}", base.model.text, name.text), name.span, SymbolKind::CLASS, "variant")
         }
-        ItemKind::Block { name, .. } => (name.text.clone(), name.span, SymbolKind::MODULE, "block"),
         ItemKind::Function(function) => {
             let role = if function.role == FunctionRole::Mask { "mask" } else { "bias" };
             (function.name.text.clone(), function.name.span, SymbolKind::FUNCTION, role)

@@ -4,9 +4,9 @@
 use rtc_compiler::spec::Spec;
 pub use rtc_exec::Beam;
 use rtc_runs::grid::TextTable;
-use rtc_runs::record::{EditResults, SplitLengths};
 use rtc_runs::record::history::{EvaluationLine, StepLine};
 use rtc_runs::record::table::ResultsRow;
+use rtc_runs::record::{EditResults, SplitLengths};
 use rtc_train::stopping::StepRow;
 
 use crate::scale::number;

@@ -339,15 +339,19 @@ pub(crate) fn by_edit(report: &RunReport) -> Vec<Picture> {
 }
 
 fn line_by_edit(run: &ReportRun, (path, split): (&str, &str), name: &str, colour: usize) -> ChartSeries {
-    let mut points: Vec<SeriesPoint> = run.by_edit.iter().filter_map(|results| {
-        let (_, value) = results.parts().filter(|(of, _)| *of == path)?;
-        let row = results.splits.iter().find(|row| row.split == split)?;
-        let number = match score(row)? {
-            Score::Share(share) => percent(share),
-            Score::Error(error) => error,
-        };
-        Some((value.parse().ok()?, number))
-    }).collect();
+    let mut points: Vec<SeriesPoint> = run
+        .by_edit
+        .iter()
+        .filter_map(|results| {
+            let (_, value) = results.parts().filter(|(of, _)| *of == path)?;
+            let row = results.splits.iter().find(|row| row.split == split)?;
+            let number = match score(row)? {
+                Score::Share(share) => percent(share),
+                Score::Error(error) => error,
+            };
+            Some((value.parse().ok()?, number))
+        })
+        .collect();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     ChartSeries::new(name, colour, LineStyle::Dots, points)
 }

@@ -23,7 +23,7 @@ use crate::device::{Card, DeviceOptions};
 use crate::experiment_file::{OpenedExperiment, ProgramOptions};
 use crate::failure::{CommandFailure, CommandResult, Exit};
 use crate::grid::launch::{LaunchOptions, Launcher};
-use crate::grid::{Board, EVALUATE_AT, CellIndex, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
+use crate::grid::{Board, CellIndex, EVALUATE_AT, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
 use crate::job::{Pace, share};
 use crate::memory;
 use crate::saved::HaltingArg;

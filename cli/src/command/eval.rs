@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::limits;
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::Override;
+use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_task::DataSource;
 use rtc_task::{Example, Objective, WantedSplits, load_wanted};

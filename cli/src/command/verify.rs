@@ -18,12 +18,11 @@ use crate::folders::find;
 use crate::job::make_data;
 use crate::labels::{self, RunLabels};
 use crate::progress::ProgressDisplay;
-use crate::saved::{HaltingArg, ModelOptions, TrainedModel, catalog_in, compile};
+use crate::saved::{ModelOptions, TrainedModel, catalog_in, compile};
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::time::TimeLimit;
 use crate::versions::program;
-use crate::weights::WeightsOptions;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use rtc_compiler::spec::{Block, Spec};
 use rtc_report::data;
 use rtc_runs::experiment::Experiment;
-use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, measured_sweeps, text_tables};
+use rtc_runs::grid::{
+    CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, measured_sweeps, text_tables,
+};
 use rtc_runs::record::SavedRun;
 use serde_json::Value;
 

@@ -470,7 +470,9 @@ fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
     let after = ablate(&place, &ONCE);
     after.code(0).says("1 of 1 cells are finished").is_quiet_about("older runs");
     assert_eq!(after.stdout, before.stdout);
-    ablate(&place, &[&ONCE[..], &["--grid", "other"]].concat()).code(0).says("1 of 1 cells are finished, 1 of them in other folders");
+    ablate(&place, &[&ONCE[..], &["--grid", "other"]].concat())
+        .code(0)
+        .says("1 of 1 cells are finished, 1 of them in other folders");
 
     // One that is not finished resumes from its checkpoint, under the names that it has.
     fs::remove_file(place.path("runs/grid/layers/seed1/results.json")).expect("the results");
@@ -480,7 +482,10 @@ fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
 
     // Another network is another cell.
     place.write("second.rt", &layers("second", "widened", "higher").replace("gelu", "relu"));
-    ablate(&place, &ONCE).code(0).says("0 of 1 cells are finished").says("the older runs stay in runs/grid/layers/seed1");
+    ablate(&place, &ONCE)
+        .code(0)
+        .says("0 of 1 cells are finished")
+        .says("the older runs stay in runs/grid/layers/seed1");
 }
 
 #[test]
@@ -514,7 +519,8 @@ fn trained_models_are_measured_with_other_steps_than_in_training() {
 
     // The numbers are those of `rtc eval`, and nothing is measured twice.
     let kept: Value = serde_json::from_str(&place.read("runs/grid/layers/seed2/evaluated_at.json")).expect("JSON");
-    let edits: Vec<&str> = kept["edits"].as_array().into_iter().flatten().filter_map(|edit| edit["edit"].as_str()).collect();
+    let edits: Vec<&str> =
+        kept["edits"].as_array().into_iter().flatten().filter_map(|edit| edit["edit"].as_str()).collect();
     assert_eq!(edits, ["loop.steps = 1", "loop.steps = 2", "loop.steps = 3", "loop.steps = 8"]);
     let eval = place.rtc(&["eval", "grid/layers/seed2", "--set", "loop.steps=8", "--json"]);
     let eval: Value = serde_json::from_str(&eval.code(0).stdout).expect("JSON");

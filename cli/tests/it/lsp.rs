@@ -230,10 +230,12 @@ def mine(x) {
     out x + linear(inner)
 }
 
-/// Two layers.
-block layers(size) {
-    attend self { heads: 2, mask: near(size) }
-    mine { hidden: 16 }
+/// Steps of a layer.
+def layers(x) {
+    /// how many steps
+    size: int
+    loop { steps: size, carry y = x, y = mine(y) { hidden: 16 } }
+    out y
 }
 
 /// A small model.
@@ -242,7 +244,8 @@ model small {
     recur depthwise {
         depth: 3
         halt global { threshold: 0.99 }
-        layers(reach)
+        attend self { heads: 2, mask: near(reach) }
+        state = layers(state) { size: reach }
     }
     readout mean
 }
@@ -341,10 +344,10 @@ fn hovers_explain_words_values_and_names() {
                 "halt global: ",
                 "Source: ",
                 "arxiv.org",
-                "threshold: 0.99 // line 29",
+                "threshold: 0.99 // line 31",
                 "cost: ",
                 "// default",
-                "// small:sure: threshold: 0.5 // variant sure, line 36",
+                "// small:sure: threshold: 0.5 // variant sure, line 39",
             ],
         ),
         ("halt glo¦bal {", &["halt global: "]),
@@ -352,14 +355,14 @@ fn hovers_explain_words_values_and_names() {
             "thre¦shold: 0.99",
             &[
                 "**`threshold`** of `halt global`",
-                "`0.99`, line 29: `small`",
-                "`0.5`, variant sure, line 36: `small:sure`",
+                "`0.99`, line 31: `small`",
+                "`0.5`, variant sure, line 39: `small:sure`",
             ],
         ),
-        ("halt.thresh¦old: 0.5", &["**`threshold`** of `halt global`", "`0.5`, variant sure, line 36"]),
-        ("layers(rea¦ch)", &["let reach = 4", "The reach of a layer."]),
+        ("halt.thresh¦old: 0.5", &["**`threshold`** of `halt global`", "`0.5`, variant sure, line 39"]),
+        ("size: rea¦ch }", &["let reach = 4", "The reach of a layer."]),
         (
-            "mask: ne¦ar(size)",
+            "mask: ne¦ar(reach)",
             &[
                 "mask near(d) = j <= i and i - j < d",
                 "A window of the past.",
@@ -390,7 +393,7 @@ fn hovers_explain_words_values_and_names() {
     let said = editor.ask_at("textDocument/hover", &uri, &wrong)["contents"]["value"].to_string();
     assert!(said.contains("error[unknown-field]") && said.contains("Right:"), "{said}");
     // What can't be parsed hides nothing of the rest.
-    let broken = MODEL.replace("layers(reach)", "layers(rea¦ch)") + "\nmodel {{\n";
+    let broken = MODEL.replace("size: reach }", "size: rea¦ch }") + "\nmodel {{\n";
     let said = editor.ask_at("textDocument/hover", &uri, &broken)["contents"]["value"].to_string();
     assert!(said.contains("let reach = 4"), "{said}");
     let nothing = editor.ask_at("textDocument/hover", &uri, &MODEL.replace("/// A small", "/// A sm¦all"));
@@ -426,13 +429,12 @@ fn completions_fit_the_place() {
             &["attend", "readout", "carry", "mine", "layers", "dropout", "swiglu"],
             &["model", "threshold", "gate"],
         ),
-        (with("layers(reach)\n", "gate ¦\n"), &["mlp", "none"], &["depth", "attend"]),
+        (with("state = layers(state) { size: reach }\n", "gate ¦\n"), &["mlp", "none"], &["depth", "attend"]),
         (with("halt global { threshold: 0.99 }", "halt ¦"), &["global", "token", "act", "none"], &["threshold"]),
         (with("threshold: 0.99", "¦"), &["threshold", "cost"], &["heads", "attend"]),
         (with("threshold: 0.99", "sees: ¦"), &["transition"], &["heads", "reach"]),
-        (with("mask: near(size)", "mask: ¦"), &["near", "past", "all", "size"], &["threshold"]),
-        (with("mask: near(size)", "position: ¦"), &["xpos", "rope"], &["near"]),
-        (with("layers(reach)", "layers(¦)"), &["reach"], &["attend"]),
+        (with("mask: near(reach)", "mask: ¦"), &["near", "past", "all", "reach"], &["threshold"]),
+        (with("mask: near(reach)", "position: ¦"), &["xpos", "rope"], &["near"]),
         (with("mine { hidden: 16 }", "mine { ¦ }"), &["hidden", "place"], &["attend", "heads"]),
         (with("mine { hidden: 16 }", "mine { place: ¦ }"), &["pre", "post"], &[]),
         (
@@ -490,10 +492,10 @@ fn names_lead_to_their_definitions() {
     let uri = uri(&place, "small.rt");
     editor.show(&uri, MODEL);
     let cases = [
-        ("layers(rea¦ch)", "let ", "reach"),
-        ("mask: ne¦ar(size)", "mask ", "near"),
-        ("mask: near(si¦ze)", "block layers(", "size"),
-        ("    lay¦ers(reach)", "block ", "layers"),
+        ("size: rea¦ch }", "let ", "reach"),
+        ("mask: ne¦ar(reach)", "mask ", "near"),
+        ("steps: si¦ze,", "how many steps\n    ", "size"),
+        ("= lay¦ers(state)", "def ", "layers"),
         ("    mi¦ne { hidden", "def ", "mine"),
         ("mine { hid¦den: 16", "network\n    ", "hidden"),
         ("linear(inn¦er)", "= pre\n    ", "inner"),
@@ -546,7 +548,7 @@ fn names_are_renamed_wherever_they_stand_or_not_at_all() {
         ("mine { hid¦den: 16", "hidden", "inside"),
         ("model sma¦ll", "small", "large"),
         ("let rea¦ch", "reach", "range"),
-        ("block lay¦ers", "layers", "both"),
+        ("def lay¦ers", "layers", "both"),
         ("= gelu(linear(¦x)", "x", "value"),
     ] {
         let answer = rename(&mut editor, marked, new);
@@ -619,10 +621,10 @@ fn suggestions_are_actions_that_cure() {
         ("threshold: 0.99", "treshold: 0.99", "threshold"),
         ("halt global", "halt globl", "global"),
         ("readout mean", "redout mean", "readout"),
-        ("layers(reach)", "layers(reech)", "reach"),
-        ("mask: near(size)", "mask: neer(size)", "near"),
+        ("size: reach }", "size: reech }", "reach"),
+        ("mask: near(reach)", "mask: neer(reach)", "near"),
         ("of small {", "of smal {", "small"),
-        ("    layers(", "    layrs(", "layers"),
+        ("= layers(", "= layrs(", "layers"),
         ("mine { hidden", "mine { hiden", "hidden"),
         ("+ linear(inner)", "+ linear(iner)", "inner"),
         ("place: word(", "place: wrd(", "word"),

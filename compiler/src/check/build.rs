@@ -296,8 +296,10 @@ impl StatementBuilder<'_, '_> {
             keyword,
             here().chain(feature::slots().iter().map(|s| &*s.name)).chain(own.iter().map(|f| &*f.slot)),
         ));
-        if self.items.block(keyword).is_some() {
-            diagnostic = diagnostic.help(format!("a block is inserted with parentheses: `{keyword}()`"));
+        if let Some(def) = self.items.written_out(keyword) {
+            let values: Vec<&str> = def.values.iter().map(|value| value.text.as_str()).collect();
+            let help = format!("an equation applies a definition with loops: `y = {keyword}({})`", values.join(", "));
+            diagnostic = diagnostic.help(help);
         } else if parent.fields.iter().any(|f| f.name == *keyword) {
             diagnostic = diagnostic.help(format!("a field has a colon: `{keyword}: value`"));
         } else if here().next().is_some() {
@@ -319,7 +321,7 @@ pub(super) fn origin(author: &Author, span: Span) -> Origin {
 }
 
 struct Context<'a> {
-    /// Whether statements may be missing because a block or an edit has an error.
+    /// Whether statements may be missing because a definition or an edit has an error.
     broken_definitions: bool,
     catalog: &'a Catalog,
     overrides: &'a [Span],

@@ -1,4 +1,4 @@
-//! From a model's syntax to a tree of statements in which blocks are inserted and optional statements filled in.
+//! From a model's syntax to a tree of statements in which definitions with loops are written out and optional statements filled in.
 //!
 //! Values stay as written, each with the scope that it is read in.
 
@@ -7,16 +7,16 @@ use std::slice::SliceIndex;
 use std::sync::Arc;
 
 use super::items::{DefinedItems, Model, refuse_reserved};
-use super::resolve::wrong_arity;
 use super::scope::{NameBinding, ScopeId, Scopes};
+use super::write_out;
 use crate::define::EQUATIONS;
-use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
+use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{self, Feature};
 use crate::schema::{Children, FOLDING};
 use crate::source::Span;
 use crate::syntax::{MAX_NESTING, ast};
 
-/// The most statements, fields and insertions of one model.
+/// The most statements, fields and equations of one model.
 pub const MAX_ELEMENTS: usize = 10_000;
 
 /// The author of a statement or field.
@@ -99,8 +99,8 @@ impl StatementTree {
     }
 }
 
-/// The tree of a model as the file writes it. Its elements are counted, and the limit of nesting holds again: blocks
-/// in blocks could grow without end.
+/// The tree of a model as the file writes it. Its elements are counted, and the limit of nesting holds again: definitions
+/// that are written out could grow without end.
 pub(super) fn model(
     items: &DefinedItems<'_>,
     model: Model<'_>,
@@ -108,6 +108,7 @@ pub(super) fn model(
     problems: &mut Problems,
 ) -> Option<StatementTree> {
     let before = problems.len();
+    write_out::bound(&model.body.elements, &mut scopes.taken);
     let mut expander = Expander::new(items, Author::File, scopes, problems);
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
@@ -166,17 +167,17 @@ fn fill_below(items: &DefinedItems<'_>, tree: &mut StatementTree, around: &mut V
     around.pop();
 }
 
-struct Expander<'e, 'a> {
-    items: &'e DefinedItems<'a>,
-    scopes: &'e mut Scopes,
-    problems: &'e mut Problems,
+pub(super) struct Expander<'e, 'a> {
+    pub(super) items: &'e DefinedItems<'a>,
+    pub(super) scopes: &'e mut Scopes,
+    pub(super) problems: &'e mut Problems,
     author: Author,
     count: usize,
     level: usize,
-    /// The blocks being inserted.
-    active: Vec<String>,
-    /// The insertion in the model that all of them come from.
-    outermost: Option<Span>,
+    /// The definitions that are being written out.
+    pub(super) active: Vec<String>,
+    /// The equation of the model that all of them come from.
+    pub(super) outermost: Option<Span>,
 }
 
 impl<'e, 'a> Expander<'e, 'a> {
@@ -185,7 +186,7 @@ impl<'e, 'a> Expander<'e, 'a> {
     }
 
     /// Adds elements to a statement; gives the scope behind the last one.
-    fn elements(&mut self, tree: &mut StatementTree, elements: &[ast::BodyElement], scope: ScopeId) {
+    pub(super) fn elements(&mut self, tree: &mut StatementTree, elements: &[ast::BodyElement], scope: ScopeId) {
         let mut scope = scope;
         let mut own: BTreeMap<&str, Span> = BTreeMap::new();
         for element in elements {
@@ -217,7 +218,6 @@ impl<'e, 'a> Expander<'e, 'a> {
                         tree.children.push(child);
                     }
                 }
-                ast::BodyElement::Insert(insert) => self.insert(tree, insert, scope),
                 ast::BodyElement::Equation(equation) => self.equation(tree, equation, scope),
             }
         }
@@ -225,7 +225,10 @@ impl<'e, 'a> Expander<'e, 'a> {
     }
 
     /// Adds an equation to the run that it continues, or begins one.
-    fn equation(&mut self, tree: &mut StatementTree, equation: &ast::Equation, scope: ScopeId) {
+    pub(super) fn equation(&mut self, tree: &mut StatementTree, equation: &ast::Equation, scope: ScopeId) {
+        if self.is_written_out(tree, equation, scope) {
+            return;
+        }
         let run = tree.children.last_mut().filter(|last| !last.equations.is_empty() && last.author == self.author);
         if let Some(run) = run {
             run.span = if run.span.source == equation.span.source { run.span.to(equation.span) } else { run.span };
@@ -285,48 +288,6 @@ impl<'e, 'a> Expander<'e, 'a> {
             scope,
             author: self.author.clone(),
         });
-    }
-
-    /// Puts the elements of a block in the place of its insertion.
-    fn insert(&mut self, tree: &mut StatementTree, insert: &ast::Insert, scope: ScopeId) {
-        let name = &insert.name.text;
-        let Some(block) = self.items.block(name) else {
-            let hint = did_you_mean(name, self.items.block_names());
-            let message = format!("there is no block `{name}`");
-            self.problems.report(Diagnostic::new(Kind::UnknownName, insert.name.span, message).label(hint));
-            return;
-        };
-        if block.params.len() != insert.args.len() {
-            let (takes, given) = (block.params.len(), insert.args.len());
-            self.problems.report(wrong_arity(name, takes, given, insert.span, Some(block.name.span)));
-            return;
-        }
-        if self.active.contains(name) {
-            let help = format!("the chain: {} -> {name}", self.active.join(" -> "));
-            let message = format!("the block `{name}` holds itself");
-            self.problems.report(Diagnostic::new(Kind::CyclicBlock, insert.span, message).help(help));
-            return;
-        }
-        if self.active.len() >= MAX_NESTING {
-            let message = format!("blocks are inserted more than {MAX_NESTING} deep");
-            self.problems.report(Diagnostic::new(Kind::TooDeep, self.outermost.unwrap_or(insert.span), message));
-            return;
-        }
-        let mut inner: ScopeId = None;
-        for (param, arg) in block.params.iter().zip(&insert.args) {
-            inner = self.scopes.bind(inner, &param.text, NameBinding::Written(arg.clone(), scope));
-        }
-        if self.active.is_empty() {
-            self.outermost = Some(insert.span);
-        }
-        self.active.push(name.clone());
-        let (outer_scope, outer_lets) = (tree.scope, tree.lets.clone());
-        self.elements(tree, &block.body.elements, inner);
-        (tree.scope, tree.lets) = (outer_scope, outer_lets);
-        self.active.pop();
-        if self.active.is_empty() {
-            self.outermost = None;
-        }
     }
 }
 

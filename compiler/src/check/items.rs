@@ -1,8 +1,10 @@
 //! The definitions of the files, by name.
 
 use std::collections::BTreeMap;
+use std::ptr;
 use std::sync::Arc;
 
+use super::write_out;
 use crate::define::{Definition, Features};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::expr::{Func, Var};
@@ -16,7 +18,8 @@ pub(super) struct DefinedItems<'a> {
     models: BTreeMap<String, Model<'a>>,
     /// By model and name.
     variants: BTreeMap<(String, String), Variant<'a>>,
-    blocks: BTreeMap<&'a str, BlockItem<'a>>,
+    /// The definitions that are written out where they are applied.
+    written_out: BTreeMap<&'a str, &'a ast::Def>,
     definitions: BTreeMap<&'a str, NamedExpression<'a>>,
     /// The definitions with equations.
     features: Features,
@@ -38,14 +41,6 @@ pub(super) struct Variant<'a> {
     base: &'a ast::FullName,
     pub(super) edits: &'a [ast::Edit],
     doc: &'a str,
-}
-
-/// A block as written.
-#[derive(Clone, Copy)]
-pub(super) struct BlockItem<'a> {
-    pub(super) name: &'a ast::Name,
-    pub(super) params: &'a [ast::Name],
-    pub(super) body: &'a ast::BodySyntax,
 }
 
 /// The definition of a name that may stand in an expression.
@@ -93,8 +88,16 @@ pub(super) fn refuse_reserved(name: &ast::Name, problems: &mut Problems) {
 impl<'a> DefinedItems<'a> {
     /// Lists the items of all files; reports names that are taken twice and variants without a base.
     pub(super) fn index(files: &'a [ast::File], problems: &mut Problems) -> Self {
-        let features = Features::new(feature::slots(), files.iter().flat_map(|f| &f.items), false, problems);
-        let mut items = DefinedItems { features, ..DefinedItems::default() };
+        let written_out = write_out::definitions(files, problems);
+        let is_applied = |item: &&ast::FileItem| match &item.kind {
+            ast::ItemKind::Def(def) => {
+                written_out.get(def.name.text.as_str()).is_none_or(|other| !ptr::eq(*other, def))
+            }
+            _ => true,
+        };
+        let applied = files.iter().flat_map(|f| &f.items).filter(is_applied);
+        let features = Features::new(feature::slots(), applied, false, problems);
+        let mut items = DefinedItems { features, written_out, ..DefinedItems::default() };
         for item in files.iter().flat_map(|f| &f.items) {
             items.add(item, problems);
         }
@@ -110,16 +113,6 @@ impl<'a> DefinedItems<'a> {
                 function.params.iter().flatten().for_each(|p| refuse_reserved(p, problems));
                 distinct(function.params.as_deref().unwrap_or(&[]), problems);
                 self.define(NamedExpression::Function(function), problems);
-            }
-            ast::ItemKind::Block { name, params, body } => {
-                params.iter().for_each(|p| refuse_reserved(p, problems));
-                distinct(params, problems);
-                match self.blocks.get(name.text.as_str()) {
-                    Some(first) => duplicate("block", &name.text, name.span, first.name.span, problems),
-                    None => {
-                        self.blocks.insert(&name.text, BlockItem { name, params, body });
-                    }
-                }
             }
             ast::ItemKind::Model { name, body } => match self.models.get(&name.text()) {
                 Some(first) => duplicate("model", &name.text(), name.span(), first.name.span(), problems),
@@ -239,14 +232,9 @@ impl<'a> DefinedItems<'a> {
         })
     }
 
-    /// The block of a name.
-    pub(super) fn block(&self, name: &str) -> Option<BlockItem<'a>> {
-        self.blocks.get(name).copied()
-    }
-
-    /// The names of all blocks.
-    pub(super) fn block_names(&self) -> impl Iterator<Item = &str> {
-        self.blocks.keys().copied()
+    /// The definition of a name, if it is written out where it is applied.
+    pub(super) fn written_out(&self, name: &str) -> Option<&'a ast::Def> {
+        self.written_out.get(name).copied()
     }
 
     /// The feature that a keyword and the word behind it name.
@@ -297,7 +285,8 @@ fn duplicate(what: &str, name: &str, span: Span, first: Span, problems: &mut Pro
     );
 }
 
-fn distinct(params: &[ast::Name], problems: &mut Problems) {
+/// Reports parameters of one name.
+pub(super) fn distinct(params: &[ast::Name], problems: &mut Problems) {
     for (n, param) in params.iter().enumerate() {
         if let Some(first) = params[..n].iter().find(|p| p.text == param.text) {
             duplicate("parameter", &param.text, param.span, first.span, problems);

@@ -1,7 +1,7 @@
 //! From the syntax tree to the checked spec.
 //!
-//! The steps, one module each: `load` reads the file and those it uses; `items` lists what they define; `expand` puts
-//! blocks in their places; `edit` applies variants and `--set`; `build` gives every field a value and checks
+//! The steps, one module each: `load` reads the file and those it uses; `items` lists what they define; `expand` makes the tree of
+//! statements, for which `write_out` writes out definitions with loops; `edit` applies variants and `--set`; `build` gives every field a value and checks
 //! the shape; then the checks of the features run, and `causal` proves what a model promises. Problems are collected on the
 //! way.
 
@@ -16,6 +16,7 @@ mod load;
 mod resolve;
 mod scope;
 mod size;
+mod write_out;
 
 pub use load::{Loader, NOT_FOUND, NoFiles, OF_PROGRAM};
 

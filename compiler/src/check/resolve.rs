@@ -364,7 +364,7 @@ impl<'r, 'a> Resolver<'r, 'a> {
         if self.active.iter().any(|a| a == name) {
             let help = format!("the chain: {} -> {name}", self.active.join(" -> "));
             let message = format!("`{name}` is defined through itself");
-            return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, span, message).help(help));
+            return self.problems.fail(Diagnostic::new(Kind::CyclicDefinition, span, message).help(help));
         }
         self.active.push(name.to_owned());
         let result = run(self);

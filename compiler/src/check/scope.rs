@@ -1,6 +1,6 @@
 //! Local names: `let` constants and parameters.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::resolve::Typed;
 use crate::syntax::ast;
@@ -15,6 +15,8 @@ pub(super) struct Scopes {
     entries: Vec<ScopeEntry>,
     /// Values that edits give to the `let` items of files.
     pub(super) globals: BTreeMap<String, ast::ExprSyntax>,
+    /// The names that equations of the model bind, those that are written out for a definition among them.
+    pub(super) taken: BTreeSet<String>,
 }
 
 struct ScopeEntry {
@@ -33,6 +35,15 @@ pub(super) enum NameBinding {
 }
 
 impl Scopes {
+    /// A name that no equation of the model binds: the name itself, or with a number.
+    pub(super) fn fresh(&mut self, name: &str) -> String {
+        let numbered = (2..).map(|n| format!("{name}_{n}"));
+        let found = std::iter::once(name.to_owned()).chain(numbered).find(|name| !self.taken.contains(name));
+        let found = found.expect("there is always another number");
+        self.taken.insert(found.clone());
+        found
+    }
+
     /// The scope that knows one name more.
     pub(super) fn bind(&mut self, parent: ScopeId, name: &str, bound: NameBinding) -> ScopeId {
         self.entries.push(ScopeEntry { parent, name: name.to_owned(), bound });

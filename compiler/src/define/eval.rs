@@ -399,10 +399,12 @@ impl<'e, 'l> Eval<'e, 'l> {
                     self.bind(&equation.names[0], start.map(|(_, item)| item));
                 }
                 DefElement::Equation(equation) => self.equation(equation),
-                DefElement::Out(value, span) => {
+                // A definition with several values is written out where it is applied.
+                DefElement::Out(values, span) => {
                     self.frame.out = Some(*span);
-                    out = self.expr(value, None);
+                    out = values.first().and_then(|value| self.expr(value, None));
                 }
+                DefElement::Statement(_) => {}
             }
         }
         for (equation, n, before) in handed {

@@ -117,7 +117,10 @@ impl Definition {
     /// What it gives, as text.
     pub(crate) fn results(&self) -> impl Iterator<Item = String> {
         self.def.elements.iter().filter_map(|element| match element {
-            DefElement::Out(value, _) => Some(format!("out {}", syntax::expression(value))),
+            DefElement::Out(values, _) => {
+                let values: Vec<String> = values.iter().map(syntax::expression).collect();
+                Some(format!("out {}", values.join(", ")))
+            }
             _ => None,
         })
     }
@@ -296,7 +299,7 @@ pub(crate) struct Features {
 }
 
 impl Features {
-    /// The definitions among items; reports what is wrong with them.
+    /// The definitions among items, but for those that are written out where they are applied; reports what is wrong with them.
     pub(crate) fn new<'i>(
         slots: &[Slot],
         items: impl Iterator<Item = &'i FileItem>,
@@ -418,7 +421,7 @@ impl<'i> DefinitionBuilder<'_, 'i> {
             let chain = self.active.iter().map(|n| title(self.defs[*n].def)).collect::<Vec<_>>().join(" -> ");
             let message = format!("`{}` is defined through itself", title(def));
             let help = format!("the chain: {chain} -> {}", title(def));
-            return self.problems.fail(Diagnostic::new(Kind::CyclicBlock, def.name.span, message).help(help));
+            return self.problems.fail(Diagnostic::new(Kind::CyclicDefinition, def.name.span, message).help(help));
         }
         if self.active.len() == HIGHEST {
             self.too_high(def);

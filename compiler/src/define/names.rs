@@ -1,6 +1,7 @@
 //! The names of a definition: each is known where it is read, and stands for one thing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice::from_ref;
 use std::sync::Arc;
 
 use super::words;
@@ -79,22 +80,25 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
     let mut bound: BTreeSet<&str> = def.values.iter().map(|value| value.text.as_str()).collect();
     let mut names = BTreeSet::new();
     for element in &def.elements {
-        let (value, binds): (_, &[Name]) = match element {
-            DefElement::Let(binding) => (&binding.value, std::slice::from_ref(&binding.name)),
-            DefElement::Equation(equation) => (&equation.value, &equation.names),
-            DefElement::Out(value, _) => (value, &[]),
+        let (values, binds): (&[ExprSyntax], &[Name]) = match element {
+            DefElement::Let(binding) => (from_ref(&binding.value), from_ref(&binding.name)),
+            DefElement::Equation(equation) => (from_ref(&equation.value), &equation.names),
+            DefElement::Out(values, _) => (values, &[]),
+            DefElement::Statement(_) => continue,
             DefElement::Setting(setting) => {
                 bound.insert(&setting.name.text);
                 continue;
             }
         };
-        every(value, &mut |name, how| {
-            // A word of a setting that is called as the definition is no application of it.
-            let own = how == NameUse::Word && name.text == def.name.text;
-            if how == NameUse::Function || !own && !bound.contains(name.text.as_str()) {
-                names.insert(name.text.clone());
-            }
-        });
+        for value in values {
+            every(value, &mut |name, how| {
+                // A word of a setting that is called as the definition is no application of it.
+                let own = how == NameUse::Word && name.text == def.name.text;
+                if how == NameUse::Function || !own && !bound.contains(name.text.as_str()) {
+                    names.insert(name.text.clone());
+                }
+            });
+        }
         bound.extend(binds.iter().map(|name| name.text.as_str()));
     }
     names
@@ -207,10 +211,11 @@ pub(super) fn check(
                 checker.steps(equation);
                 equation.names.iter().for_each(|name| checker.bind(name, true));
             }
-            DefElement::Out(value, span) => {
-                checker.reads(value, NameUse::Value);
+            DefElement::Out(values, span) => {
+                values.iter().for_each(|value| checker.reads(value, NameUse::Value));
                 out = Some(*span);
             }
+            DefElement::Statement(_) => {}
         }
     }
     if out.is_none() {
@@ -244,10 +249,11 @@ pub(super) fn reads_settings(def: &Def, problems: &mut Problems) -> bool {
     let mut found: BTreeSet<String> = BTreeSet::new();
     let mut settings = vec![];
     for element in &def.elements {
-        let value = match element {
-            DefElement::Let(binding) => &binding.value,
-            DefElement::Equation(equation) => &equation.value,
-            DefElement::Out(value, _) => value,
+        let values = match element {
+            DefElement::Let(binding) => from_ref(&binding.value),
+            DefElement::Equation(equation) => from_ref(&equation.value),
+            DefElement::Out(values, _) => values,
+            DefElement::Statement(_) => continue,
             DefElement::Setting(setting) => {
                 settings.push(&setting.name);
                 match &setting.default {
@@ -255,15 +261,17 @@ pub(super) fn reads_settings(def: &Def, problems: &mut Problems) -> bool {
                     Some(ValueSyntax::Expr(value))
                         if value.as_name().is_none_or(|name| name.text != setting.name.text) =>
                     {
-                        value
+                        from_ref(value)
                     }
                     _ => continue,
                 }
             }
         };
-        every(value, &mut |name, _| {
-            found.insert(name.text.clone());
-        });
+        for value in values {
+            every(value, &mut |name, _| {
+                found.insert(name.text.clone());
+            });
+        }
     }
     settings.retain(|name| !found.contains(&name.text));
     for name in &settings {
@@ -457,7 +465,7 @@ impl NameChecker<'_> {
                 DefElement::Setting(setting) => {
                     Some((&setting.name, false)).filter(|(bound, _)| bound.text == name.text)
                 }
-                DefElement::Out(..) => None,
+                DefElement::Out(..) | DefElement::Statement(_) => None,
             });
             if let Some((bound, may_be_kept)) = bound {
                 let like = self.def.values.first().filter(|_| steps && may_be_kept).map(|value| value.text.as_str());

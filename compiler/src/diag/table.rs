@@ -88,7 +88,7 @@ declare! {
 
     /// A file, an expression or an expanded model is too long.
     TooLong = "too-long", Error,
-        doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements after blocks are inserted and 5,000 after stacks are copied.",
+        doc: "A file has at most 256 KiB, an expression at most 400 tokens as written and 10,000 after masks are inlined, a model at most 10,000 statements and equations after definitions with loops are written out, and 5,000 after stacks are copied.",
         bad: [
             "mask m0 = i < j"
             "mask m1 = m0 or m0"
@@ -138,7 +138,7 @@ declare! {
 
     /// Two items have the same name, or a name of the language is taken.
     DuplicateName = "duplicate-name", Error,
-        doc: "Models share one set of names, blocks another; `let`, `mask` and `bias` share a third, in which `i`, `j`, `step`, `length`, `head`, `given`, `none`, `min`, `max`, `log` and `learn` are taken.",
+        doc: "Models share one set of names; `let`, `mask` and `bias` share another, in which `i`, `j`, `step`, `length`, `head`, `given`, `none`, `min`, `max`, `log` and `learn` are taken.",
         bad: ["mask near = i - j < 4" "mask near = j <= i" { "readout mean" }],
         good: ["mask near = i - j < 4" "mask causal = j <= i" { "readout mean" }];
 
@@ -164,23 +164,23 @@ declare! {
         bad: [{ "readout mean" } "variant a of m:b { embed.width: 2 }" "variant b of m:a { embed.width: 4 }"],
         good: [{ "readout mean" } "variant a of m { embed.width: 2 }" "variant b of m:a { embed.width: 4 }"];
 
-    /// A name in an expression, or of a block, is not defined here.
+    /// A name in an expression is not defined here.
     UnknownName = "unknown-name", Error,
-        doc: "Expressions know `let` constants, masks, biases, the parameters of their block or mask, and the variables that make sense in their place: `i`, `j`, `step`, `length`, `head` in masks and biases; `length` and `given` in depths.",
+        doc: "Expressions know `let` constants, masks, biases, the parameters of their mask, and the variables that make sense in their place: `i`, `j`, `step`, `length`, `head` in masks and biases; `length` and `given` in depths.",
         bad: [{ "attend self { heads: 2, mask: causal }" "readout mean" }],
         good: ["mask causal = j <= i" { "attend self { heads: 2, mask: causal }" "readout mean" }];
 
-    /// A block, mask, bias or function is given the wrong number of arguments.
+    /// A mask, a bias or a function is given the wrong number of arguments, or its results the wrong number of names.
     WrongArity = "wrong-arity", Error,
-        doc: "The number of arguments is that of the definition.",
+        doc: "The number of arguments is that of the definition, and so is that of the names before `=`.",
         bad: ["mask near(c) = i - j < c" { "attend self { heads: 2, mask: near(1, 2) }" "readout mean" }],
         good: ["mask near(c) = i - j < c" { "attend self { heads: 2, mask: near(2) }" "readout mean" }];
 
-    /// A block, mask, bias or `let` is defined through itself.
-    CyclicBlock = "cyclic-block", Error,
-        doc: "Definitions are inserted where they are used, so none can hold itself.",
-        bad: ["block layer() { layer() }" { "layer()" "readout mean" }],
-        good: ["block layer() { feedforward { hidden: 16 } }" { "layer()" "readout mean" }];
+    /// A definition, a mask, a bias or a `let` is defined through itself.
+    CyclicDefinition = "cyclic-definition", Error,
+        doc: "What a name stands for is put in its place, so nothing can hold itself.",
+        bad: ["mask near = near or i == j" { "attend self { heads: 2, mask: near }" "readout mean" }],
+        good: ["mask near = i - j < 4 or i == j" { "attend self { heads: 2, mask: near }" "readout mean" }];
 
     /// No statement begins with this word.
     UnknownStatement = "unknown-statement", Error,

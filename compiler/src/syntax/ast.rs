@@ -63,14 +63,6 @@ pub enum ItemKind {
         /// From `{` to `}`.
         braces: Span,
     },
-    /// `block name(params) { ... }`
-    Block {
-        name: Name,
-        /// The parameters.
-        params: Vec<Name>,
-        /// The elements that an insertion brings.
-        body: BodySyntax,
-    },
     /// `mask name(params) = expr` or `bias name(params) = expr`
     Function(FunctionItem),
     /// `def slot name(values) { ... }`
@@ -102,8 +94,10 @@ pub enum DefElement {
     Setting(Declaration),
     /// `a, b = expr`, `show a = expr`, `carry a = expr`
     Equation(Equation),
-    /// `out expr`
-    Out(ExprSyntax, Span),
+    /// A loop.
+    Statement(Statement),
+    /// `out expr`, or `out expr, expr` of a definition that gives several values
+    Out(Vec<ExprSyntax>, Span),
 }
 
 impl DefElement {
@@ -112,6 +106,7 @@ impl DefElement {
             Self::Let(x) => x.span,
             Self::Setting(x) => x.span,
             Self::Equation(x) => x.span,
+            Self::Statement(x) => x.span,
             Self::Out(_, span) => *span,
         }
     }
@@ -272,8 +267,6 @@ pub enum BodyElement {
     Let(Let),
     /// `name: value`
     Field(FieldSyntax),
-    /// `name(args)`
-    Insert(Insert),
     /// `name = value`, on the values of the place
     Equation(Equation),
     /// `keyword [word] [{ ... }]`
@@ -285,7 +278,6 @@ impl BodyElement {
         match self {
             Self::Let(x) => x.span,
             Self::Field(x) => x.span,
-            Self::Insert(x) => x.span,
             Self::Equation(x) => x.span,
             Self::Statement(x) => x.span,
         }
@@ -297,16 +289,6 @@ impl BodyElement {
 pub struct FieldSyntax {
     pub name: Name,
     pub value: ValueSyntax,
-    pub span: Span,
-}
-
-/// Inserts the body of a block.
-#[derive(Clone, Debug)]
-pub struct Insert {
-    /// The block.
-    pub name: Name,
-    /// The arguments.
-    pub args: Vec<ExprSyntax>,
     pub span: Span,
 }
 

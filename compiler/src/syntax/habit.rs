@@ -3,6 +3,7 @@
 /// Help for a word that begins a statement elsewhere; nothing for other words.
 pub(crate) fn word(word: &str) -> &'static str {
     match word {
+        "block" => "equations and loops get a name by `def name(x) { .. out y }`, and layers stand where they are used",
         "return" => "a definition gives its result by `out x`",
         "if" | "elif" | "else" => "a choice is a value: `when(c, a, b)` is `a` where `c` is true, else `b`",
         "for" | "while" => "steps are those of `loop { steps: 8, .. }`; `until c` ends them before",

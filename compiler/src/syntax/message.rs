@@ -9,10 +9,10 @@ use crate::diag::{Diagnostic, Kind, Problems, did_you_mean};
 use crate::source::{SourceId, Span};
 
 /// The words that begin an item.
-const ITEM_WORDS: [&str; 8] = ["use", "let", "model", "variant", "block", "mask", "bias", "def"];
+const ITEM_WORDS: [&str; 7] = ["use", "let", "model", "variant", "mask", "bias", "def"];
 
 /// The same for messages.
-const ITEMS: &str = "`use`, `let`, `model`, `variant`, `block`, `mask`, `bias` or `def`";
+const ITEMS: &str = "`use`, `let`, `model`, `variant`, `mask`, `bias` or `def`";
 
 /// The text that was parsed.
 pub(super) struct ParsedText<'a> {
@@ -110,7 +110,6 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::let_item
         | Rule::model_item
         | Rule::variant_item
-        | Rule::block_item
         | Rule::mask_item
         | Rule::bias_item
         | Rule::def_item
@@ -119,17 +118,11 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::kw_use
         | Rule::kw_model
         | Rule::kw_variant
-        | Rule::kw_block
         | Rule::kw_mask
         | Rule::kw_bias => ITEMS,
-        Rule::field
-        | Rule::statement
-        | Rule::insert
-        | Rule::equation
-        | Rule::share
-        | Rule::go
-        | Rule::until
-        | Rule::loss => "a field or a statement",
+        Rule::field | Rule::statement | Rule::equation | Rule::share | Rule::go | Rule::until | Rule::loss => {
+            "a field or a statement"
+        }
         Rule::set
         | Rule::override_set
         | Rule::assign

@@ -11,8 +11,8 @@ use pest_derive::Parser;
 
 use super::ast::{
     AddSide, BodyElement, BodySyntax, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
-    EquationForm, ExprKind, ExprSyntax, FieldSyntax, File, FileItem, FullName, FunctionItem, FunctionRole, Insert,
-    ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
+    EquationForm, ExprKind, ExprSyntax, FieldSyntax, File, FileItem, FullName, FunctionItem, FunctionRole, ItemKind,
+    KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use super::message::{self, ParsedText};
 use super::scan::{self, CommentScan};
@@ -150,7 +150,6 @@ fn is_token(rule: Rule) -> bool {
             | Rule::kw_model
             | Rule::kw_variant
             | Rule::kw_of
-            | Rule::kw_block
             | Rule::kw_mask
             | Rule::kw_bias
             | Rule::kw_def
@@ -226,11 +225,6 @@ impl SyntaxReader<'_> {
                 let braces = self.span(&edits);
                 ItemKind::Variant { name, base, edits: RuleParts::of(edits).map(|e| self.edit(e)).collect(), braces }
             }
-            Rule::block_item => {
-                let name = self.name(&parts.need());
-                let params = self.params(parts.need());
-                ItemKind::Block { name, params, body: self.body(parts.need()) }
-            }
             Rule::def_item => ItemKind::Def(self.def(parts)),
             rule => {
                 let role = if rule == Rule::mask_item { FunctionRole::Mask } else { FunctionRole::Bias };
@@ -288,7 +282,8 @@ impl SyntaxReader<'_> {
         let span = self.span(&pair);
         match pair.as_rule() {
             Rule::let_item => DefElement::Let(self.binding(RuleParts::of(pair), span)),
-            Rule::out => DefElement::Out(self.expr(RuleParts::of(pair).need()), span),
+            Rule::out => DefElement::Out(RuleParts::of(pair).map(|value| self.expr(value)).collect(), span),
+            Rule::statement => DefElement::Statement(self.statement(pair)),
             Rule::setting => DefElement::Setting(self.declaration(RuleParts::of(pair), span)),
             _ => DefElement::Equation(self.equation(pair)),
         }
@@ -341,11 +336,6 @@ impl SyntaxReader<'_> {
                 let mut parts = RuleParts::of(pair);
                 let name = self.name(&parts.need());
                 BodyElement::Field(FieldSyntax { name, value: self.value(parts.need()), span })
-            }
-            Rule::insert => {
-                let mut parts = RuleParts::of(pair);
-                let name = self.name(&parts.need());
-                BodyElement::Insert(Insert { name, args: self.arguments(parts.need()), span })
             }
             Rule::equation | Rule::share | Rule::show | Rule::carry | Rule::go | Rule::until | Rule::loss => {
                 BodyElement::Equation(self.equation(pair))

@@ -5,8 +5,7 @@
 
 use super::ast::{
     BodyElement, BodySyntax, Comment, Component, Declaration, Def, DefElement, DottedPath, Edit, EditKind, Equation,
-    ExprKind, ExprSyntax, File, FileItem, FunctionRole, Insert, ItemKind, KeywordArgument, Let, Name, Statement,
-    ValueSyntax,
+    ExprKind, ExprSyntax, File, FileItem, FunctionRole, ItemKind, KeywordArgument, Let, Name, Statement, ValueSyntax,
 };
 use super::parse::parse_any;
 use crate::diag::Problems;
@@ -151,10 +150,6 @@ impl<'a> SyntaxPrinter<'a> {
                 let parts: Vec<BracedItem<'_>> = edits.iter().map(BracedItem::Edit).collect();
                 self.braces(&parts, *braces);
             }
-            ItemKind::Block { name, params, body } => {
-                self.word(&format!("block {}({}) ", name.text, names(params)));
-                self.body(body);
-            }
             ItemKind::Def(def) => {
                 self.word(&def_head(def));
                 let parts: Vec<BracedItem<'_>> = def.elements.iter().map(BracedItem::Def).collect();
@@ -238,6 +233,9 @@ impl<'a> SyntaxPrinter<'a> {
         match part {
             BracedItem::Element(element) => (self.lead(element), body_of(element), String::new()),
             BracedItem::Edit(edit) => self.edit(edit),
+            BracedItem::Def(DefElement::Statement(statement)) => {
+                (lead(statement), statement.body.as_ref(), String::new())
+            }
             BracedItem::Def(element) => (self.def_element(element), None, String::new()),
         }
     }
@@ -247,7 +245,11 @@ impl<'a> SyntaxPrinter<'a> {
             DefElement::Let(binding) => self.binding(binding),
             DefElement::Setting(setting) => self.declaration(setting),
             DefElement::Equation(equation) => self.equation(equation),
-            DefElement::Out(value, _) => format!("out {}", self.expr(value)),
+            DefElement::Out(values, _) => format!("out {}", self.list(values)),
+            DefElement::Statement(statement) => {
+                let body = statement.body.as_ref().map_or_else(String::new, |body| self.one_line(&elements(body)));
+                lead(statement) + &body
+            }
         }
     }
 
@@ -291,15 +293,12 @@ impl<'a> SyntaxPrinter<'a> {
     fn lead(&self, element: &BodyElement) -> String {
         match element {
             BodyElement::Let(binding) => self.binding(binding),
-            BodyElement::Insert(insert) => self.insert(insert),
             BodyElement::Equation(equation) => self.equation(equation),
             BodyElement::Field(field) => match &field.value {
                 ValueSyntax::Expr(expr) => format!("{}: {}", field.name.text, self.expr(expr)),
                 ValueSyntax::Structured(name, _) => format!("{}: {} ", field.name.text, name.text),
             },
-            BodyElement::Statement(statement) => {
-                format!("{}{}", head(statement), if statement.body.is_some() { " " } else { "" })
-            }
+            BodyElement::Statement(statement) => lead(statement),
         }
     }
 
@@ -354,10 +353,6 @@ impl<'a> SyntaxPrinter<'a> {
 
     fn binding(&self, binding: &Let) -> String {
         format!("let {} = {}", binding.name.text, self.expr(&binding.value))
-    }
-
-    fn insert(&self, insert: &Insert) -> String {
-        format!("{}({})", insert.name.text, self.list(&insert.args))
     }
 
     fn path(&self, path: &DottedPath) -> String {
@@ -424,8 +419,13 @@ fn body_of(element: &BodyElement) -> Option<&BodySyntax> {
             ValueSyntax::Expr(_) => None,
         },
         BodyElement::Statement(statement) => statement.body.as_ref(),
-        BodyElement::Let(_) | BodyElement::Insert(_) | BodyElement::Equation(_) => None,
+        BodyElement::Let(_) | BodyElement::Equation(_) => None,
     }
+}
+
+/// The text of a statement before its braces.
+fn lead(statement: &Statement) -> String {
+    format!("{}{}", head(statement), if statement.body.is_some() { " " } else { "" })
 }
 
 /// Keyword and word of a statement.

@@ -6,7 +6,7 @@
 (truth) @boolean
 
 [
-  "use" "let" "model" "variant" "of" "block" "mask" "bias" "def" "atomic" "show" "share" "carry" "out" "go" "until" "loss"
+  "use" "let" "model" "variant" "of" "mask" "bias" "def" "atomic" "show" "share" "carry" "out" "go" "until" "loss"
   "remove" "replace" "by" "wrap" "in" "add" "after" "before" "untie" "tie"
 ] @keyword
 ["and" "or" "not"] @keyword.operator
@@ -16,7 +16,6 @@
 
 (model name: (full_name) @type.definition)
 (variant name: (name) @type.definition of: (full_name) @type)
-(block name: (name) @function)
 (mask name: (name) @function)
 (bias name: (name) @function)
 (def kind: (name) @type)
@@ -27,7 +26,6 @@
 (set (path) @property)
 (statement keyword: (name) @keyword.directive word: (name)? @constant)
 (structured keyword: (name) @keyword.directive)
-(insert name: (name) @function.call)
 (call name: (name) @function.call)
 (learn name: (name) @function.builtin)
 ((reference) @variable.builtin

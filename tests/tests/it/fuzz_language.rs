@@ -51,9 +51,9 @@ const PIECES: &[&str] = &[
     "mask m = j <= i\n",
     "mask n(a) = m and a < i\n",
     "bias b = learn[head, i - j]\n",
-    "block k(a) { feedforward { hidden: a } }\n",
-    "k(3)\n",
-    "k(c)\n",
+    "def k(x) { n: int = 3, loop { steps: n, carry y = x, y = gelu(y) }, out y, x }\n",
+    "a, state = k(state) { n: 2 }\n",
+    "k(state)\n",
     "variant v of gut { ",
     "variant w of gut:v { gate none }\n",
     "remove depthwise\n",
@@ -152,9 +152,9 @@ const SEEDS: &[&str] = &[
     include_str!("../../cases/models/loops.rt"),
     "let c = 2\nmask causal = j <= i\nmask dilated(c) = causal and (i - j) % c^step == 0 and floor((i - j) / c^step) < c\n\
      bias hops(c) = learn[head, floor((i - j) / c^step)] // r\nbias alibi = -(i - j) * 2.0^(-(head + 1))\n\
-     block layer(h, p) {\n    attend self { heads: h, position: p, mask: dilated(c), bias: hops(c) }\n    \
-     feedforward { hidden: 4 * 16 }\n}\nmodel m {\n    let h = 2\n    embed { width: 16 }\n    recur depthwise {\n        \
-     depth: log(length, c)\n        inject add\n        stack h { layer(h, xpos) }\n    }\n    readout max\n}\n\
+     def layer(x) {\n    h: int\n    p: word(none, xpos) = none\n    loop {\n        steps: h\n        carry y = x\n        y = y + \
+     attention(y) { heads: h, position: p }\n    }\n    out y\n}\nmodel m {\n    let h = 2\n    embed { width: 16 }\n    recur depthwise {\n        \
+     depth: log(length, c)\n        inject add\n        stack h { attend self { heads: h, mask: dilated(c), bias: hops(c) } }\n        state = layer(state) { h: h, p: xpos }\n    }\n    readout max\n}\n\
      variant v of m {\n    let h = 4\n    add feedforward { hidden: 3 } after stack\n    remove inject\n}\n",
 ];
 
@@ -609,9 +609,12 @@ fn deep_and_long_texts_are_handled() {
         let step = |n: usize| format!("mask m{n} = not m{}\n", n - 1);
         format!("mask m0 = true\n{}", (1..n).map(step).collect::<String>())
     };
-    let blocks = |n: usize| {
-        let step = |n: usize| format!("block b{n}() {{ stack 1 {{ b{}() }} }}\n", n - 1);
-        format!("block b0() {{ feedforward {{ hidden: 2 }} }}\n{}", (1..n).map(step).collect::<String>())
+    let loops = |n: usize| {
+        let of = |n: usize, what: String| {
+            format!("def d{n}(x) {{\nloop {{\nsteps: 1\ncarry y = x\ny = {what}\n}}\nout y\n}}\n")
+        };
+        let step = |n: usize| of(n, format!("d{}(y)", n - 1));
+        of(0, "gelu(y)".to_owned()) + &(1..n).map(step).collect::<String>()
     };
     let texts = [
         nest("(", ")", 100_000),
@@ -629,8 +632,8 @@ fn deep_and_long_texts_are_handled() {
         model(&"let a = 1\n".repeat(9_000)),
         format!("{}{}", chain(2_000), model("attend self { heads: 2, mask: m1999 }")),
         format!("{}{}", chain(150), model("attend self { heads: 2, mask: m149 }")),
-        format!("{}{}", blocks(1_000), model("b999()")),
-        format!("{}{}", blocks(50), model("b49()")),
+        format!("{}{}", loops(1_000), model("state = d999(state)")),
+        format!("{}{}", loops(50), model("state = d49(state)")),
         "//".repeat(100_000),
         "\n".repeat(200_000),
         "x".repeat(300_000),

@@ -61,7 +61,7 @@ fn places(def: &Def, wanted: &WantedBinding<'_>) -> Vec<usize> {
     let fits = |element: &DefElement| match element {
         DefElement::Equation(equation) => wanted.is(equation),
         DefElement::Out(..) => wanted.is_plain("out"),
-        DefElement::Let(_) | DefElement::Setting(_) => false,
+        DefElement::Let(_) | DefElement::Setting(_) | DefElement::Statement(_) => false,
     };
     def.elements.iter().enumerate().filter(|(_, element)| fits(element)).map(|(n, _)| n).collect()
 }
@@ -129,14 +129,19 @@ fn put(def: &mut Def, at: usize, value: ExprSyntax, edit: &ast::Edit, problems: 
             Ok(new) => *equation = new,
             Err(problem) => problems.report(problem),
         },
-        DefElement::Out(old, span) => {
+        DefElement::Out(values, span) => {
+            let [old] = values.as_mut_slice() else {
+                let message = format!("`{}` gives {} values", def.name.text, values.len());
+                let help = "edit the equations that they read";
+                return problems.report(Diagnostic::new(Kind::WrongType, edit.span, message).help(help));
+            };
             let equation = ast::Equation { form: EquationForm::Plain, names: vec![], value: old.clone(), span: *span };
             match right(&equation) {
                 Ok(new) => *old = new.value,
                 Err(problem) => problems.report(problem),
             }
         }
-        DefElement::Let(_) | DefElement::Setting(_) => {}
+        DefElement::Let(_) | DefElement::Setting(_) | DefElement::Statement(_) => {}
     }
 }
 

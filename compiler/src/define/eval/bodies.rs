@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ptr;
 
 use super::steps::{STATE, changed, equations, own};
-use crate::define::names::{never_changes, read_names, read_values};
+use crate::define::names::{never_changes, read_values};
 use crate::define::{Definition, collect};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::feature::{Lowering, Site};
@@ -110,7 +110,7 @@ fn rebinds_outer(site: &Site<'_>, equation: &Equation, problems: &mut Problems) 
             }
             let before = around.children.iter().take_while(|child| !ptr::eq(*child, *inner));
             let outer = before.filter(|_| !ptr::eq(*inner, site.block)).filter_map(|child| bound(child, &name.text));
-            if let Some(first) = outer.last().filter(|first| !of_a_copy(*first, &name.text, around, inner)) {
+            if let Some(first) = outer.last() {
                 problems.report(rebound(name, equation.form == EquationForm::Share, first, &bodies));
                 break;
             }
@@ -139,45 +139,6 @@ pub(crate) fn repeated(slot: &str, variant: &str) -> Option<Knows> {
     }
 }
 
-/// Whether an outer binding is by another copy of the block that `inner` has a copy of, and no value of it is read from one to the other.
-fn of_a_copy(first: Span, name: &str, around: &Block, inner: &Block) -> bool {
-    let from = around.children.iter().skip_while(|child| !ptr::eq(*child, inner));
-    stands_in(inner, first) && from.map(|child| first_use(child, name)).find(|used| *used != Use::No) != Some(Use::Read)
-}
-
-/// Whether the statement or equation at this place is in a statement.
-fn stands_in(block: &Block, place: Span) -> bool {
-    let own = match &block.feature.lower {
-        Lowering::Equations(run) => run.equations().any(|equation| equation.span == place),
-        _ => block.slot == "loop" && block.span == place,
-    };
-    own || block.children.iter().any(|child| stands_in(child, place))
-}
-
-/// What a statement does first with a name of the values around it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Use {
-    No,
-    Read,
-    Bind,
-}
-
-fn first_use(block: &Block, name: &str) -> Use {
-    if let Lowering::Equations(run) = &block.feature.lower {
-        for equation in run.equations() {
-            let mut read = false;
-            read_names(&equation.value, &mut |found| read |= found.text == name);
-            if read || equation.names.iter().any(|bound| bound.text == name) {
-                return if read { Use::Read } else { Use::Bind };
-            }
-        }
-        return Use::No;
-    }
-    // What a body binds is its own.
-    let inside = block.children.iter().map(|child| first_use(child, name)).find(|used| *used != Use::No);
-    inside.filter(|used| *used == Use::Read).unwrap_or(Use::No)
-}
-
 /// Where a run of equations binds a name, or a loop hands it on.
 fn bound(block: &Block, name: &str) -> Option<Span> {
     let binds = |equation: &&Equation| equation.names.iter().any(|bound| bound.text == name);
@@ -201,7 +162,7 @@ fn rebound(name: &ast::Name, function: bool, first: Span, bodies: &[&Block]) -> 
     let diagnostic = Diagnostic::new(Kind::RebindsOuter, name.span, format!("`{name_text}` is bound outside"));
     let diagnostic =
         match first.start <= name.span.start && name.span.end <= first.end && first.source == name.span.source {
-            true => diagnostic.label("in this copy of the block, the value would be that of one step alone"),
+            true => diagnostic.label("in this copy of the body, the value would be that of one step alone"),
             false => diagnostic
                 .label("this value would be that of one step alone")
                 .note(first, "the outer value, which would stay as it was"),

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::checkpoint;
 use super::failure::FAILURE;
-use super::{ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, evaluated_at, lengths};
+use super::{
+    ANSWERS, CHECKPOINTS, EVENTS, EXPERIMENT, METRICS, ModelForm, RESULTS, RUN, TASK, TIMING, evaluated_at, lengths,
+};
 use rtc_base::disk::IoError;
 use rtc_base::disk::drafted;
 

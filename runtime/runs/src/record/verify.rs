@@ -9,7 +9,8 @@ use serde::Deserialize;
 use super::failure::{FAILURE, TrainingFault};
 use super::history::{History, TimingLine, lines};
 use super::{
-    ANSWERS, CHECKPOINTS, EVENTS, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING, evaluated_at, lengths, read, results, tensorboard, unsealed,
+    ANSWERS, CHECKPOINTS, EVENTS, METRICS, RESULTS, RUN, RunAnswers, RunInfo, SavedRun, TIMING, evaluated_at, lengths,
+    read, results, tensorboard, unsealed,
 };
 use crate::error::{CheckpointError, Error};
 use crate::record::checkpoint::{self, CheckpointSlot};
