@@ -13,7 +13,7 @@ crates=("$@")
 if [ $# -eq 0 ]; then
     base=$(git merge-base HEAD origin/main 2> /dev/null || git rev-parse HEAD)
     mapfile -t crates < <({ git diff --name-only "$base"; git ls-files --others --exclude-standard; } |
-        sed -nE 's#^(runtime/[a-z]+|compiler|report|export|lsp|candle|cli|tests|benches)/.*#\1#p' | sort -u)
+        sed -nE 's#^(runtime/[a-z]+|compiler|report|export|lsp|candle|session|cli|tests|benches)/.*#\1#p' | sort -u)
 fi
 [ ${#crates[@]} -gt 0 ] || { echo "nothing has changed"; exit 0; }
 packages=()

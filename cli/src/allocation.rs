@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::failure::TOO_LARGE;
+use rtc_session::failure::TOO_LARGE;
 
 /// The allocator of the system that ends the process where it fails.
 pub(crate) struct OrEnd;

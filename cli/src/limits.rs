@@ -5,8 +5,6 @@ mod page;
 
 /// The most seconds that `--time-limit` takes: a year.
 pub(crate) const SECONDS: u64 = 31_536_000;
-/// The most bytes of a file of text that the command reads: a spec, an experiment, a graph.
-pub(crate) const FILE: u64 = 1 << 24;
 /// The most threads.
 pub(crate) const THREADS: usize = 1024;
 /// The most steps that `--depth` takes.

@@ -3,9 +3,8 @@
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
+use rtc_session::failure::CommandFailure;
 use rtc_task::sequence::{self, LineError, NumberedLine};
-
-use crate::failure::CommandFailure;
 
 /// Lines, one after the other.
 pub(crate) struct InputLines {

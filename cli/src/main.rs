@@ -3,43 +3,33 @@
 mod allocation;
 mod choice;
 mod command;
-mod definition;
-mod device;
-mod experiment_file;
-mod failure;
-mod folders;
-mod following;
+mod exit;
 mod gather;
 mod grid;
-mod job;
-mod labels;
 mod limits;
 mod lines;
 mod listing;
 mod live;
-mod memory;
-mod model;
+mod messages;
 mod onnx;
+mod options;
 mod progress;
-mod ranks;
-mod saved;
 mod signals;
-mod spec_file;
 mod terminal;
 mod text;
 mod threads;
 mod time;
 mod trees;
-mod versions;
-mod weights;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
-use command::Cli;
-use failure::CommandFailure;
 use rtc_kernel::Vectors;
+use rtc_session::failure::{CommandFailure, PANIC};
+use rtc_session::threads::on_a_large_stack;
+
+use command::Cli;
 use terminal::Terminal;
 
 #[global_allocator]
@@ -47,10 +37,10 @@ static ALLOCATOR: allocation::OrEnd = allocation::OrEnd;
 
 /// Does nothing but to start a thread with a large stack: that of this one may be too small to parse the arguments (`ulimit -s`).
 fn main() -> ExitCode {
-    match threads::on_a_large_stack(start) {
+    match on_a_large_stack(start) {
         Ok(code) => ExitCode::from(code),
         // The panic has printed its message already.
-        Err(_) => ExitCode::from(failure::PANIC),
+        Err(_) => ExitCode::from(PANIC),
     }
 }
 

@@ -5,11 +5,10 @@ use std::path::Path;
 use rtc_base::disk::write_output;
 use rtc_exec::Inference;
 use rtc_export::onnx::{OnnxMetadata, onnx};
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::Scale;
 use serde_json::json;
-
-use crate::failure::CommandFailure;
-use crate::saved::TrainedModel;
 
 /// Writes the model with its weights; the file is there completely or not at all.
 pub(crate) fn write(trained: &TrainedModel, scale: Option<Scale>, output: &Path) -> Result<(), CommandFailure> {

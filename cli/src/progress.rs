@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rtc_exec::learner::StepReport;
 use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::table::ResultsRow;
+use rtc_session::text::{duration, number};
 use rtc_train::{Event, Observer};
 
 use crate::live::{Course, DisplayLine, Screen};
 use crate::terminal::Terminal;
-use crate::text::{duration, number};
 
 /// Seconds between two lines where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(10);

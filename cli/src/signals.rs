@@ -5,14 +5,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use rtc_session::failure::CommandFailure;
 #[cfg(unix)]
 use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-use crate::failure::CommandFailure;
 #[cfg(feature = "live")]
-use crate::failure::Exit;
+use crate::exit::Exit;
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at once. SIGHUP is left ignored where it is: a
 /// program that was started with `nohup` goes on when its terminal closes.

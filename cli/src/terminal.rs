@@ -11,9 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
+use rtc_session::failure::CommandFailure;
 use serde_json::Value;
-
-use crate::failure::CommandFailure;
 
 /// How and how much to print.
 #[derive(Debug)]

@@ -1,26 +1,14 @@
-//! Threads: how many compute, and one with a stack large enough for any nesting.
+//! `--threads`: how many threads compute.
 //!
 //! The number of threads changes no result: blocks of work are cut by shapes alone.
 
 use std::fs;
 use std::num::NonZeroUsize;
-use std::panic::{self, AssertUnwindSafe};
 use std::thread;
 
-use crate::failure::CommandFailure;
+use rtc_session::ranks::on_this_machine;
+
 use crate::limits;
-use crate::ranks::on_this_machine;
-use rtc_base::memory;
-
-/// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
-const STACK: usize = 1 << 30;
-/// Where a limit on virtual memory forbids the large one, or would leave little beside it.
-const SMALL_STACK: usize = 1 << 26;
-
-/// The stack of a thread that does the work.
-fn stack() -> usize {
-    if memory::machine().is_none_or(|machine| machine > 4 * STACK as u64) { STACK } else { SMALL_STACK }
-}
 
 /// Reads `--threads`.
 pub(crate) fn parse(text: &str) -> Result<NonZeroUsize, String> {
@@ -70,53 +58,13 @@ fn field<'s>(status: &'s str, name: &str) -> Option<&'s str> {
     status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim)
 }
 
-/// Number of threads that compute.
-pub(crate) fn count() -> usize {
-    rayon::current_num_threads()
-}
-
-/// Runs `work` on a thread of its own that computes alone, whatever the others do. The failure is
-/// that of a panic.
-pub(crate) fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CommandFailure> {
-    let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
-    let pool = pool(stack())
-        .or_else(|_| pool(SMALL_STACK))
-        .map_err(|error| CommandFailure::Panic(format!("no thread can be had: {error}")))?;
-    // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
-    panic::catch_unwind(AssertUnwindSafe(|| pool.install(work))).map_err(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        CommandFailure::Panic(format!("a fault of rtc: {text}"))
-    })
-}
-
-/// Runs `work` on a thread of its own; the error is what it panicked with.
-pub(crate) fn on_a_large_stack<T: Send>(work: fn() -> T) -> thread::Result<T> {
-    thread::scope(|scope| {
-        let spawn = |size| thread::Builder::new().name("rtc".to_owned()).stack_size(size).spawn_scoped(scope, work);
-        match spawn(stack()).or_else(|_| spawn(SMALL_STACK)) {
-            Ok(handle) => handle.join(),
-            // The system gives no more threads: the stack of this one has to do.
-            Err(_) => Ok(work()),
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{alone, cores};
+    use super::cores;
 
     #[test]
     fn cores_of_a_process_are_counted() {
         assert_eq!(cores("Name:\trtc\nCpus_allowed:\tff,0000000f\nCpus_allowed_list:\t0-3\n"), Some(12));
         assert_eq!(cores("Name:\trtc\n"), None);
-    }
-
-    #[test]
-    fn work_that_panics_ends_alone() {
-        let sum = alone(|| (rayon::current_num_threads(), 3));
-        assert_eq!(sum.ok(), Some((1, 3)));
-        let failure = alone(|| -> usize { panic!("no {}", "luck") }).expect_err("it panics");
-        assert_eq!((failure.code(), failure.to_string()), (101, "a fault of rtc: no luck".to_owned()));
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use crate::limits;
 use clap::Args;
+use rtc_session::failure::CommandFailure;
 
-use crate::failure::CommandFailure;
 use crate::terminal::Terminal;
 
 /// How long a command may take.

@@ -5,9 +5,8 @@ use rtc_compiler::ir::schedule::{Chunk, Levels, LoopSchedule as _};
 use rtc_compiler::spec::Block;
 use rtc_exec::{Inference, ParseTrees};
 use rtc_report::data::{Beam, RecursionTree};
+use rtc_session::saved::TrainedModel;
 use rtc_task::Example;
-
-use crate::saved::TrainedModel;
 
 /// The most trees of a search.
 const MOST: usize = 3;

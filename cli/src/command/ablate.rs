@@ -16,20 +16,21 @@ use rtc_runs::grid::claim::LEASE;
 use rtc_runs::grid::{Begun, CellState, GridRow, Sheet, Show, TableFormat, render, to_json};
 use rtc_runs::record::RunFolder;
 use rtc_runs::record::history::RunProgress;
+use rtc_session::device::Card;
+use rtc_session::experiment_file::OpenedExperiment;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Pace, share};
+use rtc_session::memory;
+use rtc_session::text::{count, duration, number};
 
 use super::train::check_folder;
 use crate::choice::choice;
-use crate::device::{Card, DeviceOptions};
-use crate::experiment_file::{OpenedExperiment, ProgramOptions};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::grid::launch::{LaunchOptions, Launcher};
 use crate::grid::{Board, CellIndex, EVALUATE_AT, Failed, Grid, GridWork, Sharing, dry_run, run as train_cells};
-use crate::job::{Pace, share};
-use crate::memory;
-use crate::saved::HaltingArg;
+use crate::options::{DeviceOptions, HaltingArg, ProgramOptions};
 use crate::signals;
 use crate::terminal::{Terminal, quoted};
-use crate::text::{count, duration, number};
 use crate::threads;
 
 const EXAMPLES: &str = "\
@@ -176,9 +177,10 @@ choice! {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     options.launch.check()?;
     // Every cell opens the device anew; one that can't be opened is no cell's fault.
-    let place = options.device.open()?;
+    let device = options.device.choice();
+    let place = device.open()?;
     let card = place.card()?;
-    let opened = OpenedExperiment::open(&options.experiment)?.permitting(&options.programs);
+    let opened = OpenedExperiment::open(&options.experiment)?.permitting(options.programs.run_commands);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     check_folder("--grid", name)?;
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
@@ -195,7 +197,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         grid.compare_with(name)?;
     }
     let jobs = options.jobs.or(thread::available_parallelism().ok()).map_or(1, usize::from);
-    let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
+    let pace = Pace { memory: options.memory, halting: options.halting.into(), device };
     match &options.halving {
         None => {}
         Some(HalvingArg::Off) => grid.halve(None)?,
@@ -277,7 +279,7 @@ fn train(
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
     if left == 0 {
         let places = grid.unmeasured()?;
-        grid.evaluate(&places, &grid.data(&places, terminal)?, options.device, &stop, terminal)?;
+        grid.evaluate(&places, &grid.data(&places, terminal)?, options.device.choice(), &stop, terminal)?;
     }
     if stop.load(Ordering::Relaxed) && (left > 0 || !grid.unmeasured()?.is_empty()) {
         return stopped(options, grid, terminal);

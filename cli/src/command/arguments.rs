@@ -1,9 +1,9 @@
 //! The command line of `rtc`.
 
 use clap::Parser;
+use rtc_session::versions::VERSION;
 
 use super::Command;
-use crate::versions::VERSION;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,13 +5,14 @@ use rtc_compiler::check::check_all;
 use rtc_compiler::diag::{Problems, json};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Sources;
+use rtc_session::failure::{BAD_SPEC, CommandFailure};
+use rtc_session::model::catalog_of;
+use rtc_session::spec_file::SpecArg;
+use rtc_session::text::count;
 use serde_json::json;
 
-use crate::failure::{BAD_SPEC, CommandFailure, CommandResult, Exit};
-use crate::model::catalog_of;
-use crate::spec_file::SpecArg;
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
-use crate::text::count;
 use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
@@ -89,7 +90,7 @@ fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileRe
         let (specs, problems, sources) = check_all(&arg.loader(), source, catalog);
         return Ok(FileReport { models: specs.into_iter().map(|spec| spec.name).collect(), problems, sources });
     }
-    match arg.check_silently(sets, catalog) {
+    match arg.check(sets, catalog) {
         Ok(checked) => Ok(FileReport {
             models: vec![checked.definition.name().to_owned()],
             problems: checked.problems,

@@ -9,12 +9,14 @@ use rtc_compiler::pipeline::memory::{LargestBatches, Need, plans_within};
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
+use rtc_session::definition::need_spec;
+use rtc_session::failure::CommandFailure;
+use rtc_session::memory;
+use rtc_session::model::{Compiled, catalog_of};
+use rtc_session::spec_file::SpecArg;
 
-use crate::definition::need_spec;
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::memory;
-use crate::model::{Compiled, catalog_of};
-use crate::spec_file::SpecArg;
+use crate::exit::{CommandResult, Exit};
+use crate::messages::check;
 use crate::terminal::Terminal;
 use crate::text::columns;
 
@@ -124,12 +126,12 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let arg = SpecArg::parse(&options.spec);
     // A model that fails its proof is shown before it is refused.
     let refused = match options.emit {
-        Stage::Causality => arg.check_silently(&options.set, &task).err(),
+        Stage::Causality => arg.check(&options.set, &task).err(),
         _ => None,
     };
     let checked = match refused {
         Some(_) => arg.check_form(&options.set, &task)?,
-        None => arg.check(&options.set, &task, terminal)?,
+        None => check(&arg, &options.set, &task, terminal)?,
     };
     // What was refused is not refused again.
     let facts = Catalog { next_token: task.next_token && refused.is_none(), ..task };

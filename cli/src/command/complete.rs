@@ -4,7 +4,7 @@ mod candidates;
 
 use clap::Args;
 
-use crate::failure::{CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 use candidates::{Completion, candidates};
 

@@ -6,7 +6,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
-use crate::failure::{CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\

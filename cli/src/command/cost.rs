@@ -8,14 +8,17 @@ use rtc_compiler::pipeline::cost::{Cost, Figures};
 use rtc_compiler::schema::Catalog;
 use rtc_exec::model::matrices;
 use rtc_kernel::optimiser::ParameterMatrix;
+use rtc_session::failure::CommandFailure;
+use rtc_session::memory::bytes;
+use rtc_session::model::{Compiled, catalog_of};
+use rtc_session::spec_file::SpecArg;
+use rtc_session::text::number;
 use serde_json::{Value, json};
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::memory::bytes;
-use crate::model::{Compiled, catalog_of};
-use crate::spec_file::SpecArg;
+use crate::exit::{CommandResult, Exit};
+use crate::messages::check;
 use crate::terminal::Terminal;
-use crate::text::{columns, number};
+use crate::text::columns;
 use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
@@ -118,7 +121,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 }
 
 fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<CostLine, CommandFailure> {
-    let checked = SpecArg::parse(spec).check(&options.set, task, terminal)?;
+    let checked = check(&SpecArg::parse(spec), &options.set, task, terminal)?;
     let compiled = Compiled::new(checked.definition, task)?;
     let rows = options.batch as usize;
     let longest = options.length.iter().copied().max().unwrap_or(1);

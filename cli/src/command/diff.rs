@@ -12,13 +12,15 @@ use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::pass::inline;
 use rtc_compiler::spec::{self, Block, Spec};
+use rtc_session::failure::CommandFailure;
+use rtc_session::model::{Compiled, catalog_of};
+use rtc_session::spec_file::SpecArg;
+use rtc_session::text::number;
 use serde_json::{Value, json};
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::model::{Compiled, catalog_of};
-use crate::spec_file::SpecArg;
+use crate::exit::{CommandResult, Exit};
+use crate::messages::check;
 use crate::terminal::Terminal;
-use crate::text::number;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -177,7 +179,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     }
     let task = catalog_of(options.task.as_deref())?;
     let compile = |text: &str| -> Result<Compiled, CommandFailure> {
-        let checked = SpecArg::parse(text).check(&options.set, &task, terminal)?;
+        let checked = check(&SpecArg::parse(text), &options.set, &task, terminal)?;
         Compiled::new(checked.definition, &task)
     };
     let (a, b) = (compile(&options.a)?, compile(&options.b)?);

@@ -11,6 +11,10 @@ use clap::{Args, ValueEnum};
 use rtc_compiler::check::Override;
 use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
+use rtc_session::experiment_file::check_program;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::{TrainedModel, generated};
+use rtc_session::text::number;
 use rtc_task::DataSource;
 use rtc_task::{Example, Objective, WantedSplits, load_wanted};
 use rtc_train::collapse::note;
@@ -19,12 +23,11 @@ use rtc_train::{evaluate, require_finite};
 use serde_json::{Value, json};
 
 use crate::choice::choice;
-use crate::experiment_file::{ProgramOptions, check_program};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
+use crate::options::{ModelOptions, ProgramOptions};
 use crate::progress::ProgressDisplay;
-use crate::saved::{ModelOptions, TrainedModel, generated};
 use crate::terminal::{Terminal, quoted};
-use crate::text::{columns, number};
+use crate::text::columns;
 use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
@@ -96,7 +99,7 @@ choice! {
 
 /// The trained model under edits.
 fn open(options: &Options, edits: &[Override]) -> Result<TrainedModel, CommandFailure> {
-    let mut trained = TrainedModel::open_edited(&options.model, edits)?;
+    let mut trained = TrainedModel::open_edited(&options.model.choice(), edits)?;
     trained.experiment.task.known.permitted = options.programs.run_commands;
     Ok(trained)
 }
@@ -107,7 +110,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         return sweep::run(options, sweep, terminal);
     }
     let mut trained = open(options, &Override::numbered(&options.set))?;
-    trained.say_where(terminal);
+    trained.remarks().iter().for_each(|remark| terminal.message(remark));
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
         return Err(CommandFailure::Usage(message.to_owned()));

@@ -3,9 +3,10 @@
 use clap::Args;
 use rtc_compiler::diag::{Kind, did_you_mean, explain};
 use rtc_compiler::feature;
+use rtc_session::failure::CommandFailure;
 use serde_json::{Value, json};
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 use crate::text::columns;
 

@@ -11,13 +11,16 @@ use rtc_compiler::{pass, pipeline};
 use rtc_exec::Inference;
 use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
+use rtc_runs::saved::ModelDefinition;
+use rtc_session::definition::GraphFacts;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::{Scale, catalog};
 use serde_json::{Value, json};
 
-use crate::definition::{GraphFacts, ModelDefinition};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::onnx;
-use crate::saved::{ModelOptions, TrainedModel};
+use crate::options::ModelOptions;
 use crate::terminal::{Terminal, quoted};
 
 const EXAMPLES: &str = "\
@@ -82,8 +85,8 @@ logits = model(tokens, lengths)
 
 /// Writes the files of an export.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    let trained = TrainedModel::open(&options.model)?;
-    trained.say_weights(terminal);
+    let trained = TrainedModel::open(&options.model.choice())?;
+    trained.remark_on_weights().iter().for_each(|remark| terminal.message(remark));
     let binding = Binding::from(&catalog(&*trained.task, &trained.options));
     let mut graph = pipeline::unlabelled(trained.definition.forward(&catalog(&*trained.task, &trained.options))?);
     let weights = trained.model.weights();

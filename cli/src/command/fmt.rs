@@ -8,9 +8,10 @@ use clap::Args;
 use rtc_compiler::diag::Problems;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::syntax;
+use rtc_session::failure::CommandFailure;
+use rtc_session::spec_file::read_spec;
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::spec_file::read_spec;
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\

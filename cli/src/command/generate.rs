@@ -6,13 +6,15 @@ use std::time::Instant;
 use crate::limits;
 use clap::Args;
 use rtc_base::rng::Key;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::Objective;
 use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing};
 use serde_json::json;
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::lines::InputLines;
-use crate::saved::{ModelOptions, TrainedModel};
+use crate::options::ModelOptions;
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
@@ -79,7 +81,7 @@ fn share(text: &str) -> Result<f64, String> {
 
 /// Writes one continuation after the other.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
-    let mut trained = TrainedModel::open(&options.model)?;
+    let mut trained = TrainedModel::open(&options.model.choice())?;
     writes(&trained)?;
     let generator = trained.model.generator();
     let mut writer = ContinuationWriter::new(&trained, generator, options, terminal);

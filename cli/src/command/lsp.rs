@@ -1,10 +1,11 @@
 //! `rtc lsp`: the language server of specs.
 
 use clap::Args;
+use rtc_session::failure::CommandFailure;
 
+use crate::exit::CommandResult;
 #[cfg(feature = "lsp")]
-use crate::failure::Exit;
-use crate::failure::{CommandFailure, CommandResult};
+use crate::exit::Exit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,9 +27,9 @@ pub(crate) struct Options {
 #[cfg(feature = "lsp")]
 pub(crate) fn run(_: &Options) -> CommandResult {
     let loader = |file: &std::path::Path| -> Box<dyn rtc_compiler::check::Loader> {
-        Box::new(crate::spec_file::SpecFolder::of(file))
+        Box::new(rtc_session::spec_file::SpecFolder::of(file))
     };
-    let host = rtc_lsp::Host { loader, numbers: crate::model::numbers, version: crate::versions::VERSION };
+    let host = rtc_lsp::Host { loader, numbers: rtc_session::model::numbers, version: rtc_session::versions::VERSION };
     match rtc_lsp::serve(&host) {
         Ok(well) => Ok(Exit::of(well)),
         Err(error) => Err(CommandFailure::io("read", std::path::Path::new("standard input"), error)),

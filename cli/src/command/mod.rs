@@ -26,7 +26,7 @@ mod verify;
 pub(crate) use arguments::Cli;
 use clap::Subcommand;
 
-use crate::failure::CommandResult;
+use crate::exit::CommandResult;
 use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 

@@ -12,12 +12,13 @@ use clap::Args;
 use rtc_base::disk::beneath::is_owned;
 use rtc_base::disk::{write_file, write_output};
 use rtc_report::{Picture, page, pictures};
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::{count, number};
 
-use crate::device::DeviceOptions;
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::gather::{ReportOptions, gather};
+use crate::options::DeviceOptions;
 use crate::terminal::Terminal;
-use crate::text::{count, number};
 use crate::threads;
 use crate::time::TimeLimit;
 
@@ -84,14 +85,14 @@ pub(crate) struct Options {
 
 /// Writes the page, and prints where it is.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
+    let device = options.device.choice();
     // Every run opens the device anew; one that can't be opened is no run's fault.
-    options.device.open()?;
+    device.open()?;
     let report = ReportOptions {
         examples: options.examples.unwrap_or(if options.watch { 0 } else { MEASURED }),
         inputs: options.inputs.clone(),
         analyses: options.analyses,
-        threads: options.threads,
-        device: options.device,
+        device,
     };
     if options.watch {
         #[cfg(feature = "live")]

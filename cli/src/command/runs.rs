@@ -8,14 +8,16 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{self, RUNS, below, folder};
+use rtc_session::text::count;
 use rtc_task::error::hint;
 use serde_json::{Map, Value, json};
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::{self, RUNS, below, folder};
+use crate::exit::{CommandResult, Exit};
 use crate::listing::{Condition, KNOWN, ListColumn, ListOrder, ListedRun, ReadExtent, known, plain};
 use crate::terminal::Terminal;
-use crate::text::{columns, count, csv_row};
+use crate::text::{columns, csv_row};
 
 const EXAMPLES: &str = "\
 Examples:

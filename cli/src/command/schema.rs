@@ -3,7 +3,7 @@
 use clap::Args;
 use rtc_runs::experiment::schema;
 
-use crate::failure::{CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\

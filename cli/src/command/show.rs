@@ -11,16 +11,18 @@ use rtc_compiler::schema::{Catalog, Text};
 use rtc_compiler::source::{Sources, Span};
 use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_origins};
 use rtc_runs::experiment::ExperimentSetting;
+use rtc_session::definition::need_spec;
+use rtc_session::experiment_file::{ForModel, OpenedExperiment};
+use rtc_session::failure::CommandFailure;
+use rtc_session::model::{Compiled, catalog_of};
+use rtc_session::saved::catalog_in;
+use rtc_session::spec_file::{CheckedDefinition, SpecArg};
+use rtc_session::text::number;
 use serde_json::{Map, Value, json};
 
-use crate::definition::need_spec;
-use crate::experiment_file::{ForModel, OpenedExperiment};
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::model::{Compiled, catalog_of};
-use crate::saved::catalog_in;
-use crate::spec_file::{CheckedDefinition, SpecArg};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
-use crate::text::{columns, number};
+use crate::text::columns;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -10,6 +10,9 @@ use clap::{Args, Subcommand};
 use rtc_base::batch::Given;
 use rtc_base::rng::Key;
 use rtc_runs::experiment::EMBEDDED;
+use rtc_session::experiment_file::{OpenedExperiment, check_program};
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::number;
 use rtc_task::TaskSettings;
 use rtc_task::{
     Example, MAX_EXAMPLES, OWN_TASKS, Objective, OptionValue, Options as TaskOptions, SampleRow, TASKS, TaskHandle,
@@ -18,10 +21,10 @@ use rtc_task::{
 use rtc_task::{describe, load_wanted, open_task, resolve_options, sample, task_named};
 use serde_json::{Map, Value, json};
 
-use crate::experiment_file::{OpenedExperiment, ProgramOptions, check_program};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
+use crate::options::ProgramOptions;
 use crate::terminal::Terminal;
-use crate::text::{columns, number};
+use crate::text::columns;
 use crate::time::TimeLimit;
 
 const EXAMPLES: &str = "\
@@ -264,8 +267,8 @@ fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
 
 impl ConfiguredTask {
     /// The task of an experiment.
-    fn of(text: &str, seed: Option<u64>, programs: &ProgramOptions) -> Result<Self, CommandFailure> {
-        let experiment = OpenedExperiment::open(text)?.permitting(programs).file.resolve(None, &[])?;
+    fn of(text: &str, seed: Option<u64>, run_commands: bool) -> Result<Self, CommandFailure> {
+        let experiment = OpenedExperiment::open(text)?.permitting(run_commands).file.resolve(None, &[])?;
         let used: Vec<String> = experiment.splits().into_iter().map(str::to_owned).collect();
         let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
         check_program(&settings, &used.iter().map(String::as_str).collect::<Vec<_>>())?;
@@ -287,7 +290,7 @@ impl ExampleOptions {
         let is_experiment = EMBEDDED.iter().any(|(name, _)| *name == self.name) || Path::new(&self.name).is_file();
         let asked = match task_named(&self.name) {
             Err(_) if is_experiment && self.option.is_empty() => {
-                ConfiguredTask::of(&self.name, self.seed, &self.programs)?
+                ConfiguredTask::of(&self.name, self.seed, self.programs.run_commands)?
             }
             Err(_) if is_experiment => {
                 return Err(CommandFailure::Usage(

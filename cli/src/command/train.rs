@@ -12,27 +12,28 @@ use rtc_runs::error::Error;
 use rtc_runs::record::fall::Fall;
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
+use rtc_session::experiment_file::{ForModel, OpenedExperiment};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders;
+use rtc_session::following::follow;
+use rtc_session::job::{Pace, TrainingJob, lock};
+use rtc_session::labels::renamed;
+use rtc_session::memory;
+use rtc_session::model::Compiled;
+use rtc_session::ranks::{balance, join, uneven};
+use rtc_session::saved::catalog_in;
+use rtc_session::spec_file::SpecArg;
+use rtc_session::text::number;
 use rtc_train::Outcome;
 use rtc_train::ranks::{Ranks, end};
 use serde_json::{Value, json};
 
-use crate::device::DeviceOptions;
-use crate::experiment_file::{ForModel, OpenedExperiment, ProgramOptions};
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders;
-use crate::following::follow;
-use crate::job::{Pace, TrainingJob, lock, make_data};
-use crate::labels::renamed;
-use crate::memory;
-use crate::model::Compiled;
+use crate::exit::{CommandResult, Exit};
+use crate::messages::make_data;
+use crate::options::{DeviceOptions, HaltingArg, ProgramOptions, WeightsOptions};
 use crate::progress::ProgressDisplay;
-use crate::ranks::{balance, join, uneven};
-use crate::saved::{HaltingArg, catalog_in};
 use crate::signals;
-use crate::spec_file::SpecArg;
 use crate::terminal::{Terminal, quoted};
-use crate::text::number;
-use crate::weights::{AVERAGED, WeightsOptions};
 use crate::{threads, time};
 
 const EXAMPLES: &str = "\
@@ -111,7 +112,7 @@ pub(crate) struct Options {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let ranks = join()?;
     if ranks.rank() > 0 {
-        return follow(&*ranks, options.halting.into(), options.device).inspect_err(|failure| {
+        return serve(options, &*ranks).inspect_err(|failure| {
             terminal.report(failure);
             ranks.abort(failure.code());
         });
@@ -128,15 +129,22 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     outcome
 }
 
+/// Serves rank 0 until it ends the training.
+fn serve(options: &Options, ranks: &dyn Ranks) -> CommandResult {
+    // From here on a first signal asks to stop, and rank 0 says when.
+    let stop = signals::on_stop()?;
+    follow(ranks, options.halting.into(), options.device.choice(), &stop).map(Exit::Reported)
+}
+
 fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandResult {
-    let place = options.device.open()?;
+    let device = options.device.choice();
+    let place = device.open()?;
     let reading = options.time_limit.map(|time| time::limit(time, !terminal.talks())).transpose()?;
-    let opened = OpenedExperiment::open(&options.experiment)?.permitting(&options.programs);
+    let opened = OpenedExperiment::open(&options.experiment)?.permitting(options.programs.run_commands);
     let mut job = prepare(options, &opened, terminal)?;
-    if let Some(weights) = options.weights.read(&job.compiled.graph)? {
-        if weights.averaged {
-            terminal.message(AVERAGED);
-        }
+    if let Some(weights) = options.weights.choice() {
+        let weights = weights.read(&job.compiled.graph)?;
+        weights.remark().iter().for_each(|remark| terminal.message(remark));
         job.begins_with(weights);
     }
     job.computes_on(&place);
@@ -157,7 +165,7 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
         return Ok(Exit::Done);
     }
     let data = named.map_or_else(|| make_data(&job.experiment, terminal), Ok)?;
-    let pace = Pace { memory: options.memory, halting: options.halting.into(), device: options.device };
+    let pace = Pace { memory: options.memory, halting: options.halting.into(), device };
     let fitted = job.fit(&path, &data, pace, place.card()?.as_ref())?;
     drop(reading);
     terminal.message(&format!("run: {}", path.display()));

@@ -8,21 +8,22 @@ use clap::Args;
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::verify::verify;
 use rtc_runs::record::{RunAnswers, RunInfo, SavedRun};
+use rtc_session::experiment_file::check_program;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::find;
+use rtc_session::labels::{self, RunLabels};
+use rtc_session::saved::{ModelChoice, TrainedModel, catalog_in, compile};
+use rtc_session::versions::program;
 use rtc_train::evaluate_kept;
 use serde_json::{Value, json};
 
-use crate::device::DeviceOptions;
-use crate::experiment_file::{ProgramOptions, check_program};
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::find;
-use crate::job::make_data;
-use crate::labels::{self, RunLabels};
+use crate::exit::{CommandResult, Exit};
+use crate::messages::make_data;
+use crate::options::{DeviceOptions, ProgramOptions};
 use crate::progress::ProgressDisplay;
-use crate::saved::{ModelOptions, TrainedModel, catalog_in, compile};
 use crate::terminal::Terminal;
 use crate::threads;
 use crate::time::TimeLimit;
-use crate::versions::program;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -168,8 +169,8 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Chec
             Some("the run is not finished: there are no results".to_owned()),
         )]);
     };
-    let model = ModelOptions { threads: options.threads, ..ModelOptions::of(path, options.device) };
-    let mut trained = TrainedModel::open(&model)?;
+    let mut trained =
+        TrainedModel::open(&ModelChoice { device: options.device.choice(), ..ModelChoice::of_run(path) })?;
     trained.experiment.task.known.permitted = options.programs.run_commands;
     check_program(&trained.experiment.task, &trained.experiment.splits())?;
     let data = make_data(&trained.experiment, terminal)?;

@@ -8,14 +8,13 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_report::data::{Cloud, SaliencyShares};
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::formal::automaton::Automaton;
 use rtc_task::formal::{Formal, StringDraw};
 use rtc_task::{Example, Objective, catalog};
 use rtc_train::examine::components::components;
 use rtc_train::examine::states::{PositionState, States, states};
-
-use crate::failure::CommandFailure;
-use crate::saved::TrainedModel;
 
 /// How many rows are analysed.
 pub(super) const ANALYSED: usize = 8;

@@ -2,11 +2,10 @@
 
 use rtc_exec::learner::Evaluation;
 use rtc_report::data::{Confusion, ExampleAnswer, ReportAnswers};
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::batching::pack;
 use rtc_task::{Dataset, Example, ExampleTarget, Tally, sample, scored, set_text};
-
-use crate::failure::CommandFailure;
-use crate::saved::TrainedModel;
 
 /// How many examples are shown of a split: wrong ones first, of which the model was surest, and as many right ones.
 const SHOWN: usize = 4;

@@ -3,12 +3,11 @@
 use std::sync::atomic::AtomicBool;
 
 use rtc_report::data::StepCurve;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::{Dataset, Example, Objective};
 use rtc_train::Silent;
 use rtc_train::stopping::{BEYOND, Stop, evaluate_stopping};
-
-use crate::failure::CommandFailure;
-use crate::saved::TrainedModel;
 
 /// How many lengths have a curve.
 const CURVES: usize = 5;

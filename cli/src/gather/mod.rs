@@ -15,12 +15,11 @@ use rtc_report::RunReport;
 use rtc_report::data;
 use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, SavedRun};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{folder, resolved};
+use rtc_session::text::{count, duration};
 
-use crate::failure::CommandFailure;
-use crate::folders::folder;
-use crate::folders::resolved;
 use crate::terminal::Terminal;
-use crate::text::{count, duration};
 
 use probe::Probe;
 use rows::{ReadRun, ReportRows, RunSource};

@@ -1,6 +1,5 @@
 //! Probes of trained models: accuracy and depth by length, and how chosen inputs halt and fold.
 
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use rtc_base::disk::beneath::is_owned;
@@ -10,6 +9,12 @@ use rtc_runs::error::Error;
 use rtc_runs::experiment::Experiment;
 use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::{LengthMeasurements, SavedRun, SplitLengths};
+use rtc_session::definition::GraphFacts;
+use rtc_session::device::DeviceChoice;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::{ModelChoice, TrainedModel};
+use rtc_session::spec_file::read_text;
+use rtc_session::versions::program;
 use rtc_task::TaskSettings;
 use rtc_task::error::DataError;
 use rtc_task::{AskedRow, Dataset, Example, ExampleTarget, Tally, WantedSplits, load_wanted, scored, set_text};
@@ -20,14 +25,8 @@ use super::answers::answers;
 use super::by_step::by_step;
 use super::runs::run_name;
 use super::{LocatedRun, ProbeError};
-use crate::definition::GraphFacts;
-use crate::device::DeviceOptions;
-use crate::failure::CommandFailure;
-use crate::saved::{HaltingArg, ModelOptions, TrainedModel};
-use crate::spec_file::read_text;
 use crate::terminal::Terminal;
 use crate::trees::trees;
-use crate::weights::WeightsOptions;
 
 /// How many examples are drawn, and how long they may be.
 const DRAWN: usize = 3;
@@ -42,10 +41,8 @@ pub(crate) struct ReportOptions {
     pub(crate) inputs: Option<PathBuf>,
     /// The length of the rows whose states and slopes are drawn; nothing for none.
     pub(crate) analyses: Option<usize>,
-    /// Threads; changes speed alone.
-    pub(crate) threads: Option<NonZeroUsize>,
     /// Where the models compute.
-    pub(crate) device: DeviceOptions,
+    pub(crate) device: DeviceChoice,
 }
 
 /// The results of the probes of one run.
@@ -89,18 +86,8 @@ impl<'a> Probe<'a> {
             let note = "nothing is saved yet, so nothing is measured by length".to_owned();
             return Ok(Probed { note: Some(note), ..Probed::default() });
         }
-        let options = ModelOptions {
-            depth: None,
-            run: found.path.clone(),
-            checkpoint: "best".to_owned(),
-            halting: HaltingArg::Compact,
-            inference: None,
-            threads: self.options.threads,
-            weights: WeightsOptions::default(),
-            experiment: None,
-            device: self.options.device,
-        };
-        let mut trained = TrainedModel::open(&options)?;
+        let choice = ModelChoice { device: self.options.device, ..ModelChoice::of_run(&found.path) };
+        let mut trained = TrainedModel::open(&choice)?;
         let lengths = self.lengths(&mut trained, terminal)?;
         let mut seen = Probed { lengths, ..Probed::default() };
         if draw {
@@ -160,8 +147,7 @@ impl<'a> Probe<'a> {
         if self.options.examples == 0 {
             return Ok(vec![]);
         }
-        let (rtc, update, examples) =
-            (crate::versions::program(), trained.state.progress.updates, self.options.examples);
+        let (rtc, update, examples) = (program(), trained.state.progress.updates, self.options.examples);
         let run = trained.info.run.clone();
         let fits = |kept: &LengthMeasurements| {
             kept.run == run && kept.rtc == rtc && kept.update == update && kept.examples == examples

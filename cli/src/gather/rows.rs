@@ -11,9 +11,9 @@ use rtc_runs::grid::{
     CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, measured_sweeps, text_tables,
 };
 use rtc_runs::record::SavedRun;
+use rtc_session::folders::resolved;
 use serde_json::Value;
 
-use crate::folders::resolved;
 use crate::grid::asked;
 
 /// How many differences the name of a row tells.

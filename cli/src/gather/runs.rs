@@ -10,19 +10,18 @@ use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{self, DEEPEST, folders_in, resolved};
+use rtc_session::memory::bytes;
+use rtc_session::model::short;
+use rtc_session::saved::{catalog_in, compile, task_of};
+use rtc_session::text::{duration, number};
 use rtc_task::{Options, Task};
 
 use super::LocatedRun;
 use super::brief::with_origins;
 use super::rows::RunSource;
-use crate::failure::CommandFailure;
-use crate::folders::resolved;
-use crate::folders::{self, DEEPEST, folders_in};
-use crate::memory::bytes;
-use crate::model::short;
-use crate::saved::{catalog_in, compile, task_of};
 use crate::terminal::quoted;
-use crate::text::{duration, number};
 
 /// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
 pub(super) fn below(folder: &Path) -> Result<Vec<RunSource>, CommandFailure> {

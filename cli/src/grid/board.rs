@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use rtc_exec::learner::StepReport;
 use rtc_runs::grid::{CellState, GridRow};
+use rtc_session::text::{count, duration, number};
 
 use super::CellIndex;
 use crate::live::{DisplayLine, DisplayedState, Screen};
 use crate::progress::RunningMeans;
 use crate::terminal::Terminal;
-use crate::text::{count, duration, number};
 
 /// Between two reports where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(30);

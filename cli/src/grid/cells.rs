@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{folders_in, resolved};
+use rtc_session::job::{Data, TrainingJob};
 
 use super::{CellIndex, Grid};
-use crate::failure::CommandFailure;
-use crate::folders::folders_in;
-use crate::folders::resolved;
-use crate::job::{Data, TrainingJob};
 
 /// How deep below the folder of all runs others are looked for.
 const DEEPEST: usize = 6;

@@ -9,18 +9,19 @@ use rtc_compiler::ir::graph::MAIN;
 use rtc_compiler::pipeline;
 use rtc_runs::experiment::Supervision;
 use rtc_runs::grid::{CellState, GridRow};
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Data, Pace};
+use rtc_session::text::{count, duration, number};
+use rtc_session::threads;
 use rtc_train::{Forecast, forecast};
 use serde_json::{Value, json};
 
 use super::room::Rooms;
 use super::run::shared;
 use super::{CellIndex, Grid};
-use crate::device::Card;
-use crate::failure::CommandFailure;
-use crate::job::{Data, Pace};
 use crate::terminal::Terminal;
-use crate::text::{columns, count, duration, number};
-use crate::threads;
+use crate::text::columns;
 
 /// How long each model is tried.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -10,18 +10,18 @@ use rtc_runs::experiment::EditSweep;
 use rtc_runs::grid::CellState;
 use rtc_runs::record::table::ResultsRow;
 use rtc_runs::record::{EditResults, EvaluatedAt, RunInfo};
+use rtc_session::device::DeviceChoice;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::Data;
+use rtc_session::saved::{ModelChoice, TrainedModel};
+use rtc_session::text::count;
+use rtc_session::versions;
 use rtc_train::{evaluate, require_finite};
 
 use super::run::reached_without_links;
 use super::{CellIndex, Grid};
-use crate::device::DeviceOptions;
-use crate::failure::CommandFailure;
-use crate::job::Data;
 use crate::progress::ProgressDisplay;
-use crate::saved::{ModelOptions, TrainedModel};
 use crate::terminal::Terminal;
-use crate::text::count;
-use crate::versions;
 
 /// The field of experiments, which reports of mistakes name.
 pub(crate) const EVALUATE_AT: &str = "evaluate_at";
@@ -74,7 +74,7 @@ impl Grid {
         &self,
         places: &[CellIndex],
         data: &[Option<Arc<Data>>],
-        device: DeviceOptions,
+        device: DeviceChoice,
         stop: &AtomicBool,
         terminal: &Terminal,
     ) -> Result<(), CommandFailure> {
@@ -93,7 +93,7 @@ impl Grid {
                 if stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let options = ModelOptions::of(path, device);
+                let options = ModelChoice { device, ..ModelChoice::of_run(path) };
                 let mut trained = TrainedModel::open_edited(&options, &[Override::alone(EVALUATE_AT, &edit)])?;
                 let update = trained.state.progress.updates;
                 let splits = measure(&mut trained, data, stop, terminal)?;

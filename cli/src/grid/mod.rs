@@ -23,17 +23,18 @@ use rtc_runs::grid::{
     decide, reached, standing,
 };
 use rtc_runs::record::{RunFolder, SavedRun};
+use rtc_session::device::ExecutionTarget;
+use rtc_session::experiment_file::{ForModel, OpenedExperiment};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::check_name;
+use rtc_session::job::{Data, TrainingJob, program_on};
+use rtc_session::model::Compiled;
+use rtc_session::saved::{catalog_in, compile, edited, task_of};
 use rtc_task::error::unknown;
 use rtc_task::{Objective, catalog};
 use rtc_train::{Feed, NUMBERS};
 
-use crate::device::ExecutionTarget;
-use crate::experiment_file::{ForModel, OpenedExperiment};
-use crate::failure::CommandFailure;
-use crate::folders::check_name;
-use crate::job::{Data, TrainingJob, make_data, program_on};
-use crate::model::Compiled;
-use crate::saved::{catalog_in, compile, edited, task_of};
+use crate::messages::make_data;
 use crate::terminal::Terminal;
 
 pub(crate) use board::Board;

@@ -4,13 +4,13 @@ use std::sync::Mutex;
 
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::ClaimStatus;
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::duration;
 
 use super::room::Rooms;
 use super::run::{CellEnd, GridWork, cell, locked, shared, stopped};
 use super::share::ClaimedCell;
 use super::{CellIndex, Round};
-use crate::failure::CommandFailure;
-use crate::text::duration;
 
 /// The outcome of the cell.
 pub(crate) enum CellOutcome {

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Data, Pace};
+use rtc_session::memory::bytes;
+use rtc_session::text::{count, number};
+
 use super::{CellIndex, Grid};
-use crate::device::Card;
-use crate::failure::CommandFailure;
-use crate::job::{Data, Pace};
-use crate::memory::bytes;
 use crate::terminal::Terminal;
-use crate::text::{count, number};
 
 /// What cells take of the memory of a device.
 #[derive(Clone, Debug)]

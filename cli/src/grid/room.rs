@@ -4,11 +4,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use rtc_base::memory::machine;
 use rtc_compiler::pipeline::memory::Fitted;
-
-use crate::device::Card;
-use crate::failure::CommandFailure;
-use crate::job::{Data, TrainingJob};
-use crate::memory;
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Data, TrainingJob};
+use rtc_session::memory;
 
 /// The memory of this machine, and of the device where cells compute on one.
 #[derive(Debug)]

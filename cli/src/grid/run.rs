@@ -15,6 +15,12 @@ use rtc_base::disk::beneath;
 use rtc_runs::grid::HalvingStop;
 use rtc_runs::grid::claim::Fenced;
 use rtc_runs::record::TrainingFault;
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Data, Pace, lock_claimed};
+use rtc_session::memory;
+use rtc_session::text::{duration, number};
+use rtc_session::threads;
 use rtc_train::ranks::SingleRank;
 use rtc_train::{Event, Observer, Outcome};
 
@@ -22,13 +28,7 @@ use super::board::Board;
 use super::room::Rooms;
 use super::share::{CellQueue, ClaimedCell, Sharing, ThreadAction};
 use super::{CellIndex, Grid, Round};
-use crate::device::Card;
-use crate::failure::CommandFailure;
-use crate::job::{Data, Pace, lock_claimed};
 use crate::live::DisplayedState;
-use crate::memory;
-use crate::text::{duration, number};
-use crate::threads;
 
 /// The work on a grid, with its data and limits.
 pub(crate) struct GridWork<'a> {

@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use rtc_runs::grid::claim::{Claim, ClaimStatus, Claims, HeldClaim, Watch};
 use rtc_runs::grid::{CellState, GridCell, GridRow, reached};
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::count;
 
 use super::cells::look;
 use super::run::{GridWork, locked, stopped};
 use super::{CellIndex, Grid, Round};
-use crate::failure::CommandFailure;
 use crate::live;
-use crate::text::count;
 
 /// Between two looks at the claims of others.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -5,14 +5,14 @@ use std::time::{Duration, Instant};
 
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::{ClaimStatus, Far, HeldClaim};
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::{count, duration, number};
 use serde_json::{Value, json};
 
 use super::share::Sharing;
 use super::{CellIndex, Grid};
-use crate::failure::CommandFailure;
 use crate::live::{self, DisplayLine, Screen};
 use crate::terminal::Terminal;
-use crate::text::{count, duration, number};
 
 /// Between two reports where there is no terminal.
 const PAUSE: Duration = Duration::from_secs(30);

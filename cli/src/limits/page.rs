@@ -10,9 +10,10 @@ use rtc_compiler::pipeline::given;
 use rtc_compiler::syntax;
 use rtc_runs::experiment::limits as experiment;
 use rtc_runs::weights::limits as weights;
+use rtc_session::limits::FILE;
 use rtc_task::{MAX_EXAMPLES, characters, formal, limits as task, program};
 
-use super::{ANALYSED, BEYOND, DEPTH, FILE, GENERATED, PREDICTED, SECONDS, THREADS};
+use super::{ANALYSED, BEYOND, DEPTH, GENERATED, PREDICTED, SECONDS, THREADS};
 
 /// A limit: its subject, its size, the default, and the setting that changes it.
 type LimitRow = (&'static str, String, &'static str, &'static str);

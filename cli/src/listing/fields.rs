@@ -2,12 +2,12 @@
 
 use std::time::SystemTime;
 
+use rtc_session::folders;
+use rtc_session::memory::bytes;
+use rtc_session::text::number;
 use serde_json::{Value, json};
 
 use super::{ListedRun, RunScore};
-use crate::folders;
-use crate::memory::bytes;
-use crate::text::number;
 
 /// A field that every run has.
 pub(crate) struct RunField {

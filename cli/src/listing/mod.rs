@@ -18,13 +18,13 @@ use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History};
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunInfo, sha256, unsealed};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders;
+use rtc_session::job::is_locked;
+use rtc_session::labels::RunLabels;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::failure::CommandFailure;
-use crate::folders;
-use crate::job::is_locked;
-use crate::labels::RunLabels;
 use ends::Ends;
 
 pub(crate) use fields::{KNOWN, ListColumn, known, plain};

@@ -2,11 +2,11 @@
 
 use std::cmp::Ordering;
 
+use rtc_session::memory;
 use serde_json::Value;
 
 use super::fields::{FieldValueKind, ListColumn, plain};
 use super::{ListedRun, RunScore};
-use crate::memory;
 
 /// Units of time, in seconds.
 pub(super) const AGES: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86400)];

@@ -9,10 +9,10 @@ use ratatui::layout::{Position, Rect};
 use ratatui::style::{Color, Style};
 use ratatui::widgets::{Sparkline, Widget};
 use ratatui::{Terminal, TerminalOptions, Viewport};
+use rtc_session::text::number;
 
 use super::{DisplayLine, DisplayedState};
 use crate::terminal::visible;
-use crate::text::number;
 
 /// Between two drawings.
 const PAUSE: Duration = Duration::from_millis(100);

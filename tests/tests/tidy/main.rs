@@ -241,8 +241,10 @@ fn links_between_pages_lead_somewhere() {
 /// Files and folders that pages name in code: `runtime/exec/src/update.rs`, with or without its ending. The lab tells of older sources.
 #[test]
 fn paths_in_pages_are_there() {
-    const FOLDERS: [&str; 11] =
-        ["benches", "candle", "cli", "compiler", "export", "lsp", "report", "runtime", "specs", "tests", "tools"];
+    const FOLDERS: [&str; 12] = [
+        "benches", "candle", "cli", "compiler", "export", "lsp", "report", "runtime", "session", "specs", "tests",
+        "tools",
+    ];
     let plain = |c: char| c.is_alphanumeric() || "_./-".contains(c);
     let mut faults = vec![];
     for page in with_extension(".md").into_iter().filter(|page| !page.path.starts_with("docs/lab/")) {

@@ -18,7 +18,11 @@ const CRATES: &[(&str, &[&str])] = &[
     ("export", &["compiler"]),
     ("lsp", &["compiler"]),
     ("candle", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "train"]),
-    ("cli", &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "report", "runs", "task", "train"]),
+    ("session", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "train"]),
+    (
+        "cli",
+        &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "report", "runs", "session", "task", "train"],
+    ),
     ("tests", &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "runs", "task", "train"]),
     ("benches", &["base", "compiler", "cuda", "exec", "export", "kernel", "task", "tests"]),
 ];
@@ -181,7 +185,7 @@ fn crates_depend_on_those_below_them() {
 /// Runs name the code that made them by a hash of these sources.
 #[test]
 fn the_hash_of_the_code_has_every_crate_that_decides_numbers() {
-    let script = std::fs::read_to_string(super::root().join("cli/build.rs")).expect("the build script is there");
+    let script = std::fs::read_to_string(super::root().join("session/build.rs")).expect("the build script is there");
     let decides =
         CRATES.iter().map(|(name, _)| *name).filter(|name| *name == "compiler" || name.starts_with("runtime/"));
     none(

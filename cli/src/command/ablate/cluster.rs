@@ -5,13 +5,14 @@ use std::sync::atomic::AtomicBool;
 
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::LEASE;
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::job::{Data, Pace, share};
 
 use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
-use crate::device::Card;
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::grid::launch::{Submission, launch as submit, line_of_variables};
 use crate::grid::{Board, CellIndex, CellOutcome, Ending, Grid, GridWork, Sharing, snapshot, train_one, watch as show};
-use crate::job::{Data, Pace, share};
 use crate::signals;
 use crate::terminal::Terminal;
 

@@ -16,14 +16,14 @@ use rtc_compiler::spec::Block;
 use rtc_compiler::syntax::{self, ast::ItemKind};
 use rtc_lsp::paths::{PathTarget, paths};
 use rtc_runs::experiment::EMBEDDED;
+use rtc_runs::saved::ModelDefinition;
+use rtc_session::experiment_file::OpenedExperiment;
+use rtc_session::folders::{self, LAST, RUNS};
+use rtc_session::model::catalog_of;
+use rtc_session::spec_file::SpecArg;
 use rtc_task::{OWN_TASKS, TASKS};
 
-use crate::definition::ModelDefinition;
-use crate::experiment_file::OpenedExperiment;
-use crate::folders::{self, LAST, RUNS};
 use crate::listing::KNOWN;
-use crate::model::catalog_of;
-use crate::spec_file::SpecArg;
 
 /// A word that fits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -177,7 +177,7 @@ impl CommandLine {
     /// The specs and graphs that the line names; those of its experiment where it names none. What has mistakes is left out.
     fn definitions(&self) -> Vec<ModelDefinition> {
         let catalog = catalog_of(self.given(&["task"]).next()).unwrap_or_default();
-        let checked = |arg: &SpecArg| Some(arg.check_silently(&[], &catalog).ok()?.definition);
+        let checked = |arg: &SpecArg| Some(arg.check(&[], &catalog).ok()?.definition);
         self.specs().iter().filter_map(checked).collect()
     }
 
@@ -380,7 +380,7 @@ mod tests {
             "ordered_memory",
         ] {
             let arg = SpecArg::parse(model);
-            let spec = arg.check_silently(&[], &rtc_compiler::schema::Catalog::default()).expect(model).definition;
+            let spec = arg.check(&[], &rtc_compiler::schema::Catalog::default()).expect(model).definition;
             let paths = paths(spec.spec().expect("it is a spec"));
             assert!(paths.len() > 10, "{model}");
             for (path, place) in &paths {
@@ -393,7 +393,7 @@ mod tests {
                 };
                 let Some(now) = now else { continue };
                 let set = format!("{path}={now}");
-                let found = arg.check_silently(std::slice::from_ref(&set), &rtc_compiler::schema::Catalog::default());
+                let found = arg.check(std::slice::from_ref(&set), &rtc_compiler::schema::Catalog::default());
                 assert!(found.is_ok(), "{model}: {set}");
             }
         }

@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use rtc_runs::record::history::EvaluationLine;
 use rtc_runs::record::table::ResultsRow;
 use rtc_runs::record::{Change, RunInfo, SavedRun};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{LAST, find};
+use rtc_session::model::{Compiled, short};
+use rtc_session::saved::{catalog_in, opened};
+use rtc_session::spec_file::SpecArg;
+use rtc_session::text::number;
 use serde_json::{Map, Value, json};
 
 use super::{GraphComparison, Options, body, compare, to_json};
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::{LAST, find};
-use crate::model::{Compiled, short};
-use crate::saved::{catalog_in, opened};
-use crate::spec_file::SpecArg;
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
-use crate::text::{columns, number};
+use crate::text::columns;
 
 /// The runs that both arguments name; nothing if they are specs. A name of both a spec and a run means the spec.
 pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, CommandFailure> {

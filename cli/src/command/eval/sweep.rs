@@ -7,11 +7,12 @@ use rtc_compiler::check::Override;
 use rtc_report::lines::{DrawnLine, lines};
 use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::ResultsRow;
+use rtc_session::failure::CommandFailure;
 use rtc_train::require_finite;
 use serde_json::{Value, json};
 
 use super::{Options, load_splits, measure, open, which};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 use crate::text::columns;
 
@@ -26,7 +27,7 @@ pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> 
         let mut trained = open(options, &edits)?;
         let update = trained.state.progress.updates;
         if data.is_none() {
-            trained.say_where(terminal);
+            trained.remarks().iter().for_each(|remark| terminal.message(remark));
             data = Some(load_splits(options, &trained, terminal)?);
             terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
         }

@@ -10,12 +10,14 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rtc_exec::learner::LearnError;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::batching::collect;
 use rtc_task::{AskedRow, Example, Format};
 use rtc_train::examine::trace;
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::saved::{ModelOptions, TrainedModel};
+use crate::exit::{CommandResult, Exit};
+use crate::options::ModelOptions;
 use crate::terminal::Terminal;
 use crate::time::TimeLimit;
 use crate::trees::trees;
@@ -199,8 +201,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
             "halting and trees are no columns: leave out `--format csv`, or take `jsonl`".to_owned(),
         ));
     }
-    let mut trained = TrainedModel::open(&options.model)?;
-    trained.say_where(terminal);
+    let mut trained = TrainedModel::open(&options.model.choice())?;
+    trained.remarks().iter().for_each(|remark| terminal.message(remark));
     let mut source = if options.is_single() {
         RowSource::of_arguments(&options.tokens)
     } else {

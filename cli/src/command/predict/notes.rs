@@ -1,8 +1,9 @@
 //! Notes about inputs beside the answers: unknown tokens, and inputs that were cut.
 
+use rtc_session::text::count;
+
 use super::answer::SequenceAnswer;
 use crate::terminal::Terminal;
-use crate::text::count;
 
 /// Inputs with unknown tokens that are named one by one.
 const NAMED: usize = 10;

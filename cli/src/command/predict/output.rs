@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::special;
 use rtc_report::data::{Beam, RecursionTree};
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::{Objective, Options, TaskHandle, set_text};
 use rtc_train::examine::TracedUnit;
 use serde_json::{Map, Value, json};
 
 use super::answer::{SequenceAnswer, SingleAnswer};
 use super::{ClassNumbers, PredictionFormat};
-use crate::failure::CommandFailure;
-use crate::saved::TrainedModel;
 use crate::terminal::Terminal;
 use crate::text::csv_row;
 

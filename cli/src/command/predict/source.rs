@@ -7,14 +7,14 @@ use std::path::Path;
 
 use crate::limits;
 use rtc_compiler::ir::formula;
+use rtc_session::failure::CommandFailure;
+use rtc_session::saved::TrainedModel;
 use rtc_task::error::DataError;
 use rtc_task::{AskedRow, AskedRows, Column, Format};
 use tempfile::{Builder, NamedTempFile};
 
 use super::InputFormat;
-use crate::failure::CommandFailure;
 use crate::lines::InputLines;
-use crate::saved::TrainedModel;
 use crate::terminal::Terminal;
 
 /// The name of standard input in messages.

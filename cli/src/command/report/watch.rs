@@ -7,9 +7,10 @@ use std::path::PathBuf;
 
 use rtc_report::watched;
 use rtc_runs::record::sha256;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders;
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders;
+use crate::exit::{CommandResult, Exit};
 use crate::gather::{ReportOptions, gather};
 use crate::signals;
 use crate::terminal::Terminal;

@@ -6,12 +6,12 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
 use rtc_base::disk::beneath;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{LAST, RUNS, check_name, find, grids_with, name};
+use rtc_session::job::lock;
+use rtc_session::labels::RunLabels;
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::check_name;
-use crate::folders::{LAST, RUNS, find, grids_with, name};
-use crate::job::lock;
-use crate::labels::RunLabels;
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
 
 use super::records::records;

@@ -8,11 +8,11 @@ use rtc_runs::record::TrainingFault;
 use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::history::History;
 use rtc_runs::record::{RunFolder, SavedRun};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{find, grid, name, resolved};
 use serde_json::{Value, json};
 
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::resolved;
-use crate::folders::{find, grid, name};
+use crate::exit::{CommandResult, Exit};
 use crate::grid::asked;
 use crate::listing::{ListedRun, ReadExtent};
 use crate::terminal::Terminal;

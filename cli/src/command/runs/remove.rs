@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::beneath;
 use rtc_runs::record::{RunFiles, RunFolder, RunInfo};
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::{self, REMOVED, RUNS, folders_in, grids_with, no_run, size};
+use rtc_session::job::{self, lock};
+use rtc_session::labels;
+use rtc_session::memory::bytes;
+use rtc_session::text::count;
 
 use super::edit::{owned, unlinked};
-use crate::failure::{CommandFailure, CommandResult, Exit};
-use crate::folders::{REMOVED, RUNS, folders_in, grids_with, no_run, size};
-use crate::job::{self, lock};
-use crate::labels;
-use crate::memory::bytes;
+use crate::exit::{CommandResult, Exit};
 use crate::terminal::Terminal;
-use crate::text::{columns, count};
+use crate::text::columns;
 
 /// The files of a run that the command writes beside those of the runtime.
 const MORE: [&str; 4] = [labels::FILE, labels::LOCK, job::LOCK, "report.html"];
@@ -210,7 +212,7 @@ fn tidy(found: &Path) {
 pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> CommandResult {
     let mut found = vec![];
     if folder.is_dir() {
-        collect(folder, crate::folders::DEEPEST, &mut found)?;
+        collect(folder, folders::DEEPEST, &mut found)?;
     }
     let (found, others): (Vec<_>, Vec<_>) =
         found.into_iter().partition(|path| RunInfo::read(path).is_ok() && beneath::is_owned(path));

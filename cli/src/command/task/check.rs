@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use rtc_runs::experiment::EMBEDDED;
+use rtc_session::experiment_file::{OpenedExperiment, check_program};
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::number;
 use rtc_task::error::DataError;
 use rtc_task::{
     Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, load, look, open_task,
@@ -14,10 +17,10 @@ use rtc_task::{
 use serde_json::{Map, Value, json};
 
 use super::draft::{Attempt, ColumnRole, Draft, Kind, QuotesArg, UserQuestion, Wishes, attempt, draft};
-use crate::experiment_file::{OpenedExperiment, ProgramOptions, check_program};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::exit::{CommandResult, Exit};
+use crate::options::ProgramOptions;
 use crate::terminal::{Terminal, quoted};
-use crate::text::{columns, number};
+use crate::text::columns;
 use crate::time::TimeLimit;
 
 /// Arguments of `rtc task check`.
@@ -200,7 +203,8 @@ fn file_json(found: &FileLook, draft: &Result<Draft, UserQuestion>) -> Value {
 
 /// Prints what the splits of an experiment hold.
 fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, CommandFailure> {
-    let experiment = OpenedExperiment::open(&options.name)?.permitting(&options.programs).file.resolve(None, &[])?;
+    let experiment =
+        OpenedExperiment::open(&options.name)?.permitting(options.programs.run_commands).file.resolve(None, &[])?;
     check_program(&experiment.task, &experiment.splits())?;
     let (task, task_options) = open_task(&experiment.task)?;
     let problems = task.problems(&experiment.task, PROBLEMS);

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::count;
+
 use super::{JobGroup, Submission};
-use crate::failure::CommandFailure;
 use crate::grid::dry_run::at_most;
 use crate::terminal::Terminal;
-use crate::text::count;
 
 /// A cell asks for so many times the forecast with every recurrence at its bound: the machine of the trial is not that of the job.
 const TIMES: f64 = 3.0;

@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
+use rtc_session::failure::CommandFailure;
 use serde_json::{Value, json};
 
 use super::words::{self, CellWords};
 use super::{JobGroup, Submission};
-use crate::failure::CommandFailure;
 
 /// How often a cell is tried again whose node fails or that ends with an error.
 const TRIES: u32 = 6;

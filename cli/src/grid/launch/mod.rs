@@ -14,12 +14,12 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use rtc_base::disk::beneath;
+use rtc_session::device::Card;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::check_name;
+use rtc_session::job::{Data, Pace};
 
 use super::{CellIndex, Grid};
-use crate::device::Card;
-use crate::failure::CommandFailure;
-use crate::folders::check_name;
-use crate::job::{Data, Pace};
 use crate::terminal::{Terminal, quoted};
 
 use estimate::JobRequest;

@@ -5,12 +5,13 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
+use rtc_session::failure::CommandFailure;
+use rtc_session::text::count;
+
 use super::script::Script;
 use super::words::CellWords;
 use super::{JobGroup, Launcher, Submission, numbered};
-use crate::failure::CommandFailure;
 use crate::terminal::Terminal;
-use crate::text::count;
 
 /// Seconds before the end of its time in which a job is told, so that it saves.
 const NOTICE: u32 = 120;

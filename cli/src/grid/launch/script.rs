@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use rtc_session::failure::CommandFailure;
+
 use super::words::{self, CellWords};
-use crate::failure::CommandFailure;
 use crate::terminal::quoted;
 
 /// Directives above the command, and what follows it.

@@ -4,8 +4,9 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::CommandFailure;
-use crate::folders::check_name;
+use rtc_session::failure::CommandFailure;
+use rtc_session::folders::check_name;
+
 use crate::terminal::quoted;
 
 /// Options of the launching command that a cell has not, with a value.

@@ -18,13 +18,12 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rtc_runs::record::sha256;
+use rtc_session::failure::CommandFailure;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-
-use crate::failure::CommandFailure;
 
 /// Connections at a time; one more ends the slowest.
 const CONNECTIONS: usize = 64;

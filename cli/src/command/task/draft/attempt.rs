@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
+use rtc_session::experiment_file::{ForModel, OpenedExperiment};
+use rtc_session::failure::CommandFailure;
+use rtc_session::model::{Compiled, Computing};
+use rtc_session::saved::catalog_in;
+use rtc_session::spec_file::SpecArg;
 use rtc_task::batching::collect;
 use rtc_task::{Audit, Dataset, Example, Stream, audit, load, open_task};
 
 use super::TaskArg;
-use crate::experiment_file::{ForModel, OpenedExperiment};
-use crate::failure::CommandFailure;
-use crate::model::{Compiled, Computing};
-use crate::saved::catalog_in;
-use crate::spec_file::SpecArg;
 
 /// Rows of which the model computes the gradient.
 const ROWS: usize = 2;

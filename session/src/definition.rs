@@ -1,16 +1,16 @@
-//! What the user named: a spec, or a graph in the place of one; and what its forward graph tells.
+//! The definition of a model, a spec or a graph in the place of one, and facts that its forward graph tells.
 
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::{Dim, LENGTH, unprefixed};
 use rtc_compiler::ir::{attribute, graph};
 use rtc_compiler::spec::Spec;
-pub(crate) use rtc_runs::saved::ModelDefinition;
+use rtc_runs::saved::ModelDefinition;
 
 use crate::failure::CommandFailure;
 
 /// The spec of a definition for what only a spec has.
-pub(crate) fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Result<&'d Spec, CommandFailure> {
+pub fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Result<&'d Spec, CommandFailure> {
     match definition {
         ModelDefinition::Spec(spec) => Ok(spec),
         ModelDefinition::Graph(_, file) => {
@@ -20,7 +20,8 @@ pub(crate) fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Resu
 }
 
 /// Facts of a model that its forward graph tells, whatever it was made of.
-pub(crate) struct GraphFacts<'g>(pub(crate) &'g Graph);
+#[derive(Clone, Copy, Debug)]
+pub struct GraphFacts<'g>(pub &'g Graph);
 
 impl GraphFacts<'_> {
     fn nodes(&self) -> impl Iterator<Item = &graph::Node> {
@@ -28,7 +29,7 @@ impl GraphFacts<'_> {
     }
 
     /// Whether rows are folded into vectors, or searched for a tree.
-    pub(crate) fn folds(&self) -> bool {
+    pub fn folds(&self) -> bool {
         self.nodes().any(|node| matches!(node.op, Op::Fold | Op::Beam))
     }
 
@@ -50,13 +51,13 @@ impl GraphFacts<'_> {
     }
 
     /// The width of the vectors of tokens.
-    pub(crate) fn width(&self) -> Option<usize> {
+    pub fn width(&self) -> Option<usize> {
         let embed = self.nodes().find(|node| node.op == Op::Embed)?;
         self.0.ty(embed.results[0]).dims().last().and_then(Dim::fixed)
     }
 
     /// The depth of the recurrence at this place, if it is a number.
-    pub(crate) fn bound(&self, place: &str) -> Option<usize> {
+    pub fn bound(&self, place: &str) -> Option<usize> {
         let found = self.nodes().find(|node| node.op == Op::Recur && node.label == place)?;
         found.find(attribute::BOUND)?.steps()
     }
@@ -80,7 +81,7 @@ mod tests {
         assert!(models.len() > 30, "{}", models.len());
         for (arg, name) in models {
             let free = Catalog::default();
-            let spec = arg.check_silently(&[], &free).expect(&name).definition;
+            let spec = arg.check(&[], &free).expect(&name).definition;
             // A head that is tied to the tokens has a class for each.
             let (objective, classes) = match GraphFacts(&spec.forward(&free).expect(&name)).answers_tokens() {
                 true => (Objective::Each, 11),

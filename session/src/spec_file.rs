@@ -1,5 +1,5 @@
-//! Specs on the command line: `file.rt` or `file.rt:variant`, or the name of one that is part of the program, as `gut`
-//! or `gut:no_gate`, or a graph in the place of a spec, `file.rtir`; read, checked, with their problems printed.
+//! Specs by their names: `file.rt` or `file.rt:variant`, or the name of one that is part of the program, as `gut`
+//! or `gut:no_gate`, or a graph in the place of a spec, `file.rtir`; read and checked.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -9,15 +9,14 @@ use std::sync::LazyLock;
 
 use rtc_compiler::check::{Loader, NOT_FOUND, Override, check_edited, check_form, names, resolve_name};
 use rtc_compiler::diag::Problems;
+use rtc_compiler::ir::formula;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
+use rtc_runs::saved::ModelDefinition;
 
-use crate::definition::ModelDefinition;
 use crate::failure::CommandFailure;
 use crate::limits;
-use crate::terminal::Terminal;
-use rtc_compiler::ir::formula;
 
 /// The specs that are part of the program: their files' names, and their texts.
 const BUILT_IN: &[(&str, &str)] = &[
@@ -79,17 +78,18 @@ const GRAPH: &str = ".rtir";
 
 /// A spec as the user named it, or a graph in its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SpecArg {
-    pub(crate) file: PathBuf,
+pub struct SpecArg {
+    /// The file.
+    pub file: PathBuf,
     /// The model or variant in it; the file's own model without one.
-    pub(crate) target: Option<String>,
+    pub target: Option<String>,
     /// Whether the file is part of the program.
     built_in: bool,
 }
 
 impl SpecArg {
     /// Splits at the first colon behind which the path of a file ends, so that paths may hold colons too.
-    pub(crate) fn parse(text: &str) -> Self {
+    pub fn parse(text: &str) -> Self {
         let disk = |file: &str, target: Option<&str>| Self {
             file: PathBuf::from(file),
             target: target.map(str::to_owned),
@@ -118,7 +118,7 @@ impl SpecArg {
     }
 
     /// The names of the models that are part of the program, without their variants.
-    pub(crate) fn built_in_names() -> Vec<&'static str> {
+    pub fn built_in_names() -> Vec<&'static str> {
         MODELS.iter().map(|(name, _)| name.as_str()).filter(|name| !name.contains(':')).collect()
     }
 
@@ -128,17 +128,17 @@ impl SpecArg {
     }
 
     /// Whether it is a graph.
-    pub(crate) fn is_graph(&self) -> bool {
+    pub fn is_graph(&self) -> bool {
         !self.built_in && self.name().ends_with(GRAPH)
     }
 
     /// The name of the file as reports show it.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         self.file.display().to_string()
     }
 
     /// The text of the file.
-    pub(crate) fn source(&self) -> Result<Source, CommandFailure> {
+    pub fn source(&self) -> Result<Source, CommandFailure> {
         // What looks like the name of a spec of the program was probably meant to be one.
         let name = self.name();
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
@@ -151,12 +151,12 @@ impl SpecArg {
     }
 
     /// The files that the spec may use: those in its folder.
-    pub(crate) fn loader(&self) -> SpecFolder {
+    pub fn loader(&self) -> SpecFolder {
         if self.built_in { SpecFolder::Program } else { SpecFolder::of(&self.file) }
     }
 
     /// The name of the model or variant, which is known before the spec is edited and checked.
-    pub(crate) fn model_name(&self) -> Result<String, CommandFailure> {
+    pub fn model_name(&self) -> Result<String, CommandFailure> {
         if self.is_graph() {
             return Ok(self.graph()?.name().to_owned());
         }
@@ -165,7 +165,7 @@ impl SpecArg {
     }
 
     /// The names of all models and variants of the file; none of one that can't be read.
-    pub(crate) fn models(&self) -> Vec<String> {
+    pub fn models(&self) -> Vec<String> {
         match self.is_graph() {
             true => self.model_name().into_iter().collect(),
             false => self.source().iter().flat_map(names).collect(),
@@ -181,33 +181,16 @@ impl SpecArg {
         }
     }
 
-    /// Checks the spec and prints its warnings; its errors are the failure.
-    pub(crate) fn check(
-        &self,
-        sets: &[String],
-        catalog: &Catalog,
-        terminal: &Terminal,
-    ) -> Result<CheckedDefinition, CommandFailure> {
-        let checked = self.check_silently(sets, catalog)?;
-        terminal.problems(&checked.problems, &checked.sources);
-        Ok(checked)
-    }
-
-    /// As `check`, without printing the warnings.
-    pub(crate) fn check_silently(
-        &self,
-        sets: &[String],
-        catalog: &Catalog,
-    ) -> Result<CheckedDefinition, CommandFailure> {
+    /// Checks the spec under edits, each as `PATH=VALUE`.
+    ///
+    /// # Errors
+    /// [`CommandFailure::Spec`] with the problems where there are errors; warnings are in the result.
+    pub fn check(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
         self.check_edited(&Override::numbered(sets), catalog)
     }
 
-    /// As `check_silently`, with edits that know where they stand.
-    pub(crate) fn check_edited(
-        &self,
-        edits: &[Override],
-        catalog: &Catalog,
-    ) -> Result<CheckedDefinition, CommandFailure> {
+    /// As [`check`](Self::check), with edits that know where they stand.
+    pub fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
         if self.is_graph() {
             let graph = self.checked_graph(edits.is_empty())?;
             graph.definition.forward(catalog)?;
@@ -216,8 +199,8 @@ impl SpecArg {
         CheckedDefinition::of(check_edited(&self.loader(), self.source()?, self.target.as_deref(), edits, catalog))
     }
 
-    /// As `check_silently`, without the proof that a model which promises to see only the past does.
-    pub(crate) fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
+    /// As [`check`](Self::check), without the proof that a model which promises to see only the past does.
+    pub fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
         if self.is_graph() {
             return self.checked_graph(sets.is_empty());
         }
@@ -245,12 +228,13 @@ fn built_in_text(file: &str) -> Option<&'static str> {
 
 /// A spec or a graph without errors.
 #[derive(Debug)]
-pub(crate) struct CheckedDefinition {
-    pub(crate) definition: ModelDefinition,
+pub struct CheckedDefinition {
+    /// The definition.
+    pub definition: ModelDefinition,
     /// Its warnings.
-    pub(crate) problems: Problems,
+    pub problems: Problems,
     /// The texts that it was made of.
-    pub(crate) sources: Sources,
+    pub sources: Sources,
 }
 
 impl CheckedDefinition {
@@ -279,13 +263,13 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
 }
 
 /// Reads a spec.
-pub(crate) fn read_spec(path: &Path) -> Result<String, CommandFailure> {
+pub fn read_spec(path: &Path) -> Result<String, CommandFailure> {
     read_text(path, "spec", |line, why| CommandFailure::NoSpec(format!("{}:{line}: {why}", path.display())))
 }
 
 /// Reads a text file. `what` it should be is named where the file is something else; the failure of a line that is no text is
 /// made by `refuse`.
-pub(crate) fn read_text(
+pub fn read_text(
     path: &Path,
     what: &str,
     refuse: impl FnOnce(usize, String) -> CommandFailure,
@@ -303,7 +287,7 @@ pub(crate) fn read_text(
 
 /// Gives the texts of the files that a spec may use.
 #[derive(Debug)]
-pub(crate) enum SpecFolder {
+pub enum SpecFolder {
     /// Those in one folder and below it.
     Disk(PathBuf),
     /// Those that are part of the program.
@@ -312,7 +296,7 @@ pub(crate) enum SpecFolder {
 
 impl SpecFolder {
     /// The folder in which a file lies.
-    pub(crate) fn of(file: &Path) -> Self {
+    pub fn of(file: &Path) -> Self {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         Self::Disk(folder.unwrap_or(Path::new(".")).to_owned())
     }
@@ -376,7 +360,7 @@ mod tests {
     fn every_spec_of_the_repository_is_built_in() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../specs");
         let mut files: Vec<String> = std::fs::read_dir(folder)
-            .expect("the specs lie beside the command")
+            .expect("the specs lie beside the crate")
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .filter(|name| name.ends_with(".rt"))
             .collect();
@@ -384,7 +368,7 @@ mod tests {
         assert_eq!(files, BUILT_IN.iter().map(|(file, _)| *file).collect::<Vec<_>>());
         for (file, _) in BUILT_IN {
             let arg = SpecArg::built_in(file.trim_end_matches(".rt")).expect("it is in the table");
-            assert!(arg.check_silently(&[], &Catalog::default()).is_ok(), "{file}");
+            assert!(arg.check(&[], &Catalog::default()).is_ok(), "{file}");
         }
     }
 }

@@ -13,28 +13,28 @@ use crate::failure::CommandFailure;
 use crate::text::check_text;
 
 /// The folder of all runs, where a command names none.
-pub(crate) const RUNS: &str = "runs";
+pub const RUNS: &str = "runs";
 
 /// The hidden folder with the runs that were removed from the folder in which it lies.
-pub(crate) const REMOVED: &str = ".removed";
+pub const REMOVED: &str = ".removed";
 
 /// The word for the run that was begun last.
-pub(crate) const LAST: &str = "@last";
+pub const LAST: &str = "@last";
 
 /// How deep below a folder runs are looked for.
-pub(crate) const DEEPEST: usize = 8;
+pub const DEEPEST: usize = 8;
 
 /// What lies at or below a folder, each in the order of the paths.
 #[derive(Debug, Default)]
-pub(crate) struct Below {
+pub struct Below {
     /// The folders of runs, cells of grids included.
-    pub(crate) runs: Vec<PathBuf>,
+    pub runs: Vec<PathBuf>,
     /// The folders of grids that list their rows.
-    pub(crate) grids: Vec<PathBuf>,
+    pub grids: Vec<PathBuf>,
 }
 
 /// Looks for runs and grids. Nothing is looked for inside of a run, and links are not followed: they may lead around in circles.
-pub(crate) fn below(folder: &Path) -> Result<Below, CommandFailure> {
+pub fn below(folder: &Path) -> Result<Below, CommandFailure> {
     let mut found = Below::default();
     collect(folder, DEEPEST, &mut found)?;
     Ok(found)
@@ -53,7 +53,7 @@ fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), CommandF
 }
 
 /// The folders in a folder in the order of their names, but for the one with removed runs. Links are none.
-pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+pub fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     let failed = |error| CommandFailure::io("read", folder, error);
     let mut inside = vec![];
     for entry in fs::read_dir(folder).map_err(failed)? {
@@ -67,7 +67,7 @@ pub(crate) fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> 
 }
 
 /// The folder of a run that was named, there or below `runs`.
-pub(crate) fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
+pub fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
     if run == Path::new(LAST) {
         return last();
     }
@@ -79,7 +79,7 @@ pub(crate) fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
 }
 
 /// Refuses a name of a run or a grid that has control characters, or is that of the folder with removed runs.
-pub(crate) fn check_name(what: &str, name: &str) -> Result<(), CommandFailure> {
+pub fn check_name(what: &str, name: &str) -> Result<(), CommandFailure> {
     if Path::new(name).iter().any(|part| part == REMOVED) {
         return Err(CommandFailure::Usage(format!(
             "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
@@ -89,12 +89,12 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), CommandFailure> {
 }
 
 /// The folder of a grid that was named, there or below `runs`.
-pub(crate) fn grid(named: &Path) -> Option<PathBuf> {
+pub fn grid(named: &Path) -> Option<PathBuf> {
     [named.to_owned(), Path::new(RUNS).join(named)].into_iter().find(|path| GridManifest::exists(path))
 }
 
 /// A folder that was named, there or below `runs`.
-pub(crate) fn folder(named: &Path) -> Result<PathBuf, CommandFailure> {
+pub fn folder(named: &Path) -> Result<PathBuf, CommandFailure> {
     if named == Path::new(LAST) {
         return last();
     }
@@ -109,22 +109,23 @@ fn last() -> Result<PathBuf, CommandFailure> {
     newest.map(|(_, path)| path).ok_or_else(|| no_run(Path::new(LAST), "there is no run below `runs`"))
 }
 
-pub(crate) fn no_run(named: &Path, why: &str) -> CommandFailure {
+/// The failure where a named folder has no run.
+pub fn no_run(named: &Path, why: &str) -> CommandFailure {
     CommandFailure::io("open", named, io::Error::other(why.to_owned()))
 }
 
 /// When a run was begun: its experiment is written then and never again.
-pub(crate) fn begun(run: &Path) -> Option<SystemTime> {
+pub fn begun(run: &Path) -> Option<SystemTime> {
     fs::metadata(run.join("experiment.yaml")).and_then(|file| file.modified()).ok()
 }
 
 /// What a command calls a run: its path, from the folder of all runs where it lies there.
-pub(crate) fn name(run: &Path) -> String {
+pub fn name(run: &Path) -> String {
     run.strip_prefix(RUNS).ok().filter(|name| *name != Path::new("")).unwrap_or(run).display().to_string()
 }
 
 /// The bytes of all files in a folder; what a link leads to lies elsewhere. What goes away meanwhile counts for nothing.
-pub(crate) fn size(folder: &Path) -> Result<u64, CommandFailure> {
+pub fn size(folder: &Path) -> Result<u64, CommandFailure> {
     let failed = |error| CommandFailure::io("read", folder, error);
     let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
@@ -145,7 +146,7 @@ pub(crate) fn size(folder: &Path) -> Result<u64, CommandFailure> {
 }
 
 /// The folders of the grids that list a run: those around it, those beside it, and those below `runs`.
-pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+pub fn grids_with(run: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
     let whole = |path: &Path| fs::canonicalize(path).ok();
     let Some(own) = whole(run) else { return Ok(vec![]) };
     let mut grids: Vec<PathBuf> =
@@ -172,7 +173,7 @@ pub(crate) fn grids_with(run: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
 }
 
 /// A path from a folder, without the steps up in it where they can be taken.
-pub(crate) fn resolved(folder: &Path, path: &Path) -> PathBuf {
+pub fn resolved(folder: &Path, path: &Path) -> PathBuf {
     let mut out = folder.to_owned();
     for part in path.components() {
         match part {

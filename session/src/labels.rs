@@ -16,47 +16,47 @@ use crate::failure::CommandFailure;
 use crate::folders::folders_in;
 
 /// The file that is locked while labels are changed.
-pub(crate) const LOCK: &str = ".labels";
+pub const LOCK: &str = ".labels";
 
 /// How often the lock is tried to get, and the time between: a change takes milliseconds.
 const TRIES: u32 = 1500;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// The name of the file.
-pub(crate) const FILE: &str = "labels.json";
+pub const FILE: &str = "labels.json";
 
 /// The labels of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct RunLabels {
+pub struct RunLabels {
     /// The run.
     run: String,
     /// What the command that began it called its experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) experiment: Option<String>,
+    pub experiment: Option<String>,
     /// The name of the folder in which it was begun, where it has another one now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) was: Option<String>,
+    pub was: Option<String>,
     /// Words of the user, in the order in which they came.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) tags: Vec<String>,
+    pub tags: Vec<String>,
     /// A text of the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) note: Option<String>,
+    pub note: Option<String>,
 }
 
 impl RunLabels {
     /// Those of a run that begins.
-    pub(crate) fn of(info: &RunInfo, experiment: &str) -> Self {
+    pub fn of(info: &RunInfo, experiment: &str) -> Self {
         Self { run: info.run.clone(), experiment: Some(experiment.to_owned()), ..Self::default() }
     }
 
     /// Whether anything is said of the run in a folder.
-    pub(crate) fn exist(folder: &Path) -> bool {
+    pub fn exist(folder: &Path) -> bool {
         beneath::exists(&folder.join(FILE))
     }
 
     /// Reads what is said of the run in a folder; that may be nothing.
-    pub(crate) fn read(folder: &Path, info: &RunInfo) -> Result<Self, CommandFailure> {
+    pub fn read(folder: &Path, info: &RunInfo) -> Result<Self, CommandFailure> {
         let bytes = match beneath::read_named(folder, FILE, SMALL) {
             Err(error) if error.source.kind() == ErrorKind::NotFound => {
                 return Ok(Self { run: info.run.clone(), ..Self::default() });
@@ -75,7 +75,7 @@ impl RunLabels {
     }
 
     /// Changes what is said of the run in a folder. Of several processes one does so at a time, and each sees what those before it said.
-    pub(crate) fn change(
+    pub fn change(
         folder: &Path,
         change: impl FnOnce(&mut Self) -> Result<(), CommandFailure>,
     ) -> Result<Self, CommandFailure> {
@@ -87,7 +87,7 @@ impl RunLabels {
     }
 
     /// Says it of the run in a folder.
-    pub(crate) fn write(&self, folder: &Path) -> Result<(), CommandFailure> {
+    pub fn write(&self, folder: &Path) -> Result<(), CommandFailure> {
         Ok(write_file(&folder.join(FILE), sealed(self))?)
     }
 }
@@ -107,7 +107,7 @@ fn lock(folder: &Path) -> Result<File, CommandFailure> {
 }
 
 /// The runs beside a folder that were begun in it and have another name now, and those of which that can't be told.
-pub(crate) fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<CommandFailure>), CommandFailure> {
+pub fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<CommandFailure>), CommandFailure> {
     let (mut found, mut unknown) = (vec![], vec![]);
     let (Some(beside), Some(name)) = (folder.parent(), folder.file_name().and_then(|name| name.to_str())) else {
         return Ok((found, unknown));

@@ -1,4 +1,4 @@
-//! One run from its parts to its end: what `rtc train` does, and what every cell of a grid does.
+//! One run from its parts to its end, alone or as a cell of a grid.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
@@ -27,14 +27,13 @@ use rtc_task::{Audit, Dataset, audit, load, open_task};
 use rtc_train::ranks::{Balance, Ranks, SharedLearner, begin, joined};
 use rtc_train::{Observer, Outcome, train};
 
-use crate::device::{Card, DeviceOptions, ExecutionTarget};
+use crate::device::{Card, DeviceChoice, ExecutionTarget};
 use crate::failure::CommandFailure;
 use crate::following::TrainingDescription;
 use crate::labels::RunLabels;
 use crate::memory;
 use crate::model::{AnyModel, Compiled, Computing};
 use crate::saved::generated;
-use crate::terminal::Terminal;
 use crate::text::{count, duration, number};
 use crate::threads;
 use crate::versions::versions;
@@ -49,21 +48,59 @@ const BYTES_PER_GIVEN: u64 = 16;
 /// What a rank that is one of several keeps of a number of a gradient: its own sums, a slice of those of others, a message, and the whole.
 const BYTES_PER_SHARED: u64 = 20;
 
-/// The same for runs on a device.
-pub(crate) fn program_on(place: &ExecutionTarget) -> String {
+/// The versions of this program with the device of a run, as they stand in results.
+pub fn program_on(place: &ExecutionTarget) -> String {
     let device = place.record().map(|record| (DEVICE.to_owned(), record));
     record::program(&versions().clone().into_iter().chain(device).collect())
 }
 
 /// A run before it is trained: everything that decides its numbers.
-pub(crate) struct TrainingJob {
+///
+/// Two updates of a small model, which is opened then:
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::sync::atomic::AtomicBool;
+///
+/// use rtc_exec::Halting;
+/// use rtc_session::device::DeviceChoice;
+/// use rtc_session::experiment_file::{ForModel, OpenedExperiment};
+/// use rtc_session::job::{Data, Pace, TrainingJob};
+/// use rtc_session::model::Compiled;
+/// use rtc_session::saved::{ModelChoice, TrainedModel, catalog_in};
+/// use rtc_session::spec_file::SpecArg;
+/// use rtc_train::Silent;
+/// use rtc_train::ranks::SingleRank;
+///
+/// let opened = OpenedExperiment::open("listops_smoke")?;
+/// let arg = SpecArg::parse("ut");
+/// let with = ["max_steps=2", "evaluate=[]", "task.sizes={train: 64, dev: 8}"].map(str::to_owned);
+/// let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &with)?;
+/// let facts = catalog_in(&experiment)?;
+/// let compiled = Compiled::new(arg.check_edited(&edits, &facts)?.definition, &facts)?;
+/// compiled.takes_from(&experiment)?;
+///
+/// let data = Data::of(&experiment)?;
+/// let job = TrainingJob::new(Arc::new(compiled), (&opened.name, experiment), 1, None);
+/// let run = std::env::temp_dir().join(format!("rtc-session-{}", std::process::id()));
+/// let pace = Pace { memory: None, halting: Halting::Compact, device: DeviceChoice::default() };
+/// let fitted = job.fit(&run, &data, pace, None)?;
+/// let how = (fitted, pace.halting, pace.device.open()?);
+/// job.train(&run, &data, how, &SingleRank, &AtomicBool::new(false), &mut Silent)?;
+///
+/// let trained = TrainedModel::open(&ModelChoice::of_run(&run))?;
+/// assert_eq!(trained.state.progress.updates, 2);
+/// # std::fs::remove_dir_all(&run).expect("the run can be removed");
+/// # Ok::<(), rtc_session::failure::CommandFailure>(())
+/// ```
+pub struct TrainingJob {
     /// The model.
-    pub(crate) compiled: Arc<Compiled>,
+    pub compiled: Arc<Compiled>,
     /// The experiment for this model.
-    pub(crate) experiment: Experiment,
+    pub experiment: Experiment,
     /// The identity of the run.
-    pub(crate) info: RunInfo,
-    /// What the command calls its experiment.
+    pub info: RunInfo,
+    /// The name of its experiment.
     named: String,
     /// The weights with which it begins, where it draws none.
     start: Option<Weights>,
@@ -71,28 +108,44 @@ pub(crate) struct TrainingJob {
 
 /// The device and the speed of a run; its identity depends on neither.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     /// The most bytes to take.
-    pub(crate) memory: Option<u64>,
+    pub memory: Option<u64>,
     /// What rows that have halted cost.
-    pub(crate) halting: Halting,
+    pub halting: Halting,
     /// Where it computes.
-    pub(crate) device: DeviceOptions,
+    pub device: DeviceChoice,
 }
 
 /// Examples with their fingerprint.
-pub(crate) struct Data {
+pub struct Data {
     /// The examples.
-    pub(crate) set: Dataset,
+    pub set: Dataset,
     /// Their fingerprint.
-    pub(crate) hash: String,
+    pub hash: String,
     /// The fingerprints of the splits.
-    pub(crate) splits: BTreeMap<String, String>,
+    pub splits: BTreeMap<String, String>,
+    /// Remarks for people: how many examples there are, and what is worth knowing of them.
+    pub remarks: Vec<String>,
+}
+
+impl Data {
+    /// Loads or generates the data of an experiment.
+    pub fn of(experiment: &Experiment) -> Result<Self, CommandFailure> {
+        let start = Instant::now();
+        let set = load(&experiment.task, &experiment.splits())?;
+        let mut all: Vec<String> = generated(&experiment.task, &set).into_iter().collect();
+        let sizes = experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.count(split) as f64)));
+        let sizes = sizes.collect::<Vec<_>>().join(", ");
+        all.push(format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
+        all.extend(remarks(experiment, &set)?);
+        Ok(Self { hash: set.fingerprint(), splits: set.fingerprints(), set, remarks: all })
+    }
 }
 
 impl TrainingJob {
     /// A run of a model in its experiment.
-    pub(crate) fn new(
+    pub fn new(
         compiled: Arc<Compiled>,
         (named, experiment): (&str, Experiment),
         seed: u64,
@@ -119,43 +172,37 @@ impl TrainingJob {
     }
 
     /// Begins with these weights.
-    pub(crate) fn begins_with(&mut self, weights: Weights) {
+    pub fn begins_with(&mut self, weights: Weights) {
         self.info.start = Some(weights.start.clone());
         self.start = Some(weights);
     }
 
     /// Records where and how exactly the run computes, if that is not the processor in single precision.
-    pub(crate) fn computes_on(&mut self, place: &ExecutionTarget) {
+    pub fn computes_on(&mut self, place: &ExecutionTarget) {
         self.info.versions.extend(place.record().map(|record| (DEVICE.to_owned(), record)));
     }
 
     /// Makes the data a part of the identity.
-    pub(crate) fn is_on(&mut self, data: &Data) {
+    pub fn is_on(&mut self, data: &Data) {
         self.info.data_hash = Some(data.hash.clone());
         self.info.splits = data.splits.clone();
     }
 
     /// The table of a run that is finished. A folder that holds another run is refused.
-    pub(crate) fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, CommandFailure> {
+    pub fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, CommandFailure> {
         let saved = SavedRun::read(path)?;
         saved.same(path, &self.compiled.definition.text(), &self.experiment, &self.info)?;
         Ok(saved.results)
     }
 
     /// Is trained by so many ranks.
-    pub(crate) fn is_shared_by(&mut self, ranks: usize) {
+    pub fn is_shared_by(&mut self, ranks: usize) {
         self.info.ranks = ranks;
     }
 
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
-    pub(crate) fn fit(
-        &self,
-        path: &Path,
-        data: &Data,
-        pace: Pace,
-        card: Option<&Card>,
-    ) -> Result<Fitted, CommandFailure> {
+    pub fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, CommandFailure> {
         self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, self.experiment.supervision, card)
     }
 
@@ -171,7 +218,7 @@ impl TrainingJob {
     }
 
     /// The most bytes that the run may take: as asked, or else as it was begun.
-    pub(crate) fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, CommandFailure> {
+    pub fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, CommandFailure> {
         if pace.memory.is_some() || !RunFolder::exists(path) {
             return Ok(pace.memory);
         }
@@ -179,7 +226,7 @@ impl TrainingJob {
     }
 
     /// What a run on a device holds on the host.
-    pub(crate) fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, CommandFailure> {
+    pub fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, CommandFailure> {
         Ok(self.work(data)?.fixed_bytes.saturating_add(fitted.need.lists()).saturating_add(memory::STAGED))
     }
 
@@ -217,12 +264,7 @@ impl TrainingJob {
     }
 
     /// The model with freshly drawn parameters.
-    pub(crate) fn model(
-        &self,
-        fitted: Fitted,
-        halting: Halting,
-        place: ExecutionTarget,
-    ) -> Result<AnyModel, CommandFailure> {
+    pub fn model(&self, fitted: Fitted, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, CommandFailure> {
         let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
@@ -253,7 +295,7 @@ impl TrainingJob {
     }
 
     /// Trains to the end, from the last checkpoint in the folder if there is one, and says how evenly the ranks have worked.
-    pub(crate) fn train(
+    pub fn train(
         &self,
         path: &Path,
         data: &Data,
@@ -266,7 +308,7 @@ impl TrainingJob {
     }
 
     /// The same with a folder on any disk.
-    pub(crate) fn train_on(
+    pub fn train_on(
         &self,
         (disk, path): (Rc<dyn Disk>, &Path),
         data: &Data,
@@ -297,7 +339,7 @@ impl TrainingJob {
 
 /// A folder that no other process trains in for as long as this exists. If nothing was written into it, it is gone then.
 #[derive(Debug)]
-pub(crate) struct Lock {
+pub struct Lock {
     /// Held, and never read.
     _file: File,
     folder: PathBuf,
@@ -306,26 +348,26 @@ pub(crate) struct Lock {
 }
 
 /// The name of the file that is locked.
-pub(crate) const LOCK: &str = ".lock";
+pub const LOCK: &str = ".lock";
 
 /// How often a lock is tried to get, and what lies between: a command that only looks whether it is held has it for a moment.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// Whether another process trains in a folder.
-pub(crate) fn is_locked(folder: &Path) -> bool {
+pub fn is_locked(folder: &Path) -> bool {
     let file = beneath::open(folder, Path::new(LOCK));
     file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }
 
 /// Makes a folder, and keeps a second process out of it.
-pub(crate) fn lock(folder: &Path) -> Result<Lock, CommandFailure> {
+pub fn lock(folder: &Path) -> Result<Lock, CommandFailure> {
     lock_by(folder, File::try_lock)
 }
 
 /// Makes a folder, and keeps those out of it that want it for themselves alone: several processes train the cells of a grid. Where the
 /// file system has no locks nobody is kept out.
-pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
+pub fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
     match lock_by(folder, File::try_lock_shared) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) => Err(failure),
@@ -335,7 +377,7 @@ pub(crate) fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
 
 /// Locks the folder of a cell whose claim this process holds. A process that the cell was taken over from may be suspended and still
 /// have the lock: it writes no more. Where the file system has no locks the claim is enough.
-pub(crate) fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, CommandFailure> {
+pub fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, CommandFailure> {
     match lock(folder) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) && !taken_over => Err(failure),
@@ -395,23 +437,6 @@ impl Drop for Lock {
             self.made.iter().rev().for_each(|folder| drop(fs::remove_dir(folder)));
         }
     }
-}
-
-/// Loads or generates the data of an experiment, and says how much of it there is.
-pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, CommandFailure> {
-    let start = Instant::now();
-    let waiting = terminal.waiting("making the data");
-    let set = load(&experiment.task, &experiment.splits());
-    drop(waiting);
-    let set = set?;
-    if let Some(message) = generated(&experiment.task, &set) {
-        terminal.message(&message);
-    }
-    let sizes = experiment.splits().into_iter().map(|split| format!("{split} {}", number(set.count(split) as f64)));
-    let sizes = sizes.collect::<Vec<_>>().join(", ");
-    terminal.message(&format!("data: {sizes} ({})", duration(start.elapsed().as_secs_f64())));
-    remarks(experiment, &set)?.iter().for_each(|remark| terminal.message(remark));
-    Ok(Data { hash: set.fingerprint(), splits: set.fingerprints(), set })
 }
 
 /// What is worth knowing of rows of the user's own before a training: the vocabulary, what it does not have, and rows that are

@@ -1,4 +1,4 @@
-//! Failures of commands, and the exit codes of commands that succeeded.
+//! The failure of a step of a session, with the exit code of a command that ends with it.
 
 use std::fmt;
 use std::io;
@@ -10,52 +10,22 @@ use rtc_compiler::diag::Problems;
 use rtc_compiler::ir::graph::InvalidNode;
 use rtc_compiler::source::Sources;
 use rtc_exec::learner::LearnError;
-use rtc_runs::error::{CheckpointError, Error, ExperimentError, STOPPED};
+use rtc_runs::error::{CheckpointError, Error, ExperimentError};
 use rtc_runs::saved::NoModel;
 use rtc_task::error::DataError;
 
 /// Exit code of a spec with errors.
-pub(crate) const BAD_SPEC: u8 = 3;
+pub const BAD_SPEC: u8 = 3;
 
 /// Exit code where more memory is needed than there is, or than may be used.
-pub(crate) const TOO_LARGE: u8 = 8;
+pub const TOO_LARGE: u8 = 8;
 
 /// Exit code of a command that is not done in its time.
 const TOO_LONG: u8 = 9;
 
-/// The end of a command that succeeded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exit {
-    /// As hoped.
-    Done,
-    /// The answer is no; the result says why.
-    Negative,
-    /// The problems of specs, or the failures of some of several files, were printed already.
-    Reported(u8),
-    /// The user stopped it; the same command goes on.
-    Stopped,
-}
-
-impl Exit {
-    /// The exit code.
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Negative => 1,
-            Self::Reported(code) => code,
-            Self::Stopped => STOPPED,
-        }
-    }
-
-    /// `Done` if `good`, else `Negative`.
-    pub(crate) fn of(good: bool) -> Self {
-        if good { Self::Done } else { Self::Negative }
-    }
-}
-
-/// The failure of a command.
+/// The failure of a step: opening, checking, compiling, training.
 #[derive(Debug)]
-pub(crate) enum CommandFailure {
+pub enum CommandFailure {
     /// The arguments don't make sense together.
     Usage(String),
     /// The spec has errors.
@@ -78,14 +48,11 @@ pub(crate) enum CommandFailure {
 const REFUSED: u8 = 7;
 
 /// Exit code of a process that panicked.
-pub(crate) const PANIC: u8 = 101;
-
-/// The result of a command.
-pub(crate) type CommandResult = Result<Exit, CommandFailure>;
+pub const PANIC: u8 = 101;
 
 impl CommandFailure {
     /// The exit code.
-    pub(crate) fn code(&self) -> u8 {
+    pub fn code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
             Self::Spec(_) | Self::NoSpec(_) => BAD_SPEC,
@@ -98,12 +65,12 @@ impl CommandFailure {
     }
 
     /// A failed operation of the file system.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+    pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         IoError::at(action, path)(source).into()
     }
 
     /// Data that a model can't be given.
-    pub(crate) fn data(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> Self {
+    pub fn data(file: impl Into<String>, line: Option<usize>, message: impl Into<String>) -> Self {
         DataError { file: file.into(), line, message: message.into() }.into()
     }
 }

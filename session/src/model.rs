@@ -19,18 +19,18 @@ use rtc_exec::learner::Distributed;
 use rtc_exec::model::{Backend, Model, ModelOn};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::experiment::{Experiment, Supervision};
+use rtc_runs::saved::ModelDefinition;
 use rtc_task::error::hint;
 use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 use rtc_train::examine::Examined;
 
-use crate::definition::ModelDefinition;
 use crate::device::{Card, ExecutionTarget};
 use crate::failure::CommandFailure;
 use crate::memory;
 use crate::text::number;
 
 /// The task of this name with its default options; nothing is known without a name.
-pub(crate) fn catalog_of(name: Option<&str>) -> Result<Catalog, CommandFailure> {
+pub fn catalog_of(name: Option<&str>) -> Result<Catalog, CommandFailure> {
     let Some(name) = name else { return Ok(Catalog::default()) };
     let task = task_named(name).map_err(CommandFailure::Usage)?;
     let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(CommandFailure::Usage)?;
@@ -65,29 +65,29 @@ pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experi
 
 /// A model with its forward graph.
 #[derive(Debug)]
-pub(crate) struct Compiled {
-    /// What the user named.
-    pub(crate) definition: ModelDefinition,
+pub struct Compiled {
+    /// The spec, or the graph in its place.
+    pub definition: ModelDefinition,
     /// What is known of the task.
-    pub(crate) binding: Binding,
+    pub binding: Binding,
     /// The forward graph as lowered: its hash is the model's identity, which no optimisation changes.
-    pub(crate) graph: Graph,
+    pub graph: Graph,
 }
 
 impl Compiled {
     /// Makes the forward graph for a task.
-    pub(crate) fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, CommandFailure> {
+    pub fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, CommandFailure> {
         let graph = definition.forward(task)?;
         Ok(Self { definition, binding: Binding::from(task), graph })
     }
 
     /// Whether rows or positions leave a recurrence, so that their steps are counted.
-    pub(crate) fn halts(&self) -> bool {
+    pub fn halts(&self) -> bool {
         self.graph.output("depth").is_some()
     }
 
     /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
-    pub(crate) fn takes_from(&self, experiment: &Experiment) -> Result<(), CommandFailure> {
+    pub fn takes_from(&self, experiment: &Experiment) -> Result<(), CommandFailure> {
         let asked = asked(&self.graph);
         provided(&asked, self.name(), experiment)?;
         experiment.task.known.ask(asked);
@@ -95,34 +95,34 @@ impl Compiled {
     }
 
     /// The name of the model.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         self.definition.name()
     }
 
     /// Hash of the normalised spec, or of the graph in its place.
-    pub(crate) fn spec_hash(&self) -> String {
+    pub fn spec_hash(&self) -> String {
         self.definition.hash()
     }
 
     /// Hash of the forward graph.
-    pub(crate) fn graph_hash(&self) -> String {
+    pub fn graph_hash(&self) -> String {
         hash::hash(&self.graph)
     }
 
     /// Number of trainable numbers; axes that only a task gives count as 1.
-    pub(crate) fn parameter_count(&self) -> usize {
+    pub fn parameter_count(&self) -> usize {
         let size = |dims: &[Dim]| dims.iter().map(|dim| dim.fixed().unwrap_or(1)).product::<usize>();
         pipeline::parameters(&self.graph).iter().map(|parameter| size(parameter.ty.dims())).sum()
     }
 
     /// Number of trainable numbers as text, with the sizes that only a task gives: `1,234 + 64 vocab`.
-    pub(crate) fn parameters(&self) -> String {
+    pub fn parameters(&self) -> String {
         let parameters = pipeline::parameters(&self.graph);
         numbers(&parameters.iter().map(|parameter| parameter.ty.dims().to_vec()).collect::<Vec<_>>())
     }
 
     /// One line: name, parameters, nodes, hashes.
-    pub(crate) fn summary(&self) -> String {
+    pub fn summary(&self) -> String {
         format!(
             "{}: {} parameters, {} nodes, spec {}, graph {}",
             self.name(),
@@ -134,7 +134,7 @@ impl Compiled {
     }
 
     /// The plans of training and inference for the batches of `work` within `limit` bytes, and within the memory of the card.
-    pub(crate) fn fit(
+    pub fn fit(
         &self,
         work: &LargestBatches,
         limit: Option<u64>,
@@ -151,7 +151,7 @@ impl Compiled {
     }
 
     /// The model with an update after every step of its loop.
-    pub(crate) fn each_step(&self) -> Result<EachStep<'_, Graph>, CommandFailure> {
+    pub fn each_step(&self) -> Result<EachStep<'_, Graph>, CommandFailure> {
         EachStep::new(&self.graph, &self.binding).map_err(|unfit| match unfit {
             Unfit::Graph(fault) => fault.into(),
             Unfit::Model(_) => CommandFailure::Usage(format!("`supervision: each_step`: {unfit}")),
@@ -159,13 +159,13 @@ impl Compiled {
     }
 
     /// The plans of training and inference without a limit.
-    pub(crate) fn plans(&self) -> Result<(Plan, Plan), CommandFailure> {
+    pub fn plans(&self) -> Result<(Plan, Plan), CommandFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         Ok(pipeline::plans(&self.graph, &self.binding)?)
     }
 
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
-    pub(crate) fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, CommandFailure> {
+    pub fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, CommandFailure> {
         let (training, inference) = plans;
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
@@ -202,7 +202,7 @@ impl Compiled {
 }
 
 /// How many numbers arrays of these axes have, as text.
-pub(crate) fn numbers(arrays: &[Vec<Dim>]) -> String {
+pub fn numbers(arrays: &[Vec<Dim>]) -> String {
     let mut terms: BTreeMap<Vec<&str>, usize> = BTreeMap::new();
     for dims in arrays {
         let (mut factor, mut names) = (1, vec![]);
@@ -220,30 +220,30 @@ pub(crate) fn numbers(arrays: &[Vec<Dim>]) -> String {
     terms.iter().map(term).collect::<Vec<_>>().join(" + ")
 }
 
-/// What the program does with a model: analyses, trainings, and trainings on several ranks.
-pub(crate) trait Capable: Examined<Number = f32> + Distributed {}
+/// The abilities of every model: analyses, trainings, and trainings on several ranks.
+pub trait Capable: Examined<Number = f32> + Distributed {}
 
 impl<M: Examined<Number = f32> + Distributed> Capable for M {}
 
 /// A model on any machine.
-pub(crate) type AnyModel = Box<dyn Capable>;
+pub type AnyModel = Box<dyn Capable>;
 
 /// How a model computes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Computing {
+pub struct Computing {
     /// Where and how exactly.
-    pub(crate) place: ExecutionTarget,
+    pub place: ExecutionTarget,
     /// The bytes that it may hold on a device, where there is a limit.
-    pub(crate) memory: Option<u64>,
+    pub memory: Option<u64>,
     /// What rows that have halted cost.
-    pub(crate) halting: Halting,
+    pub halting: Halting,
     /// Steps of every row in place of those that come with the examples.
-    pub(crate) depth: Option<usize>,
+    pub depth: Option<usize>,
     /// Whether evaluations leave out the outer recursion.
-    pub(crate) inference: Inference,
+    pub inference: Inference,
 }
 
 /// The start of a hash, enough to tell models apart by eye.
-pub(crate) fn short(hash: &str) -> &str {
+pub fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }

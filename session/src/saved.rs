@@ -1,10 +1,8 @@
 //! A trained model, from the folder of its run.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use rtc_compiler::check::{NoFiles, Override, check_edited};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
@@ -16,7 +14,7 @@ use rtc_runs::error::CheckpointError;
 use rtc_runs::experiment::Experiment;
 use rtc_runs::record::checkpoint::{Checkpoint, CheckpointState};
 use rtc_runs::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
-use rtc_runs::saved;
+use rtc_runs::saved::{self, ModelDefinition};
 use rtc_task::TaskSettings;
 use rtc_task::error::{DataError, unknown};
 use rtc_task::sequence::{self, sides};
@@ -27,169 +25,115 @@ use rtc_task::{
 use rtc_train::Measurement;
 use serde_json::{Map, Value};
 
-use crate::choice::choice;
-use crate::definition::{GraphFacts, ModelDefinition, need_spec};
-use crate::device::DeviceOptions;
+use crate::definition::{GraphFacts, need_spec};
+use crate::device::DeviceChoice;
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
 use crate::failure::CommandFailure;
 use crate::folders::find;
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::{CheckedDefinition, SpecArg};
-use crate::terminal::{Terminal, quoted};
-use crate::threads;
 use crate::versions::versions;
-use crate::weights::{AVERAGED, WeightsOptions};
-
-/// The most steps that `--depth` takes.
-const MOST_STEPS: i64 = crate::limits::DEPTH;
+use crate::weights::{AVERAGED, WeightsChoice};
 
 /// The checkpoint that is meant where none is named.
-const BEST: &str = "best";
+pub const BEST: &str = "best";
 
-/// Which trained model, and how it computes.
-#[derive(Args)]
-pub(crate) struct ModelOptions {
-    /// The folder of a run, its name below `runs`, or `@last`; with `--weights` and `--experiment`, a spec
-    pub(crate) run: PathBuf,
-    /// The checkpoint: `best`, `last`, or the folder of another one of the run
-    #[arg(long, value_name = "WHICH", default_value = BEST)]
-    pub(crate) checkpoint: String,
-    /// What sequences that have halted cost; changes speed alone
-    #[arg(long, value_enum, default_value_t = HaltingArg::Compact)]
-    pub(crate) halting: HaltingArg,
-    /// Steps of a model with `depth: given`, in place of those that come with the examples
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=MOST_STEPS))]
-    pub(crate) depth: Option<u32>,
-    /// Whether the outer recursion of a fold is left out, with the same weights [default: as the experiment says]
-    #[arg(long, value_enum)]
-    pub(crate) inference: Option<InferenceArg>,
-    /// Number of threads; changes speed alone
-    #[arg(long, value_name = "N", value_parser = threads::parse)]
-    pub(crate) threads: Option<NonZeroUsize>,
-    #[command(flatten)]
-    pub(crate) weights: WeightsOptions,
-    /// With `--weights`: there is no run; the model is this spec in this experiment, a YAML file or a name
-    #[arg(long, value_name = "FILE|NAME", requires = "weights")]
-    pub(crate) experiment: Option<String>,
-    #[command(flatten)]
-    pub(crate) device: DeviceOptions,
+/// A trained model, by the folder of its run or by a file of weights, and how it is to compute.
+#[derive(Clone, Debug)]
+pub struct ModelChoice {
+    /// The folder of a run, its name below `runs`, or `@last`; with `weights` and `experiment`, a spec.
+    pub run: PathBuf,
+    /// The checkpoint: `best`, `last`, or the folder of another one of the run.
+    pub checkpoint: String,
+    /// The file whose weights take the place of those of the checkpoint.
+    pub weights: Option<WeightsChoice>,
+    /// With `weights`: there is no run; the model is a spec in this experiment, a YAML file or a name.
+    pub experiment: Option<String>,
+    /// What rows that have halted cost.
+    pub halting: Halting,
+    /// Steps of a model with `depth: given`, in place of those that come with the examples.
+    pub depth: Option<usize>,
+    /// Whether the outer recursion of a fold is left out; as the experiment says without it.
+    pub inference: Option<Inference>,
+    /// The device.
+    pub device: DeviceChoice,
 }
 
-impl ModelOptions {
-    /// The best checkpoint of a run.
-    pub(crate) fn of(run: &Path, device: DeviceOptions) -> Self {
+impl ModelChoice {
+    /// The best checkpoint of a run, on the processor.
+    pub fn of_run(run: impl Into<PathBuf>) -> Self {
         Self {
-            run: run.to_owned(),
+            run: run.into(),
             checkpoint: BEST.to_owned(),
-            halting: HaltingArg::Compact,
+            weights: None,
+            experiment: None,
+            halting: Halting::default(),
             depth: None,
             inference: None,
-            threads: None,
-            weights: WeightsOptions::default(),
-            experiment: None,
-            device,
+            device: DeviceChoice::default(),
         }
-    }
-
-    /// The options that another command needs for the same weights, each behind a blank.
-    pub(crate) fn named(&self) -> String {
-        let mut text = String::new();
-        let weights = &self.weights;
-        let files = [("weights", &weights.weights), ("weights-map", &weights.weights_map)];
-        for (name, value) in files.into_iter().filter_map(|(name, file)| Some((name, file.as_deref()?))) {
-            text += &format!(" --{name} {}", quoted(value));
-        }
-        if let Some(experiment) = &self.experiment {
-            text += &format!(" --experiment {}", quoted(Path::new(experiment)));
-        }
-        if self.checkpoint != BEST {
-            text += &format!(" --checkpoint {}", quoted(Path::new(&self.checkpoint)));
-        }
-        text
     }
 }
 
-choice! {
-    /// `--halting`.
-    pub(crate) enum HaltingArg for Halting {
-        /// They leave the batch
-        Compact,
-        /// They stay until all have halted
-        Batch,
-        /// Every recurrence runs to its bound
-        Never,
-    }
-}
-
-choice! {
-    /// `--inference`.
-    pub(crate) enum InferenceArg for Inference {
-        /// Chunks, and chunks of their vectors, as in training
-        Recursive,
-        /// Every row is one chunk of the outermost balanced fold
-        Flat,
-    }
-}
-
-/// A trained model with all that is known about it.
-pub(crate) struct TrainedModel {
+/// A trained model with all that is known about it. [`TrainingJob`](crate::job::TrainingJob) has an example.
+pub struct TrainedModel {
     /// The folder of the run.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     /// The name of the model.
-    pub(crate) name: String,
-    /// What it was made of.
-    pub(crate) definition: ModelDefinition,
+    pub name: String,
+    /// The spec, or the graph in its place.
+    pub definition: ModelDefinition,
     /// The experiment that it was trained in.
-    pub(crate) experiment: Experiment,
-    /// What the run says of itself.
-    pub(crate) info: RunInfo,
+    pub experiment: Experiment,
+    /// The record of the run.
+    pub info: RunInfo,
     /// Whether its outer recursion is left out.
-    pub(crate) inference: Inference,
-    pub(crate) task: TaskHandle,
+    pub inference: Inference,
+    /// The task.
+    pub task: TaskHandle,
     /// The options of the task.
-    pub(crate) options: TaskOptions,
-    /// Where the training stood.
-    pub(crate) state: CheckpointState,
+    pub options: TaskOptions,
+    /// The state of the training.
+    pub state: CheckpointState,
     /// The model with the weights of the checkpoint, where it was asked to compute.
-    pub(crate) model: AnyModel,
+    pub model: AnyModel,
     /// Whether a file was named for the weights, and they are the averages beside it.
     averaged: bool,
     /// Whether that is a device.
-    pub(crate) on_device: bool,
+    pub on_device: bool,
     /// Where it was trained, and where it computes now, if that is another place or another precision.
-    pub(crate) elsewhere: Option<(String, String)>,
+    elsewhere: Option<(String, String)>,
     /// Whether rows or positions of it leave a recurrence.
-    pub(crate) halts: bool,
+    pub halts: bool,
     /// The values that it takes from the rows to answer.
     takes: Vec<String>,
 }
 
 impl TrainedModel {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
-    pub(crate) fn open(options: &ModelOptions) -> Result<Self, CommandFailure> {
-        Self::open_edited(options, &[])
+    pub fn open(choice: &ModelChoice) -> Result<Self, CommandFailure> {
+        Self::open_edited(choice, &[])
     }
 
     /// The same with edits of the model, which leave its weights as they are.
-    pub(crate) fn open_edited(options: &ModelOptions, edits: &[Override]) -> Result<Self, CommandFailure> {
-        let place = options.device.open()?;
+    pub fn open_edited(choice: &ModelChoice, edits: &[Override]) -> Result<Self, CommandFailure> {
+        let place = choice.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
-            match &options.experiment {
-                Some(experiment) => SavedModel::of_spec(options, experiment)?,
-                None => SavedModel::of_run(options)?,
+            match &choice.experiment {
+                Some(experiment) => SavedModel::of_spec(choice, experiment)?,
+                None => SavedModel::of_run(choice)?,
             };
         let compiled = match edits {
             [] => compiled,
             edits => edited(&compiled, edits, &catalog_in(&experiment)?)?,
         };
         let (task, task_options) = task_of(&experiment)?;
-        let inference = options.inference.map_or(experiment.inference, Inference::from);
+        let inference = choice.inference.unwrap_or(experiment.inference);
         let on_device = place.device.is_some();
         let trained_on = info.versions.get(DEVICE).map_or(ON_CPU, String::as_str);
         let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
-        let depth = options.depth.map(|depth| depth as usize);
-        let how = Computing { place, memory: None, halting: options.halting.into(), depth, inference };
+        let how = Computing { place, memory: None, halting: choice.halting, depth: choice.depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(&found.learner)?;
         let takes = asked(model.forward_graph());
@@ -216,40 +160,39 @@ impl TrainedModel {
         })
     }
 
-    /// Says if its weights are other ones than those that the named file holds.
-    pub(crate) fn say_weights(&self, terminal: &Terminal) {
-        if self.averaged {
-            terminal.message(AVERAGED);
-        }
+    /// Returns a remark if its weights are the averages beside the named file.
+    pub fn remark_on_weights(&self) -> Option<&'static str> {
+        self.averaged.then_some(AVERAGED)
     }
 
-    /// Says if it computes elsewhere, or less exactly, than in training: the numbers differ then.
-    pub(crate) fn say_where(&self, terminal: &Terminal) {
-        self.say_weights(terminal);
-        if let Some((trained, here)) = &self.elsewhere {
-            terminal.message(&format!("note: this model was trained on {trained}, and computes on {here} now"));
-        }
+    /// Returns remarks on its weights, and on a device or a precision other than in training: the numbers differ then.
+    pub fn remarks(&self) -> Vec<String> {
+        let elsewhere = self
+            .elsewhere
+            .as_ref()
+            .map(|(trained, here)| format!("note: this model was trained on {trained}, and computes on {here} now"));
+        self.remark_on_weights().map(str::to_owned).into_iter().chain(elsewhere).collect()
     }
 
     /// Whether rows come with values that it takes.
-    pub(crate) fn takes_values(&self) -> bool {
+    pub fn takes_values(&self) -> bool {
         !self.takes.is_empty()
     }
 
     /// Examples that are computed at once.
-    pub(crate) fn batch(&self) -> usize {
+    pub fn batch(&self) -> usize {
         let batch = &self.experiment.batch;
         batch.size.div_ceil(batch.accumulate)
     }
 
     /// The measurement of some examples of a split.
-    pub(crate) fn measurement<'a>(&self, split: &'a str, examples: &'a [Example]) -> Measurement<'a> {
+    pub fn measurement<'a>(&self, split: &'a str, examples: &'a [Example]) -> Measurement<'a> {
         let (metrics, perplexity) = (self.task.about().metrics, self.task.perplexity());
         Measurement { split, examples, batch: self.batch(), metrics, scale: self.task.scale(&self.options), perplexity }
     }
 
     /// Refuses splits whose rows are not those of the training.
-    pub(crate) fn same_rows(&self, data: &Dataset) -> Result<(), CommandFailure> {
+    pub fn same_rows(&self, data: &Dataset) -> Result<(), CommandFailure> {
         let now = data.fingerprints();
         let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != now[*name]);
         let changed: Vec<&str> = now.keys().filter(other).map(String::as_str).collect();
@@ -264,14 +207,14 @@ impl TrainedModel {
     }
 
     /// The names of tokens.
-    pub(crate) fn names(&self, tokens: &[u32]) -> Vec<String> {
+    pub fn names(&self, tokens: &[u32]) -> Vec<String> {
         let names = self.task.vocabulary(&self.options);
         let name = |token: &u32| names.get(*token as usize).cloned().unwrap_or_else(|| token.to_string());
         tokens.iter().map(name).collect()
     }
 
     /// The names of the positions of a row.
-    pub(crate) fn positions(&self, tokens: &[u32]) -> Vec<String> {
+    pub fn positions(&self, tokens: &[u32]) -> Vec<String> {
         let mut positions = self.names(tokens);
         let of_spec =
             |spec: &Spec| spec.root.child("embed").and_then(|embed| embed.word("tokens")) == Some("start_end");
@@ -285,7 +228,7 @@ impl TrainedModel {
 
     /// The row of a line: of a JSON object with the columns of the task, else of the text itself; with `objects` unset always of the
     /// text, but for a model that takes values from its rows.
-    pub(crate) fn asked(&self, line: &str, objects: bool) -> Result<AskedRow, String> {
+    pub fn asked(&self, line: &str, objects: bool) -> Result<AskedRow, String> {
         let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
         if objects && self.is_object(line)? {
             return self.task.object(line, &takes);
@@ -333,12 +276,12 @@ impl TrainedModel {
     }
 
     /// The format of a file of rows: as the experiment says, else by its name; nothing where the file has no columns.
-    pub(crate) fn format(&self, path: &Path) -> Option<Format> {
+    pub fn format(&self, path: &Path) -> Option<Format> {
         self.task.format().or_else(|| file_format(path)).filter(|format| *format != Format::Text)
     }
 
     /// The rows of a file; a row needs no label.
-    pub(crate) fn rows(&self, path: &Path, format: Format) -> Result<AskedRows, DataError> {
+    pub fn rows(&self, path: &Path, format: Format) -> Result<AskedRows, DataError> {
         let takes: Vec<&str> = self.takes.iter().map(String::as_str).collect();
         self.task.rows_asked(path, format, &takes, &self.options)
     }
@@ -349,7 +292,7 @@ impl TrainedModel {
     }
 
     /// Whether it ends in a recursion.
-    pub(crate) fn folds(&self) -> bool {
+    pub fn folds(&self) -> bool {
         let of_spec = |spec: &Spec| spec.root.child("recurse").is_some();
         self.definition.spec().map_or_else(|| self.facts().folds(), of_spec)
     }
@@ -370,22 +313,22 @@ struct SavedModel {
 
 impl SavedModel {
     /// Those of a run. Its checkpoint must belong to it, and its spec must give the model that was trained.
-    fn of_run(options: &ModelOptions) -> Result<Self, CommandFailure> {
-        let path = find(&options.run)?;
+    fn of_run(choice: &ModelChoice) -> Result<Self, CommandFailure> {
+        let path = find(&choice.run)?;
         let run = SavedRun::read(&path)?;
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
-        let (checkpoint, averaged) = match others(options, &compiled)? {
+        let (checkpoint, averaged) = match others(choice, &compiled)? {
             Some(found) => found,
-            None => (opened(&path, &run).checkpoint(&options.checkpoint)?, false),
+            None => (opened(&path, &run).checkpoint(&choice.checkpoint)?, false),
         };
         let (experiment, seed, info) = (run.experiment, run.info.seed, run.info);
         Ok(Self { path, experiment, seed, info, compiled, checkpoint, averaged })
     }
 
     /// Those of a spec in an experiment, without a run.
-    fn of_spec(options: &ModelOptions, experiment: &str) -> Result<Self, CommandFailure> {
+    fn of_spec(choice: &ModelChoice, experiment: &str) -> Result<Self, CommandFailure> {
         let opened = OpenedExperiment::open(experiment)?;
-        let name = options.run.to_string_lossy();
+        let name = choice.run.to_string_lossy();
         let arg = SpecArg::parse(&name);
         let model = arg.model_name()?;
         let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &model, &[])?;
@@ -394,10 +337,10 @@ impl SavedModel {
         let compiled = Compiled::new(checked.definition, &facts)?;
         let needed =
             || CommandFailure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
-        let (checkpoint, averaged) = others(options, &compiled)?.ok_or_else(needed)?;
+        let (checkpoint, averaged) = others(choice, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
         Ok(Self {
-            path: options.run.clone(),
+            path: choice.run.clone(),
             experiment,
             seed,
             info: RunInfo::default(),
@@ -412,7 +355,7 @@ impl SavedModel {
 ///
 /// # Errors
 /// An edit is wrong, or changes a weight.
-pub(crate) fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
+pub fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
     let spec = need_spec(&compiled.definition, "settings to edit: `--set` and `--sweep` are for specs")?;
     let mut trained = spec.clone();
     take_all_gradients(&mut trained.root);
@@ -449,9 +392,9 @@ fn take_all_gradients(block: &mut Block) {
 }
 
 /// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.
-fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, CommandFailure> {
-    let weights = options.weights.read(&compiled.graph)?;
-    if weights.is_some() && options.checkpoint != BEST {
+fn others(choice: &ModelChoice, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, CommandFailure> {
+    let weights = choice.weights.as_ref().map(|weights| weights.read(&compiled.graph)).transpose()?;
+    if weights.is_some() && choice.checkpoint != BEST {
         return Err(CommandFailure::Usage(
             "`--weights` takes the place of `--checkpoint`: give one of them".to_owned(),
         ));
@@ -459,14 +402,14 @@ fn others(options: &ModelOptions, compiled: &Compiled) -> Result<Option<(Checkpo
     Ok(weights.map(|weights| (Checkpoint { learner: weights.state(), ..Checkpoint::default() }, weights.averaged)))
 }
 
-/// What to say where files were named and some splits have none.
-pub(crate) fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
+/// Returns a remark on splits that were generated although files were named.
+pub fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
     let some = settings.data.is_some() && !data.generated.is_empty();
     some.then(|| format!("no file, so generated: {}", data.generated.join(", ")))
 }
 
 /// The task of an experiment with its complete options.
-pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), CommandFailure> {
+pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), CommandFailure> {
     // What a run keeps of its task needs no rows.
     if experiment.task.known.kept.is_none() {
         check_program(&experiment.task, &experiment.splits())?;
@@ -475,18 +418,18 @@ pub(crate) fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOption
 }
 
 /// What the compiler is told about the task of an experiment.
-pub(crate) fn catalog_in(experiment: &Experiment) -> Result<Catalog, CommandFailure> {
+pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, CommandFailure> {
     let (task, options) = task_of(experiment)?;
     Ok(catalog(&*task, &options))
 }
 
 /// The run in a folder, as this program opens it.
-pub(crate) fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::OpenedRun<'a> {
+pub fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::OpenedRun<'a> {
     saved::OpenedRun { path, run, versions: versions() }
 }
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
-pub(crate) fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, CommandFailure> {
+pub fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, CommandFailure> {
     let (definition, graph) = opened(path, run).model(task)?;
     Ok(Compiled { definition, binding: Binding::from(task), graph })
 }

@@ -1,5 +1,7 @@
 //! Ranks besides rank 0: what they are told of the model, and what they do.
 
+use std::sync::atomic::AtomicBool;
+
 use rtc_compiler::ir::text;
 use rtc_compiler::pipeline::memory::LargestBatches;
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
@@ -7,15 +9,14 @@ use rtc_compiler::schema::Catalog;
 use rtc_exec::learner::LearnError;
 use rtc_exec::{Halting, Inference};
 use rtc_runs::experiment::{Experiment, Supervision};
+use rtc_runs::saved::ModelDefinition;
 use rtc_task::Objective;
 use rtc_train::ranks::{Beginning, RankError, Ranks, await_beginning, serve};
 use serde::{Deserialize, Serialize};
 
-use crate::definition::ModelDefinition;
-use crate::device::{DeviceOptions, ExecutionTarget};
-use crate::failure::{CommandFailure, CommandResult, Exit};
+use crate::device::{DeviceChoice, ExecutionTarget};
+use crate::failure::CommandFailure;
 use crate::model::{AnyModel, Compiled, Computing};
-use crate::signals;
 use crate::versions::program;
 
 /// The description of a training for the other ranks.
@@ -116,18 +117,23 @@ fn differs(message: String) -> CommandFailure {
     LearnError::Ranks(message).into()
 }
 
-/// Serves rank 0 until it ends the training. Rank 0 prints failures.
-pub(crate) fn follow(ranks: &dyn Ranks, halting: Halting, device: DeviceOptions) -> CommandResult {
-    // From here on a first signal asks to stop, and rank 0 says when.
-    let stop = signals::on_stop()?;
+/// Serves rank 0 until it ends the training, and returns the exit code that rank 0 names. Rank 0 tells of failures.
+///
+/// `stop` is the flag by which this rank is asked to stop; rank 0 says when.
+pub fn follow(
+    ranks: &dyn Ranks,
+    halting: Halting,
+    device: DeviceChoice,
+    stop: &AtomicBool,
+) -> Result<u8, CommandFailure> {
     let failed = |error: RankError| CommandFailure::from(LearnError::from(error));
     let description = match await_beginning(ranks).map_err(failed)? {
         Beginning::Model(description) => description,
-        Beginning::End(code) => return Ok(Exit::Reported(code)),
+        Beginning::End(code) => return Ok(code),
     };
     let read = serde_json::from_str::<TrainingDescription>(&description);
     let read = read.map_err(|error| differs(format!("the model of rank 0 can't be read: {error}")));
     let mut made = read.and_then(|description| description.model(halting, device.open()?));
     let made = made.as_deref_mut().map_err(|failure| failure.to_string());
-    serve(made, ranks, &stop).map(Exit::Reported).map_err(failed)
+    serve(made, ranks, stop).map_err(failed)
 }

@@ -26,7 +26,7 @@ const AVERAGE_BYTES_PER_PARAMETER: u64 = 12;
 const LIBRARIES: u64 = 128 << 20;
 /// Memory of the host through which a model's batches go to its device.
 pub(crate) const STAGED: u64 = 16 << 20;
-/// Units of `--memory` in bytes.
+/// Units of sizes in bytes.
 const UNITS: &[(&str, u64)] = &[
     ("", 1),
     ("B", 1),
@@ -40,8 +40,8 @@ const UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
 ];
 
-/// Reads `--memory`: a number with a unit, or of bytes.
-pub(crate) fn parse(text: &str) -> Result<u64, String> {
+/// Reads a size of memory: a number with a unit, or of bytes.
+pub fn parse(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = (text[..digits].parse::<f64>(), text[digits..].trim());
     let factor = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit)).map(|(_, factor)| *factor);
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
 }
 
 /// Bytes in a unit for people: `812.4 MiB`.
-pub(crate) fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;
     let mut unit = 0;
@@ -129,7 +129,7 @@ fn longest_rows(rows: &dyn StreamedRows, count: usize, pairs: bool) -> BatchShap
 }
 
 /// Bytes that runs in one process have together: the program and the data.
-pub(crate) fn shared(data: &Dataset) -> u64 {
+pub fn shared(data: &Dataset) -> u64 {
     let held = data.splits.values().flatten().map(Example::bytes).sum::<usize>();
     // The order of a pass is four bytes per row.
     let found = data.streams.values().map(|Stream(rows)| rows.held() + 8 * rows.count() as u64).sum::<u64>();

@@ -1,9 +1,8 @@
-//! Experiments on the command line: a YAML file, or the name of one that is part of the program.
+//! Experiments: a YAML file, or the name of one that is part of the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use clap::Args;
 use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
 use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart};
@@ -17,41 +16,33 @@ use crate::spec_file::{SpecArg, read_text};
 const EXPERIMENTS: &str = "experiments";
 
 /// An experiment as it is for a model.
-pub(crate) struct ForModel {
+pub struct ForModel {
     /// The experiment.
-    pub(crate) experiment: Experiment,
+    pub experiment: Experiment,
     /// Its edits of the spec.
-    pub(crate) edits: Vec<Override>,
+    pub edits: Vec<Override>,
     /// What the user should know of it.
-    pub(crate) note: Option<String>,
-}
-
-/// Whether programs of experiments may run.
-#[derive(Args)]
-pub(crate) struct ProgramOptions {
-    /// Let the program run with which the experiment makes its rows; what it printed once is kept, and needs no program
-    #[arg(long)]
-    pub(crate) run_commands: bool,
+    pub note: Option<String>,
 }
 
 /// Refuses rows of splits that a program would have to make without being allowed to run.
-pub(crate) fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), CommandFailure> {
+pub fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), CommandFailure> {
     task.refusal(splits).map_or(Ok(()), |message| Err(CommandFailure::Usage(message)))
 }
 
 /// An experiment with the place that it came from.
-pub(crate) struct OpenedExperiment {
+pub struct OpenedExperiment {
     /// The experiment.
-    pub(crate) file: ExperimentFile,
+    pub file: ExperimentFile,
     /// Its name without folders and ending.
-    pub(crate) name: String,
+    pub name: String,
     /// The folders in which its specs are looked for, nearest first; none for one that is part of the program.
     folders: Vec<PathBuf>,
 }
 
 impl OpenedExperiment {
     /// The experiment of the program with this name, or else the file.
-    pub(crate) fn open(text: &str) -> Result<Self, CommandFailure> {
+    pub fn open(text: &str) -> Result<Self, CommandFailure> {
         let path = Path::new(text);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| "experiment".to_owned());
@@ -73,20 +64,20 @@ impl OpenedExperiment {
         Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
     }
 
-    /// The same, whose program may run or not.
-    pub(crate) fn permitting(self, programs: &ProgramOptions) -> Self {
-        Self { file: self.file.permitting(programs.run_commands), ..self }
+    /// The same experiment, whose program may run if `run_commands`.
+    pub fn permitting(self, run_commands: bool) -> Self {
+        Self { file: self.file.permitting(run_commands), ..self }
     }
 
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
     /// a folder `experiments`, or one of the program.
-    pub(crate) fn spec_of(&self, entry: &ComparedModel) -> Result<SpecArg, CommandFailure> {
+    pub fn spec_of(&self, entry: &ComparedModel) -> Result<SpecArg, CommandFailure> {
         let unknown = |message| self.file.entry_error(entry, format!("`compare`: {message}")).into();
         self.spec_named(&entry.spec).map_err(unknown)
     }
 
     /// The spec that the experiment names as its `model`, looked for as those of `compare`, and last from the current folder.
-    pub(crate) fn spec_of_model(&self, model: &str) -> Result<SpecArg, CommandFailure> {
+    pub fn spec_of_model(&self, model: &str) -> Result<SpecArg, CommandFailure> {
         let here = SpecArg::parse(model);
         match self.spec_named(model) {
             Ok(spec) => Ok(spec),
@@ -135,7 +126,7 @@ impl OpenedExperiment {
 
     /// Refuses blocks under `models` for models that exist neither in the specs beside the experiment or of the
     /// program, nor in those of its `compare`, nor in `trained`.
-    pub(crate) fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), CommandFailure> {
+    pub fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), CommandFailure> {
         let mut known = SpecArg::built_in_models();
         let beside = self.folders.iter().flat_map(|folder| specs_in(folder));
         let compared = self.file.compare().iter().filter_map(|entry| self.spec_of(entry).ok());
@@ -150,7 +141,7 @@ impl OpenedExperiment {
 
     /// The experiment for a model with its edits of the spec. A graph has no settings: it is what it is in every experiment, and the
     /// edits that are left out are named.
-    pub(crate) fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, CommandFailure> {
+    pub fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, CommandFailure> {
         let experiment = self.file.resolve(Some(model), with)?;
         if !arg.is_graph() || experiment.set.is_empty() {
             let edits = self.overrides(model, &experiment);
@@ -170,7 +161,7 @@ impl OpenedExperiment {
     }
 
     /// The edits of an entry of `compare`.
-    pub(crate) fn overrides_of(&self, entry: &ComparedModel) -> Vec<Override> {
+    pub fn overrides_of(&self, entry: &ComparedModel) -> Vec<Override> {
         self.placed(&entry.set, self.file.written_in(entry))
     }
 

@@ -7,7 +7,7 @@ use rtc_train::ranks::{Balance, Ranks, SingleRank};
 use crate::failure::CommandFailure;
 
 /// The ranks that were started with this process. A training that would be made by each of several processes is refused.
-pub(crate) fn join() -> Result<Box<dyn Ranks>, CommandFailure> {
+pub fn join() -> Result<Box<dyn Ranks>, CommandFailure> {
     match ProcessRank::from_environment() {
         Some(launch) => open(launch).map_err(CommandFailure::Usage),
         None => Ok(Box::new(SingleRank)),
@@ -38,7 +38,7 @@ fn open(launch: ProcessRank) -> Result<Box<dyn Ranks>, String> {
 }
 
 /// How many ranks there are on this machine.
-pub(crate) fn on_this_machine() -> usize {
+pub fn on_this_machine() -> usize {
     ProcessRank::from_environment().map_or(1, |launch| launch.local_size)
 }
 
@@ -49,7 +49,7 @@ pub(crate) fn local_rank() -> usize {
 }
 
 /// What is wrong with so many ranks for an experiment, if something is.
-pub(crate) fn uneven(ranks: usize, experiment: &Experiment) -> Option<String> {
+pub fn uneven(ranks: usize, experiment: &Experiment) -> Option<String> {
     let batch = &experiment.batch;
     let rows = batch.size.div_ceil(batch.accumulate.max(1)).max(1);
     let parts = batch.size.div_ceil(rows);
@@ -63,7 +63,7 @@ pub(crate) fn uneven(ranks: usize, experiment: &Experiment) -> Option<String> {
 }
 
 /// How evenly ranks have worked, for people.
-pub(crate) fn balance(ranks: usize, balance: Balance) -> Option<String> {
+pub fn balance(ranks: usize, balance: Balance) -> Option<String> {
     let imbalance = balance.imbalance().filter(|_| ranks > 1)?;
     Some(format!("{ranks} ranks: the slowest took {imbalance:.2} times as long for its micro-batches as the mean"))
 }

@@ -1,8 +1,7 @@
-//! `--weights`: weights from a file, in place of drawn or saved ones.
+//! Weights from a file, in place of drawn or saved ones.
 
 use std::path::PathBuf;
 
-use clap::Args;
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::pipeline;
@@ -12,19 +11,17 @@ use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 
 use crate::failure::CommandFailure;
 
-/// Which file, and what its names mean.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct WeightsOptions {
-    /// Take the weights from this file: safetensors, or a PyTorch `state_dict`, nothing of which is executed
-    #[arg(long, value_name = "FILE")]
-    pub(crate) weights: Option<PathBuf>,
-    /// A JSON file with the names that the weights get: `{"theirs": "ours", "other": {"to": "ours", "transpose": true}}`
-    #[arg(long, value_name = "FILE", requires = "weights")]
-    pub(crate) weights_map: Option<PathBuf>,
+/// A file with weights, and the meaning of its names.
+#[derive(Clone, Debug)]
+pub struct WeightsChoice {
+    /// The file: safetensors, or a PyTorch `state_dict`, nothing of which is executed.
+    pub file: PathBuf,
+    /// A JSON file with the names that the weights get; their own names without it.
+    pub names: Option<PathBuf>,
 }
 
 /// Weights that fit a model.
-pub(crate) struct Weights {
+pub struct Weights {
     /// Where they came from.
     pub(crate) start: Start,
     /// Whether they are the averages of a run, which its checkpoint holds beside the file.
@@ -32,26 +29,30 @@ pub(crate) struct Weights {
     arrays: FlatArrays,
 }
 
-/// What to say of averaged weights.
+/// The remark on averaged weights.
 pub(crate) const AVERAGED: &str =
     "note: these are the averaged weights of the checkpoint (`ema`), by which its run is measured";
 
-impl WeightsOptions {
-    /// The weights for the model of a graph, where a file is named.
-    pub(crate) fn read(&self, graph: &Graph) -> Result<Option<Weights>, CommandFailure> {
-        let Some(path) = &self.weights else { return Ok(None) };
-        let names = self.weights_map.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
-        let file = WeightsFile::read(path)?;
+impl WeightsChoice {
+    /// Reads the weights for the model of a graph.
+    pub fn read(&self, graph: &Graph) -> Result<Weights, CommandFailure> {
+        let names = self.names.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
+        let file = WeightsFile::read(&self.file)?;
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();
         let parameters: Vec<(String, Vec<usize>)> =
             pipeline::parameters(graph).into_iter().map(|p| (p.name, shape(p.ty.dims()))).collect();
         let arrays = fit(&file, &names, &parameters).map_err(rtc_runs::error::Error::from)?;
-        let start = Start { file: path.display().to_string(), sha256: fingerprint(&arrays) };
-        Ok(Some(Weights { start, averaged: file.is_averaged(), arrays }))
+        let start = Start { file: self.file.display().to_string(), sha256: fingerprint(&arrays) };
+        Ok(Weights { start, averaged: file.is_averaged(), arrays })
     }
 }
 
 impl Weights {
+    /// Returns a remark if they are the averages of a run.
+    pub fn remark(&self) -> Option<&'static str> {
+        self.averaged.then_some(AVERAGED)
+    }
+
     /// The state of a model that has these weights and was not trained yet.
     pub(crate) fn state(&self) -> LearnerState {
         LearnerState { parameters: self.arrays.clone(), ..LearnerState::default() }
