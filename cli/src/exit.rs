@@ -1,7 +1,7 @@
 //! Exit codes of commands that succeeded, and results of commands.
 
 use rtc_runs::error::STOPPED;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 
 /// The end of a command that succeeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,4 +34,4 @@ impl Exit {
 }
 
 /// The result of a command.
-pub(crate) type CommandResult = Result<Exit, CommandFailure>;
+pub(crate) type CommandResult = Result<Exit, SessionFailure>;

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, stdin};
 use std::path::Path;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_task::sequence::{self, LineError, NumberedLine};
 
 /// Lines, one after the other.
@@ -25,10 +25,10 @@ impl InputLines {
     }
 
     /// The next line; nothing at the end. A line that is too long, or no text, is refused.
-    pub(crate) fn next(&mut self) -> Result<Option<NumberedLine>, CommandFailure> {
+    pub(crate) fn next(&mut self) -> Result<Option<NumberedLine>, SessionFailure> {
         self.lines.next().transpose().map_err(|error| match error {
-            LineError::Io(error) => CommandFailure::io("read", Path::new(&self.name), error),
-            LineError::Broken(line, why) => CommandFailure::data(&self.name, Some(line), why),
+            LineError::Io(error) => SessionFailure::io("read", Path::new(&self.name), error),
+            LineError::Broken(line, why) => SessionFailure::data(&self.name, Some(line), why),
         })
     }
 }

@@ -26,7 +26,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 use rtc_kernel::Vectors;
-use rtc_session::failure::{CommandFailure, PANIC};
+use rtc_session::failure::{PANIC, SessionFailure};
 use rtc_session::threads::on_a_large_stack;
 
 use command::Cli;
@@ -57,7 +57,7 @@ fn start() -> u8 {
 }
 
 fn run(cli: &Cli, terminal: &Terminal) -> u8 {
-    let vectors = Vectors::from_environment().map_err(CommandFailure::Usage);
+    let vectors = Vectors::from_environment().map_err(SessionFailure::Usage);
     let limit = || cli.command.time_limit().map_or(Ok(None), |limit| limit.start(cli.quiet));
     match vectors.and_then(|()| limit()).and_then(|_running| cli.command.run(terminal)) {
         Ok(exit) => exit.code(),

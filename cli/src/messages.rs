@@ -2,14 +2,14 @@
 
 use rtc_compiler::schema::Catalog;
 use rtc_runs::experiment::Experiment;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::Data;
 use rtc_session::spec_file::{CheckedDefinition, SpecArg};
 
 use crate::terminal::Terminal;
 
 /// Loads or generates the data of an experiment, and says how much of it there is.
-pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, CommandFailure> {
+pub(crate) fn make_data(experiment: &Experiment, terminal: &Terminal) -> Result<Data, SessionFailure> {
     let waiting = terminal.waiting("making the data");
     let data = Data::of(experiment);
     drop(waiting);
@@ -24,7 +24,7 @@ pub(crate) fn check(
     sets: &[String],
     catalog: &Catalog,
     terminal: &Terminal,
-) -> Result<CheckedDefinition, CommandFailure> {
+) -> Result<CheckedDefinition, SessionFailure> {
     let checked = arg.check(sets, catalog)?;
     terminal.problems(&checked.problems, &checked.sources);
     Ok(checked)

@@ -5,15 +5,15 @@ use std::path::Path;
 use rtc_base::disk::write_output;
 use rtc_exec::Inference;
 use rtc_export::onnx::{OnnxMetadata, onnx};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::Scale;
 use serde_json::json;
 
 /// Writes the model with its weights; the file is there completely or not at all.
-pub(crate) fn write(trained: &TrainedModel, scale: Option<Scale>, output: &Path) -> Result<(), CommandFailure> {
+pub(crate) fn write(trained: &TrainedModel, scale: Option<Scale>, output: &Path) -> Result<(), SessionFailure> {
     let bytes = onnx(trained.model.forward_graph(), &trained.model.weights().items, &about(trained, scale))
-        .map_err(|refused| CommandFailure::Usage(refused.to_string()))?;
+        .map_err(|refused| SessionFailure::Usage(refused.to_string()))?;
     Ok(write_output(output, bytes)?)
 }
 

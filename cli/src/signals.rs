@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 #[cfg(unix)]
 use signal_hook::consts::{SIGHUP, SIGXFSZ};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -16,7 +16,7 @@ use crate::exit::Exit;
 
 /// A flag that the first SIGINT, SIGTERM or SIGHUP sets; the second ends the process at once. SIGHUP is left ignored where it is: a
 /// program that was started with `nohup` goes on when its terminal closes.
-pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, CommandFailure> {
+pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, SessionFailure> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in stopping() {
         // The order matters: at the first signal the flag is still clear when this looks at it.
@@ -29,7 +29,7 @@ pub(crate) fn on_stop() -> Result<Arc<AtomicBool>, CommandFailure> {
 
 /// Lets the first SIGINT, SIGTERM or SIGHUP end the process, whatever its threads do; for commands that have nothing to save.
 #[cfg(feature = "live")]
-pub(crate) fn end_on_stop(exit: Exit) -> Result<(), CommandFailure> {
+pub(crate) fn end_on_stop(exit: Exit) -> Result<(), SessionFailure> {
     let always = Arc::new(AtomicBool::new(true));
     for signal in stopping() {
         let code = i32::from(exit.code());
@@ -48,8 +48,8 @@ fn stopping() -> Vec<i32> {
     signals
 }
 
-fn not_handled(error: io::Error) -> CommandFailure {
-    CommandFailure::io("handle", Path::new("signals"), error)
+fn not_handled(error: io::Error) -> SessionFailure {
+    SessionFailure::io("handle", Path::new("signals"), error)
 }
 
 /// Lets a write that goes beyond the largest size of a file (`ulimit -f`) fail, as one on a full disk does, instead of ending the process.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use serde_json::Value;
 
 /// How and how much to print.
@@ -47,7 +47,7 @@ impl Terminal {
     }
 
     /// Prints a result, byte by byte where a program reads it. A reader that has gone away is no error: it has seen all that it wanted.
-    pub(crate) fn result(&self, text: &str) -> Result<(), CommandFailure> {
+    pub(crate) fn result(&self, text: &str) -> Result<(), SessionFailure> {
         let text = if self.shown { visible(text) } else { Cow::Borrowed(text) };
         let mut out = io::stdout().lock();
         match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -56,7 +56,7 @@ impl Terminal {
                 self.deserted.store(true, Ordering::Relaxed);
                 Ok(())
             }
-            Err(error) => Err(CommandFailure::io("write", Path::new("standard output"), error)),
+            Err(error) => Err(SessionFailure::io("write", Path::new("standard output"), error)),
         }
     }
 
@@ -66,7 +66,7 @@ impl Terminal {
     }
 
     /// Prints a result for programs.
-    pub(crate) fn json(&self, value: &Value) -> Result<(), CommandFailure> {
+    pub(crate) fn json(&self, value: &Value) -> Result<(), SessionFailure> {
         self.result(&format!("{value:#}\n"))
     }
 
@@ -111,8 +111,8 @@ impl Terminal {
     }
 
     /// Prints why a command failed.
-    pub(crate) fn report(&self, failure: &CommandFailure) {
-        if let CommandFailure::Spec(found) = failure {
+    pub(crate) fn report(&self, failure: &SessionFailure) {
+        if let SessionFailure::Spec(found) = failure {
             return self.problems(&found.0, &found.1);
         }
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::limits;
 use clap::Args;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 
 use crate::terminal::Terminal;
 
@@ -21,7 +21,7 @@ pub(crate) struct TimeLimit {
 
 impl TimeLimit {
     /// Ends the process when the time is over: see [`limit`].
-    pub(crate) fn start(self, quiet: bool) -> Result<Option<TimeGuard>, CommandFailure> {
+    pub(crate) fn start(self, quiet: bool) -> Result<Option<TimeGuard>, SessionFailure> {
         self.time_limit.map(|time| limit(time, quiet)).transpose()
     }
 }
@@ -33,18 +33,18 @@ pub(crate) struct TimeGuard {
 
 /// Ends the process when the time is over, from a thread of its own: nothing that computes has to look at a clock. Files that are
 /// written have another name until they are complete.
-pub(crate) fn limit(time: Duration, quiet: bool) -> Result<TimeGuard, CommandFailure> {
+pub(crate) fn limit(time: Duration, quiet: bool) -> Result<TimeGuard, SessionFailure> {
     let (over, ended) = channel();
     let end = move || {
         if ended.recv_timeout(time) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let failure = CommandFailure::Time(time);
+        let failure = SessionFailure::Time(time);
         Terminal::new(quiet).report(&failure);
         process::exit(failure.code().into());
     };
     let thread = thread::Builder::new().spawn(end);
-    thread.map(|_| TimeGuard { _over: over }).map_err(|e| CommandFailure::Panic(format!("no thread can be had: {e}")))
+    thread.map(|_| TimeGuard { _over: over }).map_err(|e| SessionFailure::Panic(format!("no thread can be had: {e}")))
 }
 
 /// Reads `--time-limit`.

@@ -7,14 +7,14 @@ use rtc_compiler::ir::{attribute, graph};
 use rtc_compiler::spec::Spec;
 use rtc_runs::saved::ModelDefinition;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 
 /// The spec of a definition for what only a spec has.
-pub fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Result<&'d Spec, CommandFailure> {
+pub fn need_spec<'d>(definition: &'d ModelDefinition, what: &str) -> Result<&'d Spec, SessionFailure> {
     match definition {
         ModelDefinition::Spec(spec) => Ok(spec),
         ModelDefinition::Graph(_, file) => {
-            Err(CommandFailure::Usage(format!("{file} is a graph, and a graph has no {what}")))
+            Err(SessionFailure::Usage(format!("{file} is a graph, and a graph has no {what}")))
         }
     }
 }

@@ -6,7 +6,7 @@ use rtc_cuda::device::{Capacity, Device};
 use rtc_cuda::{Launching, overrides};
 use rtc_kernel::Precision;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 #[cfg(feature = "cuda")]
 use crate::ranks::local_rank;
 
@@ -35,15 +35,15 @@ impl DeviceChoice {
     /// Opens the device.
     ///
     /// # Errors
-    /// [`CommandFailure::Usage`] where the device does not exist, or launches nothing.
-    pub fn open(self) -> Result<ExecutionTarget, CommandFailure> {
+    /// [`SessionFailure::Usage`] where the device does not exist, or launches nothing.
+    pub fn open(self) -> Result<ExecutionTarget, SessionFailure> {
         let Self { kind, precision, launching } = self;
         let device = match kind {
-            DeviceKind::Cpu if launching != Launching::default() => Err(CommandFailure::Usage(
+            DeviceKind::Cpu if launching != Launching::default() => Err(SessionFailure::Usage(
                 "`--launch` is for `--device cuda`: the processor launches nothing".to_owned(),
             )),
             DeviceKind::Cpu => Ok(None),
-            DeviceKind::Cuda => cuda(precision, launching).map(Some).map_err(CommandFailure::Usage),
+            DeviceKind::Cuda => cuda(precision, launching).map(Some).map_err(SessionFailure::Usage),
         }?;
         Ok(ExecutionTarget { device, precision })
     }
@@ -71,12 +71,12 @@ pub struct Card {
 
 impl ExecutionTarget {
     /// The device with its memory; nothing for the processor.
-    pub fn card(&self) -> Result<Option<Card>, CommandFailure> {
+    pub fn card(&self) -> Result<Option<Card>, SessionFailure> {
         let Some(device) = &self.device else { return Ok(None) };
         let name = device.name();
         match device.capacity() {
             Some(capacity) => Ok(Some(Card { name, capacity, precision: self.precision })),
-            None => Err(CommandFailure::Usage(format!("{name} does not say how much memory it has"))),
+            None => Err(SessionFailure::Usage(format!("{name} does not say how much memory it has"))),
         }
     }
 

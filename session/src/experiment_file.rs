@@ -8,7 +8,7 @@ use rtc_compiler::source::Source;
 use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart};
 use rtc_task::TaskSettings;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::folders::check_name;
 use crate::spec_file::{SpecArg, read_text};
 
@@ -26,8 +26,8 @@ pub struct ForModel {
 }
 
 /// Refuses rows of splits that a program would have to make without being allowed to run.
-pub fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), CommandFailure> {
-    task.refusal(splits).map_or(Ok(()), |message| Err(CommandFailure::Usage(message)))
+pub fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), SessionFailure> {
+    task.refusal(splits).map_or(Ok(()), |message| Err(SessionFailure::Usage(message)))
 }
 
 /// An experiment with the place that it came from.
@@ -42,7 +42,7 @@ pub struct OpenedExperiment {
 
 impl OpenedExperiment {
     /// The experiment of the program with this name, or else the file.
-    pub fn open(text: &str) -> Result<Self, CommandFailure> {
+    pub fn open(text: &str) -> Result<Self, SessionFailure> {
         let path = Path::new(text);
         let stem = path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
         let name = stem.unwrap_or_else(|| "experiment".to_owned());
@@ -51,14 +51,14 @@ impl OpenedExperiment {
         if EMBEDDED.iter().any(|(name, _)| *name == text) || !looks_like_a_file {
             return Ok(Self { file: ExperimentFile::embedded(text)?, name, folders: vec![] });
         }
-        let yaml = read_text(path, "experiment", |line, why| CommandFailure::Usage(format!("{text}:{line}: {why}")))?;
+        let yaml = read_text(path, "experiment", |line, why| SessionFailure::Usage(format!("{text}:{line}: {why}")))?;
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
         let above = is_among_specs.then(|| folder.join(".."));
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
         let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
         let read = |path: &Path| {
-            let refuse = |line, why| CommandFailure::Usage(format!("{}:{line}: {why}", path.display()));
+            let refuse = |line, why| SessionFailure::Usage(format!("{}:{line}: {why}", path.display()));
             read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
         };
         Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
@@ -71,13 +71,13 @@ impl OpenedExperiment {
 
     /// The spec of an entry of `compare`: a file beside the experiment, one in the folder above if the experiment lies in
     /// a folder `experiments`, or one of the program.
-    pub fn spec_of(&self, entry: &ComparedModel) -> Result<SpecArg, CommandFailure> {
+    pub fn spec_of(&self, entry: &ComparedModel) -> Result<SpecArg, SessionFailure> {
         let unknown = |message| self.file.entry_error(entry, format!("`compare`: {message}")).into();
         self.spec_named(&entry.spec).map_err(unknown)
     }
 
     /// The spec that the experiment names as its `model`, looked for as those of `compare`, and last from the current folder.
-    pub fn spec_of_model(&self, model: &str) -> Result<SpecArg, CommandFailure> {
+    pub fn spec_of_model(&self, model: &str) -> Result<SpecArg, SessionFailure> {
         let here = SpecArg::parse(model);
         match self.spec_named(model) {
             Ok(spec) => Ok(spec),
@@ -126,7 +126,7 @@ impl OpenedExperiment {
 
     /// Refuses blocks under `models` for models that exist neither in the specs beside the experiment or of the
     /// program, nor in those of its `compare`, nor in `trained`.
-    pub fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), CommandFailure> {
+    pub fn check_models(&self, trained: Option<&SpecArg>) -> Result<(), SessionFailure> {
         let mut known = SpecArg::built_in_models();
         let beside = self.folders.iter().flat_map(|folder| specs_in(folder));
         let compared = self.file.compare().iter().filter_map(|entry| self.spec_of(entry).ok());
@@ -141,7 +141,7 @@ impl OpenedExperiment {
 
     /// The experiment for a model with its edits of the spec. A graph has no settings: it is what it is in every experiment, and the
     /// edits that are left out are named.
-    pub fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, CommandFailure> {
+    pub fn resolve_for(&self, arg: &SpecArg, model: &str, with: &[String]) -> Result<ForModel, SessionFailure> {
         let experiment = self.file.resolve(Some(model), with)?;
         if !arg.is_graph() || experiment.set.is_empty() {
             let edits = self.overrides(model, &experiment);

@@ -25,7 +25,7 @@ const TOO_LONG: u8 = 9;
 
 /// The failure of a step: opening, checking, compiling, training.
 #[derive(Debug)]
-pub enum CommandFailure {
+pub enum SessionFailure {
     /// The arguments don't make sense together.
     Usage(String),
     /// The spec has errors.
@@ -50,7 +50,7 @@ const REFUSED: u8 = 7;
 /// Exit code of a process that panicked.
 pub const PANIC: u8 = 101;
 
-impl CommandFailure {
+impl SessionFailure {
     /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
@@ -76,7 +76,7 @@ impl CommandFailure {
 }
 
 /// One sentence; that of a spec with errors is short, since its problems are a report of their own.
-impl fmt::Display for CommandFailure {
+impl fmt::Display for SessionFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Spec(_) => f.write_str("the spec has errors"),
@@ -89,19 +89,19 @@ impl fmt::Display for CommandFailure {
     }
 }
 
-impl From<InvalidNode> for CommandFailure {
+impl From<InvalidNode> for SessionFailure {
     fn from(invalid: InvalidNode) -> Self {
         NoModel::from(invalid).into()
     }
 }
 
-impl From<NoModel> for CommandFailure {
+impl From<NoModel> for SessionFailure {
     fn from(NoModel(why): NoModel) -> Self {
         Self::NoSpec(why)
     }
 }
 
-impl From<Error> for CommandFailure {
+impl From<Error> for SessionFailure {
     fn from(error: Error) -> Self {
         Self::Runtime(error)
     }
@@ -110,7 +110,7 @@ impl From<Error> for CommandFailure {
 /// Failures of the runtime by their own types.
 macro_rules! runtime_errors {
     ($($error:ty),*) => {$(
-        impl From<$error> for CommandFailure {
+        impl From<$error> for SessionFailure {
             fn from(error: $error) -> Self {
                 Self::Runtime(error.into())
             }

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use rtc_runs::grid::GridManifest;
 use rtc_runs::record::RunFolder;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::text::check_text;
 
 /// The folder of all runs, where a command names none.
@@ -34,13 +34,13 @@ pub struct Below {
 }
 
 /// Looks for runs and grids. Nothing is looked for inside of a run, and links are not followed: they may lead around in circles.
-pub fn below(folder: &Path) -> Result<Below, CommandFailure> {
+pub fn below(folder: &Path) -> Result<Below, SessionFailure> {
     let mut found = Below::default();
     collect(folder, DEEPEST, &mut found)?;
     Ok(found)
 }
 
-fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), CommandFailure> {
+fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), SessionFailure> {
     if RunFolder::exists(folder) {
         found.runs.push(folder.to_owned());
         return Ok(());
@@ -53,8 +53,8 @@ fn collect(folder: &Path, deep: usize, found: &mut Below) -> Result<(), CommandF
 }
 
 /// The folders in a folder in the order of their names, but for the one with removed runs. Links are none.
-pub fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
-    let failed = |error| CommandFailure::io("read", folder, error);
+pub fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, SessionFailure> {
+    let failed = |error| SessionFailure::io("read", folder, error);
     let mut inside = vec![];
     for entry in fs::read_dir(folder).map_err(failed)? {
         let entry = entry.map_err(failed)?;
@@ -67,7 +67,7 @@ pub fn folders_in(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
 }
 
 /// The folder of a run that was named, there or below `runs`.
-pub fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
+pub fn find(run: &Path) -> Result<PathBuf, SessionFailure> {
     if run == Path::new(LAST) {
         return last();
     }
@@ -79,9 +79,9 @@ pub fn find(run: &Path) -> Result<PathBuf, CommandFailure> {
 }
 
 /// Refuses a name of a run or a grid that has control characters, or is that of the folder with removed runs.
-pub fn check_name(what: &str, name: &str) -> Result<(), CommandFailure> {
+pub fn check_name(what: &str, name: &str) -> Result<(), SessionFailure> {
     if Path::new(name).iter().any(|part| part == REMOVED) {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "{what} must not be `{REMOVED}`, where removed runs are kept. Give another name"
         )));
     }
@@ -94,7 +94,7 @@ pub fn grid(named: &Path) -> Option<PathBuf> {
 }
 
 /// A folder that was named, there or below `runs`.
-pub fn folder(named: &Path) -> Result<PathBuf, CommandFailure> {
+pub fn folder(named: &Path) -> Result<PathBuf, SessionFailure> {
     if named == Path::new(LAST) {
         return last();
     }
@@ -102,7 +102,7 @@ pub fn folder(named: &Path) -> Result<PathBuf, CommandFailure> {
     found.ok_or_else(|| no_run(named, "there is no such folder"))
 }
 
-fn last() -> Result<PathBuf, CommandFailure> {
+fn last() -> Result<PathBuf, SessionFailure> {
     let runs = Path::new(RUNS);
     let all = if runs.is_dir() { below(runs)?.runs } else { vec![] };
     let newest = all.into_iter().filter_map(|path| Some((begun(&path)?, path))).max();
@@ -110,8 +110,8 @@ fn last() -> Result<PathBuf, CommandFailure> {
 }
 
 /// The failure where a named folder has no run.
-pub fn no_run(named: &Path, why: &str) -> CommandFailure {
-    CommandFailure::io("open", named, io::Error::other(why.to_owned()))
+pub fn no_run(named: &Path, why: &str) -> SessionFailure {
+    SessionFailure::io("open", named, io::Error::other(why.to_owned()))
 }
 
 /// When a run was begun: its experiment is written then and never again.
@@ -125,8 +125,8 @@ pub fn name(run: &Path) -> String {
 }
 
 /// The bytes of all files in a folder; what a link leads to lies elsewhere. What goes away meanwhile counts for nothing.
-pub fn size(folder: &Path) -> Result<u64, CommandFailure> {
-    let failed = |error| CommandFailure::io("read", folder, error);
+pub fn size(folder: &Path) -> Result<u64, SessionFailure> {
+    let failed = |error| SessionFailure::io("read", folder, error);
     let gone = |error: &io::Error| error.kind() == ErrorKind::NotFound;
     let entries = match fs::read_dir(folder) {
         Err(error) if gone(&error) => return Ok(0),
@@ -146,7 +146,7 @@ pub fn size(folder: &Path) -> Result<u64, CommandFailure> {
 }
 
 /// The folders of the grids that list a run: those around it, those beside it, and those below `runs`.
-pub fn grids_with(run: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+pub fn grids_with(run: &Path) -> Result<Vec<PathBuf>, SessionFailure> {
     let whole = |path: &Path| fs::canonicalize(path).ok();
     let Some(own) = whole(run) else { return Ok(vec![]) };
     let mut grids: Vec<PathBuf> =

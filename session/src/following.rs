@@ -15,7 +15,7 @@ use rtc_train::ranks::{Beginning, RankError, Ranks, await_beginning, serve};
 use serde::{Deserialize, Serialize};
 
 use crate::device::{DeviceChoice, ExecutionTarget};
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::model::{AnyModel, Compiled, Computing};
 use crate::versions::program;
 
@@ -80,7 +80,7 @@ impl TrainingDescription {
     }
 
     /// The model that it describes.
-    fn model(self, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, CommandFailure> {
+    fn model(self, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, SessionFailure> {
         if self.program != program() {
             let (theirs, own) = (self.program, program());
             return Err(differs(format!(
@@ -113,7 +113,7 @@ impl TrainingDescription {
     }
 }
 
-fn differs(message: String) -> CommandFailure {
+fn differs(message: String) -> SessionFailure {
     LearnError::Ranks(message).into()
 }
 
@@ -125,8 +125,8 @@ pub fn follow(
     halting: Halting,
     device: DeviceChoice,
     stop: &AtomicBool,
-) -> Result<u8, CommandFailure> {
-    let failed = |error: RankError| CommandFailure::from(LearnError::from(error));
+) -> Result<u8, SessionFailure> {
+    let failed = |error: RankError| SessionFailure::from(LearnError::from(error));
     let description = match await_beginning(ranks).map_err(failed)? {
         Beginning::Model(description) => description,
         Beginning::End(code) => return Ok(code),

@@ -28,7 +28,7 @@ use rtc_train::ranks::{Balance, Ranks, SharedLearner, begin, joined};
 use rtc_train::{Observer, Outcome, train};
 
 use crate::device::{Card, DeviceChoice, ExecutionTarget};
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::following::TrainingDescription;
 use crate::labels::RunLabels;
 use crate::memory;
@@ -91,7 +91,7 @@ pub fn program_on(place: &ExecutionTarget) -> String {
 /// let trained = TrainedModel::open(&ModelChoice::of_run(&run))?;
 /// assert_eq!(trained.state.progress.updates, 2);
 /// # std::fs::remove_dir_all(&run).expect("the run can be removed");
-/// # Ok::<(), rtc_session::failure::CommandFailure>(())
+/// # Ok::<(), rtc_session::failure::SessionFailure>(())
 /// ```
 pub struct TrainingJob {
     /// The model.
@@ -131,7 +131,7 @@ pub struct Data {
 
 impl Data {
     /// Loads or generates the data of an experiment.
-    pub fn of(experiment: &Experiment) -> Result<Self, CommandFailure> {
+    pub fn of(experiment: &Experiment) -> Result<Self, SessionFailure> {
         let start = Instant::now();
         let set = load(&experiment.task, &experiment.splits())?;
         let mut all: Vec<String> = generated(&experiment.task, &set).into_iter().collect();
@@ -189,7 +189,7 @@ impl TrainingJob {
     }
 
     /// The table of a run that is finished. A folder that holds another run is refused.
-    pub fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, CommandFailure> {
+    pub fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, SessionFailure> {
         let saved = SavedRun::read(path)?;
         saved.same(path, &self.compiled.definition.text(), &self.experiment, &self.info)?;
         Ok(saved.results)
@@ -202,12 +202,12 @@ impl TrainingJob {
 
     /// The plans of the model for the largest batches of the data on the card, or else on the processor, within a limit: that of the run
     /// in the folder, if none is given.
-    pub fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, CommandFailure> {
+    pub fn fit(&self, path: &Path, data: &Data, pace: Pace, card: Option<&Card>) -> Result<Fitted, SessionFailure> {
         self.compiled.fit(&self.work_on(card, data)?, self.limit(path, pace)?, self.experiment.supervision, card)
     }
 
     /// The largest batches of the data there.
-    fn work_on(&self, card: Option<&Card>, data: &Data) -> Result<LargestBatches, CommandFailure> {
+    fn work_on(&self, card: Option<&Card>, data: &Data) -> Result<LargestBatches, SessionFailure> {
         let mut work = self.work(data)?;
         if let Some(card) = card {
             work.target = MemoryTarget::Device;
@@ -218,7 +218,7 @@ impl TrainingJob {
     }
 
     /// The most bytes that the run may take: as asked, or else as it was begun.
-    pub fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, CommandFailure> {
+    pub fn limit(&self, path: &Path, pace: Pace) -> Result<Option<u64>, SessionFailure> {
         if pace.memory.is_some() || !RunFolder::exists(path) {
             return Ok(pace.memory);
         }
@@ -226,7 +226,7 @@ impl TrainingJob {
     }
 
     /// What a run on a device holds on the host.
-    pub fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, CommandFailure> {
+    pub fn on_host(&self, data: &Data, fitted: &Fitted) -> Result<u64, SessionFailure> {
         Ok(self.work(data)?.fixed_bytes.saturating_add(fitted.need.lists()).saturating_add(memory::STAGED))
     }
 
@@ -240,7 +240,7 @@ impl TrainingJob {
     }
 
     /// The largest batches of the data, on the processor.
-    fn work(&self, data: &Data) -> Result<LargestBatches, CommandFailure> {
+    fn work(&self, data: &Data) -> Result<LargestBatches, SessionFailure> {
         let mut work = memory::work(&self.experiment, &data.set, self.info.parameters);
         work.fixed_bytes = work.fixed_bytes.saturating_add(self.beside_matrices());
         let numbers = |shape: &BatchShape| {
@@ -264,7 +264,7 @@ impl TrainingJob {
     }
 
     /// The model with freshly drawn parameters.
-    pub fn model(&self, fitted: Fitted, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, CommandFailure> {
+    pub fn model(&self, fitted: Fitted, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, SessionFailure> {
         let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
@@ -275,7 +275,7 @@ impl TrainingJob {
         data: &Data,
         (fitted, halting, place): (Fitted, Halting, ExecutionTarget),
         ranks: &dyn Ranks,
-    ) -> Result<AnyModel, CommandFailure> {
+    ) -> Result<AnyModel, SessionFailure> {
         if ranks.size() == 1 {
             return self.model(fitted, halting, place);
         }
@@ -303,7 +303,7 @@ impl TrainingJob {
         ranks: &dyn Ranks,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Balance), CommandFailure> {
+    ) -> Result<(Outcome, Balance), SessionFailure> {
         self.train_on((Rc::new(FileSystem::below(path)), path), data, how, ranks, stop, observer)
     }
 
@@ -316,7 +316,7 @@ impl TrainingJob {
         ranks: &dyn Ranks,
         stop: &AtomicBool,
         observer: &mut dyn Observer,
-    ) -> Result<(Outcome, Balance), CommandFailure> {
+    ) -> Result<(Outcome, Balance), SessionFailure> {
         let mut model = self.model_of_all(data, how, ranks)?;
         let mut shared = SharedLearner::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {
@@ -361,13 +361,13 @@ pub fn is_locked(folder: &Path) -> bool {
 }
 
 /// Makes a folder, and keeps a second process out of it.
-pub fn lock(folder: &Path) -> Result<Lock, CommandFailure> {
+pub fn lock(folder: &Path) -> Result<Lock, SessionFailure> {
     lock_by(folder, File::try_lock)
 }
 
 /// Makes a folder, and keeps those out of it that want it for themselves alone: several processes train the cells of a grid. Where the
 /// file system has no locks nobody is kept out.
-pub fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
+pub fn share(folder: &Path) -> Result<Option<Lock>, SessionFailure> {
     match lock_by(folder, File::try_lock_shared) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) => Err(failure),
@@ -377,7 +377,7 @@ pub fn share(folder: &Path) -> Result<Option<Lock>, CommandFailure> {
 
 /// Locks the folder of a cell whose claim this process holds. A process that the cell was taken over from may be suspended and still
 /// have the lock: it writes no more. Where the file system has no locks the claim is enough.
-pub fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, CommandFailure> {
+pub fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, SessionFailure> {
     match lock(folder) {
         Ok(lock) => Ok(Some(lock)),
         Err(failure) if is_locked(folder) && !taken_over => Err(failure),
@@ -385,18 +385,18 @@ pub fn lock_claimed(folder: &Path, taken_over: bool) -> Result<Option<Lock>, Com
     }
 }
 
-fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, CommandFailure> {
+fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<Lock, SessionFailure> {
     let mut tries = 1;
     let mut made: Vec<PathBuf> = folder.ancestors().take_while(|path| !path.exists()).map(Path::to_owned).collect();
     made.reverse();
     loop {
-        fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error))?;
+        fs::create_dir_all(folder).map_err(|error| SessionFailure::io("create", folder, error))?;
         let path = folder.join(LOCK);
         let file = match beneath::append_or_create(folder, Path::new(LOCK)) {
             Ok(file) => file,
             // Another process has just left, and removed the folder behind it.
             Err(error) if error.kind() == ErrorKind::NotFound && !folder.exists() => continue,
-            Err(error) => return Err(CommandFailure::io("create", &path, error)),
+            Err(error) => return Err(SessionFailure::io("create", &path, error)),
         };
         match how(&file) {
             Ok(()) if is_at(&file, &path) => return Ok(Lock { _file: file, folder: folder.to_owned(), made }),
@@ -407,9 +407,9 @@ fn lock_by(folder: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<
             }
             Err(TryLockError::WouldBlock) => {
                 let other = std::io::Error::other("another process is training in this folder, or moves it");
-                return Err(CommandFailure::io("use", folder, other));
+                return Err(SessionFailure::io("use", folder, other));
             }
-            Err(TryLockError::Error(error)) => return Err(CommandFailure::io("lock", &path, error)),
+            Err(TryLockError::Error(error)) => return Err(SessionFailure::io("lock", &path, error)),
         }
     }
 }
@@ -441,7 +441,7 @@ impl Drop for Lock {
 
 /// What is worth knowing of rows of the user's own before a training: the vocabulary, what it does not have, and rows that are
 /// measured although they were trained on.
-fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, CommandFailure> {
+fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, SessionFailure> {
     let (task, _) = open_task(&experiment.task)?;
     if task.kept().is_none() {
         return Ok(vec![]);

@@ -12,7 +12,7 @@ use rtc_runs::error::CheckpointError;
 use rtc_runs::record::{RunInfo, sealed, unsealed};
 use serde::{Deserialize, Serialize};
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::folders::folders_in;
 
 /// The file that is locked while labels are changed.
@@ -56,7 +56,7 @@ impl RunLabels {
     }
 
     /// Reads what is said of the run in a folder; that may be nothing.
-    pub fn read(folder: &Path, info: &RunInfo) -> Result<Self, CommandFailure> {
+    pub fn read(folder: &Path, info: &RunInfo) -> Result<Self, SessionFailure> {
         let bytes = match beneath::read_named(folder, FILE, SMALL) {
             Err(error) if error.source.kind() == ErrorKind::NotFound => {
                 return Ok(Self { run: info.run.clone(), ..Self::default() });
@@ -77,8 +77,8 @@ impl RunLabels {
     /// Changes what is said of the run in a folder. Of several processes one does so at a time, and each sees what those before it said.
     pub fn change(
         folder: &Path,
-        change: impl FnOnce(&mut Self) -> Result<(), CommandFailure>,
-    ) -> Result<Self, CommandFailure> {
+        change: impl FnOnce(&mut Self) -> Result<(), SessionFailure>,
+    ) -> Result<Self, SessionFailure> {
         let _lock = lock(folder)?;
         let mut labels = Self::read(folder, &RunInfo::read(folder)?)?;
         change(&mut labels)?;
@@ -87,15 +87,15 @@ impl RunLabels {
     }
 
     /// Says it of the run in a folder.
-    pub fn write(&self, folder: &Path) -> Result<(), CommandFailure> {
+    pub fn write(&self, folder: &Path) -> Result<(), SessionFailure> {
         Ok(write_file(&folder.join(FILE), sealed(self))?)
     }
 }
 
 /// Waits for the processes that change the labels of a run. Where the file system has no locks nobody waits.
-fn lock(folder: &Path) -> Result<File, CommandFailure> {
+fn lock(folder: &Path) -> Result<File, SessionFailure> {
     RunInfo::read(folder)?;
-    let failed = |error| CommandFailure::io("lock", &folder.join(LOCK), error);
+    let failed = |error| SessionFailure::io("lock", &folder.join(LOCK), error);
     let file = beneath::append_or_create(folder, Path::new(LOCK)).map_err(failed)?;
     for _ in 0..TRIES {
         match file.try_lock() {
@@ -107,7 +107,7 @@ fn lock(folder: &Path) -> Result<File, CommandFailure> {
 }
 
 /// The runs beside a folder that were begun in it and have another name now, and those of which that can't be told.
-pub fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<CommandFailure>), CommandFailure> {
+pub fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<SessionFailure>), SessionFailure> {
     let (mut found, mut unknown) = (vec![], vec![]);
     let (Some(beside), Some(name)) = (folder.parent(), folder.file_name().and_then(|name| name.to_str())) else {
         return Ok((found, unknown));
@@ -116,7 +116,7 @@ pub fn renamed(folder: &Path) -> Result<(Vec<PathBuf>, Vec<CommandFailure>), Com
         return Ok((found, unknown));
     }
     for path in folders_in(beside)?.into_iter().filter(|path| RunLabels::exist(path)) {
-        match RunInfo::read(&path).map_err(CommandFailure::from).and_then(|info| RunLabels::read(&path, &info)) {
+        match RunInfo::read(&path).map_err(SessionFailure::from).and_then(|info| RunLabels::read(&path, &info)) {
             Ok(labels) if labels.was.as_deref() == Some(name) => found.push(path),
             Ok(_) => {}
             Err(failure) => unknown.push(failure),

@@ -1,6 +1,6 @@
 //! A session with models: opening specs, experiments and runs, training, and listing runs.
 //!
-//! Nothing here prints or reads a command line: remarks are values, and failures are [`Failure`](failure::CommandFailure)s.
+//! Nothing here prints or reads a command line: remarks are values, and failures are [`SessionFailure`](failure::SessionFailure)s.
 //!
 //! A spec of the program, compiled:
 //!
@@ -13,7 +13,7 @@
 //! let checked = SpecArg::parse("gut").check(&[], &facts)?;
 //! let compiled = Compiled::new(checked.definition, &facts)?;
 //! println!("{}: {} parameters", compiled.name(), compiled.parameters());
-//! # Ok::<(), rtc_session::failure::CommandFailure>(())
+//! # Ok::<(), rtc_session::failure::SessionFailure>(())
 //! ```
 
 pub mod definition;

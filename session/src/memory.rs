@@ -12,7 +12,7 @@ use rtc_task::{Dataset, Example, Objective, Stream, StreamedRows};
 use rtc_train::longest;
 
 use crate::device::Card;
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::ranks::on_this_machine;
 
 /// The program itself with its libraries and the stacks of its threads.
@@ -151,10 +151,10 @@ fn available() -> Option<u64> {
 }
 
 /// Refuses a training that needs more than the limit, or more than there is: of the card, or without a limit of this machine.
-pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), CommandFailure> {
+pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> Result<(), SessionFailure> {
     let need = fitted.need;
     if let Some(limit) = limit.filter(|_| !fitted.fits) {
-        return Err(CommandFailure::Memory(format!(
+        return Err(SessionFailure::Memory(format!(
             "training within {} is not possible: with everything computed again that can be, it takes up to {} ({}); {CURE}",
             bytes(limit),
             bytes(need.total()),
@@ -167,7 +167,7 @@ pub(crate) fn fits(fitted: &Fitted, limit: Option<u64>, card: Option<&Card>) -> 
         None => ("this machine", available().filter(|_| limit.is_none())),
     };
     match has {
-        Some(total) if need.total() > total => Err(CommandFailure::Memory(format!(
+        Some(total) if need.total() > total => Err(SessionFailure::Memory(format!(
             "training takes up to {} ({}), and {place} has {}{}; {without} {CURE}",
             bytes(need.total()),
             parts(&need),
@@ -205,9 +205,9 @@ pub(crate) fn parts(need: &Need) -> String {
 }
 
 /// Refuses a model whose parameters alone need more bytes than the machine has.
-pub(crate) fn check(needed: u128) -> Result<(), CommandFailure> {
+pub(crate) fn check(needed: u128) -> Result<(), SessionFailure> {
     match machine() {
-        Some(total) if needed > u128::from(total) => Err(CommandFailure::Memory(format!(
+        Some(total) if needed > u128::from(total) => Err(SessionFailure::Memory(format!(
             "the parameters of the model, their gradients and moments need {}, and this machine has {}; make it narrower",
             bytes(u64::try_from(needed).unwrap_or(u64::MAX)),
             bytes(total)

@@ -25,20 +25,20 @@ use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 use rtc_train::examine::Examined;
 
 use crate::device::{Card, ExecutionTarget};
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::memory;
 use crate::text::number;
 
 /// The task of this name with its default options; nothing is known without a name.
-pub fn catalog_of(name: Option<&str>) -> Result<Catalog, CommandFailure> {
+pub fn catalog_of(name: Option<&str>) -> Result<Catalog, SessionFailure> {
     let Some(name) = name else { return Ok(Catalog::default()) };
-    let task = task_named(name).map_err(CommandFailure::Usage)?;
-    let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(CommandFailure::Usage)?;
+    let task = task_named(name).map_err(SessionFailure::Usage)?;
+    let options = resolve_options(task.about().options, &BTreeMap::new()).map_err(SessionFailure::Usage)?;
     Ok(catalog(task, &options))
 }
 
 /// Refuses an experiment whose rows come without a value that a model takes.
-pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experiment) -> Result<(), CommandFailure> {
+pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experiment) -> Result<(), SessionFailure> {
     if asked.is_empty() {
         return Ok(());
     }
@@ -60,7 +60,7 @@ pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experi
         )
     };
     let why = format!("the model {model} takes `{name}` from the rows, as `{name} = given(..)`, and {cure}");
-    Err(CommandFailure::data(task, None, why))
+    Err(SessionFailure::data(task, None, why))
 }
 
 /// A model with its forward graph.
@@ -76,7 +76,7 @@ pub struct Compiled {
 
 impl Compiled {
     /// Makes the forward graph for a task.
-    pub fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, CommandFailure> {
+    pub fn new(definition: ModelDefinition, task: &Catalog) -> Result<Self, SessionFailure> {
         let graph = definition.forward(task)?;
         Ok(Self { definition, binding: Binding::from(task), graph })
     }
@@ -87,7 +87,7 @@ impl Compiled {
     }
 
     /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
-    pub fn takes_from(&self, experiment: &Experiment) -> Result<(), CommandFailure> {
+    pub fn takes_from(&self, experiment: &Experiment) -> Result<(), SessionFailure> {
         let asked = asked(&self.graph);
         provided(&asked, self.name(), experiment)?;
         experiment.task.known.ask(asked);
@@ -140,7 +140,7 @@ impl Compiled {
         limit: Option<u64>,
         supervision: Supervision,
         card: Option<&Card>,
-    ) -> Result<Fitted, CommandFailure> {
+    ) -> Result<Fitted, SessionFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         let fitted = match supervision {
             Supervision::AllSteps => plans_within(&self.graph, &self.binding, work, limit)?,
@@ -151,21 +151,21 @@ impl Compiled {
     }
 
     /// The model with an update after every step of its loop.
-    pub fn each_step(&self) -> Result<EachStep<'_, Graph>, CommandFailure> {
+    pub fn each_step(&self) -> Result<EachStep<'_, Graph>, SessionFailure> {
         EachStep::new(&self.graph, &self.binding).map_err(|unfit| match unfit {
             Unfit::Graph(fault) => fault.into(),
-            Unfit::Model(_) => CommandFailure::Usage(format!("`supervision: each_step`: {unfit}")),
+            Unfit::Model(_) => SessionFailure::Usage(format!("`supervision: each_step`: {unfit}")),
         })
     }
 
     /// The plans of training and inference without a limit.
-    pub fn plans(&self) -> Result<(Plan, Plan), CommandFailure> {
+    pub fn plans(&self) -> Result<(Plan, Plan), SessionFailure> {
         memory::check(self.parameter_count() as u128 * u128::from(BYTES_PER_PARAMETER))?;
         Ok(pipeline::plans(&self.graph, &self.binding)?)
     }
 
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
-    pub fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, CommandFailure> {
+    pub fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, SessionFailure> {
         let (training, inference) = plans;
         match &how.place.device {
             None => self.set(Model::new(training, inference, self.binding, seed), &how),
@@ -182,17 +182,17 @@ impl Compiled {
         &self,
         mut model: ModelOn<B>,
         how: &Computing,
-    ) -> Result<AnyModel, CommandFailure> {
+    ) -> Result<AnyModel, SessionFailure> {
         let name = self.name();
         if how.depth.is_some() && !model.takes_depth() {
             let message = format!("`--depth` is for models with `depth: given`; the steps of {name} are its own");
-            return Err(CommandFailure::Usage(message));
+            return Err(SessionFailure::Usage(message));
         }
         model.set_halting(how.halting);
         model.set_precision(how.place.precision);
         model.set_depth(how.depth);
         model.set_inference(how.inference).map_err(|_| {
-            CommandFailure::Usage(format!(
+            SessionFailure::Usage(format!(
                 "flat inference leaves out the outer recursion of `recurse balanced`, and {name} has none that it can do \
                  without: a cell joins two vectors"
             ))

@@ -4,12 +4,12 @@ use rtc_runs::experiment::Experiment;
 use rtc_train::ranks::launch::ProcessRank;
 use rtc_train::ranks::{Balance, Ranks, SingleRank};
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 
 /// The ranks that were started with this process. A training that would be made by each of several processes is refused.
-pub fn join() -> Result<Box<dyn Ranks>, CommandFailure> {
+pub fn join() -> Result<Box<dyn Ranks>, SessionFailure> {
     match ProcessRank::from_environment() {
-        Some(launch) => open(launch).map_err(CommandFailure::Usage),
+        Some(launch) => open(launch).map_err(SessionFailure::Usage),
         None => Ok(Box::new(SingleRank)),
     }
 }

@@ -28,7 +28,7 @@ use serde_json::{Map, Value};
 use crate::definition::{GraphFacts, need_spec};
 use crate::device::DeviceChoice;
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::folders::find;
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::{CheckedDefinition, SpecArg};
@@ -111,12 +111,12 @@ pub struct TrainedModel {
 
 impl TrainedModel {
     /// Reads the run, compiles its spec, and loads the checkpoint after checking that all three belong together.
-    pub fn open(choice: &ModelChoice) -> Result<Self, CommandFailure> {
+    pub fn open(choice: &ModelChoice) -> Result<Self, SessionFailure> {
         Self::open_edited(choice, &[])
     }
 
     /// The same with edits of the model, which leave its weights as they are.
-    pub fn open_edited(choice: &ModelChoice, edits: &[Override]) -> Result<Self, CommandFailure> {
+    pub fn open_edited(choice: &ModelChoice, edits: &[Override]) -> Result<Self, SessionFailure> {
         let place = choice.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
             match &choice.experiment {
@@ -192,7 +192,7 @@ impl TrainedModel {
     }
 
     /// Refuses splits whose rows are not those of the training.
-    pub fn same_rows(&self, data: &Dataset) -> Result<(), CommandFailure> {
+    pub fn same_rows(&self, data: &Dataset) -> Result<(), SessionFailure> {
         let now = data.fingerprints();
         let other = |name: &&String| self.info.splits.get(*name).is_some_and(|old| *old != now[*name]);
         let changed: Vec<&str> = now.keys().filter(other).map(String::as_str).collect();
@@ -313,7 +313,7 @@ struct SavedModel {
 
 impl SavedModel {
     /// Those of a run. Its checkpoint must belong to it, and its spec must give the model that was trained.
-    fn of_run(choice: &ModelChoice) -> Result<Self, CommandFailure> {
+    fn of_run(choice: &ModelChoice) -> Result<Self, SessionFailure> {
         let path = find(&choice.run)?;
         let run = SavedRun::read(&path)?;
         let compiled = compile(&path, &run, &catalog_in(&run.experiment)?)?;
@@ -326,7 +326,7 @@ impl SavedModel {
     }
 
     /// Those of a spec in an experiment, without a run.
-    fn of_spec(choice: &ModelChoice, experiment: &str) -> Result<Self, CommandFailure> {
+    fn of_spec(choice: &ModelChoice, experiment: &str) -> Result<Self, SessionFailure> {
         let opened = OpenedExperiment::open(experiment)?;
         let name = choice.run.to_string_lossy();
         let arg = SpecArg::parse(&name);
@@ -336,7 +336,7 @@ impl SavedModel {
         let checked = arg.check_edited(&edits, &facts)?;
         let compiled = Compiled::new(checked.definition, &facts)?;
         let needed =
-            || CommandFailure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
+            || SessionFailure::Usage("`--experiment` goes with `--weights`; a run has its own experiment".to_owned());
         let (checkpoint, averaged) = others(choice, &compiled)?.ok_or_else(needed)?;
         let seed = experiment.seeds.first().copied().unwrap_or(1);
         Ok(Self {
@@ -355,7 +355,7 @@ impl SavedModel {
 ///
 /// # Errors
 /// An edit is wrong, or changes a weight.
-pub fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, CommandFailure> {
+pub fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Result<Compiled, SessionFailure> {
     let spec = need_spec(&compiled.definition, "settings to edit: `--set` and `--sweep` are for specs")?;
     let mut trained = spec.clone();
     take_all_gradients(&mut trained.root);
@@ -375,7 +375,7 @@ pub fn edited(compiled: &Compiled, edits: &[Override], facts: &Catalog) -> Resul
         (Some(_), None) => format!("`{name}` would have no use"),
         _ => format!("`{name}` would be new"),
     };
-    Err(CommandFailure::Usage(format!(
+    Err(SessionFailure::Usage(format!(
         "the edits change the weights: {change}; a trained model takes only edits that leave them as they are, and `rtc train` trains \
          another one"
     )))
@@ -392,10 +392,10 @@ fn take_all_gradients(block: &mut Block) {
 }
 
 /// The weights of `--weights` as a checkpoint before the first update, and whether they are averages.
-fn others(choice: &ModelChoice, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, CommandFailure> {
+fn others(choice: &ModelChoice, compiled: &Compiled) -> Result<Option<(Checkpoint, bool)>, SessionFailure> {
     let weights = choice.weights.as_ref().map(|weights| weights.read(&compiled.graph)).transpose()?;
     if weights.is_some() && choice.checkpoint != BEST {
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "`--weights` takes the place of `--checkpoint`: give one of them".to_owned(),
         ));
     }
@@ -409,7 +409,7 @@ pub fn generated(settings: &TaskSettings, data: &Dataset) -> Option<String> {
 }
 
 /// The task of an experiment with its complete options.
-pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), CommandFailure> {
+pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), SessionFailure> {
     // What a run keeps of its task needs no rows.
     if experiment.task.known.kept.is_none() {
         check_program(&experiment.task, &experiment.splits())?;
@@ -418,7 +418,7 @@ pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Com
 }
 
 /// What the compiler is told about the task of an experiment.
-pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, CommandFailure> {
+pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, SessionFailure> {
     let (task, options) = task_of(experiment)?;
     Ok(catalog(&*task, &options))
 }
@@ -429,11 +429,11 @@ pub fn opened<'a>(path: &'a Path, run: &'a SavedRun) -> saved::OpenedRun<'a> {
 }
 
 /// The model of a run. The spec and the compiler must give the graph that was trained.
-pub fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, CommandFailure> {
+pub fn compile(path: &Path, run: &SavedRun, task: &Catalog) -> Result<Compiled, SessionFailure> {
     let (definition, graph) = opened(path, run).model(task)?;
     Ok(Compiled { definition, binding: Binding::from(task), graph })
 }
 
-fn refused(path: &Path, reason: &str) -> CommandFailure {
+fn refused(path: &Path, reason: &str) -> SessionFailure {
     CheckpointError { path: path.to_owned(), reason: reason.to_owned(), previous: None }.into()
 }

@@ -15,7 +15,7 @@ use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::spec::Spec;
 use rtc_runs::saved::ModelDefinition;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 use crate::limits;
 
 /// The specs that are part of the program: their files' names, and their texts.
@@ -138,12 +138,12 @@ impl SpecArg {
     }
 
     /// The text of the file.
-    pub fn source(&self) -> Result<Source, CommandFailure> {
+    pub fn source(&self) -> Result<Source, SessionFailure> {
         // What looks like the name of a spec of the program was probably meant to be one.
         let name = self.name();
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
-            return Err(CommandFailure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));
+            return Err(SessionFailure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));
         }
         let text = if self.built_in { None } else { Some(read_spec(&self.file)?) };
         let text = text.or_else(|| built_in_text(&self.name()).map(str::to_owned));
@@ -156,12 +156,12 @@ impl SpecArg {
     }
 
     /// The name of the model or variant, which is known before the spec is edited and checked.
-    pub fn model_name(&self) -> Result<String, CommandFailure> {
+    pub fn model_name(&self) -> Result<String, SessionFailure> {
         if self.is_graph() {
             return Ok(self.graph()?.name().to_owned());
         }
         let (name, problems, sources) = resolve_name(&self.loader(), self.source()?, self.target.as_deref());
-        name.ok_or_else(|| CommandFailure::Spec(Box::new((problems, sources))))
+        name.ok_or_else(|| SessionFailure::Spec(Box::new((problems, sources))))
     }
 
     /// The names of all models and variants of the file; none of one that can't be read.
@@ -173,10 +173,10 @@ impl SpecArg {
     }
 
     /// The graph.
-    fn graph(&self) -> Result<ModelDefinition, CommandFailure> {
+    fn graph(&self) -> Result<ModelDefinition, SessionFailure> {
         let file = self.name();
         match &self.target {
-            Some(target) => Err(CommandFailure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
+            Some(target) => Err(SessionFailure::Usage(format!("{file} is a graph, which has no variant `{target}`"))),
             None => Ok(ModelDefinition::graph(&read_spec(&self.file)?, &file)?),
         }
     }
@@ -184,13 +184,13 @@ impl SpecArg {
     /// Checks the spec under edits, each as `PATH=VALUE`.
     ///
     /// # Errors
-    /// [`CommandFailure::Spec`] with the problems where there are errors; warnings are in the result.
-    pub fn check(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
+    /// [`SessionFailure::Spec`] with the problems where there are errors; warnings are in the result.
+    pub fn check(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, SessionFailure> {
         self.check_edited(&Override::numbered(sets), catalog)
     }
 
     /// As [`check`](Self::check), with edits that know where they stand.
-    pub fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
+    pub fn check_edited(&self, edits: &[Override], catalog: &Catalog) -> Result<CheckedDefinition, SessionFailure> {
         if self.is_graph() {
             let graph = self.checked_graph(edits.is_empty())?;
             graph.definition.forward(catalog)?;
@@ -200,7 +200,7 @@ impl SpecArg {
     }
 
     /// As [`check`](Self::check), without the proof that a model which promises to see only the past does.
-    pub fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, CommandFailure> {
+    pub fn check_form(&self, sets: &[String], catalog: &Catalog) -> Result<CheckedDefinition, SessionFailure> {
         if self.is_graph() {
             return self.checked_graph(sets.is_empty());
         }
@@ -208,10 +208,10 @@ impl SpecArg {
     }
 
     /// The graph, which can't be edited: the settings that a path names are those of a spec.
-    fn checked_graph(&self, is_unedited: bool) -> Result<CheckedDefinition, CommandFailure> {
+    fn checked_graph(&self, is_unedited: bool) -> Result<CheckedDefinition, SessionFailure> {
         let definition = self.graph()?;
         if !is_unedited {
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "{} is a graph, and a graph has no settings that `--set`, or `set` of an experiment, could edit: edit the \
                  spec that it was made from",
                 self.name()
@@ -238,10 +238,10 @@ pub struct CheckedDefinition {
 }
 
 impl CheckedDefinition {
-    pub(crate) fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, CommandFailure> {
+    pub(crate) fn of((spec, problems, sources): (Option<Spec>, Problems, Sources)) -> Result<Self, SessionFailure> {
         match spec {
             Some(spec) => Ok(Self { definition: ModelDefinition::Spec(spec), problems, sources }),
-            None => Err(CommandFailure::Spec(Box::new((problems, sources)))),
+            None => Err(SessionFailure::Spec(Box::new((problems, sources)))),
         }
     }
 }
@@ -263,8 +263,8 @@ fn text_of(bytes: Vec<u8>) -> Result<String, FromUtf8Error> {
 }
 
 /// Reads a spec.
-pub fn read_spec(path: &Path) -> Result<String, CommandFailure> {
-    read_text(path, "spec", |line, why| CommandFailure::NoSpec(format!("{}:{line}: {why}", path.display())))
+pub fn read_spec(path: &Path) -> Result<String, SessionFailure> {
+    read_text(path, "spec", |line, why| SessionFailure::NoSpec(format!("{}:{line}: {why}", path.display())))
 }
 
 /// Reads a text file. `what` it should be is named where the file is something else; the failure of a line that is no text is
@@ -272,11 +272,11 @@ pub fn read_spec(path: &Path) -> Result<String, CommandFailure> {
 pub fn read_text(
     path: &Path,
     what: &str,
-    refuse: impl FnOnce(usize, String) -> CommandFailure,
-) -> Result<String, CommandFailure> {
+    refuse: impl FnOnce(usize, String) -> SessionFailure,
+) -> Result<String, SessionFailure> {
     let bytes = read_bytes(path).map_err(|error| match error.kind() {
-        ErrorKind::IsADirectory => CommandFailure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
-        _ => CommandFailure::io("read", path, error),
+        ErrorKind::IsADirectory => SessionFailure::io("read", path, io::Error::other(format!("a folder is no {what}"))),
+        _ => SessionFailure::io("read", path, error),
     })?;
     text_of(bytes).map_err(|error| {
         let good = &error.as_bytes()[..error.utf8_error().valid_up_to()];

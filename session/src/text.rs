@@ -2,7 +2,7 @@
 
 use rtc_compiler::ir::formula::thousands;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 
 /// Whether a character controls how others are shown or read: control characters, marks of direction, characters without a width.
 fn controls(c: char) -> bool {
@@ -11,9 +11,9 @@ fn controls(c: char) -> bool {
 }
 
 /// Refuses control characters, as line feeds, where a text goes into lines that other programs read.
-pub(crate) fn check_text(what: &str, text: &str) -> Result<(), CommandFailure> {
+pub(crate) fn check_text(what: &str, text: &str) -> Result<(), SessionFailure> {
     if text.contains(controls) {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "{what} must have no control characters: got {text:?}. Give another name"
         )));
     }

@@ -5,7 +5,7 @@ use std::thread;
 
 use rtc_base::memory;
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 
 /// Stack of the thread that does the work, in bytes. It is virtual memory: only what is used is ever there.
 const STACK: usize = 1 << 30;
@@ -25,17 +25,17 @@ pub fn count() -> usize {
 /// Runs `work` on a thread of its own that computes alone, whatever the others do.
 ///
 /// # Errors
-/// [`CommandFailure::Panic`] if `work` panics, or if the system has no more threads.
-pub fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, CommandFailure> {
+/// [`SessionFailure::Panic`] if `work` panics, or if the system has no more threads.
+pub fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> Result<T, SessionFailure> {
     let pool = |stack| rayon::ThreadPoolBuilder::new().num_threads(1).stack_size(stack).build();
     let pool = pool(stack())
         .or_else(|_| pool(SMALL_STACK))
-        .map_err(|error| CommandFailure::Panic(format!("no thread can be had: {error}")))?;
+        .map_err(|error| SessionFailure::Panic(format!("no thread can be had: {error}")))?;
     // What the work leaves behind on disk is complete at every moment, and nothing else of it is looked at again.
     panic::catch_unwind(AssertUnwindSafe(|| pool.install(work))).map_err(|panic| {
         let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        CommandFailure::Panic(format!("a fault of rtc: {text}"))
+        SessionFailure::Panic(format!("a fault of rtc: {text}"))
     })
 }
 

@@ -9,7 +9,7 @@ use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_runs::record::Start;
 use rtc_runs::weights::{TensorNames, WeightsFile, fingerprint, fit};
 
-use crate::failure::CommandFailure;
+use crate::failure::SessionFailure;
 
 /// A file with weights, and the meaning of its names.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ pub(crate) const AVERAGED: &str =
 
 impl WeightsChoice {
     /// Reads the weights for the model of a graph.
-    pub fn read(&self, graph: &Graph) -> Result<Weights, CommandFailure> {
+    pub fn read(&self, graph: &Graph) -> Result<Weights, SessionFailure> {
         let names = self.names.as_deref().map_or_else(|| Ok(TensorNames::default()), TensorNames::read)?;
         let file = WeightsFile::read(&self.file)?;
         let shape = |dims: &[Dim]| dims.iter().filter_map(Dim::fixed).collect();

@@ -18,7 +18,7 @@ use rtc_runs::record::RunFolder;
 use rtc_runs::record::history::RunProgress;
 use rtc_session::device::Card;
 use rtc_session::experiment_file::OpenedExperiment;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Pace, share};
 use rtc_session::memory;
 use rtc_session::text::{count, duration, number};
@@ -188,7 +188,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     drop(place);
     if RunFolder::exists(&grid.folder) {
         let folder = grid.folder.display();
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "{folder} is the folder of a run; `--grid NAME` gives the grid another one"
         )));
     }
@@ -307,14 +307,14 @@ fn stopped(options: &Options, grid: &Grid, terminal: &Terminal) -> CommandResult
 
 /// Writes the list of rows into the folder of the grid. Another process that fails at its start may have removed the folder, which was
 /// empty for it.
-fn write_manifest(grid: &Grid) -> Result<(), CommandFailure> {
-    fs::create_dir_all(&grid.folder).map_err(|error| CommandFailure::io("create", &grid.folder, error))?;
+fn write_manifest(grid: &Grid) -> Result<(), SessionFailure> {
+    fs::create_dir_all(&grid.folder).map_err(|error| SessionFailure::io("create", &grid.folder, error))?;
     Ok(grid.manifest().write(&grid.folder)?)
 }
 
 /// Finds the runs that belong to the data as their files are now. Where these can't be read any more, that is said, and the runs are
 /// those of the data as they were.
-fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), CommandFailure> {
+fn look_at_files(grid: &mut Grid, terminal: &Terminal) -> Result<(), SessionFailure> {
     match grid.data(&grid.read_from_files(), terminal) {
         Ok(data) => grid.locate(&data),
         Err(failure) => {
@@ -335,7 +335,7 @@ fn finished(rows: &[GridRow]) -> usize {
 }
 
 /// The cells that are neither finished nor stopped, in the order in which they are trained.
-fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, CommandFailure> {
+fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, SessionFailure> {
     let rows = grid.rows()?;
     let goes_on = |place: &CellIndex| {
         let state = &rows[place.model].cells[place.seed].state;
@@ -345,7 +345,7 @@ fn unfinished(grid: &Grid) -> Result<Vec<CellIndex>, CommandFailure> {
 }
 
 /// Says how far the cells are that have begun and are not finished, whether they are being trained now or not.
-fn going(rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
+fn going(rows: &[GridRow], terminal: &Terminal) -> Result<(), SessionFailure> {
     for (row, cell) in rows.iter().flat_map(|row| row.cells.iter().map(move |cell| (row, cell))) {
         if let CellState::Unfinished(_) = cell.state
             && let Some(progress) = RunProgress::read(&cell.path)?
@@ -367,12 +367,12 @@ fn shown(options: &Options, grid: &Grid) -> Show {
     Show { metrics: options.metric.clone(), parameters, best, depth, mixed, baseline }
 }
 
-fn sheet(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Sheet, CommandFailure> {
+fn sheet(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Sheet, SessionFailure> {
     Sheet::new(rows, &shown(options, grid)).map_err(|mixture| different(&mixture.0))
 }
 
 /// The tables of the models under edits, one per path.
-fn sheets_by_edit(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Vec<(String, Sheet)>, CommandFailure> {
+fn sheets_by_edit(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Vec<(String, Sheet)>, SessionFailure> {
     let of = |sweep: EditSweep| {
         let sheet = Sheet::by_edit(rows, &sweep, &shown(options, grid)).map_err(|mixture| different(&mixture.0))?;
         Ok((sweep.path, sheet))
@@ -380,7 +380,7 @@ fn sheets_by_edit(options: &Options, grid: &Grid, rows: &[GridRow]) -> Result<Ve
     grid.sweeps().into_iter().map(of).collect()
 }
 
-fn table(options: &Options, grid: &Grid, rows: &[GridRow], terminal: &Terminal) -> Result<(), CommandFailure> {
+fn table(options: &Options, grid: &Grid, rows: &[GridRow], terminal: &Terminal) -> Result<(), SessionFailure> {
     let sheet = sheet(options, grid, rows)?;
     let by_edit = sheets_by_edit(options, grid, rows)?;
     if options.json {
@@ -398,7 +398,7 @@ fn table(options: &Options, grid: &Grid, rows: &[GridRow], terminal: &Terminal) 
 
 /// Refuses to train the rest of a grid with another program than what is finished; nor does it go on with what another program
 /// began.
-fn strangers(rows: &[GridRow], program: &str) -> Result<(), CommandFailure> {
+fn strangers(rows: &[GridRow], program: &str) -> Result<(), SessionFailure> {
     let mut found = vec![];
     for row in rows {
         for cell in &row.cells {
@@ -417,9 +417,9 @@ fn strangers(rows: &[GridRow], program: &str) -> Result<(), CommandFailure> {
     if found.is_empty() { Ok(()) } else { Err(different(&found)) }
 }
 
-fn different(what: &[String]) -> CommandFailure {
+fn different(what: &[String]) -> SessionFailure {
     let list: String = what.iter().map(|line| format!("\n  {line}")).collect();
-    CommandFailure::Mixed(format!(
+    SessionFailure::Mixed(format!(
         "these runs are not comparable; `--mixed` goes on and marks them, `--grid NAME` begins a new grid:{list}"
     ))
 }

@@ -5,7 +5,7 @@ use rtc_compiler::check::check_all;
 use rtc_compiler::diag::{Problems, json};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Sources;
-use rtc_session::failure::{BAD_SPEC, CommandFailure};
+use rtc_session::failure::{BAD_SPEC, SessionFailure};
 use rtc_session::model::catalog_of;
 use rtc_session::spec_file::SpecArg;
 use rtc_session::text::count;
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     Ok(failed.unwrap_or(Exit::Done))
 }
 
-fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, CommandFailure> {
+fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileReport, SessionFailure> {
     let source = arg.source()?;
     // A file may hold masks and blocks alone, but in an empty one the model is missing.
     if arg.target.is_none() && sets.is_empty() && !arg.is_graph() && !source.text.trim().is_empty() {
@@ -96,7 +96,7 @@ fn check_one(arg: &SpecArg, sets: &[String], catalog: &Catalog) -> Result<FileRe
             problems: checked.problems,
             sources: checked.sources,
         }),
-        Err(CommandFailure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
+        Err(SessionFailure::Spec(found)) => Ok(FileReport { models: vec![], problems: found.0, sources: found.1 }),
         Err(failure) => Err(failure),
     }
 }

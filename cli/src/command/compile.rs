@@ -10,7 +10,7 @@ use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::{causality, pipeline, plan, spec};
 use rtc_session::definition::need_spec;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::memory;
 use rtc_session::model::{Compiled, catalog_of};
 use rtc_session::spec_file::SpecArg;
@@ -104,19 +104,19 @@ enum PictureLevel {
 /// Prints the stage, and one line about the model.
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     if options.inference && options.emit == Stage::Grad {
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "`--inference` has no gradients: leave it out, or choose another `--emit`".into(),
         ));
     }
     if options.inference && options.emit == Stage::Causality {
-        return Err(CommandFailure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
+        return Err(SessionFailure::Usage("the proof is made on the graph as lowered: leave `--inference` out".into()));
     }
     if options.level == PictureLevel::Slots && options.emit != Stage::Dot {
-        return Err(CommandFailure::Usage("`--level slots` is for Graphviz: add `--emit dot`".into()));
+        return Err(SessionFailure::Usage("`--level slots` is for Graphviz: add `--emit dot`".into()));
     }
     let asked = options.memory.is_some() || options.batch.is_some() || options.length.is_some();
     if asked && (options.inference || options.emit != Stage::Plan) {
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "`--memory`, `--batch` and `--length` are about the plan of a training step: add `--emit plan`, without \
              `--inference`"
                 .into(),
@@ -152,7 +152,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 const BATCH: (u32, u32) = (32, 100);
 
 /// The plan of a training step for a batch, after what it takes, keeps and computes again.
-fn planned(compiled: &Compiled, options: &Options) -> Result<String, CommandFailure> {
+fn planned(compiled: &Compiled, options: &Options) -> Result<String, SessionFailure> {
     let (rows, length) = (options.batch.unwrap_or(BATCH.0), options.length.unwrap_or(BATCH.1));
     let work = LargestBatches {
         training: BatchShape::even(rows as usize, length as usize),
@@ -162,7 +162,7 @@ fn planned(compiled: &Compiled, options: &Options) -> Result<String, CommandFail
     };
     let fitted = plans_within(&compiled.graph, &compiled.binding, &work, options.memory)?;
     if let Some(limit) = options.memory.filter(|_| !fitted.fits) {
-        return Err(CommandFailure::Memory(format!(
+        return Err(SessionFailure::Memory(format!(
             "a training step of {rows} rows of {length} tokens within {} is not possible: the least is {}",
             memory::bytes(limit),
             memory::bytes(fitted.need.total())
@@ -190,7 +190,7 @@ fn planned(compiled: &Compiled, options: &Options) -> Result<String, CommandFail
     ))
 }
 
-fn stage(compiled: &Compiled, options: &Options) -> Result<String, CommandFailure> {
+fn stage(compiled: &Compiled, options: &Options) -> Result<String, SessionFailure> {
     let Compiled { definition, binding, graph: lowered } = compiled;
     let optimised =
         || if options.inference { pipeline::inference(lowered, binding) } else { pipeline::training(lowered, binding) };

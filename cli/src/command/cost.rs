@@ -8,7 +8,7 @@ use rtc_compiler::pipeline::cost::{Cost, Figures};
 use rtc_compiler::schema::Catalog;
 use rtc_exec::model::matrices;
 use rtc_kernel::optimiser::ParameterMatrix;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::memory::bytes;
 use rtc_session::model::{Compiled, catalog_of};
 use rtc_session::spec_file::SpecArg;
@@ -110,7 +110,7 @@ impl CostLine {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let task = catalog_of(options.task.as_deref())?;
     let lines = options.specs.iter().map(|spec| line(spec, options, &task, terminal));
-    let lines = lines.collect::<Result<Vec<_>, CommandFailure>>()?;
+    let lines = lines.collect::<Result<Vec<_>, SessionFailure>>()?;
     if options.json {
         terminal.json(&Value::Array(lines.iter().map(|line| to_json(line, options)).collect()))?;
     } else {
@@ -120,7 +120,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<CostLine, CommandFailure> {
+fn line(spec: &str, options: &Options, task: &Catalog, terminal: &Terminal) -> Result<CostLine, SessionFailure> {
     let checked = check(&SpecArg::parse(spec), &options.set, task, terminal)?;
     let compiled = Compiled::new(checked.definition, task)?;
     let rows = options.batch as usize;

@@ -12,7 +12,7 @@ use rtc_compiler::ir::diff::{Difference, Renamed, SlotDifference, diff};
 use rtc_compiler::ir::graph::{Graph, MAIN};
 use rtc_compiler::pass::inline;
 use rtc_compiler::spec::{self, Block, Spec};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::model::{Compiled, catalog_of};
 use rtc_session::spec_file::SpecArg;
 use rtc_session::text::number;
@@ -132,7 +132,7 @@ fn equations(a: &Spec, b: &Spec) -> Vec<(String, [Option<String>; 2])> {
 }
 
 /// A slot that neither model has is a slip of the pen, not a finding.
-fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), CommandFailure> {
+fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), SessionFailure> {
     fn collect<'s>(block: &'s Block, names: &mut BTreeSet<&'s str>) {
         names.extend([&*block.slot, &*block.variant].into_iter().filter(|name| !name.is_empty()));
         block.children.iter().for_each(|child| collect(child, names));
@@ -154,7 +154,7 @@ fn known_slot(slot: &str, models: [&Compiled; 2]) -> Result<(), CommandFailure> 
     }
     let Some(part) = slot.split('.').find(|part| !names.contains(part)) else { return Ok(()) };
     let hint = closest(part, names).map_or(String::new(), |name| format!("; did you mean `{name}`?"));
-    Err(CommandFailure::Usage(format!("--only: neither model has a slot `{part}`{hint}")))
+    Err(SessionFailure::Usage(format!("--only: neither model has a slot `{part}`{hint}")))
 }
 
 /// The block without the statements at the end of `path`, wherever the path starts.
@@ -178,7 +178,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         return runs::run(options, runs, terminal);
     }
     let task = catalog_of(options.task.as_deref())?;
-    let compile = |text: &str| -> Result<Compiled, CommandFailure> {
+    let compile = |text: &str| -> Result<Compiled, SessionFailure> {
         let checked = check(&SpecArg::parse(text), &options.set, &task, terminal)?;
         Compiled::new(checked.definition, &task)
     };

@@ -12,7 +12,7 @@ use rtc_compiler::check::Override;
 use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_session::experiment_file::check_program;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::{TrainedModel, generated};
 use rtc_session::text::number;
 use rtc_task::DataSource;
@@ -98,7 +98,7 @@ choice! {
 }
 
 /// The trained model under edits.
-fn open(options: &Options, edits: &[Override]) -> Result<TrainedModel, CommandFailure> {
+fn open(options: &Options, edits: &[Override]) -> Result<TrainedModel, SessionFailure> {
     let mut trained = TrainedModel::open_edited(&options.model.choice(), edits)?;
     trained.experiment.task.known.permitted = options.programs.run_commands;
     Ok(trained)
@@ -113,11 +113,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     trained.remarks().iter().for_each(|remark| terminal.message(remark));
     if (options.stop.is_some() || options.steps) && !trained.model.takes_depth() {
         let message = "`--stop` and `--steps` are for models with `depth: given`; the steps of this one are its own";
-        return Err(CommandFailure::Usage(message.to_owned()));
+        return Err(SessionFailure::Usage(message.to_owned()));
     }
     if (options.stop.is_some() || options.steps) && trained.task.objective() == Objective::Number {
         let message = "`--stop` and `--steps` ask how sure a model is of a class; the answers of this one are numbers";
-        return Err(CommandFailure::Usage(message.to_owned()));
+        return Err(SessionFailure::Usage(message.to_owned()));
     }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
@@ -193,7 +193,7 @@ fn measure(
     trained: &mut TrainedModel,
     (split, examples): (&str, &[Example]),
     terminal: &Terminal,
-) -> Result<Option<Stopped>, CommandFailure> {
+) -> Result<Option<Stopped>, SessionFailure> {
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = ProgressDisplay::new(terminal, &stop);
@@ -235,24 +235,24 @@ fn load_splits(
     options: &Options,
     trained: &TrainedModel,
     terminal: &Terminal,
-) -> Result<Vec<(String, Vec<Example>)>, CommandFailure> {
+) -> Result<Vec<(String, Vec<Example>)>, SessionFailure> {
     let mut settings = trained.experiment.task.clone();
     let wanted = if options.split.is_empty() { &trained.experiment.evaluate } else { &options.split };
     for split in wanted {
-        trained.task.split(split).map_err(CommandFailure::Usage)?;
+        trained.task.split(split).map_err(SessionFailure::Usage)?;
     }
     if wanted.is_empty() && options.data.is_none() {
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "the run evaluates nothing (`evaluate: []`): name a split, as `--split test`".to_owned(),
         ));
     }
     match &options.data {
         Some(path) if !path.is_dir() => {
-            metadata(path).map_err(|error| CommandFailure::io("read", path, error))?;
+            metadata(path).map_err(|error| SessionFailure::io("read", path, error))?;
             return Ok(vec![(file_name(path), rows_of(path, trained)?)]);
         }
         Some(folder) => {
-            let complete = absolute(folder).map_err(|error| CommandFailure::io("open", folder, error))?;
+            let complete = absolute(folder).map_err(|error| SessionFailure::io("open", folder, error))?;
             settings.data = Some(DataSource::Folder(complete.display().to_string()));
         }
         None => {}
@@ -272,15 +272,15 @@ fn load_splits(
     let mut take = |name: &String| Some((name.clone(), data.splits.remove(name)?));
     let splits: Vec<_> = wanted.iter().filter_map(&mut take).collect();
     match splits.iter().find(|(_, examples)| examples.is_empty()) {
-        Some((split, _)) => Err(CommandFailure::data(settings.name, None, format!("the split `{split}` is empty"))),
+        Some((split, _)) => Err(SessionFailure::data(settings.name, None, format!("the split `{split}` is empty"))),
         None => Ok(splits),
     }
 }
 
-fn rows_of(path: &Path, trained: &TrainedModel) -> Result<Vec<Example>, CommandFailure> {
+fn rows_of(path: &Path, trained: &TrainedModel) -> Result<Vec<Example>, SessionFailure> {
     let examples = trained.task.read(path, &trained.options)?;
     if examples.is_empty() {
-        return Err(CommandFailure::data(path.display().to_string(), None, "the file has no rows"));
+        return Err(SessionFailure::data(path.display().to_string(), None, "the file has no rows"));
     }
     Ok(examples)
 }

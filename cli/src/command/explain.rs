@@ -3,7 +3,7 @@
 use clap::Args;
 use rtc_compiler::diag::{Kind, did_you_mean, explain};
 use rtc_compiler::feature;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
@@ -45,13 +45,13 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         _ => {
             let near = did_you_mean(code, Kind::ALL.iter().map(|kind| kind.code()).chain(feature::explained_names()));
             let hint = if near.is_empty() { "`rtc explain` lists all codes".to_owned() } else { near };
-            return Err(CommandFailure::Usage(format!("there is no code or statement `{code}`; {hint}")));
+            return Err(SessionFailure::Usage(format!("there is no code or statement `{code}`; {hint}")));
         }
     }
     Ok(Exit::Done)
 }
 
-fn list(options: &Options, terminal: &Terminal) -> Result<(), CommandFailure> {
+fn list(options: &Options, terminal: &Terminal) -> Result<(), SessionFailure> {
     if options.json {
         return terminal.json(&Kind::ALL.iter().map(|kind| row(*kind, false)).collect());
     }

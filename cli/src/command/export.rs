@@ -13,7 +13,7 @@ use rtc_export::torch;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_runs::saved::ModelDefinition;
 use rtc_session::definition::GraphFacts;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::{Scale, catalog};
 use serde_json::{Value, json};
@@ -111,7 +111,7 @@ fn to_torch(
     let weights: Vec<_> =
         weights.items.iter().map(|(name, (shape, numbers))| Weight { name, shape, numbers }).collect();
     let module = torch::module(origin(&trained.definition), graph, binding, &weights)
-        .map_err(|refused| CommandFailure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
+        .map_err(|refused| SessionFailure::Usage(format!("{} as a PyTorch module: {refused}", trained.name)))?;
     prepare(folder)?;
     let config = serde_json::to_string_pretty(&config(trained, graph, binding)).unwrap_or_default() + "\n";
     write_file(&folder.join(MODULE), &module)?;
@@ -145,13 +145,13 @@ fn origin(definition: &ModelDefinition) -> torch::ModelDescription<'_> {
 }
 
 /// Makes the folder. One with files that are no export is left alone.
-fn prepare(folder: &Path) -> Result<(), CommandFailure> {
-    fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error))?;
-    let entries = fs::read_dir(folder).map_err(|error| CommandFailure::io("read", folder, error))?;
+fn prepare(folder: &Path) -> Result<(), SessionFailure> {
+    fs::create_dir_all(folder).map_err(|error| SessionFailure::io("create", folder, error))?;
+    let entries = fs::read_dir(folder).map_err(|error| SessionFailure::io("read", folder, error))?;
     let own = ["__pycache__", MODULE, WEIGHTS, CONFIG, TOKENIZER, TRAINED, README];
     let foreign = entries.filter_map(Result::ok).map(|entry| entry.file_name().to_string_lossy().into_owned());
     match foreign.filter(|name| !own.contains(&name.as_str())).min() {
-        Some(name) => Err(CommandFailure::Usage(format!(
+        Some(name) => Err(SessionFailure::Usage(format!(
             "{} holds `{name}`, which is no part of an export: name a new folder",
             folder.display()
         ))),

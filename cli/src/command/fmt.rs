@@ -8,7 +8,7 @@ use clap::Args;
 use rtc_compiler::diag::Problems;
 use rtc_compiler::source::{Source, Sources};
 use rtc_compiler::syntax;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::spec_file::read_spec;
 
 use crate::exit::{CommandResult, Exit};
@@ -50,7 +50,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 }
 
 /// Formats one file; whether it was laid out otherwise.
-fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, CommandFailure> {
+fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, SessionFailure> {
     let piped = file == Path::new("-");
     let name = if piped { "standard input".to_owned() } else { file.display().to_string() };
     let text = if piped { read_input()? } else { read_spec(file)? };
@@ -68,22 +68,22 @@ fn format(file: &Path, check: bool, terminal: &Terminal) -> Result<bool, Command
     Ok(changed)
 }
 
-fn failure(problems: Problems, name: &str, text: &str) -> CommandFailure {
+fn failure(problems: Problems, name: &str, text: &str) -> SessionFailure {
     let mut sources = Sources::default();
     sources.add(Source::new(name, text));
-    CommandFailure::Spec(Box::new((problems, sources)))
+    SessionFailure::Spec(Box::new((problems, sources)))
 }
 
-fn read_input() -> Result<String, CommandFailure> {
+fn read_input() -> Result<String, SessionFailure> {
     let mut bytes = vec![];
     let input = Path::new("standard input");
-    std::io::stdin().read_to_end(&mut bytes).map_err(|error| CommandFailure::io("read", input, error))?;
-    String::from_utf8(bytes).map_err(|_| CommandFailure::NoSpec("standard input: this spec is not UTF-8 text".into()))
+    std::io::stdin().read_to_end(&mut bytes).map_err(|error| SessionFailure::io("read", input, error))?;
+    String::from_utf8(bytes).map_err(|_| SessionFailure::NoSpec("standard input: this spec is not UTF-8 text".into()))
 }
 
 /// Replaces a file completely or not at all; links stay links, and permissions stay as they are.
-fn replace(file: &Path, text: &str) -> Result<(), CommandFailure> {
-    let at = |action| move |error| CommandFailure::io(action, file, error);
+fn replace(file: &Path, text: &str) -> Result<(), SessionFailure> {
+    let at = |action| move |error| SessionFailure::io(action, file, error);
     let target = file.canonicalize().map_err(at("read"))?;
     let permissions = fs::metadata(&target).map_err(at("read"))?.permissions();
     let fresh = target.with_extension("rt.new");
@@ -96,6 +96,6 @@ fn replace(file: &Path, text: &str) -> Result<(), CommandFailure> {
     written.map_err(|error| {
         // The half-written file is of no use; that it can't be removed changes nothing about the failure.
         let _ = fs::remove_file(&fresh);
-        CommandFailure::io("write", file, error)
+        SessionFailure::io("write", file, error)
     })
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use crate::limits;
 use clap::Args;
 use rtc_base::rng::Key;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::Objective;
 use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing};
@@ -139,8 +139,8 @@ impl<'a> ContinuationWriter<'a> {
     }
 
     /// All continuations of one prompt.
-    fn prompt(&mut self, n: usize, prompt: &str, (file, line): (&str, Option<usize>)) -> Result<(), CommandFailure> {
-        let refused = |message: String| CommandFailure::data(file, line, message);
+    fn prompt(&mut self, n: usize, prompt: &str, (file, line): (&str, Option<usize>)) -> Result<(), SessionFailure> {
+        let refused = |message: String| SessionFailure::data(file, line, message);
         let tokens = self.trained.task.encode(prompt, &self.trained.options).map_err(refused)?;
         if tokens.is_empty() {
             return Err(refused("the prompt is empty: give at least one token to go on from".to_owned()));
@@ -175,7 +175,7 @@ impl<'a> ContinuationWriter<'a> {
         mut row: GenerationRow<f32>,
         mut logits: Vec<f64>,
         key: Key,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<(), SessionFailure> {
         let stops: Vec<String> = self.options.stop.iter().map(|stop| self.stop(stop)).collect();
         let (mut pieces, mut writing) = (TextPieces::behind(row.tokens()), Writing::until(&stops));
         let mut written = vec![];
@@ -213,13 +213,13 @@ impl<'a> ContinuationWriter<'a> {
     }
 
     /// The prompt stands before its continuation; an empty line between two of them.
-    fn begin(&self, prompt: &str) -> Result<(), CommandFailure> {
+    fn begin(&self, prompt: &str) -> Result<(), SessionFailure> {
         let space = if self.continuations > 0 { "\n" } else { "" };
         self.show(&format!("{space}{prompt}"))
     }
 
     /// Prints a part of a text, unless it comes as an object when it is complete.
-    fn show(&self, text: &str) -> Result<(), CommandFailure> {
+    fn show(&self, text: &str) -> Result<(), SessionFailure> {
         if text.is_empty() || self.options.json { Ok(()) } else { self.terminal.result(text) }
     }
 
@@ -248,11 +248,11 @@ impl<'a> ContinuationWriter<'a> {
 }
 
 /// Whether a model answers with the tokens that come next.
-fn writes(trained: &TrainedModel) -> Result<(), CommandFailure> {
+fn writes(trained: &TrainedModel) -> Result<(), SessionFailure> {
     let (task, options) = (&trained.task, &trained.options);
     let next = task.objective() == Objective::Each && task.next_token(options);
     if !next || task.vocabulary(options) != task.classes(options) {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "`rtc generate` is for models that answer with the next token; the answers of {} on {} are others: `rtc predict` \
              gives them",
             trained.name,
@@ -260,7 +260,7 @@ fn writes(trained: &TrainedModel) -> Result<(), CommandFailure> {
         )));
     }
     if trained.on_device {
-        return Err(CommandFailure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
+        return Err(SessionFailure::Usage("`rtc generate` computes on the processor: leave out `--device`".to_owned()));
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! `rtc lsp`: the language server of specs.
 
 use clap::Args;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 
 use crate::exit::CommandResult;
 #[cfg(feature = "lsp")]
@@ -32,14 +32,14 @@ pub(crate) fn run(_: &Options) -> CommandResult {
     let host = rtc_lsp::Host { loader, numbers: rtc_session::model::numbers, version: rtc_session::versions::VERSION };
     match rtc_lsp::serve(&host) {
         Ok(well) => Ok(Exit::of(well)),
-        Err(error) => Err(CommandFailure::io("read", std::path::Path::new("standard input"), error)),
+        Err(error) => Err(SessionFailure::io("read", std::path::Path::new("standard input"), error)),
     }
 }
 
 /// Refuses: this program has no server.
 #[cfg(not(feature = "lsp"))]
 pub(crate) fn run(_: &Options) -> CommandResult {
-    Err(CommandFailure::Usage(
+    Err(SessionFailure::Usage(
         "this rtc was built without the language server: build it with `--features lsp`".to_owned(),
     ))
 }

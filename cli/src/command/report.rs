@@ -12,7 +12,7 @@ use clap::Args;
 use rtc_base::disk::beneath::is_owned;
 use rtc_base::disk::{write_file, write_output};
 use rtc_report::{Picture, page, pictures};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::{count, number};
 
 use crate::exit::{CommandResult, Exit};
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         #[cfg(feature = "live")]
         return watch::watch(&options.runs, &report, options.port.unwrap_or(0), terminal);
         #[cfg(not(feature = "live"))]
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "this rtc was built without `--watch`: build it with `--features live`".to_owned(),
         ));
     }
@@ -132,20 +132,20 @@ fn analysed(text: &str) -> Result<usize, String> {
     length.ok_or_else(|| format!("a length from 1 to {}", limits::ANALYSED))
 }
 
-fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), CommandFailure> {
+fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), SessionFailure> {
     make_folder(Some(folder))?;
     for picture in pictures {
         write_file(&folder.join(format!("{}.svg", picture.name)), picture.file())?;
         let path = folder.join(format!("{}.png", picture.name));
-        let png = picture.png().map_err(|error| CommandFailure::io("draw", &path, std::io::Error::other(error)))?;
+        let png = picture.png().map_err(|error| SessionFailure::io("draw", &path, std::io::Error::other(error)))?;
         write_file(&path, png)?;
     }
     Ok(())
 }
 
-fn make_folder(folder: Option<&Path>) -> Result<(), CommandFailure> {
+fn make_folder(folder: Option<&Path>) -> Result<(), SessionFailure> {
     match folder.filter(|folder| !folder.as_os_str().is_empty()) {
-        Some(folder) => fs::create_dir_all(folder).map_err(|error| CommandFailure::io("create", folder, error)),
+        Some(folder) => fs::create_dir_all(folder).map_err(|error| SessionFailure::io("create", folder, error)),
         None => Ok(()),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use rayon::prelude::*;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{self, RUNS, below, folder};
 use rtc_session::text::count;
 use rtc_task::error::hint;
@@ -141,7 +141,7 @@ fn list(options: &Options, terminal: &Terminal) -> CommandResult {
 }
 
 /// The runs that are meant, each once. A folder that was named has some.
-fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
+fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, SessionFailure> {
     if named.is_empty() {
         let all = Path::new(RUNS);
         return if all.is_dir() { Ok(below(all)?.runs) } else { Ok(vec![]) };
@@ -160,7 +160,7 @@ fn paths(named: &[PathBuf]) -> Result<Vec<PathBuf>, CommandFailure> {
 }
 
 /// Refuses fields that no run has. A damaged run may have any.
-fn check<'c>(asked: impl Iterator<Item = &'c ListColumn>, runs: &[ListedRun]) -> Result<(), CommandFailure> {
+fn check<'c>(asked: impl Iterator<Item = &'c ListColumn>, runs: &[ListedRun]) -> Result<(), SessionFailure> {
     let whole = || runs.iter().filter(|run| run.settings.is_object());
     if whole().next().is_none() {
         return Ok(());
@@ -171,7 +171,7 @@ fn check<'c>(asked: impl Iterator<Item = &'c ListColumn>, runs: &[ListedRun]) ->
             names.sort();
             names.dedup();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            Err(CommandFailure::Usage(format!("no run has a field `{}`{}", column.name(), hint(column.name(), &names))))
+            Err(SessionFailure::Usage(format!("no run has a field `{}`{}", column.name(), hint(column.name(), &names))))
         }
         None => Ok(()),
     }

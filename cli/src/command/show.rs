@@ -13,7 +13,7 @@ use rtc_compiler::spec::{self, Block, Origin, Setting, hash, library, text_with_
 use rtc_runs::experiment::ExperimentSetting;
 use rtc_session::definition::need_spec;
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::model::{Compiled, catalog_of};
 use rtc_session::saved::catalog_in;
 use rtc_session::spec_file::{CheckedDefinition, SpecArg};
@@ -110,7 +110,7 @@ fn graph(options: &Options, compiled: &Compiled, terminal: &Terminal) -> Command
 /// Prints the experiment that was named in place of a spec.
 fn experiment(options: &Options, terminal: &Terminal) -> CommandResult {
     if options.parameters || options.expand || !options.set.is_empty() {
-        return Err(CommandFailure::Usage("`--parameters`, `--expand` and `--set` need a spec".to_owned()));
+        return Err(SessionFailure::Usage("`--parameters`, `--expand` and `--set` need a spec".to_owned()));
     }
     let OpenedExperiment { file, name, .. } =
         OpenedExperiment::open(options.experiment.as_deref().unwrap_or_default())?;
@@ -135,7 +135,7 @@ fn in_experiment(
     experiment: &str,
     arg: &SpecArg,
     terminal: &Terminal,
-) -> Result<(Catalog, Vec<Override>), CommandFailure> {
+) -> Result<(Catalog, Vec<Override>), SessionFailure> {
     let opened = OpenedExperiment::open(experiment)?;
     let model = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(arg, &model, &[])?;

@@ -11,7 +11,7 @@ use rtc_base::batch::Given;
 use rtc_base::rng::Key;
 use rtc_runs::experiment::EMBEDDED;
 use rtc_session::experiment_file::{OpenedExperiment, check_program};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::number;
 use rtc_task::TaskSettings;
 use rtc_task::{
@@ -134,7 +134,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn list(json: bool, terminal: &Terminal) -> Result<(), CommandFailure> {
+fn list(json: bool, terminal: &Terminal) -> Result<(), SessionFailure> {
     let tasks: Vec<(&str, &str)> = TASKS.iter().map(|task| (task.name(), task.about().doc)).chain(OWN_TASKS).collect();
     if json {
         return terminal.json(&tasks.iter().map(|(name, doc)| json!({ "name": name, "doc": doc })).collect());
@@ -143,7 +143,7 @@ fn list(json: bool, terminal: &Terminal) -> Result<(), CommandFailure> {
     terminal.result(&columns(&rows))
 }
 
-fn describe_task(rows: &ExampleOptions, terminal: &Terminal) -> Result<(), CommandFailure> {
+fn describe_task(rows: &ExampleOptions, terminal: &Terminal) -> Result<(), SessionFailure> {
     let ConfiguredTask { task, options, used, .. } = rows.asked()?;
     let (vocabulary, classes) = (task.vocabulary(&options), task.classes(&options));
     let objective = match task.objective() {
@@ -189,7 +189,7 @@ fn describe_split(
     split: &str,
     count: Option<usize>,
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     let mut asked = rows.asked()?;
     asked.settings.sizes.extend(count.map(|count| (split.to_owned(), count)));
     let found = describe(&asked.load(split)?);
@@ -215,12 +215,12 @@ fn describe_split(
 /// So many examples are generated for a sample of them, so that splits whose lengths come in turn show many lengths.
 const AMONG: usize = 1_000;
 
-fn print_sample(rows: &ExampleOptions, count: usize, terminal: &Terminal) -> Result<(), CommandFailure> {
+fn print_sample(rows: &ExampleOptions, count: usize, terminal: &Terminal) -> Result<(), SessionFailure> {
     let mut asked = rows.asked()?;
     let first = asked.used.first().cloned().unwrap_or_else(|| "train".to_owned());
     let split = rows.split.as_deref().unwrap_or(&first);
     if asked.settings.data.is_none() {
-        let size = asked.task.split(split).map_err(CommandFailure::Usage)?.count;
+        let size = asked.task.split(split).map_err(SessionFailure::Usage)?.count;
         asked.settings.sizes.entry(split.to_owned()).or_insert_with(|| AMONG.max(count).min(size));
     }
     let drawn = draw(&asked.load(split)?, count, asked.settings.seed);
@@ -267,7 +267,7 @@ fn draw(examples: &[Example], count: usize, seed: u64) -> Vec<Example> {
 
 impl ConfiguredTask {
     /// The task of an experiment.
-    fn of(text: &str, seed: Option<u64>, run_commands: bool) -> Result<Self, CommandFailure> {
+    fn of(text: &str, seed: Option<u64>, run_commands: bool) -> Result<Self, SessionFailure> {
         let experiment = OpenedExperiment::open(text)?.permitting(run_commands).file.resolve(None, &[])?;
         let used: Vec<String> = experiment.splits().into_iter().map(str::to_owned).collect();
         let settings = TaskSettings { seed: seed.unwrap_or(experiment.task.seed), ..experiment.task };
@@ -277,7 +277,7 @@ impl ConfiguredTask {
     }
 
     /// The examples of a split.
-    fn load(&self, split: &str) -> Result<Vec<Example>, CommandFailure> {
+    fn load(&self, split: &str) -> Result<Vec<Example>, SessionFailure> {
         let used: Vec<&str> = self.used.iter().map(String::as_str).collect();
         let wanted = WantedSplits { used: &used, splits: &[split], most: usize::MAX, whole: false, streamed: false };
         Ok(load_wanted(&self.settings, wanted)?.splits.remove(split).unwrap_or_default())
@@ -286,39 +286,39 @@ impl ConfiguredTask {
 
 impl ExampleOptions {
     /// The task with the settings that make its data.
-    fn asked(&self) -> Result<ConfiguredTask, CommandFailure> {
+    fn asked(&self) -> Result<ConfiguredTask, SessionFailure> {
         let is_experiment = EMBEDDED.iter().any(|(name, _)| *name == self.name) || Path::new(&self.name).is_file();
         let asked = match task_named(&self.name) {
             Err(_) if is_experiment && self.option.is_empty() => {
                 ConfiguredTask::of(&self.name, self.seed, self.programs.run_commands)?
             }
             Err(_) if is_experiment => {
-                return Err(CommandFailure::Usage(
+                return Err(SessionFailure::Usage(
                     "`--option` is for a task; an experiment has options of its own".to_owned(),
                 ));
             }
             Ok(_) => self.of_task()?,
-            Err(message) => return Err(CommandFailure::Usage(message)),
+            Err(message) => return Err(SessionFailure::Usage(message)),
         };
         if let Some(split) = &self.split {
-            asked.task.split(split).map_err(CommandFailure::Usage)?;
+            asked.task.split(split).map_err(SessionFailure::Usage)?;
         }
         Ok(asked)
     }
 
-    fn of_task(&self) -> Result<ConfiguredTask, CommandFailure> {
-        let task = task_named(&self.name).map_err(CommandFailure::Usage)?;
+    fn of_task(&self) -> Result<ConfiguredTask, SessionFailure> {
+        let task = task_named(&self.name).map_err(SessionFailure::Usage)?;
         let mut given = BTreeMap::new();
         for text in &self.option {
             let (name, value) = text
                 .split_once('=')
-                .ok_or_else(|| CommandFailure::Usage(format!("`--option {text}` must have the form name=number")))?;
+                .ok_or_else(|| SessionFailure::Usage(format!("`--option {text}` must have the form name=number")))?;
             let value = value
                 .parse()
-                .map_err(|_| CommandFailure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
+                .map_err(|_| SessionFailure::Usage(format!("`--option {text}`: `{value}` is no whole number")))?;
             given.insert(name.to_owned(), OptionValue::Integer(value));
         }
-        resolve_options(task.about().options, &given).map_err(CommandFailure::Usage)?;
+        resolve_options(task.about().options, &given).map_err(SessionFailure::Usage)?;
         let (name, seed) = (task.name().to_owned(), self.seed.unwrap_or(0));
         let settings = TaskSettings { name, options: given, seed, ..TaskSettings::default() };
         let (task, options) = open_task(&settings)?;

@@ -13,7 +13,7 @@ use rtc_runs::record::fall::Fall;
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders;
 use rtc_session::following::follow;
 use rtc_session::job::{Pace, TrainingJob, lock};
@@ -118,14 +118,14 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         });
     }
     let outcome = lead(options, &*ranks, terminal);
-    if let Err(failure @ CommandFailure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
+    if let Err(failure @ SessionFailure::Runtime(Error::Learn(LearnError::Ranks(_)))) = &outcome
         && ranks.size() > 1
     {
         // Some ranks may wait for others, and would not hear that they are to end.
         terminal.report(failure);
         ranks.abort(failure.code());
     }
-    end(&*ranks, outcome.as_ref().map_or_else(CommandFailure::code, |exit| exit.code()));
+    end(&*ranks, outcome.as_ref().map_or_else(SessionFailure::code, |exit| exit.code()));
     outcome
 }
 
@@ -190,9 +190,9 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
 }
 
 /// Adds what can be done about a folder of another run.
-fn changed(failure: CommandFailure) -> CommandFailure {
+fn changed(failure: SessionFailure) -> SessionFailure {
     match failure {
-        CommandFailure::Runtime(Error::Checkpoint(mut error)) => {
+        SessionFailure::Runtime(Error::Checkpoint(mut error)) => {
             error.reason.push_str("; `--fresh` trains in a new folder");
             error.into()
         }
@@ -201,7 +201,7 @@ fn changed(failure: CommandFailure) -> CommandFailure {
 }
 
 /// Reads, checks and compiles everything that the command names.
-fn prepare(options: &Options, opened: &OpenedExperiment, terminal: &Terminal) -> Result<TrainingJob, CommandFailure> {
+fn prepare(options: &Options, opened: &OpenedExperiment, terminal: &Terminal) -> Result<TrainingJob, SessionFailure> {
     let mut edits = options.with.clone();
     edits.extend(options.max_steps.map(|steps| format!("max_steps={steps}")));
     let base = opened.file.resolve(None, &edits)?;
@@ -210,7 +210,7 @@ fn prepare(options: &Options, opened: &OpenedExperiment, terminal: &Terminal) ->
         (None, Some(model)) => opened.spec_of_model(model)?,
         (None, None) => {
             let message = format!("name a spec: the experiment `{}` has no `model`", options.experiment);
-            return Err(CommandFailure::Usage(message));
+            return Err(SessionFailure::Usage(message));
         }
     };
     // The experiment may have a block for this model, whose edits of the spec are not known before its name is.
@@ -237,7 +237,7 @@ fn folder(
     experiment: &str,
     job: &TrainingJob,
     terminal: &Terminal,
-) -> Result<PathBuf, CommandFailure> {
+) -> Result<PathBuf, SessionFailure> {
     let name = match &options.run {
         Some(name) => {
             check_folder("--run", name)?;
@@ -259,7 +259,7 @@ fn folder(
 }
 
 /// The folder that the run has now, if it was begun in this one and renamed.
-fn moved(first: &Path, job: &TrainingJob, terminal: &Terminal) -> Result<Option<PathBuf>, CommandFailure> {
+fn moved(first: &Path, job: &TrainingJob, terminal: &Terminal) -> Result<Option<PathBuf>, SessionFailure> {
     let (renamed, unknown) = renamed(first)?;
     for failure in unknown {
         terminal.message(&format!("{failure}: whether it is this run under another name is not known"));
@@ -273,10 +273,10 @@ fn moved(first: &Path, job: &TrainingJob, terminal: &Terminal) -> Result<Option<
 }
 
 /// Refuses a name whose folder does not lie below the one of the runs, or that holds more than text.
-pub(super) fn check_folder(option: &str, name: &str) -> Result<(), CommandFailure> {
+pub(super) fn check_folder(option: &str, name: &str) -> Result<(), SessionFailure> {
     let mut parts = Path::new(name).components().peekable();
     if parts.peek().is_none() || !parts.all(|part| matches!(part, Component::Normal(_))) {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "`{option} {name}` is no name; `--runs` says where the folder is made"
         )));
     }
@@ -289,7 +289,7 @@ fn report(
     job: &TrainingJob,
     table: &ResultsTable,
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     if let Some(note) = &table.halting {
         terminal.message(note);
     }
@@ -320,7 +320,7 @@ fn stopped(
     job: &TrainingJob,
     updates: u64,
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     let how = match path.file_name() {
         Some(name) if options.fresh => {
             format!("give `--run {}` instead of `--fresh` to go on", name.to_string_lossy())

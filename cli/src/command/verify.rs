@@ -9,7 +9,7 @@ use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::verify::verify;
 use rtc_runs::record::{RunAnswers, RunInfo, SavedRun};
 use rtc_session::experiment_file::check_program;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::find;
 use rtc_session::labels::{self, RunLabels};
 use rtc_session::saved::{ModelChoice, TrainedModel, catalog_in, compile};
@@ -70,13 +70,13 @@ struct CheckedPart {
 
 enum PartFault {
     /// It is refused.
-    Refused(CommandFailure),
+    Refused(SessionFailure),
     /// Another number comes out.
     Other(String),
 }
 
 impl CheckedPart {
-    fn new(name: &str, result: Result<(), CommandFailure>) -> Self {
+    fn new(name: &str, result: Result<(), SessionFailure>) -> Self {
         Self { name: name.to_owned(), fault: result.err().map(PartFault::Refused) }
     }
 
@@ -154,14 +154,14 @@ fn parts(path: &Path, options: &Options, terminal: &Terminal) -> Vec<CheckedPart
 }
 
 /// Whether this program makes the graph that was trained.
-fn model(path: &Path) -> Result<(), CommandFailure> {
+fn model(path: &Path) -> Result<(), SessionFailure> {
     let saved = SavedRun::read(path)?;
     compile(path, &saved, &catalog_in(&saved.experiment)?)?;
     Ok(())
 }
 
 /// Makes the data, and measures the best checkpoint of a finished run as its training did.
-fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<CheckedPart>, CommandFailure> {
+fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<CheckedPart>, SessionFailure> {
     let saved = SavedRun::read(path)?;
     let (Some(table), Some(results)) = (&saved.results, &saved.measured) else {
         return Ok(vec![CheckedPart::compared(

@@ -8,7 +8,7 @@ use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline;
 use rtc_compiler::schema::Catalog;
 use rtc_report::data::{Cloud, SaliencyShares};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::formal::automaton::Automaton;
 use rtc_task::formal::{Formal, StringDraw};
@@ -38,7 +38,7 @@ pub(super) fn strings(formal: &Formal, trained: &TrainedModel, length: usize) ->
 pub(super) fn analyse(
     trained: &mut TrainedModel,
     rows: &[Example],
-) -> Result<(Vec<Cloud>, Option<SaliencyShares>), CommandFailure> {
+) -> Result<(Vec<Cloud>, Option<SaliencyShares>), SessionFailure> {
     if trained.task.objective() == Objective::Pair {
         return Ok((vec![], None));
     }
@@ -86,7 +86,7 @@ fn meaning(state: &PositionState, rows: &[Example], automaton: Option<&Automaton
 }
 
 /// How much the answer depends on each token, as the mean over the rows.
-fn saliency(trained: &TrainedModel, rows: &[Example]) -> Result<Option<SaliencyShares>, CommandFailure> {
+fn saliency(trained: &TrainedModel, rows: &[Example]) -> Result<Option<SaliencyShares>, SessionFailure> {
     let Some(length) = rows.first().map(|row| row.tokens.len()) else { return Ok(None) };
     let facts = catalog(&*trained.task, &trained.options);
     let classes = trained.task.classes(&trained.options).len();

@@ -2,7 +2,7 @@
 
 use rtc_exec::learner::Evaluation;
 use rtc_report::data::{Confusion, ExampleAnswer, ReportAnswers};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::batching::pack;
 use rtc_task::{Dataset, Example, ExampleTarget, Tally, sample, scored, set_text};
@@ -28,7 +28,7 @@ pub(super) fn answers(
     trained: &mut TrainedModel,
     run: &str,
     data: &Dataset,
-) -> Result<Option<ReportAnswers>, CommandFailure> {
+) -> Result<Option<ReportAnswers>, SessionFailure> {
     let splits = trained.experiment.evaluate.clone();
     let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(None) };
     let examples = data.split(split);

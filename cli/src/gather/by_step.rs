@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicBool;
 
 use rtc_report::data::StepCurve;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::{Dataset, Example, Objective};
 use rtc_train::Silent;
@@ -14,7 +14,7 @@ const CURVES: usize = 5;
 
 /// A curve for each of some lengths, from the shortest to the longest of the evaluation splits. The numbers are those of
 /// `rtc eval --steps` on the same examples.
-pub(super) fn by_step(trained: &mut TrainedModel, data: &Dataset) -> Result<Vec<StepCurve>, CommandFailure> {
+pub(super) fn by_step(trained: &mut TrainedModel, data: &Dataset) -> Result<Vec<StepCurve>, SessionFailure> {
     // Nothing tells how sure a model is of a number.
     if trained.task.objective() == Objective::Number {
         return Ok(vec![]);

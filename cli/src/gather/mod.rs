@@ -15,7 +15,7 @@ use rtc_report::RunReport;
 use rtc_report::data;
 use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, SavedRun};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{folder, resolved};
 use rtc_session::text::{count, duration};
 
@@ -43,13 +43,13 @@ struct LocatedRun {
 /// The failure of a run that is left out of a report.
 enum ProbeError {
     /// The run is broken: others can be shown without it.
-    Run(CommandFailure),
+    Run(SessionFailure),
     /// The inputs that were asked for are, which is no fault of any run.
-    Inputs(CommandFailure),
+    Inputs(SessionFailure),
 }
 
-impl From<CommandFailure> for ProbeError {
-    fn from(failure: CommandFailure) -> Self {
+impl From<SessionFailure> for ProbeError {
+    fn from(failure: SessionFailure) -> Self {
         Self::Run(failure)
     }
 }
@@ -61,7 +61,7 @@ pub(crate) fn gather(
     named: &[PathBuf],
     options: &ReportOptions,
     terminal: &Terminal,
-) -> Result<Gathered, CommandFailure> {
+) -> Result<Gathered, SessionFailure> {
     let folders = named.iter().map(|path| folder(path)).collect::<Result<Vec<_>, _>>()?;
     let report = RunReport { title: title(&folders), ..RunReport::default() };
     let mut gatherer =
@@ -81,7 +81,7 @@ pub(crate) fn gather(
             0 => "none of its runs has begun".to_owned(),
             broken => format!("there is nothing but {}", count(broken, "broken run")),
         };
-        return Err(CommandFailure::io("report on", path, std::io::Error::other(why)));
+        return Err(SessionFailure::io("report on", path, std::io::Error::other(why)));
     }
     let (rows, tables) = rows.finish();
     let seconds = report.runs.iter().filter_map(|run| run.seconds).reduce(|sum, seconds| sum + seconds);
@@ -104,7 +104,7 @@ struct Gatherer<'a> {
 
 impl Gatherer<'_> {
     /// Adds a run that no grid lists.
-    fn unlisted(&mut self, path: &Path, is_named: bool) -> Result<(), CommandFailure> {
+    fn unlisted(&mut self, path: &Path, is_named: bool) -> Result<(), SessionFailure> {
         if self.seen.iter().any(|(seen, _)| seen == path) {
             return Ok(());
         }
@@ -112,7 +112,7 @@ impl Gatherer<'_> {
     }
 
     /// Adds the rows of a grid with the runs that have begun.
-    fn grid(&mut self, folder: &Path, manifest: &GridManifest, named: bool) -> Result<(), CommandFailure> {
+    fn grid(&mut self, folder: &Path, manifest: &GridManifest, named: bool) -> Result<(), SessionFailure> {
         let label = folder.file_name().map(|name| name.to_string_lossy().into_owned());
         let first = self.rows.add_grid(folder, manifest, label.as_deref().filter(|_| named));
         for (n, row) in manifest.rows.iter().enumerate() {
@@ -141,7 +141,7 @@ impl Gatherer<'_> {
         path: &Path,
         is_named: bool,
         put: impl FnOnce(&mut ReportRows, ReadRun<'_>),
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<(), SessionFailure> {
         let known = self.seen.iter().find(|(seen, _)| seen == path).map(|(_, index)| *index);
         let read = match known {
             Some(None) => return Ok(()),
@@ -178,8 +178,8 @@ impl Gatherer<'_> {
 type FoundRun = (SavedRun, CellState);
 
 fn read(path: &Path) -> Result<FoundRun, ProbeError> {
-    let saved = SavedRun::read(path).map_err(CommandFailure::from)?;
-    let state = CellState::of(path, &saved).map_err(CommandFailure::from)?;
+    let saved = SavedRun::read(path).map_err(SessionFailure::from)?;
+    let state = CellState::of(path, &saved).map_err(SessionFailure::from)?;
     Ok((saved, state))
 }
 

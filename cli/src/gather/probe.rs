@@ -11,7 +11,7 @@ use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::{LengthMeasurements, SavedRun, SplitLengths};
 use rtc_session::definition::GraphFacts;
 use rtc_session::device::DeviceChoice;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::{ModelChoice, TrainedModel};
 use rtc_session::spec_file::read_text;
 use rtc_session::versions::program;
@@ -114,7 +114,7 @@ impl<'a> Probe<'a> {
     }
 
     /// The first examples of the evaluation splits.
-    fn examples(&mut self, trained: &TrainedModel) -> Result<&Dataset, CommandFailure> {
+    fn examples(&mut self, trained: &TrainedModel) -> Result<&Dataset, SessionFailure> {
         let Experiment { task, evaluate, .. } = &trained.experiment;
         let (used, splits) = (trained.experiment.splits(), evaluate.iter().map(String::as_str).collect::<Vec<_>>());
         let known =
@@ -143,7 +143,7 @@ impl<'a> Probe<'a> {
         &mut self,
         trained: &mut TrainedModel,
         terminal: &Terminal,
-    ) -> Result<Vec<SplitLengths>, CommandFailure> {
+    ) -> Result<Vec<SplitLengths>, SessionFailure> {
         if self.options.examples == 0 {
             return Ok(vec![]);
         }
@@ -176,7 +176,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Rows of one length to analyse: strings of this length where they can be drawn, else the longest examples up to it.
-    fn rows(&mut self, trained: &TrainedModel, length: usize) -> Result<Vec<Example>, CommandFailure> {
+    fn rows(&mut self, trained: &TrainedModel, length: usize) -> Result<Vec<Example>, SessionFailure> {
         if let Some(formal) = trained.task.formal() {
             return Ok(strings(formal, trained, length));
         }
@@ -201,7 +201,7 @@ impl<'a> Probe<'a> {
     }
 
     /// Some examples of the first split that has any: the longest that is not too long, and shorter ones.
-    fn chosen(&mut self, trained: &TrainedModel) -> Result<Vec<(String, Example)>, CommandFailure> {
+    fn chosen(&mut self, trained: &TrainedModel) -> Result<Vec<(String, Example)>, SessionFailure> {
         let splits = trained.experiment.evaluate.clone();
         let data = self.examples(trained)?;
         let Some(split) = splits.iter().find(|split| !data.split(split).is_empty()) else { return Ok(vec![]) };
@@ -225,7 +225,7 @@ impl<'a> Probe<'a> {
 /// How the inputs of a file halt and fold: rows of columns, or one per line; what is wrong with one names its line.
 fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, ProbeError> {
     let file = path.display().to_string();
-    let broken = |line, why| CommandFailure::data(file.clone(), Some(line), why);
+    let broken = |line, why| SessionFailure::data(file.clone(), Some(line), why);
     let fault = |line: usize, why| ProbeError::Inputs(broken(line, why));
     let asked = match trained.format(path) {
         Some(format) => {
@@ -247,7 +247,7 @@ fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, Pr
         let title = format!("{file}:{line}");
         match one(trained, &title, &example, false) {
             Ok(trace) => traces.push(trace),
-            Err(CommandFailure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
+            Err(SessionFailure::Runtime(Error::Learn(LearnError::Batch(why)))) => return Err(fault(line, why)),
             Err(broken) => return Err(broken.into()),
         }
     }
@@ -255,7 +255,7 @@ fn inputs(path: &Path, trained: &mut TrainedModel) -> Result<Vec<InputTrace>, Pr
 }
 
 /// How one input halts and folds; `known` says that its label means something.
-fn one(trained: &mut TrainedModel, title: &str, example: &Example, known: bool) -> Result<InputTrace, CommandFailure> {
+fn one(trained: &mut TrainedModel, title: &str, example: &Example, known: bool) -> Result<InputTrace, SessionFailure> {
     let traced = trace(&mut *trained.model, example)?;
     let classes = trained.task.classes(&trained.options);
     let name = |class: u32| classes.get(class as usize).cloned().unwrap_or_else(|| class.to_string());

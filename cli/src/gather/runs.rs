@@ -10,7 +10,7 @@ use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{self, DEEPEST, folders_in, resolved};
 use rtc_session::memory::bytes;
 use rtc_session::model::short;
@@ -24,11 +24,11 @@ use super::rows::RunSource;
 use crate::terminal::quoted;
 
 /// The runs and grids in a folder: itself, or all that lie below it, in the order of their paths.
-pub(super) fn below(folder: &Path) -> Result<Vec<RunSource>, CommandFailure> {
+pub(super) fn below(folder: &Path) -> Result<Vec<RunSource>, SessionFailure> {
     let mut found = vec![];
     collect(folder, DEEPEST, &mut found)?;
     if found.is_empty() {
-        return Err(CommandFailure::io(
+        return Err(SessionFailure::io(
             "open",
             folder,
             std::io::Error::other("there is no run in this folder or below it"),
@@ -38,7 +38,7 @@ pub(super) fn below(folder: &Path) -> Result<Vec<RunSource>, CommandFailure> {
 }
 
 /// The runs below the folder of a grid that are no cells of its rows.
-pub(super) fn unlisted(folder: &Path, manifest: &GridManifest) -> Result<usize, CommandFailure> {
+pub(super) fn unlisted(folder: &Path, manifest: &GridManifest) -> Result<usize, SessionFailure> {
     let found = folders::below(folder)?.runs;
     let cells: Vec<PathBuf> =
         manifest.rows.iter().flat_map(|row| &row.cells).map(|cell| resolved(folder, &cell.run)).collect();
@@ -46,7 +46,7 @@ pub(super) fn unlisted(folder: &Path, manifest: &GridManifest) -> Result<usize, 
 }
 
 /// Goes down the folders to runs and grids.
-fn collect(folder: &Path, deep: usize, found: &mut Vec<RunSource>) -> Result<(), CommandFailure> {
+fn collect(folder: &Path, deep: usize, found: &mut Vec<RunSource>) -> Result<(), SessionFailure> {
     if RunFolder::exists(folder) {
         found.push(RunSource::Run(folder.to_owned()));
         return Ok(());
@@ -78,7 +78,7 @@ pub(super) struct RecordedRun {
 }
 
 /// Reads what the records of a run say.
-pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, CommandFailure> {
+pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, SessionFailure> {
     let LocatedRun { path, saved } = run;
     let experiment = &saved.experiment;
     let history = History::read(path)?;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use rtc_runs::grid::{CellState, GridManifest};
 use rtc_runs::record::{RunFolder, RunInfo, SavedRun};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{folders_in, resolved};
 use rtc_session::job::{Data, TrainingJob};
 
@@ -63,7 +63,7 @@ impl<'a> Finder<'a> {
     }
 
     /// The run of a cell whose data are these, if they are known.
-    pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, CommandFailure> {
+    pub(super) fn find(&mut self, place: CellIndex, data: Option<&Arc<Data>>) -> Result<Located, SessionFailure> {
         let mut job = self.grid.job(place, None);
         job.info.data_hash = data.map(|data| data.hash.clone());
         let content = job.info.cell(&job.experiment);
@@ -167,13 +167,13 @@ fn with_hash(named: &Path, content: &str) -> PathBuf {
 }
 
 /// The folders of the same row and seed under other settings.
-fn asides(named: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+fn asides(named: &Path) -> Result<Vec<PathBuf>, SessionFailure> {
     let (Some(row), Some(name)) = (named.parent(), named.file_name()) else { return Ok(vec![]) };
     if !row.is_dir() {
         return Ok(vec![]);
     }
     let start = format!("{}-", name.to_string_lossy());
-    let entries = fs::read_dir(row).map_err(|error| CommandFailure::io("read", row, error))?;
+    let entries = fs::read_dir(row).map_err(|error| SessionFailure::io("read", row, error))?;
     let mut found: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     found.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)));
     found.sort();

@@ -10,7 +10,7 @@ use rtc_compiler::pipeline;
 use rtc_runs::experiment::Supervision;
 use rtc_runs::grid::{CellState, GridRow};
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace};
 use rtc_session::text::{count, duration, number};
 use rtc_session::threads;
@@ -53,7 +53,7 @@ pub(crate) fn dry_run(
     (jobs, pace, card): (usize, Pace, Option<&Card>),
     as_json: bool,
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     let places = grid.places();
     let data = grid.data(&places, terminal)?;
     let own = grid.distinct(&places);
@@ -92,7 +92,7 @@ pub(super) fn at_most(
     grid: &Grid,
     data: &[Option<Arc<Data>>],
     (pace, card): (Pace, Option<&Card>),
-) -> Result<Vec<f64>, CommandFailure> {
+) -> Result<Vec<f64>, SessionFailure> {
     let most = |cost: &CellCost| cost.forecast.seconds() * cost.longer;
     Ok(tried(grid, data, (1, pace, card))?.iter().map(most).collect())
 }
@@ -126,9 +126,9 @@ fn tried(
     grid: &Grid,
     data: &[Option<Arc<Data>>],
     (jobs, pace, card): (usize, Pace, Option<&Card>),
-) -> Result<Vec<CellCost>, CommandFailure> {
+) -> Result<Vec<CellCost>, SessionFailure> {
     let (next, rooms) = (AtomicUsize::new(0), Rooms::new(shared(data), card));
-    let costs: Vec<OnceLock<Result<CellCost, CommandFailure>>> = data.iter().map(|_| OnceLock::new()).collect();
+    let costs: Vec<OnceLock<Result<CellCost, SessionFailure>>> = data.iter().map(|_| OnceLock::new()).collect();
     let one = |model: usize| match &data[model] {
         Some(data) => cost(grid, CellIndex { model, seed: 0 }, data, (pace, card, &rooms)),
         None => Ok(CellCost::default()),
@@ -152,10 +152,10 @@ fn cost(
     place: CellIndex,
     data: &Arc<Data>,
     (pace, card, rooms): (Pace, Option<&Card>, &Rooms),
-) -> Result<CellCost, CommandFailure> {
+) -> Result<CellCost, SessionFailure> {
     let job = grid.job(place, None);
     let halts = job.compiled.halts();
-    let run = || -> Result<Forecast, CommandFailure> {
+    let run = || -> Result<Forecast, SessionFailure> {
         let fitted = job.fit(grid.path(place), data, pace, card)?;
         let _shares = rooms.take(&job, data, &fitted)?;
         let mut model = job.model(fitted, pace.halting, pace.device.open()?)?;

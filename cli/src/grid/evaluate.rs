@@ -11,7 +11,7 @@ use rtc_runs::grid::CellState;
 use rtc_runs::record::table::ResultsRow;
 use rtc_runs::record::{EditResults, EvaluatedAt, RunInfo};
 use rtc_session::device::DeviceChoice;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::Data;
 use rtc_session::saved::{ModelChoice, TrainedModel};
 use rtc_session::text::count;
@@ -44,7 +44,7 @@ impl Grid {
     }
 
     /// The finished cells that are to be measured under an edit and were not, each run once.
-    pub(crate) fn unmeasured(&self) -> Result<Vec<CellIndex>, CommandFailure> {
+    pub(crate) fn unmeasured(&self) -> Result<Vec<CellIndex>, SessionFailure> {
         let rows = self.rows()?;
         let mut seen = BTreeSet::new();
         let mut found = vec![];
@@ -77,7 +77,7 @@ impl Grid {
         device: DeviceChoice,
         stop: &AtomicBool,
         terminal: &Terminal,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<(), SessionFailure> {
         if !places.is_empty() {
             terminal.message(&format!("measuring {} under the edits of `{EVALUATE_AT}`", count(places.len(), "model")));
         }
@@ -120,7 +120,7 @@ fn measure(
     data: &Data,
     stop: &AtomicBool,
     terminal: &Terminal,
-) -> Result<Option<Vec<ResultsRow>>, CommandFailure> {
+) -> Result<Option<Vec<ResultsRow>>, SessionFailure> {
     let mut progress = ProgressDisplay::new(terminal, stop);
     let mut rows = vec![];
     for split in trained.experiment.evaluate.clone() {

@@ -25,7 +25,7 @@ use rtc_runs::grid::{
 use rtc_runs::record::{RunFolder, SavedRun};
 use rtc_session::device::ExecutionTarget;
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::check_name;
 use rtc_session::job::{Data, TrainingJob, program_on};
 use rtc_session::model::Compiled;
@@ -109,11 +109,11 @@ impl Grid {
         sets: &[String],
         place: &ExecutionTarget,
         terminal: &Terminal,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self, SessionFailure> {
         if opened.file.compare().is_empty() {
             let name = opened.file.name();
             let message = format!("the experiment `{name}` has no `compare`, the list of models that a grid compares");
-            return Err(CommandFailure::Usage(message));
+            return Err(SessionFailure::Usage(message));
         }
         opened.check_models(None)?;
         let (mut models, mut wrong) = (vec![], None);
@@ -121,7 +121,7 @@ impl Grid {
             check_row(opened, entry)?;
             match member(opened, entry, with, sets, terminal) {
                 Ok(model) => models.push(model),
-                Err(failure @ (CommandFailure::Spec(_) | CommandFailure::NoSpec(_))) => {
+                Err(failure @ (SessionFailure::Spec(_) | SessionFailure::NoSpec(_))) => {
                     if let Some(earlier) = wrong.replace(failure) {
                         terminal.report(&earlier);
                     }
@@ -148,7 +148,7 @@ impl Grid {
             program: program_on(place),
         };
         if let Some(member) = grid.models.iter().find(|member| member.experiment.evaluate.is_empty()) {
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "`evaluate` of `{}` is `[]`, and the rows of a table are measured: name a split, as `evaluate=[test]`",
                 member.name
             )));
@@ -159,18 +159,18 @@ impl Grid {
     }
 
     /// Stops the worst rows at other updates than the experiment says, or none.
-    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), CommandFailure> {
+    pub(crate) fn halve(&mut self, halving: Option<Halving>) -> Result<(), SessionFailure> {
         self.halving = halving;
         self.check_halving()
     }
 
     /// Refuses to compare rows where dev is not measured, or not alike.
-    fn check_halving(&self) -> Result<(), CommandFailure> {
+    fn check_halving(&self) -> Result<(), SessionFailure> {
         let Some(halving) = &self.halving else { return Ok(()) };
         for Member { name, experiment, .. } in &self.models {
             let measured = |update: &u64| experiment.evaluate_every.is_some_and(|every| update.is_multiple_of(every));
             if let Some(update) = halving.at.iter().find(|update| !measured(update)) {
-                return Err(CommandFailure::Usage(format!(
+                return Err(SessionFailure::Usage(format!(
                     "halving compares rows after update {update}, where dev of `{name}` is not measured: set `evaluate_every` to a \
                      divisor of it"
                 )));
@@ -179,7 +179,7 @@ impl Grid {
         let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose);
         if let Some(other) = self.models.iter().find(|member| measure(member) != measure(&self.models[0])) {
             let names = [&self.models[0].name, &other.name];
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "halving compares rows by one measure, and `dev` or `choose` of `{}` and `{}` differ",
                 names[0], names[1]
             )));
@@ -188,7 +188,7 @@ impl Grid {
     }
 
     /// Finds the runs of all cells anew: those with the data of their rows, where these are known.
-    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), CommandFailure> {
+    pub(crate) fn locate(&mut self, data: &[Option<Arc<Data>>]) -> Result<(), SessionFailure> {
         let mut finder = Finder::new(self);
         let mut cells: Vec<Vec<Located>> = vec![];
         for (model, member) in self.models.iter().enumerate() {
@@ -222,7 +222,7 @@ impl Grid {
     }
 
     /// Refuses names that are no measure of any of the tasks.
-    pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), CommandFailure> {
+    pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), SessionFailure> {
         let mut known = METRICS.to_vec();
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
@@ -233,7 +233,7 @@ impl Grid {
         let mut seen = BTreeSet::new();
         known.retain(|name| seen.insert(*name));
         match asked.iter().find(|name| !known.contains(&name.as_str())) {
-            Some(name) => Err(CommandFailure::Usage(unknown("metric", name, &known))),
+            Some(name) => Err(SessionFailure::Usage(unknown("metric", name, &known))),
             None => Ok(()),
         }
     }
@@ -302,10 +302,10 @@ impl Grid {
     }
 
     /// Compares with the row of this name instead of that of the experiment.
-    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), CommandFailure> {
+    pub(crate) fn compare_with(&mut self, name: &str) -> Result<(), SessionFailure> {
         let known: Vec<&str> = self.models.iter().map(|member| member.name.as_str()).collect();
         let found = known.iter().position(|known| *known == name);
-        self.baseline = found.ok_or_else(|| CommandFailure::Usage(unknown("row", name, &known)))?;
+        self.baseline = found.ok_or_else(|| SessionFailure::Usage(unknown("row", name, &known)))?;
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl Grid {
     }
 
     /// The run of a cell as its folder has it: a run that was begun resumes under the names that its model had then.
-    pub(crate) fn job_in_folder(&self, place: CellIndex, memory: Option<u64>) -> Result<TrainingJob, CommandFailure> {
+    pub(crate) fn job_in_folder(&self, place: CellIndex, memory: Option<u64>) -> Result<TrainingJob, SessionFailure> {
         let (job, path) = (self.job(place, memory), self.path(place));
         if !RunFolder::exists(path) {
             return Ok(job);
@@ -344,7 +344,7 @@ impl Grid {
 
     /// Looks at the runs of all cells. All cells of a row that was stopped are, also those that another grid has finished: a mean
     /// over some seeds is none over all.
-    pub(crate) fn rows(&self) -> Result<Vec<GridRow>, CommandFailure> {
+    pub(crate) fn rows(&self) -> Result<Vec<GridRow>, SessionFailure> {
         let mut rows = self.plain_rows();
         let Decision { stopped, .. } = self.decision(&rows)?;
         for (row, stop) in rows.iter_mut().zip(stopped) {
@@ -373,7 +373,7 @@ impl Grid {
     }
 
     /// Which rows are stopped, by what all of them have recorded.
-    fn decision(&self, rows: &[GridRow]) -> Result<Decision, CommandFailure> {
+    fn decision(&self, rows: &[GridRow]) -> Result<Decision, SessionFailure> {
         let Some(halving) = &self.halving else {
             return Ok(Decision { stopped: vec![None; rows.len()], until: None });
         };
@@ -388,7 +388,7 @@ impl Grid {
     }
 
     /// What is to be trained next.
-    pub(crate) fn round(&self) -> Result<Round, CommandFailure> {
+    pub(crate) fn round(&self) -> Result<Round, SessionFailure> {
         let rows = self.plain_rows();
         let Decision { stopped, until } = self.decision(&rows)?;
         let mut places = vec![];
@@ -410,11 +410,11 @@ impl Grid {
         &self,
         places: &[CellIndex],
         data: &[Option<Arc<Data>>],
-    ) -> Result<Vec<(CellIndex, u64)>, CommandFailure> {
+    ) -> Result<Vec<(CellIndex, u64)>, SessionFailure> {
         let of = |place: &CellIndex| {
             let (experiment, seed) = (self.experiment(*place), self.seed(*place));
             let data = data[place.model].as_ref().expect("the data of every model with a cell to train was made");
-            let feed = Feed::new(experiment, &data.set, seed).map_err(CommandFailure::Usage)?;
+            let feed = Feed::new(experiment, &data.set, seed).map_err(SessionFailure::Usage)?;
             Ok((*place, experiment.updates(feed.batches())))
         };
         places.iter().map(of).collect()
@@ -425,7 +425,7 @@ impl Grid {
         &self,
         places: &[CellIndex],
         terminal: &Terminal,
-    ) -> Result<Vec<Option<Arc<Data>>>, CommandFailure> {
+    ) -> Result<Vec<Option<Arc<Data>>>, SessionFailure> {
         let mut found: Vec<Option<Arc<Data>>> = vec![None; self.models.len()];
         for (index, member) in self.models.iter().enumerate() {
             if !places.iter().any(|place| place.model == index) {
@@ -448,8 +448,8 @@ pub(crate) fn asked(experiment: &Experiment) -> String {
 }
 
 /// Refuses a row whose name has control characters.
-fn check_row(opened: &OpenedExperiment, entry: &ComparedModel) -> Result<(), CommandFailure> {
-    let refuse = |failure: CommandFailure| opened.file.entry_error(entry, failure.to_string()).into();
+fn check_row(opened: &OpenedExperiment, entry: &ComparedModel) -> Result<(), SessionFailure> {
+    let refuse = |failure: SessionFailure| opened.file.entry_error(entry, failure.to_string()).into();
     check_name("`compare`: the name of an entry", &entry.name).map_err(refuse)
 }
 
@@ -460,14 +460,14 @@ fn member(
     with: &[String],
     sets: &[String],
     terminal: &Terminal,
-) -> Result<Member, CommandFailure> {
+) -> Result<Member, SessionFailure> {
     let arg = opened.spec_of(entry)?;
     let name = arg.model_name()?;
     let ForModel { experiment, edits, note } = opened.resolve_for(&arg, &name, &[&entry.with, with].concat())?;
     note.iter().for_each(|note| terminal.message(note));
     let seeds = &experiment.seeds;
     if let Some(twice) = seeds.iter().enumerate().find(|(n, seed)| seeds[..*n].contains(seed)) {
-        return Err(CommandFailure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
+        return Err(SessionFailure::Usage(format!("`seeds` of the experiment names {} twice", twice.1)));
     }
     let (task, options) = task_of(&experiment)?;
     let facts = catalog(&*task, &options);
@@ -476,7 +476,7 @@ fn member(
     terminal.problems(&checked.problems, &checked.sources);
     let compiled = Arc::new(Compiled::new(checked.definition, &facts)?);
     compiled.takes_from(&experiment)?;
-    let sweeps = experiment.evaluate_at.sweeps().map_err(CommandFailure::Usage)?;
+    let sweeps = experiment.evaluate_at.sweeps().map_err(SessionFailure::Usage)?;
     for edit in sweeps.iter().flat_map(|sweep| sweep.values.iter().map(|value| sweep.edit(value))) {
         edited(&compiled, &[Override::alone(EVALUATE_AT, &edit)], &facts)?;
     }

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::ClaimStatus;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::duration;
 
 use super::room::Rooms;
@@ -26,7 +26,7 @@ pub(crate) enum CellOutcome {
 
 /// Trains a cell to its end, or up to where its row has to wait for others. Where a process holds it this waits until it is known
 /// whether that process is alive: a job that was queued again may find the claim that it had before.
-pub(crate) fn train_one(work: &GridWork<'_>, place: CellIndex) -> Result<CellOutcome, CommandFailure> {
+pub(crate) fn train_one(work: &GridWork<'_>, place: CellIndex) -> Result<CellOutcome, SessionFailure> {
     let GridWork { grid, board, sharing, .. } = *work;
     let (key, label) = (grid.key(place), grid.label(place));
     let said = Mutex::new(false);

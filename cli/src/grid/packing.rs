@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace};
 use rtc_session::memory::bytes;
 use rtc_session::text::{count, number};
@@ -30,7 +30,7 @@ impl Grid {
         (places, data): (&[CellIndex], &[Option<Arc<Data>>]),
         pace: Pace,
         terminal: &Terminal,
-    ) -> Result<usize, CommandFailure> {
+    ) -> Result<usize, SessionFailure> {
         let Some(card) = card else { return Ok(most) };
         let Some(packing) = self.packing(card, places, data, pace)? else { return Ok(most) };
         terminal.message(&packing.sentence());
@@ -45,7 +45,7 @@ impl Grid {
         places: &[CellIndex],
         data: &[Option<Arc<Data>>],
         pace: Pace,
-    ) -> Result<Option<Packing<'a>>, CommandFailure> {
+    ) -> Result<Option<Packing<'a>>, SessionFailure> {
         let (mut needs, mut refused) = (BTreeMap::new(), vec![]);
         for place in places {
             let Some(data) = &data[place.model] else { continue };
@@ -58,7 +58,7 @@ impl Grid {
                 Ok(fitted) => {
                     need.insert(fitted.need.total());
                 }
-                Err(CommandFailure::Memory(reason)) => {
+                Err(SessionFailure::Memory(reason)) => {
                     refused.push(format!("\n  {}: {reason}", self.label(*place)));
                     need.insert(0);
                 }
@@ -67,7 +67,7 @@ impl Grid {
         }
         if !refused.is_empty() {
             let cells = count(refused.len(), "cell");
-            return Err(CommandFailure::Memory(format!("nothing is trained, {cells} can't be:{}", refused.concat())));
+            return Err(SessionFailure::Memory(format!("nothing is trained, {cells} can't be:{}", refused.concat())));
         }
         let ends = needs.values().min().zip(needs.values().max());
         Ok(ends.map(|(least, most)| Packing { card, needs: [*least, *most] }))

@@ -5,7 +5,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use rtc_base::memory::machine;
 use rtc_compiler::pipeline::memory::Fitted;
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, TrainingJob};
 use rtc_session::memory;
 
@@ -31,7 +31,7 @@ impl Rooms {
     }
 
     /// Waits for what a cell takes. All take of the host first, so that none waits for another that waits for it.
-    pub(super) fn take(&self, job: &TrainingJob, data: &Data, fitted: &Fitted) -> Result<Shares<'_>, CommandFailure> {
+    pub(super) fn take(&self, job: &TrainingJob, data: &Data, fitted: &Fitted) -> Result<Shares<'_>, SessionFailure> {
         let need = fitted.need.total();
         let on_host = if self.device.is_some() { job.on_host(data, fitted)? } else { need };
         let host = self.host.take(on_host.saturating_sub(memory::shared(&data.set)));

@@ -16,7 +16,7 @@ use rtc_runs::grid::HalvingStop;
 use rtc_runs::grid::claim::Fenced;
 use rtc_runs::record::TrainingFault;
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace, lock_claimed};
 use rtc_session::memory;
 use rtc_session::text::{duration, number};
@@ -54,7 +54,7 @@ pub(crate) type Failed = Vec<(CellIndex, u8)>;
 
 /// Trains what is not finished: all rows up to where they are compared, one update after the other, and then to their end those that
 /// are left. What has begun is saved if it is asked to stop.
-pub(crate) fn run(work: &GridWork<'_>) -> Result<Failed, CommandFailure> {
+pub(crate) fn run(work: &GridWork<'_>) -> Result<Failed, SessionFailure> {
     let mut failed: Failed = vec![];
     let mut known: Vec<Option<HalvingStop>> = vec![];
     loop {
@@ -78,10 +78,10 @@ pub(crate) fn run(work: &GridWork<'_>) -> Result<Failed, CommandFailure> {
 }
 
 /// Trains some cells, up to an update if there is one, and waits for those that other processes train.
-fn train_all(work: &GridWork<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, CommandFailure> {
+fn train_all(work: &GridWork<'_>, places: &[CellIndex], until: Option<u64>) -> Result<Failed, SessionFailure> {
     let queue = CellQueue::new(work, places, until);
     let failed: Mutex<Vec<(usize, u8)>> = Mutex::default();
-    let broken: Mutex<Option<CommandFailure>> = Mutex::default();
+    let broken: Mutex<Option<SessionFailure>> = Mutex::default();
     let rooms = Rooms::new(shared(work.data), work.card);
     std::thread::scope(|scope| {
         for _ in 0..work.jobs.min(places.len()).max(1) {
@@ -145,10 +145,10 @@ pub(super) enum CellEnd {
 }
 
 /// Refuses the folder of a cell that a link in the folder of the grid leads to. A cell that lies elsewhere was listed there.
-pub(super) fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), CommandFailure> {
+pub(super) fn reached_without_links(grid: &Path, cell: &Path) -> Result<(), SessionFailure> {
     let Ok(inside) = cell.strip_prefix(grid) else { return Ok(()) };
     match beneath::open_folder(grid, inside) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(CommandFailure::io("use", cell, error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(SessionFailure::io("use", cell, error)),
         _ => Ok(()),
     }
 }
@@ -216,7 +216,7 @@ fn train(
     place: CellIndex,
     rooms: &Rooms,
     observer: &mut CellObserver<'_>,
-) -> Result<Option<Outcome>, CommandFailure> {
+) -> Result<Option<Outcome>, SessionFailure> {
     let path = work.grid.path(place);
     let claim = &observer.taken.claim;
     claim.check()?;

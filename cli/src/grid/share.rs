@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rtc_runs::grid::claim::{Claim, ClaimStatus, Claims, HeldClaim, Watch};
 use rtc_runs::grid::{CellState, GridCell, GridRow, reached};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::count;
 
 use super::cells::look;
@@ -62,7 +62,7 @@ enum Open {
 
 impl Sharing {
     /// For the cells of a grid as they are now, with leases of this length.
-    pub(crate) fn new(grid: &Grid, lease: Duration) -> Result<Self, CommandFailure> {
+    pub(crate) fn new(grid: &Grid, lease: Duration) -> Result<Self, SessionFailure> {
         let mut watch = Watch::new(Claims::of(&grid.folder, lease));
         let mut first = BTreeMap::new();
         for place in grid.places() {
@@ -77,7 +77,7 @@ impl Sharing {
     }
 
     /// How it stands with a cell.
-    pub(super) fn look(&self, key: &str) -> Result<ClaimStatus, CommandFailure> {
+    pub(super) fn look(&self, key: &str) -> Result<ClaimStatus, SessionFailure> {
         Ok(locked(&self.watch).look(key)?)
     }
 
@@ -87,7 +87,7 @@ impl Sharing {
     }
 
     /// Claims a cell that is free.
-    pub(super) fn take(&self, key: &str, highest: u64, over: bool) -> Result<Option<ClaimedCell>, CommandFailure> {
+    pub(super) fn take(&self, key: &str, highest: u64, over: bool) -> Result<Option<ClaimedCell>, SessionFailure> {
         let claims = locked(&self.watch).claims().clone();
         Ok(claims.take(key, highest)?.map(|claim| ClaimedCell { claim, over }))
     }
@@ -112,18 +112,18 @@ impl Grid {
     }
 
     /// The rows as they are now, read as in [`Self::shared_round`].
-    pub(super) fn rows_now(&self) -> Result<Vec<GridRow>, CommandFailure> {
+    pub(super) fn rows_now(&self) -> Result<Vec<GridRow>, SessionFailure> {
         again(|| self.rows())
     }
 
     /// What is to be trained next. Another process may cut a record back while it is read: then it is read again.
-    pub(super) fn shared_round(&self) -> Result<Round, CommandFailure> {
+    pub(super) fn shared_round(&self) -> Result<Round, SessionFailure> {
         again(|| self.round())
     }
 }
 
 /// Reads what another process may be writing.
-fn again<T>(read: impl Fn() -> Result<T, CommandFailure>) -> Result<T, CommandFailure> {
+fn again<T>(read: impl Fn() -> Result<T, SessionFailure>) -> Result<T, SessionFailure> {
     for _ in 1..READS {
         if let Ok(found) = read() {
             return Ok(found);
@@ -161,7 +161,7 @@ impl<'a> CellQueue<'a> {
     }
 
     /// The next cell that nobody holds. A thread that trains a cell has taken it out of the list.
-    pub(super) fn next(&self) -> Result<ThreadAction, CommandFailure> {
+    pub(super) fn next(&self) -> Result<ThreadAction, SessionFailure> {
         let GridWork { grid, sharing, board, .. } = *self.work;
         let mut left = locked(&self.state);
         if stopped(self.work) || left.cells.is_empty() {
@@ -217,7 +217,7 @@ impl<'a> CellQueue<'a> {
     }
 
     /// What is to be done with a cell that nobody holds.
-    fn open(&self, place: CellIndex, highest: u64) -> Result<Open, CommandFailure> {
+    fn open(&self, place: CellIndex, highest: u64) -> Result<Open, SessionFailure> {
         let GridWork { grid, sharing, board, .. } = *self.work;
         let cell = grid.now(place);
         if let CellState::Finished(_) = cell.state {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::{ClaimStatus, Far, HeldClaim};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::{count, duration, number};
 use serde_json::{Value, json};
 
@@ -83,7 +83,7 @@ pub(crate) fn watch(
     ending: Ending,
     stop: &AtomicBool,
     terminal: &Terminal,
-) -> Result<bool, CommandFailure> {
+) -> Result<bool, SessionFailure> {
     let mut screen: Option<Screen> = None;
     let mut said: Option<Instant> = None;
     loop {
@@ -107,7 +107,7 @@ pub(crate) fn watch(
 }
 
 /// All cells at this moment, for programs.
-pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, CommandFailure> {
+pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, SessionFailure> {
     let cell = |seen: &ObservedCell| {
         let mut out = json!({
             "cell": grid.key(seen.place), "model": grid.models[seen.place.model].name, "seed": grid.seed(seen.place),
@@ -129,7 +129,7 @@ pub(crate) fn snapshot(grid: &Grid, sharing: &Sharing) -> Result<Value, CommandF
     Ok(json!({ "grid": grid.folder.display().to_string(), "cells": seen.iter().map(cell).collect::<Vec<_>>() }))
 }
 
-fn look(grid: &Grid, sharing: &Sharing) -> Result<Vec<ObservedCell>, CommandFailure> {
+fn look(grid: &Grid, sharing: &Sharing) -> Result<Vec<ObservedCell>, SessionFailure> {
     let rows = grid.rows_now()?;
     let seen = |place: CellIndex| {
         let state = rows[place.model].cells[place.seed].state.clone();

@@ -18,7 +18,7 @@ use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History};
 use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{RunInfo, sha256, unsealed};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders;
 use rtc_session::job::is_locked;
 use rtc_session::labels::RunLabels;
@@ -70,7 +70,7 @@ pub(crate) struct ListedRun {
     /// The experiment, where it was asked for.
     pub(crate) settings: Value,
     /// Why it is damaged.
-    pub(crate) fault: Option<CommandFailure>,
+    pub(crate) fault: Option<SessionFailure>,
 }
 
 /// The progress of a run.
@@ -145,7 +145,7 @@ impl ListedRun {
         run
     }
 
-    fn fill(&mut self, extent: ReadExtent) -> Result<RunState, CommandFailure> {
+    fn fill(&mut self, extent: ReadExtent) -> Result<RunState, SessionFailure> {
         self.size = Some(folders::size(&self.path)?);
         let info = RunInfo::read(&self.path)?;
         let run = info.run.clone();
@@ -177,7 +177,7 @@ impl ListedRun {
     }
 
     /// The last measurement of dev.
-    fn on_dev(&self) -> Result<Option<RunScore>, CommandFailure> {
+    fn on_dev(&self) -> Result<Option<RunScore>, SessionFailure> {
         let Some(info) = &self.info else { return Ok(None) };
         let read = || experiment(&self.path, info);
         let experiment = if self.settings.is_null() { read()? } else { self.settings.clone() };
@@ -193,22 +193,22 @@ impl ListedRun {
         Ok(line.as_ref().and_then(RunScore::of))
     }
 
-    fn ends(&self, file: &str, run: &str, most: u64) -> Result<Ends, CommandFailure> {
+    fn ends(&self, file: &str, run: &str, most: u64) -> Result<Ends, SessionFailure> {
         Ends::read(&self.path, file, run, most)
-            .map_err(|error| CommandFailure::io("read", &self.path.join(file), error))
+            .map_err(|error| SessionFailure::io("read", &self.path.join(file), error))
     }
 
-    fn refused(&self, file: &str, why: &str) -> CommandFailure {
+    fn refused(&self, file: &str, why: &str) -> SessionFailure {
         refused(&self.path, file, why)
     }
 }
 
-fn refused(path: &Path, file: &str, why: &str) -> CommandFailure {
+fn refused(path: &Path, file: &str, why: &str) -> SessionFailure {
     CheckpointError { path: path.to_owned(), reason: format!("its {file} {why}"), previous: None }.into()
 }
 
 /// The experiment of a run as it was written.
-fn experiment(path: &Path, info: &RunInfo) -> Result<Value, CommandFailure> {
+fn experiment(path: &Path, info: &RunInfo) -> Result<Value, SessionFailure> {
     let file = path.join("experiment.yaml");
     let bytes = beneath::read_named(path, "experiment.yaml", SMALL)?;
     let text = String::from_utf8(bytes).ok().filter(|text| info.files.get("experiment.yaml") == Some(&sha256(text)));
@@ -218,7 +218,7 @@ fn experiment(path: &Path, info: &RunInfo) -> Result<Value, CommandFailure> {
 }
 
 /// The table of a run that is finished.
-fn results(path: &Path, run: &str) -> Result<Option<ResultsTable>, CommandFailure> {
+fn results(path: &Path, run: &str) -> Result<Option<ResultsTable>, SessionFailure> {
     let bytes = match beneath::read_named(path, RESULTS, RECORD) {
         Err(error) if error.source.kind() == ErrorKind::NotFound => return Ok(None),
         read => read?,

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use rtc_runs::grid::CellState;
 use rtc_runs::grid::claim::LEASE;
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace, share};
 
 use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
@@ -52,9 +52,9 @@ pub(super) fn cell(
 }
 
 /// The cell of a name.
-fn found(grid: &Grid, key: &str) -> Result<CellIndex, CommandFailure> {
+fn found(grid: &Grid, key: &str) -> Result<CellIndex, SessionFailure> {
     let unknown = || {
-        CommandFailure::Usage(format!(
+        SessionFailure::Usage(format!(
             "no cell is called `{key}`: the experiment, the data or the program are others than when it was; \
              `--launcher commands` prints the cells"
         ))

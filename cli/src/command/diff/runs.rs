@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rtc_runs::record::history::EvaluationLine;
 use rtc_runs::record::table::ResultsRow;
 use rtc_runs::record::{Change, RunInfo, SavedRun};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{LAST, find};
 use rtc_session::model::{Compiled, short};
 use rtc_session::saved::{catalog_in, opened};
@@ -21,7 +21,7 @@ use crate::terminal::Terminal;
 use crate::text::columns;
 
 /// The runs that both arguments name; nothing if they are specs. A name of both a spec and a run means the spec.
-pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, CommandFailure> {
+pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, SessionFailure> {
     let Options { a, b, .. } = options;
     let (run, other) = match (folder(a)?, folder(b)?) {
         (None, None) => return Ok(None),
@@ -29,12 +29,12 @@ pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, CommandFa
         (Some(_), None) => (a, b),
         (None, Some(_)) => (b, a),
     };
-    Err(CommandFailure::Usage(format!(
+    Err(SessionFailure::Usage(format!(
         "`{run}` is a run and `{other}` is none: name two runs, or two specs; the spec of a run is its file spec.rt"
     )))
 }
 
-fn folder(text: &str) -> Result<Option<PathBuf>, CommandFailure> {
+fn folder(text: &str) -> Result<Option<PathBuf>, SessionFailure> {
     let path = Path::new(text);
     if text == LAST {
         return find(path).map(Some);
@@ -44,10 +44,10 @@ fn folder(text: &str) -> Result<Option<PathBuf>, CommandFailure> {
 }
 
 /// Runs have the task, the settings and the experiment that they have.
-fn alone(options: &Options) -> Result<(), CommandFailure> {
+fn alone(options: &Options) -> Result<(), SessionFailure> {
     let given = [("only", options.only.is_some()), ("task", options.task.is_some()), ("set", !options.set.is_empty())];
     match given.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(CommandFailure::Usage(format!("`--{option}` is for specs, and these are runs"))),
+        Some((option, _)) => Err(SessionFailure::Usage(format!("`--{option}` is for specs, and these are runs"))),
         None => Ok(()),
     }
 }
@@ -85,7 +85,7 @@ pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -
 }
 
 /// The model of a run as this program makes it, which may be another one than was trained.
-fn model(path: &Path, run: &SavedRun, terminal: &Terminal) -> Result<Compiled, CommandFailure> {
+fn model(path: &Path, run: &SavedRun, terminal: &Terminal) -> Result<Compiled, SessionFailure> {
     let catalog = catalog_in(&run.experiment)?;
     let compiled = Compiled::new(opened(path, run).definition(&catalog)?, &catalog)?;
     if compiled.graph_hash() != run.info.graph_hash {

@@ -7,7 +7,7 @@ use rtc_compiler::check::Override;
 use rtc_report::lines::{DrawnLine, lines};
 use rtc_runs::experiment::EditSweep;
 use rtc_runs::record::table::ResultsRow;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_train::require_finite;
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ use crate::text::columns;
 
 /// Measures the model with every value, on the same rows.
 pub(super) fn run(options: &Options, sweep: &EditSweep, terminal: &Terminal) -> CommandResult {
-    let output = options.output.as_deref().map(|file| Ok::<_, CommandFailure>((file, form(file)?))).transpose()?;
+    let output = options.output.as_deref().map(|file| Ok::<_, SessionFailure>((file, form(file)?))).transpose()?;
     let mut measured: Vec<(&String, Vec<ResultsRow>)> = vec![];
     let mut data = None;
     for value in &sweep.values {
@@ -102,17 +102,17 @@ fn table(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)], show: fn(f6
 }
 
 /// How a table is written.
-type SweepWriter = fn(&EditSweep, &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure>;
+type SweepWriter = fn(&EditSweep, &[(&String, Vec<ResultsRow>)]) -> Result<String, SessionFailure>;
 
 /// The form of a file by its ending: `.csv`, `.json`, or a picture of the first quantity as `.svg`.
-fn form(file: &Path) -> Result<SweepWriter, CommandFailure> {
+fn form(file: &Path) -> Result<SweepWriter, SessionFailure> {
     match file.extension().and_then(|ending| ending.to_str()) {
         Some("csv") => Ok(csv),
         Some("json") => Ok(|sweep, measured| Ok(format!("{}\n", as_json(sweep, measured)))),
         Some("svg") => Ok(picture),
         _ => {
             let message = format!("{}: the name of an output ends with `.csv`, `.json` or `.svg`", file.display());
-            Err(CommandFailure::Usage(message))
+            Err(SessionFailure::Usage(message))
         }
     }
 }
@@ -123,7 +123,7 @@ fn as_json(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Value 
 }
 
 /// The table with every number in full.
-fn csv(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+fn csv(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, SessionFailure> {
     let quoted = |text: &String| {
         let is_plain = !text.contains([',', '"', '\n']);
         if is_plain { text.clone() } else { format!("\"{}\"", text.replace('"', "\"\"")) }
@@ -133,9 +133,9 @@ fn csv(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<Str
 }
 
 /// The first quantity by value, a line per split.
-fn picture(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, CommandFailure> {
+fn picture(sweep: &EditSweep, measured: &[(&String, Vec<ResultsRow>)]) -> Result<String, SessionFailure> {
     let number = |value: &str| value.parse::<f64>().ok().filter(|number| number.is_finite());
-    let no = |why: String| CommandFailure::Usage(why);
+    let no = |why: String| SessionFailure::Usage(why);
     let Some((name, _, most)) = measured.iter().flat_map(|(_, rows)| rows).flat_map(quantities).next() else {
         return Err(no("there is nothing to draw".to_owned()));
     };

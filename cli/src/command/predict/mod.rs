@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use clap::builder::PossibleValue;
 use clap::{Args, ValueEnum};
 use rtc_exec::learner::LearnError;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::batching::collect;
 use rtc_task::{AskedRow, Example, Format};
@@ -173,14 +173,14 @@ impl Options {
     }
 
     /// How results are written.
-    fn written(&self) -> Result<PredictionFormat, CommandFailure> {
+    fn written(&self) -> Result<PredictionFormat, SessionFailure> {
         if self.json {
             return Ok(PredictionFormat::Jsonl);
         }
         let named = |path: &PathBuf| match path.extension().and_then(|e| e.to_str()) {
             Some("jsonl" | "json" | "ndjson") => Ok(PredictionFormat::Jsonl),
             Some("csv") => Ok(PredictionFormat::Csv),
-            _ => Err(CommandFailure::Usage(format!(
+            _ => Err(SessionFailure::Usage(format!(
                 "{} does not say how it is to be written: name it `.jsonl` or `.csv`, or give `--format`",
                 path.display()
             ))),
@@ -197,7 +197,7 @@ impl Options {
 pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let format = options.written()?;
     if format == PredictionFormat::Csv && (options.show_halting || options.trees) {
-        return Err(CommandFailure::Usage(
+        return Err(SessionFailure::Usage(
             "halting and trees are no columns: leave out `--format csv`, or take `jsonl`".to_owned(),
         ));
     }
@@ -234,7 +234,7 @@ fn predict(
     rows: &[AskedRow],
     source: &RowSource,
     options: &Options,
-) -> Result<Vec<SequenceAnswer>, CommandFailure> {
+) -> Result<Vec<SequenceAnswer>, SessionFailure> {
     if rows.is_empty() {
         return Ok(vec![]);
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::special;
 use rtc_report::data::{Beam, RecursionTree};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::{Objective, Options, TaskHandle, set_text};
 use rtc_train::examine::TracedUnit;
@@ -44,33 +44,33 @@ struct FreshFile {
 
 impl FreshFile {
     /// Begins a file; `input` is the file that is read meanwhile, and must be another one.
-    fn create(path: &Path, input: Option<&Path>) -> Result<Self, CommandFailure> {
+    fn create(path: &Path, input: Option<&Path>) -> Result<Self, SessionFailure> {
         let mut fresh = path.as_os_str().to_owned();
         fresh.push(".part");
         let fresh = PathBuf::from(fresh);
         if let Some(input) = input.filter(|input| [path, &fresh].iter().any(|own| is_same(own, input))) {
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "`--output {}` would overwrite the input {}: name another file",
                 path.display(),
                 input.display()
             )));
         }
         if let Some(file) = special(path) {
-            let file = file.map_err(|error| CommandFailure::io("write", path, error))?;
+            let file = file.map_err(|error| SessionFailure::io("write", path, error))?;
             return Ok(Self { to: BufWriter::new(file), fresh: None, path: path.to_owned() });
         }
         // Of a command that was killed, or a link that leads elsewhere.
         let _ = fs::remove_file(&fresh);
-        let file = File::create_new(&fresh).map_err(|error| CommandFailure::io("write", path, error))?;
+        let file = File::create_new(&fresh).map_err(|error| SessionFailure::io("write", path, error))?;
         Ok(Self { to: BufWriter::new(file), fresh: Some(fresh), path: path.to_owned() })
     }
 
-    fn write(&mut self, text: &str) -> Result<(), CommandFailure> {
-        self.to.write_all(text.as_bytes()).map_err(|error| CommandFailure::io("write", &self.path, error))
+    fn write(&mut self, text: &str) -> Result<(), SessionFailure> {
+        self.to.write_all(text.as_bytes()).map_err(|error| SessionFailure::io("write", &self.path, error))
     }
 
-    fn finish(mut self) -> Result<(), CommandFailure> {
-        let failed = |error| CommandFailure::io("write", &self.path, error);
+    fn finish(mut self) -> Result<(), SessionFailure> {
+        let failed = |error| SessionFailure::io("write", &self.path, error);
         self.to.flush().map_err(failed)?;
         self.fresh.as_ref().map_or(Ok(()), |fresh| fs::rename(fresh, &self.path)).map_err(failed)
     }
@@ -94,12 +94,12 @@ impl<'a> Output<'a> {
         format: PredictionFormat,
         asked: &super::Options,
         terminal: &'a Terminal,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self, SessionFailure> {
         let wanted = asked.wanted();
         let (task, options) = (trained.task.clone(), trained.options.clone());
         if task.objective() == Objective::Number && (wanted.probabilities || wanted.logits || wanted.top.is_some()) {
             let message = "the answers of this model are numbers: there are no classes with probabilities or logits";
-            return Err(CommandFailure::Usage(message.to_owned()));
+            return Err(SessionFailure::Usage(message.to_owned()));
         }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
         let file = asked.output.as_deref().map(|path| FreshFile::create(path, asked.input.as_deref())).transpose()?;
@@ -107,7 +107,7 @@ impl<'a> Output<'a> {
         Ok(Self { format, wanted, task, options, classes, vocabulary, written, labelled, terminal, file })
     }
 
-    pub(super) fn write(&mut self, answer: &SequenceAnswer) -> Result<(), CommandFailure> {
+    pub(super) fn write(&mut self, answer: &SequenceAnswer) -> Result<(), SessionFailure> {
         if self.written == 0 {
             self.labelled = answer.label.is_some();
         }
@@ -115,7 +115,7 @@ impl<'a> Output<'a> {
             && !self.labelled
             && answer.label.as_ref().is_some_and(|label| !label.is_null())
         {
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "line {} has a label, and the first input is a text without one, so this CSV has no column for it: take `--format \
                  jsonl`, or give all inputs as JSON objects",
                 answer.line
@@ -130,7 +130,7 @@ impl<'a> Output<'a> {
         self.put(&text)
     }
 
-    fn put(&mut self, text: &str) -> Result<(), CommandFailure> {
+    fn put(&mut self, text: &str) -> Result<(), SessionFailure> {
         match &mut self.file {
             Some(file) => file.write(text),
             None => self.terminal.result(text),
@@ -138,7 +138,7 @@ impl<'a> Output<'a> {
     }
 
     /// Gives a file its name.
-    pub(super) fn finish(mut self) -> Result<(), CommandFailure> {
+    pub(super) fn finish(mut self) -> Result<(), SessionFailure> {
         if self.format == PredictionFormat::Csv && self.written == 0 {
             let head = self.head();
             self.put(&head)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::limits;
 use rtc_compiler::ir::formula;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
 use rtc_task::error::DataError;
 use rtc_task::{AskedRow, AskedRows, Column, Format};
@@ -51,11 +51,11 @@ impl RowSource {
         input: Option<&Path>,
         format: Option<InputFormat>,
         terminal: &Terminal,
-    ) -> Result<Self, CommandFailure> {
+    ) -> Result<Self, SessionFailure> {
         if let Some(path) = input
-            && metadata(path).map_err(|error| CommandFailure::io("read", path, error))?.is_dir()
+            && metadata(path).map_err(|error| SessionFailure::io("read", path, error))?.is_dir()
         {
-            return Err(CommandFailure::io("read", path, io::Error::other("a folder is no file of sequences")));
+            return Err(SessionFailure::io("read", path, io::Error::other("a folder is no file of sequences")));
         }
         let rows = match format {
             Some(InputFormat::Lines | InputFormat::Text) => None,
@@ -70,7 +70,7 @@ impl RowSource {
             Some(rows) => Self::rows(trained, input, &name, rows)?,
             None if format == Some(InputFormat::Text) => {
                 if trained.takes_values() {
-                    return Err(CommandFailure::Usage(
+                    return Err(SessionFailure::Usage(
                         "the model takes values from its rows, which a whole text does not have: give a row as a JSON object"
                             .to_owned(),
                     ));
@@ -97,9 +97,9 @@ impl RowSource {
         input: Option<&Path>,
         name: &str,
         format: Format,
-    ) -> Result<RowOrigin, CommandFailure> {
+    ) -> Result<RowOrigin, SessionFailure> {
         let Some(path) = input.filter(|path| path.is_file()) else {
-            let failed = |error| CommandFailure::io("copy", Path::new(name), error);
+            let failed = |error| SessionFailure::io("copy", Path::new(name), error);
             let ending =
                 input.and_then(Path::extension).map(|ending| [".".as_ref(), ending].into_iter().collect::<OsString>());
             let mut copy = Builder::new().suffix(&ending.unwrap_or_default()).tempfile().map_err(failed)?;
@@ -118,7 +118,7 @@ impl RowSource {
     }
 
     /// The next rows, at most `count`, and fewer where they are long; with the failure behind them, if there is one.
-    pub(super) fn some(&mut self, count: usize, trained: &TrainedModel) -> (Vec<AskedRow>, Result<(), CommandFailure>) {
+    pub(super) fn some(&mut self, count: usize, trained: &TrainedModel) -> (Vec<AskedRow>, Result<(), SessionFailure>) {
         let (mut found, mut held) = (vec![], 0);
         while found.len() < count && held < limits::PREDICTED {
             match self.next(trained) {
@@ -136,7 +136,7 @@ impl RowSource {
         (found, Ok(()))
     }
 
-    fn next(&mut self, trained: &TrainedModel) -> Result<Option<AskedRow>, CommandFailure> {
+    fn next(&mut self, trained: &TrainedModel) -> Result<Option<AskedRow>, SessionFailure> {
         let (lines, plain, begun) = match &mut self.origin {
             RowOrigin::Single { text, objects } => {
                 let objects = *objects;
@@ -158,7 +158,7 @@ impl RowSource {
             }
             let is_first = !std::mem::replace(begun, true);
             if is_first && !plain && is_header(text, &trained.task.columns(), trained.task.label_column().as_ref()) {
-                return Err(CommandFailure::Usage(format!(
+                return Err(SessionFailure::Usage(format!(
                     "{}:{}: `{text}` names the columns of the task: `--input-format csv` (or tsv) reads the rows below it, \
                      `--input-format lines` reads it as a text",
                     self.name, line.number
@@ -170,8 +170,8 @@ impl RowSource {
     }
 
     /// A row that the model can't be given.
-    pub(super) fn refused(&self, line: usize, why: String) -> CommandFailure {
-        CommandFailure::data(&self.name, Some(line).filter(|line| *line > 0), why)
+    pub(super) fn refused(&self, line: usize, why: String) -> SessionFailure {
+        SessionFailure::data(&self.name, Some(line).filter(|line| *line > 0), why)
     }
 }
 
@@ -201,12 +201,12 @@ fn is_name(cell: &str) -> bool {
     cell.trim() == cell && cell.chars().all(part) && cell.split_whitespace().count() <= WORDS
 }
 
-fn open(path: &Path) -> Result<File, CommandFailure> {
-    File::open(path).map_err(|error| CommandFailure::io("read", path, error))
+fn open(path: &Path) -> Result<File, SessionFailure> {
+    File::open(path).map_err(|error| SessionFailure::io("read", path, error))
 }
 
 /// A file, or standard input without one.
-fn reader(input: Option<&Path>) -> Result<Box<dyn Read>, CommandFailure> {
+fn reader(input: Option<&Path>) -> Result<Box<dyn Read>, SessionFailure> {
     Ok(match input {
         Some(path) => Box::new(open(path)?),
         None => Box::new(stdin()),
@@ -219,18 +219,18 @@ fn of_copy(error: DataError, name: &str) -> DataError {
 }
 
 /// A whole input as one text.
-fn whole(input: Option<&Path>, name: &str) -> Result<String, CommandFailure> {
-    let failed = |error| CommandFailure::io("read", Path::new(name), error);
+fn whole(input: Option<&Path>, name: &str) -> Result<String, SessionFailure> {
+    let failed = |error| SessionFailure::io("read", Path::new(name), error);
     let mut bytes = vec![];
     let most = limits::PREDICTED as u64;
     reader(input)?.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > most {
-        return Err(CommandFailure::data(name, None, format!("this text is longer than {}", formula::bytes(most))));
+        return Err(SessionFailure::data(name, None, format!("this text is longer than {}", formula::bytes(most))));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        CommandFailure::data(name, Some(line), "this line is not UTF-8 text")
+        SessionFailure::data(name, Some(line), "this line is not UTF-8 text")
     })?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(&text).trim().replace("\r\n", "\n"))
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use rtc_report::watched;
 use rtc_runs::record::sha256;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders;
 
 use crate::exit::{CommandResult, Exit};
@@ -34,7 +34,7 @@ pub(super) fn watch(named: &[PathBuf], options: &ReportOptions, port: u16, termi
     while server.is_asked() {
         server.show(live.look());
     }
-    Err(CommandFailure::Panic(
+    Err(SessionFailure::Panic(
         "a fault of rtc: the server of the page has ended. Start `rtc report --watch` again".to_owned(),
     ))
 }
@@ -55,7 +55,7 @@ impl<'a> Live<'a> {
         named: &'a [PathBuf],
         options: &'a ReportOptions,
         terminal: &'a Terminal,
-    ) -> Result<(Self, Page), CommandFailure> {
+    ) -> Result<(Self, Page), SessionFailure> {
         let seen = version(named)?;
         let html = watched(&gather(named, options, terminal)?.report, &seen);
         let page = Page::new(seen.clone(), html);
@@ -82,7 +82,7 @@ impl<'a> Live<'a> {
     }
 
     /// Says why the page stays as it is, once: a browser asks every second.
-    fn stay(&mut self, failure: &CommandFailure) -> Option<Page> {
+    fn stay(&mut self, failure: &SessionFailure) -> Option<Page> {
         let text = format!("the page is as it was: {failure}");
         if self.said.as_ref() != Some(&text) {
             self.terminal.message(&text);
@@ -93,7 +93,7 @@ impl<'a> Live<'a> {
 }
 
 /// Returns a word that changes with the records of the runs.
-fn version(named: &[PathBuf]) -> Result<String, CommandFailure> {
+fn version(named: &[PathBuf]) -> Result<String, SessionFailure> {
     let mut records = vec![];
     for path in named {
         let below = folders::below(&folders::folder(path)?)?;

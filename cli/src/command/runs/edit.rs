@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use clap::Subcommand;
 use rtc_base::disk::beneath;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{LAST, RUNS, check_name, find, grids_with, name};
 use rtc_session::job::lock;
 use rtc_session::labels::RunLabels;
@@ -104,7 +104,7 @@ pub(super) fn run(edit: &RunEdit, terminal: &Terminal) -> CommandResult {
         }),
         RunEdit::Untag { run, tags } => label(run, terminal, |labels| {
             if let Some(tag) = tags.iter().find(|tag| !labels.tags.contains(tag)) {
-                return Err(CommandFailure::Usage(format!(
+                return Err(SessionFailure::Usage(format!(
                     "the run has no tag `{tag}`; it has {}",
                     said(&labels.tags)
                 )));
@@ -131,7 +131,7 @@ fn said(tags: &[String]) -> String {
 fn label(
     run: &Path,
     terminal: &Terminal,
-    change: impl FnOnce(&mut RunLabels) -> Result<(), CommandFailure>,
+    change: impl FnOnce(&mut RunLabels) -> Result<(), SessionFailure>,
 ) -> CommandResult {
     let path = find(run)?;
     owned(&path)?;
@@ -142,21 +142,21 @@ fn label(
 }
 
 /// Refuses the run of another user.
-pub(super) fn owned(path: &Path) -> Result<(), CommandFailure> {
+pub(super) fn owned(path: &Path) -> Result<(), SessionFailure> {
     if beneath::is_owned(path) {
         return Ok(());
     }
     let other =
         io::Error::other("it belongs to another user, and nothing of it is changed: copy it, and change the copy");
-    Err(CommandFailure::io("change", path, other))
+    Err(SessionFailure::io("change", path, other))
 }
 
 /// The folder of a run that is to be moved or removed, which must be one and no link to one. A slash after the name of a link would
 /// lead to the folder: it is cut off.
-pub(super) fn unlinked(run: &Path) -> Result<PathBuf, CommandFailure> {
+pub(super) fn unlinked(run: &Path) -> Result<PathBuf, SessionFailure> {
     let path: PathBuf = find(run)?.components().collect();
     match fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
-        true => Err(CommandFailure::Usage(format!("{} is a link: name the folder that it leads to", path.display()))),
+        true => Err(SessionFailure::Usage(format!("{} is a link: name the folder that it leads to", path.display()))),
         false => Ok(path),
     }
 }
@@ -167,17 +167,17 @@ fn rename(run: &Path, new: &str, terminal: &Terminal) -> CommandResult {
     let mut parts = Path::new(new).components();
     let is_name = matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None)) && new != LAST;
     if !is_name {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "`{new}` is no name of a folder: a run stays in the folder that it is in"
         )));
     }
     check_name("the new name", new)?;
     let to = path.with_file_name(new);
     if fs::symlink_metadata(&to).is_ok() {
-        return Err(CommandFailure::Usage(format!("there is a {} already", to.display())));
+        return Err(SessionFailure::Usage(format!("there is a {} already", to.display())));
     }
     if let Some(grid) = grids_with(&path)?.first() {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "{} is a cell of the grid {}, which finds it by this name",
             path.display(),
             grid.display()
@@ -190,7 +190,7 @@ fn rename(run: &Path, new: &str, terminal: &Terminal) -> CommandResult {
         labels.was = labels.was.take().or(old).filter(|was| was != new);
         Ok(())
     })?;
-    fs::rename(&path, &to).map_err(|error| CommandFailure::io("rename", &path, error))?;
+    fs::rename(&path, &to).map_err(|error| SessionFailure::io("rename", &path, error))?;
     terminal.result(&format!("{}\n", to.display()))?;
     Ok(Exit::Done)
 }

@@ -8,7 +8,7 @@ use rtc_runs::record::TrainingFault;
 use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::history::History;
 use rtc_runs::record::{RunFolder, SavedRun};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{find, grid, name, resolved};
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(super) fn records(named: &Path, terminal: &Terminal) -> CommandResult {
     Ok(Exit::Done)
 }
 
-fn of_run(path: &Path) -> Result<Value, CommandFailure> {
+fn of_run(path: &Path) -> Result<Value, SessionFailure> {
     let ListedRun { state, begun, labels, settings, fault, .. } = ListedRun::read(path, ReadExtent::Settings);
     fault.map_or(Ok(()), Err)?;
     let SavedRun { info, spec, results, .. } = SavedRun::read(path)?;
@@ -44,7 +44,7 @@ fn of_run(path: &Path) -> Result<Value, CommandFailure> {
 }
 
 /// The rows of a grid as its last command has listed them, with their table as far as it is.
-fn of_grid(folder: &Path) -> Result<Value, CommandFailure> {
+fn of_grid(folder: &Path) -> Result<Value, SessionFailure> {
     let manifest = GridManifest::read(folder)?.unwrap_or_else(|| GridManifest::new(vec![]));
     let rows = manifest.rows.iter().map(|listed| row(folder, listed)).collect::<Result<Vec<_>, _>>()?;
     let baseline = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
@@ -55,7 +55,7 @@ fn of_grid(folder: &Path) -> Result<Value, CommandFailure> {
     Ok(records)
 }
 
-fn row(folder: &Path, listed: &ManifestRow) -> Result<GridRow, CommandFailure> {
+fn row(folder: &Path, listed: &ManifestRow) -> Result<GridRow, SessionFailure> {
     let mut row = GridRow { name: listed.name.clone(), parameters: 0, data: String::new(), cells: vec![] };
     for ListedCell { seed, run } in &listed.cells {
         let path = resolved(folder, run);

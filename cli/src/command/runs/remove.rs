@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::disk::beneath;
 use rtc_runs::record::{RunFiles, RunFolder, RunInfo};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{self, REMOVED, RUNS, folders_in, grids_with, no_run, size};
 use rtc_session::job::{self, lock};
 use rtc_session::labels;
@@ -32,7 +32,7 @@ struct Removal {
 
 impl Removal {
     /// Refuses what is no run, a link to one, and a run of another user.
-    fn of(run: &Path) -> Result<Self, CommandFailure> {
+    fn of(run: &Path) -> Result<Self, SessionFailure> {
         let path = unlinked(run)?;
         owned(&path)?;
         RunInfo::read(&path)?;
@@ -44,19 +44,19 @@ impl Removal {
     }
 
     /// Moves it into the hidden folder: as a whole, or its files, where others stay.
-    fn run(&self, as_a_whole: bool) -> Result<PathBuf, CommandFailure> {
+    fn run(&self, as_a_whole: bool) -> Result<PathBuf, SessionFailure> {
         let to = slot(&self.path)?;
         if as_a_whole {
-            fs::rename(&self.path, &to).map_err(|error| CommandFailure::io("rename", &self.path, error))?;
+            fs::rename(&self.path, &to).map_err(|error| SessionFailure::io("rename", &self.path, error))?;
             return Ok(to);
         }
         for folder in self.parts.folders.iter().rev().map(PathBuf::as_path).chain([Path::new("")]) {
-            fs::create_dir_all(to.join(folder)).map_err(|error| CommandFailure::io("create", &to, error))?;
+            fs::create_dir_all(to.join(folder)).map_err(|error| SessionFailure::io("create", &to, error))?;
         }
         // `run.json` goes first: without it the folder is none of a run, should the rest be cut off.
         for file in &self.parts.files {
             let from = self.path.join(file);
-            fs::rename(&from, to.join(file)).map_err(|error| CommandFailure::io("rename", &from, error))?;
+            fs::rename(&from, to.join(file)).map_err(|error| SessionFailure::io("rename", &from, error))?;
         }
         // A folder with files of others stays.
         self.parts.folders.iter().for_each(|folder| drop(fs::remove_dir(self.path.join(folder))));
@@ -91,7 +91,7 @@ pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Te
     }
     if !yes {
         terminal.result(&table)?;
-        return Err(CommandFailure::Usage("nothing was removed: `--yes` removes these runs".to_owned()));
+        return Err(SessionFailure::Usage("nothing was removed: `--yes` removes these runs".to_owned()));
     }
     for one in &removals {
         let to = one.run(all_files || one.parts.others.is_empty())?;
@@ -105,15 +105,15 @@ pub(super) fn remove(runs: &[PathBuf], yes: bool, all_files: bool, terminal: &Te
 }
 
 /// A new place for a run in the hidden folder beside it: `.removed/N/NAME`.
-fn slot(run: &Path) -> Result<PathBuf, CommandFailure> {
+fn slot(run: &Path) -> Result<PathBuf, SessionFailure> {
     let (Some(name), folder) = (run.file_name(), parent(run)) else {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "{} has no name: name the folder of the run from outside",
             run.display()
         )));
     };
     let hidden = folder.join(REMOVED);
-    let failed = |error| CommandFailure::io("create", &hidden, error);
+    let failed = |error| SessionFailure::io("create", &hidden, error);
     beneath::create_folder(folder, Path::new(REMOVED)).map_err(failed)?;
     for n in 1.. {
         match fs::create_dir(hidden.join(n.to_string())) {
@@ -130,7 +130,7 @@ fn parent(path: &Path) -> &Path {
 }
 
 /// The numbered places in the hidden folder of a folder, the newest last.
-fn slots(folder: &Path) -> Result<Vec<PathBuf>, CommandFailure> {
+fn slots(folder: &Path) -> Result<Vec<PathBuf>, SessionFailure> {
     let hidden = folder.join(REMOVED);
     if !is_folder(&hidden) {
         return Ok(vec![]);
@@ -153,13 +153,13 @@ pub(super) fn restore(run: &Path, terminal: &Terminal) -> CommandResult {
     owned(&found)?;
     RunInfo::read(&found)?;
     if to.is_symlink() {
-        return Err(CommandFailure::Usage(format!("{} is a link: move it away first", to.display())));
+        return Err(SessionFailure::Usage(format!("{} is a link: move it away first", to.display())));
     }
     if RunFolder::exists(&to) {
-        return Err(CommandFailure::Usage(format!("there is a run {} already: rename it first", to.display())));
+        return Err(SessionFailure::Usage(format!("there is a run {} already: rename it first", to.display())));
     }
     if !beneath::exists(&to) {
-        fs::rename(&found, &to).map_err(|error| CommandFailure::io("rename", &found, error))?;
+        fs::rename(&found, &to).map_err(|error| SessionFailure::io("rename", &found, error))?;
     } else {
         put_back(&found, &to)?;
     }
@@ -169,7 +169,7 @@ pub(super) fn restore(run: &Path, terminal: &Terminal) -> CommandResult {
 }
 
 /// The folder of a removed run, and where it was.
-fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, CommandFailure> {
+fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, SessionFailure> {
     for place in [run.to_owned(), Path::new(RUNS).join(run)] {
         let Some(name) = place.file_name() else { continue };
         let found = slots(parent(&place))?.into_iter().rev().map(|slot| slot.join(name)).find(|path| is_folder(path));
@@ -181,21 +181,21 @@ fn removed(run: &Path) -> Result<Option<(PathBuf, PathBuf)>, CommandFailure> {
 }
 
 /// Puts the files of a run back into its folder, in which others have stayed.
-fn put_back(found: &Path, to: &Path) -> Result<(), CommandFailure> {
+fn put_back(found: &Path, to: &Path) -> Result<(), SessionFailure> {
     let RunFiles { files, folders, .. } = RunFiles::of(found, &MORE)?;
     if let Some(file) = files.iter().find(|file| beneath::exists(&to.join(file))) {
-        return Err(CommandFailure::Usage(format!(
+        return Err(SessionFailure::Usage(format!(
             "there is a {} already: move it away first",
             to.join(file).display()
         )));
     }
     for folder in folders.iter().rev() {
-        beneath::create_folder(to, folder).map_err(|error| CommandFailure::io("create", &to.join(folder), error))?;
+        beneath::create_folder(to, folder).map_err(|error| SessionFailure::io("create", &to.join(folder), error))?;
     }
     // `run.json` comes last: with it the folder is that of a run.
     for file in files.iter().rev() {
         fs::rename(found.join(file), to.join(file))
-            .map_err(|error| CommandFailure::io("rename", &found.join(file), error))?;
+            .map_err(|error| SessionFailure::io("rename", &found.join(file), error))?;
     }
     folders.iter().for_each(|folder| drop(fs::remove_dir(found.join(folder))));
     drop(fs::remove_dir(found));
@@ -231,7 +231,7 @@ pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> CommandRes
         for path in &found {
             let slot = parent(path);
             let name = path.strip_prefix(slot).unwrap_or(path);
-            beneath::remove(slot, name).map_err(|error| CommandFailure::io("remove", path, error))?;
+            beneath::remove(slot, name).map_err(|error| SessionFailure::io("remove", path, error))?;
             tidy(path);
         }
     }
@@ -239,12 +239,12 @@ pub(super) fn purge(folder: &Path, yes: bool, terminal: &Terminal) -> CommandRes
     if yes {
         Ok(Exit::Done)
     } else {
-        Err(CommandFailure::Usage("nothing was removed: `--yes` removes these for good".to_owned()))
+        Err(SessionFailure::Usage("nothing was removed: `--yes` removes these for good".to_owned()))
     }
 }
 
 /// The removed runs in a folder and below it, but not in a run.
-fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), CommandFailure> {
+fn collect(folder: &Path, deep: usize, found: &mut Vec<PathBuf>) -> Result<(), SessionFailure> {
     for slot in slots(folder)? {
         found.extend(folders_in(&slot)?);
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use rtc_runs::experiment::EMBEDDED;
 use rtc_session::experiment_file::{OpenedExperiment, check_program};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::number;
 use rtc_task::error::DataError;
 use rtc_task::{
@@ -56,7 +56,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
         if options.write.is_some() || !options.wishes.are_none() {
             let message = "`--write`, `--task`, `--input`, `--label`, `--answer` and `--quotes` are for a data file: an experiment says it itself";
-            return Err(CommandFailure::Usage(message.to_owned()));
+            return Err(SessionFailure::Usage(message.to_owned()));
         }
         experiment(options, terminal)?
     } else {
@@ -67,8 +67,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 }
 
 /// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
-fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, CommandFailure> {
-    metadata(path).map_err(|error| CommandFailure::io("read", path, error))?;
+fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, SessionFailure> {
+    metadata(path).map_err(|error| SessionFailure::io("read", path, error))?;
     let found = look(path, options.wishes.quotes != Some(QuotesArg::None))?;
     let draft = draft(&options.name, &found, &options.wishes);
     if !found.problems.is_empty() && options.write.is_some() {
@@ -78,7 +78,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
     match (&options.write, &draft) {
         (Some(_), Err(UserQuestion(question))) => {
             print(options, &found, &draft, terminal)?;
-            Err(CommandFailure::Usage(format!("{}: {question}", options.name)))
+            Err(SessionFailure::Usage(format!("{}: {question}", options.name)))
         }
         (Some(to), Ok(written)) => {
             write_new(to, &written.text)?;
@@ -113,7 +113,7 @@ fn print(
     found: &FileLook,
     draft: &Result<Draft, UserQuestion>,
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     if options.json {
         return terminal.json(&file_json(found, draft));
     }
@@ -139,8 +139,8 @@ fn print(
 }
 
 /// Writes a file that is not there yet.
-fn write_new(path: &Path, text: &str) -> Result<(), CommandFailure> {
-    let failed = |error| CommandFailure::io("write", path, error);
+fn write_new(path: &Path, text: &str) -> Result<(), SessionFailure> {
+    let failed = |error| SessionFailure::io("write", path, error);
     let mut file = File::create_new(path).map_err(failed)?;
     // The half-written file is of no use; that it can't be removed changes nothing about the failure.
     file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(path))).map_err(failed)
@@ -202,7 +202,7 @@ fn file_json(found: &FileLook, draft: &Result<Draft, UserQuestion>) -> Value {
 }
 
 /// Prints what the splits of an experiment hold.
-fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, CommandFailure> {
+fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, SessionFailure> {
     let experiment =
         OpenedExperiment::open(&options.name)?.permitting(options.programs.run_commands).file.resolve(None, &[])?;
     check_program(&experiment.task, &experiment.splits())?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::count;
 
 use super::{JobGroup, Submission};
@@ -28,7 +28,7 @@ pub(crate) struct JobRequest {
 }
 
 /// Cells whose needs are alike, up to a factor of two, in groups; each asks for what its largest cell needs.
-pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result<Vec<JobGroup>, CommandFailure> {
+pub(super) fn groups(submission: &Submission<'_>, terminal: &Terminal) -> Result<Vec<JobGroup>, SessionFailure> {
     let Submission { grid, places, data, pace, card, options } = *submission;
     let seconds = match options.time {
         Some(_) => vec![],

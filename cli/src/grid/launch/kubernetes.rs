@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use serde_json::{Value, json};
 
 use super::words::{self, CellWords};
@@ -20,11 +20,11 @@ pub(super) fn manifests(
     submission: &Submission<'_>,
     groups: &[JobGroup],
     command: &CellWords,
-) -> Result<String, CommandFailure> {
+) -> Result<String, SessionFailure> {
     let [folder, _] = words::start()?;
     let one = |(n, group): (usize, &JobGroup)| {
         let job = job(submission, group, n + 1, (command, &folder));
-        let text = serde_yaml::to_string(&job).map_err(|error| CommandFailure::Panic(format!("no YAML: {error}")))?;
+        let text = serde_yaml::to_string(&job).map_err(|error| SessionFailure::Panic(format!("no YAML: {error}")))?;
         Ok(format!("---\n{text}"))
     };
     groups.iter().enumerate().map(one).collect()

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use clap::{Args, ValueEnum};
 use rtc_base::disk::beneath;
 use rtc_session::device::Card;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::check_name;
 use rtc_session::job::{Data, Pace};
 
@@ -75,7 +75,7 @@ impl Launcher {
 
 impl LaunchOptions {
     /// Refuses options that the launcher has no use for: a run that was to have them would go on without.
-    pub(crate) fn check(&self) -> Result<(), CommandFailure> {
+    pub(crate) fn check(&self) -> Result<(), SessionFailure> {
         use Launcher::{Hyperqueue, Kubernetes, Slurm};
         let all: [(&str, bool, &[Launcher]); 6] = [
             ("--launcher-option", !self.launcher_option.is_empty(), &[Slurm, Hyperqueue]),
@@ -96,7 +96,7 @@ impl LaunchOptions {
                 let name = |launcher: &Launcher| launcher.to_possible_value().map(|value| value.get_name().to_owned());
                 let of: Vec<String> = of.iter().filter_map(name).collect();
                 let memory = if *option == "--mem" { "; `--memory` sets a limit for every cell" } else { "" };
-                Err(CommandFailure::Usage(format!("`{option}` is for `--launcher {}`{memory}", of.join("|"))))
+                Err(SessionFailure::Usage(format!("`{option}` is for `--launcher {}`{memory}", of.join("|"))))
             }
         }
     }
@@ -122,7 +122,7 @@ pub(crate) struct Submission<'a> {
 }
 
 /// Submits cells, or prints what submits them; whether there is something to watch now.
-pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, CommandFailure> {
+pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result<bool, SessionFailure> {
     let words = words::of_this_command()?;
     let keys = submission.keys();
     match submission.options.launcher {
@@ -142,8 +142,8 @@ pub(crate) fn launch(submission: &Submission<'_>, terminal: &Terminal) -> Result
         Launcher::Slurm | Launcher::Hyperqueue => {
             let folder = submission.grid.folder.join("launch");
             let made = beneath::create_folder(&submission.grid.folder, Path::new("launch"));
-            made.map_err(|error| CommandFailure::io("create", &folder, error))?;
-            let folder = fs::canonicalize(&folder).map_err(|error| CommandFailure::io("find", &folder, error))?;
+            made.map_err(|error| SessionFailure::io("create", &folder, error))?;
+            let folder = fs::canonicalize(&folder).map_err(|error| SessionFailure::io("find", &folder, error))?;
             words::in_script("the path of the grid", &folder)?;
             for group in estimate::groups(submission, terminal)? {
                 queue::submit(submission, &group, (&folder, &words), terminal)?;
@@ -168,7 +168,7 @@ impl Submission<'_> {
 }
 
 /// Writes a file under the first number that no submission has yet: an array that is still queued keeps its own.
-fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(PathBuf, u64), CommandFailure> {
+fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(PathBuf, u64), SessionFailure> {
     for n in 1.. {
         let path = folder.join(name(n));
         match OpenOptions::new().write(true).create_new(true).open(&path) {
@@ -177,11 +177,11 @@ fn numbered(folder: &Path, name: impl Fn(u64) -> String, text: &str) -> Result<(
                 // The half-written file is of no use; that it can't be removed changes nothing about the failure.
                 written
                     .inspect_err(|_| drop(fs::remove_file(&path)))
-                    .map_err(|error| CommandFailure::io("write", &path, error))?;
+                    .map_err(|error| SessionFailure::io("write", &path, error))?;
                 return Ok((path, n));
             }
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(CommandFailure::io("create", &path, error)),
+            Err(error) => return Err(SessionFailure::io("create", &path, error)),
         }
     }
     unreachable!("there are more numbers than files")

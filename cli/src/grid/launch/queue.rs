@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::process::Command;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::text::count;
 
 use super::script::Script;
@@ -22,7 +22,7 @@ pub(super) fn submit(
     group: &JobGroup,
     (folder, words): (&Path, &CellWords),
     terminal: &Terminal,
-) -> Result<(), CommandFailure> {
+) -> Result<(), SessionFailure> {
     let list: String = group.cells.iter().map(|key| format!("{key}\n")).collect();
     let (list, n) = numbered(folder, |n| format!("cells-{n}"), &list)?;
     let slurm = submission.options.launcher == Launcher::Slurm;
@@ -31,7 +31,7 @@ pub(super) fn submit(
     let path = folder.join(format!("{kind}-{n}.sh"));
     let written = fs::write(&path, script.text(&list, words)?);
     // The half-written script is of no use; that it can't be removed changes nothing about the failure.
-    written.inspect_err(|_| drop(fs::remove_file(&path))).map_err(|error| CommandFailure::io("write", &path, error))?;
+    written.inspect_err(|_| drop(fs::remove_file(&path))).map_err(|error| SessionFailure::io("write", &path, error))?;
     let mut command = if slurm { sbatch(submission) } else { hq(submission, group, (folder, n)) };
     command.args(&submission.options.launcher_option);
     if slurm {
@@ -109,24 +109,24 @@ fn hq(submission: &Submission<'_>, group: &JobGroup, (folder, n): (&Path, u64)) 
 }
 
 /// What a program of a queue answers.
-fn run(command: &mut Command, script: &Path) -> Result<String, CommandFailure> {
+fn run(command: &mut Command, script: &Path) -> Result<String, SessionFailure> {
     let program = command.get_program().to_string_lossy().into_owned();
     let answer = match command.output() {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Err(CommandFailure::Usage(format!(
+            return Err(SessionFailure::Usage(format!(
                 "there is no `{program}` here: give this command on a machine that submits jobs, where it must be in PATH; \
                  {} is the script, and `--launcher commands` prints the commands for any other queue",
                 script.display()
             )));
         }
-        answer => answer.map_err(|error| CommandFailure::io("start", Path::new(&program), error))?,
+        answer => answer.map_err(|error| SessionFailure::io("start", Path::new(&program), error))?,
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if answer.status.success() {
         return Ok(format!("{program} {}", text(&answer.stdout)));
     }
     let why = std::io::Error::other(format!("{}: {}", answer.status, text(&answer.stderr)));
-    Err(CommandFailure::io("submit with", Path::new(&program), why))
+    Err(SessionFailure::io("submit with", Path::new(&program), why))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 
 use super::words::{self, CellWords};
 use crate::terminal::quoted;
@@ -17,7 +17,7 @@ pub(super) struct Script<'a> {
 
 impl Script<'_> {
     /// The whole script: it passes the signal that the time is over on to the training, which then saves and ends with 75.
-    pub(super) fn text(&self, list: &Path, command: &CellWords) -> Result<String, CommandFailure> {
+    pub(super) fn text(&self, list: &Path, command: &CellWords) -> Result<String, SessionFailure> {
         let directives: String = self.directives.iter().map(|line| format!("{line}\n")).collect();
         let words = words::shell(&command.with_cell(&format!("@{}", words::in_script("the path of the list", list)?)));
         let [folder, program] = words::start()?;

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::folders::check_name;
 
 use crate::terminal::quoted;
@@ -47,7 +47,7 @@ impl CellWords {
 }
 
 /// The words of this command for a cell; each must be a line of text.
-pub(super) fn of_this_command() -> Result<CellWords, CommandFailure> {
+pub(super) fn of_this_command() -> Result<CellWords, SessionFailure> {
     let words = env::args_os().skip(1).map(|word| in_script("a word of the command", Path::new(&word)));
     Ok(for_cell(words.collect::<Result<Vec<_>, _>>()?.into_iter()))
 }
@@ -72,18 +72,18 @@ fn is_jobs(word: &str) -> bool {
 }
 
 /// The folder in which this command was given, and its program.
-pub(super) fn start() -> Result<[PathBuf; 2], CommandFailure> {
-    let folder = env::current_dir().map_err(|error| CommandFailure::io("find", Path::new("."), error))?;
-    let program = env::current_exe().map_err(|error| CommandFailure::io("find", Path::new("rtc"), error))?;
+pub(super) fn start() -> Result<[PathBuf; 2], SessionFailure> {
+    let folder = env::current_dir().map_err(|error| SessionFailure::io("find", Path::new("."), error))?;
+    let program = env::current_exe().map_err(|error| SessionFailure::io("find", Path::new("rtc"), error))?;
     in_script("the path of the folder", &folder)?;
     in_script("the path of the program", &program)?;
     Ok([folder, program])
 }
 
 /// A path or a word as text for a script, which holds a word in a line.
-pub(super) fn in_script(what: &str, path: &Path) -> Result<String, CommandFailure> {
+pub(super) fn in_script(what: &str, path: &Path) -> Result<String, SessionFailure> {
     let Some(text) = path.to_str() else {
-        return Err(CommandFailure::Usage(format!("{what} must be UTF-8 text: got {path:?}. Give another name")));
+        return Err(SessionFailure::Usage(format!("{what} must be UTF-8 text: got {path:?}. Give another name")));
     };
     check_name(what, text)?;
     Ok(text.to_owned())
@@ -98,14 +98,14 @@ pub(super) fn shell(words: &[String]) -> String {
 const INDICES: [(&str, usize); 3] = [("SLURM_ARRAY_TASK_ID", 1), ("HQ_TASK_ID", 1), ("JOB_COMPLETION_INDEX", 0)];
 
 /// The cell that `--cell` names: itself, or of a list, or of the lines of `@FILE`, the one of this element of an array.
-pub(crate) fn line_of_variables(text: &str) -> Result<String, CommandFailure> {
+pub(crate) fn line_of_variables(text: &str) -> Result<String, SessionFailure> {
     let index = INDICES.iter().find_map(|(name, first)| {
         let number: usize = env::var(name).ok()?.parse().ok()?;
         number.checked_sub(*first)
     });
     let cells: Vec<String> = match text.strip_prefix('@') {
         Some(file) => {
-            let list = fs::read_to_string(file).map_err(|error| CommandFailure::io("read", Path::new(file), error))?;
+            let list = fs::read_to_string(file).map_err(|error| SessionFailure::io("read", Path::new(file), error))?;
             list.lines().map(str::to_owned).collect()
         }
         None if !text.contains(',') => return Ok(text.to_owned()),
@@ -114,10 +114,10 @@ pub(crate) fn line_of_variables(text: &str) -> Result<String, CommandFailure> {
     let names = INDICES.map(|(name, _)| name).join("`, `");
     match index {
         None => {
-            Err(CommandFailure::Usage(format!("`--cell {text}` is for jobs of an array: none of `{names}` is set")))
+            Err(SessionFailure::Usage(format!("`--cell {text}` is for jobs of an array: none of `{names}` is set")))
         }
         Some(index) => cells.get(index).cloned().ok_or_else(|| {
-            CommandFailure::Usage(format!("`--cell` has {} cells, and this job is number {}", cells.len(), index + 1))
+            SessionFailure::Usage(format!("`--cell` has {} cells, and this job is number {}", cells.len(), index + 1))
         }),
     }
 }

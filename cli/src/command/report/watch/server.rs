@@ -18,7 +18,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rtc_runs::record::sha256;
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::runtime;
 use tokio::sync::watch;
@@ -68,11 +68,11 @@ pub(super) struct ReportServer {
 
 impl ReportServer {
     /// Serves `page` on a port of the loopback address; 0 is a free one.
-    pub(super) fn start(port: u16, page: Page) -> Result<Self, CommandFailure> {
-        let failed = |error| CommandFailure::io("start", Path::new("the server of the page"), error);
+    pub(super) fn start(port: u16, page: Page) -> Result<Self, SessionFailure> {
+        let failed = |error| SessionFailure::io("start", Path::new("the server of the page"), error);
         let runtime = runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let not_bound = |error| CommandFailure::io("listen on", Path::new(&address.to_string()), error);
+        let not_bound = |error| SessionFailure::io("listen on", Path::new(&address.to_string()), error);
         let (listener, bound) = runtime.block_on(async { listen(address) }).map_err(not_bound)?;
         let token = token()?;
         let (shown, pages) = watch::channel(page);
@@ -118,11 +118,11 @@ fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
 }
 
 /// Returns 128 random bits of the system in hexadecimal digits.
-fn token() -> Result<String, CommandFailure> {
+fn token() -> Result<String, SessionFailure> {
     let mut bytes = [0; 16];
     let failed = |error: getrandom::Error| io::Error::other(error.to_string());
     let filled = getrandom::fill(&mut bytes).map_err(failed);
-    filled.map_err(|error| CommandFailure::io("read", Path::new("the random numbers of the system"), error))?;
+    filled.map_err(|error| SessionFailure::io("read", Path::new("the random numbers of the system"), error))?;
     Ok(format!("{:032x}", u128::from_ne_bytes(bytes)))
 }
 

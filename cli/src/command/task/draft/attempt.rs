@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
-use rtc_session::failure::CommandFailure;
+use rtc_session::failure::SessionFailure;
 use rtc_session::model::{Compiled, Computing};
 use rtc_session::saved::catalog_in;
 use rtc_session::spec_file::SpecArg;
@@ -25,7 +25,7 @@ pub(in super::super) struct Attempt {
 ///
 /// # Errors
 /// A row that the task can't take, or an experiment or a model that is refused.
-pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, CommandFailure> {
+pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, SessionFailure> {
     let opened = OpenedExperiment::open(&path.display().to_string())?;
     let arg = SpecArg::parse(task.model());
     let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &[])?;
@@ -37,7 +37,7 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, C
     let splits = audit(&*own, &data, &experiment.train);
     if let Some(empty) = splits.iter().find(|split| split.description.examples == 0) {
         let why = format!("the split `{}` has no row: name a file for it, or give it a larger share", empty.split);
-        return Err(CommandFailure::data(path.display().to_string(), None, why));
+        return Err(SessionFailure::data(path.display().to_string(), None, why));
     }
     let rows = first_rows(&experiment.train, &data)?;
     let facts = catalog_in(&experiment)?;
@@ -52,7 +52,7 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, C
 }
 
 /// The first rows of the training split.
-fn first_rows(train: &str, data: &Dataset) -> Result<Vec<Example>, CommandFailure> {
+fn first_rows(train: &str, data: &Dataset) -> Result<Vec<Example>, SessionFailure> {
     match data.streams.get(train) {
         Some(Stream(rows)) => Ok((0..rows.count().min(ROWS)).map(|row| rows.row(row)).collect::<Result<_, _>>()?),
         None => Ok(data.split(train).iter().take(ROWS).cloned().collect()),
