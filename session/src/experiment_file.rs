@@ -7,6 +7,7 @@ use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
 use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart};
 use rtc_task::TaskSettings;
+use serde_json::json;
 
 use crate::failure::SessionFailure;
 use crate::folders::check_name;
@@ -28,6 +29,54 @@ pub struct ForModel {
 /// Refuses rows of splits that a program would have to make without being allowed to run.
 pub fn check_program(task: &TaskSettings, splits: &[&str]) -> Result<(), SessionFailure> {
     task.refusal(splits).map_or(Ok(()), |message| Err(SessionFailure::Usage(message)))
+}
+
+/// What rows of the command line are called in messages.
+const ROW: &str = "--row";
+
+/// A row of a comparison on the command line: a spec, its edits, and what the table calls it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExperimentRow {
+    name: Option<String>,
+    spec: String,
+    edits: Vec<String>,
+}
+
+impl ExperimentRow {
+    /// Reads `trm`, `trm { remove loop.until }` or `short = trm { loop.steps: 4, loop.y = old }`.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        const FORM: &str =
+            "a row is a spec with edits, as `trm`, `trm { remove loop.until }` or `short = trm { loop.steps: 4 }`";
+        let (head, edits) = match text.split_once('{') {
+            Some((head, rest)) => (head, rest.trim_end().strip_suffix('}').ok_or(FORM)?),
+            None => (text, ""),
+        };
+        let (name, spec) = match head.split_once('=') {
+            Some((name, spec)) => (Some(name.trim().to_owned()), spec.trim()),
+            None => (None, head.trim()),
+        };
+        if spec.is_empty() || name.as_deref() == Some("") {
+            return Err(FORM.to_owned());
+        }
+        Ok(Self { name, spec: spec.to_owned(), edits: edits_of(edits) })
+    }
+}
+
+/// The edits between commas, semicolons or line ends that stand in no brackets.
+fn edits_of(text: &str) -> Vec<String> {
+    let mut depth = 0_usize;
+    let separates = |c: char| {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        matches!(c, ',' | ';' | '\n') && depth == 0
+    };
+    text.split(separates).map(str::trim).filter(|edit| !edit.is_empty()).map(str::to_owned).collect()
 }
 
 /// An experiment with the place that it came from.
@@ -62,6 +111,35 @@ impl OpenedExperiment {
             read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
         };
         Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
+    }
+
+    /// The experiment with these rows in the place of those of its `compare`: its layer `extends` the experiment, so that edits, names
+    /// and mistakes are those of an entry in a file.
+    ///
+    /// # Errors
+    /// As [`Self::open`], or a row is none.
+    pub fn open_with_rows(text: &str, rows: &[ExperimentRow]) -> Result<Self, SessionFailure> {
+        let Self { name, mut folders, .. } = Self::open(text)?;
+        let beside = folders.first().cloned();
+        let base = match &beside {
+            Some(_) => Path::new(text).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default(),
+            None => text.to_owned(),
+        };
+        let entry = |row: &ExperimentRow| {
+            let mut entry = json!({ "spec": row.spec, "set": row.edits });
+            row.name.iter().for_each(|name| entry["name"] = json!(name));
+            format!("  - {entry}\n")
+        };
+        let rows: String = rows.iter().map(entry).collect();
+        let yaml = format!("extends: {}\nbaseline: null\ncompare:\n{rows}", json!(base));
+        let folder = beside.unwrap_or_else(|| PathBuf::from("."));
+        let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder };
+        let read = |path: &Path| {
+            let refuse = |line, why| SessionFailure::Usage(format!("{}:{line}: {why}", path.display()));
+            read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
+        };
+        folders.extend((!folders.iter().any(|folder| folder == Path::new("."))).then(|| PathBuf::from(".")));
+        Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, ROW, &yaml)?, name, folders })
     }
 
     /// The same experiment, whose program may run if `run_commands`.
@@ -182,4 +260,26 @@ fn specs_in(folder: &Path) -> Vec<PathBuf> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "rt"));
     files.sort();
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_specs_with_edits_and_names() {
+        let row = |text: &str| ExperimentRow::parse(text).map(|row| (row.name, row.spec, row.edits.join("|")));
+        let of = |name: Option<&str>, spec: &str, edits: &str| {
+            Ok((name.map(str::to_owned), spec.to_owned(), edits.to_owned()))
+        };
+        assert_eq!(row("trm"), of(None, "trm", ""));
+        assert_eq!(row(" trm:no_halt { } "), of(None, "trm:no_halt", ""));
+        assert_eq!(
+            row("a b = x/y.rt { loop.y = f(a, b) { n: 1, m: 2 }; remove loop.until, halt none }"),
+            of(Some("a b"), "x/y.rt", "loop.y = f(a, b) { n: 1, m: 2 }|remove loop.until|halt none")
+        );
+        for wrong in ["", " { }", "= trm", "a = ", "trm { loop.steps: 4", "trm { } x"] {
+            assert!(ExperimentRow::parse(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -5,7 +5,7 @@ mod cluster;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use rtc_runs::grid::{Begun, CellState, GridRow, Sheet, Show, TableFormat, render
 use rtc_runs::record::RunFolder;
 use rtc_runs::record::history::RunProgress;
 use rtc_session::device::Card;
-use rtc_session::experiment_file::OpenedExperiment;
+use rtc_session::experiment_file::{ExperimentRow, OpenedExperiment};
 use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Pace, share};
 use rtc_session::memory;
@@ -43,6 +43,7 @@ Examples:
   rtc ablate my.yaml --table --parameters --depth --metric loss
   rtc ablate my.yaml --table --baseline my          how far every row is from the one named `my`
   rtc ablate my.yaml --launcher commands            a line of shell per cell, for any queue
+  rtc ablate sudoku_smoke --grid parts --row trm --row 'trm { remove loop.until }'   rows of the command line
   rtc ablate my.yaml --watch --json                 what runs where
 ";
 
@@ -103,6 +104,9 @@ pub(crate) struct Options {
     /// Put runs into one table whose data or program differ; notes say which
     #[arg(long)]
     mixed: bool,
+    /// Compare these rows and not those of the experiment: `trm`, `trm { remove loop.until }`, `short = trm { loop.steps: 4 }`
+    #[arg(long, value_name = "ROW", value_parser = ExperimentRow::parse)]
+    row: Vec<ExperimentRow>,
     /// Edit every model, as in `embed.width=64`; comes after the edits of the experiment
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -180,7 +184,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let device = options.device.choice();
     let place = device.open()?;
     let card = place.card()?;
-    let opened = OpenedExperiment::open(&options.experiment)?.permitting(options.programs.run_commands);
+    let opened = match options.row.as_slice() {
+        [] => OpenedExperiment::open(&options.experiment)?,
+        rows => OpenedExperiment::open_with_rows(&options.experiment, rows)?,
+    };
+    let opened = opened.permitting(options.programs.run_commands);
     let name = options.grid.as_ref().unwrap_or(&opened.name);
     check_folder("--grid", name)?;
     let mut grid = Grid::plan(&opened, (&options.runs, name), &options.with, &options.set, &place, terminal)?;
@@ -268,7 +276,7 @@ fn train(
         return Ok(next(grid, terminal));
     }
     let sharing = Sharing::new(grid, options.lease.unwrap_or(LEASE))?;
-    if !local {
+    if !local && !places.is_empty() {
         return cluster::launch(options, grid, (&places, &data, &sharing), (pace, card), terminal);
     }
     let stop = signals::on_stop()?;
@@ -278,8 +286,7 @@ fn train(
     drop(board);
     let left = unfinished(grid)?.into_iter().filter(|place| !failed.iter().any(|(other, _)| other == place)).count();
     if left == 0 {
-        let places = grid.unmeasured()?;
-        grid.evaluate(&places, &grid.data(&places, terminal)?, options.device.choice(), &stop, terminal)?;
+        measure_under_edits(options, grid, &stop, terminal)?;
     }
     if stop.load(Ordering::Relaxed) && (left > 0 || !grid.unmeasured()?.is_empty()) {
         return stopped(options, grid, terminal);
@@ -289,6 +296,18 @@ fn train(
         Some((_, code)) => Ok(Exit::Reported(*code)),
         None => Ok(next(grid, terminal)),
     }
+}
+
+/// Measures the finished cells under the edits of `evaluate_at`, as far as they were not.
+fn measure_under_edits(
+    options: &Options,
+    grid: &Grid,
+    stop: &AtomicBool,
+    terminal: &Terminal,
+) -> Result<(), SessionFailure> {
+    let places = grid.unmeasured()?;
+    let data = grid.data(&places, terminal)?;
+    grid.evaluate(&places, &data, options.device.choice(), stop, terminal)
 }
 
 /// Says how far a grid is that was stopped.

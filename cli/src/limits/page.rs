@@ -60,6 +60,7 @@ fn experiments() -> Vec<LimitRow> {
         ),
         ("experiments that extend one another", count(experiment::MOST_LAYERS), "", "`extends`"),
         ("rows of a sweep", count(experiment::MOST_ROWS), "", "`grid`"),
+        ("values of `--sweep` and `evaluate_at`", count(experiment::MOST_VALUES), "", "of a path"),
     ]
 }
 

@@ -468,11 +468,11 @@ fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
     place.write("second.rt", &layers("second", "widened", "higher"));
     place.write("grid.yaml", &compare("second"));
     let after = ablate(&place, &ONCE);
-    after.code(0).says("1 of 1 cells are finished").is_quiet_about("older runs");
+    after.code(0).says("1 of 1 cell are finished").is_quiet_about("older runs");
     assert_eq!(after.stdout, before.stdout);
     ablate(&place, &[&ONCE[..], &["--grid", "other"]].concat())
         .code(0)
-        .says("1 of 1 cells are finished, 1 of them in other folders");
+        .says("1 of 1 cell are finished, 1 of them in other folders");
 
     // One that is not finished resumes from its checkpoint, under the names that it has.
     fs::remove_file(place.path("runs/grid/layers/seed1/results.json")).expect("the results");
@@ -484,7 +484,7 @@ fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
     place.write("second.rt", &layers("second", "widened", "higher").replace("gelu", "relu"));
     ablate(&place, &ONCE)
         .code(0)
-        .says("0 of 1 cells are finished")
+        .says("0 of 1 cell are finished")
         .says("the older runs stay in runs/grid/layers/seed1");
 }
 
@@ -537,8 +537,39 @@ fn trained_models_are_measured_with_other_steps_than_in_training() {
     write("[layers, { spec: layers, name: other, with: [evaluate_at=null] }]", "{ loop.steps: [1..3, 8, 9] }");
     ablate(&place, &[]).code(0).says("measuring 2 models").is_quiet_about("older runs");
     place.write("runs/grid/layers/seed2/evaluated_at.json", "{}\n");
-    place.rtc(&["verify", "grid/layers/seed2"]).code(4);
+    place.rtc(&["verify", "grid/layers/seed2"]).code(7);
     ablate(&place, &[]).code(0).says("measuring 1 model under");
     place.rtc(&["report", "grid"]).code(0);
     assert!(place.read("runs/grid/report.html").contains("Accuracy by loop.steps"));
+}
+
+#[test]
+fn rows_of_the_command_line_take_the_place_of_those_of_the_experiment() {
+    let place = place("baseline: tiny:no_gate\n");
+    let rows = ["--grid", "parts", "--row", "tiny", "--row", "shallow = tiny { depthwise.depth: 2, halt none }"];
+    let answer = ablate(&place, &[&ONCE[..], &rows].concat());
+    answer.code(0).says("0 of 2 cells are finished");
+    let names: Vec<&str> = answer.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(
+        names.contains(&"tiny") && names.contains(&"shallow") && !names.contains(&"tiny:no_gate"),
+        "{}",
+        answer.stdout
+    );
+    // A row of the experiment that is the same has its cell already.
+    ablate(&place, &ONCE).code(0).says("1 of 3 cells are finished, 1 of them in other folders");
+    // The experiment may be one of the program, the spec a file here, and the edits those of a variant.
+    let program = ["ablate", "listops_smoke", "--dry-run", "--with", "seeds=[1]", "--row", "tiny.rt { gate none }"];
+    let planned = place.rtc(&program);
+    assert!(
+        planned.code(0).stdout.contains("tiny.rt gate none") || planned.stdout.contains("tiny gate none"),
+        "{}",
+        planned.stdout
+    );
+    let refused = |row: &str, code: i32, why: &str| {
+        place.rtc(&["ablate", "grid.yaml", "--row", row]).code(code).says(why);
+    };
+    refused("tiny {", 2, "a row is a spec with edits");
+    refused("tyni", 4, "did you mean `tiny`?");
+    refused("tiny { depthwise.deep: 2 }", 3, "deep");
+    place.rtc(&["ablate", "grid.yaml", "--row", "tiny", "--row", "tiny"]).code(4).says("need names that differ");
 }

@@ -17,6 +17,8 @@ pub(super) struct Scopes {
     pub(super) globals: BTreeMap<String, ast::ExprSyntax>,
     /// The names that equations of the model bind, those that are written out for a definition among them.
     pub(super) taken: BTreeSet<String>,
+    /// The number that the next name of a kind may have.
+    numbers: BTreeMap<String, usize>,
 }
 
 struct ScopeEntry {
@@ -37,11 +39,17 @@ pub(super) enum NameBinding {
 impl Scopes {
     /// A name that no equation of the model binds: the name itself, or with a number.
     pub(super) fn fresh(&mut self, name: &str) -> String {
-        let numbered = (2..).map(|n| format!("{name}_{n}"));
-        let found = std::iter::once(name.to_owned()).chain(numbered).find(|name| !self.taken.contains(name));
-        let found = found.expect("there is always another number");
-        self.taken.insert(found.clone());
-        found
+        if self.taken.insert(name.to_owned()) {
+            return name.to_owned();
+        }
+        let next = self.numbers.entry(name.to_owned()).or_insert(2);
+        loop {
+            let numbered = format!("{name}_{next}");
+            *next += 1;
+            if self.taken.insert(numbered.clone()) {
+                return numbered;
+            }
+        }
     }
 
     /// The scope that knows one name more.

@@ -10,10 +10,11 @@ use super::expand::{Expander, StatementTree};
 use super::items::distinct;
 use super::resolve::wrong_arity;
 use super::scope::{NameBinding, ScopeId};
-use crate::define::read_names;
+use crate::define::{read_names, read_values};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list};
 use crate::expr::BinaryOp;
 use crate::schema::FieldKind;
+use crate::source::Span;
 use crate::syntax::MAX_NESTING;
 use crate::syntax::ast::{
     BodyElement, BodySyntax, Declaration, Def, DefElement, Equation, EquationForm, ExprKind, ExprSyntax, File,
@@ -173,8 +174,8 @@ impl Renaming {
     }
 }
 
-/// An application that is written out.
-struct Application<'e> {
+/// A call that is written out.
+struct WrittenCall<'e> {
     equation: &'e Equation,
     name: &'e Name,
     args: &'e [ExprSyntax],
@@ -186,15 +187,22 @@ impl Expander<'_, '_> {
     /// Writes an equation out if it applies such a definition. One that stands inside of an expression is reported.
     pub(super) fn is_written_out(&mut self, tree: &mut StatementTree, equation: &Equation, scope: ScopeId) -> bool {
         let known = |name: &str| self.items.written_out(name).is_some();
+        // A value may have the name of a definition.
+        let mut values: BTreeSet<Span> = BTreeSet::new();
+        read_values(&equation.value, &mut |name| {
+            values.extend(self.scopes.taken.contains(&name.text).then_some(name.span))
+        });
         let mut applied: Vec<Name> = vec![];
-        read_names(&equation.value, &mut |name| applied.extend(known(&name.text).then(|| name.clone())));
+        read_names(&equation.value, &mut |name| {
+            applied.extend((known(&name.text) && !values.contains(&name.span)).then(|| name.clone()));
+        });
         let Some(first) = applied.first() else { return false };
         match &equation.value.kind {
             ExprKind::Call(name, args, settings)
                 if equation.form == EquationForm::Plain && applied.len() == 1 && known(&name.text) =>
             {
-                let application = Application { equation, name, args, settings: settings.as_ref(), scope };
-                self.write_out(tree, &application);
+                let call = WrittenCall { equation, name, args, settings: settings.as_ref(), scope };
+                self.write_out(tree, &call);
             }
             kind => {
                 let is_whole = matches!(kind, ExprKind::Call(name, ..) if name.text == first.text);
@@ -208,8 +216,8 @@ impl Expander<'_, '_> {
         true
     }
 
-    fn write_out(&mut self, tree: &mut StatementTree, application: &Application<'_>) {
-        let Application { equation, name, args, scope, .. } = *application;
+    fn write_out(&mut self, tree: &mut StatementTree, call: &WrittenCall<'_>) {
+        let WrittenCall { equation, name, args, scope, .. } = *call;
         let Some(def) = self.items.written_out(&name.text) else { return };
         if def.values.len() != args.len() {
             let problem = wrong_arity(&name.text, def.values.len(), args.len(), name.span, Some(def.name.span));
@@ -259,7 +267,7 @@ impl Expander<'_, '_> {
                 }
             }
         }
-        let inner = self.settings(tree, def, application, &mut renaming);
+        let inner = self.settings(tree, def, call, &mut renaming);
         self.body_of(tree, def, inner, &renaming);
         for (result, value) in equation.names.iter().zip(results) {
             let value = self.renamed(value, &renaming);
@@ -280,7 +288,7 @@ impl Expander<'_, '_> {
         &mut self,
         tree: &mut StatementTree,
         def: &Def,
-        application: &Application<'_>,
+        call: &WrittenCall<'_>,
         renaming: &mut Renaming,
     ) -> ScopeId {
         let declared: Vec<&Declaration> = def
@@ -292,7 +300,7 @@ impl Expander<'_, '_> {
             })
             .collect();
         let mut given: BTreeMap<&str, &ValueSyntax> = BTreeMap::new();
-        for element in application.settings.iter().flat_map(|body| &body.elements) {
+        for element in call.settings.iter().flat_map(|body| &body.elements) {
             let BodyElement::Field(field) = element else { continue };
             let name = &field.name;
             if declared.iter().all(|setting| setting.name.text != name.text) {
@@ -306,10 +314,10 @@ impl Expander<'_, '_> {
         }
         let mut inner: ScopeId = None;
         for setting in declared {
-            let own = given.get(setting.name.text.as_str()).map(|value| (*value, application.scope));
+            let own = given.get(setting.name.text.as_str()).map(|value| (*value, call.scope));
             let Some((value, scope)) = own.or_else(|| Some((setting.default.as_ref()?, inner))) else {
                 let message = format!("`{}` needs the setting `{}`", def.name.text, setting.name.text);
-                let problem = Diagnostic::new(Kind::MissingField, application.name.span, message);
+                let problem = Diagnostic::new(Kind::MissingField, call.name.span, message);
                 self.problems.report(problem.note(setting.span, "declared here"));
                 continue;
             };

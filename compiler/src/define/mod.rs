@@ -25,7 +25,7 @@ pub(crate) use eval::{
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::LoopStep;
-pub(crate) use names::read_names;
+pub(crate) use names::{read_names, read_values};
 pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};
 
 /// How much the equations of a model may be.
@@ -655,7 +655,7 @@ impl<'i> DefinitionBuilder<'_, 'i> {
         let known: Vec<&str> =
             ["width", "dropout", "attention_dropout"].into_iter().chain(numbers.map(|f| &*f.name)).collect();
         let mut unknown = None;
-        names::read_values(expr, &mut |name| {
+        read_values(expr, &mut |name| {
             if !known.contains(&name.text.as_str()) {
                 unknown.get_or_insert_with(|| name.clone());
             }

@@ -105,7 +105,7 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
 }
 
 /// Every name that an expression reads as a value.
-pub(super) fn read_values(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
+pub(crate) fn read_values(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, how| {
         if how != NameUse::Function {
             found(name);

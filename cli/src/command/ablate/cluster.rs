@@ -9,7 +9,7 @@ use rtc_session::device::Card;
 use rtc_session::failure::SessionFailure;
 use rtc_session::job::{Data, Pace, share};
 
-use super::{Options, look_at_files, next, sheet, stopped, strangers, table, write_manifest};
+use super::{Options, look_at_files, measure_under_edits, next, sheet, stopped, strangers, table, write_manifest};
 use crate::exit::{CommandResult, Exit};
 use crate::grid::launch::{Submission, launch as submit, line_of_variables};
 use crate::grid::{Board, CellIndex, CellOutcome, Ending, Grid, GridWork, Sharing, snapshot, train_one, watch as show};
@@ -94,6 +94,7 @@ pub(super) fn launch(
         terminal.message("the jobs stay in the queue; `--watch` shows them");
         return stopped(options, grid, terminal);
     }
+    measure_under_edits(options, grid, &stop, terminal)?;
     let rows = grid.rows()?;
     table(options, grid, &rows, terminal)?;
     let failed = rows.iter().flat_map(|row| &row.cells).find_map(|cell| match &cell.state {

@@ -59,24 +59,28 @@ impl ExperimentFile {
 
     fn of(layers: ExperimentLayers, recorded: bool) -> Result<Self, ExperimentError> {
         let mut base = layers.fields();
-        let models: BTreeMap<String, Value> = match base.remove("models") {
+        // `null` takes back what a file below says.
+        let mut take = |key: &str| base.remove(key).filter(|value| !value.is_null());
+        let models: BTreeMap<String, Value> = match take("models") {
             None => BTreeMap::new(),
             Some(block) => serde_yaml::from_value(block)
                 .map_err(|_| layers.error(&[&["models"]], "`models` holds one block per model"))?,
         };
-        let compare = match base.remove("compare") {
+        let compare = match take("compare") {
             None => vec![],
             Some(list) => compare::read(&layers, &list)?,
         };
-        let compare = match base.remove("grid") {
+        let points = take("grid");
+        let (named, halving) = (take("baseline"), take("halving"));
+        let compare = match points {
             None => compare,
             Some(block) => sweep(&layers, &block, &base, compare)?,
         };
-        let baseline = match base.remove("baseline") {
+        let baseline = match named {
             None => None,
             Some(row) => Some(compare::baseline(&row, &compare).map_err(|why| layers.error(&[&["baseline"]], why))?),
         };
-        let halving = base.remove("halving").map(|block| Halving::read(&block)).transpose();
+        let halving = halving.map(|block| Halving::read(&block)).transpose();
         let halving = halving.map_err(|message| layers.error(&[&["halving"]], format!("`halving`: {message}")))?;
         let (folder, permitted, tasks) = (None, false, Arc::default());
         let file = Self { layers, base, models, compare, baseline, halving, folder, permitted, recorded, tasks };
