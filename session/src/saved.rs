@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::{NoFiles, Override, check_edited};
+use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Block, FieldValue, Spec};
+use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::error::CheckpointError;
 use rtc_runs::experiment::Experiment;
@@ -117,15 +119,21 @@ impl TrainedModel {
 
     /// The same with edits of the model, which leave its weights as they are.
     pub fn open_edited(choice: &ModelChoice, edits: &[Override]) -> Result<Self, SessionFailure> {
+        Self::open_as(choice, None, edits)
+    }
+
+    /// The same under the names that a model has now, which are those that the edits use: it is that of the run but for its names.
+    pub fn open_as(choice: &ModelChoice, named: Option<&Compiled>, edits: &[Override]) -> Result<Self, SessionFailure> {
         let place = choice.device.open()?;
         let SavedModel { path, experiment, seed, info, compiled, checkpoint: found, averaged } =
             match &choice.experiment {
                 Some(experiment) => SavedModel::of_spec(choice, experiment)?,
                 None => SavedModel::of_run(choice)?,
             };
+        let learner = named.map(|named| renamed(&found.learner, &compiled.graph, &named.graph));
         let compiled = match edits {
             [] => compiled,
-            edits => edited(&compiled, edits, &catalog_in(&experiment)?)?,
+            edits => edited(named.unwrap_or(&compiled), edits, &catalog_in(&experiment)?)?,
         };
         let (task, task_options) = task_of(&experiment)?;
         let inference = choice.inference.unwrap_or(experiment.inference);
@@ -135,7 +143,7 @@ impl TrainedModel {
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
         let how = Computing { place, memory: None, halting: choice.halting, depth: choice.depth, inference };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
-        model.restore(&found.learner)?;
+        model.restore(learner.as_ref().unwrap_or(&found.learner))?;
         let takes = asked(model.forward_graph());
         provided(&takes, compiled.name(), &experiment)?;
         experiment.task.known.ask(asked(&compiled.graph));
@@ -348,6 +356,23 @@ impl SavedModel {
             checkpoint,
             averaged,
         })
+    }
+}
+
+/// The weights of a model under the names of another one that differs from it in names only.
+fn renamed(state: &LearnerState, from: &Graph, to: &Graph) -> LearnerState {
+    let names = |graph: &Graph| graph.parameters().into_iter().map(|parameter| parameter.name).collect::<Vec<_>>();
+    let new: BTreeMap<String, String> = names(from).into_iter().zip(names(to)).collect();
+    let under = |arrays: &FlatArrays| {
+        let named = arrays.items.iter().map(|(name, array)| (new.get(name).unwrap_or(name).clone(), array.clone()));
+        FlatArrays { items: named.collect() }
+    };
+    let LearnerState { parameters, optimiser, average, updates } = state;
+    LearnerState {
+        parameters: under(parameters),
+        optimiser: optimiser.iter().map(|(name, arrays)| (name.clone(), under(arrays))).collect(),
+        average: under(average),
+        updates: *updates,
     }
 }
 

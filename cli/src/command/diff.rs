@@ -27,6 +27,7 @@ Examples:
   rtc diff gut gut:no_gate                         what the ablation changes
   rtc diff gut gut:no_gate --only gate             assert that nothing but the gate differs
   rtc diff trm trm:softmax --only loop.paid        the same of an equation
+  rtc diff trm --set 'loop.loop.y = 0.5 * old'     what an edit changes
   rtc diff gut my.rt --task listops --length 1000  costs for rows of 1,000 tokens
   rtc diff runs/A runs/B                           spec, experiment, data, program and results of two runs
 ";
@@ -47,8 +48,8 @@ means the run.
 pub(crate) struct Options {
     /// The first spec: `file.rt`, `file.rt:variant`, or a graph, `file.rtir`; or a run
     a: String,
-    /// The second spec, or the second run
-    b: String,
+    /// The second spec, or the second run; with `--set` and without it, the first spec edited
+    b: Option<String>,
     /// The slot or equation in which alone they may differ, as `gate`, `depthwise.halt` or `loop.until`
     #[arg(long, value_name = "SLOT")]
     only: Option<String>,
@@ -58,7 +59,7 @@ pub(crate) struct Options {
     /// Compare for this task: without one, vocabulary and classes count as 1
     #[arg(long, value_name = "NAME")]
     task: Option<String>,
-    /// Edit both models, as in `depthwise.depth=20`
+    /// Edit both models, as in `depthwise.depth=20`; with one spec, edit the second side
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// Print as JSON
@@ -178,15 +179,26 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         return runs::run(options, runs, terminal);
     }
     let task = catalog_of(options.task.as_deref())?;
-    let compile = |text: &str| -> Result<Compiled, SessionFailure> {
-        let checked = check(&SpecArg::parse(text), &options.set, &task, terminal)?;
+    let compile = |text: &str, edits: &[String]| -> Result<Compiled, SessionFailure> {
+        let checked = check(&SpecArg::parse(text), edits, &task, terminal)?;
         Compiled::new(checked.definition, &task)
     };
-    let (a, b) = (compile(&options.a)?, compile(&options.b)?);
+    let edits = options.set.as_slice();
+    let ((a, b), second) = match &options.b {
+        Some(second) => ((compile(&options.a, edits)?, compile(second, edits)?), second.clone()),
+        None if edits.is_empty() => {
+            let message = "two specs are compared, or one with its edits: name the second one, or give `--set`";
+            return Err(SessionFailure::Usage(message.to_owned()));
+        }
+        None => (
+            (compile(&options.a, &[])?, compile(&options.a, edits)?),
+            format!("{} {{ {} }}", options.a, edits.join(", ")),
+        ),
+    };
     if let Some(slot) = &options.only {
         known_slot(slot, [&a, &b])?;
     }
-    let comparison = compare([&a, &b], [options.a.clone(), options.b.clone()], options);
+    let comparison = compare([&a, &b], [options.a.clone(), second], options);
     if options.json {
         terminal.json(&to_json(&comparison, options))?;
     } else {

@@ -94,7 +94,10 @@ impl Grid {
                     return Ok(());
                 }
                 let options = ModelChoice { device, ..ModelChoice::of_run(path) };
-                let mut trained = TrainedModel::open_edited(&options, &[Override::alone(EVALUATE_AT, &edit)])?;
+                let model = &self.models[place.model].compiled;
+                let is_renamed = RunInfo::read(path)?.is_renamed(&self.job(*place, None).info);
+                let named = is_renamed.then_some(&**model);
+                let mut trained = TrainedModel::open_as(&options, named, &[Override::alone(EVALUATE_AT, &edit)])?;
                 let update = trained.state.progress.updates;
                 let splits = measure(&mut trained, data, stop, terminal)?;
                 let Some(splits) = splits else { return Ok(()) };

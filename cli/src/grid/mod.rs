@@ -478,7 +478,12 @@ fn member(
     compiled.takes_from(&experiment)?;
     let sweeps = experiment.evaluate_at.sweeps().map_err(SessionFailure::Usage)?;
     for edit in sweeps.iter().flat_map(|sweep| sweep.values.iter().map(|value| sweep.edit(value))) {
-        edited(&compiled, &[Override::alone(EVALUATE_AT, &edit)], &facts)?;
+        edited(&compiled, &[Override::alone(EVALUATE_AT, &edit)], &facts).map_err(|failure| match failure {
+            SessionFailure::Usage(why) => {
+                opened.file.entry_error(entry, format!("`{EVALUATE_AT}`: {edit}: {why}")).into()
+            }
+            failure => failure,
+        })?;
     }
     Ok(Member { name: entry.name.clone(), folder: entry.folder(), compiled, experiment, sweeps })
 }

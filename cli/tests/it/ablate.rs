@@ -505,7 +505,7 @@ fn trained_models_are_measured_with_other_steps_than_in_training() {
     };
     refused("[layers]", "{ loop.steps: [] }", 2, "a value is missing");
     refused("[layers]", "{ loop.steps: [4..1] }", 2, "the first end is the smaller one");
-    refused("[layers]", "{ embed.width: [4] }", 2, "the edits change the weights");
+    refused("[layers]", "{ embed.width: [4] }", 4, "`evaluate_at`: embed.width = 4: the edits change the weights");
     refused("[layers]", "{ loop.stops: [1] }", 3, "loop.stops");
     refused("[layers, tiny]", "{ loop.steps: [1] }", 3, "in `tiny`");
 
@@ -514,7 +514,7 @@ fn trained_models_are_measured_with_other_steps_than_in_training() {
     first.code(0).says("measuring 2 models under the edits of `evaluate_at`");
     let tables: Vec<&str> = first.stdout.split("\n\n").collect();
     assert_eq!(tables.len(), 2, "{}", first.stdout);
-    assert!(tables[1].starts_with("model,1,1 deviation,1 low,1 high,"), "{}", tables[1]);
+    assert!(tables[1].starts_with("model,loop.steps=1,loop.steps=1 deviation,loop.steps=1 low,"), "{}", tables[1]);
     assert!(tables[1].lines().nth(1).is_some_and(|row| row.starts_with("layers,0.")), "{}", tables[1]);
 
     // The numbers are those of `rtc eval`, and nothing is measured twice.
@@ -531,7 +531,10 @@ fn trained_models_are_measured_with_other_steps_than_in_training() {
     let verified = place.rtc(&["verify", "grid/layers/seed2"]);
     assert!(verified.code(0).stdout.contains("evaluated_at.json"), "{}", verified.stdout);
     let json = ablate(&place, &["--table", "--json"]).code(0).json();
-    assert_eq!(json["evaluate_at"]["loop.steps"]["columns"], json!(["1", "2", "3", "8"]));
+    assert_eq!(
+        json["evaluate_at"]["loop.steps"]["columns"],
+        json!(["loop.steps=1", "loop.steps=2", "loop.steps=3", "loop.steps=8"])
+    );
 
     // A further value is measured alone; a file that was damaged is made again.
     write("[layers, { spec: layers, name: other, with: [evaluate_at=null] }]", "{ loop.steps: [1..3, 8, 9] }");

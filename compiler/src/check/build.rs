@@ -241,6 +241,12 @@ impl StatementBuilder<'_, '_> {
                         self.constants(&mut value, outer, &BTreeSet::new());
                         *expr = value;
                     }
+                    // A size of the model is known where the equation is worked out.
+                    Some(NameBinding::Written(value, outer)) if self.reads_sizes(&value, outer) => {
+                        let mut value = value;
+                        self.constants(&mut value, outer, &BTreeSet::new());
+                        expr.kind = ExprKind::Group(Box::new(value));
+                    }
                     None if !constant => {}
                     _ => {
                         let mut resolver = Resolver::new(self.items, self.scopes, self.problems, CONSTANT);
@@ -265,6 +271,17 @@ impl StatementBuilder<'_, '_> {
             ExprKind::Function(_, body) => self.constants_of(body, scope, bound),
             _ => {}
         }
+    }
+
+    /// Whether an expression, or one that a name in it stands for, reads a size of the model.
+    fn reads_sizes(&self, expr: &ast::ExprSyntax, scope: ScopeId) -> bool {
+        let mut names = vec![];
+        define::read_names(expr, &mut |name| names.push(name.text.clone()));
+        names.iter().any(|name| match self.scopes.find(scope, name) {
+            Some(NameBinding::Written(value, outer)) => self.reads_sizes(value, *outer),
+            Some(NameBinding::Resolved(_)) => false,
+            None => define::is_size(name),
+        })
     }
 
     /// The same in settings, and in the settings of the functions among them.

@@ -4,6 +4,7 @@
 //! `f` binds keeps its name, with a number where the model has it already. So weights, paths of edits, and what a run keeps of its spec are
 //! those of a model without the definition.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::expand::{Expander, StatementTree};
@@ -152,10 +153,39 @@ fn bound_in(def: &Def) -> BTreeSet<String> {
     found
 }
 
+/// The names that the equations of a definition bind, each with the form of one of them.
+fn equations_of(def: &Def) -> BTreeMap<String, EquationForm> {
+    fn inside(elements: &[BodyElement], found: &mut BTreeMap<String, EquationForm>) {
+        for element in elements {
+            match element {
+                BodyElement::Equation(equation) => note(equation, found),
+                BodyElement::Statement(Statement { body: Some(body), .. }) => inside(&body.elements, found),
+                _ => {}
+            }
+        }
+    }
+    fn note(equation: &Equation, found: &mut BTreeMap<String, EquationForm>) {
+        found.extend(equation.names.iter().map(|name| (name.text.clone(), equation.form)));
+    }
+    let mut found = BTreeMap::new();
+    for element in &def.elements {
+        match element {
+            DefElement::Equation(equation) => note(equation, &mut found),
+            DefElement::Statement(Statement { body: Some(body), .. }) => inside(&body.elements, &mut found),
+            _ => {}
+        }
+    }
+    found
+}
+
 /// What the names of a definition become where it is written out.
 #[derive(Default)]
 struct Renaming {
     values: BTreeMap<String, String>,
+    /// Its settings and constants, which stay as they are.
+    constants: BTreeSet<String>,
+    /// Names of the model that it would read, which it does not know.
+    foreign: RefCell<Vec<Name>>,
     functions: BTreeMap<String, String>,
     /// The words that settings have here.
     words: BTreeMap<String, String>,
@@ -252,12 +282,19 @@ impl Expander<'_, '_> {
         self.active.push(name.text.clone());
         let (outer_scope, outer_lets) = (tree.scope, tree.lets.clone());
         let mut renaming = Renaming::default();
-        for bound in bound_in(def) {
+        let (bound, rebound) = (bound_in(def), equations_of(def));
+        for bound in bound {
             let fresh = self.scopes.fresh(&bound);
+            if rebound.get(&bound) == Some(&EquationForm::Share) {
+                renaming.functions.insert(bound.clone(), fresh.clone());
+            }
             renaming.values.insert(bound, fresh);
         }
         for (value, arg) in def.values.iter().zip(args) {
-            let is_kept = |name: &Name| equation.names.iter().all(|result| result.text != name.text);
+            // A value that an equation changes, there or here, is a copy.
+            let is_kept = |name: &Name| {
+                equation.names.iter().all(|result| result.text != name.text) && !rebound.contains_key(&value.text)
+            };
             match arg.as_name().filter(is_kept) {
                 Some(name) => drop(renaming.values.insert(value.text.clone(), name.text)),
                 None => {
@@ -265,6 +302,13 @@ impl Expander<'_, '_> {
                     let equation = Equation { form: EquationForm::Plain, names, value: arg.clone(), span: arg.span };
                     self.equation(tree, &equation, scope);
                 }
+            }
+        }
+        for element in &def.elements {
+            match element {
+                DefElement::Setting(setting) => drop(renaming.constants.insert(setting.name.text.clone())),
+                DefElement::Let(binding) => drop(renaming.constants.insert(binding.name.text.clone())),
+                _ => {}
             }
         }
         let inner = self.settings(tree, def, call, &mut renaming);
@@ -275,6 +319,12 @@ impl Expander<'_, '_> {
                 let names = vec![result.clone()];
                 self.equation(tree, &Equation { form: EquationForm::Plain, names, value, span: equation.span }, inner);
             }
+        }
+        for foreign in renaming.foreign.take() {
+            let message = format!("`{}` is not defined in `{}`", foreign.text, name.text);
+            let help =
+                "a definition reads its values, its settings and the sizes of the model: hand it over as a value";
+            self.problems.report(Diagnostic::new(Kind::UnknownName, foreign.span, message).help(help));
         }
         (tree.scope, tree.lets) = (outer_scope, outer_lets);
         self.active.pop();
@@ -433,7 +483,14 @@ impl Expander<'_, '_> {
         match &mut value.kind {
             ExprKind::Name(text) => {
                 let new = renaming.values.get(text).or_else(|| renaming.functions.get(text));
-                new.into_iter().for_each(|new| text.clone_from(new));
+                match new {
+                    Some(new) => text.clone_from(new),
+                    None if renaming.constants.contains(text) => {}
+                    None if text == STATE || self.scopes.taken.contains(text) => {
+                        renaming.foreign.borrow_mut().push(Name { text: text.clone(), span: value.span });
+                    }
+                    None => {}
+                }
             }
             ExprKind::Binary(op @ (BinaryOp::Eq | BinaryOp::Ne), a, b) if renaming.compared(a, b).is_some() => {
                 let same = renaming.compared(a, b) == Some(true);

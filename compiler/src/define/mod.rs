@@ -25,7 +25,7 @@ pub(crate) use eval::{
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::LoopStep;
-pub(crate) use names::{read_names, read_values};
+pub(crate) use names::{is_size, read_names, read_values};
 pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};
 
 /// How much the equations of a model may be.

@@ -17,6 +17,11 @@ use crate::syntax::ast::{
 /// Sizes, numbers and values of the model that every definition may read.
 const MODEL: [&str; 3] = ["width", "classes", "tokens"];
 
+/// Whether a name is one of them.
+pub(crate) fn is_size(name: &str) -> bool {
+    MODEL.contains(&name)
+}
+
 /// The length of a row, which numbers of choices read; elsewhere it is refused where the equation is worked out.
 const LENGTH: &str = "length";
 

@@ -22,7 +22,8 @@ use crate::text::columns;
 
 /// The runs that both arguments name; nothing if they are specs. A name of both a spec and a run means the spec.
 pub(super) fn named(options: &Options) -> Result<Option<[PathBuf; 2]>, SessionFailure> {
-    let Options { a, b, .. } = options;
+    let a = &options.a;
+    let Some(b) = &options.b else { return Ok(None) };
     let (run, other) = match (folder(a)?, folder(b)?) {
         (None, None) => return Ok(None),
         (Some(one), Some(two)) => return alone(options).map(|()| Some([one, two])),

@@ -58,6 +58,11 @@ impl<'p> WantedBinding<'p> {
         })
     }
 
+    /// The same inside of the outermost statement that it names.
+    pub(super) fn inside(&self, outer: &'p [ast::Component]) -> Self {
+        Self { outer, ..*self }
+    }
+
     /// Whether an equation has the form and the name.
     pub(super) fn is(&self, equation: &Equation) -> bool {
         let named = self.name.is_none_or(|name| equation.names.iter().any(|own| own.text == name.text));

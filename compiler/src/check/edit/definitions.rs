@@ -53,11 +53,55 @@ fn definitions(files: &mut [ast::File]) -> impl Iterator<Item = &mut Def> {
 fn rest<'p>(def: &Def, path: &'p DottedPath) -> Option<WantedBinding<'p>> {
     let (first, rest) = path.components.split_first()?;
     let named = first.name.text == def.name.text && first.index.is_none();
-    WantedBinding::of(rest).filter(|wanted| named && wanted.outer.is_empty())
+    WantedBinding::of(rest).filter(|_| named)
+}
+
+/// The loop of a definition that a component of a path names, if it is the only one, or has this number.
+fn loop_at(def: &Def, component: &ast::Component) -> Option<usize> {
+    let is_named = |element: &DefElement| match element {
+        DefElement::Statement(statement) => statement.keyword.text == component.name.text && statement.body.is_some(),
+        _ => false,
+    };
+    let found: Vec<usize> = (0..def.elements.len()).filter(|at| is_named(&def.elements[*at])).collect();
+    match (component.index, found.as_slice()) {
+        (None, [only]) => Some(*only),
+        (Some(n), several) => several.get(n.checked_sub(1)?).copied(),
+        _ => None,
+    }
+}
+
+/// The body of a loop in a definition as a definition of its own, without its fields.
+fn body_of(def: &Def, at: usize) -> Option<Def> {
+    let DefElement::Statement(statement) = def.elements.get(at)? else { return None };
+    let element = |element: &BodyElement| match element {
+        BodyElement::Let(binding) => Some(DefElement::Let(binding.clone())),
+        BodyElement::Equation(equation) => Some(DefElement::Equation(equation.clone())),
+        BodyElement::Statement(statement) => Some(DefElement::Statement(statement.clone())),
+        BodyElement::Field(_) => None,
+    };
+    let elements = statement.body.iter().flat_map(|body| &body.elements).filter_map(element).collect();
+    Some(Def { elements, ..def.clone() })
+}
+
+/// Puts an edited body back into its loop; fields stand first.
+fn put_body(def: &mut Def, at: usize, body: Def) {
+    let Some(DefElement::Statement(statement)) = def.elements.get_mut(at) else { return };
+    let Some(old) = &mut statement.body else { return };
+    old.elements.retain(|element| matches!(element, BodyElement::Field(_)));
+    old.elements.extend(body.elements.into_iter().filter_map(|element| match element {
+        DefElement::Let(binding) => Some(BodyElement::Let(binding)),
+        DefElement::Equation(equation) => Some(BodyElement::Equation(equation)),
+        DefElement::Statement(statement) => Some(BodyElement::Statement(statement)),
+        DefElement::Setting(_) | DefElement::Out(..) => None,
+    }));
 }
 
 /// The elements of a definition that are asked for; `out` is the last one.
 fn places(def: &Def, wanted: &WantedBinding<'_>) -> Vec<usize> {
+    if let Some((first, outer)) = wanted.outer.split_first() {
+        let body = loop_at(def, first).and_then(|at| body_of(def, at));
+        return body.map_or_else(Vec::new, |body| places(&body, &wanted.inside(outer)));
+    }
     let fits = |element: &DefElement| match element {
         DefElement::Equation(equation) => wanted.is(equation),
         DefElement::Out(..) => wanted.is_plain("out"),
@@ -68,8 +112,25 @@ fn places(def: &Def, wanted: &WantedBinding<'_>) -> Vec<usize> {
 
 fn apply(def: &mut Def, edit: &ast::Edit, is_from_outside: bool, problems: &mut Problems) {
     let Some(path) = edit.kind.path() else { return };
-    let Some(wanted) = rest(def, path) else { return };
-    let found = places(def, &wanted);
+    if let Some(wanted) = rest(def, path) {
+        apply_at(def, edit, (path, &wanted), is_from_outside, problems);
+    }
+}
+
+fn apply_at(
+    def: &mut Def,
+    edit: &ast::Edit,
+    (path, wanted): (&DottedPath, &WantedBinding<'_>),
+    is_from_outside: bool,
+    problems: &mut Problems,
+) {
+    if let Some((first, outer)) = wanted.outer.split_first() {
+        let Some(at) = loop_at(def, first) else { return };
+        let Some(mut body) = body_of(def, at) else { return };
+        apply_at(&mut body, edit, (path, &wanted.inside(outer)), is_from_outside, problems);
+        return put_body(def, at, body);
+    }
+    let found = places(def, wanted);
     let at = match (wanted.index, found.as_slice()) {
         (_, []) => return,
         (None, [only]) => *only,

@@ -89,7 +89,15 @@ fn parts(text: &str) -> Vec<String> {
 /// The values at which the trained models of a grid are measured again, by path: `{ loop.steps: [1, 2, 4, 8, 16] }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
-pub struct EvaluateAt(BTreeMap<String, Vec<EditedValue>>);
+pub struct EvaluateAt(BTreeMap<String, EditedValues>);
+
+/// One value or range, or several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum EditedValues {
+    One(EditedValue),
+    Several(Vec<EditedValue>),
+}
 
 /// A value of an edit; a text may be a range, as `1..16`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -118,8 +126,11 @@ impl EvaluateAt {
             EditedValue::Number(number) => number.to_string(),
             EditedValue::Text(text) => text.trim().to_owned(),
         };
-        let one = |(path, values): (&String, &Vec<EditedValue>)| {
-            let parts = values.iter().map(text).collect();
+        let one = |(path, values): (&String, &EditedValues)| {
+            let parts = match values {
+                EditedValues::One(value) => vec![text(value)],
+                EditedValues::Several(values) => values.iter().map(text).collect(),
+            };
             EditSweep::of(path, parts).map_err(|why| format!("`evaluate_at`: `{path}`: {why}"))
         };
         self.0.iter().map(one).collect()
@@ -154,6 +165,7 @@ mod tests {
         let found = read("{ loop.steps: [1, 2..4, 0.5], gate: [none, true] }").expect("valid");
         assert_eq!(found.iter().map(|sweep| sweep.values.join("|")).collect::<Vec<_>>(), ["none|true", "1|2|3|4|0.5"]);
         assert_eq!(found[1].edit("2"), "loop.steps = 2");
+        assert_eq!(read("{ a: 1..3 }").map(|found| found[0].values.join("|")), Ok("1|2|3".to_owned()));
         for wrong in ["{ a: [] }", "{ a: [4..1] }", "{ a: ['']}"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }

@@ -4,6 +4,7 @@ use serde_json::to_value;
 
 use super::measured::{MAJORITY, measures};
 use super::sheet::{Mixture, Sheet, Show};
+use super::worth::NO_EXAMPLES;
 use super::{CellState, GridCell, GridRow, MeasuredRun};
 use crate::experiment::EditSweep;
 use crate::record::EvaluatedAt;
@@ -17,10 +18,14 @@ impl Sheet {
         let rows: Vec<GridRow> = rows.iter().map(|row| under_edits(row, sweep)).collect();
         let show = Show { parameters: false, best: false, ..show.clone() };
         let mut sheet = Self::new(&rows, &show)?;
-        sheet.caption = format!("{}; with values of {}", sheet.caption, sweep.path);
-        // Notes on trainings stand below the table of the grid.
+        if sheet.columns.is_empty() {
+            sheet.caption =
+                format!("nothing is measured with values of {} yet: `rtc ablate` does when all is trained", sweep.path);
+        }
+        // Notes on trainings stand below the table of the grid, and answers to single examples are kept for the trained model only.
         sheet.notes.clear();
         sheet.rows.iter_mut().for_each(|row| row.notes.clear());
+        sheet.remarks.retain(|remark| !remark.starts_with(NO_EXAMPLES));
         Ok(sheet)
     }
 }
@@ -53,7 +58,8 @@ fn under_edits(row: &GridRow, sweep: &EditSweep) -> GridRow {
                 let Some(results) = results.into_iter().find(|results| results.split == *split) else { continue };
                 let mut all = measures(&to_value(results).unwrap_or_default(), "");
                 all.retain(|measure| measure.name != MAJORITY);
-                splits.push((if several { format!("{split} {value}") } else { value.clone() }, all));
+                let edit = format!("{}={value}", sweep.path);
+                splits.push((if several { format!("{split} {edit}") } else { edit }, all));
             }
         }
         let state = CellState::Finished(MeasuredRun { splits, answers: None, ..measured.clone() });

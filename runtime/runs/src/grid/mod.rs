@@ -97,7 +97,15 @@ impl CellState {
         if is_renamed {
             expected.spec_hash.clone_from(&saved.info.spec_hash);
         }
-        Ok(saved.difference(experiment, &expected).is_none().then_some(state))
+        let same = saved.difference(experiment, &expected).is_none();
+        Ok(same.then(|| match state {
+            // Its graph is that of the others up to names.
+            Self::Finished(mut measured) if is_renamed => {
+                measured.program.graph.clone_from(&info.graph_hash);
+                Self::Finished(measured)
+            }
+            state => state,
+        }))
     }
 
     /// How far the run in a folder is, whichever run it is.

@@ -248,6 +248,9 @@ fn disagreement(found: &[Worth]) -> Option<String> {
     })
 }
 
+/// How the remark on runs without answers begins.
+pub(super) const NO_EXAMPLES: &str = "nothing over examples for";
+
 /// Runs that can't be compared example by example.
 fn missing(rows: &[GridRow]) -> Option<String> {
     let runs = rows.iter().flat_map(|row| row.finished().map(move |(cell, run)| (row, cell, run)));
@@ -256,5 +259,5 @@ fn missing(rows: &[GridRow]) -> Option<String> {
     let more = if cells.len() > NAMED { format!(" and {} more", cells.len() - NAMED) } else { String::new() };
     let named = cells.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
     let why = "answers.json is missing in the folder of the run, or is not the file that the training wrote";
-    (!cells.is_empty()).then(|| format!("nothing over examples for {named}{more}: {why}"))
+    (!cells.is_empty()).then(|| format!("{NO_EXAMPLES} {named}{more}: {why}"))
 }
