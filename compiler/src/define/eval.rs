@@ -132,8 +132,8 @@ pub(crate) struct BoundNames {
     taken: TakenNames,
     /// The places of the statements around, whose weights no binding may take.
     reserved: BTreeSet<String>,
-    /// The names that the loops around carry.
-    carried: BTreeSet<String>,
+    /// The names that the loops around carry, in the order in which they are bound: graphs don't depend on the names themselves.
+    carried: Vec<String>,
     /// The names that equations of the bodies around bind, here or below, and where.
     later: BTreeMap<String, Span>,
 }

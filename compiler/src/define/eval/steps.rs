@@ -191,8 +191,8 @@ impl BoundNames {
     pub(crate) fn bind(&mut self, carried: &[LoopCarry], inside: bool) {
         for carry in carried.iter().filter(|carry| carry.name != STATE) {
             self.items.insert(carry.name.clone(), ExpressionValue::Array(carry.array.clone()));
-            if inside {
-                self.carried.insert(carry.name.clone());
+            if inside && !self.carried.contains(&carry.name) {
+                self.carried.push(carry.name.clone());
             }
         }
     }
