@@ -8,7 +8,7 @@ mod text;
 use std::collections::BTreeMap;
 use std::fmt;
 
-pub use bindings::{bindings, equations, without_equations};
+pub use bindings::{bindings, equations, is_by_variant, statements, without_equations};
 pub use text::{hash, library, text, text_with_origins};
 
 use std::sync::Arc;

@@ -26,35 +26,17 @@ pub fn paths(spec: &Spec) -> BTreeMap<String, PathTarget<'_>> {
 }
 
 fn collect<'s>(block: &'s Block, path: &str, found: &mut BTreeMap<String, PathTarget<'s>>) {
-    /// Statements that a path calls by their variant.
-    const BY_VARIANT: [&str; 2] = ["recur", "attend"];
     for field in &block.feature.fields {
         found.entry(format!("{path}{}", field.name)).or_insert(PathTarget::Field(block, field));
     }
-    let equations = || spec::equations(block);
-    let mut names: BTreeMap<String, usize> = BTreeMap::new();
-    for equation in equations() {
-        let name = equation.called();
-        let count = names.entry(name.clone()).or_default();
-        *count += 1;
-        let is_only = equations().filter(|other| other.called() == name).count() == 1;
-        let name = if is_only { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
-        found.entry(name).or_insert(PathTarget::Binding(equation));
+    for (name, equation) in spec::equations(block) {
+        found.entry(format!("{path}{name}")).or_insert(PathTarget::Binding(equation));
     }
-    let children = || block.children.iter().filter(|child| !child.feature.is_equations());
-    let by_variant = |child: &Block| BY_VARIANT.contains(&&*child.slot) && !child.variant.is_empty();
-    let named = |child: &'s Block| -> &'s str { if by_variant(child) { &child.variant } else { &child.slot } };
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for child in children() {
-        let name = named(child);
-        let count = counts.entry(name).or_default();
-        *count += 1;
-        let is_only = children().filter(|other| named(other) == name).count() == 1;
-        let name = if is_only { format!("{path}{name}") } else { format!("{path}{name}[{count}]") };
-        if !child.variant.is_empty() && !by_variant(child) {
-            found.entry(name.clone()).or_insert(PathTarget::Statement(child));
+    for (name, child) in spec::statements(block) {
+        if !child.variant.is_empty() && !spec::is_by_variant(child) {
+            found.entry(format!("{path}{name}")).or_insert(PathTarget::Statement(child));
         }
-        collect(child, &format!("{name}."), found);
+        collect(child, &format!("{path}{name}."), found);
     }
 }
 
