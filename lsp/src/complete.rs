@@ -13,7 +13,7 @@ use rtc_compiler::schema::FieldKind;
 use crate::grammar::beginnings;
 use crate::inside::{BraceContents, statement_of};
 use crate::names::SymbolKey;
-use crate::paths::{PathTarget, beginning, find, paths, variants, words};
+use crate::paths::{PathTarget, beginning, find, inside, paths, variants, words};
 use crate::text::IndexedText;
 use crate::tokens::{CursorContext, Token, TokenKind, tokens};
 use crate::world::{DocumentAnalysis, path_of};
@@ -198,12 +198,16 @@ impl Completer<'_> {
             (Some("wrap"), [_, ..]) if !in_path => self.keywords(["in"]),
             (Some("replace"), [_, ..]) if !in_path => self.keywords(["by"]),
             (None | Some("remove" | "wrap" | "replace" | "after" | "before" | "untie" | "tie"), _) if in_path => {
-                self.paths(&paths, start(behind));
+                let start = start(behind);
+                let text = self.text;
+                let written = start.and_then(|start| text.text.get(start..self.offset)).unwrap_or_default();
+                let rest = spec.map_or(written, |spec| inside(spec, written));
+                self.paths(&paths, rest);
                 if element.is_empty() {
                     self.keywords(beginnings("edit"));
                     self.slots();
                 }
-                return start(behind);
+                return start.map(|_| self.offset - rest.len());
             }
             _ => {}
         }
@@ -213,9 +217,8 @@ impl Completer<'_> {
         None
     }
 
-    /// The paths that fit what is written of one from a byte on.
-    fn paths(&mut self, paths: &BTreeMap<String, PathTarget<'_>>, start: Option<usize>) {
-        let written = start.and_then(|start| self.text.text.get(start..self.offset)).unwrap_or_default();
+    /// The paths that fit the beginning of one.
+    fn paths(&mut self, paths: &BTreeMap<String, PathTarget<'_>>, written: &str) {
         for (path, place) in paths {
             beginning(path, written).into_iter().for_each(|path| self.add(Is::PROPERTY, path, place.help()));
         }

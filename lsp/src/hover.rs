@@ -11,7 +11,7 @@ use rtc_compiler::syntax;
 
 use crate::complete::restarts;
 use crate::inside::{BraceContents, called, statement_of};
-use crate::paths::{PathTarget, find, paths};
+use crate::paths::{PathTarget, find, inside, paths};
 use crate::text::IndexedText;
 use crate::tokens::{CursorContext, Token, TokenKind};
 use crate::world::{CheckedDocument, DocumentAnalysis};
@@ -90,7 +90,8 @@ fn path(analysis: &DocumentAnalysis, base: &str, element: &[Token<'_>], word: To
     let known = analysis.known();
     let path: String = element.iter().chain([&word]).map(|token| token.text).collect();
     let spec = known.specs.iter().find(|spec| spec.name == base)?;
-    match find(&paths(spec), &path)? {
+    let paths = paths(spec);
+    match find(&paths, &path).or_else(|| find(&paths, inside(spec, &path)))? {
         PathTarget::Field(block, field) => {
             let begin = element.first().map_or(word.start, |token| token.start);
             Some(about_field(&block.feature, field, said_on_line(analysis, &field.name, begin)))

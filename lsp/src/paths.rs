@@ -46,6 +46,13 @@ pub fn find<'s>(paths: &BTreeMap<String, PathTarget<'s>>, written: &str) -> Opti
     paths.get(written).or_else(|| paths.get(paths.keys().find(ends)?)).copied()
 }
 
+/// A path without the name of the model that it may begin with.
+pub fn inside<'w>(spec: &Spec, written: &'w str) -> &'w str {
+    let model = spec.name.split(':').next().unwrap_or_default();
+    let rest = [model, "model"].iter().find_map(|name| written.strip_prefix(name)?.strip_prefix('.'));
+    rest.unwrap_or(written)
+}
+
 /// What is left of a path without the statements around that a path which begins so leaves out.
 pub fn beginning<'p>(path: &'p str, written: &str) -> Option<&'p str> {
     let starts = std::iter::once(0).chain(path.match_indices('.').map(|(at, _)| at + 1));

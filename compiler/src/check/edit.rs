@@ -511,7 +511,7 @@ fn walk<'c>(tree: &StatementTree, components: &'c [ast::Component]) -> Result<St
     let mut place = StatementPath::new();
     for (n, component) in components.iter().enumerate() {
         let name = &component.name.text;
-        if n == 0 && name == "model" && component.index.is_none() {
+        if n == 0 && is_model(tree, component) {
             continue;
         }
         let found = candidates(tree, &place, name, n > 0);
@@ -524,6 +524,13 @@ fn walk<'c>(tree: &StatementTree, components: &'c [ast::Component]) -> Result<St
         place = meant;
     }
     Ok(place)
+}
+
+/// Whether the first name of a path means the model itself: `model`, or its own name if no statement or binding has it.
+fn is_model(tree: &StatementTree, first: &ast::Component) -> bool {
+    let name = &first.name.text;
+    let is_free = || candidates(tree, &[], name, false).is_empty() && !bindings::is_bound(tree, name);
+    first.index.is_none() && (name == "model" || *name == tree.model && is_free())
 }
 
 /// The most places that a report of an ambiguous path shows.

@@ -51,6 +51,8 @@ pub(super) struct StatementTree {
     feature: Option<Arc<Feature>>,
     /// For a run of equations, these, each with the scope that it is read in.
     pub(super) equations: Vec<(ast::Equation, ScopeId)>,
+    /// For the root, the name of the model.
+    pub(super) model: String,
 }
 
 /// A field.
@@ -67,7 +69,8 @@ impl StatementTree {
     fn new(items: &DefinedItems<'_>, keyword: ast::Name, word: Option<ast::Name>, author: Author, span: Span) -> Self {
         let (fields, children, lets) = (Vec::new(), Vec::new(), BTreeMap::new());
         let feature = items.feature(&keyword.text, word.as_ref().map_or("", |w| w.text.as_str())).cloned();
-        Self { keyword, word, fields, children, author, span, scope: None, lets, feature, equations: vec![] }
+        let (equations, model) = (Vec::new(), String::new());
+        Self { keyword, word, fields, children, author, span, scope: None, lets, feature, equations, model }
     }
 
     /// A part of a run of equations; none where it has none of them.
@@ -113,6 +116,7 @@ pub(super) fn model(
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;
     let mut tree = StatementTree::new(items, name, None, Author::File, span);
+    tree.model = model.name.text();
     expander.elements(&mut tree, &model.body.elements, None);
     if expander.count > MAX_ELEMENTS && problems.len() > before {
         return None;

@@ -329,6 +329,12 @@ pub(super) fn written(path: &DottedPath) -> String {
     path.components.iter().map(part).collect::<Vec<_>>().join(".")
 }
 
+/// Whether an equation outside all statements binds a name.
+pub(super) fn is_bound(tree: &StatementTree, name: &str) -> bool {
+    let runs = tree.children.iter().flat_map(|run| &run.equations);
+    runs.flat_map(|(equation, _)| &equation.names).any(|bound| bound.text == name)
+}
+
 /// The names that paths call the equations of a statement by.
 pub(super) fn names(tree: &StatementTree, around: &[usize]) -> Vec<String> {
     bound(tree, around, |_| true).iter().map(|place| equation_at(tree, place).called()).collect()
