@@ -10,7 +10,7 @@ use bindings::Bound;
 use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
 use super::items::DefinedItems;
 use super::scope::{NameBinding, ScopeId, Scopes};
-use crate::define;
+use crate::define::{self, Definition};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
 use crate::schema::{Default, TIED};
@@ -461,6 +461,11 @@ impl Editor<'_, '_> {
         let names: Vec<String> = all(inside).flat_map(|(_, t)| names_of(t)).collect();
         let message = format!("there is no `{}` in `{}`", name.text, inside.title());
         let diagnostic = Diagnostic::new(Kind::PathNotFound, name.span, message);
+        let library = || feature::feature(&name.text, "")?.definition().filter(|definition| definition.is_copied());
+        if let Some(definition) = place.is_empty().then(library).flatten() {
+            self.of_library(definition, name.span);
+            return None;
+        }
         if let Some(definition) = place.is_empty().then(|| self.items.definition_named(&name.text)).flatten() {
             let bound: Vec<String> = definition.bound().map(|bound| format!("{}.{bound}", name.text)).collect();
             let help = format!("of this definition an edit may name {}", list(bound.iter().map(String::as_str), "and"));
@@ -469,6 +474,21 @@ impl Editor<'_, '_> {
         let bound = bindings::names(tree, place);
         let hint = did_you_mean(&name.text, names.iter().chain(&bound).map(String::as_str));
         self.problems.fail(diagnostic.label(hint))
+    }
+
+    /// Reports an edit of an equation of the library.
+    fn of_library(&mut self, definition: &Definition, span: Span) {
+        let def = &definition.def;
+        let name = &def.name.text;
+        let slot = def.slot.as_ref().map(|slot| format!("{} ", slot.text)).unwrap_or_default();
+        let values = def.values.iter().map(|value| value.text.as_str()).collect::<Vec<_>>().join(", ");
+        let message = format!("`{name}` is a definition of the library, whose equations can't be edited");
+        let copy = format!(
+            "write a copy in the file, `def {slot}my_{name}({values}) {{ .. }}`: `rtc explain {slot}{name}` prints its equations"
+        );
+        let bound = definition.bound().next().unwrap_or("out");
+        let apply = format!("apply `my_{name}` in the place of `{name}`: edits name `my_{name}.{bound}`");
+        self.problems.report(Diagnostic::new(Kind::PathNotFound, span, message).help(copy).help(apply));
     }
 
     /// Reports a name that means several places. Each is shown with its number, if a path can hold it, and with its

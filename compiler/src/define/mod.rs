@@ -103,6 +103,11 @@ impl Definition {
         })
     }
 
+    /// Whether it is of the library, and a file may have a copy of another name.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.library && self.kernel.is_none()
+    }
+
     /// Its name, without the slot.
     pub(crate) fn name(&self) -> &str {
         &self.def.name.text

@@ -295,6 +295,9 @@ impl Editor<'_, '_> {
             return;
         };
         let inside = at(tree, &around);
+        if let Some(definition) = inside.feature().and_then(|f| f.definition()).filter(|d| d.is_copied()) {
+            return self.of_library(definition, path.span);
+        }
         let message = format!("nothing is bound as `{}` in `{}`", wanted.text(), inside.title());
         let mut diagnostic = Diagnostic::new(Kind::PathNotFound, path.span, message);
         let elsewhere: Vec<_> = every(tree).into_iter().filter(|(_, equation)| wanted.is(equation)).collect();
