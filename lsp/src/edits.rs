@@ -1,11 +1,11 @@
-//! Where a name is defined and read, and what changes a document: renaming, formatting, cures of problems.
+//! Where a name is defined and read, and what changes a document: formatting, cures of problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
 use lsp_types::{Location, Range as Area, TextEdit, Uri};
 use rtc_compiler::check::OF_PROGRAM;
-use rtc_compiler::diag::{Diagnostic, Problems, suggested};
+use rtc_compiler::diag::{Diagnostic, suggested};
 use rtc_compiler::syntax::{self, ast::ItemKind};
 
 use crate::names::Symbol;
@@ -13,12 +13,9 @@ use crate::text::IndexedText;
 use crate::world::{CheckedDocument, DocumentAnalysis, World, path_of};
 
 /// Byte ranges by the addresses of texts.
-type EditRanges = BTreeMap<String, BTreeSet<(usize, usize)>>;
+pub(crate) type EditRanges = BTreeMap<String, BTreeSet<(usize, usize)>>;
 
-/// Edits by the addresses of texts.
-pub(crate) type Edits = BTreeMap<String, Vec<TextEdit>>;
-
-/// Where the name at a byte is defined, or the file that is used there.
+/// Where the name at a byte is defined, or the file that is used there. The path of an edit names one of several equations.
 pub(crate) fn definitions(analysis: &DocumentAnalysis, offset: usize) -> Vec<Location> {
     let known = analysis.known();
     let used = known.root().file.items.iter().find_map(|item| match &item.kind {
@@ -32,13 +29,16 @@ pub(crate) fn definitions(analysis: &DocumentAnalysis, offset: usize) -> Vec<Loc
     if let Some(unit) = used {
         return location(&unit.uri, Area::default()).into_iter().collect();
     }
-    let Some((key, _)) = analysis.names().at(0, offset) else { return vec![] };
-    let symbol = &analysis.names().symbols[key];
     let place = |span: &rtc_compiler::source::Span| {
         let unit = known.unit(*span)?;
         location(&unit.uri, unit.text.area_of(*span))
     };
-    symbol.definitions.iter().filter_map(place).collect()
+    let named = analysis.names().named_by_path(0, offset);
+    if !named.is_empty() {
+        return named.iter().filter_map(place).collect();
+    }
+    let Some((key, _)) = analysis.names().at(0, offset) else { return vec![] };
+    analysis.names().symbols[key].definitions.iter().filter_map(place).collect()
 }
 
 fn location(uri: &str, area: Area) -> Option<Location> {
@@ -123,58 +123,12 @@ pub(crate) fn references(
 }
 
 /// A text that is open, or that a document uses.
-fn text_of(world: &World, analysis: &DocumentAnalysis, uri: &str) -> Option<IndexedText> {
+pub(crate) fn text_of(world: &World, analysis: &DocumentAnalysis, uri: &str) -> Option<IndexedText> {
     let unit = |analysis: &DocumentAnalysis| {
         analysis.known().units.iter().find(|unit| unit.uri == uri).map(|unit| unit.text.clone())
     };
     let others = || world.uris().filter_map(|other| world.analysis(other)).find_map(|analysis| unit(&analysis));
     world.text(uri).cloned().or_else(|| unit(analysis)).or_else(others)
-}
-
-/// The edits that give the name at a byte another one.
-///
-/// # Errors
-/// A sentence, where the name would not mean the same any more: what the compiler says of the texts would change.
-pub(crate) fn rename(world: &World, analysis: &DocumentAnalysis, offset: usize, name: &str) -> Result<Edits, String> {
-    let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    if !name.chars().all(letter) || name.starts_with(|c: char| c.is_ascii_digit()) || name.is_empty() {
-        return Err(format!("`{name}` is no name: it has letters, digits and `_`, and begins with no digit"));
-    }
-    let (places, _) = places(world, analysis, offset).ok_or("there is no name of this file")?;
-    let (mut edits, mut texts) = (Edits::new(), BTreeMap::new());
-    if places.keys().any(|uri| uri.starts_with(OF_PROGRAM)) {
-        return Err("the name is defined in a file of the program, which can't be changed".to_owned());
-    }
-    for (uri, spots) in &places {
-        let text = text_of(world, analysis, uri).ok_or_else(|| format!("{uri} is not known"))?;
-        let edit = |(start, end): &(usize, usize)| TextEdit::new(text.area(*start..*end), name.to_owned());
-        edits.insert(uri.clone(), spots.iter().map(edit).collect());
-        let mut changed = text.text.clone();
-        for (start, end) in spots.iter().rev() {
-            changed.replace_range(*start..*end, name);
-        }
-        texts.insert(uri.clone(), changed);
-    }
-    let kinds = |problems: &Problems| {
-        let mut kinds: Vec<_> = problems.iter().map(|problem| problem.kind).collect();
-        kinds.sort_unstable();
-        kinds
-    };
-    for uri in world.uris() {
-        let Some(known) =
-            world.analysis(uri).filter(|known| known.said.units.iter().any(|unit| texts.contains_key(&unit.uri)))
-        else {
-            continue;
-        };
-        let text = texts.get(uri).cloned().unwrap_or_else(|| known.said.root().text.text.clone());
-        let after = world.problems(uri, &text, &texts);
-        if kinds(&after) != kinds(&known.said.problems) {
-            let new = after.iter().find(|problem| known.said.problems.iter().all(|old| old.message != problem.message));
-            let why = new.map_or("a name would mean something else", |problem| &problem.message);
-            return Err(format!("`{name}` can't be its name: {why}"));
-        }
-    }
-    Ok(edits)
 }
 
 /// The canonical layout of a text, as an edit of what differs; nothing for a text that can't be parsed.
@@ -207,7 +161,7 @@ pub(crate) fn cure<'p>(
     let mut cured = text.text.clone();
     cured.get(span.start as usize..span.end as usize)?;
     cured.replace_range(span.start as usize..span.end as usize, name);
-    let after = world.problems(&analysis.said.root().uri, &cured, &BTreeMap::new());
+    let after = world.problems(&analysis.said.root().uri, &cured);
     let stays =
         |other: &Diagnostic| other.kind == problem.kind && other.span.is_some_and(|place| place.start == span.start);
     (!after.iter().any(stays)).then(|| (name, TextEdit::new(text.area_of(span), name.to_owned())))

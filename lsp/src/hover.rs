@@ -26,7 +26,14 @@ pub(crate) fn hover(
     let word = place.word.filter(|word| word.kind == TokenKind::Word);
     let mut parts = vec![];
     if let Some(word) = word {
-        parts.extend(symbol(analysis, offset).or_else(|| language(analysis, &place, word)));
+        // The path of an edit means one of the equations of its name.
+        let named = (!analysis.names().named_by_path(0, offset).is_empty()).then(|| place.braces().0).flatten();
+        let path = named.and_then(BraceContents::of).and_then(|braces| match braces {
+            BraceContents::Edits(base) => path(analysis, &base, &place.element(), word),
+            _ => None,
+        });
+        let named = || symbol(analysis, offset).or_else(|| language(analysis, &place, word));
+        parts.extend(path.or_else(named));
     }
     let mut area = word.map(|word| word.start..word.end());
     for problem in analysis.said.problems.iter() {

@@ -20,6 +20,8 @@ mod inside;
 mod names;
 pub mod paths;
 #[cfg(feature = "server")]
+mod rename;
+#[cfg(feature = "server")]
 mod report;
 #[cfg(feature = "server")]
 mod serve;

@@ -1,10 +1,11 @@
 //! The names of a document and of the files that it uses: where each is defined, and where it is read.
 //!
-//! What the values of an item are called (parameters, constants, equations, settings) is known in the whole item: two of one
-//! name are taken for the same.
+//! Bindings of models, and paths of edits that name bindings, are those that the compiler finds. All other values of an item (parameters,
+//! constants, settings, equations of definitions) are known in the whole item: two of one name are taken for the same.
 
 use std::collections::BTreeMap;
 
+use rtc_compiler::check::{self, BindingIndex, BindingPlaces};
 use rtc_compiler::source::Span;
 use rtc_compiler::syntax::ast::{
     BodyElement, BodySyntax, Def, DefElement, DottedPath, Edit, EditKind, Equation, ExprKind, ExprSyntax, File,
@@ -39,6 +40,8 @@ pub(crate) enum SymbolKey {
     Def(String, String),
     /// A value of an item.
     Own(Id, String),
+    /// A binding of a model, by its number.
+    Binding(usize),
 }
 
 /// A name with all of its places.
@@ -56,18 +59,37 @@ pub(crate) struct Symbol {
 #[derive(Debug, Default)]
 pub(crate) struct SymbolTable {
     pub(crate) symbols: BTreeMap<SymbolKey, Symbol>,
-    /// The names of the values of every item, and which of them are settings.
-    own: BTreeMap<Id, BTreeMap<String, bool>>,
+    /// The names of the values of every item.
+    own: BTreeMap<Id, BTreeMap<String, ItemValue>>,
     /// The items of definitions and models.
     items: BTreeMap<SymbolKey, Id>,
+    /// Places that the compiler finds, each with the key of its binding.
+    bound: BTreeMap<Span, SymbolKey>,
+    /// The last names of paths of edits, each with the place of its definition.
+    paths: Vec<(Span, Span)>,
+}
+
+/// A value of an item.
+#[derive(Debug)]
+struct ItemValue {
+    key: SymbolKey,
+    is_setting: bool,
 }
 
 impl SymbolTable {
     pub(crate) fn of(units: &[CheckedText]) -> Self {
-        let mut names = Self::default();
+        let files: Vec<File> = units.iter().map(|unit| unit.file.clone()).collect();
+        let BindingIndex { bindings, paths } = check::bindings(&files);
+        let keyed = bindings.iter().enumerate().map(|(n, binding)| (SymbolKey::Binding(n), binding));
+        let bound = keyed.flat_map(|(key, binding)| binding.places().map(move |place| (place, key.clone())));
+        let mut names = Self { bound: bound.collect(), paths, ..Self::default() };
         let items = || units.iter().flat_map(|unit| unit.file.items.iter().map(move |item| (unit, item)));
         for (unit, item) in items() {
             names.define(unit, item);
+        }
+        names.join(&bindings);
+        for (_, item) in items() {
+            names.added(item);
         }
         for (_, item) in items() {
             let id = names.home(item);
@@ -83,23 +105,52 @@ impl SymbolTable {
         self.symbols.iter().find_map(|(key, symbol)| Some((key, *symbol.places().find(inside)?)))
     }
 
+    /// The definitions of the name that a path of an edit ends with, at a byte of a text; empty elsewhere.
+    pub(crate) fn named_by_path(&self, source: u32, offset: usize) -> Vec<Span> {
+        let inside =
+            |span: &Span| span.source.0 == source && (span.start as usize..=span.end as usize).contains(&offset);
+        self.paths.iter().filter(|(name, _)| inside(name)).map(|(_, target)| *target).collect()
+    }
+
+    /// The last names of the paths of edits.
+    #[cfg(test)]
+    pub(crate) fn paths(&self) -> impl Iterator<Item = Span> {
+        self.paths.iter().map(|(name, _)| *name)
+    }
+
+    /// Whether a name is that of a value: of a binding, a parameter or a constant.
+    pub(crate) fn is_value(&self, key: &SymbolKey) -> bool {
+        match key {
+            SymbolKey::Binding(_) | SymbolKey::Value(_) => true,
+            SymbolKey::Own(item, name) => {
+                let value = self.own.get(item).and_then(|own| own.get(name));
+                value.is_some_and(|value| !value.is_setting)
+            }
+            SymbolKey::Model(_) | SymbolKey::Variant(..) | SymbolKey::Def(..) => false,
+        }
+    }
+
+    /// What already has a name that a value at a byte may not have: a constant, a parameter or a definition.
+    pub(crate) fn taken(&self, units: &[CheckedText], offset: usize, name: &str) -> Option<&Symbol> {
+        let name = name.to_owned();
+        let id = item_at(units, offset).map(|item| self.home(item));
+        let own = id.map(|id| SymbolKey::Own(id, name.clone()));
+        let keys = own.into_iter().chain([SymbolKey::Value(name.clone()), SymbolKey::Def(String::new(), name)]);
+        keys.filter_map(|key| self.symbols.get(&key)).next()
+    }
+
     /// The settings of a definition.
     pub(crate) fn settings(&self, slot: &str, name: &str) -> Vec<(&str, &Symbol)> {
         let Some(id) = self.items.get(&SymbolKey::Def(slot.to_owned(), name.to_owned())) else { return vec![] };
-        let settings = self.own.get(id).into_iter().flatten().filter(|(_, setting)| **setting);
-        settings
-            .filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&SymbolKey::Own(*id, name.clone()))?)))
-            .collect()
+        let settings = self.own.get(id).into_iter().flatten().filter(|(_, value)| value.is_setting);
+        settings.filter_map(|(name, value)| Some((name.as_str(), self.symbols.get(&value.key)?))).collect()
     }
 
     /// The values of the item around a byte.
     pub(crate) fn values_at(&self, units: &[CheckedText], offset: usize) -> Vec<(&str, &Symbol)> {
-        let inside = |item: &&FileItem| (item.span.start as usize..=item.span.end as usize).contains(&offset);
-        let Some(item) = units.first().and_then(|unit| unit.file.items.iter().find(inside)) else { return vec![] };
-        let id = self.home(item);
+        let Some(id) = item_at(units, offset).map(|item| self.home(item)) else { return vec![] };
         let own = self.own.get(&id).into_iter().flatten();
-        own.filter_map(|(name, _)| Some((name.as_str(), self.symbols.get(&SymbolKey::Own(id, name.clone()))?)))
-            .collect()
+        own.filter_map(|(name, value)| Some((name.as_str(), self.symbols.get(&value.key)?))).collect()
     }
 
     /// The item whose values are known in an item: that of the model for a variant.
@@ -158,27 +209,63 @@ impl SymbolTable {
         }
     }
 
-    fn own(&mut self, id: Id, name: &Name, doc: &str, text: String, setting: bool) {
-        *self.own.entry(id).or_default().entry(name.text.clone()).or_default() |= setting;
-        self.symbol(SymbolKey::Own(id, name.text.clone()), name, doc, text);
+    fn own(&mut self, id: Id, name: &Name, doc: &str, text: String, is_setting: bool) {
+        self.value(id, name, (SymbolKey::Own(id, name.text.clone()), is_setting), (doc, text));
+    }
+
+    fn value(&mut self, id: Id, name: &Name, (key, is_setting): (SymbolKey, bool), (doc, text): (&str, String)) {
+        let value = ItemValue { key: key.clone(), is_setting };
+        self.own.entry(id).or_default().entry(name.text.clone()).or_insert(value).is_setting |= is_setting;
+        self.symbol(key, name, doc, text);
     }
 
     fn params<'n>(&mut self, id: Id, params: impl IntoIterator<Item = &'n Name>, of: &str) {
         params.into_iter().for_each(|param| self.own(id, param, "", format!("{}: a value of {of}", param.text), false));
     }
 
+    /// Notes the bindings of an equation of a body.
     fn bindings(&mut self, id: Id, bound: &Equation) {
-        bound.names.iter().for_each(|name| self.own(id, name, "", equation(bound), false));
+        for name in &bound.names {
+            let key = self.bound.get(&name.span).cloned().unwrap_or_else(|| SymbolKey::Own(id, name.text.clone()));
+            self.value(id, name, (key, false), ("", equation(bound)));
+        }
     }
 
     fn body(&mut self, id: Id, body: &BodySyntax) {
-        for element in &body.elements {
-            match element {
-                BodyElement::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
-                BodyElement::Equation(equation) => self.bindings(id, equation),
-                BodyElement::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
+        body.elements.iter().for_each(|element| self.element(id, element));
+    }
+
+    fn element(&mut self, id: Id, element: &BodyElement) {
+        match element {
+            BodyElement::Let(binding) => self.own(id, &binding.name, "", written(binding), false),
+            BodyElement::Equation(equation) => self.bindings(id, equation),
+            BodyElement::Statement(Statement { body: Some(body), .. }) => self.body(id, body),
+            _ => {}
+        }
+    }
+
+    /// Notes equations that the edits of a variant add.
+    fn added(&mut self, item: &FileItem) {
+        let ItemKind::Variant { edits, .. } = &item.kind else { return };
+        for edit in edits {
+            match &edit.kind {
+                EditKind::Add(element, ..) | EditKind::ReplaceAt(_, element) => self.element(id(item), element),
+                EditKind::Replace(statement) | EditKind::Wrap(_, statement) => {
+                    statement.body.iter().for_each(|body| self.body(id(item), body));
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// Notes where the bindings are read and named by paths. One that an item defines keeps its key.
+    fn join(&mut self, bindings: &[BindingPlaces]) {
+        let known = self.symbols.iter().flat_map(|(key, symbol)| symbol.definitions.iter().map(move |at| (*at, key)));
+        let known: BTreeMap<Span, SymbolKey> = known.map(|(at, key)| (at, key.clone())).collect();
+        for (n, binding) in bindings.iter().enumerate() {
+            let key = binding.definitions.iter().find_map(|at| known.get(at)).cloned().unwrap_or(SymbolKey::Binding(n));
+            self.symbols.entry(key.clone()).or_default().uses.extend(&binding.uses);
+            self.bound.extend(binding.places().map(|place| (place, key.clone())));
         }
     }
 
@@ -212,6 +299,12 @@ impl Symbol {
     }
 }
 
+/// The item of a document around a byte.
+fn item_at(units: &[CheckedText], offset: usize) -> Option<&FileItem> {
+    let inside = |item: &&FileItem| (item.span.start as usize..=item.span.end as usize).contains(&offset);
+    units.first()?.file.items.iter().find(inside)
+}
+
 fn id(item: &FileItem) -> Id {
     (item.span.source.0, item.span.start)
 }
@@ -229,6 +322,10 @@ struct NameReader<'n> {
 
 impl NameReader<'_> {
     fn read(&mut self, key: &SymbolKey, span: Span) -> bool {
+        // The compiler knows better.
+        if self.names.bound.contains_key(&span) {
+            return true;
+        }
         let symbol = self.names.symbols.get_mut(key);
         symbol.map(|symbol| symbol.uses.push(span)).is_some()
     }
@@ -313,7 +410,8 @@ impl NameReader<'_> {
     /// A setting of a definition.
     fn setting(&mut self, owner: Option<Id>, name: &Name) -> bool {
         let Some(owner) = owner else { return false };
-        let is_setting = self.names.own.get(&owner).and_then(|own| own.get(&name.text)) == Some(&true);
+        let value = self.names.own.get(&owner).and_then(|own| own.get(&name.text));
+        let is_setting = value.is_some_and(|value| value.is_setting);
         is_setting && self.read(&SymbolKey::Own(owner, name.text.clone()), name.span)
     }
 
@@ -384,7 +482,9 @@ impl NameReader<'_> {
             ExprKind::Binary(_, a, b) | ExprKind::Indexed(a, b) => [a, b].into_iter().for_each(|x| self.expr(x)),
             ExprKind::Call(name, args, body) => {
                 self.name(&name.text, name.span);
-                args.iter().for_each(|arg| self.expr(arg));
+                // The second argument of `at` is a word.
+                let values = args.iter().enumerate().filter(|(n, _)| name.text != "at" || *n == 0);
+                values.for_each(|(_, arg)| self.expr(arg));
                 self.settings_of(name, body.as_ref());
             }
             ExprKind::Learn(_, args, body) => {

@@ -16,9 +16,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use crate::complete::complete;
-use crate::edits::{cure, definitions, format, places, references, rename};
+use crate::edits::{cure, definitions, format, places, references};
 use crate::hints::{NumberCounter, hints};
 use crate::hover::hover;
+use crate::rename::{rename, renamed_range};
 use crate::report::{ProblemReports, report, reports};
 use crate::stream::Received;
 use crate::symbols::symbols;
@@ -263,7 +264,7 @@ impl Server {
 
     fn prepare_rename(&self, params: &TextDocumentPositionParams) -> Result<impl Serialize + use<>, Refusal> {
         let (analysis, text, offset) = self.at(params)?;
-        Ok(analysis.names().at(0, offset).map(|(_, span)| text.area_of(span)))
+        Ok(renamed_range(&analysis, offset).map(|span| text.area_of(span)))
     }
 
     fn rename(&self, params: &RenameParams) -> Result<impl Serialize + use<>, Refusal> {

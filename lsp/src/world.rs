@@ -130,19 +130,21 @@ impl World {
     /// What is known of an open document.
     pub(crate) fn analysis(&self, uri: &str) -> Option<Rc<DocumentAnalysis>> {
         let document = self.documents.get(uri)?;
-        let analyse = || {
-            let text = &document.text.text;
-            let healthy = healthy(text);
-            let said = self.check(uri, text);
-            let healthy = (healthy != *text).then(|| self.check(uri, &healthy));
-            Rc::new(DocumentAnalysis { said, healthy, names: OnceCell::new(), hints: OnceCell::new() })
-        };
+        let analyse = || Rc::new(self.analyse(uri, &document.text.text, &BTreeMap::new()));
         Some(document.analysis.get_or_init(analyse).clone())
     }
 
+    /// Analyses a text in the place of a document, with some other texts in the place of files, by their addresses.
+    pub(crate) fn analyse(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> DocumentAnalysis {
+        let healthy = healthy(text);
+        let said = self.check(uri, text, others);
+        let healthy = (healthy != *text).then(|| self.check(uri, &healthy, others));
+        DocumentAnalysis { said, healthy, names: OnceCell::new(), hints: OnceCell::new() }
+    }
+
     /// Checks a text in the place of a document.
-    fn check(&self, uri: &str, text: &str) -> CheckedDocument {
-        let ((specs, problems, sources), asked) = self.run(uri, text, &BTreeMap::new());
+    fn check(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> CheckedDocument {
+        let ((specs, problems, sources), asked) = self.run(uri, text, others);
         let unit = |(id, source): (SourceId, &Source)| {
             let is_root = id == SourceId(0);
             let parse = |text: &str| syntax::parse(id, text, &mut Problems::default());
@@ -155,9 +157,9 @@ impl World {
         CheckedDocument { specs, problems, units, asked }
     }
 
-    /// The problems of a text in the place of a document, with some other texts in the place of files, by their addresses.
-    pub(crate) fn problems(&self, uri: &str, text: &str, others: &BTreeMap<String, String>) -> Problems {
-        let ((_, problems, _), _) = self.run(uri, text, others);
+    /// The problems of a text in the place of a document.
+    pub(crate) fn problems(&self, uri: &str, text: &str) -> Problems {
+        let ((_, problems, _), _) = self.run(uri, text, &BTreeMap::new());
         problems
     }
 

@@ -367,7 +367,7 @@ fn check<'a>(block: &'a Block, ancestors: &mut Vec<&'a Block>, context: &Context
 }
 
 /// Statements where equations between which no layer stands are one run, as they are in the canonical order.
-fn joined(children: &[StatementTree]) -> Vec<Cow<'_, StatementTree>> {
+pub(super) fn joined(children: &[StatementTree]) -> Vec<Cow<'_, StatementTree>> {
     let mut out: Vec<Cow<'_, StatementTree>> = vec![];
     for child in children {
         match out.iter_mut().rev().find(|before| before.is_layer()) {

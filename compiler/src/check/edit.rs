@@ -6,11 +6,12 @@ pub(super) mod definitions;
 pub(super) mod unread;
 
 use bindings::Bound;
+pub(super) use bindings::OLD;
 
 use super::expand::{self, Author, COPIES, StatementTree, TreeField, is_counted};
 use super::items::DefinedItems;
 use super::scope::{NameBinding, ScopeId, Scopes};
-use crate::define::{self, Definition};
+use crate::define::{self, Definition, STATE};
 use crate::diag::{Diagnostic, Kind, Problems, closest, did_you_mean, list};
 use crate::feature;
 use crate::schema::{Default, TIED};
@@ -22,6 +23,33 @@ pub(super) struct Editor<'e, 'a> {
     pub(super) items: &'e DefinedItems<'a>,
     pub(super) scopes: &'e mut Scopes,
     pub(super) problems: &'e mut Problems,
+    /// Names of the paths so far.
+    pub(super) named: Vec<PathName>,
+}
+
+/// A name of a path, and its meaning.
+pub(super) struct PathName {
+    pub(super) span: Span,
+    /// The place of the same name where it is defined, or that of an equation without a name.
+    pub(super) target: Span,
+    /// Whether the target has no name, or the fixed name of the state.
+    pub(super) is_fixed: bool,
+}
+
+impl PathName {
+    /// The last name of a path that means an equation.
+    fn of(path: &ast::DottedPath, equation: &ast::Equation) -> Option<Self> {
+        let last = &path.components.last()?.name;
+        let bound = equation.names.iter().find(|name| name.text == last.text);
+        let target = bound.map_or(equation.span, |name| name.span);
+        Some(Self { span: last.span, target, is_fixed: bound.is_none() || last.text == STATE })
+    }
+
+    /// The name of the model that a path begins with.
+    fn model(tree: &StatementTree, path: &ast::DottedPath) -> Option<Self> {
+        let first = path.components.first().filter(|first| is_model(tree, first) && first.name.text == tree.model)?;
+        Some(Self { span: first.name.span, target: tree.span, is_fixed: false })
+    }
 }
 
 /// A statement by the indices on the way to it from the model.
@@ -30,6 +58,7 @@ type StatementPath = Vec<usize>;
 impl Editor<'_, '_> {
     /// Applies one edit; reports it if it can't be.
     pub(super) fn apply(&mut self, tree: &mut StatementTree, edit: &ast::Edit, author: &Author) {
+        self.named.extend(edit.kind.path().and_then(|path| PathName::model(tree, path)));
         match &edit.kind {
             ast::EditKind::Set(path, value) => self.set(tree, path, value, author),
             ast::EditKind::Assign(path, value) => self.assign(tree, path, value),
@@ -88,6 +117,7 @@ impl Editor<'_, '_> {
     fn old_values(&mut self, tree: &StatementTree, expr: &mut ast::ExprSyntax, scope: ScopeId) -> Option<ScopeId> {
         match &mut expr.kind {
             ast::ExprKind::Old(path) => {
+                self.named.extend(PathName::model(tree, path));
                 let (last, outer) = path.components.split_last()?;
                 let place = self.find(tree, outer)?;
                 let node = at(tree, &place);

@@ -237,6 +237,11 @@ impl<'a> DefinedItems<'a> {
         self.written_out.get(name).copied()
     }
 
+    /// The braces of these definitions.
+    pub(super) fn written_out_braces(&self) -> Vec<Span> {
+        self.written_out.values().map(|def| def.braces).collect()
+    }
+
     /// The feature that a keyword and the word behind it name.
     pub(super) fn feature(&self, keyword: &str, word: &str) -> Option<&Arc<Feature>> {
         self.features.find(keyword, word).or_else(|| feature::feature(keyword, word))

@@ -16,9 +16,11 @@ mod load;
 mod resolve;
 mod scope;
 mod size;
+mod uses;
 mod write_out;
 
 pub use load::{Loader, NOT_FOUND, NoFiles, OF_PROGRAM};
+pub use uses::{BindingIndex, BindingPlaces, bindings};
 
 /// How large files and models may be.
 pub mod limits {
@@ -143,6 +145,11 @@ pub fn check_all(loader: &dyn Loader, root: Source, catalog: &Catalog) -> (Vec<S
     (specs, problems, sources)
 }
 
+/// Whether a name belongs to the language: a binding of this name would be refused, or hide what it means.
+pub fn is_of_language(name: &str) -> bool {
+    items::is_reserved(name) || define::is_built_in(name) || name == edit::OLD
+}
+
 /// The models and variants of a file as targets: `gut`, `gut:no_gate`. Empty for a file with syntax errors.
 pub fn names(source: &Source) -> Vec<String> {
     let mut problems = Problems::default();
@@ -223,12 +230,12 @@ fn one(
     catalog: &Catalog,
     problems: &mut Problems,
 ) -> Option<Spec> {
-    let Some((own, done)) = edit::definitions::edited(files, target, overrides, problems) else {
+    let Some(changed) = edit::definitions::edited(files, target, overrides, problems) else {
         return with_items(items, target, (overrides, &BTreeSet::new()), catalog, problems);
     };
-    let own = DefinedItems::index(&own, problems);
+    let own = DefinedItems::index(&changed.files, problems);
     let target = own.target(&target.name)?;
-    with_items(&own, &target, (overrides, &done), catalog, problems)
+    with_items(&own, &target, (overrides, &changed.done), catalog, problems)
 }
 
 /// As [`one`]; the edits at the places `done` have been applied.
@@ -247,18 +254,7 @@ fn with_items(
         problems.report(Diagnostic::new(Kind::TooLong, edit.span, format!("a model has more than {MAX_EDITS} edits")));
         return None;
     }
-    let mut editor = edit::Editor { items, scopes: &mut scopes, problems };
-    for variant in &target.variants {
-        let author = expand::Author::Variant(variant.name.text.clone());
-        for edit in variant.edits.iter().filter(|edit| !done.contains(&edit.span)) {
-            editor.apply(&mut tree, edit, &author);
-        }
-    }
-    for (n, over) in overrides.iter().enumerate() {
-        if let Some(edit) = over.edit.as_ref().filter(|edit| !done.contains(&edit.span)) {
-            editor.apply(&mut tree, edit, &expand::Author::Override(n + 1));
-        }
-    }
+    apply_edits(items, target, (overrides, done), &mut tree, (&mut scopes, problems));
     edit::unread::report(&before, &tree, problems);
     let spans: Vec<Span> = overrides.iter().map(|o| o.span).collect();
     let root = build::build(items, &mut scopes, &tree, catalog, &spans, problems)?;
@@ -272,6 +268,29 @@ fn with_items(
         problems.extend(lower::check(&spec, &Binding::from(catalog)));
     }
     Some(spec)
+}
+
+/// Applies the edits of a model to its tree but those at the places `done`; gives the names of their paths.
+fn apply_edits(
+    items: &DefinedItems<'_>,
+    target: &TargetModel<'_>,
+    (overrides, done): (&[Edited], &BTreeSet<Span>),
+    tree: &mut expand::StatementTree,
+    (scopes, problems): (&mut scope::Scopes, &mut Problems),
+) -> Vec<edit::PathName> {
+    let mut editor = edit::Editor { items, scopes, problems, named: vec![] };
+    for variant in &target.variants {
+        let author = expand::Author::Variant(variant.name.text.clone());
+        for edit in variant.edits.iter().filter(|edit| !done.contains(&edit.span)) {
+            editor.apply(tree, edit, &author);
+        }
+    }
+    for (n, over) in overrides.iter().enumerate() {
+        if let Some(edit) = over.edit.as_ref().filter(|edit| !done.contains(&edit.span)) {
+            editor.apply(tree, edit, &expand::Author::Override(n + 1));
+        }
+    }
+    editor.named
 }
 
 /// Checks the definitions that have no parameters, used or not.

@@ -19,10 +19,11 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub(crate) use bodies::{check as check_body, check_loop, repeated};
+pub(crate) use bodies::{Knows, check as check_body, check_loop, repeated};
 pub(crate) use choice::ChoiceRegion;
 pub(crate) use settings::{derived, worked_out};
-pub(crate) use steps::{LoopCarry, STATE, conditions, keeps_positions, nexts, starts};
+pub use steps::STATE;
+pub(crate) use steps::{LoopCarry, conditions, keeps_positions, nexts, starts};
 
 use super::constant::{self, Constant};
 use super::item::{ArrayAxis, EquationArray, ExpressionValue, FunctionValue, describe};

@@ -19,13 +19,15 @@ use std::sync::Arc;
 
 pub(crate) use atomic::functions;
 pub(crate) use constant::{Constant, constant};
+pub use eval::STATE;
 pub(crate) use eval::{
-    BoundNames, ChoiceRegion, LoopCarry, STATE, apply, call, call_on_ends, check_loop, conditions, derived,
+    BoundNames, ChoiceRegion, Knows, LoopCarry, apply, call, call_on_ends, check_loop, conditions, derived,
     keeps_positions, nexts, rank_of, repeated, results, run, starts, worked_out,
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::LoopStep;
-pub(crate) use names::{is_size, read_names, read_values};
+pub use names::is_built_in;
+pub(crate) use names::{is_size, read_bindings, read_names, read_values};
 pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};
 
 /// How much the equations of a model may be.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use super::words;
+use super::{STATE, words};
 use crate::diag::{Diagnostic, Kind, Problems, did_you_mean, list, same_meaning};
 use crate::expr::BinaryOp;
 use crate::feature::{Feature, Slot};
@@ -39,6 +39,11 @@ pub(super) fn is_word(name: &str) -> bool {
     Pointwise::named(name).is_some()
         || ["floor", "min", "max"].contains(&name)
         || words::names().any(|word| word == name)
+}
+
+/// Whether a name has a meaning in equations without a binding: a word, a function, or a value of the model.
+pub fn is_built_in(name: &str) -> bool {
+    is_taken(name) || is_word(name) || MODEL.contains(&name) || [LENGTH, STATE].contains(&name)
 }
 
 /// The report of a name that stands for nothing, with the nearest of those that are known.
@@ -98,7 +103,7 @@ pub(super) fn applied(def: &Def) -> BTreeSet<String> {
         for value in values {
             every(value, &mut |name, how| {
                 // A word of a setting that is called as the definition is no application of it.
-                let own = how == NameUse::Word && name.text == def.name.text;
+                let own = matches!(how, NameUse::Word | NameUse::Position) && name.text == def.name.text;
                 if how == NameUse::Function || !own && !bound.contains(name.text.as_str()) {
                     names.insert(name.text.clone());
                 }
@@ -123,6 +128,15 @@ pub(crate) fn read_names(expr: &ExprSyntax, found: &mut impl FnMut(&Name)) {
     every(expr, &mut |name, _| found(name));
 }
 
+/// Every name that an expression may read from a binding, and whether it is applied as a function.
+pub(crate) fn read_bindings(expr: &ExprSyntax, found: &mut impl FnMut(&Name, bool)) {
+    every(expr, &mut |name, how| {
+        if how != NameUse::Position {
+            found(name, how == NameUse::Function);
+        }
+    });
+}
+
 /// The use of a name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum NameUse {
@@ -130,8 +144,10 @@ enum NameUse {
     Value,
     /// As a function that is applied, or handed over with its settings.
     Function,
-    /// As what may be a word: in a comparison, as a setting, as a place.
+    /// As what may be a word: in a comparison, as a setting.
     Word,
+    /// As the second argument of `at`, which is always a word.
+    Position,
 }
 
 /// Every name that an expression reads.
@@ -152,7 +168,7 @@ fn read(expr: &ExprSyntax, how: NameUse, found: &mut impl FnMut(&Name, NameUse))
         ExprKind::Call(name, args, body) => {
             found(name, NameUse::Function);
             for (n, arg) in args.iter().enumerate() {
-                let how = if name.text == "at" && n == 1 { NameUse::Word } else { NameUse::Value };
+                let how = if name.text == "at" && n == 1 { NameUse::Position } else { NameUse::Value };
                 read(arg, how, found);
             }
             body.iter().for_each(|body| settings(body, found));
@@ -456,7 +472,8 @@ impl NameChecker<'_> {
                 _ => MODEL.contains(&&*name.text) || name.text == LENGTH || steps && name.text == "step",
             };
             let bound = self.known.contains_key(&name.text) || given;
-            if !bound && how != NameUse::Word && !self.is_function(&name.text, how) {
+            let is_word = matches!(how, NameUse::Word | NameUse::Position);
+            if !bound && !is_word && !self.is_function(&name.text, how) {
                 missing.push((name.clone(), how));
             }
         });

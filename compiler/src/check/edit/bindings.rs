@@ -1,6 +1,6 @@
 //! Edits of equations: every binding of a body is a path, as `loop.z`, `loop.carry.z` (its start) or `loop.until`.
 
-use super::{Editor, MOST_SHOWN, StatementPath, all, at, at_mut, candidates, path_of, walk};
+use super::{Editor, MOST_SHOWN, PathName, StatementPath, all, at, at_mut, candidates, path_of, walk};
 use crate::check::expand::{self, Author, StatementTree};
 use crate::diag::{Diagnostic, Kind, did_you_mean};
 use crate::source::Span;
@@ -10,7 +10,7 @@ use crate::syntax::ast::{
 };
 
 /// The equation that an edit replaces, where its right side reads it.
-pub(super) const OLD: &str = "old";
+pub(in crate::check) const OLD: &str = "old";
 
 /// An equation by the run that it stands in, and its number there.
 #[derive(Clone, Debug, PartialEq)]
@@ -144,6 +144,14 @@ impl Editor<'_, '_> {
 
     /// The binding that a path names: one of the statement itself, or else of the shallowest below it.
     pub(super) fn binding(&mut self, tree: &StatementTree, path: &DottedPath) -> Bound {
+        let bound = self.find_binding(tree, path);
+        if let Bound::At(place) = &bound {
+            self.named.extend(PathName::of(path, equation_at(tree, place)));
+        }
+        bound
+    }
+
+    fn find_binding(&mut self, tree: &StatementTree, path: &DottedPath) -> Bound {
         let Some(wanted) = WantedBinding::of(&path.components) else { return Bound::Not };
         let Some(around) = Self::place_of(tree, wanted.outer) else { return Bound::Not };
         let found = bound(tree, &around, |equation| wanted.is(equation));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::PathName;
 use super::bindings::{WantedBinding, in_place_of, with_value, written};
 use crate::check::Edited;
 use crate::check::items::TargetModel;
@@ -9,25 +10,37 @@ use crate::diag::{Diagnostic, Kind, Problems};
 use crate::source::Span;
 use crate::syntax::ast::{self, AddSide, BodyElement, Def, DefElement, DottedPath, EditKind, EquationForm, ExprSyntax};
 
-/// The files with the edits of definitions among those of a model, and the places of these edits; none where there is none. They are done
-/// before all others.
+/// Files with edits of definitions, which are done before all others.
+pub(in crate::check) struct EditedDefinitions {
+    pub(in crate::check) files: Vec<ast::File>,
+    /// The places of these edits.
+    pub(in crate::check) done: BTreeSet<Span>,
+    /// The names of their paths.
+    pub(in crate::check) named: Vec<PathName>,
+}
+
+/// Does the edits of definitions among those of a model; none where there is none.
 pub(in crate::check) fn edited(
     files: &[ast::File],
     target: &TargetModel<'_>,
     overrides: &[Edited],
     problems: &mut Problems,
-) -> Option<(Vec<ast::File>, BTreeSet<Span>)> {
+) -> Option<EditedDefinitions> {
     let own = target.variants.iter().flat_map(|variant| variant.edits).map(|edit| (edit, false));
     let given = overrides.iter().filter_map(|over| over.edit.as_ref()).map(|edit| (edit, true));
-    let mut changed: Option<(Vec<ast::File>, BTreeSet<Span>)> = None;
+    let mut changed: Option<EditedDefinitions> = None;
     for (edit, is_from_outside) in own.chain(given) {
-        let now = changed.as_ref().map_or(files, |(files, _)| files);
+        let now = changed.as_ref().map_or(files, |changed| &changed.files);
         if !names_equation(now, edit) {
             continue;
         }
-        let (files, done) = changed.get_or_insert_with(|| (files.to_vec(), BTreeSet::new()));
-        definitions(files).for_each(|def| apply(def, edit, is_from_outside, problems));
-        done.insert(edit.span);
+        let begin = || EditedDefinitions { files: files.to_vec(), done: BTreeSet::new(), named: vec![] };
+        let changed = changed.get_or_insert_with(begin);
+        for def in definitions(&mut changed.files) {
+            changed.named.extend(named(def, edit));
+            apply(def, edit, is_from_outside, problems);
+        }
+        changed.done.insert(edit.span);
     }
     changed
 }
@@ -108,6 +121,16 @@ fn places(def: &Def, wanted: &WantedBinding<'_>) -> Vec<usize> {
         DefElement::Let(_) | DefElement::Setting(_) | DefElement::Statement(_) => false,
     };
     def.elements.iter().enumerate().filter(|(_, element)| fits(element)).map(|(n, _)| n).collect()
+}
+
+/// The name at the end of an edit's path, if it means an equation of a definition.
+fn named(def: &Def, edit: &ast::Edit) -> Option<PathName> {
+    let path = edit.kind.path()?;
+    let wanted = rest(def, path)?;
+    match &def.elements[*places(def, &wanted).get(wanted.index.unwrap_or(1).checked_sub(1)?)?] {
+        DefElement::Equation(equation) => PathName::of(path, equation),
+        _ => None,
+    }
 }
 
 fn apply(def: &mut Def, edit: &ast::Edit, is_from_outside: bool, problems: &mut Problems) {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{all, bindings};
 use crate::check::expand::StatementTree;
-use crate::define::read_names;
+use crate::define::{STATE, read_names};
 use crate::diag::{Diagnostic, Kind, Problems};
 use crate::source::Span;
 use crate::syntax::ast::{BodyElement, BodySyntax, ExprSyntax, ValueSyntax};
@@ -27,9 +27,6 @@ pub(in crate::check) fn unread(tree: &StatementTree) -> BTreeMap<String, (String
     bound.retain(|name, _| !read.contains(name));
     bound
 }
-
-/// The value that layers hand on.
-const STATE: &str = "state";
 
 fn of_expr(expr: &ExprSyntax, read: &mut BTreeSet<String>) {
     read_names(expr, &mut |name| {

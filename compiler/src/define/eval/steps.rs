@@ -36,7 +36,7 @@ impl LoopCarry {
 }
 
 /// What the running state is called.
-pub(crate) const STATE: &str = "state";
+pub const STATE: &str = "state";
 
 /// The equations of a body, each with the run that it stands in.
 pub(super) fn equations(block: &Block) -> impl Iterator<Item = (&Block, &Equation)> {
