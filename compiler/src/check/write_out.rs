@@ -180,7 +180,7 @@ fn equations_of(def: &Def) -> BTreeMap<String, EquationForm> {
 
 /// What the names of a definition become where it is written out.
 #[derive(Default)]
-struct Renaming {
+struct NewNames {
     values: BTreeMap<String, String>,
     /// Its settings and constants, which stay as they are.
     constants: BTreeSet<String>,
@@ -191,7 +191,7 @@ struct Renaming {
     words: BTreeMap<String, String>,
 }
 
-impl Renaming {
+impl NewNames {
     /// Whether a setting that is a word is the word that it is compared with.
     fn compared(&self, a: &ExprSyntax, b: &ExprSyntax) -> Option<bool> {
         let (a, b) = (a.as_name()?.text, b.as_name()?.text);
@@ -281,7 +281,7 @@ impl Expander<'_, '_> {
         }
         self.active.push(name.text.clone());
         let (outer_scope, outer_lets) = (tree.scope, tree.lets.clone());
-        let mut renaming = Renaming::default();
+        let mut renaming = NewNames::default();
         let (bound, rebound) = (bound_in(def), equations_of(def));
         for bound in bound {
             let fresh = self.scopes.fresh(&bound);
@@ -339,7 +339,7 @@ impl Expander<'_, '_> {
         tree: &mut StatementTree,
         def: &Def,
         call: &WrittenCall<'_>,
-        renaming: &mut Renaming,
+        renaming: &mut NewNames,
     ) -> ScopeId {
         let declared: Vec<&Declaration> = def
             .elements
@@ -395,7 +395,7 @@ impl Expander<'_, '_> {
         tree: &mut StatementTree,
         setting: &Declaration,
         (value, scope): (&ValueSyntax, ScopeId),
-        renaming: &mut Renaming,
+        renaming: &mut NewNames,
     ) {
         let name = match value {
             ValueSyntax::Expr(expr) if expr.as_name().is_some() => expr.as_name().map(|name| name.text),
@@ -430,7 +430,7 @@ impl Expander<'_, '_> {
     }
 
     /// The equations and loops of a definition, and its constants.
-    fn body_of(&mut self, tree: &mut StatementTree, def: &Def, inner: ScopeId, renaming: &Renaming) {
+    fn body_of(&mut self, tree: &mut StatementTree, def: &Def, inner: ScopeId, renaming: &NewNames) {
         let mut elements = vec![];
         for element in &def.elements {
             match element {
@@ -447,7 +447,7 @@ impl Expander<'_, '_> {
         self.elements(tree, &elements, inner);
     }
 
-    fn renamed_equation(&self, equation: &Equation, renaming: &Renaming) -> Equation {
+    fn renamed_equation(&self, equation: &Equation, renaming: &NewNames) -> Equation {
         let name = |name: &Name| {
             let text = renaming.values.get(&name.text).unwrap_or(&name.text).clone();
             Name { text, span: name.span }
@@ -456,7 +456,7 @@ impl Expander<'_, '_> {
         Equation { names, value: self.renamed(&equation.value, renaming), ..equation.clone() }
     }
 
-    fn renamed_statement(&self, statement: &Statement, renaming: &Renaming) -> Statement {
+    fn renamed_statement(&self, statement: &Statement, renaming: &NewNames) -> Statement {
         let mut statement = statement.clone();
         for element in statement.body.iter_mut().flat_map(|body| &mut body.elements) {
             match element {
@@ -473,13 +473,13 @@ impl Expander<'_, '_> {
         statement
     }
 
-    fn renamed(&self, value: &ExprSyntax, renaming: &Renaming) -> ExprSyntax {
+    fn renamed(&self, value: &ExprSyntax, renaming: &NewNames) -> ExprSyntax {
         let mut value = value.clone();
         self.rename(&mut value, renaming);
         value
     }
 
-    fn rename(&self, value: &mut ExprSyntax, renaming: &Renaming) {
+    fn rename(&self, value: &mut ExprSyntax, renaming: &NewNames) {
         match &mut value.kind {
             ExprKind::Name(text) => {
                 let new = renaming.values.get(text).or_else(|| renaming.functions.get(text));
@@ -510,7 +510,7 @@ impl Expander<'_, '_> {
     }
 
     /// Settings of a function; a word among them is no value, whatever it is called.
-    fn rename_settings(&self, function: &str, settings: &mut BodySyntax, renaming: &Renaming) {
+    fn rename_settings(&self, function: &str, settings: &mut BodySyntax, renaming: &NewNames) {
         let feature = self.items.feature(function, "").cloned();
         for element in &mut settings.elements {
             let BodyElement::Field(field) = element else { continue };

@@ -370,8 +370,14 @@ impl<'a> Lower<'a> {
             Some(known) => {
                 let (shared, own) = (self.graph.ty(*known), Type::real(dims));
                 if *shared != own {
+                    let per_step = matches!(shared.dims().len().abs_diff(own.dims().len()), 1);
+                    let why = if per_step {
+                        ": a shared function has the same weights in an untied loop and outside of it; share another one in the loop"
+                    } else {
+                        ""
+                    };
                     return Err(InvalidNode(format!(
-                        "the shared weight `{full}` is {shared}, and here it would be {own}"
+                        "the shared weight `{full}` is {shared}, and here it would be {own}{why}"
                     )));
                 }
                 *known

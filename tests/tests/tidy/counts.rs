@@ -136,6 +136,6 @@ fn rustdoc_names_the_thing() {
     }
     let share = 1000.0 * f64::from(vague as u32) / f64::from(all.max(1) as u32);
     let told =
-        format!("{share:.2} vague words in a thousand of rustdoc, and {VAGUE_WORDS} may be there (docs/style.md)");
+        format!("{share:.2} vague words in a thousand of rustdoc, and {VAGUE_WORDS} may be there (docs/adding.md)");
     none(&if share > VAGUE_WORDS { vec![told] } else { vec![] });
 }
