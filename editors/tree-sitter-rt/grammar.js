@@ -32,8 +32,8 @@ module.exports = grammar({
   word: $ => $.word,
   supertypes: $ => [$._item, $._element, $._def_element, $._edit, $._primary],
   conflicts: $ => [
-    [$.equation, $.statement], [$.statement], [$.component, $._primary],
-    ...['let', 'show', 'carry', 'share', 'go', 'until', 'loss', 'remove', 'add', 'replace', 'wrap', 'untie', 'tie'].map(word => [$[word], $.name]),
+    [$.equation, $.statement], [$.statement], [$.out], [$.component, $._primary],
+    ...['let', 'show', 'carry', 'share', 'out', 'go', 'until', 'loss', 'remove', 'add', 'replace', 'wrap', 'untie', 'tie'].map(word => [$[word], $.name]),
   ],
 
   rules: {

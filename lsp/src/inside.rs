@@ -13,8 +13,6 @@ pub(crate) enum BraceContents {
     Edits(String),
     /// Settings and equations.
     Definition,
-    /// Statements of a block.
-    Block,
     /// Fields and statements, or settings: those of a form of the language.
     Known(Arc<Feature>),
     /// Settings of a name that the files may define, in a slot or in none.
@@ -30,7 +28,6 @@ impl BraceContents {
                 return Some(Self::Edits(head[of + 1..].iter().map(|token| token.text).collect()));
             }
             "def" | "atomic" => return Some(Self::Definition),
-            "block" => return Some(Self::Block),
             "model" => return feature::feature("model", "").cloned().map(Self::Known),
             _ => {}
         }

@@ -196,9 +196,9 @@ def block(x) {
     out at(first, first) + linear(middle)
 }
 
-block twice(a) {
+def twice(a) {
     spread = linear(a)
-    state = state + spread
+    out spread, a
 }
 
 model m {
@@ -206,7 +206,7 @@ model m {
     embed { width: 8 }
     share net = swiglu { hidden: 8 }
     input = state
-    twice(input)
+    moved, kept = twice(input)
     loop {
         steps: 2
         carry z = zeros(input)
@@ -225,7 +225,7 @@ model m {
         normed = norm(z + input)
         z = net(normed) + attention(z) { heads: heads }
     }
-    state = z
+    state = z + moved
     readout mean
 }
 
@@ -235,7 +235,7 @@ variant own of m { add extra = linear(input) after input, loop[2].z = norm(norme
 variant inside of m { block.middle = x, block.out = old + middle }
 variant named of m { m.net = geglu, remove m.loop[1].loss }
 variant deeper of m:inside { block.middle = norm(old), loop[1].loop.z = net(z + input) }
-variant last of m { state[2] = norm(old) }
+variant last of m { state = norm(old) }
 
 def geglu(x) {
     out swiglu(x) { hidden: 4, activation: gelu }
@@ -349,7 +349,7 @@ def geglu(x) {
                     "carry new = first + input",
                     "normed = norm(new + input)",
                     "new = net(normed) + attention(new) { heads: heads }",
-                    "state = new",
+                    "state = new + moved",
                     "variant own of m { add extra = linear(input) after input, loop[2].new = norm(normed + extra) + new, loop[2].carry.new = first + extra }",
                 ],
             ),
@@ -396,8 +396,8 @@ def geglu(x) {
                     "variant deeper of m:inside { block.middle = norm(old), loop[1].loop.z = new(z + input) }",
                 ],
             ),
-            // A block knows what is bound where it is inserted, and its parameter stands for a binding.
-            (&["spr¦ead = "], &["new = linear(a)", "state = state + new"]),
+            // A definition that is written out has names of its own, whatever it is applied to.
+            (&["spr¦ead = "], &["new = linear(a)", "out new, a"]),
             (
                 &["model ¦m", "of m¦ { m.net", "{ m¦.net", "remove m¦.loop"],
                 &[
@@ -408,7 +408,7 @@ def geglu(x) {
                     "variant inside of new { block.middle = x, block.out = old + middle }",
                     "variant named of new { new.net = geglu, remove new.loop[1].loss }",
                     "variant deeper of new:inside { block.middle = norm(old), loop[1].loop.z = net(z + input) }",
-                    "variant last of new { state[2] = norm(old) }",
+                    "variant last of new { state = norm(old) }",
                 ],
             ),
         ];
@@ -434,7 +434,7 @@ def geglu(x) {
             ("  nor¦med = norm(z)\n", "net", "`net` is taken in this scope, on line 17"),
             ("  nor¦med = norm(z)\n", "heads", "`heads` is taken by `let heads = 2`"),
             ("  nor¦med = norm(z)\n", "factor", "`factor` is taken by `let factor = 0.5`"),
-            ("  nor¦med = norm(z)\n", "block", "is a keyword"),
+            ("  nor¦med = norm(z)\n", "carry", "is a keyword"),
             ("  nor¦med = norm(z)\n", "geglu", "`geglu` is taken by `def geglu(x) {`"),
             ("  nor¦med = norm(z)\n", "carry", "`carry` is a keyword"),
             ("  nor¦med = norm(z)\n", "linear", "`linear` is built in"),
@@ -447,15 +447,15 @@ def geglu(x) {
             ("add ext¦ra", "z", "`z` "),
             ("block.mid¦dle = norm", "x", "`x` is taken"),
             ("block.mid¦dle = norm", "first", "`first` is taken"),
-            ("sta¦te = z\n", "out_state", "`state` is the value that layers hand on"),
-            ("sta¦te[2]", "last", "there is no name"),
+            ("sta¦te = z + moved", "out_state", "`state` is the value that layers hand on"),
+            ("last of m { sta¦te =", "last", "there is no name"),
             ("remove m.loop[1].lo¦ss", "paid", "there is no name"),
         ] {
             let said = renamed(&world, marked(MODEL, mark), name).expect_err(mark);
             assert!(said.contains(why), "{mark} {name}: {said}");
         }
         let analysis = known(&world);
-        assert!(renamed_range(&analysis, marked(MODEL, "sta¦te = z\n")).is_none());
+        assert!(renamed_range(&analysis, marked(MODEL, "sta¦te = z + moved")).is_none());
         let span = renamed_range(&analysis, marked(MODEL, "loop[1].nor¦med")).expect("a name");
         assert_eq!(&MODEL[span.start as usize..span.end as usize], "normed");
     }
@@ -471,7 +471,7 @@ def geglu(x) {
             ("loop[2].carry.¦z", "carry z = first + input", 6),
             ("m.n¦et", "share net = swiglu { hidden: 8 }", 5),
             ("block.mid¦dle = norm", "middle = x + linear(x)", 5),
-            ("sta¦te[2]", "state = z", 0),
+            ("last of m { sta¦te =", "state = z + moved", 0),
             ("remove m.loop[1].lo¦ss", "loss average(mean(max(z)))", 0),
         ] {
             let found = definitions(&analysis, marked(MODEL, mark));

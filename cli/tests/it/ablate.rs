@@ -474,6 +474,13 @@ fn a_model_keeps_its_cells_when_its_bindings_are_renamed() {
         .code(0)
         .says("1 of 1 cell are finished, 1 of them in other folders");
 
+    // A further seed joins it, and values under a renamed path are measured with the weights that it has.
+    let more = ["--with", "seeds=[1, 2]"];
+    ablate(&place, &more).code(0).says("1 of 2 cells are finished");
+    place.write("grid.yaml", &format!("{}evaluate_at: {{ loop.higher: [norm(2 * state)] }}\n", compare("second")));
+    ablate(&place, &more).code(0).says("measuring 2 models");
+    place.write("grid.yaml", &compare("second"));
+
     // One that is not finished resumes from its checkpoint, under the names that it has.
     fs::remove_file(place.path("runs/grid/layers/seed1/results.json")).expect("the results");
     ablate(&place, &ONCE).code(0).says("goes on after update").is_quiet_about("older runs");

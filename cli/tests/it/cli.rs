@@ -441,6 +441,10 @@ fn diff_names_what_an_ablation_changes() {
     let gate = place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--json"]);
     assert!(slots(gate.code(0)).iter().all(|slot| slot.contains("gate")), "{}", gate.stdout);
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--only", "gate"]).code(0);
+    // One spec with its edits is compared with itself.
+    let edited = place.rtc(&["diff", "tiny.rt", "--set", "gate none", "--only", "gate"]);
+    assert!(edited.code(0).stdout.starts_with("- tiny.rt\n+ tiny.rt { gate none }\n"), "{}", edited.stdout);
+    place.rtc(&["diff", "tiny.rt"]).code(2).says("name the second one, or give `--set`");
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_gate", "--only", "halt"]).code(1).says("outside `halt`");
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "halt"]).code(0).says("follow from it");
     place.rtc(&["diff", "tiny.rt", "tiny.rt:no_halt", "--only", "depthwise.halt"]).code(0);

@@ -517,9 +517,9 @@ fn names_lead_to_their_definitions() {
         json!({ "textDocument": { "uri": uri }, "position": position(before), "context": { "includeDeclaration": declaration } })
     };
     editor.replace(&uri, MODEL);
-    assert_eq!(editor.ask("textDocument/references", with(true)).as_array().map(Vec::len), Some(2));
-    assert_eq!(editor.ask("textDocument/references", with(false)).as_array().map(Vec::len), Some(1));
-    assert_eq!(editor.ask("textDocument/documentHighlight", with(true)).as_array().map(Vec::len), Some(2));
+    assert_eq!(editor.ask("textDocument/references", with(true)).as_array().map(Vec::len), Some(3));
+    assert_eq!(editor.ask("textDocument/references", with(false)).as_array().map(Vec::len), Some(2));
+    assert_eq!(editor.ask("textDocument/documentHighlight", with(true)).as_array().map(Vec::len), Some(3));
     let outline = editor.ask("textDocument/documentSymbol", json!({ "textDocument": { "uri": uri } }));
     let names: Vec<_> =
         outline.as_array().expect("a list").iter().map(|symbol| symbol["name"].as_str().expect("a name")).collect();

@@ -372,7 +372,7 @@ impl<'a> Lower<'a> {
                 if *shared != own {
                     let per_step = matches!(shared.dims().len().abs_diff(own.dims().len()), 1);
                     let why = if per_step {
-                        ": a shared function has the same weights in an untied loop and outside of it; share another one in the loop"
+                        ": a shared function has one set of weights for all steps or one for each, not both; share a second one"
                     } else {
                         ""
                     };

@@ -33,8 +33,9 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     ]
     .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");
-    // Those of the file, which no experiment of a model has.
-    let mut found = ["extends", "models", "compare", "baseline", "grid", "halving"].map(String::from).to_vec();
+    // Those of the file, which no experiment of a model has, and those whose fields are paths.
+    let mut found =
+        ["extends", "models", "compare", "baseline", "grid", "halving", "evaluate_at"].map(String::from).to_vec();
     fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut found);
     // Those of one optimiser alone.
     for edits in [
