@@ -19,7 +19,7 @@ use crate::source::Span;
 use crate::syntax::MAX_NESTING;
 use crate::syntax::ast::{
     BodyElement, BodySyntax, Declaration, Def, DefElement, Equation, EquationForm, ExprKind, ExprSyntax, File,
-    ItemKind, Name, Statement, ValueSyntax,
+    ItemKind, Let, Name, Statement, ValueSyntax,
 };
 
 /// The statement that a definition may hold.
@@ -75,10 +75,10 @@ fn check(def: &Def, problems: &mut Problems) {
     distinct(&def.values, problems);
     let bound = bound_in(def);
     for element in &def.elements {
-        if let DefElement::Setting(Declaration { name, .. }) = element
+        if let DefElement::Setting(Declaration { name, .. }) | DefElement::Let(Let { name, .. }) = element
             && bound.contains(&name.text)
         {
-            let message = format!("`{}` is a setting, and bound by an equation too", name.text);
+            let message = format!("`{}` is a constant, and bound by an equation too", name.text);
             let problem = Diagnostic::new(Kind::DuplicateName, name.span, message);
             problems.report(problem.label("choose another name for one of them"));
         }
@@ -182,8 +182,6 @@ fn equations_of(def: &Def) -> BTreeMap<String, EquationForm> {
 #[derive(Default)]
 struct NewNames {
     values: BTreeMap<String, String>,
-    /// Its settings and constants, which stay as they are.
-    constants: BTreeSet<String>,
     /// Names of the model that it would read, which it does not know.
     foreign: RefCell<Vec<Name>>,
     functions: BTreeMap<String, String>,
@@ -304,12 +302,14 @@ impl Expander<'_, '_> {
                 }
             }
         }
+        // No equation may bind the name of a constant: it would hide it.
         for element in &def.elements {
-            match element {
-                DefElement::Setting(setting) => drop(renaming.constants.insert(setting.name.text.clone())),
-                DefElement::Let(binding) => drop(renaming.constants.insert(binding.name.text.clone())),
-                _ => {}
-            }
+            let name = match element {
+                DefElement::Setting(setting) if setting.kind.text != "fn" => &setting.name,
+                DefElement::Let(binding) => &binding.name,
+                _ => continue,
+            };
+            renaming.values.insert(name.text.clone(), self.scopes.fresh(&name.text));
         }
         let inner = self.settings(tree, def, call, &mut renaming);
         self.body_of(tree, def, inner, &renaming);
@@ -364,18 +364,19 @@ impl Expander<'_, '_> {
         }
         let mut inner: ScopeId = None;
         for setting in declared {
-            let own = given.get(setting.name.text.as_str()).map(|value| (*value, call.scope));
-            let Some((value, scope)) = own.or_else(|| Some((setting.default.as_ref()?, inner))) else {
+            let own = given.get(setting.name.text.as_str()).map(|value| ((*value).clone(), call.scope));
+            let default = || Some((self.renamed_value(setting.default.as_ref()?, renaming), inner));
+            let Some((value, scope)) = own.or_else(default) else {
                 let message = format!("`{}` needs the setting `{}`", def.name.text, setting.name.text);
                 let problem = Diagnostic::new(Kind::MissingField, call.name.span, message);
                 self.problems.report(problem.note(setting.span, "declared here"));
                 continue;
             };
             if setting.kind.text == "fn" {
-                self.function(tree, setting, (value, scope), renaming);
+                self.function(tree, setting, (&value, scope), renaming);
                 continue;
             }
-            let ValueSyntax::Expr(expr) = value else {
+            let ValueSyntax::Expr(expr) = &value else {
                 let message = format!("`{}` takes no function", setting.name.text);
                 self.problems.report(Diagnostic::new(Kind::WrongType, value.span(), message));
                 continue;
@@ -384,7 +385,8 @@ impl Expander<'_, '_> {
                 let word = self.word(setting, expr, scope);
                 renaming.words.extend(word.map(|word| (setting.name.text.clone(), word)));
             }
-            inner = self.scopes.bind(inner, &setting.name.text, NameBinding::Written(expr.clone(), scope));
+            let name = &renaming.values[&setting.name.text];
+            inner = self.scopes.bind(inner, name, NameBinding::Written(expr.clone(), scope));
         }
         inner
     }
@@ -434,7 +436,7 @@ impl Expander<'_, '_> {
         let mut elements = vec![];
         for element in &def.elements {
             match element {
-                DefElement::Let(binding) => elements.push(BodyElement::Let(binding.clone())),
+                DefElement::Let(binding) => elements.push(BodyElement::Let(self.renamed_let(binding, renaming))),
                 DefElement::Equation(equation) => {
                     elements.push(BodyElement::Equation(self.renamed_equation(equation, renaming)));
                 }
@@ -456,6 +458,24 @@ impl Expander<'_, '_> {
         Equation { names, value: self.renamed(&equation.value, renaming), ..equation.clone() }
     }
 
+    fn renamed_let(&self, binding: &Let, renaming: &NewNames) -> Let {
+        let text = renaming.values.get(&binding.name.text).unwrap_or(&binding.name.text).clone();
+        let name = Name { text, span: binding.name.span };
+        Let { name, value: self.renamed(&binding.value, renaming), span: binding.span }
+    }
+
+    /// The default of a setting, which may read those before it.
+    fn renamed_value(&self, value: &ValueSyntax, renaming: &NewNames) -> ValueSyntax {
+        match value {
+            ValueSyntax::Expr(expr) => ValueSyntax::Expr(self.renamed(expr, renaming)),
+            ValueSyntax::Structured(name, body) => {
+                let mut body = body.clone();
+                self.rename_settings(&name.text, &mut body, renaming);
+                ValueSyntax::Structured(name.clone(), body)
+            }
+        }
+    }
+
     fn renamed_statement(&self, statement: &Statement, renaming: &NewNames) -> Statement {
         let mut statement = statement.clone();
         for element in statement.body.iter_mut().flat_map(|body| &mut body.elements) {
@@ -467,7 +487,7 @@ impl Expander<'_, '_> {
                         *value = self.renamed(value, renaming);
                     }
                 }
-                BodyElement::Let(_) => {}
+                BodyElement::Let(binding) => *binding = self.renamed_let(binding, renaming),
             }
         }
         statement
@@ -485,7 +505,6 @@ impl Expander<'_, '_> {
                 let new = renaming.values.get(text).or_else(|| renaming.functions.get(text));
                 match new {
                     Some(new) => text.clone_from(new),
-                    None if renaming.constants.contains(text) => {}
                     None if text == STATE || self.scopes.taken.contains(text) => {
                         renaming.foreign.borrow_mut().push(Name { text: text.clone(), span: value.span });
                     }
