@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_compiler::check::Override;
 use rtc_compiler::source::Source;
-use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart};
+use rtc_runs::experiment::{ComparedModel, EMBEDDED, Experiment, ExperimentFile, LinePart, outside_brackets};
 use rtc_task::TaskSettings;
 use serde_json::json;
 
@@ -61,22 +61,10 @@ impl ExperimentRow {
         if spec.is_empty() || name.as_deref() == Some("") {
             return Err(FORM.to_owned());
         }
-        Ok(Self { name, spec: spec.to_owned(), edits: edits_of(edits) })
+        let mut edits = outside_brackets(edits, &[',', ';', '\n']);
+        edits.retain(|edit| !edit.is_empty());
+        Ok(Self { name, spec: spec.to_owned(), edits })
     }
-}
-
-/// The edits between commas, semicolons or line ends that stand in no brackets.
-fn edits_of(text: &str) -> Vec<String> {
-    let mut depth = 0_usize;
-    let separates = |c: char| {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        matches!(c, ',' | ';' | '\n') && depth == 0
-    };
-    text.split(separates).map(str::trim).filter(|edit| !edit.is_empty()).map(str::to_owned).collect()
 }
 
 /// An experiment with the place that it came from.
@@ -105,12 +93,7 @@ impl OpenedExperiment {
         let is_among_specs = folder.canonicalize().is_ok_and(|folder| folder.ends_with(EXPERIMENTS));
         let above = is_among_specs.then(|| folder.join(".."));
         let folders = std::iter::once(folder.to_owned()).chain(above).collect();
-        let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder.to_owned() };
-        let read = |path: &Path| {
-            let refuse = |line, why| SessionFailure::Usage(format!("{}:{line}: {why}", path.display()));
-            read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
-        };
-        Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, text, &yaml)?, name, folders })
+        Ok(Self { file: parse_in(folder, text, &yaml)?, name, folders })
     }
 
     /// The experiment with these rows in the place of those of its `compare`: its layer `extends` the experiment, so that edits, names
@@ -131,15 +114,10 @@ impl OpenedExperiment {
             format!("  - {entry}\n")
         };
         let rows: String = rows.iter().map(entry).collect();
-        let yaml = format!("extends: {}\nbaseline: null\ncompare:\n{rows}", json!(base));
+        let yaml = format!("extends: {}\nbaseline: null\ngrid: null\ncompare:\n{rows}", json!(base));
         let folder = beside.unwrap_or_else(|| PathBuf::from("."));
-        let of_data = if folder == Path::new(".") { PathBuf::new() } else { folder };
-        let read = |path: &Path| {
-            let refuse = |line, why| SessionFailure::Usage(format!("{}:{line}: {why}", path.display()));
-            read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
-        };
         folders.extend((!folders.iter().any(|folder| folder == Path::new("."))).then(|| PathBuf::from(".")));
-        Ok(Self { file: ExperimentFile::parse_in(&of_data, &read, ROW, &yaml)?, name, folders })
+        Ok(Self { file: parse_in(&folder, ROW, &yaml)?, name, folders })
     }
 
     /// The same experiment, whose program may run if `run_commands`.
@@ -251,6 +229,16 @@ impl OpenedExperiment {
         };
         set.iter().zip(places).map(one).collect()
     }
+}
+
+/// An experiment whose files lie in a folder.
+fn parse_in(folder: &Path, name: &str, yaml: &str) -> Result<ExperimentFile, SessionFailure> {
+    let of_data = if folder == Path::new(".") { Path::new("") } else { folder };
+    let read = |path: &Path| {
+        let refuse = |line, why| SessionFailure::Usage(format!("{}:{line}: {why}", path.display()));
+        read_text(path, "experiment", refuse).map_err(|failure| failure.to_string())
+    };
+    Ok(ExperimentFile::parse_in(of_data, &read, name, yaml)?)
 }
 
 /// The specs in a folder, by name. One that can't be read has none.

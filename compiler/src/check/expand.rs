@@ -112,6 +112,7 @@ pub(super) fn model(
 ) -> Option<StatementTree> {
     let before = problems.len();
     write_out::bound(&model.body.elements, &mut scopes.taken);
+    write_out::shared(&model.body.elements, &mut scopes.shared);
     let mut expander = Expander::new(items, Author::File, scopes, problems);
     let name = ast::Name { text: "model".to_owned(), span: model.name.span() };
     let span = name.span;

@@ -17,6 +17,8 @@ pub(super) struct Scopes {
     pub(super) globals: BTreeMap<String, ast::ExprSyntax>,
     /// The names that equations of the model bind, those that are written out for a definition among them.
     pub(super) taken: BTreeSet<String>,
+    /// Those of them that are functions.
+    pub(super) shared: BTreeSet<String>,
     /// The number that the next name of a kind may have.
     numbers: BTreeMap<String, usize>,
 }

@@ -140,6 +140,19 @@ pub(super) fn bound(elements: &[BodyElement], found: &mut BTreeSet<String>) {
     }
 }
 
+/// The names of functions that a body and those inside it share.
+pub(super) fn shared(elements: &[BodyElement], found: &mut BTreeSet<String>) {
+    for element in elements {
+        match element {
+            BodyElement::Equation(equation) if equation.form == EquationForm::Share => {
+                found.extend(equation.names.iter().map(|name| name.text.clone()));
+            }
+            BodyElement::Statement(Statement { body: Some(body), .. }) => shared(&body.elements, found),
+            _ => {}
+        }
+    }
+}
+
 /// The names that the equations of a definition bind, and those of its values.
 fn bound_in(def: &Def) -> BTreeSet<String> {
     let mut found: BTreeSet<String> = def.values.iter().map(|name| name.text.clone()).collect();
@@ -285,6 +298,7 @@ impl Expander<'_, '_> {
             let fresh = self.scopes.fresh(&bound);
             if rebound.get(&bound) == Some(&EquationForm::Share) {
                 renaming.functions.insert(bound.clone(), fresh.clone());
+                self.scopes.shared.insert(fresh.clone());
             }
             renaming.values.insert(bound, fresh);
         }
@@ -518,13 +532,21 @@ impl Expander<'_, '_> {
             ExprKind::Call(name, args, settings) => {
                 args.iter_mut().for_each(|arg| self.rename(arg, renaming));
                 settings.iter_mut().for_each(|settings| self.rename_settings(&name.text, settings, renaming));
-                renaming.functions.get(&name.text).into_iter().for_each(|new| name.text.clone_from(new));
+                self.rename_function(name, renaming);
             }
             ExprKind::Function(name, settings) => {
                 self.rename_settings(&name.text, settings, renaming);
-                renaming.functions.get(&name.text).into_iter().for_each(|new| name.text.clone_from(new));
+                self.rename_function(name, renaming);
             }
             _ => value.each_part(&mut |part| self.rename(part, renaming)),
+        }
+    }
+
+    fn rename_function(&self, name: &mut Name, renaming: &NewNames) {
+        match renaming.functions.get(&name.text) {
+            Some(new) => name.text.clone_from(new),
+            None if self.scopes.shared.contains(&name.text) => renaming.foreign.borrow_mut().push(name.clone()),
+            None => {}
         }
     }
 

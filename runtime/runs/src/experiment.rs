@@ -29,7 +29,7 @@ mod sweep;
 mod yaml;
 
 pub use compare::ComparedModel;
-pub use edit_sweep::{EditSweep, EvaluateAt};
+pub use edit_sweep::{EditSweep, EvaluateAt, outside_brackets};
 pub use file::ExperimentFile;
 pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;

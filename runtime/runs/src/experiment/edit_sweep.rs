@@ -28,7 +28,7 @@ impl EditSweep {
         let (path, values) = text.split_once('=').filter(|(path, _)| !path.trim().is_empty()).ok_or(FORM)?;
         let values = values.trim();
         let listed = values.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(values);
-        Self::of(path, parts(listed))
+        Self::of(path, outside_brackets(listed, &[',']))
     }
 
     /// The same of a list, each of whose parts is a value or a range of whole numbers.
@@ -72,8 +72,8 @@ fn range(text: &str) -> Result<Option<Vec<String>>, String> {
     Ok(Some((low..=high).map(|n| n.to_string()).collect()))
 }
 
-/// The values between commas that stand in no brackets.
-fn parts(text: &str) -> Vec<String> {
+/// The trimmed parts of a text between characters that separate, as far as they stand outside of brackets.
+pub fn outside_brackets(text: &str, separators: &[char]) -> Vec<String> {
     let mut depth = 0_usize;
     let separates = |c: char| {
         match c {
@@ -81,7 +81,7 @@ fn parts(text: &str) -> Vec<String> {
             ')' | ']' | '}' => depth = depth.saturating_sub(1),
             _ => {}
         }
-        c == ',' && depth == 0
+        separators.contains(&c) && depth == 0
     };
     text.split(separates).map(|part| part.trim().to_owned()).collect()
 }
