@@ -14,14 +14,8 @@ part=${PART:-1/1}
 [[ $part =~ ^[1-9][0-9]*/[1-9][0-9]*$ ]] || { echo "PART is like 3/10" >&2; exit 2; }
 places=("$@")
 [ $# -gt 0 ] || places=(gradient causality checkpoint loops)
-shared=$here/../shared
-for pair in RTC_FIXTURES:fixtures/recurrent RTC_ROUTING:fixtures/routing RTC_LATENT:fixtures/latent \
-    RTC_RECURSIVE:fixtures/recursive_goldens.json RTC_DATA:data; do
-    name=${pair%%:*} path=$shared/${pair#*:}
-    if [[ -z "${!name:-}" && -e "$path" ]]; then
-        export "$name=$(realpath "$path")"
-    fi
-done
+. "$here/tests/references.sh"
+export RTC_TURN=${RTC_TURN:-all} # a mutant may show in any model
 
 cargo build --release --locked --manifest-path "$here/mutants/Cargo.toml"
 program=${CARGO_TARGET_DIR:-$here/mutants/target}/release/rtc-mutants

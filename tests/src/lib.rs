@@ -11,6 +11,7 @@ pub mod numeric;
 pub mod peer;
 pub mod python;
 pub mod subjects;
+pub mod turn;
 
 use rtc_compiler::check::check;
 use rtc_compiler::diag::{Style, render};

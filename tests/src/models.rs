@@ -18,6 +18,7 @@ use rtc_compiler::spec::{self, Block, Spec};
 
 use crate::numeric;
 pub use crate::numeric::{CLASSES, VOCAB};
+use crate::turn::Turn;
 
 /// A graph of ops and functions that no model has, for [`VOCAB`] tokens and [`CLASSES`] classes.
 pub const EQUATIONS: &str = include_str!("equations.rtir");
@@ -174,6 +175,11 @@ pub fn telling(objective: Objective, edits: &[&str]) -> Vec<Model> {
         });
     }
     found
+}
+
+/// Those of them that this run takes.
+pub fn of_turn(models: Vec<Model>) -> Vec<Model> {
+    Turn::of_run().of(models, |model| &model.name)
 }
 
 /// An op with the axes of its operands and results, and the loops around it.

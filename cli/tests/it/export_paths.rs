@@ -2,8 +2,8 @@
 //! modules and ONNX files, and compares logits with `rtc predict --logits` and gradients with rtc's own.
 //!
 //! Two updates at a rate of 0.05 move every gain away from 0 and 1. A third of the specs runs by turns; `tests/exports.sh` runs all.
-//! `RTC_TORCH_PYTHON` names a Python with torch and onnxruntime, `RTC_TURN` a turn (`0`, `1`, `2`, `all`, or a part of the names of
-//! specs), `RTC_PROGRAM` another program than the one of this build.
+//! `RTC_TORCH_PYTHON` names a Python with torch and onnxruntime, `RTC_TURN` a turn (`rtc_tests::turn`), `RTC_PROGRAM` another program
+//! than the one of this build.
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why, and figures are worth seeing")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,13 +26,12 @@ use rtc_exec::Halting;
 use rtc_export::weights::{Weight, safetensors};
 use rtc_tests::numeric::{self, Arrays, CHAOTIC, differentiated};
 use rtc_tests::subjects::{self, Subject};
+use rtc_tests::turn::Turn;
 use rtc_tests::{models, peer, python};
 use serde_json::{Value, json};
 
 /// Generated models of all turns.
 const GENERATED: u64 = 200;
-/// Turns that a whole run takes.
-const TURNS: usize = 3;
 /// Allowed difference of logits in single precision, relative to the larger of 1 and the largest logit.
 const LOGITS: f64 = 1e-5;
 /// The same in double precision.
@@ -371,28 +370,6 @@ fn all(folder: &Path) -> Vec<Asked> {
     all
 }
 
-/// The turn, as `RTC_TURN` or the commit says, and what belongs to it.
-///
-/// # Panics
-/// Where nothing belongs to it.
-fn turn(all: Vec<Asked>) -> (String, Vec<Asked>) {
-    let turn = std::env::var("RTC_TURN").unwrap_or_else(|_| {
-        let head = Command::new("git").args(["rev-parse", "--short=7", "HEAD"]).current_dir(root()).output();
-        let head = head.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-        (u64::from_str_radix(&head, 16).unwrap_or(0) % TURNS as u64).to_string()
-    });
-    let number = turn.parse::<usize>().ok();
-    let belongs = |n: usize, asked: &Asked| match number {
-        Some(number) => n % TURNS == number,
-        None => turn == "all" || asked.name.contains(&turn),
-    };
-    let chosen: Vec<Asked> =
-        all.into_iter().enumerate().filter(|(n, asked)| belongs(*n, asked)).map(|(_, asked)| asked).collect();
-    let least = if number.is_some() { "a turn is 0, 1 or 2" } else { "no spec has this in its name" };
-    assert!(!chosen.is_empty(), "RTC_TURN={turn} chooses nothing: {least}");
-    (turn, chosen)
-}
-
 /// All exports, two at a time.
 fn export(folder: &Path, subjects: &[Asked]) -> Vec<Exported> {
     let next = AtomicUsize::new(0);
@@ -553,7 +530,9 @@ fn every_spec_gives_its_logits_and_gradients_in_its_exports() {
     furnish(&folder);
     let all = all(&folder);
     let total = all.len();
-    let (turn, subjects) = turn(all);
+    let turn = Turn::of_run();
+    let subjects = turn.of(all, |asked| &asked.name);
+    assert!(!subjects.is_empty(), "turn {turn}: no spec has this in its name");
     eprintln!("turn {turn}: {} of {total} specs, found after {:.0} s", subjects.len(), seconds());
     let exports = export(&folder, &subjects);
     eprintln!("trained, exported and asked after {:.0} s", seconds());
@@ -562,7 +541,7 @@ fn every_spec_gives_its_logits_and_gradients_in_its_exports() {
     subjects.iter().zip(&exports).for_each(|(subject, one)| report.add(&subject.name, one, found.get(&subject.name)));
     report.print();
     eprintln!("{:.0} s", seconds());
-    if turn == "all" {
+    if *turn == Turn::All {
         report.faults.extend(report.idle());
     }
     let faults = report.faults;

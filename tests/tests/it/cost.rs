@@ -132,7 +132,7 @@ const SPREAD: (f64, f64) = (1.0, 8.0);
 #[test]
 fn costs_are_what_the_executor_does() {
     let mut faults = vec![];
-    for model in models::all(Objective::Classify, SIZES).into_iter().filter(runs_on) {
+    for model in models::of_turn(models::all(Objective::Classify, SIZES)).into_iter().filter(runs_on) {
         check(&model, Objective::Classify, RESTLESS, true, &mut faults);
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));
@@ -145,7 +145,7 @@ fn costs_follow_the_mean_depth() {
     // Recurrences in one another have means of their own.
     models.retain(|model| model.halts() && !model.name.starts_with("nested") && !model.fades());
     models.extend(["crvnn", "crvnn:gru"].map(|name| models::one("crvnn.rt", name, Objective::Classify, SIZES)));
-    for model in &models {
+    for model in &models::of_turn(models) {
         for head in [SPREAD, (2.0, 8.0)] {
             check(model, Objective::Classify, head, true, &mut faults);
         }
@@ -156,7 +156,7 @@ fn costs_follow_the_mean_depth() {
 #[test]
 fn costs_of_causal_models_count_what_a_token_may_see() {
     let mut faults = vec![];
-    for model in models::telling(Objective::Each, SIZES).into_iter().filter(runs_on) {
+    for model in models::of_turn(models::telling(Objective::Each, SIZES)).into_iter().filter(runs_on) {
         check(&model, Objective::Each, RESTLESS, false, &mut faults);
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));

@@ -11,6 +11,7 @@ use rtc_tests::emulated::failing::{Call, Failing};
 use rtc_tests::emulated::lazy::{Lazy, RING, Wrong};
 use rtc_tests::emulated::{Emulated, Options};
 use rtc_tests::models::binding;
+use rtc_tests::turn::{TURNS, Turn};
 
 use super::device::{example, kernels};
 use super::device_launches::{COMPILED, history, model, on, plans};
@@ -22,7 +23,10 @@ const MODELS: [(&str, &str); 2] = [("gutlb.rt", "gutlb"), ("rir_grc.rt", "rir_gr
 #[test]
 fn a_lazy_device_gives_the_same_bits() {
     let Some(kernels) = &*COMPILED else { return };
-    let seeds = [None, Some(1), Some(2), Some(3)];
+    let mut seeds = vec![None, Some(1), Some(2), Some(3)];
+    if let Turn::Third(turn) = Turn::of_run() {
+        seeds = vec![None, Some(*turn as u64 + 1)];
+    }
     in_parallel(MODELS.len() * 2, |n| {
         let (file, name) = MODELS[n / 2];
         let model = model(file, name);
@@ -113,9 +117,18 @@ fn trained(device: Rc<dyn Device>) -> Result<Vec<f64>, LearnError> {
     Ok(numbers)
 }
 
-/// How many of the first calls fail in turn; of those behind every so many-th.
+/// How many of the first calls fail in turn; of those after them every so many-th.
 const EVERY_CALL: usize = 40;
 const STEP: usize = 29;
+
+/// The calls that fail: of those after the first ones the part that belongs to the turn.
+fn failing() -> impl Iterator<Item = usize> {
+    let (first, step) = match Turn::of_run() {
+        Turn::Third(turn) => (EVERY_CALL + turn * STEP, TURNS * STEP),
+        _ => (EVERY_CALL, STEP),
+    };
+    (0..EVERY_CALL).chain((first..).step_by(step))
+}
 
 #[test]
 fn a_failure_at_any_call_is_told() {
@@ -127,7 +140,7 @@ fn a_failure_at_any_call_is_told() {
     let counts = in_parallel(calls.len(), |n| {
         let call = calls[n];
         let mut count = 0;
-        for after in (0..EVERY_CALL).chain((EVERY_CALL..).step_by(STEP)) {
+        for after in failing() {
             let device = Rc::new(Failing::new(kernels.clone(), options, call, after));
             match catch_unwind(AssertUnwindSafe(|| trained(device))).expect("a failure is no panic") {
                 Ok(numbers) => {

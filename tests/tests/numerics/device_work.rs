@@ -16,6 +16,7 @@ use rtc_kernel::Precision;
 use rtc_task::Example;
 use rtc_tests::models::{self, CLASSES, binding};
 use rtc_tests::numeric::Run;
+use rtc_tests::turn::Turn;
 use rtc_train::examine::Examined;
 
 use super::device::{Case, all_masks, all_ops, all_specs, example, on_device};
@@ -40,8 +41,8 @@ pub(super) enum Outcome {
 }
 
 impl Work {
-    /// Every op, every loop, every mask, every engine of attention, every optimiser, and some specs. Where `RTC_WORK` is set, those with all
-    /// specs whose name has this in it.
+    /// Every op, every loop, every mask, every engine of attention, every optimiser, and some specs, by turns. Where `RTC_WORK` is set, those
+    /// with all specs whose name has this in it.
     pub(super) fn all() -> Vec<Self> {
         let single = KernelTarget::default();
         let wanted = std::env::var("RTC_WORK").ok();
@@ -56,8 +57,12 @@ impl Work {
         let bf16 = KernelTarget { precision: Precision::Bf16, ..single };
         all.extend(device_narrow::cases().into_iter().map(|case| Self::Step(case.into(), bf16)));
         all.extend(OptimiserKind::ALL.into_iter().map(Self::Training));
-        if let Some(part) = wanted {
-            all.retain(|work| work.name().contains(&part));
+        match wanted {
+            Some(part) => all.retain(|work| work.name().contains(&part)),
+            None => {
+                let mut numbers = 0..;
+                all.retain(|work| numbers.next().is_some_and(|number| Turn::of_run().takes(number, &work.name())));
+            }
         }
         all
     }

@@ -12,6 +12,7 @@ use rtc_exec::storage::Element;
 use rtc_exec::{ExecutionFault, Halting, Outputs};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, asking, batch, executor, executor_on, results, run, strong};
+use rtc_tests::turn::Turn;
 
 use super::device::{emulated, kernels};
 
@@ -58,7 +59,7 @@ fn nothing_in_any_model_swallows_what_is_no_number() {
     let (mut swallowed, mut seen) = (vec![], 0);
     for objective in [Objective::Classify, Objective::Each] {
         let batch = example(objective);
-        for (n, model) in models::all(objective, &[]).iter().enumerate() {
+        for (n, model) in models::of_turn(models::all(objective, &[])).iter().enumerate() {
             let (graph, halting) = (graph(model, objective), [Halting::Compact, Halting::Batch, Halting::Never][n % 3]);
             let weights = strong(&graph, n as u64);
             let one =
@@ -74,7 +75,7 @@ fn nothing_in_any_model_swallows_what_is_no_number() {
         }
     }
     assert!(swallowed.is_empty(), "{swallowed:#?}");
-    assert!(seen > 1000, "most weights matter: {seen}");
+    assert!(seen > 1000 || *Turn::of_run() != Turn::All, "most weights matter: {seen}");
 }
 
 /// The same on a device, for the models that decide.

@@ -182,7 +182,7 @@ fn every_spec_resumes() {
     let rule = UpdateRule { learning_rate: 0.01, weight_decay: 0.1, clip: Some(1.0), ..UpdateRule::ADAMW };
     for objective in [Objective::Classify, Objective::Pair, Objective::Each] {
         let rows = |n| asking(batch(&[6, 1, 9, 4], VOCAB as u64, CLASSES as u64, n), objective, n);
-        for found in models::all(objective, &[]) {
+        for found in models::of_turn(models::all(objective, &[])) {
             let updates = |model: &mut Model<f32>, updates: std::ops::Range<u64>| {
                 for n in updates {
                     model.accumulate(&rows(n), 1.0).expect("the batch fits");

@@ -105,12 +105,12 @@ fn gradients_of_random_graphs_are_slopes() {
 
 const OBJECTIVES: [Objective; 3] = [Objective::Classify, Objective::Pair, Objective::Each];
 
-/// Every model as a classifier, and those that tell more where something else is asked for.
+/// Every model of the turn as a classifier, and those that tell more where something else is asked for.
 fn asked(objective: Objective) -> Vec<Model> {
-    match objective {
+    models::of_turn(match objective {
         Objective::Classify => models::all(objective, &[]),
         _ => models::telling(objective, &[]),
-    }
+    })
 }
 
 fn with_loss(model: &Model, objective: Objective) -> Graph {

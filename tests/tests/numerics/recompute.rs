@@ -11,6 +11,7 @@ use rtc_exec::Halting;
 use rtc_exec::storage::Element;
 use rtc_tests::models::{self, CLASSES, Model, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, Run, asking, batch, checked, run, weights};
+use rtc_tests::turn::Turn;
 
 const LENGTHS: &[usize] = &[7, 1, 10, 3, 12, 4];
 
@@ -71,7 +72,7 @@ fn same_bits<T: Element>(what: &str, reference: &Run, graph: &Graph, weights: &A
 
 fn every_limit_keeps_the_bits(objective: Objective, edits: &[&str]) {
     let (mut again, mut more) = (0, 0);
-    for model in models::telling(objective, edits) {
+    for model in models::of_turn(models::telling(objective, edits)) {
         let kept = all_kept(&model, objective);
         let (weights, rows) = (halting_weights(&kept), example(objective));
         let (single, double) = (
@@ -89,7 +90,8 @@ fn every_limit_keeps_the_bits(objective: Objective, edits: &[&str]) {
         again += usize::from(size(&graphs[0].1) > size(&kept));
         more += usize::from(size(&graphs[2].1) > size(&graphs[0].1));
     }
-    assert!(again > 5 && more > 5, "recomputation is tried: {again} and {more} models");
+    let tried = again > 5 && more > 5 || *Turn::of_run() != Turn::All;
+    assert!(tried, "recomputation is tried: {again} and {more} models");
 }
 
 #[test]

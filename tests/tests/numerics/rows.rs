@@ -65,7 +65,8 @@ fn rows(objective: Objective, lengths: &[usize]) -> Batch {
 #[test]
 fn a_row_gives_the_same_bits_alone_and_among_others() {
     for objective in OBJECTIVES {
-        for model in [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::telling(objective, edits)) {
+        let all = [BY_POSITION, WIDE].into_iter().flat_map(|edits| models::telling(objective, edits));
+        for model in models::of_turn(all.collect()) {
             let mut executor = predicting(&model, objective);
             let whole = rows(objective, &LENGTHS);
             let together = logits(&mut executor, &whole);
@@ -153,7 +154,8 @@ fn threads_and_vectors_do_not_change_a_bit() {
     for objective in OBJECTIVES {
         // Wide ones once: they take most of the time.
         let sizes: &[&[&str]] = if objective == Objective::Classify { &[&[], WIDE] } else { &[&[]] };
-        for model in sizes.iter().flat_map(|edits| models::telling(objective, edits)) {
+        let all = sizes.iter().flat_map(|edits| models::telling(objective, edits));
+        for model in models::of_turn(all.collect()) {
             let plans = pipeline::plans(&model.spec, &binding(objective));
             let plans = plans.unwrap_or_else(|e| panic!("{}: {e}", model.name));
             let one = trained(plans.clone(), objective, 1);
