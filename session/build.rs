@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 /// What decides numbers, from the folder of this package: the compiler, the runtime, the grammar, and their libraries.
-const PARTS: [&str; 10] = [
+const PARTS: [&str; 11] = [
     "../compiler/src",
     "../runtime/base/src",
     "../runtime/kernel/src",
     "../runtime/exec/src",
     "../runtime/cuda/src",
+    "../runtime/tensor/src",
     "../runtime/task/src",
     "../runtime/runs/src",
     "../runtime/train/src",

@@ -148,6 +148,12 @@ choice! {
         Cpu,
         /// A graphics card
         Cuda,
+        /// Tensors of Candle on the processor: slower, to compare with
+        Candle,
+        /// Tensors of Candle on a card of NVIDIA
+        CandleCuda,
+        /// Tensors of Candle on a card of Apple
+        CandleMetal,
     }
 }
 

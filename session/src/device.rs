@@ -5,9 +5,9 @@ use std::rc::Rc;
 use rtc_cuda::device::{Capacity, Device};
 use rtc_cuda::{Launching, overrides};
 use rtc_kernel::Precision;
+use rtc_tensor::TensorDevice;
 
 use crate::failure::SessionFailure;
-#[cfg(feature = "cuda")]
 use crate::ranks::local_rank;
 
 /// The kind of a device.
@@ -18,6 +18,12 @@ pub enum DeviceKind {
     Cpu,
     /// A graphics card.
     Cuda,
+    /// Tensors of Candle on the processor.
+    Candle,
+    /// Tensors of Candle on a graphics card of NVIDIA.
+    CandleCuda,
+    /// Tensors of Candle on a graphics card of Apple.
+    CandleMetal,
 }
 
 /// The device on which a model is to compute, its precision, and how it launches kernels.
@@ -38,22 +44,45 @@ impl DeviceChoice {
     /// [`SessionFailure::Usage`] where the device does not exist, or launches nothing.
     pub fn open(self) -> Result<ExecutionTarget, SessionFailure> {
         let Self { kind, precision, launching } = self;
-        let device = match kind {
-            DeviceKind::Cpu if launching != Launching::default() => Err(SessionFailure::Usage(
-                "`--launch` is for `--device cuda`: the processor launches nothing".to_owned(),
-            )),
-            DeviceKind::Cpu => Ok(None),
-            DeviceKind::Cuda => cuda(precision, launching).map(Some).map_err(SessionFailure::Usage),
-        }?;
-        Ok(ExecutionTarget { device, precision })
+        if kind != DeviceKind::Cuda && launching != Launching::default() {
+            let message = "`--launch` is for `--device cuda`: nothing else launches kernels of its own";
+            return Err(SessionFailure::Usage(message.to_owned()));
+        }
+        let on_candle = matches!(kind, DeviceKind::Candle | DeviceKind::CandleCuda | DeviceKind::CandleMetal);
+        if on_candle && precision != Precision::F32 {
+            return Err(SessionFailure::Usage(format!(
+                "`--precision {}` is for `--device cpu` and `--device cuda`: Candle multiplies in single precision",
+                precision.name()
+            )));
+        }
+        let machine = match kind {
+            DeviceKind::Cpu => Ok(OpenDevice::Processor),
+            DeviceKind::Cuda => cuda(precision, launching).map(OpenDevice::Card),
+            DeviceKind::Candle => Ok(OpenDevice::Tensors(TensorDevice::processor())),
+            DeviceKind::CandleCuda => TensorDevice::cuda(local_rank()).map(OpenDevice::Tensors),
+            DeviceKind::CandleMetal => TensorDevice::metal(0).map(OpenDevice::Tensors),
+        };
+        Ok(ExecutionTarget { machine: machine.map_err(SessionFailure::Usage)?, precision })
     }
+}
+
+/// What computes.
+#[derive(Clone, Debug, Default)]
+pub enum OpenDevice {
+    /// The processor, with rtc's kernels.
+    #[default]
+    Processor,
+    /// A graphics card, with rtc's kernels.
+    Card(Rc<dyn Device>),
+    /// A device of Candle, with Candle's kernels.
+    Tensors(TensorDevice),
 }
 
 /// The device and the precision of a model's computation.
 #[derive(Clone, Debug, Default)]
 pub struct ExecutionTarget {
-    /// The device; none for the processor.
-    pub device: Option<Rc<dyn Device>>,
+    /// What computes.
+    pub machine: OpenDevice,
     /// How exact its products with weights are.
     pub precision: Precision,
 }
@@ -70,9 +99,17 @@ pub struct Card {
 }
 
 impl ExecutionTarget {
-    /// The device with its memory; nothing for the processor.
+    /// The graphics card that rtc's kernels run on, if they do.
+    pub fn device(&self) -> Option<&Rc<dyn Device>> {
+        match &self.machine {
+            OpenDevice::Card(device) => Some(device),
+            OpenDevice::Processor | OpenDevice::Tensors(_) => None,
+        }
+    }
+
+    /// The device with its memory; nothing for the processor, and for Candle, which does not say how much it has.
     pub fn card(&self) -> Result<Option<Card>, SessionFailure> {
-        let Some(device) = &self.device else { return Ok(None) };
+        let Some(device) = self.device() else { return Ok(None) };
         let name = device.name();
         match device.capacity() {
             Some(capacity) => Ok(Some(Card { name, capacity, precision: self.precision })),
@@ -82,10 +119,11 @@ impl ExecutionTarget {
 
     /// What runs record of it; nothing for the processor in single precision.
     pub fn record(&self) -> Option<String> {
-        let (name, overrides) = match &self.device {
-            Some(device) => (device.name(), overrides(std::env::vars_os())),
-            None if self.precision == Precision::F32 => return None,
-            None => ("cpu".to_owned(), vec![]),
+        let (name, overrides) = match &self.machine {
+            OpenDevice::Card(device) => (device.name(), overrides(std::env::vars_os())),
+            OpenDevice::Processor if self.precision == Precision::F32 => return None,
+            OpenDevice::Processor => ("cpu".to_owned(), vec![]),
+            OpenDevice::Tensors(device) => (device.name(), vec![]),
         };
         Some([vec![name, self.precision.name().to_owned()], overrides].concat().join(", "))
     }

@@ -105,7 +105,7 @@ impl TrainingDescription {
             training: shape(self.training),
             evaluation: self.evaluation.map(shape),
             fixed_bytes: self.fixed,
-            target: if place.device.is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
+            target: if place.device().is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
         };
         let fitted = compiled.fit(&work, self.limit, self.supervision, place.card()?.as_ref())?;
         let how = Computing { place, memory: fitted.limit, halting, inference: self.inference, depth: None };

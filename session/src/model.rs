@@ -24,7 +24,7 @@ use rtc_task::error::hint;
 use rtc_task::{OWN_TASKS, catalog, open_task, resolve_options, task_named};
 use rtc_train::examine::Examined;
 
-use crate::device::{Card, ExecutionTarget};
+use crate::device::{Card, ExecutionTarget, OpenDevice};
 use crate::failure::SessionFailure;
 use crate::memory;
 use crate::text::number;
@@ -167,9 +167,12 @@ impl Compiled {
     /// The model of these plans, with freshly drawn parameters, which are the same on every machine.
     pub fn model(&self, plans: (Plan, Plan), seed: u64, how: Computing) -> Result<AnyModel, SessionFailure> {
         let (training, inference) = plans;
-        match &how.place.device {
-            None => self.set(Model::new(training, inference, self.binding, seed), &how),
-            Some(device) => {
+        match &how.place.machine {
+            OpenDevice::Processor => self.set(Model::new(training, inference, self.binding, seed), &how),
+            OpenDevice::Tensors(device) => {
+                self.set(rtc_tensor::model(training, inference, self.binding, seed, device.clone()), &how)
+            }
+            OpenDevice::Card(device) => {
                 let mut model = rtc_cuda::model(training, inference, self.binding, seed, device.clone())?;
                 let bytes = how.memory.map(memory::for_arrays);
                 model.executor().pool().hold_at_most(bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX)));

@@ -28,7 +28,7 @@ use rtc_train::Measurement;
 use serde_json::{Map, Value};
 
 use crate::definition::{GraphFacts, need_spec};
-use crate::device::DeviceChoice;
+use crate::device::{DeviceChoice, OpenDevice};
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
 use crate::failure::SessionFailure;
 use crate::folders::find;
@@ -137,7 +137,7 @@ impl TrainedModel {
         };
         let (task, task_options) = task_of(&experiment)?;
         let inference = choice.inference.unwrap_or(experiment.inference);
-        let on_device = place.device.is_some();
+        let on_device = !matches!(place.machine, OpenDevice::Processor);
         let trained_on = info.versions.get(DEVICE).map_or(ON_CPU, String::as_str);
         let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));

@@ -17,6 +17,8 @@ use rtc_compiler::plan::plan;
 use rtc_cuda::device::Device;
 use rtc_exec::storage::Element;
 use rtc_exec::{Executor, Halting, parameter_ranges};
+use rtc_kernel::Real;
+use rtc_tensor::{TensorExecutor, TensorNumber};
 
 /// Number of tokens of the small models.
 pub const VOCAB: usize = 9;
@@ -245,6 +247,49 @@ pub fn run<T: Element>(graph: &Graph, weights: &Arrays, batch: &Batch, halting: 
     let mut executor = executor::<T>(graph, weights, halting);
     let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
     let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
+    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
+    let outputs = results(graph).iter().filter_map(named).collect();
+    let plan = executor.plan().clone();
+    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
+        gradients.insert(parameter.name.clone(), doubles(&executor.gradients()[range]));
+    }
+    Run { outputs, gradients }
+}
+
+/// An executor of the graph on tensors of Candle with the given weights.
+pub fn executor_on_tensors<T: TensorNumber>(
+    graph: &Graph,
+    weights: &Arrays,
+    halting: Halting,
+    device: candle_core::Device,
+) -> TensorExecutor<T> {
+    let plan = Arc::new(plan(graph.clone()));
+    let mut executor = TensorExecutor::new(plan.clone(), device);
+    executor.settings.halting = halting;
+    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
+        let target = &mut executor.parameters_mut()[range];
+        for (to, from) in target.iter_mut().zip(&weights[&parameter.name]) {
+            *to = <T as Real>::from_f64(*from);
+        }
+    }
+    executor
+}
+
+/// Runs a graph once on tensors of Candle.
+///
+/// # Panics
+/// When the batch does not fit.
+pub fn run_on_tensors<T: TensorNumber>(
+    graph: &Graph,
+    weights: &Arrays,
+    batch: &Batch,
+    halting: Halting,
+    device: candle_core::Device,
+) -> Run {
+    let mut executor = executor_on_tensors::<T>(graph, weights, halting, device);
+    let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
+    let doubles = |values: &[T]| values.iter().map(|v| Real::to_f64(*v)).collect::<Vec<f64>>();
     let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
     let outputs = results(graph).iter().filter_map(named).collect();
     let plan = executor.plan().clone();

@@ -26,5 +26,6 @@ mod schema;
 mod support;
 mod sweeps;
 mod task_check;
+mod tensors;
 mod terminal;
 mod weights;

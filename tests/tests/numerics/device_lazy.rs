@@ -33,8 +33,8 @@ fn a_lazy_device_gives_the_same_bits() {
         let options = Options { records: n % 2 == 0, watches: true, ..Options::default() };
         let run = |device: Rc<dyn Device>| history(&mut on(&model, device), OptimiserKind::Adamw);
         let expected = run(Rc::new(Emulated::with(kernels.clone(), options)));
-        for seed in seeds {
-            let found = run(Rc::new(Lazy::new(kernels.clone(), options, seed)));
+        for seed in &seeds {
+            let found = run(Rc::new(Lazy::new(kernels.clone(), options, *seed)));
             assert_eq!(found, expected, "{name} {options:?} {seed:?}");
         }
     });

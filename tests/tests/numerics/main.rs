@@ -49,5 +49,6 @@ mod scans;
 mod searches;
 mod steps;
 mod stopping;
+mod tensors;
 mod trees;
 mod unbound;

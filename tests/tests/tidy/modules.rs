@@ -11,6 +11,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("runtime/kernel", &["base", "compiler"]),
     ("runtime/exec", &["base", "compiler", "kernel"]),
     ("runtime/cuda", &["base", "compiler", "exec", "kernel"]),
+    ("runtime/tensor", &["base", "compiler", "exec", "kernel"]),
     ("runtime/task", &["base", "compiler"]),
     ("runtime/runs", &["base", "compiler", "exec", "task"]),
     ("runtime/train", &["base", "compiler", "exec", "kernel", "runs", "task"]),
@@ -18,12 +19,12 @@ const CRATES: &[(&str, &[&str])] = &[
     ("export", &["compiler"]),
     ("lsp", &["compiler"]),
     ("candle", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "train"]),
-    ("session", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "train"]),
+    ("session", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "tensor", "train"]),
     (
         "cli",
         &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "report", "runs", "session", "task", "train"],
     ),
-    ("tests", &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "runs", "task", "train"]),
+    ("tests", &["base", "compiler", "cuda", "exec", "export", "kernel", "lsp", "runs", "task", "tensor", "train"]),
     ("benches", &["base", "compiler", "cuda", "exec", "export", "kernel", "task", "tests"]),
 ];
 

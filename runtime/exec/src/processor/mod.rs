@@ -5,6 +5,7 @@
 //! allocates nothing. Parameters and their gradients are two flat arrays in the order of the parameters' names, so that
 //! the optimiser, clipping and checkpoints see one array.
 
+mod alone;
 pub mod attention;
 mod backend;
 mod cpu;

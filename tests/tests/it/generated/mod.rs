@@ -18,7 +18,7 @@ use rtc_cuda::generated;
 use rtc_exec::Halting;
 use rtc_tests::emulated::{Emulated, Kernels};
 use rtc_tests::generated::{Construct, Generated, model, wider};
-use rtc_tests::numeric::{assert_same, run, run_on};
+use rtc_tests::numeric::{assert_same, distance, run, run_on, run_on_tensors};
 
 /// How many models a machine examines at a time.
 const THREADS: u64 = 4;
@@ -119,6 +119,26 @@ fn an_emulated_gpu_gives_the_numbers_of_the_processor() {
         let there = run_on::<f64>(&case.graph, &case.weights, &case.batch, Halting::Compact, device);
         assert_same(&format!("model {}\n{}", model.name, model.text), &there, &host, 1e-9);
     }
+}
+
+/// The executor on tensors of Candle gives the numbers of the processor.
+#[test]
+fn tensors_of_candle_give_the_numbers_of_the_processor() {
+    let of = |family: Family, ordinary| {
+        let case = move |n| Some((family.model(n), training(n, &family.model(n))?));
+        family.numbers(ordinary, 1).into_iter().filter_map(case)
+    };
+    let (mut seen, mut worst) = (0, 0.0_f64);
+    for (model, case) in of(Family::First, 300).chain(of(Family::Wider, 150)) {
+        let host = run::<f64>(&case.graph, &case.weights, &case.batch, Halting::Compact);
+        let here = candle_core::Device::Cpu;
+        let there = run_on_tensors::<f64>(&case.graph, &case.weights, &case.batch, Halting::Compact, here);
+        assert_same(&format!("model {}\n{}", model.name, model.text), &there, &host, 1e-9);
+        let far = host.gradients.iter().map(|(name, own)| distance(own, &there.gradients[name]));
+        (seen, worst) = (seen + 1, far.fold(worst, f64::max));
+    }
+    eprintln!("{seen} models, gradients at most {worst:.1e} apart");
+    assert!(seen > 0, "some models can be trained");
 }
 
 #[test]
