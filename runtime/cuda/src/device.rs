@@ -297,12 +297,8 @@ pub trait Device: Debug {
     fn upload(&self, to: u64, from: &[u8]);
     /// Waits for all work, and copies to the host.
     fn download(&self, from: u64, to: &mut [u8]);
-    /// Whether it has a library for matrix products; without one they are kernels, too.
-    fn multiplies(&self) -> bool;
-    /// Whether its library does these products as one.
-    fn multiplies_together(&self, _products: &MatrixProduct) -> bool {
-        true
-    }
+    /// Whether it has a library with a way to do such products; others are kernels.
+    fn multiplies(&self, product: &MatrixProduct) -> bool;
     /// Whether it is told what becomes of its memory. A GPU is not; tests find reads of what nobody wrote so.
     fn watches(&self) -> bool {
         false

@@ -28,6 +28,7 @@ mod exec;
 mod function;
 mod fusion;
 mod group;
+pub mod known_results;
 mod machine;
 mod mask_codegen;
 pub mod memory;

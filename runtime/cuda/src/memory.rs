@@ -9,6 +9,7 @@
 //!
 //! What the host uploads during a run lies in blocks of its own, end to end, which begin anew with the next run.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -275,7 +276,7 @@ impl DevicePool {
 
     /// Starts a kernel with a thread for each of `count` things.
     pub fn each(&self, kernel: &str, count: usize, args: &[KernelArgument]) {
-        self.launch(kernel, [self.thread_blocks(count), 1, 1], args);
+        self.launch(kernel, [self.thread_blocks(count), 1, 1], &counted(count, args));
     }
 
     /// Starts a kernel with a warp for each of `count` things.
@@ -344,7 +345,7 @@ impl DevicePool {
         while let Some(first) = rest.first() {
             let together = |count: &usize| MatrixProduct::together(&rest[..*count], size_of::<T>());
             let most = (2..=rest.len()).rev().find_map(|count| together(&count));
-            let all = most.filter(|all| self.device().multiplies_together(all)).unwrap_or(*first);
+            let all = most.filter(|all| self.device().multiplies_together(first, all)).unwrap_or(*first);
             self.multiply::<T>(all);
             rest = &rest[all.count..];
         }
@@ -373,6 +374,15 @@ pub const WARP: u32 = 32;
 /// Blocks of `size` that hold `count` things.
 pub fn blocks(count: usize, size: usize) -> u32 {
     u32::try_from(count.div_ceil(size.max(1))).unwrap_or(u32::MAX)
+}
+
+/// The arguments of a kernel with a thread for each of so many things. A thread knows its number in 32 bits: more things are refused, where they would
+/// be computed in part.
+fn counted(count: usize, args: &[KernelArgument]) -> Cow<'_, [KernelArgument]> {
+    match u32::try_from(count) {
+        Ok(_) => args.into(),
+        Err(_) => [args, &[KernelArgument::TooLarge(count)]].concat().into(),
+    }
 }
 
 /// A size as an argument.

@@ -214,7 +214,7 @@ impl Queue {
     pub fn launch(&self, kernel: &str, shape: LaunchShape, args: &[KernelArgument]) {
         if let Some(KernelArgument::TooLarge(n)) = args.iter().find(|arg| matches!(arg, KernelArgument::TooLarge(_))) {
             return self
-                .fail(format!("`{kernel}` counts to {} at most, and is given {n}: take smaller batches", i32::MAX));
+                .fail(format!("`{kernel}` is given {n} things, which is more than it counts: take smaller batches"));
         }
         let known = self.state.borrow().names.get(kernel).cloned();
         let kernel = known.unwrap_or_else(|| {
@@ -225,17 +225,18 @@ impl Queue {
         self.push(DeviceCommand::Launch { kernel, shape, args: args.to_vec() });
     }
 
-    /// A matrix product, if the device has a library for it; `false` if it has none.
+    /// A matrix product, if the device has a library with a way to do it; `false` if it has none.
     pub fn product(&self, product: &MatrixProduct) -> bool {
-        if self.device.multiplies() {
+        let takes = self.device.multiplies(product);
+        if takes {
             self.push(DeviceCommand::Product(*product));
         }
-        self.device.multiplies()
+        takes
     }
 
-    /// Whether products of one form may be one.
-    pub(super) fn multiplies_together(&self, products: &MatrixProduct) -> bool {
-        !self.device.multiplies() || self.device.multiplies_together(products)
+    /// Whether products like this one may be `all`: the library does them so, or does none of them.
+    pub(super) fn multiplies_together(&self, one: &MatrixProduct, all: &MatrixProduct) -> bool {
+        self.device.multiplies(all) || !self.device.multiplies(one)
     }
 
     /// Starts all that was asked for.
@@ -426,7 +427,7 @@ mod tests {
         fn download(&self, _: u64, _: &mut [u8]) {
             self.note("down".to_owned());
         }
-        fn multiplies(&self) -> bool {
+        fn multiplies(&self, _: &MatrixProduct) -> bool {
             false
         }
         fn start(&self, command: &DeviceCommand) {

@@ -238,7 +238,9 @@ impl<T: TensorNumber> TensorExecutor<T> {
             }
             Op::OffsetAttention | Op::OffsetAttentionGrad => StepOutcome::ByHost,
             Op::GeometricAttention | Op::GeometricAttentionGrad => StepOutcome::ByHost,
-            Op::Neighbours | Op::NeighboursGrad | Op::MergeProbability | Op::MergeProbabilityGrad => StepOutcome::ByHost,
+            Op::Neighbours | Op::NeighboursGrad | Op::MergeProbability | Op::MergeProbabilityGrad => {
+                StepOutcome::ByHost
+            }
             Op::SlotSoftmax | Op::SlotSoftmaxGrad => StepOutcome::ByHost,
             Op::ReduceMaxGrad | Op::Normal | Op::Uniform => StepOutcome::ByHost,
         })

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::Arc;
 
-use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, RecordedGraph};
+use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, MatrixProduct, RecordedGraph};
 
 use super::{Emulated, Kernels, Options};
 
@@ -29,13 +29,21 @@ pub struct Failing {
     call: Call,
     /// How many of these calls go well from now on.
     left: Cell<usize>,
+    /// Whether it does nothing that it is told to, and says nothing.
+    idle: bool,
     failure: RefCell<Option<String>>,
 }
 
 impl Failing {
     /// A device whose calls of this kind fail when so many went well.
     pub fn new(kernels: Arc<Kernels>, options: Options, call: Call, after: usize) -> Self {
-        Self { device: Emulated::with(kernels, options), call, left: Cell::new(after), failure: RefCell::default() }
+        let (device, left) = (Emulated::with(kernels, options), Cell::new(after));
+        Self { device, call, left, idle: false, failure: RefCell::default() }
+    }
+
+    /// A device that takes every command, does none of them, and has no failure.
+    pub fn idle(kernels: Arc<Kernels>, options: Options) -> Self {
+        Self { idle: true, ..Self::new(kernels, options, Call::Launch, usize::MAX) }
     }
 
     /// Whether there is memory: where there is none nothing else fails, and whoever asked may give some back.
@@ -108,7 +116,7 @@ impl Device for Failing {
         }
     }
 
-    fn multiplies(&self) -> bool {
+    fn multiplies(&self, _: &MatrixProduct) -> bool {
         false
     }
 
@@ -117,7 +125,7 @@ impl Device for Failing {
     }
 
     fn start(&self, command: &DeviceCommand) {
-        if self.goes(Call::Launch) {
+        if self.goes(Call::Launch) && !self.idle {
             self.device.start(command);
         }
     }

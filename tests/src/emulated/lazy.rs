@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use rtc_base::rng::Key;
-use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, RecordedGraph};
+use rtc_cuda::device::{Device, DeviceCommand, GeneratedKernel, KernelTarget, MatrixProduct, RecordedGraph};
 
 use super::{Emulated, Kernels, Options};
 
@@ -172,7 +172,7 @@ impl Device for Lazy {
         self.device.download(from, to);
     }
 
-    fn multiplies(&self) -> bool {
+    fn multiplies(&self, _: &MatrixProduct) -> bool {
         false
     }
 

@@ -28,7 +28,7 @@ use std::sync::Arc;
 pub use library::{Kernels, source};
 use memory::Memory;
 use rtc_cuda::device::{
-    Device, DeviceCommand, GeneratedKernel, KernelArgument, KernelTarget, LaunchShape, RecordedGraph,
+    Device, DeviceCommand, GeneratedKernel, KernelArgument, KernelTarget, LaunchShape, MatrixProduct, RecordedGraph,
 };
 
 /// The device; clones of the library may serve several.
@@ -252,7 +252,7 @@ impl Device for Emulated {
         unsafe { (from as *const u8).copy_to(to.as_mut_ptr(), to.len()) }
     }
 
-    fn multiplies(&self) -> bool {
+    fn multiplies(&self, _: &MatrixProduct) -> bool {
         false
     }
 

@@ -10,8 +10,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use rtc_cuda::device::{Device, GeneratedKernel, KernelArgument, LaunchShape};
-use rtc_cuda::memory::{DeviceArray, DevicePool, int};
-use rtc_tests::emulated::{Emulated, Kernels, limits};
+use rtc_cuda::known_results;
+use rtc_cuda::memory::{DeviceArray, DevicePool, int, whole};
+use rtc_tests::emulated::failing::Failing;
+use rtc_tests::emulated::{Emulated, Kernels, Options, limits};
 
 use super::device_races::FAULTY;
 
@@ -23,6 +25,29 @@ pub(super) fn faulty() -> Option<Arc<Kernels>> {
         eprintln!("skipped: there is no C++ compiler to run the kernels with");
     }
     kernels
+}
+
+/// A thread knows its number in 32 bits: more numbers are no result in part.
+#[test]
+fn more_numbers_than_threads_are_counted_are_refused() {
+    let Some(kernels) = faulty() else { return };
+    let device: Rc<dyn Device> = Rc::new(Emulated::direct(kernels));
+    let pool = DevicePool::new(device);
+    let y = pool.zeros::<f32>(8);
+    pool.each("add_to", (1 << 32) + 8, &[y.arg(), y.arg(), whole((1 << 32) + 8)]);
+    let told = pool.device().failure().expect("the run ends");
+    assert!(told.contains("`add_to` is given 4294967304 things") && told.contains("smaller batches"), "{told}");
+}
+
+/// A device that does nothing, and one that computes, before a model is on them.
+#[test]
+fn a_device_that_does_nothing_is_refused() {
+    let Some(kernels) = faulty() else { return };
+    let works: Rc<dyn Device> = Rc::new(Emulated::direct(kernels.clone()));
+    assert_eq!(known_results::check(&works), Ok(()));
+    let idle: Rc<dyn Device> = Rc::new(Failing::idle(kernels, Options::default()));
+    let told = known_results::check(&idle).expect_err("its results are others");
+    assert!(told.contains("it computes a product as") && told.contains("which is [19.0, 22.0, 43.0, 50.0]"), "{told}");
 }
 
 /// What a launch says that is not allowed.

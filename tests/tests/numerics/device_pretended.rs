@@ -4,10 +4,10 @@
 
 use std::process::Output;
 
-use rtc_cuda::Launching;
 use rtc_cuda::device::{Device, DeviceMatrix, MatrixProduct};
 use rtc_cuda::driver::Gpu;
 use rtc_cuda::memory::{DeviceArray, DevicePool};
+use rtc_cuda::{Launching, known_results};
 use rtc_kernel::Precision;
 use rtc_tests::emulated::pretended::Pretended;
 
@@ -116,4 +116,22 @@ fn a_result_that_is_an_operand_shows() {
     assert!(output.status.success(), "{}", said(&output));
     let output = again(&libraries, TEST, "in place", &[]);
     assert!(!output.status.success() && said(&output).contains("the product is [NaN"), "{}", said(&output));
+}
+
+/// Where the library has no way to do a product, it is a kernel of ours.
+#[test]
+fn a_product_without_a_way_is_a_kernel() {
+    const TEST: &str = "a_product_without_a_way_is_a_kernel";
+    if let Ok(part) = std::env::var(PART) {
+        let device = gpu();
+        let product = MatrixProduct::new(DeviceMatrix::straight(0, 2), DeviceMatrix::straight(0, 2), 0, [2; 3]);
+        assert_eq!(device.multiplies(&product), part == "library", "what the library says of it");
+        assert_eq!(known_results::check(&device), Ok(()));
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    for (part, variables) in [("library", &[][..]), ("kernel", &["PRETEND_NO_WAY"])] {
+        let output = again(&libraries, TEST, part, variables);
+        assert!(output.status.success(), "{part}: {}", said(&output));
+    }
 }
