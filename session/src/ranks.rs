@@ -43,7 +43,6 @@ pub fn on_this_machine() -> usize {
 }
 
 /// The number of this rank among those on this machine.
-#[cfg(feature = "cuda")]
 pub(crate) fn local_rank() -> usize {
     ProcessRank::from_environment().map_or(0, |launch| launch.local_rank)
 }

@@ -16,6 +16,9 @@ use crate::exec::TensorExecutor;
 use crate::map::softmax_grad;
 use crate::value::TensorNumber;
 
+/// Attributes that are computed here; an attention with others is the processor's.
+const KNOWN: [&str; 7] = ["dropout", "heads", "key_heads", "mask", "scale", "softcap", "stream"];
+
 /// The sizes of a padded attention.
 struct PaddedSizes {
     rows: usize,
@@ -65,22 +68,14 @@ impl<T: TensorNumber> TensorExecutor<T> {
     /// The sizes of an attention whose step is operand `fixed`; nothing where it has a form that the processor computes.
     fn sizes(&self, c: &NodeContext<'_>, fixed: usize) -> Option<PaddedSizes> {
         let node = c.node;
-        let others = [attribute::BIAS, attribute::STOP].iter().any(|key| node.find(*key).is_some());
-        let (position, talking) = (node.has(attribute::POSITION), node.has(attribute::TALKING));
+        let others = node.attrs.iter().any(|(name, _)| !KNOWN.contains(&name));
         let is_step = |n: usize| node.operands.get(n).is_some_and(|v| c.ty(*v).elem() == Some(Elem::Index));
         let more = node.operands.len() > fixed + usize::from(is_step(fixed));
         let slots = c.ty(c.operand(1)).dims().len() != c.ty(c.operand(0)).dims().len();
         let (queries, keys) = (c.axis(0), c.axis(1));
         let part = [&queries, &keys].iter().any(|axis| axis.before > 0 || axis.chosen.is_some());
         let heads = c.get(attribute::HEADS);
-        if others
-            || position
-            || talking
-            || more
-            || slots
-            || part
-            || self.exprs.get(&c.step.node).is_some_and(Result::is_err)
-        {
+        if others || more || slots || part || self.exprs.get(&c.step.node).is_some_and(Result::is_err) {
             return None;
         }
         let head_width = c.last(0) / heads;

@@ -135,3 +135,27 @@ fn a_product_without_a_way_is_a_kernel() {
         assert!(output.status.success(), "{part}: {}", said(&output));
     }
 }
+
+/// Batches of ever other numbers of rows: what is known of their products has an end.
+#[test]
+fn forms_of_products_do_not_grow_for_ever() {
+    const TEST: &str = "forms_of_products_do_not_grow_for_ever";
+    if std::env::var_os(PART).is_some() {
+        let device = gpu();
+        for rows in 1..10_000 {
+            let factors = [DeviceMatrix::straight(0, 8), DeviceMatrix::turned(0, 8)];
+            assert!(device.multiplies(&MatrixProduct::new(factors[0], factors[1], 0, [rows, 8, 8])));
+        }
+        return;
+    }
+    let Some(libraries) = pretended() else { return };
+    let output = again(&libraries, TEST, "forms", &["PRETEND_COUNTS"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let count = |line: &str| {
+        let count = line.strip_prefix("pretended: ")?.strip_suffix(" at the end")?.split_once(" descriptions")?.0;
+        count.parse::<usize>().ok()
+    };
+    // Whatever is started to compile kernels says its own, which is none.
+    let counted = said(&output).lines().filter_map(count).max();
+    assert!(counted.is_some_and(|most| (1_000..=4_096).contains(&most)), "{}", said(&output));
+}

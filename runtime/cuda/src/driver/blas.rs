@@ -42,6 +42,9 @@ pub(super) struct Blas {
     known: RefCell<BTreeMap<ProductForm, Result<ProductPlan, CublasError>>>,
 }
 
+/// Forms of products that are known at a time: a description takes some hundred bytes of the library's.
+const MOST_FORMS: usize = 4096;
+
 /// Properties of a product before it is done, as the library sees it: columns first, so `y` transposed is `b` transposed
 /// times `a` transposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -145,6 +148,10 @@ impl Blas {
     fn known<R>(&self, p: &MatrixProduct, then: impl FnOnce(Result<&ProductPlan, CublasError>) -> R) -> R {
         let mut known = self.known.borrow_mut();
         let form = ProductForm::of(p);
+        // Batches of any number of rows are forms without end. The library answers the same when it is asked again.
+        if known.len() >= MOST_FORMS && !known.contains_key(&form) {
+            known.clear();
+        }
         let plan = known.entry(form).or_insert_with(|| ProductPlan::new(self.handle, self.compute, &form));
         then(plan.as_ref().map_err(|error| *error))
     }

@@ -87,7 +87,10 @@ impl Gpu {
         let count = if known { result::device::get_count().unwrap_or(0) } else { 0 };
         let number = usize::try_from(count).ok().filter(|count| *count > 0).map_or(0, |count| process % count);
         let gpu: Rc<dyn Device> = Self::open_number(number, precision, launching)?;
-        known_results::check(&gpu)?;
+        // A stand-in for a driver computes nothing, and shows what is asked of one.
+        if std::env::var_os("RTC_UNCHECKED_DEVICE").is_none() {
+            known_results::check(&gpu)?;
+        }
         Ok(gpu)
     }
 
