@@ -1,6 +1,7 @@
 //! Running graphs on given numbers and comparing what comes out.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -13,11 +14,10 @@ use rtc_compiler::ir::types::Dim;
 use rtc_compiler::ir::{text, verify};
 use rtc_compiler::lower::Objective;
 use rtc_compiler::pass;
-use rtc_compiler::plan::plan;
+use rtc_compiler::plan::{Plan, plan};
 use rtc_cuda::device::Device;
 use rtc_exec::storage::Element;
-use rtc_exec::{Executor, Halting, parameter_ranges};
-use rtc_kernel::Real;
+use rtc_exec::{Executor, Halting, Outputs, parameter_ranges};
 use rtc_tensor::{TensorExecutor, TensorNumber};
 
 /// Number of tokens of the small models.
@@ -27,7 +27,7 @@ pub const CLASSES: usize = 4;
 
 /// How an executor runs a batch.
 #[cfg(not(test))]
-type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<rtc_exec::Outputs<T>, rtc_exec::ExecutionFault>;
+type RunBatch<T> = fn(&mut Executor<T>, &Batch, Key) -> Result<Outputs<T>, rtc_exec::ExecutionFault>;
 
 /// Compiles the executor for `f64` once, here: every test program would compile it again.
 #[cfg(not(test))]
@@ -230,12 +230,7 @@ pub fn executor<T: Element>(graph: &Graph, weights: &Arrays, halting: Halting) -
     let plan = Arc::new(plan(graph.clone()));
     let mut executor = Executor::new(plan.clone());
     executor.settings.halting = halting;
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        let target = &mut executor.parameters_mut()[range];
-        for (to, from) in target.iter_mut().zip(&weights[&parameter.name]) {
-            *to = T::from_f64(*from);
-        }
-    }
+    fill(executor.parameters_mut(), &plan, &parameter_ranges(&plan), weights);
     executor
 }
 
@@ -246,15 +241,8 @@ pub fn executor<T: Element>(graph: &Graph, weights: &Arrays, halting: Halting) -
 pub fn run<T: Element>(graph: &Graph, weights: &Arrays, batch: &Batch, halting: Halting) -> Run {
     let mut executor = executor::<T>(graph, weights, halting);
     let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
-    let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
-    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
-    let outputs = results(graph).iter().filter_map(named).collect();
-    let plan = executor.plan().clone();
-    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        gradients.insert(parameter.name.clone(), doubles(&executor.gradients()[range]));
-    }
-    Run { outputs, gradients }
+    let plan = executor.plan();
+    told((graph, weights, plan), &outputs, executor.gradients(), &parameter_ranges(plan))
 }
 
 /// An executor of the graph on tensors of Candle with the given weights.
@@ -267,12 +255,7 @@ pub fn executor_on_tensors<T: TensorNumber>(
     let plan = Arc::new(plan(graph.clone()));
     let mut executor = TensorExecutor::new(plan.clone(), device);
     executor.settings.halting = halting;
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        let target = &mut executor.parameters_mut()[range];
-        for (to, from) in target.iter_mut().zip(&weights[&parameter.name]) {
-            *to = <T as Real>::from_f64(*from);
-        }
-    }
+    fill(executor.parameters_mut(), &plan, &parameter_ranges(&plan), weights);
     executor
 }
 
@@ -289,15 +272,8 @@ pub fn run_on_tensors<T: TensorNumber>(
 ) -> Run {
     let mut executor = executor_on_tensors::<T>(graph, weights, halting, device);
     let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
-    let doubles = |values: &[T]| values.iter().map(|v| Real::to_f64(*v)).collect::<Vec<f64>>();
-    let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
-    let outputs = results(graph).iter().filter_map(named).collect();
-    let plan = executor.plan().clone();
-    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
-    for (parameter, range) in plan.parameters.iter().zip(parameter_ranges(&plan)) {
-        gradients.insert(parameter.name.clone(), doubles(&executor.gradients()[range]));
-    }
-    Run { outputs, gradients }
+    let plan = executor.plan();
+    told((graph, weights, plan), &outputs, executor.gradients(), &parameter_ranges(plan))
 }
 
 /// An executor of the graph on a device with the given weights.
@@ -311,11 +287,7 @@ pub fn executor_on<T: Element>(
     let mut executor = rtc_cuda::DeviceExecutor::<T>::new(plan.clone(), device);
     executor.settings.halting = halting;
     let mut flat = vec![T::ZERO; executor.parameters().len()];
-    for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {
-        for (to, from) in flat[range.clone()].iter_mut().zip(&weights[&parameter.name]) {
-            *to = T::from_f64(*from);
-        }
-    }
+    fill(&mut flat, &plan, executor.ranges(), weights);
     executor.pool().write(executor.parameters(), &flat);
     executor
 }
@@ -332,17 +304,34 @@ pub fn run_on<T: Element>(
     device: Rc<dyn Device>,
 ) -> Run {
     let mut executor = executor_on::<T>(graph, weights, halting, device);
-    let plan = executor.plan().clone();
     let outputs = executor.run(batch, Key::new(KEY)).unwrap_or_else(|f| panic!("{}: {f}", graph.name));
+    let gradients: Vec<T> = executor.pool().download(executor.gradients());
+    told((graph, weights, executor.plan()), &outputs, &gradients, executor.ranges())
+}
+
+/// Puts weights where the parameters of a plan lie in a flat array.
+fn fill<T: Element>(flat: &mut [T], plan: &Plan, ranges: &[Range<usize>], weights: &Arrays) {
+    for (parameter, range) in plan.parameters.iter().zip(ranges) {
+        for (to, from) in flat[range.clone()].iter_mut().zip(&weights[&parameter.name]) {
+            *to = T::from_f64(*from);
+        }
+    }
+}
+
+/// What a run has given, in double precision and by name; weights that the plan does not have get gradients of 0.
+fn told<T: Element>(
+    (graph, weights, plan): (&Graph, &Arrays, &Plan),
+    outputs: &Outputs<T>,
+    gradients: &[T],
+    ranges: &[Range<usize>],
+) -> Run {
     let doubles = |values: &[T]| values.iter().map(|v| v.to_f64()).collect::<Vec<f64>>();
     let named = |name: &String| Some((name.clone(), doubles(outputs.real(name)?)));
-    let outputs = results(graph).iter().filter_map(named).collect();
-    let all: Vec<T> = executor.pool().download(executor.gradients());
-    let mut gradients: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
-    for (parameter, range) in plan.parameters.iter().zip(executor.ranges()) {
-        gradients.insert(parameter.name.clone(), doubles(&all[range.clone()]));
+    let mut all: Arrays = weights.iter().map(|(n, w)| (n.clone(), vec![0.0; w.len()])).collect();
+    for (parameter, range) in plan.parameters.iter().zip(ranges) {
+        all.insert(parameter.name.clone(), doubles(&gradients[range.clone()]));
     }
-    Run { outputs, gradients }
+    Run { outputs: results(graph).iter().filter_map(named).collect(), gradients: all }
 }
 
 /// The largest difference relative to the larger of 1 and the largest value of `b`; infinite where one is not finite.

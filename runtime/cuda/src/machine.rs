@@ -180,7 +180,7 @@ impl<T: Element> Machine for DeviceExecutor<T> {
     }
 
     fn nodes(&self, table: &DeviceValue<T>, nodes: Nodes<'_>, width: usize) -> DeviceValue<T> {
-        let ids = listed(nodes);
+        let ids = nodes.listed();
         let (ids, y) = (self.pool.upload(&ids), self.pool.take::<T>(ids.len() * width));
         let args = [table.array().arg(), ids.arg(), y.arg(), int(width), whole(y.len())];
         self.pool.each("pair_nodes", y.len(), &args);
@@ -188,7 +188,7 @@ impl<T: Element> Machine for DeviceExecutor<T> {
     }
 
     fn add_nodes(&self, from: &DeviceValue<T>, nodes: Nodes<'_>, table: &mut DeviceValue<T>, width: usize) {
-        self.add_to_nodes(&self.wide_array(from), &Ids::new(listed(nodes)), self.own_real(table), width);
+        self.add_to_nodes(&self.wide_array(from), &Ids::new(nodes.listed()), self.own_real(table), width);
     }
 
     fn blend(&self, blends: Blends<'_>, table: &DeviceValue<T>, width: usize) -> DeviceValue<T> {
@@ -238,14 +238,6 @@ fn addends(pieces: &[(usize, usize)]) -> Vec<Vec<[u32; 4]>> {
         (at, end) = (at + len, start + len);
     }
     launches
-}
-
-/// The ids in the order of the list, those of pairs left, right, left, right, ...
-fn listed(nodes: Nodes<'_>) -> Vec<u32> {
-    match nodes {
-        Nodes::Single(ids) => ids.to_vec(),
-        Nodes::Pairs(left, right) => left.iter().zip(right).flat_map(|(left, right)| [*left, *right]).collect(),
-    }
 }
 
 impl<T: Element> DeviceExecutor<T> {

@@ -136,13 +136,13 @@ impl<T: TensorNumber> Machine for TensorExecutor<T> {
     }
 
     fn nodes(&self, table: &TensorValue<T>, nodes: Nodes<'_>, width: usize) -> TensorValue<T> {
-        let ids = listed(nodes);
+        let ids = nodes.listed();
         let made = self.indices(&ids).and_then(|places| self.selected(table.array(), &places, width));
         TensorValue::Real(self.kept(made, ids.len() * width))
     }
 
     fn add_nodes(&self, from: &TensorValue<T>, nodes: Nodes<'_>, table: &mut TensorValue<T>, width: usize) {
-        let places = self.indices(&listed(nodes));
+        let places = self.indices(&nodes.listed());
         let made = places.and_then(|places| self.added(table.array(), &places, from.array(), width));
         *table = TensorValue::Real(self.kept(made, table.array().elem_count()));
     }
@@ -171,14 +171,6 @@ impl<T: TensorNumber> Machine for TensorExecutor<T> {
                 self.arena.filled(blends.terms().len(), 0.0)
             }
         }
-    }
-}
-
-/// The ids in the order of the list, those of pairs left, right, left, right, ...
-fn listed(nodes: Nodes<'_>) -> Vec<u32> {
-    match nodes {
-        Nodes::Single(ids) => ids.to_vec(),
-        Nodes::Pairs(left, right) => left.iter().zip(right).flat_map(|(left, right)| [*left, *right]).collect(),
     }
 }
 

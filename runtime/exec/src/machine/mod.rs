@@ -92,6 +92,16 @@ pub enum Nodes<'a> {
     Pairs(&'a [u32], &'a [u32]),
 }
 
+impl Nodes<'_> {
+    /// Their ids in the order of the list, those of pairs left, right, left, right, ...
+    pub fn listed(self) -> Vec<u32> {
+        match self {
+            Self::Single(ids) => ids.to_vec(),
+            Self::Pairs(left, right) => left.iter().zip(right).flat_map(|(left, right)| [*left, *right]).collect(),
+        }
+    }
+}
+
 /// An executor as the loops see it.
 pub trait Machine: Sized {
     /// What its values are made of.
