@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use candle_core::{CudaDevice, CudaStorage, Result, Shape, Storage, Tensor, bail};
+use candle_core::{CudaDevice, Result};
 use rtc_compiler::plan::Plan;
 use rtc_cuda::driver::Gpu;
 use rtc_cuda::{DeviceExecutor, Launching};
@@ -26,11 +26,4 @@ pub(crate) fn open(
     let gpu = Gpu::open_number(number, precision, Launching::Graph).map_err(failed)?;
     let own = gpu.clone();
     Ok((gpu, |plan: Plan| DeviceExecutor::new(plan.into(), own)))
-}
-
-/// The storage of a contiguous tensor, copied.
-pub(crate) fn storage(tensor: &Tensor) -> Result<(CudaStorage, Shape)> {
-    let (storage, layout) = tensor.storage_and_layout();
-    let Storage::Cuda(storage) = &*storage else { bail!("a fault of rtc: a number is not on the device") };
-    Ok((storage.try_clone(layout)?, layout.shape().clone()))
 }

@@ -16,10 +16,13 @@ mod model;
 mod op;
 mod open;
 mod rows;
+mod spec;
+mod storage;
 mod worker;
 
 pub use model::{Model, Training};
-pub use open::Options;
+pub use open::{Kernels, Options};
 pub use rtc_exec::{Halting, Inference};
 pub use rtc_kernel::Precision;
 pub use rtc_task::{Objective, Scale};
+pub use spec::Spec;

@@ -8,15 +8,17 @@ use std::sync::{Arc, MutexGuard};
 
 use candle_core::{DType, Device, Result, Shape, Tensor, Var, bail};
 use candle_nn::{Module, VarMap};
+use rtc_compiler::lower::Binding;
 use rtc_exec::model::PassMode;
-use rtc_task::{Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
+use rtc_task::{Example, Objective, Options as TaskOptions, Scale, TaskHandle, sequence};
 
 use crate::failure::failed;
 use crate::labels::labels;
-use crate::op::{Ask, BatchQuestion, KnownGradient};
-use crate::open::{ModelFacts, Options, open, owned};
+use crate::op::{Ask, BatchQuestion, KnownGradient, TensorLogits, TensorQuestion};
+use crate::open::{Kernels, ModelFacts, Options, open, owned};
 use crate::rows::PackedRows;
-use crate::worker::Worker;
+use crate::spec::{Spec, compile};
+use crate::worker::{Engine, Worker};
 
 /// A model that rtc has trained. Clones share parameters and executor.
 ///
@@ -40,8 +42,9 @@ struct SharedModel {
     variables: VarMap,
     parameters: Vec<ModelParameter>,
     task: ModelTask,
-    /// Logits that the graph gives for an answer.
-    outputs: usize,
+    kernels: Kernels,
+    /// What it takes and answers.
+    binding: Binding,
     device: Device,
     /// The number of the next pass that draws.
     update: AtomicU64,
@@ -54,10 +57,9 @@ struct ModelParameter {
     is_trained: bool,
 }
 
+/// The texts of ids and classes; none of a new model.
 struct ModelTask {
-    handle: TaskHandle,
-    options: TaskOptions,
-    objective: Objective,
+    task: Option<(TaskHandle, TaskOptions)>,
     vocabulary: Vec<String>,
     classes: Vec<String>,
 }
@@ -77,8 +79,33 @@ impl Model {
     /// As [`Self::open`], and options that are not for this model.
     pub fn open_with(run: impl AsRef<Path>, device: &Device, options: Options) -> Result<Self> {
         let (path, own) = (owned(run), device.clone());
-        let (worker, facts) = Worker::start(move || open(&path, &options, &own))?;
-        let ModelFacts { parameters, task, options, binding, updates } = facts;
+        Self::start(device, options.kernels, move || open(&path, &options, &own))
+    }
+
+    /// A new model of a spec, with the weights that `rtc train` draws from this seed.
+    ///
+    /// # Errors
+    /// A spec with errors, with its report; a model that takes more of its rows than tokens; a device that rtc does not compute on.
+    pub fn new(spec: &Spec, device: &Device) -> Result<Self> {
+        Self::new_with(spec, device, Options::default())
+    }
+
+    /// A new model in another way; there is no checkpoint that `options` could name.
+    ///
+    /// # Errors
+    /// As [`Self::new`], and options that are not for this model.
+    pub fn new_with(spec: &Spec, device: &Device, options: Options) -> Result<Self> {
+        let (spec, own) = (spec.clone(), device.clone());
+        Self::start(device, options.kernels, move || compile(&spec, &options, &own))
+    }
+
+    fn start(
+        device: &Device,
+        kernels: Kernels,
+        open: impl FnOnce() -> Result<(Engine, ModelFacts)> + Send + 'static,
+    ) -> Result<Self> {
+        let (worker, facts) = Worker::start(open)?;
+        let ModelFacts { parameters, task, binding, updates } = facts;
         let (variables, mut read) = (VarMap::new(), vec![]);
         for parameter in parameters {
             let var = Var::from_vec(parameter.numbers, parameter.shape.as_slice(), device)?;
@@ -89,18 +116,20 @@ impl Model {
             });
             locked(&variables)?.insert(parameter.name, var);
         }
+        let texts = |of: fn(&TaskHandle, &TaskOptions) -> Vec<String>| {
+            task.as_ref().map(|(task, options)| of(task, options)).unwrap_or_default()
+        };
         let task = ModelTask {
-            objective: task.objective(),
-            vocabulary: task.vocabulary(&options),
-            classes: task.classes(&options),
-            handle: task,
-            options,
+            vocabulary: texts(|task, options| task.vocabulary(options)),
+            classes: texts(|task, options| task.classes(options)),
+            task,
         };
         Ok(Self(Arc::new(SharedModel {
             worker: Arc::new(worker),
             variables,
             parameters: read,
-            outputs: binding.outputs().unwrap_or(1),
+            kernels,
+            binding,
             task,
             device: device.clone(),
             update: AtomicU64::new(updates),
@@ -133,22 +162,22 @@ impl Model {
 
     /// What a model of this task answers.
     pub fn objective(&self) -> Objective {
-        self.0.task.objective
+        self.0.binding.objective
     }
 
-    /// The tokens, whose places are their ids.
+    /// The tokens, whose places are their ids; none of a new model.
     pub fn vocabulary(&self) -> &[String] {
         &self.0.task.vocabulary
     }
 
-    /// The classes or labels, in the order of the logits; none where numbers are asked for.
+    /// The classes or labels, in the order of the logits; none of a new model, and none where numbers are asked for.
     pub fn classes(&self) -> &[String] {
         &self.0.task.classes
     }
 
     /// The unit of a model that answers numbers.
     pub fn scale(&self) -> Scale {
-        self.0.task.handle.scale(&self.0.task.options)
+        self.0.task.task.as_ref().map(|(task, options)| task.scale(options)).unwrap_or_default()
     }
 
     /// The token ids of a text, `[length]`, as `rtc predict` makes them.
@@ -156,11 +185,10 @@ impl Model {
     /// # Errors
     /// A text of which the task makes none.
     pub fn encode(&self, text: &str) -> Result<Tensor> {
-        let ModelTask { handle, options, objective, .. } = &self.0.task;
-        if *objective == Objective::Pair {
+        if self.objective() == Objective::Pair {
             bail!("the rows of this model are pairs: encode each side by `encode_pair`");
         }
-        let example = sequence::example(&**handle, options, text).map_err(failed)?;
+        let example = self.0.example(text)?;
         Tensor::new(example.tokens, &self.0.device)
     }
 
@@ -169,7 +197,7 @@ impl Model {
     /// # Errors
     /// As [`Self::encode`], and a model that does not take pairs.
     pub fn encode_pair(&self, text: &str) -> Result<[Tensor; 2]> {
-        let example = sequence::example(&*self.0.task.handle, &self.0.task.options, text).map_err(failed)?;
+        let example = self.0.example(text)?;
         let Some(second) = example.second else {
             bail!("the rows of this model are no pairs: encode them by `encode`")
         };
@@ -241,19 +269,34 @@ impl Module for Training {
 }
 
 impl SharedModel {
+    fn example(&self, text: &str) -> Result<Example> {
+        let Some((task, options)) = &self.task.task else {
+            bail!("this model was made of a spec and has no task that makes ids of texts: give it ids")
+        };
+        sequence::example(&**task, options, text).map_err(failed)
+    }
+
     fn next_update(&self) -> u64 {
         self.update.fetch_add(1, Ordering::Relaxed)
     }
 
     fn logits(&self, rows: PackedRows, draws: PassMode) -> Result<Tensor> {
         let (answers, tokens) = (self.answers(&rows)?, rows.batch.tokens.len());
-        let (count, length, outputs) = (rows.count(), rows.length, self.outputs);
-        let ask = Ask::Logits(draws);
-        let logits = self.weights()?.apply_op1(self.question(rows, ask, Shape::from((answers, outputs))))?;
-        let is_binary =
-            outputs == 1 && matches!(self.task.objective, Objective::Classify | Objective::Pair | Objective::Each);
+        let outputs = self.binding.outputs().unwrap_or(1);
+        let (count, length, objective, shape) = (rows.count(), rows.length, self.binding.objective, (answers, outputs));
+        let logits = match self.kernels {
+            Kernels::Rtc => {
+                self.weights()?.apply_op1(self.question(rows, Ask::Logits(draws), Shape::from(shape)))?
+            }
+            Kernels::Candle => {
+                let question = self.tensor_question(rows)?;
+                let logits = question.logits(draws)?.reshape(shape)?;
+                self.weights()?.apply_op1(TensorLogits { question, draws, logits })?
+            }
+        };
+        let is_binary = outputs == 1 && matches!(objective, Objective::Classify | Objective::Pair | Objective::Each);
         let logits = if is_binary { Tensor::cat(&[&logits.zeros_like()?, &logits], 1)? } else { logits };
-        match (self.task.objective, length) {
+        match (objective, length) {
             (Objective::Each, Some(length)) if tokens > 0 => logits.reshape((count, length, ())),
             _ => Ok(logits),
         }
@@ -261,13 +304,25 @@ impl SharedModel {
 
     fn loss(&self, mut rows: PackedRows, answers: &Tensor) -> Result<Tensor> {
         self.answers(&rows)?;
-        rows.batch.labels = labels(answers, &rows, self.task.objective, self.task.classes.len(), &self.device)?;
-        let weights = self.weights()?;
-        let (count, update) = (weights.elem_count(), self.next_update());
-        let question = self.question(rows, Ask::Loss(update), Shape::from(1 + count));
-        let found = weights.apply_op1_no_bwd(&question)?;
-        let value = found.narrow(0, 0, 1)?.force_contiguous()?.reshape(())?;
-        weights.apply_op1(KnownGradient { value, gradient: found.narrow(0, 1, count)? })
+        let Binding { objective, classes, .. } = self.binding;
+        rows.batch.labels = labels(answers, &rows, objective, classes.unwrap_or(0), &self.device)?;
+        let (weights, update) = (self.weights()?, self.next_update());
+        let (value, gradient) = match self.kernels {
+            Kernels::Rtc => {
+                let count = weights.elem_count();
+                let question = self.question(rows, Ask::Loss(update), Shape::from(1 + count));
+                let found = weights.apply_op1_no_bwd(&question)?;
+                (found.narrow(0, 0, 1)?.reshape(())?, found.narrow(0, 1, count)?)
+            }
+            Kernels::Candle => self.tensor_question(rows)?.loss(update)?,
+        };
+        weights.apply_op1(KnownGradient { value, gradient })
+    }
+
+    fn tensor_question(&self, rows: PackedRows) -> Result<TensorQuestion> {
+        let flat = |var: Var| var.as_detached_tensor().flatten_all()?.contiguous();
+        let weights = self.read(&self.variables)?.into_iter().map(flat).collect::<Result<_>>()?;
+        Ok(TensorQuestion { worker: self.worker.clone(), batch: Arc::new(rows.batch), weights })
     }
 
     fn question(&self, rows: PackedRows, ask: Ask, shape: Shape) -> BatchQuestion {
@@ -276,7 +331,7 @@ impl SharedModel {
 
     /// How many answers are expected for rows that the model can take.
     fn answers(&self, rows: &PackedRows) -> Result<usize> {
-        let known = self.task.vocabulary.len();
+        let known = self.binding.vocab.unwrap_or(0);
         if let Some(at) = rows.batch.tokens.iter().position(|token| *token as usize >= known) {
             let row = rows.batch.offsets.partition_point(|start| *start <= at) - 1;
             bail!(
@@ -286,7 +341,7 @@ impl SharedModel {
                 at - rows.batch.offsets[row]
             );
         }
-        match self.task.objective {
+        match self.binding.objective {
             Objective::Pair if rows.count() % 2 == 1 => bail!(
                 "the rows of this model are pairs, and there are {}: first the first sides of all pairs, then the second ones",
                 rows.count()
@@ -332,6 +387,7 @@ fn locked(map: &VarMap) -> Result<MutexGuard<'_, HashMap<String, Var>>> {
 impl fmt::Debug for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SharedModel { task, parameters, device, .. } = &*self.0;
-        write!(f, "Model({}, {} parameters on {:?})", task.handle.name(), parameters.len(), device.location())
+        let name = task.task.as_ref().map_or("new", |(task, _)| task.name());
+        write!(f, "Model({name}, {} parameters on {:?})", parameters.len(), device.location())
     }
 }

@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 #[cfg(feature = "cuda")]
 use candle_core::CudaStorage;
+#[cfg(feature = "metal")]
+use candle_core::MetalStorage;
 use candle_core::{CpuStorage, CustomOp1, CustomOp2, Layout, Result, Shape, Tensor, bail};
 use rtc_base::batch::Batch;
-use rtc_exec::model::PassMode;
+use rtc_exec::learner::LearnError;
+use rtc_exec::model::{Function, PassMode};
+use rtc_tensor::{TensorExecutor, TensorFunction};
 
 use crate::failure::failed;
+use crate::storage;
 use crate::worker::{Engine, Worker};
 
 /// What a model is asked for about a batch.
@@ -36,10 +41,6 @@ impl BatchQuestion {
     fn on_host(&self, weights: &[f32], cotangent: &[f32]) -> Result<(CpuStorage, Shape)> {
         let (ask, batch, weights, cotangent) = (self.ask, self.batch.clone(), weights.to_vec(), cotangent.to_vec());
         let numbers = self.worker.ask(move |engine| {
-            #[cfg_attr(
-                not(feature = "cuda"),
-                allow(irrefutable_let_patterns, reason = "there is another machine with it")
-            )]
             let Engine::Host(function) = engine else {
                 bail!("the weights are on the CPU, and this model is on another device");
             };
@@ -116,6 +117,89 @@ impl CustomOp2 for BatchQuestion {
     }
 }
 
+/// Logits that an executor has made of tensors, as an op on the flat weights: a plan of its own differentiates them.
+pub(crate) struct TensorLogits {
+    pub(crate) question: TensorQuestion,
+    pub(crate) draws: PassMode,
+    /// `[answers, outputs]`.
+    pub(crate) logits: Tensor,
+}
+
+impl CustomOp1 for TensorLogits {
+    fn name(&self) -> &'static str {
+        "rtc-tensors"
+    }
+
+    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
+        storage::on_cpu(&self.logits)
+    }
+
+    #[cfg(feature = "cuda")]
+    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
+        storage::on_cuda(&self.logits)
+    }
+
+    #[cfg(feature = "metal")]
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        storage::on_metal(&self.logits)
+    }
+
+    fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
+        self.question.product(cotangent, self.draws).map(Some)
+    }
+}
+
+/// A batch for an executor on tensors.
+#[derive(Clone, Debug)]
+pub(crate) struct TensorQuestion {
+    pub(crate) worker: Arc<Worker>,
+    pub(crate) batch: Arc<Batch>,
+    /// Each weight, flat, outside of Candle's tape.
+    pub(crate) weights: Arc<[Tensor]>,
+}
+
+impl TensorQuestion {
+    fn ask<R: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut Function<TensorExecutor<f32>>, &[Tensor], &Batch) -> std::result::Result<R, LearnError> + Send + 'static,
+    ) -> Result<R> {
+        let Self { batch, weights, .. } = self.clone();
+        self.worker.ask(move |engine| {
+            let Engine::Tensors(function) = engine else { bail!("a fault of rtc: this model has kernels of its own") };
+            job(function, &weights, &batch).map_err(failed)
+        })
+    }
+
+    /// The logits, flat.
+    pub(crate) fn logits(&self, draws: PassMode) -> Result<Tensor> {
+        self.ask(move |function, weights, batch| function.logits_of(weights, batch, draws))
+    }
+
+    /// The loss, and the gradient of the flat weights.
+    pub(crate) fn loss(&self, update: u64) -> Result<(Tensor, Tensor)> {
+        let (loss, gradients) = self.ask(move |function, weights, batch| function.loss_of(weights, batch, update))?;
+        Ok((loss.reshape(())?, self.flat(&gradients)?))
+    }
+
+    /// The gradient of the flat weights, of a function of the logits with this gradient.
+    fn product(&self, cotangent: &Tensor, draws: PassMode) -> Result<Tensor> {
+        let cotangent = cotangent.contiguous()?.flatten_all()?;
+        let gradients =
+            self.ask(move |function, weights, batch| function.product_of(weights, batch, &cotangent, draws))?;
+        self.flat(&gradients)
+    }
+
+    /// Gradients end to end, and zeros where there is none.
+    fn flat(&self, gradients: &[Option<Tensor>]) -> Result<Tensor> {
+        let part = |(gradient, weight): (&Option<Tensor>, &Tensor)| match gradient {
+            Some(gradient) => gradient.flatten_all(),
+            None => weight.zeros_like(),
+        };
+        let parts = gradients.iter().zip(&*self.weights).map(part).collect::<Result<Vec<_>>>()?;
+        Tensor::cat(&parts, 0)
+    }
+}
+
 /// A number of which the gradient is known.
 pub(crate) struct KnownGradient {
     pub(crate) value: Tensor,
@@ -128,12 +212,17 @@ impl CustomOp1 for KnownGradient {
     }
 
     fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        Ok((CpuStorage::F32(vec![self.value.to_scalar()?]), Shape::from(())))
+        storage::on_cpu(&self.value)
     }
 
     #[cfg(feature = "cuda")]
     fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        crate::gpu::storage(&self.value)
+        storage::on_cuda(&self.value)
+    }
+
+    #[cfg(feature = "metal")]
+    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
+        storage::on_metal(&self.value)
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {

@@ -4,19 +4,32 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Result, bail};
-use rtc_compiler::ir::graph::{FIXED, Graph};
+use rtc_compiler::ir::graph::{FIXED, Graph, Parameter};
+use rtc_compiler::ir::types::Dim;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
-use rtc_exec::learner::{FlatArrays, LearnerState};
+use rtc_compiler::plan::Plan;
+use rtc_exec::learner::FlatArrays;
 use rtc_exec::model::{Backend, Function};
 use rtc_exec::{Executor, Halting, Inference, Settings};
 use rtc_kernel::Precision;
 use rtc_runs::record::SavedRun;
 use rtc_runs::saved::OpenedRun;
 use rtc_task::{Options as TaskOptions, TaskHandle, catalog, open_task};
+use rtc_tensor::TensorExecutor;
 
 use crate::failure::failed;
 use crate::worker::Engine;
+
+/// Whose kernels compute a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernels {
+    /// Those of rtc, on the CPU and on CUDA: the bits of `rtc predict`, and several times faster.
+    #[default]
+    Rtc,
+    /// Those of Candle, on any of its devices. The executor reads the variables where they are, and its logits and gradients stay there.
+    Candle,
+}
 
 /// How a run is opened.
 #[derive(Clone, Debug)]
@@ -31,6 +44,8 @@ pub struct Options {
     pub inference: Option<Inference>,
     /// How exact matrix products with weights are.
     pub precision: Precision,
+    /// Whose kernels compute it.
+    pub kernels: Kernels,
 }
 
 impl Default for Options {
@@ -41,7 +56,15 @@ impl Default for Options {
             halting: Halting::default(),
             inference: None,
             precision: Precision::default(),
+            kernels: Kernels::default(),
         }
+    }
+}
+
+impl Options {
+    fn settings(&self, inference: Inference) -> Settings {
+        let Self { halting, depth, precision, .. } = *self;
+        Settings { halting, depth, inference, precision, ..Settings::default() }
     }
 }
 
@@ -49,14 +72,14 @@ impl Default for Options {
 pub(crate) struct ModelFacts {
     /// Name, shape, numbers, and whether it is trained, of every parameter in the order of the flat array.
     pub(crate) parameters: Vec<SavedParameter>,
-    pub(crate) task: TaskHandle,
-    pub(crate) options: TaskOptions,
+    /// The task of a run.
+    pub(crate) task: Option<(TaskHandle, TaskOptions)>,
     pub(crate) binding: Binding,
     /// Updates that the run has made until this checkpoint.
     pub(crate) updates: u64,
 }
 
-/// A parameter as the checkpoint has it.
+/// A parameter with its numbers.
 pub(crate) struct SavedParameter {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
@@ -72,97 +95,107 @@ pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(E
     let versions = BTreeMap::from([("rtc-candle".to_owned(), env!("CARGO_PKG_VERSION").to_owned())]);
     let opened = OpenedRun { path, run: &run, versions: &versions };
     let (_, graph) = opened.model(&catalog).map_err(failed)?;
-    if let Some(value) = asked(&graph).first() {
-        bail!(
-            "the model in {} takes `{}` from its rows, and a module of Candle is given tokens alone: ask it by `rtc predict`",
-            path.display(),
-            value.name
-        );
-    }
+    tokens_only(&graph, &format!("the model in {}", path.display()))?;
     let learner = opened.checkpoint(&options.checkpoint).map_err(failed)?.learner;
     learner.require_finite().map_err(failed)?;
     let (binding, seed) = (Binding::from(&catalog), run.info.seed);
     let inference = options.inference.unwrap_or(run.experiment.inference);
-    let settings = Settings {
-        halting: options.halting,
-        depth: options.depth,
-        inference,
-        precision: options.precision,
-        ..Settings::default()
-    };
-    let (engine, parameters) = engine((graph, binding, seed), settings, learner.clone(), (path, device))?;
-    let facts = ModelFacts { parameters, task, options: task_options, binding, updates: learner.updates };
+    let refuse = |why: String| failed(format!("{} is refused: {why}", path.display()));
+    let (engine, own) = engine((graph, binding, seed), options, inference, device).map_err(|why| refuse(why.to_string()))?;
+    // Evaluations use the average of the weights, where there is one.
+    let weights = if learner.average.items.is_empty() { learner.parameters } else { learner.average };
+    let parameters = saved(&own, weights).map_err(refuse)?;
+    let facts = ModelFacts { parameters, task: Some((task, task_options)), binding, updates: learner.updates };
     Ok((engine, facts))
 }
 
-/// The engine on the device, and the weights that evaluations use: their average, where there is one.
-fn engine(
+/// Refuses a model that takes more of its rows than tokens.
+pub(crate) fn tokens_only(graph: &Graph, model: &str) -> Result<()> {
+    let Some(value) = asked(graph).into_iter().next() else { return Ok(()) };
+    bail!("{model} takes `{}` from its rows, and a module of Candle is given only tokens: use `rtc train` and `rtc predict`", value.name)
+}
+
+/// The engine on the device, and its parameters.
+pub(crate) fn engine(
     (graph, binding, seed): (Graph, Binding, u64),
-    settings: Settings,
-    learner: LearnerState,
-    (path, device): (&Path, &Device),
-) -> Result<(Engine, Vec<SavedParameter>)> {
-    let weights = if learner.average.items.is_empty() { learner.parameters } else { learner.average };
-    match device {
-        Device::Cpu => {
+    options: &Options,
+    inference: Inference,
+    device: &Device,
+) -> Result<(Engine, Vec<Parameter>)> {
+    let settings = options.settings(inference);
+    let precise = settings.precision == Precision::default();
+    match (options.kernels, device) {
+        (Kernels::Candle, _) if !precise => bail!("`precision` is for kernels of rtc: Candle's compute in f32"),
+        (Kernels::Candle, device) => {
+            let executor = |plan: Plan| TensorExecutor::new(plan.into(), device.clone());
+            let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
+            fitted(function, settings, Engine::Tensors)
+        }
+        (Kernels::Rtc, Device::Cpu) => {
             let function = Function::new(graph, binding, seed, |plan| Executor::new(plan.into())).map_err(failed)?;
-            let (function, parameters) = fitted(function, settings, weights, path)?;
-            Ok((Engine::Host(Box::new(function)), parameters))
+            fitted(function, settings, Engine::Host)
         }
         #[cfg(feature = "cuda")]
-        Device::Cuda(device) => {
+        (Kernels::Rtc, Device::Cuda(device)) => {
             let (gpu, executor) = crate::gpu::open(device, settings.precision)?;
             let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
-            let (function, parameters) = fitted(function, settings, weights, path)?;
-            Ok((Engine::Gpu(Box::new(crate::gpu::GpuEngine { gpu, function })), parameters))
+            fitted(function, settings, |function| {
+                Engine::Gpu(Box::new(crate::gpu::GpuEngine { gpu, function: *function }))
+            })
         }
         #[cfg(not(feature = "cuda"))]
-        Device::Cuda(_) => {
-            bail!("this program has rtc-candle without its feature `cuda`: turn it on, or open the model on the CPU")
+        (Kernels::Rtc, Device::Cuda(_)) => bail!(
+            "this program has rtc-candle without its feature `cuda`: turn it on, or take `Kernels::Candle` in the `Options`"
+        ),
+        (Kernels::Rtc, Device::Metal(_)) => {
+            bail!("rtc has no kernels for Metal: take `Kernels::Candle` in the `Options`, or `Device::Cpu`")
         }
-        Device::Metal(_) => bail!("rtc does not compute on Metal: open the model with `Device::Cpu`"),
     }
 }
 
-/// A function with its settings, and its parameters with the numbers of a checkpoint.
+/// A function with its settings as an engine, and its parameters.
 fn fitted<B: Backend>(
     mut function: Function<B>,
     settings: Settings,
-    mut weights: FlatArrays,
-    path: &Path,
-) -> Result<(Function<B>, Vec<SavedParameter>)> {
-    let refuse = |why: String| failed(format!("{} is refused: {why}", path.display()));
+    engine: impl FnOnce(Box<Function<B>>) -> Engine,
+) -> Result<(Engine, Vec<Parameter>)> {
     match (function.takes_depth(), settings.depth) {
         (true, None) => {
-            let why =
-                "the steps of this model come with its examples, and tokens have none: say `depth` in the `Options`";
-            return Err(refuse(why.to_owned()));
+            bail!("the steps of this model come with its examples, and tokens have none: say `depth` in the `Options`")
         }
-        (false, Some(_)) => {
-            return Err(refuse(
-                "`depth` is for models with `depth: given`; the steps of this one are its own".to_owned(),
-            ));
-        }
+        (false, Some(_)) => bail!("`depth` is for models with `depth: given`; the steps of this one are its own"),
         _ => {}
     }
     function.set(settings).map_err(failed)?;
-    let mut parameters = vec![];
-    for own in function.parameters() {
-        let none = || refuse(format!("its checkpoint has no `{}`", own.name));
+    let parameters = function.parameters().to_vec();
+    Ok((engine(Box::new(function)), parameters))
+}
+
+/// Parameters with the numbers of a checkpoint, or why it is refused.
+fn saved(parameters: &[Parameter], mut weights: FlatArrays) -> std::result::Result<Vec<SavedParameter>, String> {
+    let mut found = vec![];
+    for own in parameters {
+        let none = || format!("its checkpoint has no `{}`", own.name);
         let (shape, numbers) = weights.items.remove(&own.name).ok_or_else(none)?;
-        let dims: Vec<usize> = own.ty.dims().iter().filter_map(rtc_compiler::ir::types::Dim::fixed).collect();
-        if shape != dims {
-            return Err(refuse(format!(
-                "`{}` has shape {shape:?} in its checkpoint, the model has {dims:?}",
-                own.name
-            )));
+        let parameter = SavedParameter::new(own, numbers);
+        if shape != parameter.shape {
+            return Err(format!(
+                "`{}` has shape {shape:?} in its checkpoint, the model has {:?}",
+                own.name, parameter.shape
+            ));
         }
-        let is_trained = own.group.as_deref() != Some(FIXED);
-        parameters.push(SavedParameter { name: own.name.clone(), shape, is_trained, numbers });
+        found.push(parameter);
     }
     match weights.items.keys().next() {
-        Some(extra) => Err(refuse(format!("its checkpoint has a `{extra}`, which is no parameter of the model"))),
-        None => Ok((function, parameters)),
+        Some(extra) => Err(format!("its checkpoint has a `{extra}`, which is no parameter of the model")),
+        None => Ok(found),
+    }
+}
+
+impl SavedParameter {
+    pub(crate) fn new(own: &Parameter, numbers: Vec<f32>) -> Self {
+        let shape = own.ty.dims().iter().filter_map(Dim::fixed).collect();
+        Self { name: own.name.clone(), shape, is_trained: own.group.as_deref() != Some(FIXED), numbers }
     }
 }
 

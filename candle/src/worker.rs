@@ -9,6 +9,7 @@ use candle_core::Result;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use rtc_exec::Executor;
 use rtc_exec::model::Function;
+use rtc_tensor::TensorExecutor;
 
 use crate::failure::failed;
 
@@ -22,6 +23,8 @@ pub(crate) enum Engine {
     /// On a graphics card.
     #[cfg(feature = "cuda")]
     Gpu(Box<crate::gpu::GpuEngine>),
+    /// By kernels of Candle, on any of its devices.
+    Tensors(Box<Function<TensorExecutor<f32>>>),
 }
 
 type EngineJob = Box<dyn FnOnce(&mut Engine) + Send>;

@@ -1,8 +1,8 @@
 //! Candle's `backward` through a model: against differences and rtc's own training step, and optimisers of Candle that train it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use crate::support::{EACH, HALTING, LISTOPS, PLAIN, Place, Run, bits};
+use crate::support::{EACH, HALTING, LISTOPS, PLAIN, Place, Run, bits, gradients, numbers};
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{Module, Optimizer, SGD, loss::cross_entropy};
 use rtc_candle::Model;
@@ -14,17 +14,6 @@ use rtc_task::{Example, ExampleTarget};
 const CPU: Device = Device::Cpu;
 const TEXTS: [&str; 3] = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "[MIN 2 3 ]", "[SM 1 2 3 ]"];
 const LABELS: [u32; 3] = [9, 2, 6];
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.flatten_all().and_then(|flat| flat.to_vec1()).expect("f32 numbers")
-}
-
-/// The gradients of a loss by the names of the variables.
-fn gradients(model: &Model, loss: &Tensor) -> Result<BTreeMap<String, Vec<f32>>> {
-    let (found, map) = (loss.backward()?, model.var_map());
-    let vars = map.data().lock().expect("nobody panics");
-    Ok(vars.iter().filter_map(|(name, var)| Some((name.clone(), numbers(found.get(var)?)))).collect())
-}
 
 fn rows(model: &Model) -> Result<Vec<Tensor>> {
     TEXTS.iter().map(|text| model.encode(text)).collect()

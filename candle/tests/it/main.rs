@@ -3,4 +3,6 @@
 mod gradients;
 mod module;
 mod readme;
+mod spec;
 mod support;
+mod tensors;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use crate::support::{EACH, GIVEN, HALTING, LISTOPS, PLAIN, Place, bits, wide_bits};
+use crate::support::{EACH, GIVEN, HALTING, LISTOPS, PLAIN, Place, bits, numbers, wide_bits};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::{Init, Module, VarMap};
 use rtc_candle::{Model, Options};
@@ -11,10 +11,6 @@ use rtc_runs::record::SavedRun;
 use rtc_runs::record::checkpoint::CheckpointSlot;
 
 const CPU: Device = Device::Cpu;
-
-fn numbers(tensor: &Tensor) -> Vec<f32> {
-    tensor.flatten_all().and_then(|flat| flat.to_vec1()).expect("f32 numbers")
-}
 
 #[track_caller]
 fn refused<T>(outcome: Result<T>, parts: &[&str]) {

@@ -13,7 +13,6 @@ use rtc_base::rng::Key;
 use rtc_compiler::ir::graph::{MAIN, NodeId, Value};
 use rtc_compiler::plan::Plan;
 use rtc_exec::arena::Arena;
-use rtc_exec::machine::Machine;
 use rtc_exec::machine::region::{InputName, inputs, ranges_by_value, run_region, whole_batch};
 use rtc_exec::machine::resume::Resume;
 use rtc_exec::machine::search::Searches;
@@ -69,6 +68,22 @@ pub struct TensorExecutor<T: TensorNumber> {
     pub(crate) masks: Masks,
     /// The first failure of Candle in this run.
     failure: RefCell<Option<String>>,
+}
+
+/// What a run leaves on its device.
+#[derive(Clone, Debug)]
+pub struct TensorResults {
+    /// The results by their names, flat; nothing where a result is no real array.
+    outputs: Vec<(String, Option<Tensor>)>,
+    /// What the run adds to the gradient of each weight, flat, in the order of the plan; nothing where it adds nothing.
+    pub gradients: Vec<Option<Tensor>>,
+}
+
+impl TensorResults {
+    /// The numbers of a result, flat.
+    pub fn real(&self, name: &str) -> Option<&Tensor> {
+        self.outputs.iter().find(|(own, _)| own == name)?.1.as_ref()
+    }
 }
 
 impl<T: TensorNumber> fmt::Debug for TensorExecutor<T> {
@@ -148,28 +163,71 @@ impl<T: TensorNumber> TensorExecutor<T> {
     /// # Errors
     /// A batch that does not fit; with `check_finite`, the first value that is not finite; a failure of Candle.
     pub fn run(&mut self, batch: &Batch, key: Key) -> Result<Outputs<T>, ExecutionFault> {
+        let values = self.pass(batch, key, None, |own| {
+            let values = own.results(|x| own.host_numbers(&x).to_vec());
+            own.add_sums();
+            values
+        })?;
+        Ok(Outputs::new(self.outputs.clone(), values, &self.arena))
+    }
+
+    /// Runs the plan with weights that lie on the device, flat, in the order of the plan, and leaves all results there. `given` is one more
+    /// input with its name.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn run_on(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        weights: &[Tensor],
+        given: Option<(&str, &Tensor)>,
+    ) -> Result<TensorResults, ExecutionFault> {
+        let own = self.weights.get_mut();
+        if weights.len() != own.len() {
+            return Err(ExecutionFault::Batch(format!("there are {} weights, and the model has {}", weights.len(), own.len())));
+        }
+        own.iter_mut().zip(weights).for_each(|(own, weight)| *own = Some(weight.clone()));
+        let given = given.map(|(name, numbers)| (InputName::Given(name.into()), TensorValue::Real(numbers.clone())));
+        let results = self.pass(batch, key, given, |own| {
+            let outputs = own.outputs.clone();
+            let gradients = own.sums.iter_mut().map(Option::take).collect();
+            TensorResults { outputs: outputs.iter().cloned().zip(own.results(|x| x)).collect(), gradients }
+        });
+        self.weights.get_mut().fill(None);
+        results
+    }
+
+    /// A run, and what is made of its results before they are dropped.
+    fn pass<R>(
+        &mut self,
+        batch: &Batch,
+        key: Key,
+        given: Option<(InputName, TensorValue<T>)>,
+        results: impl FnOnce(&mut Self) -> R,
+    ) -> Result<R, ExecutionFault> {
         let view = whole_batch(self, batch, key, self.settings.depth)?;
         let inputs = inputs(self, batch);
         self.inputs.extend(inputs);
-        let outcome = run_region(self, MAIN, &view);
-        let plan = self.plan.clone();
-        let values = outcome.and_then(|()| {
-            let real = |value: &Value| match self.value(*value) {
-                val @ TensorValue::Real(_) => Some(self.numbers(&val).to_vec()),
-                _ => None,
-            };
-            let values = plan.regions[MAIN.index()].yields.iter().map(real).collect();
-            self.add_sums();
-            match self.failure.take() {
-                Some(failure) => Err(ExecutionFault::Device(failure)),
-                None => Ok(values),
-            }
+        self.inputs.extend(given);
+        let outcome = run_region(self, MAIN, &view).and_then(|()| {
+            let results = results(self);
+            self.failure.take().map_or(Ok(results), |failure| Err(ExecutionFault::Device(failure)))
         });
         self.values.fill(None);
         self.inputs.clear();
         self.sums.fill(None);
         self.failure.take();
-        Ok(Outputs::new(self.outputs.clone(), values?, &self.arena))
+        outcome
+    }
+
+    /// The real results of the plan.
+    fn results<R>(&self, of: impl Fn(Tensor) -> R) -> Vec<Option<R>> {
+        let real = |value: &Value| match self.handle(*value) {
+            TensorValue::Real(x) => Some(of(x)),
+            _ => None,
+        };
+        self.plan.regions[MAIN.index()].yields.iter().map(real).collect()
     }
 
     /// Adds what the run has added up.

@@ -43,6 +43,7 @@ mod backend;
 mod device;
 mod dispatch;
 mod exec;
+mod function;
 mod losses;
 mod machine;
 mod map;
@@ -52,5 +53,6 @@ mod value;
 
 pub use backend::{Model, model};
 pub use device::TensorDevice;
-pub use exec::TensorExecutor;
+pub use exec::{TensorExecutor, TensorResults};
+pub use function::TensorFunction;
 pub use value::TensorNumber;

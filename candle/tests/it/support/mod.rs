@@ -1,10 +1,12 @@
 //! Runs of tiny models in a temporary folder, trained by the runtime as `rtc train` trains them, and what the runtime predicts of them.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
+use candle_core::Tensor;
 use rtc_compiler::check::{NoFiles, check};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::ir::graph::Graph;
@@ -212,4 +214,16 @@ pub(crate) fn wide_bits(numbers: &[f64]) -> Vec<u32> {
         *x as f32
     };
     bits(numbers.iter().map(narrow))
+}
+
+/// The numbers of a tensor, flat.
+pub(crate) fn numbers(tensor: &Tensor) -> Vec<f32> {
+    tensor.flatten_all().and_then(|flat| flat.to_vec1()).expect("f32 numbers")
+}
+
+/// The gradients of a loss by the names of the variables.
+pub(crate) fn gradients(model: &rtc_candle::Model, loss: &Tensor) -> candle_core::Result<BTreeMap<String, Vec<f32>>> {
+    let (found, map) = (loss.backward()?, model.var_map());
+    let vars = map.data().lock().expect("nobody panics");
+    Ok(vars.iter().filter_map(|(name, var)| Some((name.clone(), numbers(found.get(var)?)))).collect())
 }

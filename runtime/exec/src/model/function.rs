@@ -203,9 +203,22 @@ impl<B: Backend> Function<B> {
         draws: PassMode,
         check: Check<B::Number>,
     ) -> Result<Outputs<B::Number>, LearnError> {
+        self.pass(question, draws, |executor, key| executor.execute(batch, key, &mut || {}).and_then(check))
+    }
+
+    /// Runs the plan of a question as the caller says. Where that meets a number that is not finite, it is run once more to name the first.
+    ///
+    /// # Errors
+    /// Those of the run, and a graph that has no such plan.
+    pub fn pass<R>(
+        &mut self,
+        question: Question,
+        draws: PassMode,
+        run: impl Fn(&mut B, Key) -> Result<R, ExecutionFault>,
+    ) -> Result<R, LearnError> {
         let key = self.key(draws);
         let executor = self.executor(question)?;
-        let run = |executor: &mut B| executor.execute(batch, key, &mut || {}).and_then(check);
+        let run = |executor: &mut B| run(executor, key);
         let outcome = run(executor).or_else(|fault| look_closer(executor, fault, run));
         outcome.map_err(|fault| as_learn_error(fault, draws.update()))
     }
