@@ -108,6 +108,8 @@ pub(crate) struct Losses {
     pub(crate) pytorch: Vec<f64>,
     /// The largest relative difference.
     pub(crate) difference: f64,
+    /// That they are further apart than they may be, as a sentence: the times are of two models then.
+    pub(crate) differ: Option<String>,
 }
 
 /// A case on a number of threads.

@@ -30,9 +30,9 @@ done
 
 # The programs: rtc, rtc-bench, and the tests of numbers.
 build() {
-    cargo build --release --locked -p rtc -p rtc-bench
     local tests
-    tests="$(cargo test --release --locked -p rtc-tests --test numerics --no-run --message-format=json \
+    # One call: what they share is compiled once.
+    tests="$(cargo build --release --locked -p rtc -p rtc-bench -p rtc-tests --bins --test numerics --message-format=json-render-diagnostics \
         | sed -n 's/.*"executable":"\([^"]*numerics[^"]*\)".*/\1/p' | tail -n 1)"
     mkdir -p "$1"
     strip -o "$1/rtc" "${CARGO_TARGET_DIR:-target}/release/rtc"
@@ -133,7 +133,8 @@ checked() {
     fi
     parts=$(( $(nproc) < 8 ? $(nproc) : 8 ))
     for ((n = 0; n < parts; n++)); do
-        RTC_CASES="$n/$parts" test_of a_gpu_runs_every_op "$checking" "$folder/compute-sanitizer" --tool "$1" --kernel-name kns=rtc_ \
+        # From case 0 on in the process that is watched, instead of in one of its own.
+        RTC_GPU_FROM=0 RTC_CASES="$n/$parts" test_of a_gpu_runs_every_op "$checking" "$folder/compute-sanitizer" --tool "$1" --kernel-name kns=rtc_ \
             --error-exitcode 9 --print-limit 20 > "$scratch/$1.$n.log" 2>&1 &
         pids+=($!)
     done

@@ -2,6 +2,8 @@
 #![allow(clippy::print_stderr, reason = "a skipped comparison says why")]
 
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -461,15 +463,6 @@ fn has_gpu() -> bool {
     reason.is_none()
 }
 
-/// The GPU of this machine, with the kernels of some graphs compiled.
-fn gpu<'g>(graphs: impl IntoIterator<Item = &'g Graph>) -> Rc<dyn Device> {
-    let device = Gpu::open(Precision::F32, Launching::Graph).unwrap_or_else(|reason| panic!("{reason}"));
-    let target = device.target();
-    let made: BTreeSet<_> = graphs.into_iter().flat_map(|graph| generated(&plan(graph.clone()), target)).collect();
-    device.prepare(&made.into_iter().collect::<Vec<_>>());
-    device
-}
-
 /// What is further from the CPU in double precision than single precision allows: outputs by 1e-4, gradients by 1e-3.
 fn far(case: &Case, found: &Run, exact: &Run) -> Vec<String> {
     let outputs = differences(&found.outputs, &exact.outputs, 1e-4).into_iter();
@@ -488,32 +481,96 @@ fn chosen(cases: impl IntoIterator<Item = Case>) -> Vec<Case> {
     }
 }
 
-/// Runs cases on the GPU of this machine, `times` times with the same bits, and compares them with the CPU. It says how far it is:
-/// a run that is stopped, or ended by a fault of the device, has told what held until then.
-fn on_the_gpu(cases: &[Case], sizes: &[Case], times: usize) {
-    let begin = Instant::now();
-    let say = |what: &str| eprintln!("{:6.1} s: {what}", begin.elapsed().as_secs_f64());
-    say(&format!("{} cases and {} sizes", cases.len(), sizes.len()));
-    let device = gpu(cases.iter().chain(sizes).map(|case| &case.graph));
-    say("kernels are compiled");
-    let on_cpu = |case: &Case| run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
-    let exact = in_parallel(cases.len(), |n| on_cpu(&cases[n]));
-    say("the CPU has computed all cases");
-    let mut all = vec![];
-    for (case, exact) in cases.iter().zip(&exact) {
-        eprint!("          {} ..", case.name);
-        let found = on_device::<f32>(case, device.clone());
-        let mut wrong = far(case, &found, exact);
-        if (1..times).any(|_| on_device::<f32>(case, device.clone()) != found) {
-            wrong.push(format!("{}: other bits the second time", case.name));
-        }
-        eprintln!(" {}", if wrong.is_empty() { "agrees" } else { "DIFFERS" });
-        all.extend(wrong);
+/// Tells a process the number of the case that it begins with.
+const FROM: &str = "RTC_GPU_FROM";
+
+/// Cases whose kernels are compiled together: many use all cores, few tell the first result soon. Every process takes the same ones
+/// together, so that a cache of compiled kernels has them.
+const TOGETHER: usize = 32;
+
+/// Faults after which the device has said enough.
+const MOST_FAULTS: usize = 20;
+
+/// Runs cases on the GPU of this machine, `times` times with the same bits, and compares them with the CPU. It says how far it is. A fault
+/// of a device spoils all that its process does after it, so cases run in another process, and the next one begins after the case that
+/// failed. `test` is the name of the test that calls this.
+fn on_the_gpu(test: &str, cases: &[Case], sizes: &[Case], times: usize) {
+    let names: Vec<&str> = cases.iter().chain(sizes).map(|case| &*case.name).collect();
+    if let Ok(from) = std::env::var(FROM) {
+        return cases_from(from.parse().expect("the number of a case"), cases, sizes, times);
     }
-    say("all cases have run");
-    all.extend(super::device_sizes::differences_on(&device, sizes));
-    say("all sizes have run");
-    assert!(all.is_empty(), "on {}:\n{}", device.name(), all.join("\n"));
+    let begin = Instant::now();
+    eprintln!("{} cases and {} sizes", cases.len(), sizes.len());
+    let (mut done, mut wrong, mut faults) = (0, vec![], 0);
+    while done < names.len() {
+        let mut command = Command::new(std::env::current_exe().expect("it runs"));
+        command.args(["--exact", &format!("device::{test}"), "--nocapture"]).env(FROM, done.to_string());
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it starts");
+        for line in BufReader::new(child.stderr.take().expect("it is piped")).lines() {
+            let line = line.expect("a line of text");
+            eprintln!("{:6.1} s: {line}", begin.elapsed().as_secs_f64());
+            if line.ends_with(DIFFERS) {
+                wrong.push(line.clone());
+            }
+            done += usize::from(line.ends_with(AGREES) || line.ends_with(DIFFERS));
+        }
+        let status = child.wait().expect("it ends");
+        let Some(case) = names.get(done) else {
+            assert!(status.success() || !wrong.is_empty(), "the last process ended with {status}");
+            break;
+        };
+        eprintln!("{:6.1} s: {case} FAULT", begin.elapsed().as_secs_f64());
+        wrong.push(format!("{case} ended its process"));
+        (done, faults) = (done + 1, faults + 1);
+        if faults == MOST_FAULTS {
+            wrong.push(format!("{} more have not run", names.len().saturating_sub(done)));
+            break;
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// How the line of a case ends.
+const AGREES: &str = " agrees";
+const DIFFERS: &str = " DIFFERS";
+
+/// The cases from one on, in this process.
+fn cases_from(from: usize, cases: &[Case], sizes: &[Case], times: usize) {
+    let device: Rc<dyn Device> =
+        Gpu::open(Precision::F32, Launching::Graph).unwrap_or_else(|reason| panic!("{reason}"));
+    let target = device.target();
+    let prepare = |cases: &[Case]| {
+        let made: BTreeSet<_> = cases.iter().flat_map(|case| generated(&plan(case.graph.clone()), target)).collect();
+        device.prepare(&made.into_iter().collect::<Vec<_>>());
+    };
+    let mut all_agree = true;
+    let mut tell = |case: &Case, wrong: &[String]| {
+        wrong.iter().for_each(|what| eprintln!("    {what}"));
+        eprintln!("{}{}", case.name, if wrong.is_empty() { AGREES } else { DIFFERS });
+        all_agree &= wrong.is_empty();
+    };
+    for (n, chunk) in cases.chunks(TOGETHER).enumerate() {
+        let left = chunk.get(from.saturating_sub(n * TOGETHER)..).unwrap_or_default();
+        if left.is_empty() {
+            continue;
+        }
+        prepare(chunk);
+        let on_cpu = |case: &Case| run::<f64>(&case.graph, &case.weights, &case.batch, case.halting);
+        let exact = in_parallel(left.len(), |n| on_cpu(&left[n]));
+        for (case, exact) in left.iter().zip(&exact) {
+            let found = on_device::<f32>(case, device.clone());
+            let mut wrong = far(case, &found, exact);
+            if (1..times).any(|_| on_device::<f32>(case, device.clone()) != found) {
+                wrong.push(format!("{}: other bits the second time", case.name));
+            }
+            tell(case, &wrong);
+        }
+    }
+    prepare(sizes);
+    for case in sizes.iter().skip(from.saturating_sub(cases.len())) {
+        tell(case, &super::device_sizes::differences_on(&device, case));
+    }
+    assert!(all_agree, "cases differ on {}", device.name());
 }
 
 /// Every op and every spec on the GPU of this machine, twice, and models at the size of their use.
@@ -521,7 +578,8 @@ fn on_the_gpu(cases: &[Case], sizes: &[Case], times: usize) {
 fn a_gpu_agrees_with_the_cpu() {
     if has_gpu() {
         let cases = [all_ops(), all_specs(), all_masks(), all_masks_with_shared_keys()];
-        on_the_gpu(&chosen(cases.into_iter().flatten()), &chosen(super::device_sizes::on_a_gpu()), 2);
+        let sizes = chosen(super::device_sizes::on_a_gpu());
+        on_the_gpu("a_gpu_agrees_with_the_cpu", &chosen(cases.into_iter().flatten()), &sizes, 2);
     }
 }
 
@@ -529,6 +587,6 @@ fn a_gpu_agrees_with_the_cpu() {
 #[test]
 fn a_gpu_runs_every_op() {
     if has_gpu() {
-        on_the_gpu(&chosen(all_ops()), &[], 1);
+        on_the_gpu("a_gpu_runs_every_op", &chosen(all_ops()), &[], 1);
     }
 }

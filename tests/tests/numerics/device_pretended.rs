@@ -159,3 +159,25 @@ fn forms_of_products_do_not_grow_for_ever() {
     let counted = said(&output).lines().filter_map(count).max();
     assert!(counted.is_some_and(|most| (1_000..=4_096).contains(&most)), "{}", said(&output));
 }
+
+/// The comparison of a device with the CPU, on a device of which one launch reads where it must not: the case is named, and those after it
+/// run in a new process.
+#[test]
+fn a_fault_of_one_case_hides_no_other() {
+    let Some(libraries) = pretended() else { return };
+    let compare = |cases: &str, fault: Option<&str>| {
+        let mut command = libraries.command(&std::env::current_exe().expect("it runs"));
+        command.args(["--exact", "device::a_gpu_runs_every_op", "--nocapture"]);
+        command.env("RTC_GPU", "1").env("RTC_CASES", cases).envs(fault.map(|launch| ("PRETEND_FAULT", launch)));
+        let output = command.output().expect("it starts");
+        let text = said(&output);
+        let count = |end: &str| text.lines().filter(|line| line.ends_with(end)).count();
+        (output.status.success(), [count(" agrees"), count(" DIFFERS"), count(" FAULT")], text)
+    };
+    let (passes, [all, differ, faults], text) = compare("softmax", None);
+    assert!(passes && all > 2 && differ + faults == 0, "{text}");
+    // Every process ends at its first case, until all are told.
+    let (passes, counts, text) = compare("softmax", Some("1"));
+    assert!(!passes && counts[2] >= 1 && counts.iter().sum::<usize>() == all, "{counts:?} of {all}: {text}");
+    assert!(text.contains("ended its process"), "{text}");
+}

@@ -13,7 +13,6 @@ use rtc_tests::models::{self, CLASSES, VOCAB, binding};
 use rtc_tests::numeric::{Arrays, KEY, Run, batch, executor_on, run, weights};
 
 use super::device::{Case, kernels};
-use super::device_work::in_parallel;
 
 /// Width, heads, hidden width and depth of a model.
 struct Size {
@@ -114,19 +113,16 @@ fn sizes_that_cross_blocks_agree_with_the_cpu() {
 }
 
 /// What differs on a GPU from the CPU in the same precision, or from one time to the next.
-pub(super) fn differences_on(device: &Rc<dyn Device>, cases: &[Case]) -> Vec<String> {
-    let on_cpu = |case: &Case| run::<f32>(&case.graph, &case.weights, &case.batch, Halting::Compact);
-    let hosts = in_parallel(cases.len(), |n| on_cpu(&cases[n]));
+pub(super) fn differences_on(device: &Rc<dyn Device>, case: &Case) -> Vec<String> {
+    let host = run::<f32>(&case.graph, &case.weights, &case.batch, Halting::Compact);
+    let runs = again::<f32>(case, device.clone());
     let mut far = vec![];
-    for (case, host) in cases.iter().zip(&hosts) {
-        let runs = again::<f32>(case, device.clone());
-        if runs.iter().any(|run| *run != runs[0]) {
-            far.push(format!("{}: other bits the second time, or when it is replayed", case.name));
-        }
-        let outputs = apart(&runs[0].outputs, &host.outputs, 1e-3).into_iter();
-        let gradients = apart(&runs[0].gradients, &host.gradients, 1e-3).into_iter();
-        far.extend(outputs.map(|d| format!("{}: {d}", case.name)));
-        far.extend(gradients.map(|d| format!("{}: gradient of {d}", case.name)));
+    if runs.iter().any(|run| *run != runs[0]) {
+        far.push(format!("{}: other bits the second time, or when it is replayed", case.name));
     }
+    let outputs = apart(&runs[0].outputs, &host.outputs, 1e-3).into_iter();
+    let gradients = apart(&runs[0].gradients, &host.gradients, 1e-3).into_iter();
+    far.extend(outputs.map(|d| format!("{}: {d}", case.name)));
+    far.extend(gradients.map(|d| format!("{}: gradient of {d}", case.name)));
     far
 }
