@@ -285,9 +285,7 @@ impl SharedModel {
         let outputs = self.binding.outputs().unwrap_or(1);
         let (count, length, objective, shape) = (rows.count(), rows.length, self.binding.objective, (answers, outputs));
         let logits = match self.kernels {
-            Kernels::Rtc => {
-                self.weights()?.apply_op1(self.question(rows, Ask::Logits(draws), Shape::from(shape)))?
-            }
+            Kernels::Rtc => self.weights()?.apply_op1(self.question(rows, Ask::Logits(draws), Shape::from(shape)))?,
             Kernels::Candle => {
                 let question = self.tensor_question(rows)?;
                 let logits = question.logits(draws)?.reshape(shape)?;

@@ -161,7 +161,9 @@ pub(crate) struct TensorQuestion {
 impl TensorQuestion {
     fn ask<R: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut Function<TensorExecutor<f32>>, &[Tensor], &Batch) -> std::result::Result<R, LearnError> + Send + 'static,
+        job: impl FnOnce(&mut Function<TensorExecutor<f32>>, &[Tensor], &Batch) -> std::result::Result<R, LearnError>
+        + Send
+        + 'static,
     ) -> Result<R> {
         let Self { batch, weights, .. } = self.clone();
         self.worker.ask(move |engine| {

@@ -34,7 +34,7 @@ pub enum Kernels {
 /// How a run is opened.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The checkpoint: `best`, `last`, or the folder of another one of the run.
+    /// The checkpoint: `best`, `last`, the update of one that was kept, or the folder of another one of the run.
     pub checkpoint: String,
     /// Steps of a model with `depth: given`, which takes them from the examples elsewhere.
     pub depth: Option<usize>,
@@ -101,7 +101,8 @@ pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(E
     let (binding, seed) = (Binding::from(&catalog), run.info.seed);
     let inference = options.inference.unwrap_or(run.experiment.inference);
     let refuse = |why: String| failed(format!("{} is refused: {why}", path.display()));
-    let (engine, own) = engine((graph, binding, seed), options, inference, device).map_err(|why| refuse(why.to_string()))?;
+    let (engine, own) =
+        engine((graph, binding, seed), options, inference, device).map_err(|why| refuse(why.to_string()))?;
     // Evaluations use the average of the weights, where there is one.
     let weights = if learner.average.items.is_empty() { learner.parameters } else { learner.average };
     let parameters = saved(&own, weights).map_err(refuse)?;
@@ -112,7 +113,10 @@ pub(crate) fn open(path: &Path, options: &Options, device: &Device) -> Result<(E
 /// Refuses a model that takes more of its rows than tokens.
 pub(crate) fn tokens_only(graph: &Graph, model: &str) -> Result<()> {
     let Some(value) = asked(graph).into_iter().next() else { return Ok(()) };
-    bail!("{model} takes `{}` from its rows, and a module of Candle is given only tokens: use `rtc train` and `rtc predict`", value.name)
+    bail!(
+        "{model} takes `{}` from its rows, and a module of Candle is given only tokens: use `rtc train` and `rtc predict`",
+        value.name
+    )
 }
 
 /// The engine on the device, and its parameters.

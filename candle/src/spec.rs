@@ -41,14 +41,7 @@ pub struct Spec {
 
 impl Default for Spec {
     fn default() -> Self {
-        Self {
-            name: String::new(),
-            set: vec![],
-            vocabulary: 0,
-            classes: 0,
-            objective: Objective::Classify,
-            seed: 0,
-        }
+        Self { name: String::new(), set: vec![], vocabulary: 0, classes: 0, objective: Objective::Classify, seed: 0 }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::threads;
 pub(crate) struct ModelOptions {
     /// The folder of a run, its name below `runs`, or `@last`; with `--weights` and `--experiment`, a spec
     pub(crate) run: PathBuf,
-    /// The checkpoint: `best`, `last`, or the folder of another one of the run
+    /// The checkpoint: `best`, `last`, the update of one that was kept, or the folder of another one of the run
     #[arg(long, value_name = "WHICH", default_value = BEST)]
     pub(crate) checkpoint: String,
     /// What sequences that have halted cost; changes speed alone

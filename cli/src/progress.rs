@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rtc_exec::learner::StepReport;
-use rtc_runs::record::checkpoint::CheckpointSlot;
 use rtc_runs::record::table::ResultsRow;
 use rtc_session::text::{duration, number};
 use rtc_train::{Event, Observer};
@@ -189,7 +188,7 @@ impl Observer for ProgressDisplay<'_> {
                 self.draw();
             }
             Event::Evaluated { update, row, improved } => self.evaluated(*update, row, *improved),
-            Event::Saved { slot: CheckpointSlot::Last | CheckpointSlot::Best, .. } => self.began = Instant::now(),
+            Event::Saved { .. } => self.began = Instant::now(),
         }
         if self.stop.load(Ordering::Relaxed) && !self.warned {
             self.warned = true;

@@ -191,8 +191,19 @@ impl TrainingJob {
     /// The table of a run that is finished. A folder that holds another run is refused.
     pub fn finished(&self, path: &Path) -> Result<Option<ResultsTable>, SessionFailure> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, &self.compiled.definition.text(), &self.experiment, &self.info)?;
-        Ok(saved.results)
+        // A run that is to be trained on is the one that ended before.
+        let until = if self.info.until.is_some() { saved.info.until } else { None };
+        let info = RunInfo { until, ..self.info.clone() };
+        saved.same(path, &self.compiled.definition.text(), &self.experiment, &info)?;
+        Ok(saved.results.filter(|_| self.info.until == saved.info.until))
+    }
+
+    /// Ends where the run in the folder was trained on to, if it was.
+    pub fn ends_as_before(&mut self, path: &Path) -> Result<(), SessionFailure> {
+        if RunFolder::exists(path) {
+            self.info.until = SavedRun::read(path)?.info.until;
+        }
+        Ok(())
     }
 
     /// Is trained by so many ranks.

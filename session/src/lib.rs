@@ -32,5 +32,6 @@ pub mod saved;
 pub mod spec_file;
 pub mod text;
 pub mod threads;
+mod until;
 pub mod versions;
 pub mod weights;

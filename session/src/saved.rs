@@ -45,7 +45,7 @@ pub const BEST: &str = "best";
 pub struct ModelChoice {
     /// The folder of a run, its name below `runs`, or `@last`; with `weights` and `experiment`, a spec.
     pub run: PathBuf,
-    /// The checkpoint: `best`, `last`, or the folder of another one of the run.
+    /// The checkpoint: `best`, `last`, the update of one that was kept, or the folder of another one of the run.
     pub checkpoint: String,
     /// The file whose weights take the place of those of the checkpoint.
     pub weights: Option<WeightsChoice>,

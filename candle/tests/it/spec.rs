@@ -68,7 +68,8 @@ fn every_kind_of_answer_is_trained() -> Result<()> {
 #[test]
 fn names_and_edits_are_those_of_the_command_line() -> Result<()> {
     let small = ["embed.width=16", "feedforward.hidden=16"].map(str::to_owned);
-    let spec = |name: &str| Spec { name: name.to_owned(), set: small.to_vec(), vocabulary: 7, classes: 3, ..Spec::default() };
+    let spec =
+        |name: &str| Spec { name: name.to_owned(), set: small.to_vec(), vocabulary: 7, classes: 3, ..Spec::default() };
     let model = Model::new(&spec("transformer"), &CPU)?;
     let width = model.var_map().data().lock().expect("nobody panics")["embed.table"].dims().to_vec();
     assert_eq!(width, [7, 16]);

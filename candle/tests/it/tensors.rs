@@ -78,7 +78,8 @@ fn an_answer_for_every_token_and_steps_that_are_said() -> Result<()> {
         objective: rtc_candle::Objective::Each,
         ..Spec::default()
     };
-    let at = |kernels, depth| Model::new_with(&spec, &CPU, Options { kernels, depth: Some(depth), ..Options::default() });
+    let at =
+        |kernels, depth| Model::new_with(&spec, &CPU, Options { kernels, depth: Some(depth), ..Options::default() });
     let tokens = Tensor::new(&[[0u32, 1, 2], [3, 4, 0]], &CPU)?;
     let of = |kernels, depth| Ok::<_, candle_core::Error>(numbers(&at(kernels, depth)?.forward(&tokens)?));
     near("given", &of(Kernels::Rtc, 3)?, &of(Kernels::Candle, 3)?);
@@ -89,7 +90,10 @@ fn an_answer_for_every_token_and_steps_that_are_said() -> Result<()> {
 #[test]
 fn an_optimiser_of_candle_trains_what_candle_computes() -> Result<()> {
     let place = Place::new();
-    let spec = HALTING.replace("    readout end", "    shift = learn[width] { trained: false }\n    state = state + shift\n    readout end");
+    let spec = HALTING.replace(
+        "    readout end",
+        "    shift = learn[width] { trained: false }\n    state = state + shift\n    readout end",
+    );
     place.train("r", &spec, LISTOPS);
     let model = Model::open_with(place.path("r"), &CPU, by_candle())?;
     let rows = TEXTS.iter().map(|text| model.encode(text)).collect::<Result<Vec<_>>>()?;

@@ -51,6 +51,10 @@ The folder of a run is named after model, experiment and seed, and after a hash 
 So the same command goes on with a run that was stopped or killed, or reports a finished one; any other spec, experiment \
 or seed is a run of its own. --run gives the folder a name; a folder that holds another run is refused.
 
+--until UPDATE goes on with a run beyond the end of its experiment: the same command with a later update. The weights have the bits of a \
+run that was begun with this --until. Where they would not, because the learning rates depend on the number of updates, it is refused. \
+Without --until the command goes on to where the run was last asked to go.
+
 Ctrl-C (SIGINT), SIGTERM or SIGHUP ends the update, saves and exits with 75; a second one exits at once. A run that goes on has \
 the same weights and metrics, bit for bit, as one that was never stopped, with any number of threads and any --memory.
 ";
@@ -73,6 +77,9 @@ pub(crate) struct Options {
     /// Make at most so many updates: the same as `--with max_steps=N`
     #[arg(long, value_name = "N")]
     max_steps: Option<u64>,
+    /// Train on to this update, beyond the end of the experiment: a finished or stopped run goes on
+    #[arg(long, value_name = "UPDATE", conflicts_with = "fresh")]
+    until: Option<u64>,
     /// Seed of parameters, dropout and the order of the data; the experiment's first one without it
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -153,14 +160,23 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
     let path = folder(options, &opened.name, &job, terminal)?;
     let _lock = lock(&path)?;
     // The content of files is a part of what a run is: nothing is said of one whose files have changed.
-    let named = if job.experiment.task.data.is_some() { Some(make_data(&job.experiment, terminal)?) } else { None };
-    if let Some(data) = &named {
+    let is_needed = job.experiment.task.data.is_some() || options.until.is_some();
+    let named = if is_needed { Some(make_data(&job.experiment, terminal)?) } else { None };
+    if let Some(data) = named.as_ref().filter(|_| job.experiment.task.data.is_some()) {
         job.is_on(data);
+    }
+    match (options.until, &named) {
+        (Some(until), Some(data)) => {
+            let remark = job.ends_after(until, &path, data)?;
+            remark.iter().for_each(|remark| terminal.message(remark));
+        }
+        _ => job.ends_as_before(&path)?,
     }
     if RunFolder::exists(&path)
         && let Some(table) = job.finished(&path).map_err(changed)?
     {
-        terminal.message(&format!("{} is finished; `--fresh` trains again in a new folder", path.display()));
+        let ways = "`--until UPDATE` trains on, `--fresh` trains again in a new folder";
+        terminal.message(&format!("{} is finished; {ways}", path.display()));
         report(options, &path, &job, &table, terminal)?;
         return Ok(Exit::Done);
     }

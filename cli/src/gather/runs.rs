@@ -147,12 +147,14 @@ fn command(run: &LocatedRun) -> String {
     let info = &run.saved.info;
     let file = |name: &str| quoted(&run.path.join(name));
     let weights = info.start.as_ref().map(|start| format!(" --weights {}", quoted(Path::new(&start.file))));
+    let until = info.until.map(|until| format!(" --until {until}"));
     format!(
-        "rtc train {} --experiment {} --seed {}{} --run again",
+        "rtc train {} --experiment {} --seed {}{}{} --run again",
         file(info.written.file()),
         file("experiment.yaml"),
         info.seed,
-        weights.unwrap_or_default()
+        weights.unwrap_or_default(),
+        until.unwrap_or_default()
     )
 }
 

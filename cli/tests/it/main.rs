@@ -28,4 +28,5 @@ mod sweeps;
 mod task_check;
 mod tensors;
 mod terminal;
+mod until;
 mod weights;

@@ -107,6 +107,9 @@ pub struct Experiment {
     /// Stop after more than so many evaluations in a row without improvement.
     #[serde(default)]
     pub patience: Option<u64>,
+    /// Checkpoints that are kept besides the best and the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<KeptCheckpoints>,
     /// Updates between lines of `metrics.jsonl`.
     #[serde(default = "number::<10>")]
     pub log_every: u64,
@@ -130,6 +133,17 @@ pub struct Experiment {
     /// Edits under which a grid measures its trained models again, by path with the values: `{ loop.steps: [1, 2, 4, 8] }`.
     #[serde(default, skip_serializing_if = "EvaluateAt::is_empty")]
     pub evaluate_at: EvaluateAt,
+}
+
+/// Which checkpoints are kept besides the best and the last one. They change no number of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct KeptCheckpoints {
+    /// Updates between two of them.
+    pub every: u64,
+    /// How many are kept, the newest ones; all without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep: Option<usize>,
 }
 
 /// The optimiser.
@@ -389,6 +403,11 @@ fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
         (experiment.epochs != Some(0), &["epochs"], "`epochs` must be at least 1"),
         (experiment.max_steps != Some(0), &["max_steps"], "`max_steps` must be at least 1"),
         (experiment.evaluate_every != Some(0), &["evaluate_every"], "`evaluate_every` must be at least 1"),
+        (
+            experiment.checkpoints.is_none_or(|kept| kept.every > 0 && kept.keep != Some(0)),
+            &["checkpoints"],
+            "`every` and `keep` must be at least 1",
+        ),
         (experiment.log_every > 0, &["log_every"], "`log_every` must be at least 1"),
         (!experiment.seeds.is_empty(), &["seeds"], "`seeds` needs at least one seed"),
         (

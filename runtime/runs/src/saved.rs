@@ -71,17 +71,37 @@ impl OpenedRun<'_> {
         Ok((definition, graph))
     }
 
-    /// A checkpoint of the run: `best`, `last`, or the folder of another one.
+    /// A checkpoint of the run: `best`, `last`, the update of one that was kept, or the folder of another one.
     ///
     /// # Errors
-    /// It is damaged, or of another run.
+    /// It is damaged, of another run, or not there.
     pub fn checkpoint(&self, which: &str) -> Result<Checkpoint, Error> {
         let folder = |slot: CheckpointSlot| SavedRun::checkpoint(self.path, slot);
+        let kept = checkpoint::kept(self.path);
+        let is_update = !which.is_empty() && which.bytes().all(|byte| byte.is_ascii_digit());
+        let slots = || {
+            [CheckpointSlot::Best, CheckpointSlot::Last]
+                .into_iter()
+                .chain(kept.iter().copied().map(CheckpointSlot::Update))
+        };
         let same = |slot: CheckpointSlot| fs::canonicalize(which).ok() == fs::canonicalize(folder(slot)).ok();
-        let known = |slot: &CheckpointSlot| slot.name() == which || Path::new(which).exists() && same(*slot);
-        let slot = [CheckpointSlot::Best, CheckpointSlot::Last].into_iter().find(known);
+        let known = |slot: &CheckpointSlot| match slot {
+            CheckpointSlot::Update(update) if is_update => which.parse() == Ok(*update),
+            slot => slot.name() == which || Path::new(which).exists() && same(*slot),
+        };
+        let slot = slots().find(known);
         let found = match slot {
             Some(slot) => checkpoint::find(self.path, &folder(slot))?,
+            None if is_update => {
+                let listed = kept.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
+                let reason = match kept.is_empty() {
+                    true => "it keeps only `best` and `last`: `checkpoints: { every: N }` of the experiment keeps more"
+                        .to_owned(),
+                    false => format!("it keeps those after the updates {listed}, besides `best` and `last`"),
+                };
+                let reason = format!("there is no checkpoint after update {which}: {reason}");
+                return Err(CheckpointError { path: self.path.to_owned(), reason, previous: None }.into());
+            }
             None => checkpoint::find(Path::new(which), Path::new(which))?,
         };
         self.run.check_checkpoint(&found, slot)?;

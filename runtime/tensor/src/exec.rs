@@ -185,7 +185,11 @@ impl<T: TensorNumber> TensorExecutor<T> {
     ) -> Result<TensorResults, ExecutionFault> {
         let own = self.weights.get_mut();
         if weights.len() != own.len() {
-            return Err(ExecutionFault::Batch(format!("there are {} weights, and the model has {}", weights.len(), own.len())));
+            return Err(ExecutionFault::Batch(format!(
+                "there are {} weights, and the model has {}",
+                weights.len(),
+                own.len()
+            )));
         }
         own.iter_mut().zip(weights).for_each(|(own, weight)| *own = Some(weight.clone()));
         let given = given.map(|(name, numbers)| (InputName::Given(name.into()), TensorValue::Real(numbers.clone())));

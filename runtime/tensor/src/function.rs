@@ -2,9 +2,9 @@
 
 use candle_core::{Device, Tensor};
 use rtc_base::batch::Batch;
+use rtc_exec::ExecutionFault;
 use rtc_exec::learner::LearnError;
 use rtc_exec::model::{COTANGENT, Function, PassMode, Question};
-use rtc_exec::ExecutionFault;
 
 use crate::exec::{TensorExecutor, TensorResults};
 use crate::value::TensorNumber;

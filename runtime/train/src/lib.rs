@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use rtc_exec::learner::{LearnError, Learner, StepReport};
 use rtc_runs::error::{CheckpointError, Error};
-use rtc_runs::experiment::{Choice, Experiment, Supervision};
+use rtc_runs::experiment::{Choice, Experiment, KeptCheckpoints, Supervision};
 use rtc_runs::record::checkpoint::{BestEvaluation, Checkpoint, CheckpointSlot, CheckpointState, TrainingProgress};
 use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
@@ -77,6 +77,7 @@ pub fn train(
         if trainer.evaluation_is_due() && !trainer.evaluate_dev()? {
             return trainer.stopped();
         }
+        trainer.keep()?;
         if trainer.is_finished() {
             break;
         }
@@ -176,7 +177,7 @@ impl<'a> Trainer<'a> {
             return Err(LearnError::Batch(message.to_owned()).into());
         }
         self.run.rewind(self.progress.metrics, self.progress.events)?;
-        let total = self.experiment.updates(self.feed.batches());
+        let total = self.total();
         self.run.begins(self.progress.updates, total)?;
         self.observer.event(&Event::Started { done: self.progress.updates, total });
         Ok(())
@@ -218,7 +219,12 @@ impl<'a> Trainer<'a> {
     }
 
     fn out_of_updates(&self) -> bool {
-        self.progress.updates >= self.experiment.updates(self.feed.batches())
+        self.progress.updates >= self.total()
+    }
+
+    /// The number of the last update.
+    fn total(&self) -> u64 {
+        self.run.info().until.unwrap_or_else(|| self.experiment.updates(self.feed.batches()))
     }
 
     /// Whether the dev split must be measured before the next update.
@@ -367,6 +373,18 @@ impl<'a> Trainer<'a> {
         checkpoint.learner.require_finite()?;
         self.run.checkpoints().save(slot, &checkpoint)?;
         self.observer.event(&Event::Saved { update: self.progress.updates, slot });
+        Ok(())
+    }
+
+    /// Keeps the state as a checkpoint of its own, where the experiment asks for it.
+    fn keep(&mut self) -> Result<(), Error> {
+        let Some(KeptCheckpoints { every, keep }) = self.experiment.checkpoints else { return Ok(()) };
+        let update = self.progress.updates;
+        let slot = CheckpointSlot::Update(update);
+        if update > 0 && update.is_multiple_of(every) && !self.run.checkpoints().exists(slot) {
+            self.save(slot)?;
+            keep.map_or(Ok(()), |count| self.run.checkpoints().keep_newest(count))?;
+        }
         Ok(())
     }
 

@@ -60,7 +60,7 @@ struct RunComparison {
     graphs: GraphComparison,
     /// Fields of the spec.
     spec: Vec<Change>,
-    /// Fields of the experiment, the seed, and the weights at the start.
+    /// Fields of the experiment, the seed, the weights at the start, and the update that it was trained on to.
     experiment: Vec<Change>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn run(options: &Options, paths: [PathBuf; 2], terminal: &Terminal) -
     // With all but one part equal, the differences are those of that part.
     let info = RunInfo { spec_hash: b.info.spec_hash.clone(), written: b.info.written, ..a.info.clone() };
     let spec = a.changes(&b.spec, &a.experiment, &info);
-    let info = RunInfo { seed: b.info.seed, start: b.info.start.clone(), ..a.info.clone() };
+    let info = RunInfo { seed: b.info.seed, start: b.info.start.clone(), until: b.info.until, ..a.info.clone() };
     let experiment = a.changes(&a.spec, &b.experiment, &info);
     let names = paths.each_ref().map(|path| path.display().to_string());
     let graphs = compare([&models[0], &models[1]], names, options);

@@ -5,7 +5,7 @@ use std::time::UNIX_EPOCH;
 
 use rtc_runs::grid::{CellState, GridCell, GridManifest, GridRow, ListedCell, ManifestRow, Sheet, Show, to_json};
 use rtc_runs::record::TrainingFault;
-use rtc_runs::record::checkpoint::CheckpointSlot;
+use rtc_runs::record::checkpoint::{self, CheckpointSlot};
 use rtc_runs::record::history::History;
 use rtc_runs::record::{RunFolder, SavedRun};
 use rtc_session::failure::SessionFailure;
@@ -33,13 +33,15 @@ fn of_run(path: &Path) -> Result<Value, SessionFailure> {
     fault.map_or(Ok(()), Err)?;
     let SavedRun { info, spec, results, .. } = SavedRun::read(path)?;
     let History { steps, evaluations } = History::read(path)?;
-    let checkpoint = |slot| Some(SavedRun::checkpoint(path, slot)).filter(|path| path.is_dir()).map(|path| text(&path));
+    let folder = |slot| Some(SavedRun::checkpoint(path, slot)).filter(|path| path.is_dir()).map(|path| text(&path));
     let begun = begun.and_then(|time| time.duration_since(UNIX_EPOCH).ok()).map(|time| time.as_secs());
     Ok(json!({
         "run": text(path), "name": name(path), "state": state.word(), "begun": begun, "named": labels.experiment,
         "tags": labels.tags, "note": labels.note, "info": info, "spec": spec, "experiment": settings,
         "updates": steps, "evaluations": evaluations, "results": results,
-        "checkpoints": { "best": checkpoint(CheckpointSlot::Best), "last": checkpoint(CheckpointSlot::Last) },
+        "checkpoints": {
+            "best": folder(CheckpointSlot::Best), "last": folder(CheckpointSlot::Last), "kept": checkpoint::kept(path),
+        },
     }))
 }
 

@@ -154,23 +154,48 @@ pub struct Checkpoint {
     pub state: CheckpointState,
 }
 
-/// A checkpoint of a run: the last, or the best.
+/// A checkpoint of a run: the last, the best, or one that is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckpointSlot {
     /// The most recent one.
     Last,
     /// The one with the best dev accuracy.
     Best,
+    /// That after this update, which the experiment asks to keep.
+    Update(u64),
 }
+
+/// The name of a kept checkpoint before its update.
+const UPDATE: &str = "update-";
 
 impl CheckpointSlot {
     /// Its name in the folder of the checkpoints.
-    pub fn name(self) -> &'static str {
+    pub fn name(self) -> String {
         match self {
-            Self::Last => "last",
-            Self::Best => "best",
+            Self::Last => "last".to_owned(),
+            Self::Best => "best".to_owned(),
+            Self::Update(update) => format!("{UPDATE}{update}"),
         }
     }
+
+    /// The slot of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let update = || name.strip_prefix(UPDATE)?.parse().ok().map(Self::Update);
+        let found = [Self::Last, Self::Best].into_iter().find(|slot| slot.name() == name).or_else(update);
+        found.filter(|slot| slot.name() == name)
+    }
+}
+
+/// The updates of the checkpoints that are kept in the folder of a run, the first one first.
+pub fn kept(run: &Path) -> Vec<u64> {
+    let names = fs::read_dir(run.join(super::CHECKPOINTS)).into_iter().flatten().flatten();
+    let update = |entry: fs::DirEntry| match CheckpointSlot::named(entry.file_name().to_str()?)? {
+        CheckpointSlot::Update(update) => Some(update),
+        CheckpointSlot::Last | CheckpointSlot::Best => None,
+    };
+    let mut updates: Vec<u64> = names.filter_map(update).collect();
+    updates.sort_unstable();
+    updates
 }
 
 #[derive(Serialize, Deserialize)]
@@ -219,6 +244,13 @@ impl Checkpoints {
                 self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
             }
         }
+        // Of a kept checkpoint that was being saved the training makes another one.
+        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.starts_with(UPDATE) && is_slot(&name) && is_unfinished(&name) {
+                self.disk.remove(&entry.path()).map_err(IoError::at("remove", &entry.path()))?;
+            }
+        }
         Ok(())
     }
 
@@ -263,6 +295,21 @@ impl Checkpoints {
         self.disk.rename(&fresh, &path).map_err(IoError::at("rename", &fresh))?;
         self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
         self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
+        Ok(())
+    }
+
+    /// Removes the checkpoints that are kept, but for the newest so many. A process that is killed leaves each whole or a removal that the
+    /// next call ends.
+    pub fn keep_newest(&self, count: usize) -> Result<(), IoError> {
+        let updates = kept(&self.root);
+        for update in &updates[..updates.len().saturating_sub(count)] {
+            let (path, old) =
+                (self.path(CheckpointSlot::Update(*update)), self.beside(CheckpointSlot::Update(*update), OLD));
+            self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
+            self.disk.rename(&path, &old).map_err(IoError::at("rename", &path))?;
+            self.disk.sync_folder(&self.folder).map_err(IoError::at("sync", &self.folder))?;
+            self.disk.remove(&old).map_err(IoError::at("remove", &old))?;
+        }
         Ok(())
     }
 
@@ -321,11 +368,11 @@ pub fn find(root: &Path, path: &Path) -> Result<LoadedCheckpoint, Error> {
     };
     let name = path.file_name().unwrap_or_default();
     let mut error = CheckpointError { path: path.to_path_buf(), reason, previous: None };
-    if name == CheckpointSlot::Last.name() {
+    if name == &*CheckpointSlot::Last.name() {
         // An earlier state of the same run leads to the same numbers.
         let previous = beside(path, PREVIOUS);
         error.previous = decode(root, &previous).is_ok().then_some(previous);
-    } else if name == CheckpointSlot::Best.name() {
+    } else if name == &*CheckpointSlot::Best.name() {
         // No other one is the best: with another one in its place a table would have the numbers of that one.
         error.reason += "; no other one can stand in its place: without the folder of the checkpoints and `results.json` `rtc train` trains the run again";
     }
@@ -383,8 +430,7 @@ const OLD: &str = "old";
 /// Whether a folder of checkpoints may have a folder of this name.
 pub(crate) fn is_slot(name: &str) -> bool {
     let (slot, end) = name.split_once('.').unwrap_or((name, ""));
-    [CheckpointSlot::Last, CheckpointSlot::Best].iter().any(|known| known.name() == slot)
-        && ["", NEW, PREVIOUS, OLD].contains(&end)
+    CheckpointSlot::named(slot).is_some() && ["", NEW, PREVIOUS, OLD].contains(&end)
 }
 
 /// Whether a checkpoint may have a file of this name.

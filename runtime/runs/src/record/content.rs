@@ -38,9 +38,10 @@ impl fmt::Display for Change {
 
 impl Experiment {
     /// What of the experiment decides the numbers of a run. Its seed stands apart, its model and edits of it are in the spec, and what
-    /// is measured after the training changes no run.
+    /// is measured after the training, or kept of it, changes no run.
     pub fn content(&self) -> Self {
-        Self { seeds: vec![], model: None, set: vec![], evaluate_at: EvaluateAt::default(), ..self.clone() }
+        let evaluate_at = EvaluateAt::default();
+        Self { seeds: vec![], model: None, set: vec![], evaluate_at, checkpoints: None, ..self.clone() }
     }
 }
 
@@ -81,10 +82,12 @@ impl SavedRun {
             found.extend(changes(&spec_fields(&self.spec), &spec_fields(spec)));
         }
         found.extend(experiment_changes(&self.experiment, experiment));
+        let until = |info: &RunInfo| info.until.map(|until| until.to_string());
         let weights = |info: &RunInfo| start(info.start.as_ref().map(|start| &start.sha256));
         let hashes = [
             ("weights at its start", weights(&self.info), weights(info)),
             ("seed", Some(self.info.seed.to_string()), Some(info.seed.to_string())),
+            ("trained on to update", until(&self.info), until(info)),
             ("data", start(self.info.data_hash.as_ref()), start(info.data_hash.as_ref())),
             ("graph", start(Some(&self.info.graph_hash)), start(Some(&info.graph_hash))),
         ];

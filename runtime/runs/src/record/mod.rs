@@ -133,6 +133,9 @@ pub struct RunInfo {
     /// The weights with which it began, where it drew none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<Start>,
+    /// The update after which it ends, where it was trained on beyond the end of its experiment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
     /// Number of trainable numbers.
     pub parameters: usize,
     /// Threads at the start; they change no result on a CPU.
@@ -308,6 +311,7 @@ impl SavedRun {
             ("the experiment", self.experiment.content() == experiment.content()),
             (DATA, data(&self.info).zip(data(info)).is_none_or(|(old, new)| old == new)),
             (GRAPH, self.info.graph_hash == info.graph_hash),
+            (UNTIL, self.info.until == info.until),
         ];
         same.iter().find(|(_, same)| !same).map(|(what, _)| *what)
     }
@@ -325,6 +329,10 @@ impl SavedRun {
         let fields = if fields.is_empty() { String::new() } else { format!(": {}", fields.join(", ")) };
         let reason = match what {
             DATA => format!("its data has changed since the training began{}", self.changed(&info.splits)),
+            UNTIL => {
+                let until = self.info.until.map_or_else(String::new, |until| format!(", to update {until}"));
+                format!("it was trained on beyond the end of its experiment{until}")
+            }
             what => format!("the run was started with another value of {what}{fields}"),
         };
         Err(CheckpointError { path: path.to_path_buf(), reason, previous: None })
@@ -345,6 +353,9 @@ impl SavedRun {
 
 /// What differs where files of data have changed, or a generator.
 const DATA: &str = "the data";
+
+/// What differs where one of two runs was trained on beyond the end of its experiment.
+const UNTIL: &str = "the update that it was trained on to";
 
 /// What differs where the program makes another graph of the same spec.
 pub const GRAPH: &str = "the graph";
@@ -404,7 +415,8 @@ impl RunFolder {
         Self::open(disk, path, info)
     }
 
-    /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data.
+    /// Opens the folder of a run in order to go on with it. It must be of the same model, seed, experiment and data. Where `info` names
+    /// the update to train on to, a run that ended before is not finished any more.
     pub fn resume(path: &Path, spec: &str, experiment: &Experiment, info: RunInfo) -> Result<Self, Error> {
         Self::resume_on(Rc::new(FileSystem::below(path)), path, spec, experiment, info)
     }
@@ -418,11 +430,21 @@ impl RunFolder {
         info: RunInfo,
     ) -> Result<Self, Error> {
         let saved = SavedRun::read(path)?;
-        saved.same(path, spec, experiment, &info)?;
-        let versions = info.versions_after(&saved.info);
-        if versions != saved.info.versions {
-            write_on(&*disk, &path.join(RUN), sealed(&RunInfo { versions: versions.clone(), ..saved.info.clone() }))?;
+        let until = info.until.max(saved.info.until);
+        let as_it_was = if info.until.is_some() { saved.info.until } else { None };
+        saved.same(path, spec, experiment, &RunInfo { until: as_it_was, ..info.clone() })?;
+        // Without its results the run is one that was stopped, whenever a process ends here.
+        if until != saved.info.until && saved.results.is_some() {
+            let results = path.join(RESULTS);
+            disk.remove(&results).map_err(IoError::at("remove", &results))?;
+            disk.sync_folder(path).map_err(IoError::at("sync", path))?;
         }
+        let versions = info.versions_after(&saved.info);
+        if versions != saved.info.versions || until != saved.info.until {
+            let info = RunInfo { versions: versions.clone(), until, ..saved.info.clone() };
+            write_on(&*disk, &path.join(RUN), sealed(&info))?;
+        }
+        let info = RunInfo { until, ..info };
         let RunInfo { format, run, files, .. } = saved.info;
         Self::open(disk, path, RunInfo { format, run, files, versions, ..info })
     }

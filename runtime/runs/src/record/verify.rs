@@ -151,10 +151,7 @@ fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
     // A save that a killed process did not end, or that is being made.
     names.retain(|name| !checkpoint::is_unfinished(name));
     names.extend(
-        [CheckpointSlot::Best, CheckpointSlot::Last]
-            .map(|slot| slot.name().to_owned())
-            .into_iter()
-            .filter(|_| finished),
+        [CheckpointSlot::Best, CheckpointSlot::Last].map(CheckpointSlot::name).into_iter().filter(|_| finished),
     );
     names.sort();
     names.dedup();
@@ -162,7 +159,7 @@ fn saved_names(path: &Path, finished: bool) -> Result<Vec<String>, IoError> {
 }
 
 fn saved(path: &Path, run: &SavedRun, name: &str) -> Result<(), Error> {
-    let slot = [CheckpointSlot::Best, CheckpointSlot::Last].into_iter().find(|slot| slot.name() == name);
+    let slot = CheckpointSlot::named(name);
     let found = checkpoint::find(path, &path.join(CHECKPOINTS).join(name))?;
     run.check_checkpoint(&found, slot)?;
     let progress = found.checkpoint.state.progress;
