@@ -16,7 +16,7 @@ cd "$root"
 stand_in() {
     local folder="$root/.gpu/stand-in" compiler="${CXX:-c++}"
     mkdir -p "$folder/lib"
-    "$compiler" -std=c++17 -O2 -w -shared -fPIC -DSHIM='""' -DCXX='""' -o "$folder/lib/libcuda.so.1" "$here/pretend.cpp" -ldl
+    "$compiler" -std=c++17 -O2 -w -shared -fPIC -o "$folder/lib/libcuda.so.1" "$here/pretend.cpp" -ldl
     ln -sf libcuda.so.1 "$folder/lib/libcublasLt.so.13"
     [[ -x "$folder/venv/bin/python" ]] || python3 -m venv "$folder/venv" > /dev/null
     "$folder/venv/bin/pip" install --quiet nvidia-cuda-nvrtc==13.0.88

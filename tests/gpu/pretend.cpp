@@ -93,6 +93,9 @@ int cuDeviceGetCount(int *count) { return *count = 1, 0; }
 int cuDeviceGet(int *device, int) { return *device = 0, 0; }
 int cuDeviceGetName(char *name, int len, int) { return snprintf(name, len, "a pretended device"), 0; }
 int cuDeviceGetAttribute(int *value, int which, int) { return *value = which == 75 ? 9 : 0, 0; }
+// NVIDIA's compiler looks for a driver and asks it for more than this one has.
+int cuGetExportTable(const void **table, const void *) { return *table = nullptr, 500; }
+int cuGetProcAddress_v2(const char *, void **function, int, unsigned long long, void *) { return *function = nullptr, 500; }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = (void *)1, 0; }
 int cuCtxSetCurrent(void *) { return 0; }
 int cuStreamCreate(void **stream, unsigned) {
@@ -228,8 +231,9 @@ int cuGraphExecDestroy(Graph *graph) {
     return delete graph, status;
 }
 
-// The compiler.
+// The compiler. An idle device has NVIDIA's, whose functions have these names, and is built without SHIM.
 
+#ifdef SHIM
 struct Program {
     std::string source, library, log;
 };
@@ -270,6 +274,7 @@ int nvrtcGetCUBINSize(Program *program, size_t *size) { return *size = program->
 int nvrtcGetCUBIN(Program *program, char *code) { return strcpy(code, program->library.c_str()), 0; }
 int nvrtcGetProgramLogSize(Program *program, size_t *size) { return *size = program->log.size() + 1, 0; }
 int nvrtcGetProgramLog(Program *program, char *log) { return strcpy(log, program->log.c_str()), 0; }
+#endif
 
 // The products: columns first, single precision. A description holds what it was told, and says no to what it was not made for.
 
