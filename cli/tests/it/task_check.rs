@@ -448,23 +448,40 @@ fn asks(place: &Place, name: &str, text: &str, whys: &[&str]) {
     assert!(!place.path(&yaml).exists(), "{name}");
 }
 
+/// The experiment that `task check` writes for a file, which has loaded it.
+fn drafted(place: &Place, name: &str, bytes: &[u8]) -> String {
+    std::fs::write(place.path(name), bytes).expect("a new file");
+    let yaml = format!("{name}.yaml");
+    place.rtc(&["task", "check", name, "--write", &yaml]).code(0).says("dev 6, train 54");
+    place.read(&yaml)
+}
+
 #[test]
-fn cells_with_another_mark_between_are_no_text() {
+fn cells_with_another_mark_between_are_read_by_it() {
     let place = Place::new();
-    let wanted = |mark: &str| format!("the cells have {mark} between them");
     for (name, head, between, mark) in [
-        ("semicolons.csv", "text;label\n", ";", "`;`"),
-        ("bars.csv", "text|label\n", "|", "`|`"),
-        ("tabs.csv", "text\tlabel\n", "\t", "a tab"),
-        ("commas.tsv", "text,label\n", ",", "`,`"),
-        ("headless.csv", "", ";", "`;`"),
+        ("semicolons.csv", "text;label\n", ";", "';'"),
+        ("bars.csv", "text|label\n", "|", "'|'"),
+        ("tabs.csv", "text\tlabel\n", "\t", "\"\\u0009\""),
+        ("commas.tsv", "text,label\n", ",", "','"),
+        ("headless.csv", "", ";", "';'"),
     ] {
-        asks(&place, name, &labelled(head, between, &["pos", "neg"]), &[&wanted(mark)]);
+        let written = drafted(&place, name, labelled(head, between, &["pos", "neg"]).as_bytes());
+        assert!(written.contains(&format!("\n  delimiter: {mark}\n")), "{name}: {written}");
+        let text = written.replace(&format!("  delimiter: {mark}\n"), "");
+        place.write("usual.yaml", &text);
+        place.rtc(&["task", "check", "usual.yaml"]).code(4);
     }
-    // Commas in the cells are no other widths of rows.
+    // Commas in the cells are no other widths of rows, and quoted cells may hold the mark.
     let commas = labelled("text;label\n", ";", &["pos", "neg"]).replace("the ", "the, ");
-    asks(&place, "both.csv", &commas, &[&wanted("`;`")]);
-    asks(&place, "quoted.csv", &labelled("\"text\";\"label\"\n", ";", &["\"pos\"", "\"neg\""]), &[&wanted("`;`")]);
+    assert!(drafted(&place, "both.csv", commas.as_bytes()).contains("delimiter: ';'"));
+    let quoted = labelled("\"text\";\"label\"\n", ";", &["\"p;os\"", "\"neg\""]);
+    assert!(drafted(&place, "quoted.csv", quoted.as_bytes()).contains("delimiter: ';'"));
+    // Rows of different widths are asked about.
+    let ragged = labelled("text;label\n", ";", &["pos", "neg;neg"]);
+    asks(&place, "ragged.csv", &ragged, &["the cells have `;` between them", "say `delimiter: ';'`"]);
+    place.rtc(&["task", "check", "bars.csv", "--delimiter", ","]).code(0).says("");
+    place.rtc(&["task", "check", "bars.csv", "--delimiter", "ab"]).code(2).says("can't stand between cells");
     asks(&place, "sep.csv", &labelled("sep=,\ntext,label\n", ",", &["pos", "neg"]), &["is only for spreadsheets"]);
     asks(&place, "sep2.csv", &labelled("sep=;\ntext;label\n", ";", &["pos", "neg"]), &["is only for spreadsheets"]);
     // The only column may hold any of them.
@@ -550,7 +567,18 @@ fn numbers_that_are_none_are_named_with_their_rows() {
         &["a number in 196 of 200 rows", "`nan` in line 9"],
     );
     let commas = labelled("text\ttarget\n", "\t", &["1,5", "2,25", "3"]);
-    asks(&place, "commas.tsv", &commas, &["`target` has numbers with a comma", "`1,5` in line 2"]);
+    let written = drafted(&place, "commas.tsv", commas.as_bytes());
+    assert!(written.contains("  answer: number\n  decimal: comma\n"), "{written}");
+    let mixed = labelled("text\ttarget\n", "\t", &["1,5", "2.25", "3"]);
+    asks(
+        &place,
+        "mixed.tsv",
+        &mixed,
+        &["`target` has numbers with a comma and others with a point", "`1,5` in line 2"],
+    );
+    // A point is no decimal point there.
+    place.write("commas.tsv", &commas.replacen("2,25", "1.250", 1));
+    place.rtc(&["task", "check", "commas.tsv.yaml"]).code(4).says("`1.250` has a point, and `decimal: comma`");
     let json = |n: usize| {
         format!(
             "{{\"text\": \"film {n}\", \"target\": {}}}\n",
@@ -607,7 +635,8 @@ fn files_that_are_no_tables_have_one_problem() {
             "{\n  \"text\": \"a\",\n  \"label\": \"b\"\n}\n",
             "pretty.jsonl:1: JSON lines are wanted, an object per line",
         ),
-        ("list.json", "[\n  {\"text\": \"a\"},\n  {\"text\": \"b\"}\n]\n", "list.json:1: JSON lines are wanted"),
+        ("open.json", "[\n  {\"text\": \"a\"},\n  {\"text\": \"b\"}\n", "the list that begins the file never ends"),
+        ("more.json", "[{\"text\": \"a\"}]\n{\"text\": \"b\"}\n", "behind the list comes more"),
         ("rowless.csv", "text,label\n", "the file has no rows below the names of its columns"),
     ] {
         place.write(name, text);
@@ -646,4 +675,91 @@ fn a_file_that_the_reader_gives_up_is_told_in_a_line() {
     let answer = command.args(["task", "check", "damaged.parquet"]).env("RUST_BACKTRACE", "1").output();
     let answer: crate::support::Answer = answer.expect("the binary runs").into();
     answer.code(4).says("damaged.parquet").is_quiet_about("panicked").is_quiet_about("backtrace");
+}
+
+#[test]
+fn texts_in_other_encodings_are_read_and_named() {
+    let place = Place::new();
+    let text = labelled("text,label\n", ",", &["gut", "schl\u{e4}ft"]).replace("the ", "caf\u{e9} it\u{2019}s ");
+    let utf16 = |mark: bool, bytes: fn(u16) -> [u8; 2]| {
+        let mark = if mark { "\u{feff}" } else { "" };
+        format!("{mark}{text}").encode_utf16().flat_map(bytes).collect::<Vec<u8>>()
+    };
+    let one = |c: char| match c {
+        '\u{2019}' => 0x92,
+        c => u8::try_from(u32::from(c)).expect("a letter of Western Europe"),
+    };
+    let western: Vec<u8> = text.chars().map(one).collect();
+    for (name, bytes, encoding) in [
+        ("little.csv", utf16(true, u16::to_le_bytes), None),
+        ("big.csv", utf16(true, u16::to_be_bytes), None),
+        ("unmarked.csv", utf16(false, u16::to_le_bytes), Some("utf-16le")),
+        ("western.csv", western.clone(), Some("windows-1252")),
+    ] {
+        let written = drafted(&place, name, &bytes);
+        let named = written.lines().find_map(|line| line.strip_prefix("  encoding: "));
+        assert_eq!(named, encoding, "{name}: {written}");
+        // What is read is what the UTF-8 file has.
+        std::fs::write(place.path("plain.csv"), &text).expect("a new file");
+        let sample = |file: &str| {
+            let said = place.rtc(&["task", "check", file, "--json"]).code(0).json();
+            said["columns"].to_string()
+        };
+        assert_eq!(sample(name), sample("plain.csv"), "{name}");
+    }
+    let told = place.rtc(&["task", "check", "western.csv"]);
+    assert!(told.code(0).stdout.contains("it is read as windows-1252, by its bytes"), "{}", told.stdout);
+    let other = place.rtc(&["task", "check", "western.csv", "--encoding", "iso-8859-2", "--write", "other.yaml"]);
+    other.code(0);
+    assert!(place.read("other.yaml").contains("encoding: iso-8859-2"));
+    place.rtc(&["task", "check", "western.csv", "--encoding", "latin-9000"]).code(2).says("there is no encoding");
+    // Without the line the experiment says where it is needed.
+    place.write("none.yaml", &place.read("western.csv.yaml").replace("  encoding: windows-1252\n", ""));
+    place.rtc(&["task", "check", "none.yaml"]).code(4).says("as `encoding: windows-1252`");
+
+    // A list of objects, on one line or on many, is as good as a line for each.
+    let objects: Vec<Value> = text
+        .lines()
+        .skip(1)
+        .map(|line| line.split_once(',').expect("two cells"))
+        .map(|(text, label)| serde_json::json!({ "text": text, "label": label }))
+        .collect();
+    let list = Value::Array(objects);
+    let pretty = serde_json::to_string_pretty(&list).expect("JSON");
+    for (name, text) in [("line.json", list.to_string()), ("pretty.json", pretty)] {
+        drafted(&place, name, text.as_bytes());
+    }
+
+    // A training on such a file, and questions to its run from files in either form.
+    let small =
+        ["--set", "embed.width=8", "--set", "self.heads=2", "--set", "feedforward.hidden=8", "--max-steps", "2"];
+    let train = |yaml: &str, run: &str| {
+        let args = [&["train", "transformer", "--experiment", yaml, "--run", run], &small[..]].concat();
+        place.rtc(&args).code(0);
+        place.read(&format!("runs/{run}/metrics.jsonl")).lines().next().expect("a line").to_owned()
+    };
+    let loss = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["loss"].clone();
+    let western = train("western.csv.yaml", "western");
+    place.rtc(&["task", "check", "plain.csv", "--write", "plain.yaml"]).code(0);
+    assert_eq!(loss(&western), loss(&train("plain.yaml", "plain")), "the same rows, from memory and from the file");
+    assert_eq!(loss(&western), loss(&train("pretty.json.yaml", "list")));
+    let answers = |run: &str, input: &str| {
+        place.rtc(&["predict", &format!("runs/{run}"), "--input", input, "--json"]).code(0).stdout.clone()
+    };
+    assert_eq!(answers("western", "western.csv"), answers("western", "plain.csv"));
+    assert_eq!(answers("plain", "little.csv"), answers("plain", "plain.csv"));
+    place.write("semicolons.csv", &text.replace(',', ";"));
+    place.rtc(&["task", "check", "semicolons.csv", "--write", "semicolons.yaml"]).code(0);
+    train("semicolons.yaml", "semicolons");
+    assert_eq!(answers("semicolons", "semicolons.csv"), answers("semicolons", "plain.csv"));
+
+    // A text is read so, too.
+    let long = "Der K\u{e4}se ist gut, na\u{ef}v und alt.\n".repeat(200);
+    std::fs::write(place.path("long.txt"), long.chars().map(one).collect::<Vec<u8>>()).expect("a new file");
+    place.rtc(&["task", "check", "long.txt", "--write", "long.yaml"]).code(0);
+    assert!(place.read("long.yaml").contains("encoding: windows-1252"));
+    place.write("fast.txt", &"__label__good a fine film\n__label__bad a dull one\n".repeat(30));
+    place.rtc(&["task", "check", "fast.txt", "--write", "fast.yaml"]).code(2).says("as files of fastText do");
+    place.write("book.xlsx", "PK");
+    place.rtc(&["task", "check", "book.xlsx"]).code(4).says("save the sheet as CSV");
 }

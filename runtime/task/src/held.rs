@@ -35,7 +35,7 @@ pub(super) fn lines<T: HeldRow>(
     mut read: impl FnMut(usize, &str) -> Result<Option<T>, String>,
 ) -> Result<Vec<T>, DataError> {
     let mut held = HeldRows::default();
-    for record in FileRecords::open(path, None)? {
+    for record in FileRecords::open(path, None, None)? {
         let record = record?;
         let found = record.text().and_then(|text| read(record.line, text));
         if let Some(row) = found.map_err(|message| broken(path, record.line, message))? {

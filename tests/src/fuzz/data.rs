@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rtc_task::error::DataError;
 use rtc_task::sequence::{LineError, Lines, example};
 use rtc_task::{DataSource, TaskContext, TaskSettings};
-use rtc_task::{Example, ExampleTarget, Options, Task, describe, load, look, open_task, sample};
+use rtc_task::{Example, ExampleTarget, Options, Task, TextForm, describe, load, look, open_task, sample};
 
 use super::folder::{Parts, is_inside};
 
@@ -36,7 +36,7 @@ pub(super) fn rows(bytes: &[u8]) {
     let parts = Parts::of(bytes);
     let folder = parts.written();
     for (name, _) in &parts.files {
-        match look(&folder.path().join(name), true) {
+        match look(&folder.path().join(name), TextForm::default()) {
             Ok(look) => look.problems.iter().for_each(refused),
             Err(error) => refused(&error),
         }

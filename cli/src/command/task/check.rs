@@ -16,7 +16,7 @@ use rtc_task::{
 };
 use serde_json::{Map, Value, json};
 
-use super::draft::{Attempt, ColumnRole, Draft, Kind, QuotesArg, UserQuestion, Wishes, attempt, draft};
+use super::draft::{Attempt, ColumnRole, Draft, Kind, UserQuestion, Wishes, attempt, draft};
 use crate::exit::{CommandResult, Exit};
 use crate::options::ProgramOptions;
 use crate::terminal::{Terminal, quoted};
@@ -55,7 +55,8 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     let yaml = path.extension().is_some_and(|ending| ending == "yaml" || ending == "yml");
     let problems = if yaml || EMBEDDED.iter().any(|(name, _)| *name == options.name) {
         if options.write.is_some() || !options.wishes.are_none() {
-            let message = "`--write`, `--task`, `--input`, `--label`, `--answer` and `--quotes` are for a data file: an experiment says it itself";
+            let message = "`--write`, `--task`, `--input`, `--label`, `--answer`, `--quotes`, `--delimiter` and `--encoding` are for a data \
+                           file: an experiment says it itself";
             return Err(SessionFailure::Usage(message.to_owned()));
         }
         experiment(options, terminal)?
@@ -69,7 +70,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
 /// Prints the columns of a file, and an experiment for it; with `--write` checks what it wrote.
 fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataError>, SessionFailure> {
     metadata(path).map_err(|error| SessionFailure::io("read", path, error))?;
-    let found = look(path, options.wishes.quotes != Some(QuotesArg::None))?;
+    let found = look(path, options.wishes.form())?;
     let draft = draft(&options.name, &found, &options.wishes);
     if !found.problems.is_empty() && options.write.is_some() {
         print(options, &found, &draft, terminal)?;
@@ -118,6 +119,12 @@ fn print(
         return terminal.json(&file_json(found, draft));
     }
     let mut text = format!("{}: {} {}", options.name, number(found.rows as f64), unit(found.format));
+    text += &match found.form.delimiter {
+        Some(b'\t') => " with tabs between cells".to_owned(),
+        Some(mark) => format!(" with `{}` between cells", char::from(mark)),
+        None => String::new(),
+    };
+    text += &found.form.encoding.map_or_else(String::new, |encoding| format!(", {}", encoding.name()));
     text += if found.headless { ", without a header: columns are named by their places\n" } else { "\n" };
     let heading = ["column", "holds", "values", "words", "missing", "first"].map(str::to_owned).to_vec();
     if !found.columns.is_empty() {

@@ -5,8 +5,9 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 
+use super::form::guessed;
 use super::records::{Delimited, FileRecord, FileRecords};
-use super::{Column, FileCell, FileLayout, FileRow, Format, cell, columnar, is_blank, object};
+use super::{Column, FileCell, FileLayout, FileRow, Format, TextForm, cell, columnar, is_blank, object};
 use crate::error::DataError;
 use crate::reading::{broken, unreadable};
 
@@ -15,6 +16,8 @@ use crate::reading::{broken, unreadable};
 pub struct FileLook {
     /// How it is written.
     pub format: Format,
+    /// How its text is written, as it was said or found.
+    pub form: TextForm,
     /// Rows, or lines of a text.
     pub rows: usize,
     /// Its columns; a text has none.
@@ -56,6 +59,8 @@ pub struct ColumnLook {
     pub whole: usize,
     /// Rows whose value is a number with a decimal comma, as `1,5`.
     pub commas: usize,
+    /// Whether all of its values are numbers, of which none has a point and some a decimal comma: they count as numbers.
+    pub has_commas: bool,
     /// The first rows without a number, with their values.
     pub odd: Vec<(usize, String)>,
     /// The smallest and the largest of these numbers.
@@ -130,6 +135,15 @@ impl ColumnLook {
         }
     }
 
+    /// Takes numbers with a decimal comma as numbers, where all are.
+    fn see_commas(&mut self, rows: usize) {
+        let is_comma = self.commas > 0 && self.whole == self.numbers && self.commas + self.numbers == self.filled(rows);
+        if is_comma {
+            (self.has_commas, self.numbers) = (true, self.numbers + self.commas);
+            self.odd.clear();
+        }
+    }
+
     fn see_numbers(&mut self, numbers: &[f64], is_list: bool) {
         let next = numbers.first().filter(|_| !is_list).copied();
         let begins = self.last.is_none() && self.numbers == 0;
@@ -189,21 +203,35 @@ const SAMPLE: usize = 200;
 /// Tables with more columns are not searched for columns of words that go together.
 const MOST_PAIRED: usize = 64;
 
-/// Looks at a file, in which `"` stands around cells, or is a character like all others.
+/// Looks at a file. What the form of its text does not say of delimiter and encoding is found out.
 ///
 /// # Errors
 /// A file that can't be opened or read more than once, or whose name does not say how it is written.
-pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
+pub fn look(path: &Path, mut form: TextForm) -> Result<FileLook, DataError> {
     let format = Format::of(path).map_err(|why| unreadable(path, why))?;
     if path.exists() && !path.is_file() {
         return Err(unreadable(path, "a file that is looked at is read several times: copy this into a file first"));
     }
-    let mut look =
-        FileLook { format, rows: 0, columns: vec![], headless: false, doubt: None, aligned: vec![], problems: vec![] };
+    if form.encoding.is_none() && format != Format::Parquet {
+        form.encoding = guessed(path)?;
+    }
+    if form.delimiter.is_none() {
+        form.delimiter = other_delimiter(path, format, form)?;
+    }
+    let mut look = FileLook {
+        format,
+        form,
+        rows: 0,
+        columns: vec![],
+        headless: false,
+        doubt: None,
+        aligned: vec![],
+        problems: vec![],
+    };
     match format {
         Format::Text => {
             let mut shape = LineStatistics::default();
-            for record in FileRecords::open(path, None)? {
+            for record in FileRecords::open(path, None, form.encoding)? {
                 if let Ok(record) = &record {
                     shape.see(&record.bytes);
                 }
@@ -212,9 +240,11 @@ pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
             look.doubt = shape.doubt();
         }
         Format::Json => look.objects(path)?,
-        Format::Csv | Format::Tsv => look.table(path, quotes)?,
+        Format::Csv | Format::Tsv => look.table(path)?,
         Format::Parquet => look.columnar(path)?,
     }
+    let rows = look.rows;
+    look.columns.iter_mut().for_each(|column| column.see_commas(rows));
     Ok(look)
 }
 
@@ -223,6 +253,8 @@ pub fn look(path: &Path, quotes: bool) -> Result<FileLook, DataError> {
 struct LineStatistics {
     lines: usize,
     blank: usize,
+    /// Lines that begin with a label of fastText.
+    labelled: usize,
     /// Tabs in each line, and its words; nothing once two lines differ.
     tabs: Option<usize>,
     words: Option<usize>,
@@ -237,6 +269,7 @@ impl LineStatistics {
         let tabs = line.iter().filter(|byte| **byte == b'\t').count();
         let words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         let is_first = self.lines == 0;
+        self.labelled += usize::from(line.starts_with(b"__label__"));
         let same = |all: Option<usize>, own: usize| if is_first { Some(own) } else { all.filter(|all| *all == own) };
         (self.tabs, self.words) = (same(self.tabs, tabs), same(self.words, words));
         self.lines += 1;
@@ -247,6 +280,13 @@ impl LineStatistics {
         let has_tabs = self.tabs.is_some_and(|tabs| tabs > 0) && self.lines > 1;
         // Lines of text do not all have as many words; those of tokens with their labels do.
         let has_words = self.words.is_some_and(|words| words > 1) && self.lines > 4 && self.blank > 0;
+        if self.labelled == self.lines && self.lines > 1 {
+            return Some(
+                "every line begins with `__label__`, as files of fastText do: a table has the text and the label of a line in two columns, as \
+                 `text` and `label` of a .csv file"
+                    .to_owned(),
+            );
+        }
         let (parts, between) = match (self.tabs, self.words) {
             (Some(tabs), _) if has_tabs => (tabs + 1, "tabs"),
             (_, Some(words)) if has_words => (words, "blanks"),
@@ -290,7 +330,7 @@ impl FileLook {
     /// Looks at JSON lines: a column is a key of any object.
     fn objects(&mut self, path: &Path) -> Result<(), DataError> {
         let mut known = HashSet::new();
-        for record in FileRecords::open(path, None)? {
+        for record in FileRecords::objects(path, self.form.encoding)? {
             let record = record?;
             if is_blank(&record.bytes) {
                 continue;
@@ -367,12 +407,13 @@ impl FileLook {
     }
 
     /// Looks at rows of cells.
-    fn table(&mut self, path: &Path, quotes: bool) -> Result<(), DataError> {
-        if let Some((rows, doubt)) = other_shape(path, self.format, quotes)? {
+    fn table(&mut self, path: &Path) -> Result<(), DataError> {
+        let form = self.form;
+        if let Some((rows, doubt)) = other_shape(path, self.format, form)? {
             (self.rows, self.doubt) = (rows, Some(doubt));
             return Ok(());
         }
-        let layout = |columns| FileLayout { format: Some(self.format), columns, quotes };
+        let layout = |columns| FileLayout { format: Some(self.format), columns, form, commas: vec![] };
         let mut names = layout(vec![]).names(path)?;
         let mut columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
         let places: Vec<Column> = (1..=names.len()).map(Column::Place).collect();
@@ -404,10 +445,10 @@ impl FileLook {
 
 /// The rows of a table that is written otherwise than its name says, with the sentence about it: as JSON, or with another mark between
 /// cells, which stands in the first record and in those below, and the own one not in the first.
-fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usize, String)>, DataError> {
-    let Some(shape) = Delimited::of_format(format, quotes) else { return Ok(None) };
-    let mut records =
-        FileRecords::open(path, Some(shape))?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
+fn other_shape(path: &Path, format: Format, form: TextForm) -> Result<Option<(usize, String)>, DataError> {
+    let Some(shape) = Delimited::of_format(format, form) else { return Ok(None) };
+    let records = FileRecords::open(path, Some(shape), form.encoding)?;
+    let mut records = records.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
     let Some(first) = records.next() else { return Ok(None) };
     if matches!(first.bytes[..], [b's', b'e', b'p', b'=', _]) {
         let doubt = "the first line is only for spreadsheets, and no header: remove it";
@@ -429,6 +470,19 @@ fn other_shape(path: &Path, format: Format, quotes: bool) -> Result<Option<(usiz
         return Ok(None);
     }
     Ok(Some((sample.len() + records.count(), shape.wanted(mark))))
+}
+
+/// The mark between the cells of a table, where it is another one than its name says, and all of its first rows have as many cells by it.
+fn other_delimiter(path: &Path, format: Format, form: TextForm) -> Result<Option<u8>, DataError> {
+    let Some(shape) = Delimited::of_format(format, form) else { return Ok(None) };
+    let records = |shape| FileRecords::open(path, Some(shape), form.encoding);
+    let first =
+        records(Delimited { quotes: false, ..shape })?.filter_map(Result::ok).find(|record| !is_blank(&record.bytes));
+    let Some(mark) = first.and_then(|first| shape.other_mark(&first.bytes)) else { return Ok(None) };
+    let other = Delimited { delimiter: mark, ..shape };
+    let rows = records(other)?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes)).take(SAMPLE);
+    let widths = rows.map(|row| other.cells(&row.bytes).map(|cells| cells.len())).collect::<Result<BTreeSet<_>, _>>();
+    Ok(widths.is_ok_and(|widths| widths.len() == 1 && widths.first() > Some(&1)).then_some(mark))
 }
 
 /// What the first row of a table is.

@@ -5,6 +5,9 @@ mod columnar;
 #[cfg(not(feature = "parquet"))]
 #[path = "no_columnar.rs"]
 mod columnar;
+mod decoded;
+pub(crate) mod form;
+mod listed;
 mod look;
 mod object;
 pub(crate) mod open;
@@ -26,6 +29,7 @@ use crate::reading::{broken, unreadable};
 use object::object;
 use records::{Delimited, FileRecord, FileRecords, NO_TEXT};
 
+pub use form::{TextForm, delimiter, encoding};
 pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
 pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 
@@ -68,6 +72,9 @@ impl Format {
             }
             "parquet" | "pq" => Ok(Self::Parquet),
             "txt" | "text" | "md" => Ok(Self::Text),
+            "xlsx" | "xls" | "xlsm" | "ods" => {
+                Err("a workbook has sheets and formulas: save the sheet as CSV (UTF-8)".to_owned())
+            }
             _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): say \
                       `task.format`"
                 .to_owned()),
@@ -134,8 +141,10 @@ pub(crate) struct FileLayout {
     /// The format, where the names of the files don't say it.
     pub(crate) format: Option<Format>,
     pub(crate) columns: Vec<Column>,
-    /// Whether `"` stands around cells.
-    pub(crate) quotes: bool,
+    /// How their text is written.
+    pub(crate) form: TextForm,
+    /// The places among `columns` of those whose cells of CSV and TSV are numbers with a decimal comma.
+    pub(crate) commas: Vec<usize>,
 }
 
 impl FileLayout {
@@ -169,19 +178,41 @@ impl FileLayout {
     /// The records of a file behind its header, and what makes rows of them.
     pub(crate) fn begin(&self, path: &Path) -> Result<(FileRecords, Parser), DataError> {
         let format = self.format(path)?;
-        let Some(shape) = Delimited::of_format(format, self.quotes) else {
+        let encoding = self.form.encoding;
+        let Some(shape) = Delimited::of_format(format, self.form) else {
             return match format {
-                Format::Json => Ok((FileRecords::open(path, None)?, Parser::Json(self.columns.clone()))),
+                Format::Json => Ok((FileRecords::objects(path, encoding)?, Parser::Json(self.columns.clone()))),
                 _ => Err(unreadable(path, "this format has no rows of text")),
             };
         };
-        let mut records = FileRecords::open(path, Some(shape))?;
+        let mut records = FileRecords::open(path, Some(shape), encoding)?;
         if let Some(places) = self.numbered() {
-            return Ok((records, Parser::Delimited { shape, width: None, places }));
+            let commas = self.commas.clone();
+            return Ok((records, Parser::Delimited { shape, width: None, places, commas }));
         }
         let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
-        let parser = named(shape, &header, &self.columns).map_err(|fault| fault.at(path, &header))?;
+        let parser = self.named(shape, &header).map_err(|fault| fault.at(path, &header))?;
         Ok((records, parser))
+    }
+
+    /// The columns by the names in the header.
+    fn named(&self, shape: Delimited, header: &FileRecord) -> Result<Parser, RecordFault> {
+        if header.bytes.contains(&b'\r') && shape.ends_in_returns(&header.bytes) {
+            return Err(RETURNS.to_owned().into());
+        }
+        let names = texts(shape, &header.bytes)?;
+        let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
+        names.iter().enumerate().for_each(|(place, name)| known.entry(name).or_default().push(place));
+        let place = |column: &Column| {
+            let wanted = column.to_string();
+            match known.get(&*wanted).map_or(&[][..], Vec::as_slice) {
+                [] => Err(RecordFault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
+                [place] => Ok(*place),
+                _ => Err(format!("the header names the column `{wanted}` twice: rename one of the two").into()),
+            }
+        };
+        let places = self.columns.iter().map(place).collect::<Result<_, _>>()?;
+        Ok(Parser::Delimited { shape, width: Some(names.len()), places, commas: self.commas.clone() })
     }
 
     /// Whether a file has a column. Rows of JSON say it each for itself.
@@ -202,9 +233,10 @@ impl FileLayout {
     /// # Errors
     /// The first row of such a file, or one that can't be read.
     pub(crate) fn refuse_other_marks(&self, path: &Path, columns: usize) -> Result<(), DataError> {
-        let shape = Delimited::of_format(self.format(path)?, self.quotes).filter(|_| columns > 1);
+        let shape = Delimited::of_format(self.format(path)?, self.form).filter(|_| columns > 1);
         let Some(shape) = shape.filter(|_| self.numbered().is_some()) else { return Ok(()) };
-        let rows: Vec<FileRecord> = FileRecords::open(path, Some(shape))?.take(SAMPLE).collect::<Result<_, _>>()?;
+        let records = FileRecords::open(path, Some(shape), self.form.encoding)?;
+        let rows: Vec<FileRecord> = records.take(SAMPLE).collect::<Result<_, _>>()?;
         let cells = |row: &FileRecord, mark: u8| row.bytes.split(|byte| *byte == mark).count();
         let Some((first, mark)) = rows.first().and_then(|row| Some((row, shape.other_mark(&row.bytes)?))) else {
             return Ok(());
@@ -218,9 +250,12 @@ impl FileLayout {
 
     /// The names of all columns of a file of text: those of the header, or of the first object.
     fn names(&self, path: &Path) -> Result<Vec<String>, DataError> {
-        let shape = Delimited::of_format(self.format(path)?, self.quotes);
-        let first = FileRecords::open(path, shape)?
-            .find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
+        let shape = Delimited::of_format(self.format(path)?, self.form);
+        let mut records = match shape {
+            Some(shape) => FileRecords::open(path, Some(shape), self.form.encoding)?,
+            None => FileRecords::objects(path, self.form.encoding)?,
+        };
+        let first = records.find(|record| record.as_ref().map_or(true, |record| !is_blank(&record.bytes)));
         let first = first.ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let names = match shape {
             Some(shape) => texts(shape, &first.bytes),
@@ -245,26 +280,6 @@ const SAMPLE: usize = 20;
 
 fn is_blank(record: &[u8]) -> bool {
     record.iter().all(u8::is_ascii_whitespace)
-}
-
-/// The columns by the names in the header.
-fn named(shape: Delimited, header: &FileRecord, columns: &[Column]) -> Result<Parser, RecordFault> {
-    if header.bytes.contains(&b'\r') && shape.ends_in_returns(&header.bytes) {
-        return Err(RETURNS.to_owned().into());
-    }
-    let names = texts(shape, &header.bytes)?;
-    let mut known: HashMap<&str, Vec<usize>> = HashMap::new();
-    names.iter().enumerate().for_each(|(place, name)| known.entry(name).or_default().push(place));
-    let place = |column: &Column| {
-        let wanted = column.to_string();
-        match known.get(&*wanted).map_or(&[][..], Vec::as_slice) {
-            [] => Err(RecordFault::from(unknown("column", &wanted, &names) + &shape.other(&header.bytes))),
-            [place] => Ok(*place),
-            _ => Err(RecordFault::from(format!("the header names the column `{wanted}` twice: rename one of the two"))),
-        }
-    };
-    let places = columns.iter().map(place).collect::<Result<_, _>>()?;
-    Ok(Parser::Delimited { shape, width: Some(names.len()), places })
 }
 
 /// The reason why a record is no row: lines below the one on which it begins, and a sentence.
@@ -308,6 +323,8 @@ pub(crate) enum Parser {
         width: Option<usize>,
         /// Where the columns stand.
         places: Vec<usize>,
+        /// See [`FileLayout::commas`].
+        commas: Vec<usize>,
     },
     Json(Vec<Column>),
 }
@@ -326,7 +343,7 @@ impl Parser {
     /// The cells of a record, in the order of the columns.
     pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<FileCell>, RecordFault> {
         match self {
-            Self::Delimited { shape, width, places } => {
+            Self::Delimited { shape, width, places, commas } => {
                 if shape.quotes && record.contains(&b'\r') && shape.ends_in_returns(record) {
                     return Err(RETURNS.to_owned().into());
                 }
@@ -342,11 +359,25 @@ impl Parser {
                     };
                     cell.ok_or_else(|| few().into())
                 };
-                places.iter().map(cell).collect()
+                let mut cells: Vec<FileCell> = places.iter().map(cell).collect::<Result<_, RecordFault>>()?;
+                for at in commas {
+                    if let FileCell::Text(text) = &mut cells[*at] {
+                        *text = with_point(text)?;
+                    }
+                }
+                Ok(cells)
             }
             Self::Json(columns) => Ok(json(text(record)?, columns)?),
         }
     }
+}
+
+/// A number with a decimal comma as one with a point, and other texts as they are.
+fn with_point(text: &str) -> Result<String, String> {
+    if text.contains('.') {
+        return Err(format!("`{text}` has a point, and `decimal: comma` says that numbers are written as `1234,5`"));
+    }
+    Ok(text.replacen(',', ".", 1))
 }
 
 /// The cells of an object, in the order of the columns.

@@ -1,16 +1,20 @@
 //! Opens files of data: regular ones alone, and without waiting for another program.
 
-use crate::error::DataError;
-use crate::reading::unreadable;
-use flate2::read::MultiGzDecoder;
+use std::fs::{File, FileType, OpenOptions};
+use std::io::{self, BufRead, BufReader};
 #[cfg(unix)]
-use std::io::{BufRead, BufReader};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
+
+use encoding_rs::{Encoding, UTF_16BE, UTF_16LE};
+use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
-use std::fs::{File, FileType, OpenOptions};
-use std::io;
-use std::path::Path;
+use super::decoded::Decoded;
+use super::listed::Listed;
+use super::records::BYTE_ORDER_MARK;
+use crate::error::DataError;
+use crate::reading::{broken, unreadable};
 
 /// Opens a regular file to read. Links are followed.
 ///
@@ -99,4 +103,36 @@ pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
         }
         _ => Box::new(file),
     })
+}
+
+/// As [`open`], as UTF-8: UTF-16 is told by its mark, and other encodings are named.
+pub(crate) fn open_text(path: &Path, encoding: Option<&'static Encoding>) -> Result<Box<dyn BufRead>, DataError> {
+    let mut reader = open(path)?;
+    let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
+    Ok(match marked(start).or(encoding) {
+        Some(encoding) => Box::new(BufReader::new(Decoded::new(reader, encoding))),
+        None => reader,
+    })
+}
+
+/// As [`open_text`], with the items of a list as lines.
+pub(super) fn open_objects(path: &Path, encoding: Option<&'static Encoding>) -> Result<Box<dyn BufRead>, DataError> {
+    let mut reader = open_text(path, encoding)?;
+    let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
+    Ok(if is_list(start) { Box::new(BufReader::new(Listed::new(reader))) } else { reader })
+}
+
+/// The encoding that the mark at the start of a text says, if it is not UTF-8: no text in UTF-8 begins so.
+pub(super) fn marked(start: &[u8]) -> Option<&'static Encoding> {
+    match start {
+        [0xFF, 0xFE, ..] => Some(UTF_16LE),
+        [0xFE, 0xFF, ..] => Some(UTF_16BE),
+        _ => None,
+    }
+}
+
+/// Whether a text of JSON begins as a list of objects.
+pub(super) fn is_list(start: &[u8]) -> bool {
+    let start = start.strip_prefix(BYTE_ORDER_MARK).unwrap_or(start).trim_ascii_start();
+    start.strip_prefix(b"[").is_some_and(|rest| matches!(rest.trim_ascii_start(), [] | [b'{' | b']', ..]))
 }

@@ -7,9 +7,11 @@
 use std::io::{BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use super::Format;
+use encoding_rs::Encoding;
+
+use super::open::{open_objects, open_text};
+use super::{Format, TextForm};
 use crate::error::DataError;
-use crate::files::open::open;
 use crate::reading::{MAX_LINE, broken};
 use rtc_compiler::ir::formula::bytes as size;
 
@@ -24,20 +26,21 @@ pub(crate) struct Delimited {
 }
 
 impl Delimited {
-    /// Commas or tabs; nothing for a format without cells.
-    pub(crate) fn of_format(format: Format, quotes: bool) -> Option<Self> {
-        let delimiter = match format {
+    /// What the form says, or else commas or tabs; nothing for a format without cells.
+    pub(crate) fn of_format(format: Format, form: TextForm) -> Option<Self> {
+        let usual = match format {
             Format::Csv => b',',
             Format::Tsv => b'\t',
             Format::Json | Format::Parquet | Format::Text => return None,
         };
-        Some(Self { delimiter, quotes })
+        Some(Self { delimiter: form.delimiter.unwrap_or(usual), quotes: form.quotes })
     }
 
     /// Commas for `.csv`, packed or not, tabs for others.
     pub(crate) fn of(path: &Path, quotes: bool) -> Self {
         let format = Format::of(path).unwrap_or(Format::Tsv);
-        Self::of_format(format, quotes).unwrap_or(Self { delimiter: b'\t', quotes })
+        let form = TextForm { quotes, ..TextForm::default() };
+        Self::of_format(format, form).unwrap_or(Self { delimiter: b'\t', quotes })
     }
 
     /// The cells of a record.
@@ -101,8 +104,10 @@ impl Delimited {
     pub(crate) fn wanted(&self, other: u8) -> String {
         let name = |byte: u8| if byte == b'\t' { "a tab".to_owned() } else { format!("`{}`", char::from(byte)) };
         let (own, other) = (name(self.delimiter), name(other));
+        let said = if other == "a tab" { "\"\\t\"".to_owned() } else { other.replace('`', "'") };
         format!(
-            "the cells have {other} between them, and {own} is wanted: write the file with commas as .csv, or with tabs as .tsv"
+            "the cells have {other} between them, and {own} is wanted: say `delimiter: {said}` in `task`, or write the file with commas as \
+             .csv, or with tabs as .tsv"
         )
     }
 
@@ -124,7 +129,7 @@ pub(crate) fn rows(
     quotes: bool,
 ) -> Result<impl Iterator<Item = Result<RecordCells, DataError>>, DataError> {
     let shape = Delimited::of(path, quotes);
-    let records = FileRecords::open(path, Some(shape))?;
+    let records = FileRecords::open(path, Some(shape), None)?;
     let path = path.to_owned();
     let row = move |record: FileRecord| {
         let cells = shape.cells(&record.bytes).map_err(|message| broken(&path, record.line, message))?;
@@ -181,7 +186,8 @@ impl FileRecord {
 }
 
 /// What is wrong with bytes that are no text.
-pub(crate) const NO_TEXT: &str = "this line is not UTF-8 text";
+pub(crate) const NO_TEXT: &str =
+    "this line is not UTF-8 text; a file in another encoding names it, as `encoding: windows-1252`";
 
 /// The records of a file, unpacked if its name ends in `.gz` or `.zst`. Ends of lines are `\n` or `\r\n`.
 pub(crate) struct FileRecords {
@@ -201,11 +207,23 @@ pub(crate) struct FileRecords {
 
 impl FileRecords {
     /// Opens a file of lines, or of rows if they have a shape.
-    pub(crate) fn open(path: &Path, shape: Option<Delimited>) -> Result<Self, DataError> {
+    pub(crate) fn open(
+        path: &Path,
+        shape: Option<Delimited>,
+        encoding: Option<&'static Encoding>,
+    ) -> Result<Self, DataError> {
+        Self::from_reader(path, shape, open_text(path, encoding)?)
+    }
+
+    /// Opens a file of JSON objects, one on each line or in a list; of a list the number of an object is its line.
+    pub(crate) fn objects(path: &Path, encoding: Option<&'static Encoding>) -> Result<Self, DataError> {
+        Self::from_reader(path, None, open_objects(path, encoding)?)
+    }
+
+    fn from_reader(path: &Path, shape: Option<Delimited>, reader: Box<dyn BufRead>) -> Result<Self, DataError> {
         let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         // The lines of a text are no rows: only its bytes are counted.
         let records = (packed && Format::of(path) != Ok(Format::Text)).then_some(0);
-        let reader = open(path)?;
         Ok(Self { path: path.to_path_buf(), reader, shape, lines: 0, bytes: 0, records, packed, broken: false })
     }
 
@@ -293,7 +311,7 @@ mod tests {
             let cells = cells.into_iter().map(|cell| String::from_utf8(cell).expect("UTF-8")).collect();
             Ok((record.line, record.offset, cells))
         };
-        let records = FileRecords::open(&path, Some(shape)).expect("it is there");
+        let records = FileRecords::open(&path, Some(shape), None).expect("it is there");
         records.map(|record| record.map_err(|error| error.to_string()).and_then(row)).collect()
     }
 
@@ -348,7 +366,7 @@ mod tests {
         for (name, many) in [("a.csv.zst", true), ("a.txt.zst", false)] {
             let path = folder.path().join(name);
             fs::write(&path, &packed).expect("writable");
-            let last = FileRecords::open(&path, None).expect("it is there").last().expect("it has lines");
+            let last = FileRecords::open(&path, None, None).expect("it is there").last().expect("it has lines");
             match last {
                 Ok(record) => assert!(!many && record.line == lines.len(), "{name}: {}", record.line),
                 Err(error) => {

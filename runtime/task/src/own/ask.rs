@@ -38,11 +38,17 @@ impl Own {
     /// The rows of a file of columns.
     pub(super) fn asked_file(&self, path: &Path, format: Format, wanted: &[&str]) -> Result<AskedRows, DataError> {
         let taken = self.taken(wanted);
-        let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column)).cloned().collect();
-        let mut layout = FileLayout { format: Some(format), columns, quotes: self.plan.layout.quotes };
+        let columns = self.input_columns().iter().chain(taken.iter().map(|given| &given.column));
+        let columns: Vec<Column> = columns.cloned().collect();
+        let form = self.plan.layout.form.fitting(path)?;
+        let commas = (self.plan.inputs..columns.len()).filter(|_| !self.plan.layout.commas.is_empty()).collect();
+        let mut layout = FileLayout { format: Some(format), columns, form, commas };
         if let Some(label) = self.label()
             && layout.has_column(path, label)?
         {
+            if self.plan.answer == Answer::Number && !self.plan.layout.commas.is_empty() {
+                layout.commas.push(layout.columns.len());
+            }
             layout.columns.push(label.clone());
         } else {
             let place = |column: &Column| if let Column::Place(place) = column { *place } else { 0 };

@@ -13,7 +13,7 @@ use super::MAX_TEXT;
 use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::error::DataError;
-use crate::files::open::open;
+use crate::files::open::open_text;
 use crate::files::records::BYTE_ORDER_MARK;
 use crate::files::{FileCell, FileLayout, Format};
 use crate::reading::{broken, unreadable};
@@ -49,10 +49,9 @@ struct TextFile {
 
 impl TextFile {
     fn open(path: &Path, layout: &FileLayout) -> Result<Self, DataError> {
-        let plain = !path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         let held = match layout.format(path)? {
-            Format::Text if plain => None,
-            Format::Text => Some(unpacked(path)?),
+            Format::Text if !layout.form.is_made(path, Format::Text)? => None,
+            Format::Text => Some(unpacked(path, layout)?),
             _ => Some(column(path, layout)?),
         };
         let stamp = Stamp::of(path)?;
@@ -223,9 +222,9 @@ pub(super) fn window(tokens: &[u32]) -> Example {
     }
 }
 
-fn unpacked(path: &Path) -> Result<Vec<u8>, DataError> {
+fn unpacked(path: &Path, layout: &FileLayout) -> Result<Vec<u8>, DataError> {
     let mut bytes = vec![];
-    open(path)?.take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(|error| {
+    open_text(path, layout.form.encoding)?.take(MAX_TEXT + 1).read_to_end(&mut bytes).map_err(|error| {
         let line = 1 + bytes.iter().filter(|byte| **byte == b'\n').count();
         broken(path, line, error.to_string())
     })?;

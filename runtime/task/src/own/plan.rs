@@ -11,9 +11,10 @@ use crate::DataSource;
 use crate::GivenColumn;
 use crate::Quotes;
 use crate::TaskSettings;
-use crate::files::{Column, FileCell, FileLayout};
+use crate::files::{self, Column, FileCell, FileLayout, TextForm};
 use crate::own::tokens::TokenCut;
 use crate::share::{GENERATED, TRAIN};
+use crate::task::DecimalMark;
 
 /// The kinds of such tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,10 +105,10 @@ impl TaskPlan {
         }
         let given = given::columns(kind, settings)?;
         let inputs = inputs(kind, settings)?;
-        let columns = inputs.iter().cloned().chain(label(kind, settings)?);
-        let columns = columns.chain(given.iter().map(|given| given.column.clone())).collect();
-        let quotes = settings.quotes.unwrap_or_default() == Quotes::Around;
-        let layout = FileLayout { format: settings.format, columns, quotes };
+        let labels = label(kind, settings)?;
+        let before_given = inputs.len() + labels.iter().count();
+        let columns = inputs.iter().cloned().chain(labels);
+        let columns: Vec<Column> = columns.chain(given.iter().map(|given| given.column.clone())).collect();
         let length = settings.length.unwrap_or(if kind == CustomTaskKind::Language { WINDOW } else { LENGTH });
         if !(1..=MAX_LENGTH).contains(&length) {
             return Err(("length", format!("`length` must lie between 1 and {MAX_LENGTH}")));
@@ -117,6 +118,12 @@ impl TaskPlan {
             return Err(("vocabulary", "`vocabulary` must be at least 2".to_owned()));
         }
         let (answer, separator) = answer(kind, settings)?;
+        let is_number = |at: &usize| *at >= before_given || *at >= inputs.len() && answer == Answer::Number;
+        let commas = match settings.decimal.unwrap_or_default() {
+            DecimalMark::Point => vec![],
+            DecimalMark::Comma => (0..columns.len()).filter(is_number).collect(),
+        };
+        let layout = FileLayout { format: settings.format, columns, form: form(settings)?, commas };
         let (inputs, cutting) = (inputs.len(), cutting(kind, settings)?);
         Ok(Self { kind, layout, inputs, given, answer, separator, cutting, length, vocabulary })
     }
@@ -285,10 +292,19 @@ fn names() -> String {
     NAMES.map(|(name, _)| format!("`{name}`")).join(", ")
 }
 
+/// How the text of the files is written.
+fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
+    let TaskSettings { quotes, delimiter, encoding, .. } = settings;
+    let delimiter = delimiter.as_deref().map(files::delimiter).transpose().map_err(|why| ("delimiter", why))?;
+    let encoding = encoding.as_deref().map(files::encoding).transpose().map_err(|why| ("encoding", why))?;
+    Ok(TextForm { quotes: quotes.unwrap_or_default() == Quotes::Around, delimiter, encoding: encoding.flatten() })
+}
+
 /// A field that only tasks on files have, if it is there.
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
+    let TaskSettings { delimiter, encoding, decimal, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -299,6 +315,9 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("vocabulary", vocabulary.is_some()),
         ("format", format.is_some()),
         ("quotes", quotes.is_some()),
+        ("delimiter", delimiter.is_some()),
+        ("encoding", encoding.is_some()),
+        ("decimal", decimal.is_some()),
         ("given", given.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)

@@ -39,8 +39,8 @@ impl TableRows {
     /// Whether rows of these files can be read one by one.
     pub(super) fn can(own: &Own, files: &[PathBuf]) -> Result<bool, DataError> {
         for path in files {
-            let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
-            if packed || matches!(own.plan.layout.format(path)?, Format::Parquet | Format::Text) {
+            let (layout, format) = (&own.plan.layout, own.plan.layout.format(path)?);
+            if format == Format::Text || layout.form.is_made(path, format)? {
                 return Ok(false);
             }
         }

@@ -23,7 +23,9 @@ use crate::options::{OptionField, Options};
 use crate::scale::Scale;
 use crate::stream::Stream;
 use asked::{AskedRow, AskedRows, Cuts};
-pub use settings::{Answer, Asks, Columns, DataSource, GivenColumns, Program, Quotes, TaskContext, TaskSettings};
+pub use settings::{
+    Answer, Asks, Columns, DataSource, DecimalMark, GivenColumns, Program, Quotes, TaskContext, TaskSettings,
+};
 use strings::Formal;
 
 /// One part of a task's data.

@@ -61,6 +61,15 @@ pub struct TaskSettings {
     /// On files of one's own: what `"` means in CSV and TSV.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quotes: Option<Quotes>,
+    /// On files of one's own: the character between cells of CSV and TSV, where it is another one, as `;`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delimiter: Option<String>,
+    /// On files of one's own: the encoding of the text, where it is not UTF-8, as `windows-1252`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
+    /// On files of one's own: what stands before the fraction of a number.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decimal: Option<DecimalMark>,
     /// On files of one's own: the columns of the values that models take by `given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenColumns>,
@@ -120,6 +129,17 @@ pub enum Answer {
     Labels,
     /// A number.
     Number,
+}
+
+/// What stands before the fraction of a number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecimalMark {
+    /// `1.5`
+    #[default]
+    Point,
+    /// `1,5`
+    Comma,
 }
 
 /// What `"` means in CSV and TSV.

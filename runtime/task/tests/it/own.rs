@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rtc_base::rng::Key;
 use rtc_task::error::DataError;
-use rtc_task::{Column, Dataset, Example, ExampleTarget, load, look, open_task, sample};
+use rtc_task::{Column, Dataset, Example, ExampleTarget, TextForm, load, look, open_task, sample};
 use rtc_task::{Columns, DataSource, TaskContext, TaskSettings};
 
 /// Files that Python's csv, pandas and datasets wrote (`make.py` beside them).
@@ -57,7 +57,7 @@ fn files_of_common_writers_hold_the_same_rows() {
         let settings = settings("table", "characters", &[("train", &file(&path))]);
         let data = load(&settings, &["train"]).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(rows(&settings, &data, "train"), expected, "{name}");
-        assert_eq!(look(&path, true).expect("readable").rows, 7, "{name}");
+        assert_eq!(look(&path, TextForm::default()).expect("readable").rows, 7, "{name}");
         seen += 1;
     }
     assert!(seen >= 13, "{seen} files");
@@ -247,7 +247,8 @@ fn broken_files_are_refused_with_a_place_and_never_end_the_program() {
                     refused += 1;
                 }
             }
-            let looked = catch_unwind(AssertUnwindSafe(|| look(&path, true).map(|found| found.problems.len())));
+            let looked =
+                catch_unwind(AssertUnwindSafe(|| look(&path, TextForm::default()).map(|found| found.problems.len())));
             assert!(looked.is_ok(), "{n} of {name} panicked");
         }
     }
@@ -306,7 +307,7 @@ fn names_that_stand_twice_are_refused() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/twice.parquet");
     let error = load(&settings("table", "words", &[("train", &file(&path))]), &["train"]).expect_err("two columns");
     assert!(error.to_string().contains("the file has the column `label` twice"), "{error}");
-    assert!(look(&path, true).expect_err("two columns").to_string().contains("twice"));
+    assert!(look(&path, TextForm::default()).expect_err("two columns").to_string().contains("twice"));
 }
 
 #[test]

@@ -28,6 +28,7 @@ pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQu
         label: None,
         answer: AnswerArg::Class,
         separator: None,
+        comma: false,
         tokens: "characters",
         length: None,
         columns: vec![],
@@ -331,9 +332,10 @@ impl<'a> Chooser<'a> {
             label.as_ref().filter(|_| answer == AnswerArg::Labels).and_then(|label| self.separator(label.at));
         Draft {
             task,
-            label: label.map(|label| label.at),
+            label: label.as_ref().map(|label| label.at),
             answer,
             separator: separator.filter(|mark| *mark != ','),
+            comma: answer == AnswerArg::Number && label.as_ref().is_some_and(|label| self.column(label.at).has_commas),
             tokens,
             length: self.length(task, tokens, &inputs),
             columns,

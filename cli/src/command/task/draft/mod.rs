@@ -7,7 +7,7 @@ mod names;
 mod text;
 
 use clap::{Args, ValueEnum};
-use rtc_task::{FileLook, Format};
+use rtc_task::{FileLook, Format, TextForm, delimiter, encoding};
 
 use choose::Chooser;
 
@@ -32,13 +32,26 @@ pub(super) struct Wishes {
     /// For a .csv or .tsv file: whether `"` stands around cells [default: around]
     #[arg(long, value_enum)]
     pub(super) quotes: Option<QuotesArg>,
+    /// For a .csv or .tsv file: the character between cells, as `;` [default: by the name and the first rows]
+    #[arg(long, value_name = "CHARACTER", value_parser = |text: &str| delimiter(if text == "\\t" { "\t" } else { text }))]
+    pub(super) delimiter: Option<u8>,
+    /// For a file of text: its encoding, as `windows-1252` [default: UTF-8, or by its bytes]
+    #[arg(long, value_name = "NAME", value_parser = |name: &str| Ok::<_, String>(TextForm { encoding: encoding(name)?, ..TextForm::default() }))]
+    pub(super) encoding: Option<TextForm>,
 }
 
 impl Wishes {
     /// Whether nothing is said.
     pub(super) fn are_none(&self) -> bool {
-        let Self { task, input, label, answer, quotes } = self;
-        task.is_none() && input.is_empty() && label.is_none() && answer.is_none() && quotes.is_none()
+        let Self { task, input, label, answer, quotes, delimiter, encoding } = self;
+        let columns = task.is_none() && input.is_empty() && label.is_none() && answer.is_none();
+        columns && quotes.is_none() && delimiter.is_none() && encoding.is_none()
+    }
+
+    /// How the text of the file is written, as far as that is said.
+    pub(super) fn form(&self) -> TextForm {
+        let quotes = self.quotes != Some(QuotesArg::None);
+        TextForm { quotes, delimiter: self.delimiter, encoding: self.encoding.and_then(|said| said.encoding) }
     }
 }
 
@@ -114,6 +127,8 @@ pub(super) struct Draft {
     pub(super) label: Option<usize>,
     pub(super) answer: AnswerArg,
     pub(super) separator: Option<char>,
+    /// Whether the numbers of the label have a decimal comma.
+    pub(super) comma: bool,
     pub(super) tokens: &'static str,
     pub(super) length: Option<usize>,
     /// What to know besides.
@@ -140,6 +155,12 @@ pub(super) fn draft(name: &str, found: &FileLook, wishes: &Wishes) -> Result<Dra
         Format::Text => choose::of_text(found, wishes)?,
         _ => Chooser::new(found, wishes).draft()?,
     };
-    draft.text = text::experiment(name, found, &draft, wishes.quotes == Some(QuotesArg::None));
+    if let Some(encoding) = found.form.encoding.filter(|_| found.form.encoding != wishes.form().encoding) {
+        let name = encoding.name();
+        draft.notes.push(format!(
+            "the file is no UTF-8: it is read as {name}, by its bytes; `--encoding` names another encoding"
+        ));
+    }
+    draft.text = text::experiment(name, found, &draft);
     Ok(draft)
 }

@@ -6,8 +6,8 @@ use rtc_task::{FileLook, Format};
 
 use super::{AnswerArg, Draft, TaskArg};
 
-/// The experiment for a file of this name, in which `"` may be a plain character.
-pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft, is_plain: bool) -> String {
+/// The experiment for a file of this name.
+pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String {
     let share = if draft.task == TaskArg::Language { "5%" } else { "10%" };
     let mut text =
         format!("task:\n  name: {}\n  data: {{ train: {}, dev: {share} }}\n", draft.task.name(), quoted(name));
@@ -30,8 +30,19 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft, is_plain: 
     if let Some(separator) = draft.separator {
         line("separator", quoted(&separator.to_string()));
     }
-    if is_plain && matches!(found.format, Format::Csv | Format::Tsv) {
-        line("quotes", "none".to_owned());
+    if matches!(found.format, Format::Csv | Format::Tsv) {
+        if !found.form.quotes {
+            line("quotes", "none".to_owned());
+        }
+        if let Some(mark) = found.form.delimiter {
+            line("delimiter", quoted(&char::from(mark).to_string()));
+        }
+    }
+    if let Some(encoding) = found.form.encoding {
+        line("encoding", encoding.name().to_lowercase());
+    }
+    if draft.comma {
+        line("decimal", "comma".to_owned());
     }
     if draft.task != TaskArg::Tagging {
         line("tokens", draft.tokens.to_owned());

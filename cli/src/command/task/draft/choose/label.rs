@@ -177,7 +177,8 @@ impl Chooser<'_> {
         }
         if column.commas > 0 && column.commas + column.numbers == filled {
             return Some(format!(
-                "`{}` has numbers with a comma ({}): write them with a point; `--answer class` takes every value as a class",
+                "`{}` has numbers with a comma and others with a point ({}): write all in one way; `--answer class` takes every value as a \
+                 class",
                 column.name,
                 self.odd_rows(at)
             ));
