@@ -459,7 +459,7 @@ fn remarks(experiment: &Experiment, set: &Dataset) -> Result<Vec<String>, Sessio
     }
     let mut remarks = vec![format!("vocabulary: {}", count(set.vocabulary, "token"))];
     for found in audit(&*task, set, &experiment.train) {
-        remarks.extend(found.cut().map(|cut| format!("{}: {cut}", found.split)));
+        remarks.extend(found.left_out().iter().map(|what| format!("{}: {what}", found.split)));
         let Audit { split, description, unknown, trained, .. } = found;
         if let Some(unknown) = unknown.filter(|unknown| *unknown > 0.0) {
             remarks.push(format!("{split}: the vocabulary does not have {:.1} % of the tokens", 100.0 * unknown));

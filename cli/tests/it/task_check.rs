@@ -763,3 +763,54 @@ fn texts_in_other_encodings_are_read_and_named() {
     place.write("book.xlsx", "PK");
     place.rtc(&["task", "check", "book.xlsx"]).code(4).says("save the sheet as CSV");
 }
+
+#[test]
+fn rows_without_a_label_are_left_out_on_request_and_counted() {
+    let place = Place::new();
+    let text = labelled("text,label\n", ",", &["pos", "neg", ""]);
+    place.write("some.csv", &text);
+    let said = place.rtc(&["task", "check", "some.csv", "--write", "some.yaml"]);
+    said.code(0)
+        .says("20 of 60 rows have no label: `unlabelled: skip` leaves them out")
+        .says("rows without a label are skipped");
+    let written = place.read("some.yaml");
+    assert!(written.contains("\n  unlabelled: skip\n"), "{written}");
+    place.write("refused.yaml", &written.replace("  unlabelled: skip\n", ""));
+    place
+        .rtc(&["task", "check", "refused.yaml"])
+        .code(4)
+        .says("some.csv:4: `label` is empty")
+        .says("`unlabelled: skip`");
+    // The rows that are left are those of a file without the others, wherever they are read from.
+    let labelled_only: String =
+        text.lines().filter(|line| !line.ends_with(',')).map(|line| format!("{line}\n")).collect();
+    place.write("labelled.csv", &labelled_only);
+    place.rtc(&["task", "check", "labelled.csv", "--write", "labelled.yaml"]).code(0);
+    let small =
+        ["--set", "embed.width=8", "--set", "self.heads=2", "--set", "feedforward.hidden=8", "--max-steps", "3"];
+    let metrics = |yaml: &str, run: &str| {
+        place
+            .rtc(
+                &[&["train", "transformer", "--experiment", yaml, "--run", run, "--with", "log_every=1"], &small[..]]
+                    .concat(),
+            )
+            .code(0);
+        let lines = place.read(&format!("runs/{run}/metrics.jsonl"));
+        let loss = |line: &str| serde_json::from_str::<Value>(line).expect("JSON")["loss"].clone();
+        lines.lines().map(loss).collect::<Vec<_>>()
+    };
+    assert_eq!(metrics("some.yaml", "some"), metrics("labelled.yaml", "labelled"));
+    let told = place.rtc(&["task", "check", "some.yaml"]);
+    assert!(told.code(0).stdout.contains("rows without a label are skipped"), "{}", told.stdout);
+    place.rtc(&["eval", "runs/some", "--split", "dev"]).code(0);
+    // JSON lines may lack the key, or have null there.
+    let line = |n: usize| match n % 3 {
+        0 => format!("{{\"text\": \"film {n}\"}}\n"),
+        1 => format!("{{\"text\": \"film {n}\", \"label\": null}}\n"),
+        _ => format!("{{\"text\": \"film {n}\", \"label\": {}}}\n", n % 2),
+    };
+    place.write("some.jsonl", &(0..90).map(line).collect::<String>());
+    place.rtc(&["task", "check", "some.jsonl", "--write", "jsonl.yaml"]).code(0).says("60 of 90 rows have no label");
+    place.write("tags.yaml", "task: { name: tagging, data: { train: t.jsonl, dev: 10% }, input: a, label: b, unlabelled: skip }\noptimiser: { learning_rate: 0.1 }\nschedule: { kind: constant }\nbatch: { size: 4 }\nepochs: 1\nevaluate: []\n");
+    place.rtc(&["task", "check", "tags.yaml"]).code(2).says("is for rows with one label");
+}

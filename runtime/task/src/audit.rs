@@ -17,18 +17,22 @@ pub struct Audit {
     pub trained: Option<usize>,
     /// Rows whose input an earlier row of the split has.
     pub repeated: Option<usize>,
-    /// Rows that were cut to the length of the task.
+    /// What was left out of it.
     pub cuts: Cuts,
 }
 
 impl Audit {
-    /// The rows that were cut, as a sentence; nothing where there are none.
-    pub fn cut(&self) -> Option<String> {
-        let (Cuts { rows, tokens }, found) = (self.cuts, &self.description);
+    /// What was left out, a sentence each.
+    pub fn left_out(&self) -> Vec<String> {
+        let (Cuts { rows, tokens, unlabelled }, found) = (self.cuts, &self.description);
         let share = 100.0 * tokens as f64 / (tokens + found.tokens).max(1) as f64;
         let all = found.examples;
-        (rows > 0)
-            .then(|| format!("{rows} of {all} rows are cut to `task.length`: {share:.1} % of the tokens are left out"))
+        let cut = || format!("{rows} of {all} rows are cut to `task.length`: {share:.1} % of the tokens are left out");
+        let skipped = || match unlabelled {
+            1 => "1 row without a label is skipped".to_owned(),
+            many => format!("{many} rows without a label are skipped"),
+        };
+        [(rows > 0).then(cut), (unlabelled > 0).then(skipped)].into_iter().flatten().collect()
     }
 }
 

@@ -76,7 +76,7 @@ pub use summary::{GivenLook, SampleRow, SplitDescription, describe, majority_sha
 pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
     Answer, Asks, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn, GivenColumns,
-    Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings,
+    Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings, Unlabelled,
 };
 pub(crate) use task::{ids, split, splits};
 

@@ -91,10 +91,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             written.notes.iter().chain(&alike(&classes)).for_each(|note| terminal.message(&format!("warning: {note}")));
             let rows = |split: &Audit| format!("{} {}", split.split, number(split.description.examples as f64));
             let rows = splits.iter().map(rows).collect::<Vec<_>>().join(", ");
-            splits
-                .iter()
-                .filter_map(|split| Some(format!("{}: {}", split.split, split.cut()?)))
-                .for_each(|cut| terminal.message(&cut));
+            left_out(&splits).iter().for_each(|what| terminal.message(what));
             let (model, to) = (written.task.model(), quoted(to));
             terminal.message(&format!(
                 "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains on it"
@@ -241,10 +238,7 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     let mut text = format!("{}: {}\n", task.name(), task.about().doc);
     writeln!(text, "vocabulary  {} tokens", number(vocabulary as f64)).expect("a text takes all");
     text += &table(&found);
-    found
-        .iter()
-        .filter_map(|split| Some((split, split.cut()?)))
-        .for_each(|(split, cut)| text += &format!("{}: {cut}\n", split.split));
+    left_out(&found).iter().for_each(|what| text += &format!("{what}\n"));
     text += &class_table(&found, &classes);
     text += &given_table(&found, &task.given());
     if task.objective() == Objective::Number {
@@ -254,6 +248,13 @@ fn experiment(options: &Options, terminal: &Terminal) -> Result<Vec<DataError>, 
     terminal.result(&text)?;
     alike(&classes).iter().for_each(|same| terminal.message(&format!("warning: {same}")));
     Ok(vec![])
+}
+
+/// What was left out of the splits, a line each.
+fn left_out(found: &[Audit]) -> Vec<String> {
+    let of =
+        |audit: &Audit| audit.left_out().into_iter().map(|what| format!("{}: {what}", audit.split)).collect::<Vec<_>>();
+    found.iter().flat_map(of).collect()
 }
 
 fn table(found: &[Audit]) -> String {

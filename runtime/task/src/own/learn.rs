@@ -311,7 +311,7 @@ impl FileCounts {
                 let (inputs, rest) = cells.split_at(plan.inputs);
                 let label = &rest[..rest.len().min(1)];
                 self.all += 1;
-                if !part.holds(inputs) {
+                if !part.holds(inputs) || plan.is_skipped(&cells) {
                     continue;
                 }
                 self.rows += 1;

@@ -192,12 +192,12 @@ impl Own {
         let column = &self.plan.layout.columns[self.plan.inputs];
         match self.plan.answer {
             Answer::Class => {
-                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                let name = learn::label(cell).map_err(|why| format!("`{column}` {why}{}", correct(cell)))?;
                 self.class(&name).map(ExampleTarget::Class)
             }
             Answer::Labels => {
-                let names =
-                    learn::set(cell, &self.plan.separator).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                let names = learn::set(cell, &self.plan.separator)
+                    .map_err(|why| format!("`{column}` {why}{}", correct(cell)))?;
                 let mut labels = vec![false; self.learned.classes.len()];
                 for name in names {
                     labels[self.class(&name)? as usize] = true;
@@ -205,7 +205,7 @@ impl Own {
                 Ok(ExampleTarget::Several(labels))
             }
             Answer::Number => {
-                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}{CORRECT}"))?;
+                let number = learn::number(cell).map_err(|why| format!("`{column}` {why}{}", correct(cell)))?;
                 let Scale { mean, deviation } = self.learned.scale;
                 match self.learned.scale.to_model(number) {
                     answer if answer.is_finite() => Ok(ExampleTarget::Number(answer)),
@@ -228,6 +228,10 @@ impl Own {
                 }
                 let row = row?;
                 if part.holds(&row.cells[..self.plan.inputs]) {
+                    if self.plan.is_skipped(&row.cells) {
+                        cuts.unlabelled += 1;
+                        continue;
+                    }
                     let (example, cut) = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
                     cuts.add(cut);
                     tokens += example.bytes() / 4;
@@ -263,6 +267,8 @@ impl Own {
             Err(problem) => return vec![problem],
         };
         let problem = |row: Result<FileRow, DataError>| {
+            let row = row.map(|row| if self.plan.is_skipped(&row.cells) { None } else { Some(row) });
+            let Some(row) = row.transpose() else { return None };
             row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
         };
         rows.filter_map(problem).take(most).collect()
@@ -500,6 +506,16 @@ impl Task for Own {
 
 /// What to do about a label that can't be taken.
 const CORRECT: &str = ": correct it, or remove the row";
+
+/// What can be done about a label that is none.
+fn correct(label: &FileCell) -> String {
+    let is_none = match label {
+        FileCell::Missing => true,
+        FileCell::Text(text) => text.trim().is_empty(),
+        FileCell::List(_) | FileCell::Lists(_) => false,
+    };
+    CORRECT.to_owned() + if is_none { "; `unlabelled: skip` in `task` leaves out all rows without a label" } else { "" }
+}
 
 /// Refuses a row whose tokens do not have a label each.
 fn same_count(tokens: usize, labels: usize) -> Result<(), String> {

@@ -11,6 +11,7 @@ use crate::DataSource;
 use crate::GivenColumn;
 use crate::Quotes;
 use crate::TaskSettings;
+use crate::Unlabelled;
 use crate::files::{self, Column, FileCell, FileLayout, TextForm};
 use crate::own::tokens::TokenCut;
 use crate::share::{GENERATED, TRAIN};
@@ -72,6 +73,8 @@ pub(super) struct TaskPlan {
     /// What stands between several labels.
     pub(super) separator: String,
     pub(super) cutting: Cutting,
+    /// Whether rows without a label are skipped.
+    pub(super) skips: bool,
     /// The most tokens of an input; of a window in `language`.
     pub(super) length: usize,
     /// The most tokens of a vocabulary.
@@ -125,7 +128,23 @@ impl TaskPlan {
         };
         let layout = FileLayout { format: settings.format, columns, form: form(settings)?, commas };
         let (inputs, cutting) = (inputs.len(), cutting(kind, settings)?);
-        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, length, vocabulary })
+        let skips = settings.unlabelled == Some(Unlabelled::Skip);
+        if skips && !matches!(kind, CustomTaskKind::Table | CustomTaskKind::Pairs) {
+            let message =
+                "`unlabelled: skip` is for rows with one label: of `tagging` a label that is `null` is not scored";
+            return Err(("unlabelled", message.to_owned()));
+        }
+        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary })
+    }
+
+    /// Whether a row is skipped because it has no label. Of several labels an empty text has none, which is an answer.
+    pub(super) fn is_skipped(&self, cells: &[FileCell]) -> bool {
+        self.skips
+            && match cells.get(self.inputs) {
+                Some(FileCell::Missing) => true,
+                Some(FileCell::Text(text)) => self.answer != Answer::Labels && text.trim().is_empty(),
+                _ => false,
+            }
     }
 
     /// Whether several columns make one text.
@@ -304,7 +323,7 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, .. } = settings;
+    let TaskSettings { delimiter, encoding, decimal, unlabelled, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -318,6 +337,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("delimiter", delimiter.is_some()),
         ("encoding", encoding.is_some()),
         ("decimal", decimal.is_some()),
+        ("unlabelled", unlabelled.is_some()),
         ("given", given.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)

@@ -62,6 +62,10 @@ impl TableRows {
                 if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs]) {
                     continue;
                 }
+                if own.plan.is_skipped(&row.cells) {
+                    cuts.unlabelled += 1;
+                    continue;
+                }
                 let (example, cut) = own.example(&row.cells).map_err(|message| own.fault(path, &row, message))?;
                 cuts.add(cut);
                 hash.example(&example);

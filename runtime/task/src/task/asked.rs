@@ -25,13 +25,15 @@ pub struct AskedRow {
 /// Rows of a file, one after the other.
 pub type AskedRows = Box<dyn Iterator<Item = Result<AskedRow, DataError>>>;
 
-/// Inputs that were cut to the length of the task.
+/// What was left out of a split: ends of inputs that are longer than the task takes, and rows without a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cuts {
     /// Rows that were cut.
     pub rows: usize,
     /// Tokens that were cut off.
     pub tokens: usize,
+    /// Rows that were skipped because they have no label.
+    pub unlabelled: usize,
 }
 
 impl Cuts {

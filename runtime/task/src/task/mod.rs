@@ -25,6 +25,7 @@ use crate::stream::Stream;
 use asked::{AskedRow, AskedRows, Cuts};
 pub use settings::{
     Answer, Asks, Columns, DataSource, DecimalMark, GivenColumns, Program, Quotes, TaskContext, TaskSettings,
+    Unlabelled,
 };
 use strings::Formal;
 

@@ -70,6 +70,9 @@ pub struct TaskSettings {
     /// On files of one's own: what stands before the fraction of a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub decimal: Option<DecimalMark>,
+    /// On files of one's own: what becomes of rows without a label.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlabelled: Option<Unlabelled>,
     /// On files of one's own: the columns of the values that models take by `given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenColumns>,
@@ -129,6 +132,17 @@ pub enum Answer {
     Labels,
     /// A number.
     Number,
+}
+
+/// What becomes of rows without a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Unlabelled {
+    /// The file is refused.
+    #[default]
+    Refuse,
+    /// They are left out, and counted.
+    Skip,
 }
 
 /// What stands before the fraction of a number.

@@ -29,6 +29,7 @@ pub(super) fn of_text(found: &FileLook, wishes: &Wishes) -> Result<Draft, UserQu
         answer: AnswerArg::Class,
         separator: None,
         comma: false,
+        skips: false,
         tokens: "characters",
         length: None,
         columns: vec![],
@@ -328,6 +329,15 @@ impl<'a> Chooser<'a> {
             _ => ColumnRole { role: "-", why: self.left_out(at).to_owned() },
         };
         let columns = self.all().map(role).collect();
+        let missing = label.as_ref().map_or(0, |label| self.column(label.at).missing);
+        let skips = missing > 0 && answer != AnswerArg::Labels && matches!(task, TaskArg::Table | TaskArg::Pairs);
+        let mut notes = self.notes();
+        if skips {
+            notes.push(format!(
+                "{missing} of {} rows have no label: `unlabelled: skip` leaves them out",
+                self.found.rows
+            ));
+        }
         let separator =
             label.as_ref().filter(|_| answer == AnswerArg::Labels).and_then(|label| self.separator(label.at));
         Draft {
@@ -339,7 +349,8 @@ impl<'a> Chooser<'a> {
             tokens,
             length: self.length(task, tokens, &inputs),
             columns,
-            notes: self.notes(),
+            skips,
+            notes,
             text: String::new(),
             inputs,
         }

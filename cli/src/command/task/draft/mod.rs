@@ -129,6 +129,8 @@ pub(super) struct Draft {
     pub(super) separator: Option<char>,
     /// Whether the numbers of the label have a decimal comma.
     pub(super) comma: bool,
+    /// Whether rows without a label are left out.
+    pub(super) skips: bool,
     pub(super) tokens: &'static str,
     pub(super) length: Option<usize>,
     /// What to know besides.

@@ -44,6 +44,9 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
     if draft.comma {
         line("decimal", "comma".to_owned());
     }
+    if draft.skips {
+        line("unlabelled", "skip".to_owned());
+    }
     if draft.task != TaskArg::Tagging {
         line("tokens", draft.tokens.to_owned());
     }
