@@ -7,13 +7,13 @@ use rtc_compiler::check::{NoFiles, Override, check_edited};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
-use rtc_compiler::schema::Catalog;
+use rtc_compiler::schema::{Catalog, Objective};
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Block, FieldValue, Spec};
 use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::error::CheckpointError;
-use rtc_runs::experiment::Experiment;
+use rtc_runs::experiment::{ClassMeasure, Experiment};
 use rtc_runs::record::checkpoint::{Checkpoint, CheckpointState};
 use rtc_runs::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
 use rtc_runs::saved::{self, ModelDefinition};
@@ -196,7 +196,16 @@ impl TrainedModel {
     /// The measurement of some examples of a split.
     pub fn measurement<'a>(&self, split: &'a str, examples: &'a [Example]) -> Measurement<'a> {
         let (metrics, perplexity) = (self.task.about().metrics, self.task.perplexity());
-        Measurement { split, examples, batch: self.batch(), metrics, scale: self.task.scale(&self.options), perplexity }
+        Measurement {
+            split,
+            examples,
+            batch: self.batch(),
+            metrics,
+            scale: self.task.scale(&self.options),
+            perplexity,
+            of_classes: ClassMeasure::wanted(&self.experiment.metrics),
+            each_class: false,
+        }
     }
 
     /// Refuses splits whose rows are not those of the training.
@@ -443,8 +452,18 @@ pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Ses
 }
 
 /// What the compiler is told about the task of an experiment.
+///
+/// # Errors
+/// A task that can't be opened; measures of classes where the answers are numbers.
 pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, SessionFailure> {
     let (task, options) = task_of(experiment)?;
+    if let Some(measure) = experiment.metrics.first().filter(|_| task.objective() == Objective::Number) {
+        let name = measure.name();
+        return Err(SessionFailure::Usage(format!(
+            "`metrics: [{name}]` is of classes, and the answers of `{}` are numbers here",
+            task.name()
+        )));
+    }
     Ok(catalog(&*task, &options))
 }
 

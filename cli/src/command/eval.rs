@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::limits;
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::Override;
-use rtc_runs::experiment::EditSweep;
+use rtc_runs::experiment::{ClassMeasure, EditSweep};
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_session::experiment_file::check_program;
 use rtc_session::failure::SessionFailure;
@@ -19,7 +19,7 @@ use rtc_task::DataSource;
 use rtc_task::{Example, Objective, WantedSplits, load_wanted};
 use rtc_train::collapse::note;
 use rtc_train::stopping::{BEYOND, Stop, Stopped, evaluate_stopping};
-use rtc_train::{evaluate, require_finite};
+use rtc_train::{Measurement, evaluate, require_finite};
 use serde_json::{Value, json};
 
 use crate::choice::choice;
@@ -35,6 +35,7 @@ Examples:
   rtc eval runs/NAME                              the splits of its experiment again
   rtc eval runs/NAME --split test --split lra     other splits
   rtc eval runs/NAME --checkpoint last
+  rtc eval runs/NAME --classes                    precision, recall and F1 of every class
   rtc eval runs/NAME --inference flat             without the outer recursion of a fold
   rtc eval runs/NAME --data my_rows.tsv           rows of a file, in the format of the task
   rtc eval runs/NAME --data folder --split lra    the published files in a folder
@@ -67,6 +68,9 @@ pub(crate) struct Options {
     /// With `--stop` or `--steps`: how many steps are tried beyond those that come with the examples
     #[arg(long, value_name = "N", default_value_t = BEYOND as u32, value_parser = clap::value_parser!(u32).range(0..=limits::BEYOND))]
     beyond: u32,
+    /// Print precision, recall and F1 of every class or label, too
+    #[arg(long, conflicts_with_all = ["sweep", "stop", "steps"])]
+    classes: bool,
     /// Edit the model, as in `loop.steps=8` or `remove loop.until`: any edit that leaves its weights as they are
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -119,6 +123,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         let message = "`--stop` and `--steps` ask how sure a model is of a class; the answers of this one are numbers";
         return Err(SessionFailure::Usage(message.to_owned()));
     }
+    if options.classes && trained.task.objective() == Objective::Number {
+        return Err(SessionFailure::Usage(
+            "`--classes` tells classes apart, and the answers of this model are numbers".to_owned(),
+        ));
+    }
     let data = load_splits(options, &trained, terminal)?;
     let update = trained.state.progress.updates;
     terminal.message(&format!("{}, {}", trained.name, which(&options.model, update)));
@@ -148,6 +157,11 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         for (split, found) in stopped.iter().enumerate().filter(|(_, found)| options.steps && !found.steps.is_empty()) {
             splits[split]["steps"] = json!(found.steps);
         }
+        let names = trained.task.classes(&trained.options);
+        for split in splits.as_array_mut().into_iter().flatten().filter(|_| options.classes) {
+            let rows = split["classes"].as_array_mut().into_iter().flatten();
+            rows.enumerate().for_each(|(class, row)| row["class"] = json!(names.get(class)));
+        }
         let mut result = json!({
             "run": trained.path.display().to_string(), "model": trained.name, "checkpoint": options.model.checkpoint, "update": update,
             "inference": trained.inference,
@@ -171,6 +185,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         terminal.result(&table.to_text())?;
         if options.steps {
             terminal.result(&steps_table(&stopped))?;
+        }
+        if options.classes {
+            terminal.result(&class_table(&table.rows, &trained.task.classes(&trained.options)))?;
         }
     }
     let how = if trained.halts { " --show-halting" } else { "" };
@@ -197,7 +214,7 @@ fn measure(
     // Nothing is lost when a measurement is cut off, so signals end it at once.
     let stop = AtomicBool::new(false);
     let mut progress = ProgressDisplay::new(terminal, &stop);
-    let measurement = trained.measurement(split, examples);
+    let measurement = Measurement { each_class: options.classes, ..trained.measurement(split, examples) };
     if options.stop.is_some() || options.steps {
         let rule = options.stop.unwrap_or(StopArg::Oracle).into();
         let model = &mut *trained.model;
@@ -205,6 +222,25 @@ fn measure(
     }
     let row = evaluate(&mut *trained.model, measurement, &stop, &mut progress)?;
     Ok(row.map(|row: ResultsRow| Stopped { row, steps: vec![] }))
+}
+
+/// Precision, recall and F1 of the classes of every split, with the means of them in which every class counts alike.
+fn class_table(rows: &[ResultsRow], classes: &[String]) -> String {
+    let percent = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+    let title = ["split", "class", "answers", "predicted", "right", "precision", "recall", "F1"];
+    let mut cells: Vec<Vec<String>> = vec![title.map(str::to_owned).to_vec()];
+    for ResultsRow { split, classes: counts, .. } in rows {
+        for (class, row) in counts.iter().enumerate() {
+            let name = classes.get(class).cloned().unwrap_or_else(|| class.to_string());
+            let counts = [row.labelled, row.predicted, row.right].map(|count| number(count as f64));
+            let shares = [row.precision(), row.recall(), row.f1()].map(percent);
+            cells.push([split.clone(), name].into_iter().chain(counts).chain(shares).collect());
+        }
+        let means = [ClassMeasure::BalancedAccuracy, ClassMeasure::MacroF1].map(|measure| percent(measure.of(counts)));
+        let blank = ["", "", "", ""].map(str::to_owned);
+        cells.push([split.clone(), "mean".to_owned()].into_iter().chain(blank).chain(means).collect());
+    }
+    columns(&cells)
 }
 
 /// Every split and length after every number of steps, with a mark at those that the examples ask for and where the model is surest.

@@ -2,6 +2,7 @@
 
 mod ablate;
 mod candle;
+mod classes;
 mod cli;
 mod clusters;
 mod damage;

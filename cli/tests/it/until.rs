@@ -173,7 +173,7 @@ fn kept_checkpoints_are_asked_by_their_updates() {
     let told = place.rtc(&["eval", "runs/all", "--split", "dev", "--checkpoint", "20", "--json"]).code(0).json();
     let metrics = place.read("runs/all/metrics.jsonl");
     let dev = metrics.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-    let dev = dev.filter(|line| line["split"] == "dev" && line["update"] == 20).last().expect("an evaluation");
+    let dev = { dev }.rfind(|line| line["split"] == "dev" && line["update"] == 20).expect("an evaluation");
     assert_eq!(told["update"], 20);
     assert_eq!(told["splits"][0]["loss"], dev["loss"], "{told}");
     // Its weights begin another run.

@@ -5,6 +5,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::record::table::ClassRow;
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use rtc_exec::Inference;
 pub use rtc_exec::learner::OptimiserKind;
@@ -130,9 +131,47 @@ pub struct Experiment {
     pub inference: Inference,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
+    /// Shares that are measured besides the accuracy and what the task reports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub metrics: Vec<ClassMeasure>,
     /// Edits under which a grid measures its trained models again, by path with the values: `{ loop.steps: [1, 2, 4, 8] }`.
     #[serde(default, skip_serializing_if = "EvaluateAt::is_empty")]
     pub evaluate_at: EvaluateAt,
+}
+
+/// A share in which every class, or every label of several, counts alike, however many answers are of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassMeasure {
+    /// The mean of the F1 of all classes that are there or said.
+    MacroF1,
+    /// The mean of the recalls of all classes that are there.
+    BalancedAccuracy,
+}
+
+impl ClassMeasure {
+    /// Those of them that are wanted.
+    pub fn wanted(of: &[Self]) -> [Option<Self>; 2] {
+        [Self::MacroF1, Self::BalancedAccuracy].map(|measure| of.contains(&measure).then_some(measure))
+    }
+
+    /// Its name in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::MacroF1 => "macro_f1",
+            Self::BalancedAccuracy => "balanced_accuracy",
+        }
+    }
+
+    /// Its value for some classes; nothing where no class counts.
+    pub fn of(self, classes: &[ClassRow]) -> Option<f64> {
+        let share = match self {
+            Self::MacroF1 => ClassRow::f1,
+            Self::BalancedAccuracy => ClassRow::recall,
+        };
+        let shares: Vec<f64> = classes.iter().filter_map(|row| share(*row)).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
 }
 
 /// Which checkpoints are kept besides the best and the last one. They change no number of a run.

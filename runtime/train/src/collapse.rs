@@ -78,6 +78,7 @@ mod tests {
             depth_deviation: Some(deviation),
             majority: Some(0.5),
             lengths: vec![],
+            classes: vec![],
         }
     }
 

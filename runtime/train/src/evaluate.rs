@@ -8,11 +8,12 @@ use super::observer::{Event, Observer};
 use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
 use rtc_runs::error::Error;
+use rtc_runs::experiment::ClassMeasure;
 use rtc_runs::record::SplitAnswers;
-use rtc_runs::record::table::{LengthRow, ResultsRow};
+use rtc_runs::record::table::{ClassRow, LengthRow, ResultsRow};
 use rtc_task::batching::pack;
 use rtc_task::error::DataError;
-use rtc_task::{Example, Metric, Scale, Tally, majority_share, scored};
+use rtc_task::{Example, ExampleTarget, Metric, Scale, Tally, majority_share, scored};
 
 /// The mean over the lengths of the accuracies of each, where a split has several: long strings count no more than short ones.
 const BY_LENGTH: &str = "by_length";
@@ -35,6 +36,10 @@ pub struct Measurement<'a> {
     pub scale: Scale,
     /// Whether it reports the perplexity.
     pub perplexity: bool,
+    /// What is measured of its classes besides.
+    pub of_classes: [Option<ClassMeasure>; 2],
+    /// Whether every class is reported by itself.
+    pub each_class: bool,
 }
 
 /// Runs the model over a split; nothing if it was asked to stop before the end.
@@ -118,13 +123,14 @@ pub(crate) struct Sum<'a> {
     /// Accepted steps.
     depth: Option<Depths>,
     counts: MetricCounts<'a>,
+    classes: ClassCounts,
 }
 
 impl<'a> Sum<'a> {
     /// The sum of no batch.
     pub(crate) fn new(metrics: &'a [Metric]) -> Self {
         let (correct, errors, counts) = (None, Errors::default(), MetricCounts::new(metrics));
-        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts }
+        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts, classes: ClassCounts::default() }
     }
 
     /// Adds a batch. Predictions stand in the order of the examples.
@@ -134,6 +140,7 @@ impl<'a> Sum<'a> {
         self.correct = sum(self.correct, result.correct);
         self.errors.add(examples, &result.numbers);
         self.counts.add(examples, &result.predictions);
+        apart(examples, &result.predictions).for_each(|(example, own)| self.classes.add(example, own));
         self.went(result.depth);
     }
 
@@ -143,6 +150,7 @@ impl<'a> Sum<'a> {
         self.scored += other.scored;
         self.correct = sum(self.correct, other.correct);
         self.counts.merge(&other.counts);
+        self.classes.merge(&other.classes);
         self.went(other.depth);
     }
 
@@ -173,7 +181,7 @@ impl<'a> Sum<'a> {
 
     /// The row of the split.
     pub(crate) fn row(&self, measurement: Measurement<'_>) -> ResultsRow {
-        let Measurement { split, examples, perplexity, scale, .. } = measurement;
+        let Measurement { split, examples, perplexity, scale, of_classes, each_class, .. } = measurement;
         let lengths = self.counts.lengths();
         let mut shares = self.counts.shares();
         // Where every length counts alike the accuracy is that mean.
@@ -181,6 +189,8 @@ impl<'a> Sum<'a> {
             let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
             shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
         }
+        let of_class = |measure: &ClassMeasure| Some((measure.name().to_owned(), measure.of(&self.classes.0)?));
+        shares.extend(of_classes.iter().flatten().filter_map(of_class));
         let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
         let loss = mean(self.loss, self.scored);
         ResultsRow {
@@ -196,6 +206,41 @@ impl<'a> Sum<'a> {
             depth_deviation: self.depth.map(|depth| depth.deviation()),
             majority: self.correct.map(|_| majority_share(examples)),
             lengths,
+            classes: if each_class { self.classes.0.clone() } else { vec![] },
+        }
+    }
+}
+
+/// Counts of the classes, or of several labels, in their order.
+#[derive(Clone, Debug, Default)]
+struct ClassCounts(Vec<ClassRow>);
+
+impl ClassCounts {
+    /// Adds an example with the classes that it is taken for.
+    fn add(&mut self, example: &Example, predicted: &[u32]) {
+        let is_several = matches!(example.label, ExampleTarget::Several(_));
+        for (at, (class, weight)) in example.asked().into_iter().enumerate() {
+            let Some(said) = predicted.get(at).filter(|_| weight > 0.0) else { continue };
+            // Of several labels the place is the label, and 1 says that it is there.
+            let (there, said) = match is_several {
+                true => ((class == 1).then_some(at), (*said == 1).then_some(at)),
+                false => (Some(class as usize), Some(*said as usize)),
+            };
+            let least = there.max(said).map_or(0, |class| class + 1).max(if is_several { at + 1 } else { 0 });
+            self.0.resize(self.0.len().max(least), ClassRow::default());
+            there.iter().for_each(|class| self.0[*class].labelled += 1);
+            said.iter().for_each(|class| self.0[*class].predicted += 1);
+            there.filter(|_| there == said).iter().for_each(|class| self.0[*class].right += 1);
+        }
+    }
+
+    /// Adds what was counted on other examples.
+    fn merge(&mut self, other: &Self) {
+        self.0.resize(self.0.len().max(other.0.len()), ClassRow::default());
+        for (own, other) in self.0.iter_mut().zip(&other.0) {
+            own.labelled += other.labelled;
+            own.predicted += other.predicted;
+            own.right += other.right;
         }
     }
 }

@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use rtc_exec::learner::{LearnError, Learner, StepReport};
 use rtc_runs::error::{CheckpointError, Error};
-use rtc_runs::experiment::{Choice, Experiment, KeptCheckpoints, Supervision};
+use rtc_runs::experiment::{Choice, ClassMeasure, Experiment, KeptCheckpoints, Supervision};
 use rtc_runs::record::checkpoint::{BestEvaluation, Checkpoint, CheckpointSlot, CheckpointState, TrainingProgress};
 use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
@@ -339,6 +339,8 @@ impl<'a> Trainer<'a> {
             metrics: self.metrics,
             scale: self.scale,
             perplexity: self.perplexity,
+            of_classes: ClassMeasure::wanted(&self.experiment.metrics),
+            each_class: false,
         };
         let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
         if let Some((row, _)) = &found {

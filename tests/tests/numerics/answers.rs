@@ -116,7 +116,16 @@ fn learner(objective: Objective) -> Trained<f32> {
 fn measured(model: &mut Trained<f32>, examples: &[Example]) -> ResultsRow {
     let metrics = if matches!(examples[0].label, ExampleTarget::Several(_)) { SEVERAL } else { &[] };
     let scale = Scale { mean: 1.0, deviation: 2.0 };
-    let measurement = Measurement { split: "test", examples, batch: 17, metrics, scale, perplexity: false };
+    let measurement = Measurement {
+        split: "test",
+        examples,
+        batch: 17,
+        metrics,
+        scale,
+        perplexity: false,
+        of_classes: [None; 2],
+        each_class: false,
+    };
     let row = evaluate(model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite");
     row.expect("nobody asked to stop")
 }

@@ -87,8 +87,16 @@ fn a_step_after_the_other_gives_the_bits_of_as_many_steps_at_once() {
 
 fn stopped(model: &mut Model<f32>, examples: &[Example], rule: Stop, beyond: usize) -> Stopped {
     let metrics = task_named("looped_copy").expect("it exists").about().metrics;
-    let measurement =
-        Measurement { split: "s", examples, batch: 5, metrics, scale: Scale::default(), perplexity: false };
+    let measurement = Measurement {
+        split: "s",
+        examples,
+        batch: 5,
+        metrics,
+        scale: Scale::default(),
+        perplexity: false,
+        of_classes: [None; 2],
+        each_class: false,
+    };
     let found = evaluate_stopping(model, measurement, (rule, beyond), &AtomicBool::new(false), &mut Silent);
     found.expect("finite").expect("not stopped")
 }
@@ -121,8 +129,16 @@ fn rules_to_stop_choose_what_their_definitions_say() {
     learned(&mut model, (0..30).map(|_| packed(&examples("looped_copy", "1-3", 12, &[]))));
     let found = examples("looped_copy", "2-4", 24, &[]);
     let metrics = task_named("looped_copy").expect("it exists").about().metrics;
-    let measurement =
-        Measurement { split: "s", examples: &found, batch: 5, metrics, scale: Scale::default(), perplexity: false };
+    let measurement = Measurement {
+        split: "s",
+        examples: &found,
+        batch: 5,
+        metrics,
+        scale: Scale::default(),
+        perplexity: false,
+        of_classes: [None; 2],
+        each_class: false,
+    };
     let plain = evaluate(&mut model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite").expect("all");
     let oracle = stopped(&mut model, &found, Stop::Oracle, 3);
     assert_eq!(oracle.row.mean_depth, Some(3.0), "lengths 2, 3 and 4 in turn");

@@ -55,6 +55,38 @@ pub struct ResultsRow {
     /// The lengths one by one, where the task is one on strings of a length; shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthRow>,
+    /// The classes or labels one by one, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassRow>,
+}
+
+/// How often a class, or one of several labels, is right, said and there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClassRow {
+    /// Answers that are of it.
+    pub labelled: u64,
+    /// Answers that the model takes for it.
+    pub predicted: u64,
+    /// Answers that are of it and taken for it.
+    pub right: u64,
+}
+
+impl ClassRow {
+    /// The share of right ones among what is taken for it; nothing where nothing is.
+    pub fn precision(self) -> Option<f64> {
+        (self.predicted > 0).then(|| self.right as f64 / self.predicted as f64)
+    }
+
+    /// The share of right ones among what is of it; nothing where nothing is.
+    pub fn recall(self) -> Option<f64> {
+        (self.labelled > 0).then(|| self.right as f64 / self.labelled as f64)
+    }
+
+    /// Twice the right ones, by those that are of it and those that are taken for it; nothing where there are none of either.
+    pub fn f1(self) -> Option<f64> {
+        let both = self.labelled + self.predicted;
+        (both > 0).then(|| 2.0 * self.right as f64 / both as f64)
+    }
 }
 
 /// The results of a run.

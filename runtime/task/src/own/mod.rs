@@ -268,7 +268,7 @@ impl Own {
         };
         let problem = |row: Result<FileRow, DataError>| {
             let row = row.map(|row| if self.plan.is_skipped(&row.cells) { None } else { Some(row) });
-            let Some(row) = row.transpose() else { return None };
+            let row = row.transpose()?;
             row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
         };
         rows.filter_map(problem).take(most).collect()
