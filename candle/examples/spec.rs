@@ -3,13 +3,13 @@
 
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{AdamW, Module, Optimizer};
-use rtc_candle::{Model, Spec};
+use rtc_candle::{Model, ModelSpec};
 
 fn main() -> Result<()> {
     let device = Device::Cpu;
     let rows = || Tensor::rand(0f32, 10f32, (64, 6), &device)?.to_dtype(DType::U32);
     let small = ["embed.width=32", "depthwise.depth=4", "gate.hidden=64", "feedforward.hidden=64"].map(str::to_owned);
-    let spec = Spec { name: "gut".into(), set: small.into(), vocabulary: 10, classes: 10, ..Spec::default() };
+    let spec = ModelSpec { name: "gut".into(), set: small.into(), vocabulary: 10, classes: 10, ..ModelSpec::default() };
     let model = Model::new(&spec, &device)?;
     let mut optimiser = AdamW::new_lr(model.var_map().all_vars(), 2e-3)?;
     for _ in 0..200 {

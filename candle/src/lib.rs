@@ -21,8 +21,8 @@ mod storage;
 mod worker;
 
 pub use model::{Model, Training};
-pub use open::{Kernels, Options};
+pub use open::{KernelChoice, Options};
 pub use rtc_exec::{Halting, Inference};
 pub use rtc_kernel::Precision;
 pub use rtc_task::{Objective, Scale};
-pub use spec::Spec;
+pub use spec::ModelSpec;

@@ -15,9 +15,9 @@ use rtc_task::{Example, Objective, Options as TaskOptions, Scale, TaskHandle, se
 use crate::failure::failed;
 use crate::labels::labels;
 use crate::op::{Ask, BatchQuestion, KnownGradient, TensorLogits, TensorQuestion};
-use crate::open::{Kernels, ModelFacts, Options, open, owned};
+use crate::open::{KernelChoice, ModelFacts, Options, open, owned};
 use crate::rows::PackedRows;
-use crate::spec::{Spec, compile};
+use crate::spec::{ModelSpec, compile};
 use crate::worker::{Engine, Worker};
 
 /// A model that rtc has trained. Clones share parameters and executor.
@@ -42,7 +42,7 @@ struct SharedModel {
     variables: VarMap,
     parameters: Vec<ModelParameter>,
     task: ModelTask,
-    kernels: Kernels,
+    kernels: KernelChoice,
     /// What it takes and answers.
     binding: Binding,
     device: Device,
@@ -86,7 +86,7 @@ impl Model {
     ///
     /// # Errors
     /// A spec with errors, with its report; a model that takes more of its rows than tokens; a device that rtc does not compute on.
-    pub fn new(spec: &Spec, device: &Device) -> Result<Self> {
+    pub fn new(spec: &ModelSpec, device: &Device) -> Result<Self> {
         Self::new_with(spec, device, Options::default())
     }
 
@@ -94,14 +94,14 @@ impl Model {
     ///
     /// # Errors
     /// As [`Self::new`], and options that are not for this model.
-    pub fn new_with(spec: &Spec, device: &Device, options: Options) -> Result<Self> {
+    pub fn new_with(spec: &ModelSpec, device: &Device, options: Options) -> Result<Self> {
         let (spec, own) = (spec.clone(), device.clone());
         Self::start(device, options.kernels, move || compile(&spec, &options, &own))
     }
 
     fn start(
         device: &Device,
-        kernels: Kernels,
+        kernels: KernelChoice,
         open: impl FnOnce() -> Result<(Engine, ModelFacts)> + Send + 'static,
     ) -> Result<Self> {
         let (worker, facts) = Worker::start(open)?;
@@ -285,8 +285,10 @@ impl SharedModel {
         let outputs = self.binding.outputs().unwrap_or(1);
         let (count, length, objective, shape) = (rows.count(), rows.length, self.binding.objective, (answers, outputs));
         let logits = match self.kernels {
-            Kernels::Rtc => self.weights()?.apply_op1(self.question(rows, Ask::Logits(draws), Shape::from(shape)))?,
-            Kernels::Candle => {
+            KernelChoice::Rtc => {
+                self.weights()?.apply_op1(self.question(rows, Ask::Logits(draws), Shape::from(shape)))?
+            }
+            KernelChoice::Candle => {
                 let question = self.tensor_question(rows)?;
                 let logits = question.logits(draws)?.reshape(shape)?;
                 self.weights()?.apply_op1(TensorLogits { question, draws, logits })?
@@ -306,13 +308,13 @@ impl SharedModel {
         rows.batch.labels = labels(answers, &rows, objective, classes.unwrap_or(0), &self.device)?;
         let (weights, update) = (self.weights()?, self.next_update());
         let (value, gradient) = match self.kernels {
-            Kernels::Rtc => {
+            KernelChoice::Rtc => {
                 let count = weights.elem_count();
                 let question = self.question(rows, Ask::Loss(update), Shape::from(1 + count));
                 let found = weights.apply_op1_no_bwd(&question)?;
                 (found.narrow(0, 0, 1)?.reshape(())?, found.narrow(0, 1, count)?)
             }
-            Kernels::Candle => self.tensor_question(rows)?.loss(update)?,
+            KernelChoice::Candle => self.tensor_question(rows)?.loss(update)?,
         };
         weights.apply_op1(KnownGradient { value, gradient })
     }

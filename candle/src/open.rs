@@ -23,7 +23,7 @@ use crate::worker::Engine;
 
 /// Whose kernels compute a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Kernels {
+pub enum KernelChoice {
     /// Those of rtc, on the CPU and on CUDA: the bits of `rtc predict`, and several times faster.
     #[default]
     Rtc,
@@ -45,7 +45,7 @@ pub struct Options {
     /// How exact matrix products with weights are.
     pub precision: Precision,
     /// Whose kernels compute it.
-    pub kernels: Kernels,
+    pub kernels: KernelChoice,
 }
 
 impl Default for Options {
@@ -56,7 +56,7 @@ impl Default for Options {
             halting: Halting::default(),
             inference: None,
             precision: Precision::default(),
-            kernels: Kernels::default(),
+            kernels: KernelChoice::default(),
         }
     }
 }
@@ -129,18 +129,18 @@ pub(crate) fn engine(
     let settings = options.settings(inference);
     let precise = settings.precision == Precision::default();
     match (options.kernels, device) {
-        (Kernels::Candle, _) if !precise => bail!("`precision` is for kernels of rtc: Candle's compute in f32"),
-        (Kernels::Candle, device) => {
+        (KernelChoice::Candle, _) if !precise => bail!("`precision` is for kernels of rtc: Candle's compute in f32"),
+        (KernelChoice::Candle, device) => {
             let executor = |plan: Plan| TensorExecutor::new(plan.into(), device.clone());
             let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
             fitted(function, settings, Engine::Tensors)
         }
-        (Kernels::Rtc, Device::Cpu) => {
+        (KernelChoice::Rtc, Device::Cpu) => {
             let function = Function::new(graph, binding, seed, |plan| Executor::new(plan.into())).map_err(failed)?;
             fitted(function, settings, Engine::Host)
         }
         #[cfg(feature = "cuda")]
-        (Kernels::Rtc, Device::Cuda(device)) => {
+        (KernelChoice::Rtc, Device::Cuda(device)) => {
             let (gpu, executor) = crate::gpu::open(device, settings.precision)?;
             let function = Function::new(graph, binding, seed, executor).map_err(failed)?;
             fitted(function, settings, |function| {
@@ -148,11 +148,11 @@ pub(crate) fn engine(
             })
         }
         #[cfg(not(feature = "cuda"))]
-        (Kernels::Rtc, Device::Cuda(_)) => bail!(
-            "this program has rtc-candle without its feature `cuda`: turn it on, or take `Kernels::Candle` in the `Options`"
+        (KernelChoice::Rtc, Device::Cuda(_)) => bail!(
+            "this program has rtc-candle without its feature `cuda`: turn it on, or take `KernelChoice::Candle` in the `Options`"
         ),
-        (Kernels::Rtc, Device::Metal(_)) => {
-            bail!("rtc has no kernels for Metal: take `Kernels::Candle` in the `Options`, or `Device::Cpu`")
+        (KernelChoice::Rtc, Device::Metal(_)) => {
+            bail!("rtc has no kernels for Metal: take `KernelChoice::Candle` in the `Options`, or `Device::Cpu`")
         }
     }
 }

@@ -17,14 +17,14 @@ use crate::worker::Engine;
 ///
 /// ```no_run
 /// use candle_core::Device;
-/// use rtc_candle::{Model, Spec};
+/// use rtc_candle::{Model, ModelSpec};
 ///
-/// let spec = Spec { name: "gut:no_gate".into(), set: vec!["width = 32".into()], vocabulary: 12, classes: 10, ..Spec::default() };
+/// let spec = ModelSpec { name: "gut:no_gate".into(), set: vec!["width = 32".into()], vocabulary: 12, classes: 10, ..ModelSpec::default() };
 /// let model = Model::new(&spec, &Device::Cpu)?;
 /// # Ok::<(), candle_core::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Spec {
+pub struct ModelSpec {
     /// As on the command line: a file, one with a variant as `gut.rt:no_gate`, or the name of one that is part of rtc, as `gut`.
     pub name: String,
     /// Edits, as those of `--set`.
@@ -39,14 +39,14 @@ pub struct Spec {
     pub seed: u64,
 }
 
-impl Default for Spec {
+impl Default for ModelSpec {
     fn default() -> Self {
         Self { name: String::new(), set: vec![], vocabulary: 0, classes: 0, objective: Objective::Classify, seed: 0 }
     }
 }
 
 /// Compiles a spec, and draws its weights as `rtc train` does.
-pub(crate) fn compile(spec: &Spec, options: &Options, device: &Device) -> Result<(Engine, ModelFacts)> {
+pub(crate) fn compile(spec: &ModelSpec, options: &Options, device: &Device) -> Result<(Engine, ModelFacts)> {
     let catalog = Catalog {
         vocabulary: Some(spec.vocabulary),
         classes: Some(spec.classes),

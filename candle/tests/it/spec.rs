@@ -3,12 +3,12 @@
 use crate::support::{GIVEN, HALTING, LISTOPS, PLAIN, Place, bits, gradients, numbers};
 use candle_core::{DType, Device, Result, Tensor};
 use candle_nn::Module;
-use rtc_candle::{Model, Objective, Spec};
+use rtc_candle::{Model, ModelSpec, Objective};
 
 const CPU: Device = Device::Cpu;
 
 #[track_caller]
-fn refused(spec: &Spec, parts: &[&str]) {
+fn refused(spec: &ModelSpec, parts: &[&str]) {
     let message = Model::new(spec, &CPU).expect_err("it is refused").to_string();
     parts.iter().for_each(|part| assert!(message.contains(part), "`{part}` is not in: {message}"));
 }
@@ -20,7 +20,7 @@ fn a_new_model_has_the_weights_that_a_training_begins_with() -> Result<()> {
     place.write("tiny.rt", HALTING);
     let name = place.path("tiny.rt").display().to_string();
     let vocabulary = Model::open(place.path("r"), &CPU)?.vocabulary().len();
-    let spec = Spec { name, vocabulary, classes: 10, seed: 1, ..Spec::default() };
+    let spec = ModelSpec { name, vocabulary, classes: 10, seed: 1, ..ModelSpec::default() };
     let (model, mut own) = (Model::new(&spec, &CPU)?, run.model());
     let weights: Vec<f32> = {
         let vars = model.var_map().data().lock().expect("nobody panics").clone();
@@ -28,7 +28,7 @@ fn a_new_model_has_the_weights_that_a_training_begins_with() -> Result<()> {
         sorted.values().flat_map(|var| numbers(var)).collect()
     };
     assert_eq!(bits(weights), bits(own.executor().parameters().iter().copied()));
-    let other = Model::new(&Spec { seed: 2, ..spec }, &CPU)?;
+    let other = Model::new(&ModelSpec { seed: 2, ..spec }, &CPU)?;
     let tokens = Tensor::new(&[1u32, 2, 3], &CPU)?;
     assert_ne!(bits(numbers(&model.forward(&tokens)?)), bits(numbers(&other.forward(&tokens)?)));
     Ok(())
@@ -51,7 +51,7 @@ fn every_kind_of_answer_is_trained() -> Result<()> {
     ];
     for (objective, classes, file, labels, shape) in cases {
         let name = place.path(&format!("{file}.rt")).display().to_string();
-        let spec = Spec { name, vocabulary: 5, classes, objective, ..Spec::default() };
+        let spec = ModelSpec { name, vocabulary: 5, classes, objective, ..ModelSpec::default() };
         let model = Model::new(&spec, &CPU)?;
         assert_eq!((model.objective(), model.vocabulary().len(), model.classes().len()), (objective, 0, 0));
         assert_eq!(model.forward(&tokens)?.dims(), shape, "{objective:?}");
@@ -68,23 +68,29 @@ fn every_kind_of_answer_is_trained() -> Result<()> {
 #[test]
 fn names_and_edits_are_those_of_the_command_line() -> Result<()> {
     let small = ["embed.width=16", "feedforward.hidden=16"].map(str::to_owned);
-    let spec =
-        |name: &str| Spec { name: name.to_owned(), set: small.to_vec(), vocabulary: 7, classes: 3, ..Spec::default() };
+    let spec = |name: &str| ModelSpec {
+        name: name.to_owned(),
+        set: small.to_vec(),
+        vocabulary: 7,
+        classes: 3,
+        ..ModelSpec::default()
+    };
     let model = Model::new(&spec("transformer"), &CPU)?;
     let width = model.var_map().data().lock().expect("nobody panics")["embed.table"].dims().to_vec();
     assert_eq!(width, [7, 16]);
-    let variant = Spec { objective: Objective::Each, ..spec("transformer:causal") };
+    let variant = ModelSpec { objective: Objective::Each, ..spec("transformer:causal") };
     let tokens = Tensor::zeros((2, 5), DType::U32, &CPU)?;
     assert_eq!(Model::new(&variant, &CPU)?.forward(&tokens)?.dims(), [2, 5, 3]);
 
     refused(&spec("tranformer"), &["there is no spec `tranformer`", "transformer"]);
     refused(&spec("transformer:casual"), &["casual", "causal"]);
-    refused(&Spec { set: vec!["embed.with=3".to_owned()], ..spec("transformer") }, &["embed.with", "width"]);
+    refused(&ModelSpec { set: vec!["embed.with=3".to_owned()], ..spec("transformer") }, &["embed.with", "width"]);
     let place = Place::new();
     place.write("broken.rt", "model broken {\n    embed { width: 8 }\n    stack 2 { attend sell { heads: 2 } }\n}\n");
     refused(&spec(&place.path("broken.rt").display().to_string()), &["broken.rt:3", "sell", "self"]);
     place.write("given.rt", GIVEN);
-    let given = Spec { set: vec![], objective: Objective::Each, ..spec(&place.path("given.rt").display().to_string()) };
+    let given =
+        ModelSpec { set: vec![], objective: Objective::Each, ..spec(&place.path("given.rt").display().to_string()) };
     refused(&given, &["say `depth` in the `Options`"]);
 
     let beyond = model.forward(&Tensor::new(&[1u32, 7], &CPU)?).expect_err("there are 7 ids").to_string();

@@ -3,13 +3,13 @@
 use crate::support::{EACH, GIVEN, HALTING, LISTOPS, PLAIN, Place, bits, gradients, numbers};
 use candle_core::{D, DType, Device, Result, Tensor};
 use candle_nn::{Module, Optimizer, SGD, loss::cross_entropy};
-use rtc_candle::{Kernels, Model, Options, Precision, Spec};
+use rtc_candle::{KernelChoice, Model, ModelSpec, Options, Precision};
 
 const CPU: Device = Device::Cpu;
 const TEXTS: [&str; 3] = ["[MAX 2 9 [MIN 4 7 ] 0 ]", "[MIN 2 3 ]", "[SM 1 2 3 ]"];
 
 fn by_candle() -> Options {
-    Options { kernels: Kernels::Candle, ..Options::default() }
+    Options { kernels: KernelChoice::Candle, ..Options::default() }
 }
 
 /// The same run by both kernels.
@@ -71,19 +71,19 @@ fn an_answer_for_every_token_and_steps_that_are_said() -> Result<()> {
 
     // `GIVEN` takes its steps from the examples, and a spec has none.
     place.write("given.rt", GIVEN);
-    let spec = Spec {
+    let spec = ModelSpec {
         name: place.path("given.rt").display().to_string(),
         vocabulary: 5,
         classes: 3,
         objective: rtc_candle::Objective::Each,
-        ..Spec::default()
+        ..ModelSpec::default()
     };
     let at =
         |kernels, depth| Model::new_with(&spec, &CPU, Options { kernels, depth: Some(depth), ..Options::default() });
     let tokens = Tensor::new(&[[0u32, 1, 2], [3, 4, 0]], &CPU)?;
     let of = |kernels, depth| Ok::<_, candle_core::Error>(numbers(&at(kernels, depth)?.forward(&tokens)?));
-    near("given", &of(Kernels::Rtc, 3)?, &of(Kernels::Candle, 3)?);
-    assert_ne!(bits(of(Kernels::Candle, 2)?), bits(of(Kernels::Candle, 3)?));
+    near("given", &of(KernelChoice::Rtc, 3)?, &of(KernelChoice::Candle, 3)?);
+    assert_ne!(bits(of(KernelChoice::Candle, 2)?), bits(of(KernelChoice::Candle, 3)?));
     Ok(())
 }
 

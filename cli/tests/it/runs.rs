@@ -109,7 +109,10 @@ fn records_are_whole_and_checked() {
         ("state", json!("finished")),
         ("tags", json!(["keep"])),
         ("spec", json!(read("spec.rt"))),
-        ("checkpoints", json!({ "best": "runs/a b/checkpoints/best", "last": "runs/a b/checkpoints/last" })),
+        (
+            "checkpoints",
+            json!({ "best": "runs/a b/checkpoints/best", "last": "runs/a b/checkpoints/last", "kept": [] }),
+        ),
     ] {
         assert_eq!(records[field], value, "{field}");
     }

@@ -18,7 +18,7 @@ const CRATES: &[(&str, &[&str])] = &[
     ("report", &["compiler", "exec", "runs", "train"]),
     ("export", &["compiler"]),
     ("lsp", &["compiler"]),
-    ("candle", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "train"]),
+    ("candle", &["base", "compiler", "cuda", "exec", "kernel", "runs", "session", "task", "tensor"]),
     ("session", &["base", "compiler", "cuda", "exec", "kernel", "runs", "task", "tensor", "train"]),
     (
         "cli",

@@ -30,6 +30,8 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
         "schedule.start=20000",
         "inference=flat",
         "supervision=each_step",
+        "checkpoints={every: 500, keep: 3}",
+        "metrics=[macro_f1]",
     ]
     .map(String::from);
     let experiment = ExperimentFile::embedded("looped_parity").expect("embedded").resolve(None, &edits).expect("valid");

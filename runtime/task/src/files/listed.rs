@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 /// Where in a list a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum ListPlace {
     /// Before the list.
     Before,
     /// Where an item may begin; the list may end here if it is empty.
@@ -22,46 +22,46 @@ enum Place {
 }
 
 /// Reads `[{..}, {..}]` as `{..}` and `{..}` on a line each, wherever its line ends are.
-pub(super) struct Listed<R> {
+pub(super) struct ListReader<R> {
     inner: R,
-    place: Place,
+    place: ListPlace,
     /// Brackets that are open in the item.
     depth: usize,
     lines: Vec<u8>,
     given: usize,
 }
 
-impl<R> Listed<R> {
+impl<R> ListReader<R> {
     pub(super) fn new(inner: R) -> Self {
-        Self { inner, place: Place::Before, depth: 0, lines: vec![], given: 0 }
+        Self { inner, place: ListPlace::Before, depth: 0, lines: vec![], given: 0 }
     }
 
     fn see(&mut self, byte: u8) -> Result<(), &'static str> {
         let blank = byte.is_ascii_whitespace();
         self.place = match (self.place, byte) {
-            (Place::Before | Place::First | Place::Next | Place::Behind, _) if blank => return Ok(()),
-            (Place::Before, b'[') => Place::First,
+            (ListPlace::Before | ListPlace::First | ListPlace::Next | ListPlace::Behind, _) if blank => return Ok(()),
+            (ListPlace::Before, b'[') => ListPlace::First,
             // The mark of UTF-8.
-            (Place::Before, 0xEF | 0xBB | 0xBF) => Place::Before,
-            (Place::Before, _) => return Err("a list is wanted"),
-            (Place::Behind, _) => {
+            (ListPlace::Before, 0xEF | 0xBB | 0xBF) => ListPlace::Before,
+            (ListPlace::Before, _) => return Err("a list is wanted"),
+            (ListPlace::Behind, _) => {
                 return Err("behind the list comes more: a file holds one list, or an object per line");
             }
-            (Place::First, b']') => Place::Behind,
-            (Place::First | Place::Next, b',' | b']') => {
+            (ListPlace::First, b']') => ListPlace::Behind,
+            (ListPlace::First | ListPlace::Next, b',' | b']') => {
                 return Err("an object is wanted before this comma or bracket");
             }
-            (Place::First | Place::Next, _) => {
+            (ListPlace::First | ListPlace::Next, _) => {
                 self.depth = 0;
                 return self.inside(byte);
             }
-            (Place::Item, _) => return self.inside(byte),
-            (Place::Text, b'\\') => Place::Escaped,
-            (Place::Text, b'"') => Place::Item,
-            (Place::Text | Place::Escaped, _) => Place::Text,
+            (ListPlace::Item, _) => return self.inside(byte),
+            (ListPlace::Text, b'\\') => ListPlace::Escaped,
+            (ListPlace::Text, b'"') => ListPlace::Item,
+            (ListPlace::Text | ListPlace::Escaped, _) => ListPlace::Text,
         };
         // Line ends can't stand in a text of JSON; one that does is told where the line is read.
-        if matches!(self.place, Place::Text | Place::Escaped | Place::Item) {
+        if matches!(self.place, ListPlace::Text | ListPlace::Escaped | ListPlace::Item) {
             self.lines.push(if byte == b'\n' { b' ' } else { byte });
         }
         Ok(())
@@ -70,10 +70,10 @@ impl<R> Listed<R> {
     /// A byte of an item outside of a text, or what ends the item.
     fn inside(&mut self, byte: u8) -> Result<(), &'static str> {
         self.place = match byte {
-            b',' if self.depth == 0 => Place::Next,
-            b']' if self.depth == 0 => Place::Behind,
-            b'"' => Place::Text,
-            _ => Place::Item,
+            b',' if self.depth == 0 => ListPlace::Next,
+            b']' if self.depth == 0 => ListPlace::Behind,
+            b'"' => ListPlace::Text,
+            _ => ListPlace::Item,
         };
         match byte {
             b'{' | b'[' => self.depth += 1,
@@ -81,7 +81,7 @@ impl<R> Listed<R> {
             _ => {}
         }
         self.lines.push(match self.place {
-            Place::Next | Place::Behind => b'\n',
+            ListPlace::Next | ListPlace::Behind => b'\n',
             _ if byte == b'\n' || byte == b'\r' => b' ',
             _ => byte,
         });
@@ -89,7 +89,7 @@ impl<R> Listed<R> {
     }
 }
 
-impl<R: BufRead> Read for Listed<R> {
+impl<R: BufRead> Read for ListReader<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
         while self.given == self.lines.len() {
             self.lines.clear();
@@ -97,7 +97,7 @@ impl<R: BufRead> Read for Listed<R> {
             let input = self.inner.fill_buf()?.to_vec();
             if input.is_empty() {
                 return match self.place {
-                    Place::Behind => Ok(0),
+                    ListPlace::Behind => Ok(0),
                     _ => Err(io::Error::other("the list that begins the file never ends: its `]` is missing")),
                 };
             }
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str, at_once: usize) -> io::Result<String> {
-        io::read_to_string(Listed::new(io::BufReader::with_capacity(at_once, text.as_bytes())))
+        io::read_to_string(ListReader::new(io::BufReader::with_capacity(at_once, text.as_bytes())))
     }
 
     #[test]

@@ -11,7 +11,7 @@ use flate2::read::MultiGzDecoder;
 use zstd::stream::read::Decoder;
 
 use super::decoded::Decoded;
-use super::listed::Listed;
+use super::listed::ListReader;
 use super::records::BYTE_ORDER_MARK;
 use crate::error::DataError;
 use crate::reading::{broken, unreadable};
@@ -119,7 +119,7 @@ pub(crate) fn open_text(path: &Path, encoding: Option<&'static Encoding>) -> Res
 pub(super) fn open_objects(path: &Path, encoding: Option<&'static Encoding>) -> Result<Box<dyn BufRead>, DataError> {
     let mut reader = open_text(path, encoding)?;
     let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
-    Ok(if is_list(start) { Box::new(BufReader::new(Listed::new(reader))) } else { reader })
+    Ok(if is_list(start) { Box::new(BufReader::new(ListReader::new(reader))) } else { reader })
 }
 
 /// The encoding that the mark at the start of a text says, if it is not UTF-8: no text in UTF-8 begins so.
