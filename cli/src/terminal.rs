@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::error::ContextKind;
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
 use rtc_session::failure::SessionFailure;
@@ -129,7 +130,30 @@ pub(crate) fn say(told: &clap::Error) -> u8 {
         // Colours are control characters themselves: a message with others has none.
         Cow::Owned(text) => error_line(text.trim_end_matches('\n')),
     }
+    if let Some(way) = told.get(ContextKind::InvalidArg).and_then(|found| elsewhere(&found.to_string())) {
+        error_line(&format!("\n  tip: here it is `{way}`"));
+    }
     u8::try_from(told.exit_code()).unwrap_or(2)
+}
+
+/// How rtc has an option that other programs have under this name.
+fn elsewhere(option: &str) -> Option<&'static str> {
+    const OPTIONS: [(&[&str], &str); 12] = [
+        (&["--lr", "--learning-rate", "--learning_rate"], "--with optimiser.learning_rate=RATE"),
+        (&["--wd", "--weight-decay", "--weight_decay"], "--with optimiser.weight_decay=RATE"),
+        (&["--optimizer", "--optimiser"], "--with optimiser.kind=NAME"),
+        (&["--epochs", "--num-epochs", "--num_epochs"], "--with epochs=N"),
+        (&["--batch-size", "--batch_size", "--bs"], "--with batch.size=N"),
+        (&["--steps", "--max_steps", "--num-steps", "--iterations"], "--max-steps N"),
+        (&["--warmup", "--warmup-steps", "--warmup_steps"], "--with schedule.warmup=N"),
+        (&["--dropout"], "--set dropout=SHARE"),
+        (&["--gpu", "--gpus", "--cuda"], "--device cuda"),
+        (&["--config", "--cfg", "--task"], "--experiment FILE"),
+        (&["--output-dir", "--output_dir", "--save-dir", "--out"], "--runs DIR"),
+        (&["--name", "--run-name", "--run_name"], "--run NAME"),
+    ];
+    let name = option.split(['=', ' ']).next().unwrap_or(option);
+    OPTIONS.iter().find(|(names, _)| names.contains(&name)).map(|(_, way)| *way)
 }
 
 /// Prints a line to standard error. There is nowhere to say that it is closed.

@@ -8,6 +8,7 @@ use std::time::SystemTime;
 
 use rtc_runs::grid::GridManifest;
 use rtc_runs::record::RunFolder;
+use rtc_task::error::hint;
 
 use crate::failure::SessionFailure;
 use crate::text::check_text;
@@ -74,8 +75,24 @@ pub fn find(run: &Path) -> Result<PathBuf, SessionFailure> {
     let places = [run.to_owned(), Path::new(RUNS).join(run)];
     places.iter().find(|path| RunFolder::exists(path)).cloned().ok_or_else(|| {
         let is_folder = places.iter().any(|path| path.is_dir());
-        no_run(run, if is_folder { "there is no run in this folder" } else { "there is no such run" })
+        if is_folder {
+            return no_run(run, "there is no run in this folder");
+        }
+        no_run(run, &format!("there is no such run{}", near(&places)))
     })
+}
+
+/// The run beside one of these places whose name is like the last part of the place.
+fn near(places: &[PathBuf]) -> String {
+    let beside = |place: &PathBuf| {
+        let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let wanted = place.file_name()?.to_string_lossy().into_owned();
+        let runs: Vec<PathBuf> = folders_in(folder).ok()?.into_iter().filter(|path| RunFolder::exists(path)).collect();
+        let names: Vec<String> = runs.iter().filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        Some(hint(&wanted, &names)).filter(|hint| !hint.is_empty())
+    };
+    places.iter().find_map(beside).unwrap_or_default()
 }
 
 /// Refuses a name of a run or a grid that has control characters, or is that of the folder with removed runs.

@@ -141,6 +141,11 @@ impl SpecArg {
     pub fn source(&self) -> Result<Source, SessionFailure> {
         // What looks like the name of a spec of the program was probably meant to be one.
         let name = self.name();
+        if !self.built_in && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending)) {
+            return Err(SessionFailure::Usage(format!(
+                "{name} is an experiment, and a spec is wanted here: `--experiment {name}` names it, as in `rtc train gut --experiment {name}`"
+            )));
+        }
         if !self.built_in && !name.contains(['/', '\\', '.']) && !self.file.exists() {
             let name = name.split(':').next().unwrap_or_default();
             return Err(SessionFailure::Usage(rtc_task::error::unknown("spec", name, Self::built_in_names())));

@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=limits::GENERATED))]
     length: u32,
     /// Divides the logits: below 1 the probable tokens are written more often, 0 writes the most probable one
-    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature)]
+    #[arg(long, value_name = "T", default_value_t = 1.0, value_parser = temperature, allow_negative_numbers = true)]
     temperature: f64,
     /// Write only from the K most probable tokens
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]

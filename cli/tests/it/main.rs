@@ -15,6 +15,7 @@ mod halting;
 mod kill;
 mod limits;
 mod lsp;
+mod mistakes;
 mod onnx;
 mod own_data;
 mod predict;

@@ -252,6 +252,10 @@ impl ExperimentFile {
         let mut near = String::new();
         if let (Some((name, known)), true) = (quoted.split_first(), message.contains("unknown ")) {
             near = hint(name, known);
+            let same = SYNONYMS.iter().find(|(other, _)| other == name);
+            if let Some((_, field)) = same.filter(|_| near.is_empty()) {
+                near = format!("; it is `{field}` here");
+            }
             if message.contains("unknown field") {
                 keys.push(name);
             }
@@ -330,6 +334,24 @@ fn in_words(message: &str) -> String {
 }
 
 /// `a.b=value` as nested blocks; the value is YAML.
+/// Fields as other programs name them.
+const SYNONYMS: [(&str, &str); 14] = [
+    ("lr", "learning_rate"),
+    ("wd", "weight_decay"),
+    ("decay", "weight_decay"),
+    ("eps", "epsilon"),
+    ("grad_clip", "clip"),
+    ("max_grad_norm", "clip"),
+    ("steps", "max_steps"),
+    ("num_steps", "max_steps"),
+    ("num_epochs", "epochs"),
+    ("batch_size", "batch.size"),
+    ("scheduler", "schedule"),
+    ("lr_scheduler", "schedule"),
+    ("dataset", "task"),
+    ("save_every", "checkpoints.every"),
+];
+
 fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let Some((path, value)) = edit.split_once('=') else {
         return Err("it must have the form key.path=value".to_owned());
@@ -338,7 +360,30 @@ fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let nest = |value, key: &str| Mapping::from_iter([(Value::from(key.trim()), value)]);
     let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let inside = rest.into_iter().flat_map(|rest| rest.rsplit('.')).fold(value, |value, key| nest(value, key).into());
-    Ok(nest(inside, first))
+    let mut patch = nest(inside, first);
+    one_spelling(&mut patch)?;
+    Ok(patch)
+}
+
+/// The other spelling of a field, which is read, too.
+pub(super) const SPELLINGS: (&str, &str) = ("optimizer", "optimiser");
+
+/// Gives the fields of an experiment, and of the blocks of its models, one spelling.
+///
+/// # Errors
+/// A sentence about a field that is there in both.
+pub(super) fn one_spelling(fields: &mut Mapping) -> Result<(), String> {
+    let (other, own) = SPELLINGS;
+    if let Some(value) = fields.remove(other) {
+        if fields.contains_key(own) {
+            return Err(format!("`{other}` and `{own}` are one field: keep one of them"));
+        }
+        fields.insert(own.into(), value);
+    }
+    let models = fields.get_mut("models").and_then(Value::as_mapping_mut);
+    let mut blocks =
+        models.into_iter().flat_map(|models| models.iter_mut()).filter_map(|(_, block)| block.as_mapping_mut());
+    blocks.try_for_each(one_spelling)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_yaml::{Mapping, Value};
 
+use super::file::{SPELLINGS, one_spelling};
 use super::place::{self, LinePart, line_at};
 use super::{EMBEDDED, yaml};
 use crate::error::ExperimentError;
@@ -33,12 +34,18 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 impl Layer {
     fn parse(name: String, text: String) -> Result<Self, ExperimentError> {
-        match yaml::fields(&text) {
-            Ok(fields) => Ok(Self { name, text, fields }),
-            Err((line, why)) => {
-                Err(ExperimentError { file: name, line, message: format!("this is not an experiment in YAML: {why}") })
-            }
-        }
+        let refuse = |line: Option<usize>, message: String| ExperimentError { file: name.clone(), line, message };
+        let mut fields = yaml::fields(&text).map_err(|(line, why)| {
+            let at = line.and_then(|line| text.lines().nth(line.checked_sub(1)?));
+            let tab = at.is_some_and(|line| line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t'));
+            let why = if tab { "a tab indents this line, and YAML takes only blanks".to_owned() } else { why };
+            refuse(line, format!("this is not an experiment in YAML: {why}"))
+        })?;
+        one_spelling(&mut fields).map_err(|why| {
+            let at = place::key(&text, &[SPELLINGS.0]);
+            refuse(at.map(|at| line_at(&text, at)), why)
+        })?;
+        Ok(Self { name, text, fields })
     }
 
     /// Whether the file says anything at this path.
@@ -54,7 +61,9 @@ impl Layer {
 
     /// The byte at which the line of a path begins.
     fn key(&self, path: &[&str]) -> Option<usize> {
-        place::key(&self.text, path)
+        let (other, own) = SPELLINGS;
+        let spelt: Vec<&str> = path.iter().map(|key| if *key == own { other } else { key }).collect();
+        place::key(&self.text, path).or_else(|| place::key(&self.text, &spelt))
     }
 
     pub(super) fn line_at(&self, at: usize) -> usize {
