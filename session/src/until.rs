@@ -45,34 +45,39 @@ impl TrainingJob {
             )));
         }
         self.info.until = Some(until);
-        let Some(saved) = saved.filter(|saved| saved.results.is_some() && ended < until) else { return Ok(None) };
-        if let Some(patience) = self.experiment.patience {
-            let last = checkpoint::find(path, &SavedRun::checkpoint(path, CheckpointSlot::Last))?.checkpoint;
-            if last.state.progress.impatience > patience {
-                return Err(usage(format!(
-                    "`--until {until}`: the run ended after update {} because its `patience` of {patience} was over, and not for want of \
-                     updates: train one with more patience",
-                    number(last.state.progress.updates as f64)
-                )));
-            }
+        let last = SavedRun::checkpoint(path, CheckpointSlot::Last);
+        if saved.is_none() || !last.is_dir() {
+            return Ok(None);
+        }
+        let progress = checkpoint::find(path, &last)?.checkpoint.state.progress;
+        let (dev, patience) = (&self.experiment.dev, self.experiment.patience);
+        if patience.is_some_and(|patience| progress.impatience > patience) {
+            return Err(usage(format!(
+                "`--until {until}`: the run ended after update {} because its `patience` was over, and not for want of updates: train one \
+                 with more patience",
+                number(progress.updates as f64)
+            )));
         }
         let every = self.experiment.evaluate_every.unwrap_or(feed.batches()).max(1);
-        if ended.is_multiple_of(every) {
+        if progress.evaluated != Some(ended) || ended == until || ended.is_multiple_of(every) {
             return Ok(None);
         }
         let ended = number(ended as f64);
-        if schedule.kind == ScheduleKind::Plateau {
-            return Err(usage(format!(
-                "`--until {until}`: {} was measured after update {ended}, where the run ended, and `plateau` has counted that: a run of \
-                 {until} updates would have other learning rates; `--max-steps {until}` trains it",
-                saved.experiment.dev
-            )));
+        let counts = match (schedule.kind, patience) {
+            (ScheduleKind::Plateau, _) => Some("plateau"),
+            (_, Some(_)) => Some("patience"),
+            _ => None,
+        };
+        match counts {
+            Some(counts) => Err(usage(format!(
+                "`--until {until}`: {dev} was measured after update {ended}, where the run ended, and `{counts}` has counted that: a run of \
+                 {until} updates from the start may go another way; `--max-steps {until}` trains it"
+            ))),
+            None => Ok(Some(format!(
+                "{dev} was measured after update {ended}, too, where the run ended before; a run of {until} updates from the start has the \
+                 same weights without that measurement"
+            ))),
         }
-        Ok(Some(format!(
-            "{} was measured after update {ended}, too, where the run ended before; a run of {until} updates from the start has the same \
-             weights without that measurement",
-            saved.experiment.dev
-        )))
     }
 }
 

@@ -713,6 +713,12 @@ fn texts_in_other_encodings_are_read_and_named() {
     other.code(0);
     assert!(place.read("other.yaml").contains("encoding: iso-8859-2"));
     place.rtc(&["task", "check", "western.csv", "--encoding", "latin-9000"]).code(2).says("there is no encoding");
+    // A file in UTF-8 with a byte too many is no file in another encoding.
+    let mut damaged = text.clone().into_bytes();
+    let at = damaged.iter().rposition(|byte| *byte == b',').expect("a comma");
+    damaged.insert(at, 0xE9);
+    std::fs::write(place.path("damaged.csv"), &damaged).expect("a new file");
+    place.rtc(&["task", "check", "damaged.csv"]).code(4).says("damaged.csv:61: this line is not UTF-8 text");
     // Without the line the experiment says where it is needed.
     place.write("none.yaml", &place.read("western.csv.yaml").replace("  encoding: windows-1252\n", ""));
     place.rtc(&["task", "check", "none.yaml"]).code(4).says("as `encoding: windows-1252`");

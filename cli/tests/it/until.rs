@@ -90,10 +90,18 @@ fn what_would_be_another_training_is_refused() {
 
     let patience = with("patience", &["patience=0", "epochs=40", "optimiser.learning_rate=0.000001"]);
     place.train(&patience).code(0);
-    place.train(&[&patience[..], &["--until", "900"]].concat()).code(2).says("its `patience` of 0 was over");
+    place.train(&[&patience[..], &["--until", "900"]].concat()).code(2).says("its `patience` was over");
     let plateau = with("plateau", &["schedule.kind=plateau", "max_steps=15"]);
     place.train(&plateau).code(0);
     place.train(&[&plateau[..], &["--until", "30"]].concat()).code(2).says("`plateau` has counted that");
+    let patient = with("patient", &["patience=50", "max_steps=15"]);
+    place.train(&patient).code(0);
+    place.train(&[&patient[..], &["--until", "30"]].concat()).code(2).says("`patience` has counted that");
+    // Where the end is one of the regular measurements patience goes on, too.
+    let patient = with("patient20", &["patience=50", "max_steps=20"]);
+    place.train(&patient).code(0);
+    place.train(&[&patient[..], &["--until", "40"]].concat()).code(0);
+    assert_eq!(place.contents("patient20")[4], place.contents("one")[4]);
     assert_eq!(place.contents("one"), before, "what is refused changes nothing");
 }
 

@@ -94,6 +94,16 @@ pub fn encoding(name: &str) -> Result<Option<&'static Encoding>, String> {
 /// Bytes by which an encoding is guessed.
 const SAMPLE: u64 = 1 << 22;
 
+/// Whether most of what is not ASCII is UTF-8.
+fn is_damaged(text: &[u8]) -> bool {
+    let (mut right, mut wrong) = (0, 0);
+    for chunk in text.utf8_chunks() {
+        right += chunk.valid().chars().filter(|c| !c.is_ascii()).count();
+        wrong += usize::from(!chunk.invalid().is_empty());
+    }
+    right > wrong
+}
+
 /// The encoding of a file that is no UTF-8, by the frequencies of its letters; nothing of one whose first bytes are UTF-8, or say what they
 /// are by a mark.
 ///
@@ -116,6 +126,8 @@ pub(super) fn guessed(path: &Path) -> Result<Option<&'static Encoding>, DataErro
         Ok(_) => Ok(None),
         // A character may be cut where the sample ends.
         Err(error) if error.error_len().is_none() && start.len() as u64 == SAMPLE => Ok(None),
+        // Characters of several bytes are hardly UTF-8 by chance: such a file is damaged, and its lines are told where they are read.
+        Err(_) if is_damaged(&start) => Ok(None),
         Err(_) => {
             let mut detector = chardetng::EncodingDetector::new(chardetng::Iso2022JpDetection::Allow);
             detector.feed(&start, true);
