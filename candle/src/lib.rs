@@ -1,8 +1,9 @@
-//! Models that rtc has trained, as modules of Candle.
+//! Models of rtc as modules of Candle.
 //!
-//! [`Model`] opens the folder of a run. It takes tensors of token ids, and gives logits as a tensor on the same device; rtc's own
-//! executor computes them, with the bits of `rtc predict` on the CPU. Its parameters are the variables of a [`candle_nn::VarMap`] under
-//! their names in the checkpoint, and Candle's `backward` reaches them, so that a Candle program can use, change and train a model.
+//! [`Model`] opens the folder of a run, or compiles a spec. It takes tensors of token ids, and gives logits as a tensor on the same device:
+//! rtc's own kernels compute them, with the bits of `rtc predict` on the CPU, or those of Candle ([`KernelChoice`]). Its parameters are the
+//! variables of a [`candle_nn::VarMap`] under their names in the checkpoint, and Candle's `backward` reaches them, so that a Candle program can
+//! use, change and train a model.
 //!
 //! The executor runs in a thread of its own, which belongs to the model: [`Model`] is `Send` and `Sync`, and clones share it.
 

@@ -1,4 +1,4 @@
-//! A trained model as a module.
+//! A model as a module.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::rows::PackedRows;
 use crate::spec::{ModelSpec, compile};
 use crate::worker::{Engine, Worker};
 
-/// A model that rtc has trained. Clones share parameters and executor.
+/// A model of a run, or of a spec. Clones share parameters and executor.
 ///
 /// As a [`Module`] it takes token ids `[length]` or `[batch, length]`, of type u32 or i64, and gives logits as f32 on the same device:
 ///
