@@ -117,38 +117,6 @@ impl CustomOp2 for BatchQuestion {
     }
 }
 
-/// Logits that an executor has made of tensors, as an op on the flat weights: a plan of its own differentiates them.
-pub(crate) struct TensorLogits {
-    pub(crate) question: TensorQuestion,
-    pub(crate) draws: PassMode,
-    /// `[answers, outputs]`.
-    pub(crate) logits: Tensor,
-}
-
-impl CustomOp1 for TensorLogits {
-    fn name(&self) -> &'static str {
-        "rtc-tensors"
-    }
-
-    fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
-        storage::on_cpu(&self.logits)
-    }
-
-    #[cfg(feature = "cuda")]
-    fn cuda_fwd(&self, _: &CudaStorage, _: &Layout) -> Result<(CudaStorage, Shape)> {
-        storage::on_cuda(&self.logits)
-    }
-
-    #[cfg(feature = "metal")]
-    fn metal_fwd(&self, _: &MetalStorage, _: &Layout) -> Result<(MetalStorage, Shape)> {
-        storage::on_metal(&self.logits)
-    }
-
-    fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        self.question.product(cotangent, self.draws).map(Some)
-    }
-}
-
 /// A batch for an executor on tensors.
 #[derive(Clone, Debug)]
 pub(crate) struct TensorQuestion {
@@ -202,15 +170,23 @@ impl TensorQuestion {
     }
 }
 
-/// A number of which the gradient is known.
-pub(crate) struct KnownGradient {
+/// Numbers that an executor has found for flat weights, as an op on these.
+pub(crate) struct Found {
     pub(crate) value: Tensor,
-    pub(crate) gradient: Tensor,
+    pub(crate) slope: Slope,
 }
 
-impl CustomOp1 for KnownGradient {
+/// How numbers that were found depend on the weights.
+pub(crate) enum Slope {
+    /// Of a scalar: its gradient.
+    Known(Tensor),
+    /// Of logits: a plan of its own multiplies a cotangent with their Jacobian.
+    Asked(TensorQuestion, PassMode),
+}
+
+impl CustomOp1 for Found {
     fn name(&self) -> &'static str {
-        "rtc-loss"
+        "rtc-found"
     }
 
     fn cpu_fwd(&self, _: &CpuStorage, _: &Layout) -> Result<(CpuStorage, Shape)> {
@@ -228,6 +204,10 @@ impl CustomOp1 for KnownGradient {
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        self.gradient.broadcast_mul(cotangent).map(Some)
+        match &self.slope {
+            Slope::Known(gradient) => gradient.broadcast_mul(cotangent),
+            Slope::Asked(question, draws) => question.product(cotangent, *draws),
+        }
+        .map(Some)
     }
 }

@@ -24,10 +24,10 @@ use crate::worker::Engine;
 /// Whose kernels compute a model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KernelChoice {
-    /// Those of rtc, on the CPU and on CUDA: the bits of `rtc predict`, and several times faster.
+    /// The kernels of rtc, on the CPU and on CUDA: the bits of `rtc predict`, and several times faster.
     #[default]
     Rtc,
-    /// Those of Candle, on any of its devices. The executor reads the variables where they are, and its logits and gradients stay there.
+    /// The kernels of Candle, on any of its devices. The executor reads the variables where they are, and its logits and gradients stay there.
     Candle,
 }
 

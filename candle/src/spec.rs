@@ -1,6 +1,6 @@
 //! From a spec to a model that is not trained.
 
-use candle_core::{Device, Result};
+use candle_core::{Device, Result, bail};
 use rtc_compiler::diag::{Style, render};
 use rtc_compiler::lower::Binding;
 use rtc_compiler::schema::{Catalog, Objective};
@@ -33,7 +33,7 @@ pub struct ModelSpec {
     pub vocabulary: usize,
     /// Number of classes or labels; 0 where the answer is a number.
     pub classes: usize,
-    /// What is answered.
+    /// The kind of answer.
     pub objective: Objective,
     /// The seed of the first weights, and of what a model draws.
     pub seed: u64,
@@ -47,6 +47,18 @@ impl Default for ModelSpec {
 
 /// Compiles a spec, and draws its weights as `rtc train` does.
 pub(crate) fn compile(spec: &ModelSpec, options: &Options, device: &Device) -> Result<(Engine, ModelFacts)> {
+    let least = match spec.objective {
+        Objective::Classify | Objective::Pair | Objective::Each => 2,
+        Objective::Several => 1,
+        Objective::Number => 0,
+    };
+    if spec.vocabulary == 0 {
+        bail!("`vocabulary` of the `ModelSpec` is 0: say how many token ids there are");
+    }
+    if spec.classes < least || least == 0 && spec.classes > 0 {
+        let wanted = if least == 0 { "no classes".to_owned() } else { format!("at least {least}") };
+        bail!("`classes` of the `ModelSpec` is {}, and `{:?}` has {wanted}", spec.classes, spec.objective);
+    }
     let catalog = Catalog {
         vocabulary: Some(spec.vocabulary),
         classes: Some(spec.classes),

@@ -93,6 +93,12 @@ fn names_and_edits_are_those_of_the_command_line() -> Result<()> {
         ModelSpec { set: vec![], objective: Objective::Each, ..spec(&place.path("given.rt").display().to_string()) };
     refused(&given, &["say `depth` in the `Options`"]);
 
+    let sizes = |vocabulary, classes, objective| ModelSpec { vocabulary, classes, objective, ..spec("transformer") };
+    refused(&sizes(0, 3, Objective::Classify), &["`vocabulary` of the `ModelSpec` is 0"]);
+    refused(&sizes(7, 1, Objective::Each), &["`classes` of the `ModelSpec` is 1", "at least 2"]);
+    refused(&sizes(7, 0, Objective::Several), &["at least 1"]);
+    refused(&sizes(7, 3, Objective::Number), &["`Number` has no classes"]);
+
     let beyond = model.forward(&Tensor::new(&[1u32, 7], &CPU)?).expect_err("there are 7 ids").to_string();
     assert!(beyond.contains("token id 7 at position 1 of row 0 is outside the vocabulary of 7"), "{beyond}");
     let text = model.encode("1 2").expect_err("there is no task").to_string();
