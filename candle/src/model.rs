@@ -14,7 +14,7 @@ use rtc_task::{Example, Objective, Options as TaskOptions, Scale, TaskHandle, se
 
 use crate::failure::failed;
 use crate::labels::labels;
-use crate::op::{Ask, BatchQuestion, Found, Slope, TensorQuestion};
+use crate::op::{Ask, BatchQuestion, ComputedTensor, TensorBackward, TensorQuestion};
 use crate::open::{KernelChoice, ModelFacts, Options, open, owned};
 use crate::rows::PackedRows;
 use crate::spec::{ModelSpec, compile};
@@ -291,7 +291,8 @@ impl SharedModel {
             KernelChoice::Candle => {
                 let question = self.tensor_question(rows)?;
                 let logits = question.logits(draws)?.reshape(shape)?;
-                self.weights()?.apply_op1(Found { value: logits, slope: Slope::Asked(question, draws) })?
+                self.weights()?
+                    .apply_op1(ComputedTensor { value: logits, backward: TensorBackward::Asked(question, draws) })?
             }
         };
         let is_binary = outputs == 1 && matches!(objective, Objective::Classify | Objective::Pair | Objective::Each);
@@ -316,7 +317,7 @@ impl SharedModel {
             }
             KernelChoice::Candle => self.tensor_question(rows)?.loss(update)?,
         };
-        weights.apply_op1(Found { value, slope: Slope::Known(gradient) })
+        weights.apply_op1(ComputedTensor { value, backward: TensorBackward::Known(gradient) })
     }
 
     fn tensor_question(&self, rows: PackedRows) -> Result<TensorQuestion> {

@@ -171,20 +171,20 @@ impl TensorQuestion {
 }
 
 /// Numbers that an executor has found for flat weights, as an op on these.
-pub(crate) struct Found {
+pub(crate) struct ComputedTensor {
     pub(crate) value: Tensor,
-    pub(crate) slope: Slope,
+    pub(crate) backward: TensorBackward,
 }
 
 /// How numbers that were found depend on the weights.
-pub(crate) enum Slope {
+pub(crate) enum TensorBackward {
     /// Of a scalar: its gradient.
     Known(Tensor),
     /// Of logits: a plan of its own multiplies a cotangent with their Jacobian.
     Asked(TensorQuestion, PassMode),
 }
 
-impl CustomOp1 for Found {
+impl CustomOp1 for ComputedTensor {
     fn name(&self) -> &'static str {
         "rtc-found"
     }
@@ -204,9 +204,9 @@ impl CustomOp1 for Found {
     }
 
     fn bwd(&self, _: &Tensor, _: &Tensor, cotangent: &Tensor) -> Result<Option<Tensor>> {
-        match &self.slope {
-            Slope::Known(gradient) => gradient.broadcast_mul(cotangent),
-            Slope::Asked(question, draws) => question.product(cotangent, *draws),
+        match &self.backward {
+            TensorBackward::Known(gradient) => gradient.broadcast_mul(cotangent),
+            TensorBackward::Asked(question, draws) => question.product(cotangent, *draws),
         }
         .map(Some)
     }
