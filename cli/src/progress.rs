@@ -189,6 +189,7 @@ impl Observer for ProgressDisplay<'_> {
             }
             Event::Evaluated { update, row, improved } => self.evaluated(*update, row, *improved),
             Event::Saved { .. } => self.began = Instant::now(),
+            Event::Recorded { .. } => {}
         }
         if self.stop.load(Ordering::Relaxed) && !self.warned {
             self.warned = true;

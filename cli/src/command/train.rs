@@ -1,5 +1,7 @@
 //! `rtc train`: trains a model, or goes on with its training.
 
+mod stream;
+
 use std::num::NonZeroUsize;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -35,6 +37,7 @@ use crate::progress::ProgressDisplay;
 use crate::signals;
 use crate::terminal::{Terminal, quoted};
 use crate::{threads, time};
+use stream::{RecordStream, line};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +116,16 @@ pub(crate) struct Options {
     /// Print the results as JSON
     #[arg(long)]
     json: bool,
+    /// Print a line of JSON for every logged update and evaluation as it comes, and for the results
+    #[arg(long, conflicts_with = "json")]
+    stream: bool,
+}
+
+impl Options {
+    /// Tells a program how the training ended: as the last line of a stream, or as an object.
+    fn tell(&self, kind: &str, end: &Value, terminal: &Terminal) -> Result<(), SessionFailure> {
+        if self.stream { terminal.result(&line(kind, end)) } else { terminal.json(end) }
+    }
 }
 
 /// Trains, and prints the table; of several ranks that were started together rank 0 does, and the others serve it.
@@ -188,7 +201,14 @@ fn lead(options: &Options, ranks: &dyn Ranks, terminal: &Terminal) -> CommandRes
     uneven(ranks.size(), &job.experiment).iter().for_each(|warning| terminal.message(warning));
     let stop = signals::on_stop()?;
     let mut progress = ProgressDisplay::new(terminal, &stop);
-    let ended = job.train(&path, &data, (fitted, pace.halting, place), ranks, &stop, &mut progress);
+    let how = (fitted, pace.halting, place);
+    let ended = if options.stream {
+        let mut records = RecordStream::new(&mut progress, &path, terminal);
+        let ended = job.train(&path, &data, how, ranks, &stop, &mut records);
+        ended.and_then(|ended| records.finish().map(|()| ended))
+    } else {
+        job.train(&path, &data, how, ranks, &stop, &mut progress)
+    };
     drop(progress);
     let (ended, worked) = ended?;
     balance(ranks.size(), worked).iter().for_each(|line| terminal.message(line));
@@ -312,12 +332,12 @@ fn report(
     if let Some(fall) = &table.fall {
         terminal.message(&fallen(fall));
     }
-    if options.json {
+    if options.json || options.stream {
         let mut out = identity(path, job);
         if let (Value::Object(out), Value::Object(table)) = (&mut out, table.to_json()) {
             out.extend(table);
         }
-        return terminal.json(&out);
+        return options.tell("results", &out, terminal);
     }
     let (score, update) = (table.best(), number(table.best_update as f64));
     terminal.message(&job.experiment.choose.sentence(&job.experiment.dev, &score, &update));
@@ -345,10 +365,10 @@ fn stopped(
     };
     let done = number(updates as f64);
     terminal.message(&format!("stopped after update {done}, saved in {}; {how}", path.display()));
-    if options.json {
+    if options.json || options.stream {
         let mut out = identity(path, job);
         out["stopped"] = json!(updates);
-        return terminal.json(&out);
+        return options.tell("stopped", &out, terminal);
     }
     Ok(())
 }

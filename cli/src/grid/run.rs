@@ -302,7 +302,7 @@ impl Observer for CellObserver<'_> {
                 }
             }
             Event::Saved { .. } => board.paused(self.place),
-            Event::Evaluating { .. } => {}
+            Event::Evaluating { .. } | Event::Recorded { .. } => {}
         }
         if stopped(self.work) || claim.is_lost() {
             self.pause.store(true, Ordering::Relaxed);

@@ -26,6 +26,7 @@ mod report;
 mod runs;
 mod schema;
 mod support;
+mod stream;
 mod sweeps;
 mod task_check;
 mod tensors;

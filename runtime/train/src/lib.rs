@@ -281,8 +281,7 @@ impl<'a> Trainer<'a> {
         let update = self.progress.updates;
         let learning_rate = rule.learning_rate;
         if update == 1 || update.is_multiple_of(self.experiment.log_every) {
-            let line = StepLine::new(update, cursor.epoch, &report, learning_rate);
-            self.run.metric(&HistoryLine::Step(line))?;
+            self.add(HistoryLine::Step(StepLine::new(update, cursor.epoch, &report, learning_rate)))?;
             let (tokens, since) = std::mem::replace(&mut self.speed, (0, Instant::now()));
             self.run.time("train", update, Some(tokens as f64 / since.elapsed().as_secs_f64().max(1e-9)))?;
         }
@@ -351,8 +350,15 @@ impl<'a> Trainer<'a> {
 
     fn record(&mut self, row: &ResultsRow) -> Result<(), Error> {
         let update = self.progress.updates;
-        self.run.metric(&HistoryLine::Evaluation(EvaluationLine::new(update, row)))?;
+        self.add(HistoryLine::Evaluation(EvaluationLine::new(update, row)))?;
         Ok(self.run.time(&row.split, update, None)?)
+    }
+
+    /// Adds a line to `metrics.jsonl`.
+    fn add(&mut self, line: HistoryLine) -> Result<(), Error> {
+        self.run.metric(&line)?;
+        self.observer.event(&Event::Recorded { line: &line });
+        Ok(())
     }
 
     fn save(&mut self, slot: CheckpointSlot) -> Result<(), Error> {

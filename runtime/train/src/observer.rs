@@ -2,6 +2,7 @@
 
 use rtc_exec::learner::StepReport;
 use rtc_runs::record::checkpoint::CheckpointSlot;
+use rtc_runs::record::history::HistoryLine;
 use rtc_runs::record::table::ResultsRow;
 
 /// What happens during a run, for progress bars and logs.
@@ -26,6 +27,11 @@ pub enum Event<'a> {
         learning_rate: f64,
         /// Tokens in its batch.
         tokens: usize,
+    },
+    /// A line was added to `metrics.jsonl`.
+    Recorded {
+        /// The line.
+        line: &'a HistoryLine,
     },
     /// A part of a split was measured.
     Evaluating {
