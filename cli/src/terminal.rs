@@ -49,9 +49,13 @@ impl Terminal {
 
     /// Prints a result, byte by byte where a program reads it. A reader that has gone away is no error: it has seen all that it wanted.
     pub(crate) fn result(&self, text: &str) -> Result<(), SessionFailure> {
-        let text = if self.shown { visible(text) } else { Cow::Borrowed(text) };
+        self.bytes(if self.shown { visible(text) } else { Cow::Borrowed(text) }.as_bytes())
+    }
+
+    /// Writes bytes for a program to standard output.
+    pub(crate) fn bytes(&self, bytes: &[u8]) -> Result<(), SessionFailure> {
         let mut out = io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        match out.write_all(bytes).and_then(|()| out.flush()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.deserted.store(true, Ordering::Relaxed);

@@ -164,19 +164,23 @@ pub(crate) fn scale(trained: &TrainedModel, binding: &Binding) -> Option<Scale> 
     (binding.objective == Objective::Number).then(|| trained.task.scale(&trained.options))
 }
 
-/// The facts about a model that `model.py` does not hold.
-fn config(trained: &TrainedModel, graph: &Graph, binding: &Binding) -> Value {
-    let objective = match binding.objective {
+/// The kind of answers, as programs are told.
+pub(super) fn answers(objective: Objective) -> &'static str {
+    match objective {
         Objective::Classify => "class",
         Objective::Pair => "class of a pair",
         Objective::Each => "class of every token",
         Objective::Several => "several labels",
         Objective::Number => "number",
-    };
+    }
+}
+
+/// The facts about a model that `model.py` does not hold.
+fn config(trained: &TrainedModel, graph: &Graph, binding: &Binding) -> Value {
     let flat = trained.inference == Inference::Flat;
     json!({
         "model": trained.name,
-        "answers": objective,
+        "answers": answers(binding.objective),
         "width": GraphFacts(graph).width(),
         "tokens": trained.task.encoding(&trained.options),
         "vocabulary": trained.task.vocabulary(&trained.options),

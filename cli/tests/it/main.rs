@@ -9,6 +9,7 @@ mod damage;
 mod documented;
 mod export;
 mod export_paths;
+mod frames;
 mod generate;
 mod graphs;
 mod halting;

@@ -83,19 +83,23 @@ pub fn example(task: &dyn Task, options: &Options, text: &str) -> Result<Example
         tokens if tokens.is_empty() => Err("the sequence is empty".to_owned()),
         tokens => Ok(tokens),
     };
-    let label = |length: usize| match task.objective() {
-        Objective::Each => ExampleTarget::Each { class: vec![0; length], weight: vec![1.0; length] },
-        Objective::Number => ExampleTarget::Number(0.0),
-        Objective::Several => ExampleTarget::Several(vec![false; task.classes(options).len()]),
-        Objective::Classify | Objective::Pair => ExampleTarget::Class(0),
-    };
     if task.objective() != Objective::Pair {
-        let tokens = encode(text)?;
-        return Ok(Example { label: label(tokens.len()), ..Example::classified(tokens, 0) });
+        return Ok(example_of(task, options, encode(text)?, None));
     }
     let (first, second) = sides_of(text)
         .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
     let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
     let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;
-    Ok(Example { second: Some(second), ..Example::classified(tokens, 0) })
+    Ok(example_of(task, options, tokens, Some(second)))
+}
+
+/// The example that token ids ask about, both lists of a pair. Its answer says nothing.
+pub fn example_of(task: &dyn Task, options: &Options, tokens: Vec<u32>, second: Option<Vec<u32>>) -> Example {
+    let label = match task.objective() {
+        Objective::Each => ExampleTarget::Each { class: vec![0; tokens.len()], weight: vec![1.0; tokens.len()] },
+        Objective::Number => ExampleTarget::Number(0.0),
+        Objective::Several => ExampleTarget::Several(vec![false; task.classes(options).len()]),
+        Objective::Classify | Objective::Pair => ExampleTarget::Class(0),
+    };
+    Example { label, second, ..Example::classified(tokens, 0) }
 }

@@ -1,6 +1,7 @@
 //! `rtc predict`: what a trained model says about sequences.
 
 mod answer;
+mod frames;
 mod notes;
 mod output;
 mod source;
@@ -100,6 +101,12 @@ pub(crate) struct Options {
     /// Print as JSON, one object per line: `--format jsonl`
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Serve a program: batches as frames of bytes on standard input, logits as frames on standard output
+    #[arg(long, conflicts_with_all = [
+        "tokens", "input", "input_format", "output", "format", "batch", "probabilities", "logits", "all", "top", "show_halting", "trees",
+        "json",
+    ])]
+    frames: bool,
     #[command(flatten)]
     pub(crate) time: TimeLimit,
 }
@@ -203,6 +210,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
     }
     let mut trained = TrainedModel::open(&options.model.choice())?;
     trained.remarks().iter().for_each(|remark| terminal.message(remark));
+    if options.frames {
+        return frames::serve(&mut trained, terminal);
+    }
     let mut source = if options.is_single() {
         RowSource::of_arguments(&options.tokens)
     } else {
