@@ -34,6 +34,13 @@ def test_what_is_measured_again_is_the_same(trained: rtc.Run) -> None:
     assert list(trained.eval("test", "dev", checkpoint="last")["split"]) == ["test", "dev"]
 
 
+def test_kept_checkpoints_have_the_names_of_their_updates(place: Path) -> None:
+    run = rtc.train("tiny.rt", "tiny.yaml", run="a", with_={"checkpoints": {"every": 15}}, quiet=True)
+    assert list(run.checkpoints) == ["best", "last", "15", "30"]
+    assert all((folder / "weights.safetensors").is_file() for folder in run.checkpoints.values())
+    assert len(run.eval("dev", checkpoint="15")) == 1
+
+
 def test_predictions_come_in_the_order_of_the_inputs(trained: rtc.Run) -> None:
     inputs = ["[MAX 2 9 ]", "[MIN 3 4 ]"]
     both = trained.predict(inputs, probabilities=True, show_halting=True)

@@ -43,9 +43,12 @@ class Run:
         self.seed: int = self.info["seed"]
         self.parameters: int = self.info["parameters"]
         """Number of trainable numbers."""
-        checkpoints = found["checkpoints"]
+        checkpoints = {name: found["checkpoints"][name] for name in ("best", "last")}
         self.checkpoints = {name: Path(path).absolute() for name, path in checkpoints.items() if path is not None}
-        """The folders of the checkpoints `best` and `last`, which hold `weights.safetensors`."""
+        """The folders of the checkpoints `best` and `last`, and of those that were kept by their updates, as `500`, which hold
+        `weights.safetensors`. `checkpoint` of `eval`, `predict` and `Model` takes these names."""
+        for update in found["checkpoints"].get("kept", []):
+            self.checkpoints[str(update)] = self.folder / "checkpoints" / f"update-{update}"
 
     @property
     def checkpoint(self) -> Path | None:
