@@ -20,8 +20,9 @@ from .errors import (
 )
 from .grid import Grid, ablate, load_grid
 from .program import command, program, version
-from .run import Run, load, runs, train
+from .run import Run, load, runs
 from .spec import Spec, compile, cost, diff
+from .training import Training, train
 
 __all__ = [
     "DataError",
@@ -38,6 +39,7 @@ __all__ = [
     "SpecError",
     "Stopped",
     "TimeLimitError",
+    "Training",
     "UsageError",
     "ablate",
     "command",

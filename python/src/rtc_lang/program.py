@@ -11,12 +11,14 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from .errors import BY_CODE, RtcError
 
@@ -57,19 +59,11 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
     Messages of the program go to `sys.stderr` as they come where `show` asks for them. A failure is the exception of its exit code.
     An interrupt (`KeyboardInterrupt`) is passed on to the program, so that a training saves before this returns; a second one ends
     the program at once."""
-    words = [program(), *([] if show else ["--quiet"]), *map(_word, arguments)]
     # Bytes, because pipes of texts take more than `\n` for the end of a line. A text that is no Unicode is refused here.
     given = None if input is None else input.encode()
     output: list[str] = []
     messages: list[str] = []
-    # In a session of its own it gets an interrupt from here alone, once: a second one would end it unsaved.
-    with subprocess.Popen(
-        words,
-        stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    ) as process:
+    with started(arguments, show, stdin=subprocess.DEVNULL if input is None else subprocess.PIPE) as process:
         # All pipes at once: none may fill up while another one is waited for.
         threads = [Thread(target=_collect, args=(process, output)), Thread(target=_feed, args=(process, given))]
         for thread in threads:
@@ -85,8 +79,88 @@ def command(*arguments: object, input: str | None = None, show: bool = False) ->
                 thread.join()
     result = _plain("".join(output))
     if code != 0:
-        raise _failure(code, _plain("".join(messages)), result)
+        raise failure(code, _plain("".join(messages)), result)
     return result
+
+
+def started(
+    arguments: Iterable[object], show: bool, stdin: int = subprocess.DEVNULL, stderr: int | IO[bytes] = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """The program, begun."""
+    words = [program(), *([] if show else ["--quiet"]), *map(_word, arguments)]
+    # In a session of its own it gets an interrupt from here alone, once: a second one would end it unsaved.
+    return subprocess.Popen(words, stdin=stdin, stdout=subprocess.PIPE, stderr=stderr, start_new_session=True)
+
+
+class LineStream:
+    """The lines that the program prints to standard output, as they come. The program never waits for their reader."""
+
+    def __init__(self, arguments: Iterable[object], show: bool) -> None:
+        self._process = started(arguments, show)
+        self._lines: SimpleQueue[str | None] = SimpleQueue()
+        self._messages: list[str] = []
+        # The threads must not hold this object: the program is asked to stop when nothing else holds it.
+        threads = [
+            Thread(target=_queue, args=(self._process, self._lines), daemon=True),
+            Thread(target=_listen, args=(self._process, self._messages, show), daemon=True),
+        ]
+        for thread in threads:
+            thread.start()
+        self._end = weakref.finalize(self, _end, self._process, threads)
+
+    def __iter__(self) -> LineStream:
+        return self
+
+    def __next__(self) -> str:
+        """The next line. Raises the exception of the exit code where the program has failed."""
+        try:
+            line = self._lines.get() if self._end.alive else None
+        except BaseException:
+            self._end()
+            raise
+        if line is not None:
+            return line
+        self._end()
+        if self._process.returncode != 0:
+            raise self._failure()
+        raise StopIteration
+
+    def close(self, but: int = 0) -> None:
+        """Asks the program to stop, and waits for it. An exit code other than 0 and `but` is an exception."""
+        if self._end.alive:
+            self._end()
+            if self._process.returncode not in (0, but):
+                raise self._failure()
+
+    def _failure(self) -> RtcError:
+        return failure(self._process.returncode, _plain("".join(self._messages)), "")
+
+
+def _queue(process: subprocess.Popen[bytes], lines: SimpleQueue[str | None]) -> None:
+    """Keeps whole lines: a killed program may leave half of one."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.endswith(b"\n"):
+            lines.put(_plain(_text(line)))
+    lines.put(None)
+
+
+def _end(process: subprocess.Popen[bytes], threads: list[Thread]) -> None:
+    """Asks the program to stop, if it runs, and waits for it; an interrupt meanwhile ends it."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        for thread in threads:
+            thread.join()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def call(words: Sequence[str], asked: Sequence[str], names: Sequence[object], **how: Any) -> str:
@@ -162,7 +236,7 @@ def _is_error(line: str) -> bool:
     return line.startswith(("error:", "error["))
 
 
-def _failure(code: int, messages: str, output: str) -> RtcError:
+def failure(code: int, messages: str, output: str) -> RtcError:
     """The exception of an exit code, with what the program says from its first error on."""
     told = lines(messages)
     first = next((n for n, line in enumerate(told) if _is_error(line)), 0)

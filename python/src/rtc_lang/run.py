@@ -1,4 +1,4 @@
-"""Runs: trained, opened, asked and listed."""
+"""Runs: opened, asked and listed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .errors import SpecError
 from .frames import flat, frame
-from .program import Edits, call, edits, lines, options, parsed, records
-from .spec import Spec, SpecLike, argument
+from .program import call, lines, options, parsed, records
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -60,22 +58,25 @@ class Run:
         """A row for each logged update: `update` (from 1), `epoch` (from 0), `loss` (task loss plus halting cost) and `task_loss` in
         nats per answer, or squared deviations of numbers; `accuracy` between 0 and 1, `gradient_norm` before clipping,
         `learning_rate`; `mean_depth` in steps and `halting_cost`, if the model halts."""
-        return frame(
-            self._records["updates"], ["update", "epoch", "loss", "task_loss", "gradient_norm", "learning_rate"]
-        )
+        return frame(self.rows("updates"), ["update", "epoch", "loss", "task_loss", "gradient_norm", "learning_rate"])
 
     @cached_property
     def evaluations(self) -> DataFrame:
         """A row for each measured split, in the order of the training: `update`, `split`, `scored` answers, `accuracy` between 0 and 1,
         `loss`, and what the task reports besides."""
-        return frame(self._records["evaluations"], ["update", "split", "scored", "accuracy", "loss"])
+        return frame(self.rows("evaluations"), ["update", "split", "scored", "accuracy", "loss"])
 
     @cached_property
     def results(self) -> DataFrame:
         """The table of a finished run, empty before: a row for each split with `examples`, `scored` answers, `accuracy` and `majority`
         (always the most frequent class) between 0 and 1, `loss`, `mean_depth` in steps, and what the task reports besides."""
-        table = self._records["results"] or {"splits": []}
-        return frame(map(flat, table["splits"]), ["split", "examples", "scored", "accuracy", "loss"])
+        return frame(self.rows("results"), ["split", "examples", "scored", "accuracy", "loss"])
+
+    def rows(self, of: str) -> list[dict[str, Any]]:
+        """The rows of `metrics` (`updates`), `evaluations` or `results` as mappings, for which pandas is not needed."""
+        if of == "results":
+            return [flat(row) for row in (self._records["results"] or {"splits": []})["splits"]]
+        return [dict(row) for row in self._records[of]]
 
     def eval(
         self, *splits: str, data: str | PathLike[str] | None = None, checkpoint: str | None = None, **more: object
@@ -137,47 +138,6 @@ def _line(given: str | Mapping[str, Any] | tuple[str, str]) -> str:
         raise ValueError(f"an input is one line with some text, and {given!r} is none")
     # On a line a backslash begins an escape.
     return text.replace("\\", "\\\\")
-
-
-def train(
-    spec: SpecLike | None = None,
-    experiment: str | PathLike[str] | None = None,
-    *,
-    run: str | None = None,
-    runs: str | PathLike[str] = "runs",
-    seed: int | None = None,
-    set_: Edits = None,
-    with_: Edits = None,
-    fresh: bool = False,
-    quiet: bool = False,
-    **more: object,
-) -> Run:
-    """Trains a model, or goes on with its training, and returns the finished run.
-
-    `experiment` is a YAML file or the name of a built-in experiment (`listops_smoke` without it); without a `spec` the one that it names
-    is trained. `set_` edits the spec, `with_` the experiment: `with_={"optimiser.learning_rate": 0.002}`. The run lies in the folder
-    `runs`; `run` names it. Other options of `rtc train` are given by name: `memory="2GB"`, `threads=1`, `device="cuda"`.
-
-    Progress goes to `sys.stderr` unless `quiet`. An interrupt saves, then `KeyboardInterrupt` goes on; the same call resumes, and returns
-    a finished run without training it again. The resumed run has the same bits."""
-    named, sets = _spec(spec, set_)
-    asked = options(experiment=experiment, run=run, runs=runs, seed=seed, fresh=fresh, **more)
-    try:
-        words = [*sets, *asked, *edits("--with", with_), "--json"]
-        trained = records(["train"], words, named, show=not quiet)
-    except SpecError:
-        # A mistake in the spec itself is told with its place.
-        if spec is not None and not isinstance(spec, Spec):
-            Spec(argument(spec), set_)
-        raise
-    return load(trained["run"])
-
-
-def _spec(spec: SpecLike | None, set_: Edits) -> tuple[list[str], list[str]]:
-    """The name of a spec, if there is one, and its edits."""
-    if isinstance(spec, Spec):
-        return [spec.argument], [*spec.edits, *edits("--set", set_)]
-    return [] if spec is None else [argument(spec)], edits("--set", set_)
 
 
 def load(run: str | PathLike[str]) -> Run:
