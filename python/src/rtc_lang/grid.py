@@ -7,12 +7,16 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import html
 from .frames import frame
 from .program import Edits, edits, options, records
 from .run import Run, load
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+MEANS = "means ± sample deviations over the seeds; shares are between 0 and 1"
 
 
 class Grid:
@@ -77,9 +81,28 @@ class Grid:
         # A cell that failed may have none.
         return [load(folder) for folder in dict.fromkeys(folders) if (folder / "run.json").exists()]
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the means with their deviations, and how far the cells are."""
+        table = self._records["table"]
+        states = [cell["state"] for model in self._records["models"] for cell in model["cells"]]
+        facts = {
+            "cells": ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states)),
+            "baseline": self.baseline,
+        }
+        columns = table["columns"]
+        rows = [[line["name"], *(_mean(line["values"].get(column)) for column in columns)] for line in table["rows"]]
+        notes = html.table([], [[note] for note in self.notes], "notes")
+        return html.page(f"grid {self.folder.name}", facts, html.table(["", *columns], rows, MEANS), notes)
+
     def __repr__(self) -> str:
         cells = [cell["state"] for model in self._records["models"] for cell in model["cells"]]
         return f"<rtc.Grid {self.folder}: {cells.count('finished')} of {len(cells)} cells are finished>"
+
+
+def _mean(found: dict[str, Any] | None) -> str:
+    """A mean with its sample deviation over the seeds."""
+    mean, deviation = (found or {}).get("mean"), (found or {}).get("deviation")
+    return html.shown(mean) if deviation is None else f"{html.shown(mean)} ± {html.shown(deviation)}"
 
 
 def ablate(

@@ -9,6 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import html
 from .frames import flat, frame
 from .program import call, lines, options, parsed, records
 
@@ -126,6 +127,18 @@ class Run:
 
     def __repr__(self) -> str:
         return f"<rtc.Run {self.name}: {self.model}, seed {self.seed}, {self.state}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the run, its last logged update, and its results, or dev as it was measured last."""
+        updates, results = self.rows("updates"), self.rows("results")
+        facts = {"model": self.model, "seed": self.seed, "state": self.state, "parameters": self.parameters}
+        measured = ("results", results) if results else ("last evaluation", self.rows("evaluations")[-1:])
+        tables = [("last logged update", updates[-1:]), measured]
+        return html.page(
+            f"run {self.name}",
+            {**facts, "tags": self.tags, "note": self.note},
+            *(html.records(rows, name) for name, rows in tables),
+        )
 
 
 def _line(given: str | Mapping[str, Any] | tuple[str, str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
+from . import html
 from .errors import Diagnostic, SpecError
-from .frames import frame
+from .frames import frame, whole
 from .program import Edits, call, edits, options, parsed, stored
 
 if TYPE_CHECKING:
@@ -56,7 +57,12 @@ class Spec:
     def weights(self) -> DataFrame:
         """Every parameter by name: shape, how it starts, and how many numbers it has. Without a task the sizes that only a task
         gives are names in `shape`, and `numbers` is missing."""
-        return frame(parsed(self._command("show", "--parameters", "--json"))["parameters"])
+        return frame(self._weights)
+
+    @cached_property
+    def _weights(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = parsed(self._command("show", "--parameters", "--json"))["parameters"]
+        return found
 
     def stage(self, name: str, *, inference: bool = False) -> str:
         """A stage of compilation as text: `spec`, `graph`, `grad`, `optimised`, `plan`, `causality`, `yaml`, `json`, `dot`,
@@ -69,6 +75,13 @@ class Spec:
 
     def __repr__(self) -> str:
         return f"<rtc.Spec {self.name}, {self.parameters:,} parameters, spec {self.hash[:12]}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the model, and its parameters by name."""
+        facts = {"about": self.doc, "parameters": self.parameters, "task": self.task, "spec": self.hash[:12]}
+        rows = [(row["name"], html.sizes(row["shape"]), row.get("numbers")) for row in self._weights]
+        said = html.table([], [[str(warning)] for warning in self.warnings], "warnings")
+        return html.page(f"spec {self.name}", facts, said, html.table(["weight", "shape", "numbers"], rows))
 
     def _command(self, name: str, *asked: str) -> str:
         return call([name], [*self.edits, *options(task=self.task), *asked], [self.argument])
@@ -132,7 +145,7 @@ def cost(
         found = spec if isinstance(spec, Spec) else Spec(argument(spec), task=task)
         asked = options(length=lengths, batch=batch, depth=depth)
         [model] = parsed(found._command("cost", *asked, "--json"))
-        rows += [{"model": model["model"], **figures} for figures in model["figures"]]
+        rows += [{"model": model["model"], **whole(figures)} for figures in model["figures"]]
     return frame(rows)
 
 
