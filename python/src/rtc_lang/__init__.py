@@ -1,7 +1,8 @@
 """rtc, the recurrent-transformer compiler, from Python.
 
 The package runs the program `rtc` and reads what it prints, so every record of a run is checked as on the command line, and every
-number is the same. `compile` reads a spec, `train` trains it, `load` opens a run, `runs` lists them, `ablate` compares models.
+number is the same. `compile` reads a spec, `train` trains it, `load` opens a run, `runs` lists them, `ablate` compares models, and
+`Model` answers batches.
 """
 
 from .errors import (
@@ -19,6 +20,7 @@ from .errors import (
     UsageError,
 )
 from .grid import Grid, ablate, load_grid
+from .model import Model
 from .program import command, program, version
 from .run import Run, load, runs
 from .spec import Spec, compile, cost, diff
@@ -30,6 +32,7 @@ __all__ = [
     "Grid",
     "InputOutputError",
     "MemoryLimitError",
+    "Model",
     "NegativeFinding",
     "NotFiniteError",
     "RefusedError",
