@@ -4,8 +4,8 @@
 #   tests/python.sh [PYTHON]     python3 unless given
 #
 # PROFILE (default release) is the profile of the build; with dev, a filled target/debug is used again. TRACKERS=1 also installs MLflow,
-# W&B and Aim, without which the tests of the converters are left out. Needs Python 3.10 or newer and PyPI; ends with 2 where one of them is
-# missing.
+# W&B and Aim, without which the tests of the converters and of rtc-track are left out, TORCH=1 PyTorch, without which logits are not compared with
+# its own. Needs Python 3.10 or newer and PyPI; ends with 2 where one of them is missing.
 set -euo pipefail
 
 python=${1:-python3}
@@ -33,6 +33,7 @@ trap 'rm -rf "$place"' EXIT
 extras=pandas,test
 [ -z "${TRACKERS:-}" ] || extras=$extras,mlflow,wandb,aim
 "$place/use/bin/pip" install --quiet "$(echo "$place"/wheels/*.whl)[$extras]" || missing "the wheel or its extras ($extras) can't be installed"
+[ -z "${TORCH:-}" ] || "$place/use/bin/pip" install --quiet torch safetensors || missing "PyTorch can't be installed"
 
 # The program and the package of the wheel, and neither those of the sources nor of the system.
 unset RTC_PROGRAM PYTHONPATH
@@ -43,6 +44,7 @@ cp -r "$root"/python/{tests,rtc.ipynb,pyproject.toml} "$place/python"
 cp "$root"/docs/{command,python}.md "$place/docs"
 cd "$place/python"
 python -c 'import rtc_lang; print(rtc_lang.version(), rtc_lang.program())'
+rtc-track --help > "$place/help"
 python -m pytest -q -p no:cacheprovider tests
 jupyter nbconvert --log-level WARN --to notebook --execute --output executed.ipynb rtc.ipynb
 echo "the notebook runs"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rtc_lang as rtc
-from rtc_lang import convert
+from rtc_lang import trackers
 
 Convert = Callable[..., None]
 
@@ -31,12 +31,12 @@ def converted(trained: rtc.Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_run_is_settings_history_and_results(trained: rtc.Run) -> None:
-    settings, history = convert.settings(trained), convert.history(trained)
+    settings, history = trackers.settings(trained), trackers.history(trained)
     assert settings["optimiser.learning_rate"] == 0.003 and settings["model"] == "tiny" and "task.data" not in settings
     assert list(history) == list(range(1, 41))
     assert history[10]["dev/accuracy"] == trained.evaluations["accuracy"][0] and "dev/accuracy" not in history[11]
     assert history[1]["train/loss"] == trained.metrics["loss"][0]
-    assert convert.results(trained)["results/test/accuracy"] == trained.results["accuracy"][0]
+    assert trackers.results(trained)["results/test/accuracy"] == trained.results["accuracy"][0]
 
 
 @pytest.mark.filterwarnings("ignore")

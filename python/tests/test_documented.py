@@ -33,6 +33,17 @@ def test_the_notebook_is_kept_without_outputs() -> None:
     )
 
 
+def test_its_trackers() -> None:
+    """So are those of `rtc-track`."""
+    words = [sys.executable, "-m", "rtc_lang.track", "--help"]
+    usage = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    lines = re.findall(r"rtc-track (\w+) (\w+)(.*)", PAGE.read_text())
+    assert [(name, run) for name, run, _ in lines] == [("mlflow", "first"), ("wandb", "first")]
+    for name, _, rest in lines:
+        assert name in usage and all(word in usage for word in re.findall(r"--\w+", rest))
+    assert all(word in PAGE.read_text() for word in re.findall(r"--\w+", usage) if word != "--help")
+
+
 def test_its_converters(place: Path) -> None:
     """The options that the page names are those of the command."""
     usage = subprocess.run(

@@ -207,6 +207,10 @@ def is_running(pid: int) -> bool:
     return True
 
 
+def interrupted() -> None:
+    raise KeyboardInterrupt
+
+
 def test_one_process_answers_until_it_is_closed(place: Path, trained: rtc.Run, monkeypatch: pytest.MonkeyPatch) -> None:
     pid = recorded(place, monkeypatch)
     model = rtc.Model(trained)
@@ -223,7 +227,7 @@ def test_one_process_answers_until_it_is_closed(place: Path, trained: rtc.Run, m
     assert second != first and is_running(second)
     # So is one whose answer was interrupted.
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(model._program, "_read", lambda: signal.raise_signal(signal.SIGINT))
+        patched.setattr(model._program, "_read", interrupted)
         model(["5"])
     assert not is_running(second)
     assert model(["5"]).tobytes() == expected.tobytes()
