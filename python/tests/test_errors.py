@@ -152,6 +152,7 @@ def test_output_that_is_no_json_is_an_error_of_the_package(
     other.chmod(0o755)
     monkeypatch.setenv("RTC_PROGRAM", str(other))
     calls = [lambda: rtc.load("x"), lambda: rtc.runs(), lambda: rtc.compile("gut"), lambda: trained.predict(["a"])]
+    calls.append(lambda: rtc.train("gut", stream=True, quiet=True))
     for call in calls:
         with pytest.raises(rtc.RtcError, match="must be JSON") as found:
             call()

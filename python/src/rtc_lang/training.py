@@ -35,7 +35,7 @@ class Training:
         """The last update, if the training does not end early; none of a run that was finished before."""
         self._lines = LineStream(arguments, show)
         # The first record comes when spec, experiment and data are read.
-        first = parsed(next(self._lines))
+        first = parsed(next(self._lines, ""))
         self.folder = Path(first["run"]).absolute()
         """The folder of the run."""
         if first["kind"] == "started":
