@@ -6,6 +6,7 @@ mod modules;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use rtc_compiler::feature::slots;
 use rtc_compiler::ir::ops::Op;
@@ -152,6 +153,24 @@ fn no_file_names_a_place_of_one_machine() {
         }
     }
     none(&faults);
+}
+
+/// A commit takes in everything that lies in the tree: downloads, builds and data do not belong into it.
+#[test]
+fn no_download_is_committed() {
+    const MOST: u64 = 256 << 10;
+    if !root().join(".git").exists() {
+        return;
+    }
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output().expect("git lists files");
+    let names = String::from_utf8(listed.stdout).expect("names are UTF-8");
+    let names: Vec<&str> = names.split('\0').filter(|name| !name.is_empty()).collect();
+    assert!(names.len() > 100, "the files were not listed");
+    let is_large = |name: &&&str| fs::metadata(root().join(name)).is_ok_and(|file| file.len() > MOST);
+    let is_built =
+        |name: &str| [".whl", ".so", ".a", ".o", ".pyc", ".zip", ".safetensors"].iter().any(|end| name.ends_with(end));
+    let faults = names.iter().filter(|name| is_built(name) || is_large(name));
+    none(&faults.map(|name| format!("{name} is no source: remove it, or add it to .gitignore")).collect::<Vec<_>>());
 }
 
 #[test]
@@ -339,7 +358,7 @@ fn scripts_are_whole() {
         files.map(|e| e.expect("a file").path()).filter(|p| p.extension().is_some_and(|e| e == "sh")).collect();
     assert!(scripts.len() >= 6, "{scripts:?}");
     for script in scripts {
-        let parsed = std::process::Command::new("bash").arg("-n").arg(&script).output();
+        let parsed = Command::new("bash").arg("-n").arg(&script).output();
         let parsed = parsed.expect("bash, which runs the scripts, is there");
         assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
         let text = fs::read_to_string(&script).expect("a text");
