@@ -7,11 +7,12 @@ use super::Command;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc check specs/gut.rt                        report every problem in a spec
-  rtc compile specs/gut.rt:no_gate              print the graph of a variant
-  rtc diff specs/gut.rt specs/gut.rt:no_gate    say what an ablation changes
-  rtc train specs/gut.rt                        train on a laptop's ListOps
-  rtc train specs/gut.rt --experiment listops   train as in the paper
+  rtc check mine.rt                             report every problem in a spec
+  rtc compile gut:no_gate                       print the graph of a variant
+  rtc diff gut gut:no_gate                      say what an ablation changes
+  rtc task check DATA.csv --write mine.yaml     write an experiment for your own data
+  rtc train gut                                 train on a laptop's ListOps
+  rtc train gut --experiment mine.yaml          train on your own data
   rtc predict runs/NAME '[MAX 2 9 [MIN 4 7 ] 0 ]'
   rtc report runs/NAME                          put curves, tables and pictures on a page
 ";

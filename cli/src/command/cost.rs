@@ -33,7 +33,7 @@ Examples:
 const NOTES: &str = "\
 B is the number of rows, n their length, depth the steps that a row takes on the mean in a recurrence that halts (--depth; \
 without it the bound). Multiply and add are two operations; of an update the products of Muon are counted, and nothing \
-else. Memory is that of the values of one batch; parameters with gradients and moments come on top. docs/cost.md says what \
+else. Memory is that of the values of one batch; parameters with gradients and moments come on top. `rtc docs cost` says what \
 is counted and what is free.
 ";
 

@@ -17,13 +17,14 @@ Examples:
   rtc explain halt global      a statement: what it does, its source, its fields
   rtc explain halt             the same for every variant of a keyword
   rtc explain carry            a word of equations, with an example
+  rtc explain xpos             a value, or a field: which statements take it
 ";
 
 /// Arguments of `rtc explain`.
 #[derive(Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// A code, as `rtc check` prints it in brackets, or a statement of the language; without one, all codes are listed
+    /// A code, as `rtc check` prints it in brackets, or a statement, field or value of the language; without one, all codes are listed
     code: Vec<String>,
     /// Print as JSON
     #[arg(long)]

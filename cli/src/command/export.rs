@@ -33,7 +33,7 @@ Examples:
 
 const MORE: &str = "\
 `from model import Model; model = Model.from_folder(DIR); logits = model(tokens, lengths)` needs PyTorch and safetensors and \
-nothing of rtc. docs/export.md says what goes in and what comes out.
+nothing of rtc. `rtc docs export` says what goes in and what comes out.
 ";
 
 /// Arguments of `rtc export`.
@@ -132,7 +132,7 @@ fn to_torch(
 fn to_onnx(trained: &TrainedModel, binding: &Binding, output: &Path, terminal: &Terminal) -> CommandResult {
     onnx::write(trained, scale(trained, binding), output)?;
     let inputs = "inputs tokens[batch, length] and lengths[batch], output logits";
-    terminal.message(&format!("wrote {}: {inputs}; docs/export.md says more", output.display()));
+    terminal.message(&format!("wrote {}: {inputs}; `rtc docs export` says more", output.display()));
     Ok(Exit::Done)
 }
 

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc lsp  what an editor starts, see docs/editor.md; it ends with its input
+  rtc lsp  what an editor starts, see `rtc docs editor`; it ends with its input
 
 Exit codes: 0 after `shutdown`, 1 where the editor leaves without it, 6 where the input has no header of a message.
 ";

@@ -8,6 +8,7 @@ mod complete;
 mod completions;
 mod cost;
 mod diff;
+mod docs;
 mod eval;
 mod explain;
 mod export;
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Show(show::Options),
     /// Explain a code that `rtc check` reports
     Explain(explain::Options),
+    /// Print a page of the documentation
+    Docs(docs::Options),
     /// Say what differs between two specs, as graphs
     Diff(diff::Options),
     /// Say what models cost: parameters, operations, depth, memory
@@ -115,6 +118,7 @@ impl Command {
             Self::Fmt(options) => fmt::run(options, terminal),
             Self::Show(options) => show::run(options, terminal),
             Self::Explain(options) => explain::run(options, terminal),
+            Self::Docs(options) => docs::run(options, terminal),
             Self::Diff(options) => diff::run(options, terminal),
             Self::Cost(options) => cost::run(options, terminal),
             Self::Train(options) => train::run(options, terminal),

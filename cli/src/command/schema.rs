@@ -8,7 +8,7 @@ use crate::terminal::Terminal;
 
 const EXAMPLES: &str = "\
 Examples:
-  rtc schema > experiment.schema.json  for the YAML language server, see docs/editor.md
+  rtc schema > experiment.schema.json  for the YAML language server, see `rtc docs editor`
 ";
 
 /// Arguments of `rtc schema`.

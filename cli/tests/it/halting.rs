@@ -19,7 +19,7 @@ fn a_model_that_is_stuck_at_an_end_is_told_so_everywhere() {
         ("most", "depthwise.halt.bias=-12", "3.00 steps of at most 3", "larger `cost`"),
     ] {
         let answer = trained(&place, run, &["--set", bias]);
-        answer.code(0).says(STUCK).says(steps).says(cure).says("docs/halting_collapse.md");
+        answer.code(0).says(STUCK).says(steps).says(cure).says("`rtc docs halting_collapse`");
         let results: Value = serde_json::from_str(&place.read(&format!("runs/{run}/results.json"))).expect("JSON");
         let note = results["halting"].as_str().expect("a note");
         assert!(note.contains(steps), "{note}");

@@ -7,6 +7,7 @@ mod cli;
 mod clusters;
 mod damage;
 mod documented;
+mod explain;
 mod export;
 mod export_paths;
 mod frames;

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 pub use kinds::{Kind, Severity, explain, markdown};
 pub use render::{Style, json, render};
-pub use suggest::{closest, did_you_mean, list, same_meaning, suggested};
+pub use suggest::{closest, did_you_mean, distance, list, same_meaning, suggested};
 
 use crate::source::Span;
 

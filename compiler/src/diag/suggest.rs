@@ -165,8 +165,8 @@ pub fn list<'a>(names: impl IntoIterator<Item = &'a str>, last: &str) -> String 
     }
 }
 
-/// Edit distance in which swapping two neighbours counts once (optimal string alignment).
-fn distance(a: &str, b: &str) -> usize {
+/// Returns the edit distance in which swapping two neighbours counts once (optimal string alignment).
+pub fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(64).collect(), b.chars().take(64).collect());
     let mut rows = vec![vec![0; b.len() + 1]; a.len() + 1];
     for (n, row) in rows.iter_mut().enumerate() {

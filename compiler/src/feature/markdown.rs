@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Feature, slots};
 use crate::define::{self, FormRow};
-use crate::schema::{Children, Default, Derived, StatementField};
+use crate::schema::{Children, Default, Derived, FieldKind, StatementField};
 
 /// The reference: one section per slot, one table per variant with fields; then the words of equations.
 pub fn markdown() -> String {
@@ -76,7 +76,45 @@ pub fn explain(title: &str) -> Option<String> {
     let form = define::FORMS.iter().find(|form| form.word == title);
     let form = form.map(|FormRow { word, doc, example }| format!("{word}: {doc}\n\n{example}"));
     let found: Vec<String> = asked.map(|feature| explained(feature)).chain(form).collect();
-    (!found.is_empty()).then(|| found.join("\n"))
+    (!found.is_empty()).then(|| found.join("\n")).or_else(|| explain_in_fields(title))
+}
+
+/// Explains the name of a field, or a word that fields take: `heads`, `xpos`.
+fn explain_in_fields(word: &str) -> Option<String> {
+    let takes_word = |kind: &FieldKind| match kind {
+        FieldKind::FloatOr(words) | FieldKind::IntOr(words) => words.contains(&word),
+        FieldKind::Word(words) => words.contains(word),
+        FieldKind::Int
+        | FieldKind::Float
+        | FieldKind::Truth
+        | FieldKind::Function
+        | FieldKind::Mask
+        | FieldKind::Bias
+        | FieldKind::Depth
+        | FieldKind::Choices => false,
+    };
+    let features = slots().iter().flat_map(|slot| &slot.features).chain(super::words());
+    let fields = features.flat_map(|feature| feature.fields.iter().map(move |field| (&**feature, field)));
+    let fields: Vec<(&Feature, &StatementField)> = fields.collect();
+    let line = |(feature, field): &(&Feature, &StatementField)| {
+        format!(
+            "  `{}` of `{}`: {} ({}; default {})\n",
+            field.name,
+            feature.title(),
+            field.doc,
+            takes(field),
+            default(field)
+        )
+    };
+    let lines = |is_meant: &dyn Fn(&StatementField) -> bool| {
+        fields.iter().filter(|(_, field)| is_meant(field)).map(line).collect::<String>()
+    };
+    let (named, taking) = (lines(&|field| *field.name == *word), lines(&|field| takes_word(&field.kind)));
+    let mut text = if named.is_empty() { named } else { format!("{word}: a field\n{named}") };
+    if !taking.is_empty() {
+        text += &format!("{word}: a value of\n{taking}");
+    }
+    (!text.is_empty()).then_some(text)
 }
 
 /// What `rtc explain` knows besides the codes of problems.

@@ -1,5 +1,7 @@
 //! Errors of data, and the wording of messages about names.
 
+use rtc_compiler::diag::distance;
+
 /// A broken row of a data file, or a split that can't be filled.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}", located(file, *line, message))]
@@ -22,7 +24,7 @@ pub fn suggest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
     let most = (name.chars().count() / 3).max(1);
     candidates
         .into_iter()
-        .map(|candidate| (edits(name, candidate), candidate))
+        .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= most)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -40,22 +42,6 @@ pub fn hint(name: &str, candidates: &[&str]) -> String {
     suggest(name, candidates.iter().copied()).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
-/// Levenshtein distance.
-fn edits(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +51,6 @@ mod tests {
         assert_eq!(suggest("learning_rat", ["batch", "learning_rate"]), Some("learning_rate"));
         assert_eq!(suggest("wamup", ["warmup", "total"]), Some("warmup"));
         assert_eq!(suggest("xyz", ["warmup", "total"]), None);
-        assert_eq!(edits("kitten", "sitting"), 3);
+        assert_eq!(suggest("lats", ["best", "last"]), Some("last"));
     }
 }

@@ -53,7 +53,7 @@ pub fn note(rows: &[ResultsRow], bounds: Option<StepBounds>) -> Option<String> {
     };
     Some(format!(
         "halting does nothing: about {mean:.2} steps{of} for every example of {} (deviation {deviation:.2}); {cure}, see \
-         docs/halting_collapse.md",
+         `rtc docs halting_collapse`",
         row.split
     ))
 }
@@ -77,6 +77,7 @@ mod tests {
             mean_depth: Some(mean),
             depth_deviation: Some(deviation),
             majority: Some(0.5),
+            bag_of_words: None,
             lengths: vec![],
             classes: vec![],
         }

@@ -350,7 +350,7 @@ fn told(error: DriverError) -> String {
 }
 
 fn missing(what: &str, file: &str) -> String {
-    format!("there is no {what} library ({file}): name its folder in LD_LIBRARY_PATH, see docs/cuda.md")
+    format!("there is no {what} library ({file}): name its folder in LD_LIBRARY_PATH, see `rtc docs cuda`")
 }
 
 impl Device for Gpu {
