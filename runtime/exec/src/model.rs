@@ -386,7 +386,7 @@ impl<B: Backend> Learner for ModelOn<B> {
         self.micro = 0;
         self.sums.clear();
         let (weights, gradients) = self.training.arrays();
-        let targets = self.segments.of(rule.kind);
+        let targets = self.segments.of(rule);
         let now = (scale, self.updates);
         update::update(&mut self.memory, (weights, gradients), &mut self.state, targets, rule, now);
         if norm * scale > MAY_OVERFLOW {

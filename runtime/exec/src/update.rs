@@ -14,11 +14,22 @@ pub const STATE: [&str; 3] = ["first_moment", "second_moment", "slow"];
 /// The arrays of [`STATE`] on a machine.
 pub type OptimiserState<A> = [Option<A>; STATE.len()];
 
+/// Neighbouring parameters, as many as possible, that are updated alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UpdatedRange {
+    /// Their place in the flat array.
+    pub range: Range<usize>,
+    /// The group of their learning rate.
+    pub group: Option<usize>,
+    /// Whether weight decay applies to them.
+    pub decays: bool,
+}
+
 /// What an update changes in which way: neighbouring parameters with one rule, and matrices.
 #[derive(Clone, Copy, Debug)]
 pub struct Targets<'a> {
-    /// What is updated number by number, and the group of its learning rate.
-    pub numbers: &'a [(Range<usize>, Option<usize>)],
+    /// What is updated number by number.
+    pub numbers: &'a [UpdatedRange],
     /// What is updated matrix by matrix.
     pub matrices: &'a [ParameterMatrix],
     /// How many numbers there are.
@@ -43,8 +54,9 @@ pub fn update<T: Element, M: ArrayMemory<T>>(
     if !targets.matrices.is_empty() {
         memory.muon([w, m], g, targets.matrices, rule);
     }
-    for (range, group) in targets.numbers {
-        let rule = UpdateRule { learning_rate: rule.rate(*group), ..*rule };
+    for UpdatedRange { range, group, decays } in targets.numbers {
+        let weight_decay = if *decays { rule.weight_decay } else { 0.0 };
+        let rule = UpdateRule { learning_rate: rule.rate(*group), weight_decay, ..*rule };
         match rule.kind {
             OptimiserKind::Adamw | OptimiserKind::Muon => {
                 memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);

@@ -44,6 +44,17 @@ pub enum MuonStep {
     Original,
 }
 
+/// The parameters that weight decay draws towards zero.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DecayedParameters {
+    /// All of them.
+    #[default]
+    All,
+    /// Those with two axes or more: weights of maps and embeddings, and neither biases nor the weights of norms.
+    Matrices,
+}
+
 /// How the slow weights of [`OptimiserKind::Ranger`] follow the fast ones (Zhang et al. 2019, arXiv 1907.08610, Algorithm 1).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -121,6 +132,8 @@ pub struct UpdateRule {
     pub epsilon: f64,
     /// Decoupled weight decay.
     pub weight_decay: f64,
+    /// The parameters that decay.
+    pub decayed: DecayedParameters,
     /// Largest allowed global L2 norm of the gradient.
     pub clip: Option<f64>,
 }
@@ -139,6 +152,7 @@ impl UpdateRule {
         rectify_from: 5.0,
         epsilon: 1e-8,
         weight_decay: 0.0,
+        decayed: DecayedParameters::All,
         clip: None,
     };
 

@@ -1,11 +1,13 @@
 //! The order of training examples, and batches made of them.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Example, ExampleTarget};
 use rtc_base::batch::{Batch, Given, Labels};
-use rtc_base::rng::Key;
+use rtc_base::rng::{Draws, Key};
 
 /// How examples are grouped into batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -16,6 +18,17 @@ pub enum Buckets {
     None,
     /// Shuffled, sorted by length inside windows of [`WINDOW`] batches, and the batches shuffled again.
     Length,
+}
+
+/// How often the rows of each class come in a pass.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sampling {
+    /// Every row once.
+    #[default]
+    Uniform,
+    /// As many rows of every class: those of rare classes come several times, and those of frequent ones not in every pass.
+    Balanced,
 }
 
 /// Number of batches that length buckets sort together.
@@ -37,6 +50,8 @@ pub struct Batching {
     rows: usize,
     /// The lengths of all rows, where they matter.
     lengths: Vec<u32>,
+    /// The rows of every class, where each class is to come as often; else empty.
+    classes: Vec<Vec<u32>>,
     size: usize,
     /// The pass that was asked for last, with its order.
     current: Option<(u64, RowOrder)>,
@@ -66,7 +81,18 @@ impl Batching {
             Buckets::None => vec![],
             Buckets::Length => (0..rows).map(|row| length(row) as u32).collect(),
         };
-        Self { key: Key::new(seed).stream("order"), rows, lengths, size: size.max(1), current: None }
+        Self { key: Key::new(seed).stream("order"), rows, lengths, classes: vec![], size: size.max(1), current: None }
+    }
+
+    /// The same batching, with as many rows of every class in a pass; `None` for examples without one class each.
+    #[must_use]
+    pub fn balanced(self, examples: &[Example]) -> Option<Self> {
+        let mut classes: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (row, example) in (0..).zip(examples) {
+            let ExampleTarget::Class(class) = example.label else { return None };
+            classes.entry(class).or_default().push(row);
+        }
+        Some(Self { classes: classes.into_values().collect(), ..self })
     }
 
     /// Number of batches of a pass.
@@ -96,6 +122,9 @@ impl Batching {
     fn order(&self, epoch: u64) -> RowOrder {
         let mut draws = self.key.at(epoch).draws();
         let mut rows: Vec<u32> = (0..self.rows as u32).collect();
+        if !self.classes.is_empty() {
+            rows = self.of_classes(&mut draws);
+        }
         draws.shuffle(&mut rows);
         if self.lengths.is_empty() {
             return RowOrder { rows, turns: None };
@@ -106,6 +135,22 @@ impl Batching {
         let mut turns: Vec<u32> = (0..self.batches() as u32).collect();
         draws.shuffle(&mut turns);
         RowOrder { rows, turns: Some(turns) }
+    }
+
+    /// The rows of a pass with equal shares of the classes. The rows of a class come in a new order whenever all of them have come.
+    fn of_classes(&self, draws: &mut Draws) -> Vec<u32> {
+        let count = self.classes.len();
+        let mut rows = Vec::with_capacity(self.rows);
+        for (n, of_class) in self.classes.iter().enumerate() {
+            let (mut share, mut own) = (self.rows * (n + 1) / count - self.rows * n / count, of_class.clone());
+            while share > 0 {
+                draws.shuffle(&mut own);
+                let taken = share.min(own.len());
+                rows.extend(&own[..taken]);
+                share -= taken;
+            }
+        }
+        rows
     }
 }
 
@@ -205,6 +250,26 @@ mod tests {
             }
             assert_eq!(pass(&mut batching, 0), first, "a pass can be asked for again");
         }
+    }
+
+    #[test]
+    fn balanced_passes_have_as_many_rows_of_every_class() {
+        let data: Vec<Example> =
+            (0..100).map(|i| Example::classified(vec![i], if i < 5 { 0 } else { 1 + i % 2 })).collect();
+        for buckets in [Buckets::None, Buckets::Length] {
+            let mut batching = Batching::new(5, &data, 10, buckets).balanced(&data).expect("classes");
+            let first = pass(&mut batching, 0).concat();
+            assert_eq!(first.len(), 100);
+            let of = |class: &dyn Fn(u32) -> bool| first.iter().filter(|row| class(**row)).count();
+            assert_eq!([of(&|i| i < 5), of(&|i| i >= 5 && i % 2 == 0), of(&|i| i >= 5 && i % 2 == 1)], [33, 33, 34]);
+            for rare in 0..5 {
+                assert!((6..=7).contains(&of(&|i| i == rare)), "all rows of a class come before one comes again");
+            }
+            assert_ne!(first, pass(&mut batching, 1).concat());
+            assert_eq!(first, pass(&mut batching, 0).concat());
+        }
+        let numbers = [Example { label: ExampleTarget::Number(1.0), ..data[0].clone() }];
+        assert!(Batching::new(5, &numbers, 10, Buckets::None).balanced(&numbers).is_none());
     }
 
     #[test]

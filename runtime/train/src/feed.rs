@@ -6,7 +6,7 @@ use super::evaluate::unscored;
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_runs::experiment::{Experiment, Fresh, Lengths};
-use rtc_task::batching::{Batching, Cursor, split};
+use rtc_task::batching::{Batching, Cursor, Sampling, split};
 use rtc_task::error::DataError;
 use rtc_task::formal::{Formal, StringDraw};
 use rtc_task::{Dataset, Example, Options, Stream, StreamedRows, resolve_options, task_named};
@@ -43,13 +43,23 @@ impl<'a> Feed<'a> {
     pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
         let batch = &experiment.batch;
         let Some(fresh) = &experiment.fresh else {
+            let balanced = batch.sampling == Sampling::Balanced;
             if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
+                if balanced {
+                    return Err("`sampling: balanced` needs the classes of all rows, and this file is read row by row"
+                        .to_owned());
+                }
                 let order = (batch.size, batch.buckets);
                 let batching = Batching::of_rows(seed, rows.count(), |row| rows.length(row), order);
                 return Ok(Self { batching, source: ExampleSource::Streamed(&**rows) });
             }
             let examples = data.split(&experiment.train);
-            let batching = Batching::new(seed, examples, batch.size, batch.buckets);
+            let mut batching = Batching::new(seed, examples, batch.size, batch.buckets);
+            if balanced {
+                let of_classes = batching.balanced(examples);
+                batching =
+                    of_classes.ok_or("`sampling: balanced` needs one class a row, and the answers here are others")?;
+            }
             return Ok(Self { batching, source: ExampleSource::Stored(examples) });
         };
         let strings = Strings::new(experiment, fresh, seed)?;

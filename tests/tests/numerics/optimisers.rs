@@ -7,7 +7,7 @@ use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_exec::learner::{FlatArrays, Learner, OptimiserKind, UpdateRule};
+use rtc_exec::learner::{DecayedParameters, FlatArrays, Learner, OptimiserKind, UpdateRule};
 use rtc_exec::model::{Model, initial, matrices};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{asking, batch};
@@ -149,6 +149,31 @@ fn state_spaces_have_a_rate_of_their_own() {
         for (name, old) in &before {
             assert_eq!(after[name] == *old, own(name), "{kind:?}: {name}");
         }
+    }
+}
+
+/// With `decay: matrices` an update without gradients moves the weights of maps and embeddings, and no bias and no weight of a norm.
+#[test]
+fn biases_and_norms_decay_only_if_asked() {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    for kind in OptimiserKind::ALL.into_iter().filter(|kind| *kind != OptimiserKind::Adam) {
+        let after = |weight_decay: f64, decayed: DecayedParameters| {
+            let mut model = model("gut.rt", "gut");
+            let rule = UpdateRule { kind, learning_rate: 0.01, weight_decay, decayed, ..UpdateRule::ADAMW };
+            model.accumulate(&rows, 1.0).expect("the batch fits");
+            model.update(&rule).expect("the gradients are finite");
+            model.state().parameters.items
+        };
+        let (never, all) = (after(0.0, DecayedParameters::All), after(0.5, DecayedParameters::All));
+        let matrices = after(0.5, DecayedParameters::Matrices);
+        let (mut decayed, mut others) = (0, 0);
+        for (name, (shape, numbers)) in &matrices {
+            let expected = if shape.len() > 1 { &all[name].1 } else { &never[name].1 };
+            assert_eq!(numbers, expected, "{kind:?}: {name}");
+            *if shape.len() > 1 { &mut decayed } else { &mut others } += 1;
+        }
+        assert!(decayed > 5 && others > 5, "{decayed} {others}");
+        assert_ne!(all, never);
     }
 }
 

@@ -9,26 +9,45 @@ use rtc_compiler::ir::ops::Op;
 use rtc_compiler::ir::types::Dim;
 use rtc_compiler::plan::Plan;
 
-use crate::learner::{FlatArrays, GROUPS, LearnError, OptimiserKind};
+use crate::learner::{DecayedParameters, FlatArrays, GROUPS, LearnError, OptimiserKind, UpdateRule};
 use crate::model::Backend;
 use crate::ranges::aligned_ranges;
-use crate::update::Targets;
+use crate::update::{Targets, UpdatedRange};
 use rtc_kernel::Real;
 use rtc_kernel::optimiser::ParameterMatrix;
-
-/// Neighbouring parameters, as many as possible, that are updated alike, and their group.
-type Segment = (Range<usize>, Option<usize>);
 
 /// What the optimisers update number by number, and what [`OptimiserKind::Muon`] updates matrix by matrix.
 #[derive(Debug)]
 pub(super) struct Segments {
-    all: Vec<Segment>,
-    others: Vec<Segment>,
+    all: DecayRanges,
+    others: DecayRanges,
     matrices: Vec<ParameterMatrix>,
     /// Numbers of all parameters, those that are not trained among them.
     count: usize,
     /// Numbers of the flat array.
     len: usize,
+}
+
+/// Ranges of parameters for each choice of those that decay.
+#[derive(Debug, Default)]
+struct DecayRanges {
+    all: Vec<UpdatedRange>,
+    matrices: Vec<UpdatedRange>,
+}
+
+impl DecayRanges {
+    /// Adds a parameter.
+    fn add(&mut self, range: &Range<usize>, group: Option<usize>, is_matrix: bool, align: usize) {
+        extend(&mut self.all, UpdatedRange { range: range.clone(), group, decays: true }, align);
+        extend(&mut self.matrices, UpdatedRange { range: range.clone(), group, decays: is_matrix }, align);
+    }
+
+    fn of(&self, decayed: DecayedParameters) -> &[UpdatedRange] {
+        match decayed {
+            DecayedParameters::All => &self.all,
+            DecayedParameters::Matrices => &self.matrices,
+        }
+    }
 }
 
 impl Segments {
@@ -37,7 +56,8 @@ impl Segments {
     pub(super) fn new(graph: &Graph, align: usize) -> Self {
         let (hidden, mut parameters) = (hidden(graph), graph.parameters());
         parameters.sort_by(|a, b| a.name.cmp(&b.name));
-        let mut segments = Self { all: vec![], others: vec![], matrices: vec![], count: 0, len: 0 };
+        let (all, others) = (DecayRanges::default(), DecayRanges::default());
+        let mut segments = Self { all, others, matrices: vec![], count: 0, len: 0 };
         for parameter in &parameters {
             let (start, count) = (segments.len.next_multiple_of(align), dims(parameter).iter().product::<usize>());
             let range = start..start + count;
@@ -47,10 +67,11 @@ impl Segments {
                 continue;
             }
             let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
-            extend(&mut segments.all, &range, group, align);
+            let is_matrix = dims(parameter).len() > 1;
+            segments.all.add(&range, group, is_matrix, align);
             match columns(parameter, &hidden) {
                 Some(columns) => segments.matrices.push(ParameterMatrix { range, columns }),
-                None => extend(&mut segments.others, &range, group, align),
+                None => segments.others.add(&range, group, is_matrix, align),
             }
         }
         segments
@@ -67,11 +88,12 @@ impl Segments {
     }
 
     /// What an optimiser updates number by number, and what matrix by matrix.
-    pub(super) fn of(&self, kind: OptimiserKind) -> Targets<'_> {
-        match kind {
-            OptimiserKind::Muon => Targets { numbers: &self.others, matrices: &self.matrices, len: self.len() },
-            _ => Targets { numbers: &self.all, matrices: &[], len: self.len() },
-        }
+    pub(super) fn of(&self, rule: &UpdateRule) -> Targets<'_> {
+        let (ranges, matrices) = match rule.kind {
+            OptimiserKind::Muon => (&self.others, &self.matrices[..]),
+            _ => (&self.all, &[][..]),
+        };
+        Targets { numbers: ranges.of(rule.decayed), matrices, len: self.len() }
     }
 }
 
@@ -99,12 +121,15 @@ pub fn matrices(graph: &Graph) -> Vec<ParameterMatrix> {
 
 /// Adds a range to the last segment, if it belongs there, or begins one. The zeros between two parameters are updated with them, and
 /// stay zeros.
-fn extend(segments: &mut Vec<Segment>, range: &Range<usize>, group: Option<usize>, align: usize) {
+fn extend(segments: &mut Vec<UpdatedRange>, added: UpdatedRange, align: usize) {
     match segments.last_mut() {
-        Some((before, same)) if *same == group && before.end.next_multiple_of(align) == range.start => {
-            before.end = range.end;
+        Some(before)
+            if (before.group, before.decays) == (added.group, added.decays)
+                && before.range.end.next_multiple_of(align) == added.range.start =>
+        {
+            before.range.end = added.range.end;
         }
-        _ => segments.push((range.clone(), group)),
+        _ => segments.push(added),
     }
 }
 

@@ -3,7 +3,7 @@
 use rtc_base::rng::Key;
 use rtc_exec::HostMemory;
 use rtc_exec::storage::Element;
-use rtc_exec::update::{OptimiserState, Targets, update};
+use rtc_exec::update::{OptimiserState, Targets, UpdatedRange, update};
 use rtc_kernel::optimiser::{Lookahead, OptimiserKind, UpdateRule};
 
 /// Normal numbers, the same for the same name and length.
@@ -41,7 +41,11 @@ fn updated<T: Element>(
     rule: &UpdateRule,
     now: (f64, u64),
 ) {
-    let targets = Targets { numbers: &[(0..w.len(), None)], matrices: &[], len: w.len() };
+    let targets = Targets {
+        numbers: &[UpdatedRange { range: 0..w.len(), group: None, decays: true }],
+        matrices: &[],
+        len: w.len(),
+    };
     update(&mut HostMemory::default(), (w, g), state, targets, rule, now);
 }
 

@@ -6,8 +6,8 @@ use super::wire::{Wire, fields};
 use super::{RankError, Ranks};
 use rtc_base::batch::{Batch, Given, Labels};
 use rtc_exec::learner::{
-    Depths, Evaluation, FlatArrays, LearnError, LearnerState, Lookahead, MuonStep, OptimiserKind, RemainingState,
-    StepReport, UpdateRule,
+    DecayedParameters, Depths, Evaluation, FlatArrays, LearnError, LearnerState, Lookahead, MuonStep, OptimiserKind,
+    RemainingState, StepReport, UpdateRule,
 };
 
 /// A command of rank 0 to another rank.
@@ -67,7 +67,8 @@ fields! {
     Lookahead { every, follow }
     StepReport { loss, task_loss, halting_cost, mean_depth, correct, scored, gradient_norm }
     UpdateRule {
-        kind, learning_rate, group_rates, beta1, beta2, momentum, muon_step, lookahead, rectify_from, epsilon, weight_decay, clip
+        kind, learning_rate, group_rates, beta1, beta2, momentum, muon_step, lookahead, rectify_from, epsilon, weight_decay,
+        decayed, clip
     }
 }
 
@@ -98,6 +99,7 @@ macro_rules! choices {
 }
 
 choices! {
+    DecayedParameters { 0 All(), 1 Matrices() }
     MuonStep { 0 Adamw(), 1 Original() }
     OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2() }
 }
