@@ -1,5 +1,7 @@
 //! Tables of results as HTML.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use rtc_runs::grid::{TextCell, TextTable};
 use rtc_runs::record::table::ResultsRow;
 
@@ -101,28 +103,37 @@ fn text(score: Option<Score>) -> String {
     score.map_or("-".to_owned(), Score::text)
 }
 
-/// Shares where the answers are classes, errors where they are numbers.
+/// The accuracy where the answers are classes, with what the most frequent class and a bag of words reach; all other metrics; the loss.
 fn of_splits(run: &ReportRun) -> String {
-    let numbers: Vec<&str> =
-        run.results.iter().take(1).flat_map(|row| row.numbers.keys().map(String::as_str)).collect();
-    let own = if numbers.is_empty() { vec!["accuracy", "most frequent class"] } else { numbers.clone() };
-    let head = [vec!["split", "examples"], own, vec!["loss", "mean steps"]].concat();
+    let names = |of: fn(&ResultsRow) -> &BTreeMap<String, f64>| {
+        run.results.iter().flat_map(|row| of(row).keys().cloned()).collect::<BTreeSet<String>>()
+    };
+    let (shares, numbers) = (names(|row| &row.metrics), names(|row| &row.numbers));
+    let has = |of: fn(&ResultsRow) -> Option<f64>| run.results.iter().any(|row| of(row).is_some());
+    let (classes, bag) = (has(|row| row.accuracy), has(|row| row.bag_of_words));
+    let of_classes = if classes { &["accuracy", "most frequent class"][..] } else { &[] };
+    let of_bag = bag.then_some("bag of words");
+    let fixed = ["split", "examples"].iter().chain(of_classes).chain(&of_bag).map(|name| (*name).to_owned());
+    let metrics = shares.iter().chain(&numbers).map(|name| name.replace('_', " "));
+    let head: Vec<String> = fixed.chain(metrics).chain(["loss", "mean steps"].map(str::to_owned)).collect();
     let row = |row: &ResultsRow| {
         let mut cells = vec![TableCell::text(&row.split), TableCell::number(number(row.examples as f64))];
-        match numbers.is_empty() {
-            true => {
-                cells.push(TableCell::number(text(row.accuracy.map(Score::Share))).strong());
-                cells.push(TableCell::number(text(row.majority.map(Score::Share))));
-            }
-            false => {
-                cells.extend(row.numbers.values().map(|x| TableCell::number(text(Some(Score::Error(*x)))).strong()))
-            }
+        if classes {
+            cells.push(TableCell::number(text(row.accuracy.map(Score::Share))).strong());
+            cells.push(TableCell::number(text(row.majority.map(Score::Share))));
         }
+        if bag {
+            cells.push(TableCell::number(text(row.bag_of_words.map(Score::Share))));
+        }
+        cells.extend(
+            shares.iter().map(|name| TableCell::number(text(row.metrics.get(name).copied().map(Score::Share)))),
+        );
+        let error = |name: &String| TableCell::number(text(row.numbers.get(name).copied().map(Score::Error)));
+        cells.extend(numbers.iter().map(|name| if classes { error(name) } else { error(name).strong() }));
         cells.push(TableCell::number(format!("{:.3}", row.loss)));
         cells.push(TableCell::number(row.mean_depth.map_or("-".to_owned(), |depth| format!("{depth:.2}"))));
         cells
     };
-    let head: Vec<String> = head.into_iter().map(str::to_owned).collect();
     table(&head, run.results.iter().map(row).collect())
 }
 

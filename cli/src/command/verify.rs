@@ -198,9 +198,11 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Chec
         parts.push(CheckedPart::compared(&format!("again: the answers on {}", row.split), (!same).then(why)));
     }
     drop(progress);
-    let ResultsTable { best_update, dev_accuracy, dev_loss, .. } = table;
+    let ResultsTable { best_update, dev_accuracy, dev_loss, dev_metric, .. } = table;
+    let dev_metric = dev_metric.as_ref().map(|metric| metric.value);
     let best = trained.state.progress.best.unwrap_or_default();
-    let same = (*best_update, *dev_accuracy, *dev_loss) == (trained.state.progress.updates, best.accuracy, best.loss);
+    let written = (*best_update, *dev_accuracy, *dev_loss, dev_metric);
+    let same = written == (trained.state.progress.updates, best.accuracy, best.loss, best.metric);
     let why = || "results.json tells of another checkpoint than the best one".to_owned();
     parts.push(CheckedPart::compared("again: the best checkpoint", (!same).then(why)));
     let trained_by = rtc_runs::record::program(&saved.info.versions);
@@ -210,9 +212,10 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Chec
     Ok(parts)
 }
 
-/// The first field in which two rows differ in any bit.
+/// The first field in which two rows differ in any bit. The baseline tells of the training data, and not of the model.
 fn difference(old: &ResultsRow, new: &ResultsRow) -> Option<String> {
-    let [old, new] = [old, new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
+    let new = ResultsRow { bag_of_words: old.bag_of_words, ..new.clone() };
+    let [old, new] = [old, &new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
     let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|fields| fields.keys());
     // As text, in which -0 is not 0.
     let text = |of: &Value, field: &str| of[field].to_string();

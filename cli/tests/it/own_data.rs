@@ -5,6 +5,8 @@ use std::process::Child;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::Value;
+
 use crate::support::Place;
 
 /// An experiment on files, small enough to be trained in a moment.
@@ -463,8 +465,7 @@ fn predictions_take_the_values_of_every_row() {
     assert_eq!(classes, (240..260).map(|n| Told::of(n, 0).class()).collect::<Vec<_>>());
     place.write("rows.jsonl", &rows);
     let all = place.rtc(&["predict", "r", "--input", "rows.jsonl", "--json"]);
-    let first: serde_json::Value =
-        serde_json::from_str(all.code(0).stdout.lines().next().unwrap_or_default()).expect("JSON");
+    let first: Value = serde_json::from_str(all.code(0).stdout.lines().next().unwrap_or_default()).expect("JSON");
     assert_eq!(first["text"], words(240).as_str());
     place.rtc(&["predict", "r", r#"{"text": "a", "number": 2, "how": 1.5, "more": 3}"#]).code(0);
     for (row, why) in [
@@ -735,4 +736,37 @@ fn classes_that_look_the_same_are_told() {
     said.code(0).says("look the same, and are two classes").says("cafe<U+0301>");
     let json = place.rtc(&["task", "check", "m.yaml", "--json"]).code(0).json();
     assert_eq!(json["alike"].as_array().map(Vec::len), Some(1), "{json:#}");
+}
+
+/// A bag of words stands beside the most frequent class wherever results are printed.
+#[test]
+fn a_bag_of_words_is_a_baseline() {
+    let place = Place::new();
+    // Single words tell the class, in most rows.
+    let row = |n: usize| {
+        let class = n * 7 % 3 == 0;
+        let tells = if n % 11 == 0 { !class } else { class };
+        let filler = (0..6).map(|k| format!("w{}", (n * 13 + k * 5) % 17)).collect::<Vec<_>>().join(" ");
+        format!("{filler} {},{}\n", if tells { "great" } else { "poor" }, if class { "yes" } else { "no" })
+    };
+    place.write("one.csv", &format!("text,label\n{}", (0..330).map(row).collect::<String>()));
+    place.rtc(&["task", "check", "one.csv", "--write", "one.yaml"]).code(0);
+    let sizes =
+        ["--set", "embed.width=8", "--set", "self.heads=2", "--set", "feedforward.hidden=8", "--max-steps", "5"];
+    let train = ["train", "transformer", "--experiment", "one.yaml", "--run", "one"];
+    let trained = place.rtc(&[&train[..], &sizes].concat());
+    assert!(trained.code(0).stdout.contains("bag of words"), "{}", trained.stdout);
+    let results: Value = serde_json::from_str(&place.read("runs/one/results.json")).expect("JSON");
+    let dev = &results["splits"][0];
+    let share = dev["bag_of_words"].as_f64().expect("a share");
+    assert!(share > 0.8 && share < 1.0, "{dev}");
+    place.rtc(&["verify", "runs/one", "--again"]).code(0);
+    place.rtc(&["report", "runs/one", "--output", "one.html"]).code(0);
+    assert!(place.read("one.html").contains("bag of words"));
+    let models = "compare: [transformer]\nseeds: [1]\nmax_steps: 2\n";
+    let grid = place.read("one.yaml").replace("epochs: 5\n", models).replace("embed.width=128", "embed.width=8");
+    place.write("grid.yaml", &grid);
+    let table = place.rtc(&["ablate", "grid.yaml"]);
+    let rows: Vec<&str> = table.code(0).stdout.lines().filter_map(|line| line.split("  ").next()).collect();
+    assert!(rows.contains(&"majority") && rows.contains(&"bag of words"), "{}", table.stdout);
 }

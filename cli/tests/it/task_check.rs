@@ -820,3 +820,29 @@ fn rows_without_a_label_are_left_out_on_request_and_counted() {
     place.write("tags.yaml", "task: { name: tagging, data: { train: t.jsonl, dev: 10% }, input: a, label: b, unlabelled: skip }\noptimiser: { learning_rate: 0.1 }\nschedule: { kind: constant }\nbatch: { size: 4 }\nepochs: 1\nevaluate: []\n");
     place.rtc(&["task", "check", "tags.yaml"]).code(2).says("is for rows with one label");
 }
+
+/// Models of paper size get widths by the number of rows, and all of them can be trained.
+#[test]
+fn every_model_is_sized_to_the_rows() {
+    let place = Place::new();
+    let table = |rows: usize| {
+        let row = |n: usize| format!("a film {} {},{}\n", n % 7, ["very", "so"][n % 2], ["good", "bad"][n % 3 % 2]);
+        format!("text,label\n{}", (0..rows).map(row).collect::<String>())
+    };
+    place.write("few.csv", &table(40));
+    place.rtc(&["task", "check", "few.csv", "--write", "few.yaml"]).code(0).says("parameters on it, at most ");
+    for model in ["transformer", "ut", "gut", "tlb", "gutlb"] {
+        let shown = place.rtc(&["show", model, "--experiment", "few.yaml"]);
+        let wide = |line: &&str| line.trim().starts_with("width: 512") || line.trim().starts_with("hidden: 1024");
+        assert_eq!(shown.code(0).stdout.lines().filter(wide).count(), 0, "{}", shown.stdout);
+        assert!(shown.stdout.contains("width: 128"), "{}", shown.stdout);
+        place.rtc(&["train", model, "--experiment", "few.yaml", "--max-steps", "1", "--run", model]).code(0);
+    }
+    for (rows, width) in [(20_001, Some("embed.width=256")), (200_001, None)] {
+        place.write("many.csv", &table(rows));
+        let drafted = place.rtc(&["task", "check", "many.csv", "--json"]).code(0).json();
+        let text = drafted["experiment"].as_str().expect("an experiment");
+        assert_eq!(width.is_some_and(|width| text.contains(width)), width.is_some(), "{text}");
+        assert_eq!(text.contains("models:"), width.is_some(), "{text}");
+    }
+}

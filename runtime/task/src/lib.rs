@@ -16,6 +16,7 @@
 
 mod alike;
 mod audit;
+mod bag_of_words;
 pub mod batching;
 pub mod characters;
 mod encoding;
@@ -48,13 +49,14 @@ mod task;
 
 pub use alike::alike;
 pub use audit::{Audit, audit};
+pub use bag_of_words::BagOfWords;
 pub use encoding::Encoding;
 pub use example::{Example, ExampleTarget, SIDES};
 pub use files::format_of as file_format;
 pub use files::paths::there;
 pub use files::{Column, ColumnLook, FileLook, Format, TextForm, delimiter, encoding, look};
 pub use load::{Dataset, WantedSplits, load, load_split, load_wanted};
-pub use metric::{Metric, SEVERAL, Tally, scored};
+pub use metric::{Metric, SEVERAL, Tally, scored, whole};
 pub(crate) use options::option;
 pub use options::{OptionField, OptionValue, Options, resolve_options};
 pub use own::NAMES as OWN_TASKS;

@@ -69,7 +69,7 @@ pub(super) fn last_scored(example: &Example, predicted: &[u32]) -> Tally {
 }
 
 /// Whether every scored answer of a sequence is right; a sequence without one does not count.
-pub(super) fn whole(example: &Example, predicted: &[u32]) -> Tally {
+pub fn whole(example: &Example, predicted: &[u32]) -> Tally {
     let all = answers(example, predicted).reduce(|all, right| all && right);
     all.map_or(Tally::default(), |right| Tally { right: u64::from(right), all: 1 })
 }

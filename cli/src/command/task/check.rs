@@ -9,7 +9,7 @@ use clap::Args;
 use rtc_runs::experiment::EMBEDDED;
 use rtc_session::experiment_file::{OpenedExperiment, check_program};
 use rtc_session::failure::SessionFailure;
-use rtc_session::text::number;
+use rtc_session::text::{duration, number};
 use rtc_task::error::DataError;
 use rtc_task::{
     Audit, ColumnLook, FileLook, Format, GivenColumn, GivenLook, Objective, Scale, alike, audit, load, look, open_task,
@@ -86,7 +86,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             let waiting = terminal.waiting("trying the experiment");
             let tried = attempt(to, written.task);
             drop(waiting);
-            let Attempt { splits, classes } = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
+            let Attempt { splits, classes, parameters, seconds } = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
             print(options, &found, &draft, terminal)?;
             written.notes.iter().chain(&alike(&classes)).for_each(|note| terminal.message(&format!("warning: {note}")));
             let rows = |split: &Audit| format!("{} {}", split.split, number(split.description.examples as f64));
@@ -94,7 +94,9 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             left_out(&splits).iter().for_each(|what| terminal.message(what));
             let (model, to) = (written.task.model(), quoted(to));
             terminal.message(&format!(
-                "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains on it"
+                "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains {} parameters on it, at most {} here",
+                number(parameters as f64),
+                duration(seconds)
             ));
             Ok(vec![])
         }

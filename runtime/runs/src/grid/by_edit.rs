@@ -2,7 +2,7 @@
 
 use serde_json::to_value;
 
-use super::measured::{MAJORITY, measures};
+use super::measured::{BASELINES, measures};
 use super::sheet::{Mixture, Sheet, Show};
 use super::worth::NO_EXAMPLES;
 use super::{CellState, GridCell, GridRow, MeasuredRun};
@@ -57,7 +57,7 @@ fn under_edits(row: &GridRow, sweep: &EditSweep) -> GridRow {
                 let results = found.get(&sweep.edit(value)).into_iter().flat_map(|results| &results.splits);
                 let Some(results) = results.into_iter().find(|results| results.split == *split) else { continue };
                 let mut all = measures(&to_value(results).unwrap_or_default(), "");
-                all.retain(|measure| measure.name != MAJORITY);
+                all.retain(|measure| !BASELINES.contains(&measure.name.as_str()));
                 let edit = format!("{}={value}", sweep.path);
                 splits.push((if several { format!("{split} {edit}") } else { edit }, all));
             }

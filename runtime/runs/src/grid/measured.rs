@@ -15,8 +15,14 @@ const COUNTS: [&str; 2] = ["examples", "scored"];
 /// The accuracy of always answering the most frequent class, in the table and in the results of a run.
 pub(super) const MAJORITY: &str = "majority";
 
+/// The accuracy of logistic regression on bags of tokens, in the table and in the results of a run.
+const BAG_OF_WORDS: &str = "bag_of_words";
+
+/// Fields of a split that tell of no model of the grid.
+pub(super) const BASELINES: [&str; 2] = [MAJORITY, BAG_OF_WORDS];
+
 /// Fields of a split that are shares.
-const SHARES: [&str; 2] = ["accuracy", MAJORITY];
+const SHARES: [&str; 3] = ["accuracy", MAJORITY, BAG_OF_WORDS];
 
 /// The results of a finished run.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +50,6 @@ pub struct Measure {
     pub share: bool,
     /// Whether it says how good the answers are: shares do, and what stands in the block of numbers.
     pub own: bool,
-}
-
-/// Whether less of a measure is better, as of a loss; of depths, too, nothing says that more is.
-pub fn less_is_better(metric: &str) -> bool {
-    matches!(metric, "loss" | "perplexity" | "rmse" | "mae")
 }
 
 /// The version of the program that made results.

@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::measured::{MAJORITY, Measure};
+use super::measured::{BASELINES, MAJORITY, Measure};
 use super::notes::{failures, falls, odd_ones, other_data};
 use super::worth::{By, SplitMetric, Worth, remarks, worth};
 use super::{GridRow, MeasuredRun, less_is_better};
@@ -43,7 +43,7 @@ pub struct Mixture(pub Vec<String>);
 pub struct Sheet {
     /// What the columns hold, the name of the model before them not counted.
     pub columns: Vec<SheetColumn>,
-    /// The rows, that of the majority first.
+    /// The rows, those of the baselines first.
     pub rows: Vec<SheetRow>,
     /// One sentence on the numbers.
     pub caption: String,
@@ -158,7 +158,7 @@ impl Sheet {
         for (at, (_, from)) in columns.iter().enumerate().filter(|(_, (column, _))| column.tested) {
             mark_best(&mut lines, at, matches!(from, ColumnSource::Measure { metric, .. } if less_is_better(metric)));
         }
-        lines.splice(..0, majority(rows, &columns));
+        lines.splice(..0, baselines(rows, &columns));
         Ok(Self {
             caption: caption(rows, &columns),
             columns: columns.into_iter().map(|(column, _)| column).collect(),
@@ -252,7 +252,7 @@ fn columns(rows: &[GridRow], show: &Show) -> Vec<(SheetColumn, ColumnSource)> {
     let splits = distinct(finished(rows).flat_map(|m| m.splits.iter().map(|(split, _)| split.as_str())));
     let measures: Vec<&Measure> = finished(rows).flat_map(|m| &m.splits).flat_map(|(_, found)| found).collect();
     let is_share = |metric: &str| measures.iter().any(|measure| measure.name == metric && measure.share);
-    let own = measures.iter().filter(|measure| measure.own && measure.name != MAJORITY);
+    let own = measures.iter().filter(|measure| measure.own && !BASELINES.contains(&measure.name.as_str()));
     let metrics: Vec<&str> = match show.metrics.as_slice() {
         [] => distinct(own.map(|measure| measure.name.as_str())),
         asked => asked.iter().map(String::as_str).collect(),
@@ -263,7 +263,7 @@ fn columns(rows: &[GridRow], show: &Show) -> Vec<(SheetColumn, ColumnSource)> {
             DEPTH => NumberStyle::Digits(2),
             _ => NumberStyle::Digits(3),
         };
-        let tested = ![DEPTH, MAJORITY].contains(&metric);
+        let tested = metric != DEPTH && !BASELINES.contains(&metric);
         (
             SheetColumn { title, look, tested },
             ColumnSource::Measure { split: split.to_owned(), metric: metric.to_owned() },
@@ -310,17 +310,20 @@ fn value(row: &GridRow, from: &ColumnSource) -> Mean {
     }
 }
 
-/// The row of the majority: what the first finished run says of the most frequent class of each split.
-fn majority(rows: &[GridRow], columns: &[(SheetColumn, ColumnSource)]) -> Option<SheetRow> {
-    let share = |from: &ColumnSource| match from {
-        ColumnSource::Measure { split, metric } if metric == ACCURACY => {
-            finished(rows).find_map(|measured| measured.get(split, MAJORITY)).map_or(Mean::default(), Mean::only)
-        }
-        _ => Mean::default(),
+/// The rows of the baselines: the most frequent class of each split, and a bag of words, as the first finished run says.
+fn baselines(rows: &[GridRow], columns: &[(SheetColumn, ColumnSource)]) -> Vec<SheetRow> {
+    let row = |baseline: &str| {
+        let share = |from: &ColumnSource| match from {
+            ColumnSource::Measure { split, metric } if metric == ACCURACY => {
+                finished(rows).find_map(|measured| measured.get(split, baseline)).map_or(Mean::default(), Mean::only)
+            }
+            _ => Mean::default(),
+        };
+        let values: Vec<Mean> = columns.iter().map(|(_, from)| share(from)).collect();
+        let any = values.iter().any(|value| value.mean.is_some());
+        any.then(|| SheetRow { name: baseline.replace('_', " "), notes: vec![], values })
     };
-    let values: Vec<Mean> = columns.iter().map(|(_, from)| share(from)).collect();
-    let any = values.iter().any(|value| value.mean.is_some());
-    any.then(|| SheetRow { name: MAJORITY.to_owned(), notes: vec![], values })
+    BASELINES.into_iter().filter_map(row).collect()
 }
 
 /// How many seeds every row has finished; nothing if rows differ in that, or have seeds that are not finished.

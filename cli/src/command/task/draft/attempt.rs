@@ -1,6 +1,7 @@
 //! The attempt with a written experiment: its data is loaded, a model is lowered for it, and learns from the first rows.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rtc_session::experiment_file::{ForModel, OpenedExperiment};
 use rtc_session::failure::SessionFailure;
@@ -9,16 +10,23 @@ use rtc_session::saved::catalog_in;
 use rtc_session::spec_file::SpecArg;
 use rtc_task::batching::collect;
 use rtc_task::{Audit, Dataset, Example, Stream, audit, load, open_task};
+use rtc_train::forecast;
 
 use super::TaskArg;
 
 /// Rows of which the model computes the gradient.
 const ROWS: usize = 2;
+/// Time of the updates that a forecast rests on.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// What an attempt has found.
 pub(in super::super) struct Attempt {
     pub(in super::super) splits: Vec<Audit>,
     pub(in super::super) classes: Vec<String>,
+    /// Number of parameters of the model.
+    pub(in super::super) parameters: usize,
+    /// Seconds that its training will take on this machine, at most.
+    pub(in super::super) seconds: f64,
 }
 
 /// Loads what the experiment reads, and computes the gradient of the model that it is for on the first rows.
@@ -48,7 +56,8 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, S
     model.accumulate(&collect(&all, width), 1.0)?;
     // The classes of `language` are its tokens.
     let classes = if task == TaskArg::Language { vec![] } else { own.classes(&options) };
-    Ok(Attempt { splits, classes })
+    let seconds = forecast(&mut *model, &data, &experiment, 1, MOMENT)?.seconds();
+    Ok(Attempt { splits, classes, parameters: compiled.parameter_count(), seconds })
 }
 
 /// The first rows of the training split.

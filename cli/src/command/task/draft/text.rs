@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use rtc_session::text::number;
 use rtc_task::{FileLook, Format};
 
 use super::{AnswerArg, Draft, TaskArg};
@@ -53,9 +54,65 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
     if let Some(length) = draft.length {
         line("length", length.to_string());
     }
-    text + "optimiser: { learning_rate: 0.001, clip: 1 }\nschedule: { kind: cosine, warmup: 100 }\n\
-            batch: { size: 32, buckets: length }\nepochs: 5\nevaluate: [dev]\n# A quarter of the paper's widths.\nmodels:\n  \
-            gut: { set: [embed.width=128, self.heads=4, feedforward.hidden=256, mlp.hidden=256] }\n"
+    text += "optimiser: { learning_rate: 0.001, clip: 1 }\nschedule: { kind: cosine, warmup: 100 }\n\
+             batch: { size: 32, buckets: length }\nepochs: 5\nevaluate: [dev]\n";
+    text + &sizes(found.rows)
+}
+
+/// Rows up to which models have a quarter of the widths of the papers, and half of them.
+const FEW: [usize; 2] = [20_000, 200_000];
+
+/// The built-in models as wide as the papers have them, with their settings that are widths or numbers of heads.
+const WIDE: [(&str, &[&str]); 5] = [
+    ("transformer", &["embed.width", "self.heads", "feedforward.hidden"]),
+    ("ut", &["embed.width", "self.heads", "feedforward.hidden"]),
+    ("gut", &["embed.width", "self.heads", "feedforward.hidden", "mlp.hidden"]),
+    (
+        "tlb",
+        &[
+            "embed.width",
+            "stack.self.heads",
+            "stack.memory.heads",
+            "stack.feedforward.hidden",
+            "update.chunk.heads",
+            "update.feedforward.hidden",
+        ],
+    ),
+    (
+        "gutlb",
+        &[
+            "embed.width",
+            "depthwise.self.heads",
+            "depthwise.memory.heads",
+            "depthwise.feedforward.hidden",
+            "mlp.hidden",
+            "update.chunk.heads",
+            "update.feedforward.hidden",
+        ],
+    ),
+];
+
+/// Widths for models on a number of rows: the models of the papers learn few rows by heart.
+fn sizes(rows: usize) -> String {
+    let (share, part) = match rows {
+        _ if rows <= FEW[0] => (4, "A quarter"),
+        _ if rows <= FEW[1] => (2, "Half"),
+        _ => return String::new(),
+    };
+    let mut text = format!("# {part} of the papers' widths, for {} rows.\nmodels:\n", number(rows as f64));
+    for (model, paths) in WIDE {
+        let set = paths.iter().map(|path| {
+            let value = match path.rsplit('.').next() {
+                Some("heads") => 16 / share,
+                Some("width") => 512 / share,
+                _ if *path == "update.feedforward.hidden" => 512 / share,
+                _ => 1024 / share,
+            };
+            format!("{path}={value}")
+        });
+        writeln!(text, "  {model}: {{ set: [{}] }}", set.collect::<Vec<_>>().join(", ")).expect("a text takes all");
+    }
+    text
 }
 
 /// A text in YAML, whatever is in it: between `'` ends of lines would be blanks.
