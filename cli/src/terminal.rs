@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::error::ContextKind;
 use rtc_compiler::diag::{Problems, Style, render};
 use rtc_compiler::source::Sources;
+use rtc_runs::error::Error;
 use rtc_session::failure::SessionFailure;
 use serde_json::Value;
 
@@ -121,7 +122,11 @@ impl Terminal {
             return self.problems(&found.0, &found.1);
         }
         let word = if self.colour { "\x1b[1;31merror\x1b[0m" } else { "error" };
-        error_line(&format!("{word}: {}", visible(&failure.to_string())));
+        let sentences = match failure {
+            SessionFailure::Runtime(Error::Experiment(error)) => error.each().map(|one| one.to_string()).collect(),
+            failure => vec![failure.to_string()],
+        };
+        sentences.iter().for_each(|sentence| error_line(&format!("{word}: {}", visible(sentence))));
     }
 }
 

@@ -26,6 +26,7 @@ pub mod job;
 pub mod labels;
 pub mod limits;
 pub mod memory;
+mod metrics;
 pub mod model;
 pub mod ranks;
 pub mod saved;

@@ -7,13 +7,13 @@ use rtc_compiler::check::{NoFiles, Override, check_edited};
 use rtc_compiler::ir::graph::Graph;
 use rtc_compiler::lower::Binding;
 use rtc_compiler::pipeline::asked::asked;
-use rtc_compiler::schema::{Catalog, Objective};
+use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{self, Block, FieldValue, Spec};
 use rtc_exec::learner::{FlatArrays, LearnerState};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::error::CheckpointError;
-use rtc_runs::experiment::{ClassMeasure, Experiment};
+use rtc_runs::experiment::Experiment;
 use rtc_runs::record::checkpoint::{Checkpoint, CheckpointState};
 use rtc_runs::record::{DEVICE, ON_CPU, RunInfo, SavedRun};
 use rtc_runs::saved::{self, ModelDefinition};
@@ -32,6 +32,7 @@ use crate::device::{DeviceChoice, OpenDevice};
 use crate::experiment_file::{ForModel, OpenedExperiment, check_program};
 use crate::failure::SessionFailure;
 use crate::folders::find;
+use crate::metrics::require_metrics;
 use crate::model::{AnyModel, Compiled, Computing, provided};
 use crate::spec_file::{CheckedDefinition, SpecArg};
 use crate::versions::versions;
@@ -203,7 +204,7 @@ impl TrainedModel {
             metrics,
             scale: self.task.scale(&self.options),
             perplexity,
-            of_classes: ClassMeasure::wanted(&self.experiment.metrics),
+            asked: self.experiment.metrics.clone(),
             each_class: false,
         }
     }
@@ -454,16 +455,10 @@ pub fn task_of(experiment: &Experiment) -> Result<(TaskHandle, TaskOptions), Ses
 /// What the compiler is told about the task of an experiment.
 ///
 /// # Errors
-/// A task that can't be opened; measures of classes where the answers are numbers.
+/// A task that can't be opened; metrics that its answers do not have.
 pub fn catalog_in(experiment: &Experiment) -> Result<Catalog, SessionFailure> {
     let (task, options) = task_of(experiment)?;
-    if let Some(measure) = experiment.metrics.first().filter(|_| task.objective() == Objective::Number) {
-        let name = measure.name();
-        return Err(SessionFailure::Usage(format!(
-            "`metrics: [{name}]` is of classes, and the answers of `{}` are numbers here",
-            task.name()
-        )));
-    }
+    require_metrics(experiment, &*task)?;
     Ok(catalog(&*task, &options))
 }
 

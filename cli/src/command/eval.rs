@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::limits;
 use clap::{Args, ValueEnum};
 use rtc_compiler::check::Override;
-use rtc_runs::experiment::{ClassMeasure, EditSweep};
+use rtc_runs::experiment::{EditSweep, MetricKind};
 use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_session::experiment_file::check_program;
 use rtc_session::failure::SessionFailure;
@@ -148,6 +148,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         best_update: update,
         dev_accuracy: best.accuracy,
         dev_loss: best.loss,
+        dev_metric: trained.experiment.choose.named(best.metric),
         rows,
         halting,
         fall: None,
@@ -236,7 +237,7 @@ fn class_table(rows: &[ResultsRow], classes: &[String]) -> String {
             let shares = [row.precision(), row.recall(), row.f1()].map(percent);
             cells.push([split.clone(), name].into_iter().chain(counts).chain(shares).collect());
         }
-        let means = [ClassMeasure::BalancedAccuracy, ClassMeasure::MacroF1].map(|measure| percent(measure.of(counts)));
+        let means = [MetricKind::BalancedAccuracy, MetricKind::MacroF1].map(|kind| percent(kind.of_classes(counts)));
         let blank = ["", "", "", ""].map(str::to_owned);
         cells.push([split.clone(), "mean".to_owned()].into_iter().chain(blank).chain(means).collect());
     }

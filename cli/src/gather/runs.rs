@@ -8,7 +8,7 @@ use rtc_report::data::{Model, ReportRun, Score};
 use rtc_runs::experiment::{Choice, Experiment};
 use rtc_runs::grid::GridManifest;
 use rtc_runs::record::history::{EvaluationLine, History, Times};
-use rtc_runs::record::table::ResultsTable;
+use rtc_runs::record::table::{ResultsTable, is_share};
 use rtc_runs::record::{EvaluatedAt, RunFolder, RunInfo};
 use rtc_session::failure::SessionFailure;
 use rtc_session::folders::{self, DEEPEST, folders_in, resolved};
@@ -85,7 +85,7 @@ pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, SessionFailure> {
     let catalog = catalog_in(experiment)?;
     let compiled = compile(path, saved, &catalog)?;
     let evaluations = dev(&history, &experiment.dev);
-    let choose = experiment.choose;
+    let choose = &experiment.choose;
     let best = saved.results.as_ref().and_then(chosen).or_else(|| best(choose, &evaluations));
     let times = Times::read(path)?;
     let (task, options) = task_of(experiment)?;
@@ -110,7 +110,8 @@ pub(super) fn read(run: &LocatedRun) -> Result<RecordedRun, SessionFailure> {
         steps: history.steps,
         best,
         chosen: best.map_or_else(String::new, |(update, score)| {
-            let said = if let Score::Error(_) = score { format!("loss {}", score.text()) } else { score.text() };
+            let is_loss = matches!(score, Score::Error(_)) && choose.metric().is_none();
+            let said = if is_loss { format!("loss {}", score.text()) } else { score.text() };
             choose.sentence(&experiment.dev, &said, &number(update as f64))
         }),
         evaluations,
@@ -171,17 +172,28 @@ fn dev(history: &History, split: &str) -> Vec<EvaluationLine> {
 
 /// What the checkpoint of the results was chosen by.
 fn chosen(table: &ResultsTable) -> Option<(u64, Score)> {
-    let score = table.dev_accuracy.map(Score::Share).or(table.dev_loss.map(Score::Error))?;
+    let metric = table.dev_metric.as_ref().map(|metric| of_metric(&metric.name, metric.value));
+    let score = metric.or(table.dev_accuracy.map(Score::Share)).or(table.dev_loss.map(Score::Error))?;
     Some((table.best_update, score))
 }
 
 /// The measurement whose checkpoint counts: the last one, or the first of the best.
-fn best(choose: Choice, evaluations: &[EvaluationLine]) -> Option<(u64, Score)> {
-    let score = |one: &EvaluationLine| Some(choose.score(one.accuracy, one.loss?));
-    let better = |best: &EvaluationLine, one: &EvaluationLine| choose == Choice::Last || score(one) > score(best);
+fn best(choose: &Choice, evaluations: &[EvaluationLine]) -> Option<(u64, Score)> {
+    let score = |one: &EvaluationLine| choose.score(one);
+    let better = |best: &EvaluationLine, one: &EvaluationLine| *choose == Choice::Last || score(one) > score(best);
     let measured = evaluations.iter().filter(|one| score(one).is_some());
     let best = measured.reduce(|best, one| if better(best, one) { one } else { best })?;
-    Some((best.update, best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?))
+    let value = choose.value(best)?;
+    let score = match choose.metric() {
+        Some(name) => of_metric(name, value),
+        None => best.accuracy.map(Score::Share).or(best.loss.map(Score::Error))?,
+    };
+    Some((best.update, score))
+}
+
+/// The score that the value of a metric is.
+fn of_metric(name: &str, value: f64) -> Score {
+    if is_share(name) { Score::Share(value) } else { Score::Error(value) }
 }
 
 fn facts(run: &LocatedRun, times: &Times) -> Vec<(String, String)> {

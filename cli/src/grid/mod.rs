@@ -176,7 +176,7 @@ impl Grid {
                 )));
             }
         }
-        let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose);
+        let measure = |member: &Member| (member.experiment.dev.clone(), member.experiment.choose.clone());
         if let Some(other) = self.models.iter().find(|member| measure(member) != measure(&self.models[0])) {
             let names = [&self.models[0].name, &other.name];
             return Err(SessionFailure::Usage(format!(

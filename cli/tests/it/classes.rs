@@ -78,8 +78,14 @@ fn classes_are_counted_as_they_are_predicted() {
     ] {
         let (yaml, run) = (format!("{file}.yaml"), format!("runs/{file}"));
         place.rtc(&["task", "check", file, "--write", &yaml]).code(0);
+        let further = match file {
+            "one.csv" => "auc, top_1, top_2, calibration_error",
+            "several.jsonl" => "auc, exact, calibration_error",
+            _ => "exact, edit_distance, top_1, calibration_error",
+        };
+        let metrics = format!("metrics=[macro_f1, balanced_accuracy, {further}]");
         let args =
-            ["train", spec, "--experiment", &yaml, "--run", file, "--with", "metrics=[macro_f1, balanced_accuracy]"];
+            ["train", spec, "--experiment", &yaml, "--run", file, "--with", &metrics, "--with", "choose=macro_f1"];
         let trained = place.rtc(&[&args[..], &SMALL, &["--json"]].concat()).code(0).json();
         let measured = place.rtc(&["eval", &run, "--data", file, "--classes", "--json"]).code(0).json();
         let split = &measured["splits"][0];
@@ -125,8 +131,94 @@ fn classes_are_counted_as_they_are_predicted() {
     place.write("numbers.csv", &("text,target\n".to_owned() + &numbers));
     place.rtc(&["task", "check", "numbers.csv", "--write", "numbers.yaml"]).code(0);
     let train = ["train", "transformer", "--experiment", "numbers.yaml", "--run", "numbers"];
-    place.rtc(&[&train[..], &SMALL, &["--with", "metrics=[macro_f1]"]].concat()).code(2).says("is of classes");
+    place
+        .rtc(&[&train[..], &SMALL, &["--with", "metrics=[macro_f1]"]].concat())
+        .code(2)
+        .says("needs classes or labels");
     place.rtc(&[&train[..], &SMALL].concat()).code(0);
     place.rtc(&["eval", "runs/numbers", "--classes"]).code(2).says("the answers of this model are numbers");
     place.rtc(&[&train[..], &["--with", "metrics=[macro_f2]"]].concat()).code(2).says("macro_f1");
+}
+
+/// Probabilities of all classes of every row, with the class that is there.
+fn probabilities(place: &Place, run: &str, input: &str) -> Vec<(BTreeMap<String, f64>, String)> {
+    let said = place.rtc(&["predict", run, "--input", input, "--json", "--probabilities"]);
+    let row = |line: &str| {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        let all: BTreeMap<String, f64> = serde_json::from_value(row["probabilities"].clone()).expect("probabilities");
+        (all, row["label"].as_str().expect("a label").to_owned())
+    };
+    said.code(0).stdout.lines().map(row).collect()
+}
+
+#[test]
+fn metrics_of_probabilities_are_those_of_predictions() {
+    let place = Place::new();
+    let kinds = ["good", "good", "bad", "odd", "good", "odd", "bad"];
+    let row = |n: usize| format!("a film {} {},{}\n", n % 7, ["very", "so"][n % 2], kinds[n * n % 7]);
+    place.write("one.csv", &("text,label\n".to_owned() + &(0..105).map(row).collect::<String>()));
+    place.rtc(&["task", "check", "one.csv", "--write", "one.yaml"]).code(0);
+    let metrics = "metrics=[auc, top_1, top_2, calibration_error]";
+    let args = ["train", "transformer", "--experiment", "one.yaml", "--run", "one", "--with", metrics];
+    place.rtc(&[&args[..], &SMALL].concat()).code(0);
+    let measured = place.rtc(&["eval", "runs/one", "--data", "one.csv", "--json"]).code(0).json();
+    let split = &measured["splits"][0];
+    let rows = probabilities(&place, "runs/one", "one.csv");
+    let areas = rows[0].0.keys().map(|class| {
+        let (own, others): (Vec<_>, Vec<_>) = rows.iter().partition(|(_, label)| label == class);
+        let pairs = own.iter().flat_map(|own| others.iter().map(|other| own.0[class] - other.0[class]));
+        let wins = pairs.map(|gap| if gap == 0.0 { 0.5 } else { f64::from(u8::from(gap > 0.0)) });
+        wins.sum::<f64>() / (own.len() * others.len()) as f64
+    });
+    let areas: Vec<f64> = areas.collect();
+    let auc = areas.iter().sum::<f64>() / areas.len() as f64;
+    assert!((split["metrics"]["auc"].as_f64().expect("a share") - auc).abs() < 1e-3, "{split} {auc}");
+    assert_eq!(split["metrics"]["top_1"], split["accuracy"]);
+    let second =
+        |(all, label): &&(BTreeMap<String, f64>, String)| all.values().filter(|p| **p > all[label]).count() < 2;
+    let top = rows.iter().filter(second).count() as f64 / rows.len() as f64;
+    assert!((split["metrics"]["top_2"].as_f64().expect("a share") - top).abs() < 1e-12, "{split} {top}");
+    let mut bins = [(0.0, 0.0); 15];
+    for (all, label) in &rows {
+        let (class, confidence) = all.iter().max_by(|a, b| a.1.total_cmp(b.1)).expect("a class");
+        let bin = &mut bins[((confidence * 15.0) as usize).min(14)];
+        *bin = (bin.0 + confidence, bin.1 + f64::from(u8::from(class == label)));
+    }
+    let error = bins.iter().map(|(sure, right)| (sure - right).abs()).sum::<f64>() / rows.len() as f64;
+    assert!(
+        (split["numbers"]["calibration_error"].as_f64().expect("an error") - error).abs() < 1e-3,
+        "{split} {error}"
+    );
+    place.rtc(&["verify", "runs/one", "--again"]).code(0);
+}
+
+#[test]
+fn the_metric_that_decides_is_named_and_checked() {
+    let place = Place::new();
+    let row = |n: usize| format!("a film {} {},{}\n", n % 7, ["very", "so"][n % 2], ["good", "bad"][n % 3 % 2]);
+    place.write("one.csv", &("text,label\n".to_owned() + &(0..90).map(row).collect::<String>()));
+    place.rtc(&["task", "check", "one.csv", "--write", "one.yaml"]).code(0);
+    let train = |run: &str, choose: &str| {
+        let choose = format!("choose={choose}");
+        let args = ["train", "transformer", "--experiment", "one.yaml", "--run", run, "--with", &choose];
+        place.rtc(&[&args[..], &["--with", "evaluate_every=10"], &SMALL].concat())
+    };
+    for (name, less) in [("macro_f1", false), ("auc", false), ("calibration_error", true), ("accuracy", false)] {
+        train(name, name).code(0).says(&format!("best {} on dev: ", name.replace('_', " ")));
+        let results: Value = serde_json::from_str(&place.read(&format!("runs/{name}/results.json"))).expect("JSON");
+        let of = |line: &Value| line[name].as_f64();
+        let measured = place.rtc(&["runs", "records", &format!("runs/{name}")]).code(0).json();
+        let lines = measured["evaluations"].as_array().expect("evaluations");
+        let dev: Vec<f64> = lines.iter().filter(|line| line["split"] == "dev").filter_map(of).collect();
+        let best = dev.iter().copied().reduce(if less { f64::min } else { f64::max }).expect("evaluations");
+        assert_eq!(results["dev_metric"]["name"], name);
+        assert!((results["dev_metric"]["value"].as_f64().expect("a number") - best).abs() < 1e-5, "{name} {dev:?}");
+        place.rtc(&["verify", &format!("runs/{name}"), "--again"]).code(0);
+        place.rtc(&["report", &format!("runs/{name}"), "--output", "page.html"]).code(0);
+        assert!(place.read("page.html").contains(&format!("best {} on dev", name.replace('_', " "))));
+    }
+    train("wrong", "macro_f2").code(2).says("there is no choice `macro_f2`; did you mean `macro_f1`?");
+    train("wrong", "rmse").code(2).says("there is no metric of `table` `rmse` (known: accuracy)");
+    train("wrong", "edit_distance").code(2).says("needs a class for every token, and `table` has one class a row");
+    assert!(!place.path("runs/wrong").exists());
 }

@@ -59,6 +59,13 @@ impl Schema {
                 wrong(names.iter().any(is))
             }
             "const" => wrong(value == with),
+            // The one pattern is that of a name with a count.
+            "pattern" => {
+                assert_eq!(with, "^top_[1-9][0-9]*$", "{path}: this pattern is not checked");
+                let count = value.as_str().and_then(|name| name.strip_prefix("top_"));
+                let digits = |count: &&str| count.chars().all(|c| c.is_ascii_digit()) && !count.starts_with('0');
+                wrong(count.filter(digits).is_some_and(|count| !count.is_empty()))
+            }
             "enum" => wrong(all().any(|one| one == value)),
             "anyOf" => wrong(all().any(fits)),
             "oneOf" => wrong(all().filter(|schema| fits(schema)).count() == 1),
@@ -279,6 +286,8 @@ fn mistakes_are_refused_by_both() {
         "model: ut\ngrid: { batch.size: [8, 16], optimiser.learning_rate: { from: 1e-4, to: 1e-2, scale: log }, random: { count: 3 } }",
         "model: ut\ngrid: { set: { depthwise.depth: [4, 8] } }",
         "halving: { keep: 0.5, at: [2, 4] }",
+        "metrics: [macro_f1, top_3, calibration_error]\nchoose: top_10",
+        "choose: exact",
         "models: { gut: { batch: { size: 5 } }, \"gut:no_gate\": {} }",
         "task: { name: listops, options: { train_length: 50 }, sizes: { train: 10 }, seed: 3 }",
         "task: { name: table, data: { train: a.csv, dev: 10%, test: b.csv }, input: 2, label: b, answer: labels, given: { x: y } }",

@@ -46,9 +46,9 @@ impl Error {
     }
 }
 
-/// A mistake in an experiment, with the line where one is known.
+/// The mistakes in an experiment, each with the line where one is known.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{}", located(file, *line, message))]
+#[error("{}{}", located(file, *line, message), more(others.len()))]
 pub struct ExperimentError {
     /// The file's name as the user gave it, or the name of an embedded experiment.
     pub file: String,
@@ -56,6 +56,39 @@ pub struct ExperimentError {
     pub line: Option<usize>,
     /// What is wrong, with a suggestion where a name is close to a valid one.
     pub message: String,
+    /// Further mistakes, each without others.
+    pub others: Vec<ExperimentError>,
+}
+
+/// The end of a sentence that tells the first of several mistakes.
+fn more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        1 => " (and one more mistake)".to_owned(),
+        others => format!(" (and {others} more mistakes)"),
+    }
+}
+
+impl ExperimentError {
+    /// Joins mistakes, each once, in the order of their lines; `None` without any.
+    pub fn all(errors: Vec<Self>) -> Option<Self> {
+        let mut each: Vec<Self> = vec![];
+        for error in errors.iter().flat_map(Self::each) {
+            if !each.contains(&error) {
+                each.push(error);
+            }
+        }
+        each.sort_by_key(|error| error.line);
+        let mut each = each.into_iter();
+        let first = each.next()?;
+        Some(Self { others: each.collect(), ..first })
+    }
+
+    /// The mistakes one by one.
+    pub fn each(&self) -> impl Iterator<Item = Self> {
+        let first = Self { others: vec![], ..self.clone() };
+        std::iter::once(first).chain(self.others.iter().cloned())
+    }
 }
 
 /// A checkpoint or run folder that can't be used.

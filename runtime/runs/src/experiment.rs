@@ -5,23 +5,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::table::ClassRow;
 use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use rtc_exec::Inference;
 pub use rtc_exec::learner::OptimiserKind;
-use rtc_exec::learner::{GROUPS, Lookahead, MuonStep, UpdateRule};
-use rtc_task::batching::Buckets;
+use rtc_exec::learner::{DecayedParameters, GROUPS, Lookahead, MuonStep, UpdateRule};
+use rtc_task::batching::{Buckets, Sampling};
+use rtc_task::error::unknown;
 use rtc_task::{
     DataSource, MAX_EXAMPLES, TaskSettings, check_own, check_shares, formal_named, own_split, resolve_options,
     task_named,
 };
 
+mod choice;
 mod compare;
 mod edit_sweep;
 mod file;
 mod fresh;
 mod halving;
 mod layers;
+mod metrics;
+mod mistakes;
 mod place;
 mod schema;
 mod settings;
@@ -29,12 +32,14 @@ mod supervision;
 mod sweep;
 mod yaml;
 
+pub use choice::Choice;
 pub use compare::ComparedModel;
 pub use edit_sweep::{EditSweep, EvaluateAt, outside_brackets};
 pub use file::ExperimentFile;
-pub use fresh::{Choice, Curriculum, Ema, Fresh, Lengths};
+pub use fresh::{Curriculum, Ema, Fresh, Lengths};
 pub use halving::Halving;
 pub use layers::ReadFile;
+pub use metrics::MetricKind;
 pub use place::LinePart;
 pub use schema::schema;
 pub use settings::ExperimentSetting;
@@ -131,47 +136,12 @@ pub struct Experiment {
     pub inference: Inference,
     /// The splits on which the best checkpoint is measured, in the order of the table.
     pub evaluate: Vec<String>,
-    /// Shares that are measured besides the accuracy and what the task reports.
+    /// Metrics besides the accuracy and those of the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub metrics: Vec<ClassMeasure>,
+    pub metrics: Vec<MetricKind>,
     /// Edits under which a grid measures its trained models again, by path with the values: `{ loop.steps: [1, 2, 4, 8] }`.
     #[serde(default, skip_serializing_if = "EvaluateAt::is_empty")]
     pub evaluate_at: EvaluateAt,
-}
-
-/// A share in which every class, or every label of several, counts alike, however many answers are of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ClassMeasure {
-    /// The mean of the F1 of all classes that are there or said.
-    MacroF1,
-    /// The mean of the recalls of all classes that are there.
-    BalancedAccuracy,
-}
-
-impl ClassMeasure {
-    /// Those of them that are wanted.
-    pub fn wanted(of: &[Self]) -> [Option<Self>; 2] {
-        [Self::MacroF1, Self::BalancedAccuracy].map(|measure| of.contains(&measure).then_some(measure))
-    }
-
-    /// Its name in results.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::MacroF1 => "macro_f1",
-            Self::BalancedAccuracy => "balanced_accuracy",
-        }
-    }
-
-    /// Its value for some classes; nothing where no class counts.
-    pub fn of(self, classes: &[ClassRow]) -> Option<f64> {
-        let share = match self {
-            Self::MacroF1 => ClassRow::f1,
-            Self::BalancedAccuracy => ClassRow::recall,
-        };
-        let shares: Vec<f64> = classes.iter().filter_map(|row| share(*row)).collect();
-        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
-    }
 }
 
 /// Which checkpoints are kept besides the best and the last one. They change no number of a run.
@@ -215,6 +185,9 @@ pub struct Optimiser {
     /// Decoupled weight decay.
     #[serde(default)]
     pub weight_decay: f64,
+    /// The parameters that decay.
+    #[serde(default, skip_serializing_if = "is_all")]
+    pub decay: DecayedParameters,
     /// Largest global L2 norm of the gradient; none does not clip, and `muon` does not need it for matrices.
     #[serde(default)]
     pub clip: Option<f64>,
@@ -273,11 +246,22 @@ pub struct BatchSettings {
     /// Grouping by length.
     #[serde(default)]
     pub buckets: Buckets,
+    /// How often the rows of each class come.
+    #[serde(default, skip_serializing_if = "is_uniform")]
+    pub sampling: Sampling,
 }
 
 /// A whole number that a field has where nothing is said.
 fn number<const N: u64>() -> u64 {
     N
+}
+
+fn is_uniform(sampling: &Sampling) -> bool {
+    *sampling == Sampling::Uniform
+}
+
+fn is_all(decay: &DecayedParameters) -> bool {
+    *decay == DecayedParameters::All
 }
 
 fn s4d_rate() -> f64 {
@@ -321,6 +305,13 @@ impl Experiment {
         names
     }
 
+    /// The same, with the metric of `choose` among `metrics`.
+    fn measuring_its_choice(mut self) -> Self {
+        let chosen = self.choose.metric().and_then(MetricKind::named);
+        self.metrics.extend(chosen.filter(|kind| !self.metrics.contains(kind)));
+        self
+    }
+
     /// Number of updates of the whole run, with `batches` updates per pass.
     pub fn updates(&self, batches: u64) -> u64 {
         let by_epochs = self.epochs.map(|epochs| epochs.saturating_mul(batches));
@@ -361,6 +352,7 @@ impl Experiment {
             rectify_from: rectify_from.unwrap_or(UpdateRule::ADAMW.rectify_from),
             epsilon,
             weight_decay,
+            decayed: self.optimiser.decay,
             clip,
         }
     }
@@ -377,9 +369,8 @@ const PASS: &str = "`pass` times `size` must be at most 10000000";
 /// A rule that was broken: the path of the field, and the sentence.
 type BrokenRule = (Vec<&'static str>, String);
 
-/// The rules that types can't express.
-fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
-    check_task(experiment)?;
+/// All broken ones of the rules that types can't express.
+fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } =
         experiment.optimiser;
     let Optimiser { muon_step, lookahead, rectify_from, .. } = experiment.optimiser;
@@ -430,6 +421,11 @@ fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
             &["optimiser", "weight_decay"],
             "`adam` has no weight decay; leave `weight_decay` out, or use `adamw`",
         ),
+        (
+            is_all(&experiment.optimiser.decay) || weight_decay > 0.0,
+            &["optimiser", "decay"],
+            "`decay: matrices` needs a `weight_decay`",
+        ),
         (positive(most.s4d), &["optimiser", "most", "s4d"], "`s4d` must be positive"),
         (clip.is_none_or(positive), &["optimiser", "clip"], "`clip` must be positive; leave it out for no clipping"),
         (size > 0, &["batch", "size"], "`size` must be at least 1"),
@@ -469,6 +465,11 @@ fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
             "`buckets: length` is for stored examples; fresh ones have `lengths` under `fresh`",
         ),
         (
+            experiment.fresh.is_none() || experiment.batch.sampling == Sampling::Uniform,
+            &["batch", "sampling"],
+            "`sampling: balanced` is for stored examples",
+        ),
+        (
             experiment.ema.is_none_or(|ema| (0.0..1.0).contains(&ema.decay)),
             &["ema", "decay"],
             "`decay` must lie in 0..1",
@@ -479,9 +480,21 @@ fn check(experiment: &Experiment) -> Result<(), BrokenRule> {
             "`beta1: cycled` belongs to `kind: one_cycle`",
         ),
     ];
-    match rules.iter().find(|(holds, ..)| !holds) {
-        Some((_, path, message)) => Err((path.to_vec(), message.to_string())),
-        None => experiment.evaluate_at.sweeps().map(drop).map_err(|message| (vec!["evaluate_at"], message)),
+    let mut broken = check_task(experiment);
+    broken.extend(check_choice(&experiment.choose).err());
+    let of_numbers = rules.iter().filter(|(holds, ..)| !holds);
+    broken.extend(of_numbers.map(|(_, path, message)| (path.to_vec(), (*message).to_owned())));
+    broken.extend(experiment.evaluate_at.sweeps().err().map(|message| (vec!["evaluate_at"], message)));
+    broken
+}
+
+/// Refuses the name of a metric that no task and no experiment has.
+fn check_choice(choose: &Choice) -> Result<(), BrokenRule> {
+    let Some(name) = choose.metric() else { return Ok(()) };
+    let known = Choice::names();
+    match known.iter().any(|other| other == name) || MetricKind::named(name).is_some() {
+        true => Ok(()),
+        false => Err((vec!["choose"], unknown("choice", name, known))),
     }
 }
 
@@ -496,45 +509,45 @@ fn check_evaluated(evaluate: &[String]) -> Result<(), BrokenRule> {
     }
 }
 
-fn check_task(experiment: &Experiment) -> Result<(), BrokenRule> {
+/// All broken rules of the task and its splits.
+fn check_task(experiment: &Experiment) -> Vec<BrokenRule> {
     let settings = &experiment.task;
+    // Without the task nothing is known of its splits.
     match check_own(settings) {
-        Some(found) => found.map_err(|(field, message)| (vec!["task", field], message))?,
-        None => {
-            let task = task_named(&settings.name).map_err(|message| (vec!["task", "name"], message))?;
-            resolve_options(task.about().options, &settings.options)
-                .map_err(|message| (vec!["task", "options"], message))?;
-        }
+        Some(Err((field, message))) => return vec![(vec!["task", field], message)],
+        Some(Ok(())) => {}
+        None => match task_named(&settings.name) {
+            Err(message) => return vec![(vec!["task", "name"], message)],
+            Ok(task) => {
+                if let Err(message) = resolve_options(task.about().options, &settings.options) {
+                    return vec![(vec!["task", "options"], message)];
+                }
+            }
+        },
     }
+    let mut broken = vec![];
     let named = |path: &[&'static str], name: &str| {
         let found = own_split(settings, name).unwrap_or_else(|| task_named(&settings.name)?.split(name).map(drop));
-        found.map_err(|message| (path.to_vec(), message))
+        found.map_err(|message| (path.to_vec(), message)).err()
     };
     for (name, size) in &settings.sizes {
-        named(&["task", "sizes"], name)?;
-        if *size == 0 {
-            return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at least 1")));
-        }
-        if *size > MAX_EXAMPLES {
-            return Err((vec!["task", "sizes"], format!("the size of `{name}` must be at most {MAX_EXAMPLES}")));
-        }
+        let path = ["task", "sizes"];
+        let at_least = (*size == 0).then(|| format!("the size of `{name}` must be at least 1"));
+        let most = || (*size > MAX_EXAMPLES).then(|| format!("the size of `{name}` must be at most {MAX_EXAMPLES}"));
+        broken.extend(named(&path, name).or_else(|| Some((path.to_vec(), at_least.or_else(most)?))));
     }
     if let Some(DataSource::Files(files)) = &settings.data {
-        files.keys().try_for_each(|name| named(&["task", "data"], name))?;
-        check_shares(files).map_err(|message| (vec!["task", "data"], message))?;
+        broken.extend(files.keys().filter_map(|name| named(&["task", "data"], name)));
+        broken.extend(check_shares(files).err().map(|message| (vec!["task", "data"], message)));
     }
-    if experiment.fresh.is_some() {
-        if formal_named(&settings.name).is_none() {
-            return Err((
-                vec!["fresh"],
-                format!("`fresh` is for tasks on strings of a length, and {} is none", settings.name),
-            ));
-        }
-        if settings.data.is_some() {
-            return Err((vec!["fresh"], "`fresh` strings are drawn, so `data` has no use".to_owned()));
-        }
+    if experiment.fresh.is_some() && formal_named(&settings.name).is_none() {
+        let message = format!("`fresh` is for tasks on strings of a length, and {} is none", settings.name);
+        broken.push((vec!["fresh"], message));
+    } else if experiment.fresh.is_some() && settings.data.is_some() {
+        broken.push((vec!["fresh"], "`fresh` strings are drawn, so `data` has no use".to_owned()));
     }
-    named(&["train"], &experiment.train)?;
-    named(&["dev"], &experiment.dev)?;
-    experiment.evaluate.iter().try_for_each(|name| named(&["evaluate"], name))
+    broken.extend(named(&["train"], &experiment.train));
+    broken.extend(named(&["dev"], &experiment.dev));
+    broken.extend(experiment.evaluate.iter().filter_map(|name| named(&["evaluate"], name)));
+    broken
 }

@@ -121,7 +121,9 @@ const GAIN: f64 = 1e-4;
 impl Plateau {
     /// Takes note of a score; after more than `wait` in a row that are no better than the best, the rate is halved.
     pub fn see(&mut self, score: f64, wait: u64) {
-        if self.best.is_none_or(|best| score > best * (1.0 + GAIN)) {
+        // The R2 of a model may be negative.
+        let least = |best: f64| best * if best < 0.0 { 1.0 - GAIN } else { 1.0 + GAIN };
+        if self.best.is_none_or(|best| score > least(best)) {
             (self.best, self.waited) = (Some(score), 0);
             return;
         }

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::errors::Errors;
 use super::observer::{Event, Observer};
+use super::scores::AskedMetrics;
 use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
 use rtc_runs::error::Error;
-use rtc_runs::experiment::ClassMeasure;
+use rtc_runs::experiment::MetricKind;
 use rtc_runs::record::SplitAnswers;
 use rtc_runs::record::table::{ClassRow, LengthRow, ResultsRow};
 use rtc_task::batching::pack;
@@ -22,7 +23,7 @@ const BY_LENGTH: &str = "by_length";
 const ACCURACY: &str = "accuracy";
 
 /// A split to measure, and how.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Measurement<'a> {
     /// Its name.
     pub split: &'a str,
@@ -36,8 +37,8 @@ pub struct Measurement<'a> {
     pub scale: Scale,
     /// Whether it reports the perplexity.
     pub perplexity: bool,
-    /// What is measured of its classes besides.
-    pub of_classes: [Option<ClassMeasure>; 2],
+    /// The metrics that the experiment asks for.
+    pub asked: Vec<MetricKind>,
     /// Whether every class is reported by itself.
     pub each_class: bool,
 }
@@ -60,8 +61,9 @@ pub fn evaluate_kept(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<(ResultsRow, SplitAnswers)>, Error> {
+    let split = measurement.split;
     let found = evaluate_each(learner, measurement, stop, observer)?;
-    Ok(found.map(|(row, each)| (row, each.answers(measurement.split, data))))
+    Ok(found.map(|(row, each)| (row, each.answers(split, data))))
 }
 
 /// The same, with what is right of every example.
@@ -72,7 +74,8 @@ pub(super) fn evaluate_each(
     observer: &mut dyn Observer,
 ) -> Result<Option<(ResultsRow, Each)>, Error> {
     let Measurement { split, examples, batch: size, .. } = measurement;
-    let (mut sum, mut each) = (Sum::new(measurement.metrics), Each::default());
+    let (mut sum, mut each) = (Sum::new(measurement.metrics, &measurement.asked), Each::default());
+    let probabilities = measurement.asked.iter().any(|kind| kind.needs_probabilities());
     let mut done = 0;
     let chunks: Vec<Vec<&Example>> = examples.chunks(size.max(1)).map(|chunk| chunk.iter().collect()).collect();
     for chunks in chunks.chunks(learner.at_once().max(1)) {
@@ -80,7 +83,13 @@ pub(super) fn evaluate_each(
             return Ok(None);
         }
         let batches: Vec<Batch> = chunks.iter().map(|chunk| pack(chunk)).collect();
-        let results = learner.evaluate_all(&batches).map_err(|error| error.at(split))?;
+        let results = match probabilities {
+            false => learner.evaluate_all(&batches),
+            true => {
+                chunks.iter().zip(&batches).map(|(chunk, batch)| sum.asked.answered(learner, chunk, batch)).collect()
+            }
+        };
+        let results = results.map_err(|error| error.at(split))?;
         for (chunk, result) in chunks.iter().zip(&results) {
             sum.add(chunk, result);
             each.add(measurement.metrics, chunk, &result.predictions);
@@ -91,7 +100,7 @@ pub(super) fn evaluate_each(
     if sum.scored == 0 {
         return Err(unscored(split).into());
     }
-    Ok(Some((sum.row(measurement), each)))
+    Ok(Some((sum.row(&measurement), each)))
 }
 
 /// The error of a split in which no answer is scored.
@@ -124,13 +133,15 @@ pub(crate) struct Sum<'a> {
     depth: Option<Depths>,
     counts: MetricCounts<'a>,
     classes: ClassCounts,
+    asked: AskedMetrics,
 }
 
 impl<'a> Sum<'a> {
     /// The sum of no batch.
-    pub(crate) fn new(metrics: &'a [Metric]) -> Self {
+    pub(crate) fn new(metrics: &'a [Metric], asked: &[MetricKind]) -> Self {
         let (correct, errors, counts) = (None, Errors::default(), MetricCounts::new(metrics));
-        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts, classes: ClassCounts::default() }
+        let (classes, asked) = (ClassCounts::default(), AskedMetrics::new(asked));
+        Self { loss: 0.0, scored: 0, correct, errors, depth: None, counts, classes, asked }
     }
 
     /// Adds a batch. Predictions stand in the order of the examples.
@@ -141,6 +152,7 @@ impl<'a> Sum<'a> {
         self.errors.add(examples, &result.numbers);
         self.counts.add(examples, &result.predictions);
         apart(examples, &result.predictions).for_each(|(example, own)| self.classes.add(example, own));
+        self.asked.add(examples, result);
         self.went(result.depth);
     }
 
@@ -151,6 +163,7 @@ impl<'a> Sum<'a> {
         self.correct = sum(self.correct, other.correct);
         self.counts.merge(&other.counts);
         self.classes.merge(&other.classes);
+        self.asked.merge(&other.asked);
         self.went(other.depth);
     }
 
@@ -180,8 +193,9 @@ impl<'a> Sum<'a> {
     }
 
     /// The row of the split.
-    pub(crate) fn row(&self, measurement: Measurement<'_>) -> ResultsRow {
-        let Measurement { split, examples, perplexity, scale, of_classes, each_class, .. } = measurement;
+    pub(crate) fn row(&self, measurement: &Measurement<'_>) -> ResultsRow {
+        let Measurement { split, examples, perplexity, scale, asked, each_class, .. } = measurement;
+        let (perplexity, scale, each_class) = (*perplexity, *scale, *each_class);
         let lengths = self.counts.lengths();
         let mut shares = self.counts.shares();
         // Where every length counts alike the accuracy is that mean.
@@ -189,8 +203,9 @@ impl<'a> Sum<'a> {
             let sum: f64 = lengths.iter().map(|row| row.accuracy).sum();
             shares.insert(BY_LENGTH.to_owned(), sum / lengths.len() as f64);
         }
-        let of_class = |measure: &ClassMeasure| Some((measure.name().to_owned(), measure.of(&self.classes.0)?));
-        shares.extend(of_classes.iter().flatten().filter_map(of_class));
+        let of_classes = |kind: &MetricKind| Some((kind.to_string(), kind.of_classes(&self.classes.0)?));
+        shares.extend(asked.iter().filter_map(of_classes).chain(self.asked.named(true)));
+        let numbers = self.errors.named(scale).into_iter().chain(self.asked.named(false)).collect();
         let mean = |sum: f64, count: u64| if count == 0 { 0.0 } else { sum / count as f64 };
         let loss = mean(self.loss, self.scored);
         ResultsRow {
@@ -199,12 +214,13 @@ impl<'a> Sum<'a> {
             scored: self.scored,
             accuracy: self.accuracy(),
             metrics: shares,
-            numbers: self.errors.named(scale),
+            numbers,
             loss,
             perplexity: perplexity.then(|| loss.exp()),
             mean_depth: self.depth.map(|depth| depth.mean()),
             depth_deviation: self.depth.map(|depth| depth.deviation()),
             majority: self.correct.map(|_| majority_share(examples)),
+            bag_of_words: None,
             lengths,
             classes: if each_class { self.classes.0.clone() } else { vec![] },
         }
@@ -267,7 +283,10 @@ impl Each {
 }
 
 /// The examples of a batch, each with its own among the predictions.
-fn apart<'a>(examples: &[&'a Example], predictions: &'a [u32]) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
+pub(super) fn apart<'a>(
+    examples: &[&'a Example],
+    predictions: &'a [u32],
+) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
     let mut rest = predictions;
     examples.iter().map(move |example| {
         let (own, others) = rest.split_at(example.classes().min(rest.len()));

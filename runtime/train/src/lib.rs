@@ -13,6 +13,7 @@ mod forecast;
 pub mod generate;
 mod observer;
 pub mod ranks;
+mod scores;
 mod slots;
 pub mod stopping;
 
@@ -23,7 +24,7 @@ use serde_json::{Value, json};
 
 use rtc_exec::learner::{LearnError, Learner, StepReport};
 use rtc_runs::error::{CheckpointError, Error};
-use rtc_runs::experiment::{Choice, ClassMeasure, Experiment, KeptCheckpoints, Supervision};
+use rtc_runs::experiment::{Choice, Experiment, KeptCheckpoints, Supervision};
 use rtc_runs::record::checkpoint::{BestEvaluation, Checkpoint, CheckpointSlot, CheckpointState, TrainingProgress};
 use rtc_runs::record::fall::Fall;
 use rtc_runs::record::history::{EvaluationLine, History, HistoryLine, StepLine};
@@ -31,7 +32,7 @@ use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::{RunAnswers, RunFolder, RunInfo};
 use rtc_runs::schedule::Schedule;
 use rtc_task::error::DataError;
-use rtc_task::{Dataset, Metric, Scale, majority_share, open_task};
+use rtc_task::{BagOfWords, Dataset, Metric, Scale, check_own, majority_share, open_task};
 
 use feed::{Ready, refuse_empty};
 use slots::TrainingSlots;
@@ -301,17 +302,21 @@ impl<'a> Trainer<'a> {
     fn evaluate_dev(&mut self) -> Result<bool, Error> {
         let Some((row, _)) = self.evaluate(&self.experiment.dev)? else { return Ok(false) };
         let update = self.progress.updates;
-        let choose = self.experiment.choose;
-        let score = choose.score(row.accuracy, row.loss);
-        let by_loss = choose == Choice::Loss || row.accuracy.is_none();
+        let choose = &self.experiment.choose;
+        let line = EvaluationLine::new(update, &row);
+        let (score, metric) = match (choose.score(&line), choose.metric()) {
+            (Some(score), None) => (score, None),
+            (Some(score), Some(_)) => (score, choose.value(&line)),
+            (None, _) => return Err(self.undecided()),
+        };
         let better = self.progress.best.is_none_or(|best| {
-            let least = choose.score(best.accuracy, best.loss.unwrap_or(f64::INFINITY));
-            score > least + IMPROVEMENT * if by_loss { least } else { 1.0 }
+            let least = choose.score_of(best.accuracy, best.loss, best.metric);
+            score > least + choose.margin(row.accuracy, least, IMPROVEMENT)
         });
-        let improved = better || choose == Choice::Last;
+        let improved = better || *choose == Choice::Last;
         if improved {
-            self.progress.best =
-                Some(BestEvaluation { accuracy: row.accuracy, loss: by_loss.then_some(row.loss), update });
+            let loss = choose.is_by_loss(row.accuracy).then_some(row.loss);
+            self.progress.best = Some(BestEvaluation { accuracy: row.accuracy, loss, metric, update });
             self.progress.impatience = 0;
         } else {
             self.progress.impatience += 1;
@@ -319,7 +324,7 @@ impl<'a> Trainer<'a> {
         self.progress.plateau.see(score, self.experiment.schedule.wait);
         self.progress.evaluated = Some(update);
         self.record(&row)?;
-        let improves = improved && choose != Choice::Last;
+        let improves = improved && *choose != Choice::Last;
         self.observer.event(&Event::Evaluated { update, row: &row, improved: improves });
         if improved {
             self.save(CheckpointSlot::Best)?;
@@ -327,6 +332,13 @@ impl<'a> Trainer<'a> {
         self.save(CheckpointSlot::Last)?;
         self.speed = (0, Instant::now());
         Ok(true)
+    }
+
+    /// The error of a dev split that lacks the metric that decides.
+    fn undecided(&self) -> Error {
+        let name = self.experiment.choose.metric().unwrap_or("loss");
+        let message = format!("`choose: {name}` decides nothing: the split has no value of it; choose another metric");
+        DataError { file: self.experiment.dev.clone(), line: None, message }.into()
     }
 
     fn evaluate(&mut self, split: &str) -> Result<Option<(ResultsRow, Each)>, Error> {
@@ -338,7 +350,7 @@ impl<'a> Trainer<'a> {
             metrics: self.metrics,
             scale: self.scale,
             perplexity: self.perplexity,
-            of_classes: ClassMeasure::wanted(&self.experiment.metrics),
+            asked: self.experiment.metrics.clone(),
             each_class: false,
         };
         let found = evaluate_each(self.learner, measurement, self.stop, self.observer)?;
@@ -410,6 +422,8 @@ impl<'a> Trainer<'a> {
         let best = self.best()?;
         self.learner.restore(&best.learner)?;
         let (mut rows, mut answers) = (Vec::new(), RunAnswers::default());
+        let is_own = check_own(&self.experiment.task).is_some();
+        let baseline = is_own.then(|| BagOfWords::fit(self.data.split(&self.experiment.train))).flatten();
         for split in &self.experiment.evaluate {
             let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
@@ -418,13 +432,23 @@ impl<'a> Trainer<'a> {
             };
             self.record(&row)?;
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
-            rows.push(row);
+            let bag_of_words = baseline.as_ref().and_then(|baseline| baseline.accuracy(self.data.split(split)));
+            rows.push(ResultsRow { bag_of_words, ..row });
             answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
-        let BestEvaluation { accuracy, loss, update } = self.progress.best.unwrap_or_default();
+        let BestEvaluation { accuracy, loss, metric, update } = self.progress.best.unwrap_or_default();
         let fall = self.fall(&history, update);
         let halting = collapse::note(&rows, self.learner.halting_bounds());
-        let table = ResultsTable { best_update: update, dev_accuracy: accuracy, dev_loss: loss, rows, halting, fall };
+        let dev_metric = self.experiment.choose.named(metric);
+        let table = ResultsTable {
+            best_update: update,
+            dev_accuracy: accuracy,
+            dev_loss: loss,
+            dev_metric,
+            rows,
+            halting,
+            fall,
+        };
         let mut results = table.to_json();
         results["identity"] = self.identity();
         self.run.results(results, &answers)?;

@@ -16,6 +16,7 @@ use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError};
 use rtc_exec::model::{AfterSteps, Backend, ModelOn};
 use rtc_runs::error::Error;
+use rtc_runs::experiment::MetricKind;
 use rtc_runs::record::table::ResultsRow;
 use rtc_task::batching::pack;
 use rtc_task::{Example, Metric, Tally, scored};
@@ -91,14 +92,15 @@ pub fn evaluate_stopping(
     stop: &AtomicBool,
     observer: &mut dyn Observer,
 ) -> Result<Option<Stopped>, Error> {
-    let Measurement { split, examples, batch, metrics, .. } = measurement;
+    let Measurement { split, examples, batch, metrics, asked, .. } = &measurement;
+    let (batch, metrics) = (*batch, *metrics);
     let mut groups: BTreeMap<usize, Vec<&Example>> = BTreeMap::new();
-    for example in examples {
+    for example in *examples {
         groups.entry(example.measured_length()).or_default().push(example);
     }
-    let (mut total, mut steps, mut done) = (Sum::new(metrics), vec![], 0);
+    let (mut total, mut steps, mut done) = (Sum::new(metrics, asked), vec![], 0);
     for (length, examples) in groups {
-        let mut group = LengthGroup::new(examples, metrics, beyond);
+        let mut group = LengthGroup::new(examples, (metrics, asked), beyond);
         for chunk in group.examples.clone().chunks(batch.max(1)) {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
@@ -118,7 +120,7 @@ pub fn evaluate_stopping(
     if total.scored() == 0 {
         return Err(unscored(split).into());
     }
-    Ok(Some(Stopped { row: total.row(measurement), steps }))
+    Ok(Some(Stopped { row: total.row(&measurement), steps }))
 }
 
 /// The examples of one length while they are measured.
@@ -131,9 +133,10 @@ struct LengthGroup<'a> {
 }
 
 impl<'a> LengthGroup<'a> {
-    fn new(examples: Vec<&'a Example>, metrics: &'a [Metric], beyond: usize) -> Self {
+    fn new(examples: Vec<&'a Example>, (metrics, asked): (&'a [Metric], &[MetricKind]), beyond: usize) -> Self {
         let due = examples.iter().filter_map(|example| example.depth).max().unwrap_or(0) as usize;
-        Self { examples, by_step: vec![(Sum::new(metrics), 0.0); (due + beyond).max(1)], alone: Sum::new(metrics) }
+        let none = Sum::new(metrics, asked);
+        Self { examples, by_step: vec![(none.clone(), 0.0); (due + beyond).max(1)], alone: none }
     }
 
     fn add(&mut self, examples: &[&Example], seen: &[AfterSteps], rule: Stop) {

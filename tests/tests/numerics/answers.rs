@@ -123,7 +123,7 @@ fn measured(model: &mut Trained<f32>, examples: &[Example]) -> ResultsRow {
         metrics,
         scale,
         perplexity: false,
-        of_classes: [None; 2],
+        asked: vec![],
         each_class: false,
     };
     let row = evaluate(model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite");

@@ -94,7 +94,7 @@ fn stopped(model: &mut Model<f32>, examples: &[Example], rule: Stop, beyond: usi
         metrics,
         scale: Scale::default(),
         perplexity: false,
-        of_classes: [None; 2],
+        asked: vec![],
         each_class: false,
     };
     let found = evaluate_stopping(model, measurement, (rule, beyond), &AtomicBool::new(false), &mut Silent);
@@ -136,7 +136,7 @@ fn rules_to_stop_choose_what_their_definitions_say() {
         metrics,
         scale: Scale::default(),
         perplexity: false,
-        of_classes: [None; 2],
+        asked: vec![],
         each_class: false,
     };
     let plain = evaluate(&mut model, measurement, &AtomicBool::new(false), &mut Silent).expect("finite").expect("all");

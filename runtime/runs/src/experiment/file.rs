@@ -13,11 +13,12 @@ use serde_yaml::{Mapping, Value};
 use super::compare::{self, ComparedModel};
 use super::halving::Halving;
 use super::layers::{ExperimentLayers, ReadFile, merge};
+use super::mistakes::Repaired;
 use super::place::LinePart;
 use super::sweep::Sweep;
 use super::{EMBEDDED, Experiment, check, check_evaluated, yaml};
 use crate::error::ExperimentError;
-use rtc_task::error::{hint, unknown};
+use rtc_task::error::unknown;
 use rtc_task::{TaskContext, TaskSettings};
 
 /// An experiment file: the settings, what is different for some models, and which models are compared.
@@ -85,8 +86,9 @@ impl ExperimentFile {
         let (folder, permitted, tasks) = (None, false, Arc::default());
         let file = Self { layers, base, models, compare, baseline, halving, folder, permitted, recorded, tasks };
         file.resolve(None, &[])?;
-        for model in file.models.keys() {
-            file.resolve(Some(model), &[])?;
+        let wrong = file.models.keys().filter_map(|model| file.resolve(Some(model), &[]).err());
+        if let Some(error) = ExperimentError::all(wrong.collect()) {
+            return Err(error);
         }
         // What was asked for while it was checked is not known to lie in a folder.
         Ok(Self { tasks: Arc::default(), ..file })
@@ -106,6 +108,7 @@ impl ExperimentFile {
             file: name.into(),
             line: None,
             message: unknown("experiment", name, EMBEDDED.iter().map(|(name, _)| name)),
+            others: vec![],
         })?;
         Self::parse(name, text)
     }
@@ -180,13 +183,33 @@ impl ExperimentFile {
     /// A variant `gut:no_gate` without a block of its own takes that of `gut`. Where the file alone is right, an error names the
     /// edit after which nothing was right any more.
     pub fn resolve(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
-        self.lay_over(model, edits).map_err(|error| {
-            let right = (0..edits.len()).rev().find(|count| self.lay_over(model, &edits[..*count]).is_ok());
-            match right.and_then(|count| edits.get(count)) {
-                Some(edit) => self.fail(format!("the edit `{edit}`: {}", error.message)),
-                None => error,
-            }
+        self.lay_over(model, edits).map_err(|error| match self.lay_over(model, &[]) {
+            Ok(_) => self.wrong_edits(model, edits).unwrap_or(error),
+            Err(error) => error,
         })
+    }
+
+    /// The edits that are wrong however many of the others are made, where the file without them is right.
+    fn wrong_edits(&self, model: Option<&str>, edits: &[String]) -> Option<ExperimentError> {
+        let (mut right, mut open) = (vec![], edits.to_vec());
+        loop {
+            let mut wrong = vec![];
+            let before = open.len();
+            for edit in std::mem::take(&mut open) {
+                let tried = [&right[..], std::slice::from_ref(&edit)].concat();
+                match self.lay_over(model, &tried) {
+                    Ok(_) => right = tried,
+                    Err(error) => {
+                        wrong.push(self.fail(format!("the edit `{edit}`: {}", error.message)));
+                        open.push(edit);
+                    }
+                }
+            }
+            // An edit may be right only where a later one is made.
+            if open.len() == before || open.is_empty() {
+                return ExperimentError::all(wrong);
+            }
+        }
     }
 
     fn lay_over(&self, model: Option<&str>, edits: &[String]) -> Result<Experiment, ExperimentError> {
@@ -205,19 +228,39 @@ impl ExperimentFile {
             merge(&mut fields, &patch);
         }
         with_program(&mut fields);
-        // Read from text, because an error of the reader names the path of the field only then.
-        let read = serde_yaml::to_string(&fields).and_then(|text| serde_yaml::from_str(&text));
-        let experiment: Experiment = read.map_err(|error| self.explain(&error, &place))?;
-        let splits = || if self.recorded { Ok(()) } else { check_evaluated(&experiment.evaluate) };
-        check(&experiment).and_then(|()| splits()).map_err(|(path, message)| {
-            // A name that stands in a block of names has a line of its own.
-            let named =
-                message.split('`').nth(1).filter(|_| matches!(path.last(), Some(&("options" | "sizes" | "data"))));
-            let exact: Vec<&str> = path.iter().copied().chain(named).collect();
-            let nested: Vec<&str> = place.iter().chain(&exact).copied().collect();
-            self.layers.error(&[&nested, &exact, &path], message.as_str())
-        })?;
-        Ok(Experiment { task: self.known(experiment.task), ..experiment })
+        let read = Repaired::read(fields);
+        let mistakes = read.mistakes.iter().map(|mistake| (mistake.path.clone(), mistake.message.clone()));
+        let mut errors: Vec<ExperimentError> =
+            mistakes.map(|(path, message)| self.mistake(&place, &path, message)).collect();
+        if let Some(experiment) = &read.experiment {
+            let splits = || if self.recorded { None } else { check_evaluated(&experiment.evaluate).err() };
+            let broken = check(experiment).into_iter().chain(splits()).filter(|(path, _)| !read.touches(path));
+            errors.extend(broken.map(|(path, message)| self.broken(&place, &path, message)));
+        }
+        let experiment = match (read.experiment, ExperimentError::all(errors)) {
+            (Some(experiment), None) => experiment,
+            (_, Some(error)) => return Err(error),
+            (None, None) => return Err(self.fail("it can't be read".to_owned())),
+        };
+        let task = self.known(experiment.task.clone());
+        Ok(Experiment { task, ..experiment.measuring_its_choice() })
+    }
+
+    /// A mistake in what the file says, or the block of a model.
+    fn mistake(&self, place: &[&str], path: &[String], message: String) -> ExperimentError {
+        let keys: Vec<&str> = path.iter().map(String::as_str).collect();
+        let above = keys.split_last().map_or(&[][..], |(_, above)| above);
+        let nested: Vec<&str> = place.iter().chain(&keys).copied().collect();
+        self.layers.error(&[&nested, &keys, above], message)
+    }
+
+    /// A rule that is broken.
+    fn broken(&self, place: &[&str], path: &[&str], message: String) -> ExperimentError {
+        // A name that stands in a block of names has a line of its own.
+        let named = message.split('`').nth(1).filter(|_| matches!(path.last(), Some(&("options" | "sizes" | "data"))));
+        let exact: Vec<&str> = path.iter().copied().chain(named).collect();
+        let nested: Vec<&str> = place.iter().chain(&exact).copied().collect();
+        self.layers.error(&[&nested, &exact, path], message.as_str())
     }
 
     /// A task with what is known of it.
@@ -237,31 +280,6 @@ impl ExperimentFile {
     /// An error that no line has.
     fn fail(&self, message: String) -> ExperimentError {
         self.layers.own().error(None, message)
-    }
-
-    /// Adds the line, and a suggestion for an unknown name, to an error of the YAML reader.
-    ///
-    /// Such an error reads `path.to.block: what is wrong at line 1 column 2`, where the line is one of the merged text.
-    fn explain(&self, error: &serde_yaml::Error, place: &[&str]) -> ExperimentError {
-        let text = error.to_string();
-        let message = &in_words(text.split(" at line ").next().unwrap_or(&text));
-        let head = message.split(": ").next().unwrap_or_default();
-        let path = if head == message || head.contains([' ', '`']) { "" } else { head };
-        let mut keys: Vec<&str> = path.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']')).collect();
-        let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let mut near = String::new();
-        if let (Some((name, known)), true) = (quoted.split_first(), message.contains("unknown ")) {
-            near = hint(name, known);
-            let same = SYNONYMS.iter().find(|(other, _)| other == name);
-            if let Some((_, field)) = same.filter(|_| near.is_empty()) {
-                near = format!("; it is `{field}` here");
-            }
-            if message.contains("unknown field") {
-                keys.push(name);
-            }
-        }
-        let nested: Vec<&str> = place.iter().chain(&keys).copied().collect();
-        self.layers.error(&[&nested, &keys], format!("{message}{near}"))
     }
 }
 
@@ -302,56 +320,7 @@ fn with_program(experiment: &mut Mapping) {
     }
 }
 
-/// The message of the YAML reader with what it calls types of the program in words of the experiment.
-fn in_words(message: &str) -> String {
-    let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
-    let words = match expected {
-        "usize" | "u64" => "a whole number, 0 or more",
-        "f64" => "a number",
-        "a string" if what.contains("integer") || what.contains("float") || what.contains("boolean") => {
-            "a text: put it in quotation marks"
-        }
-        "a sequence" => "a list, as in `[a, b]`",
-        block if block.starts_with("struct ") => "a block of fields",
-        _ if what == "task: data did not match any variant of untagged enum DataSource" => {
-            return "task.data: takes a folder, a file per split, or `command` with a program and its arguments"
-                .to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum Columns") => {
-            return "task.input: takes a column by its name or number, or a list of two".to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum GivenColumns") => {
-            return "task.given: takes a column for each value that a model takes by `given`, as `{ puzzle: puzzle_id }`, or a list of \
-                    values that stand in columns of the same names, as `[puzzle]`"
-                .to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum Column") => {
-            return "task.label: takes a column by its name or number".to_owned();
-        }
-        _ => return message.to_owned(),
-    };
-    format!("{what}, expected {words}")
-}
-
 /// `a.b=value` as nested blocks; the value is YAML.
-/// Fields as other programs name them.
-const SYNONYMS: [(&str, &str); 14] = [
-    ("lr", "learning_rate"),
-    ("wd", "weight_decay"),
-    ("decay", "weight_decay"),
-    ("eps", "epsilon"),
-    ("grad_clip", "clip"),
-    ("max_grad_norm", "clip"),
-    ("steps", "max_steps"),
-    ("num_steps", "max_steps"),
-    ("num_epochs", "epochs"),
-    ("batch_size", "batch.size"),
-    ("scheduler", "schedule"),
-    ("lr_scheduler", "schedule"),
-    ("dataset", "task"),
-    ("save_every", "checkpoints.every"),
-];
-
 fn parse_edit(edit: &str) -> Result<Mapping, String> {
     let Some((path, value)) = edit.split_once('=') else {
         return Err("it must have the form key.path=value".to_owned());

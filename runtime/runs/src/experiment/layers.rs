@@ -34,7 +34,12 @@ pub type ReadFile<'a> = &'a dyn Fn(&Path) -> Result<String, String>;
 
 impl Layer {
     fn parse(name: String, text: String) -> Result<Self, ExperimentError> {
-        let refuse = |line: Option<usize>, message: String| ExperimentError { file: name.clone(), line, message };
+        let refuse = |line: Option<usize>, message: String| ExperimentError {
+            file: name.clone(),
+            line,
+            message,
+            others: vec![],
+        };
         let mut fields = yaml::fields(&text).map_err(|(line, why)| {
             let at = line.and_then(|line| text.lines().nth(line.checked_sub(1)?));
             let tab = at.is_some_and(|line| line.chars().take_while(|c| c.is_whitespace()).any(|c| c == '\t'));
@@ -77,7 +82,7 @@ impl Layer {
     }
 
     pub(super) fn error(&self, line: Option<usize>, message: impl Into<String>) -> ExperimentError {
-        ExperimentError { file: self.name.clone(), line, message: message.into() }
+        ExperimentError { file: self.name.clone(), line, message: message.into(), others: vec![] }
     }
 
     /// An error at the `extends` of the file.

@@ -116,9 +116,7 @@ fn score(cell: &GridCell, experiment: &Experiment, update: u64) -> Result<Option
     }
     let history = History::read(&cell.path)?;
     let line = history.evaluations.iter().find(|line| line.split == experiment.dev && line.update == update);
-    let score =
-        |loss: Option<f64>, accuracy: Option<f64>| experiment.choose.score(accuracy, loss.unwrap_or(f64::INFINITY));
-    Ok(line.map(|line| score(line.loss, line.accuracy)))
+    Ok(line.and_then(|line| experiment.choose.score(line)))
 }
 
 #[cfg(test)]

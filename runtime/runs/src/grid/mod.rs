@@ -22,10 +22,11 @@ use crate::error::Error;
 use crate::experiment::Experiment;
 use crate::record::{RunFolder, RunInfo, SavedRun, TrainingFault, program};
 
+pub use crate::record::table::less_is_better;
 pub use by_edit::measured_sweeps;
 pub use halving::{Decision, HalvingStop, RowStatus, decide, reached, standing};
 pub use manifest::{GridManifest, ListedCell, ManifestRow};
-pub use measured::{MeasuredRun, less_is_better};
+pub use measured::MeasuredRun;
 pub use render::{TableFormat, TextCell, TextTable, render, text_tables};
 pub use sheet::{METRICS, Mixture, Sheet, Show};
 pub use worth::{By, Worth};

@@ -55,6 +55,9 @@ pub struct BestEvaluation {
     /// Mean task loss there, where that decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss: Option<f64>,
+    /// Value of the metric that decides, if the experiment names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<f64>,
     /// Updates done by then.
     pub update: u64,
 }

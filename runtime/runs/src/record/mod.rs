@@ -400,7 +400,9 @@ impl RunFolder {
         let texts = [(info.written.file(), spec.to_owned()), (EXPERIMENT, experiment.to_yaml())];
         let texts: Vec<_> = texts.into_iter().chain(kept).collect();
         if let Some(message) = occupied(path, &texts) {
-            return Err(ExperimentError { file: path.display().to_string(), line: None, message }.into());
+            return Err(
+                ExperimentError { file: path.display().to_string(), line: None, message, others: vec![] }.into()
+            );
         }
         disk.create_folder(path).map_err(IoError::at("create", path))?;
         let above = folder_of(path);

@@ -7,6 +7,28 @@ use serde_json::Value;
 
 use super::fall::Fall;
 
+/// Errors, of which less is better; of all other metrics more is.
+const ERRORS: [&str; 6] = ["loss", "perplexity", "rmse", "mae", "edit_distance", "calibration_error"];
+
+/// Whether less of a metric is better.
+pub fn less_is_better(metric: &str) -> bool {
+    ERRORS.contains(&metric)
+}
+
+/// Whether the value of a metric is printed as a share, in percent.
+pub fn is_share(metric: &str) -> bool {
+    !less_is_better(metric) && metric != "r2"
+}
+
+/// A metric with its value.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NamedMetric {
+    /// The name.
+    pub name: String,
+    /// The value.
+    pub value: f64,
+}
+
 /// How a model does on the strings of one length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LengthRow {
@@ -36,7 +58,7 @@ pub struct ResultsRow {
     /// What the task reports besides: shares of right answers by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metrics: BTreeMap<String, f64>,
-    /// How far predicted numbers are from those that were asked for, where numbers are: `rmse`, `mae`, `r2`.
+    /// Metrics that are no shares: `rmse`, `mae` and `r2` of predicted numbers, `edit_distance`, `calibration_error`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub numbers: BTreeMap<String, f64>,
     /// Mean task loss.
@@ -52,6 +74,9 @@ pub struct ResultsRow {
     /// Accuracy of always answering the split's most frequent class; none where numbers are asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub majority: Option<f64>,
+    /// Accuracy of logistic regression on bags of tokens, trained on the same split, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bag_of_words: Option<f64>,
     /// The lengths one by one, where the task is one on strings of a length; shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthRow>,
@@ -100,6 +125,9 @@ pub struct ResultsTable {
     /// Its loss on the dev split, where that chose it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dev_loss: Option<f64>,
+    /// Its value of the metric that chose it, on the dev split.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dev_metric: Option<NamedMetric>,
     /// One row per evaluation split, in the experiment's order.
     #[serde(rename = "splits")]
     pub rows: Vec<ResultsRow>,
@@ -122,6 +150,9 @@ impl ResultsRow {
 impl ResultsTable {
     /// What the best checkpoint was chosen by, on dev: `57.1 %`, or without classes `loss 0.310`.
     pub fn best(&self) -> String {
+        if let Some(NamedMetric { name, value }) = &self.dev_metric {
+            return if is_share(name) { percent(*value) } else { figure(*value) };
+        }
         let loss = || self.dev_loss.map_or_else(|| "-".to_owned(), |loss| format!("loss {loss:.3}"));
         self.dev_accuracy.map_or_else(loss, percent)
     }
@@ -176,6 +207,9 @@ impl ResultsTable {
         if has(|row| row.accuracy) {
             columns.push(plain("accuracy", |row| row.accuracy, percent));
             columns.push(plain("majority", |row| row.majority, percent));
+        }
+        if has(|row| row.bag_of_words) {
+            columns.push(plain("bag of words", |row| row.bag_of_words, percent));
         }
         columns.push(plain("loss", |row| Some(row.loss), |loss| format!("{loss:.3}")));
         columns.push(plain("depth", |row| row.mean_depth, |depth| format!("{depth:.2}")));

@@ -40,7 +40,8 @@ impl TensorNames {
         json::value(&text).and_then(|_| serde_json::from_slice(&text)).map_err(|error| {
             let form = "a map of names is a JSON object: \"theirs\": \"ours\", { \"to\": \"ours\", \"transpose\": true }, or null";
             let message = format!("{error}; {form}");
-            ExperimentError { file: path.display().to_string(), line: Some(error.line()), message }.into()
+            ExperimentError { file: path.display().to_string(), line: Some(error.line()), message, others: vec![] }
+                .into()
         })
     }
 

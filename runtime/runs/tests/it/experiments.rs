@@ -42,13 +42,15 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     // Those of one optimiser alone.
     for edits in [
         &["optimiser.kind=muon", "optimiser.muon_step=original"][..],
+        &["optimiser.decay=matrices"],
+        &["batch.sampling=balanced"],
         &["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"],
     ] {
         let edits: Vec<String> = edits.iter().map(|edit| (*edit).to_owned()).collect();
         let experiment = ExperimentFile::embedded("listops").expect("embedded").resolve(None, &edits).expect("valid");
         let mut own = vec![];
         fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut own);
-        found.extend(own.into_iter().filter(|field| field.starts_with("optimiser.")));
+        found.extend(own.into_iter().filter(|field| field.starts_with("optimiser.") || field.starts_with("batch.")));
     }
     found.sort();
     found.dedup();

@@ -1,0 +1,141 @@
+//! Metrics that an experiment asks for besides the accuracy.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::record::table::ClassRow;
+use rtc_task::error::unknown;
+
+/// A metric that an experiment may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MetricKind {
+    /// The mean F1 of all classes that are there or predicted.
+    MacroF1,
+    /// The mean recall of all classes that are there.
+    BalancedAccuracy,
+    /// The mean area under the ROC curve of all classes, each against the rest.
+    Auc,
+    /// The share of answers whose class is among the given number of likeliest ones.
+    Top(u32),
+    /// The share of sequences without a wrong answer.
+    Exact,
+    /// Edits from the predicted answers of a sequence to the labels, per label (Levenshtein).
+    EditDistance,
+    /// The expected calibration error over 15 equal bins of confidence (Guo et al. 2017, arXiv 1706.04599).
+    CalibrationError,
+}
+
+/// All metrics with a fixed name.
+const NAMED: [MetricKind; 6] = [
+    MetricKind::MacroF1,
+    MetricKind::BalancedAccuracy,
+    MetricKind::Auc,
+    MetricKind::Exact,
+    MetricKind::EditDistance,
+    MetricKind::CalibrationError,
+];
+
+/// Begins the name of the metric of the likeliest classes.
+const TOP: &str = "top_";
+/// The names that begin so, as a regular expression.
+pub(super) const TOP_PATTERN: &str = "^top_[1-9][0-9]*$";
+
+impl MetricKind {
+    /// Returns the metric of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        let top = || name.strip_prefix(TOP)?.parse().ok().filter(|count| *count > 0).map(Self::Top);
+        NAMED.into_iter().find(|kind| kind.to_string() == name).or_else(top).filter(|kind| kind.to_string() == name)
+    }
+
+    /// Returns the names of all metrics, with 5 as an example of a count.
+    pub fn names() -> Vec<String> {
+        NAMED.into_iter().chain([Self::Top(5)]).map(|kind| kind.to_string()).collect()
+    }
+
+    /// Whether the metric is a share of answers; else it is an error, of which less is better.
+    pub fn is_share(self) -> bool {
+        match self {
+            Self::MacroF1 | Self::BalancedAccuracy | Self::Auc | Self::Top(_) | Self::Exact => true,
+            Self::EditDistance | Self::CalibrationError => false,
+        }
+    }
+
+    /// Whether the metric needs the probabilities of all classes.
+    pub fn needs_probabilities(self) -> bool {
+        matches!(self, Self::Auc | Self::Top(_))
+    }
+
+    /// Returns the mean over some classes; `None` for a metric that is no such mean, and if no class counts.
+    pub fn of_classes(self, classes: &[ClassRow]) -> Option<f64> {
+        let share = match self {
+            Self::MacroF1 => ClassRow::f1,
+            Self::BalancedAccuracy => ClassRow::recall,
+            Self::Auc | Self::Top(_) | Self::Exact | Self::EditDistance | Self::CalibrationError => return None,
+        };
+        let shares: Vec<f64> = classes.iter().filter_map(|row| share(*row)).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
+    }
+}
+
+impl fmt::Display for MetricKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MacroF1 => f.write_str("macro_f1"),
+            Self::BalancedAccuracy => f.write_str("balanced_accuracy"),
+            Self::Auc => f.write_str("auc"),
+            Self::Top(count) => write!(f, "{TOP}{count}"),
+            Self::Exact => f.write_str("exact"),
+            Self::EditDistance => f.write_str("edit_distance"),
+            Self::CalibrationError => f.write_str("calibration_error"),
+        }
+    }
+}
+
+impl From<MetricKind> for String {
+    fn from(kind: MetricKind) -> Self {
+        kind.to_string()
+    }
+}
+
+impl TryFrom<String> for MetricKind {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        Self::named(&name).ok_or_else(|| unknown("metric", &name, Self::names()))
+    }
+}
+
+impl JsonSchema for MetricKind {
+    fn schema_name() -> Cow<'static, str> {
+        "MetricKind".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let named: Vec<String> = NAMED.into_iter().map(|kind| kind.to_string()).collect();
+        json_schema!({
+            "description": "A metric besides the accuracy.",
+            "anyOf": [{ "enum": named }, { "type": "string", "pattern": TOP_PATTERN }],
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_read_back_and_others_are_refused() {
+        for name in MetricKind::names() {
+            assert_eq!(MetricKind::named(&name).map(String::from), Some(name));
+        }
+        for name in ["top_0", "top_05", "top_", "top_-1", "auroc"] {
+            assert_eq!(MetricKind::named(name), None, "{name}");
+        }
+        let error = MetricKind::try_from("macro_f".to_owned()).expect_err("no such metric");
+        assert!(error.contains("did you mean `macro_f1`?"), "{error}");
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether a task has the metrics that an experiment asks for.
+
+use rtc_compiler::schema::Objective;
+use rtc_runs::experiment::{Experiment, MetricKind};
+use rtc_task::Task;
+use rtc_task::error::unknown;
+use rtc_train::NUMBERS;
+
+use crate::failure::SessionFailure;
+
+/// Refuses an experiment that asks for a metric which the answers of its task do not have.
+///
+/// # Errors
+/// The metric, with the answers that it needs, or the metrics that there are.
+pub(crate) fn require_metrics(experiment: &Experiment, task: &dyn Task) -> Result<(), SessionFailure> {
+    let objective = task.objective();
+    let missing = |kind: &MetricKind| Some((*kind, missing(*kind, objective)?));
+    if let Some((kind, needs)) = experiment.metrics.iter().find_map(missing) {
+        let (field, answers) = if experiment.choose.metric() == Some(&kind.to_string()) {
+            (format!("choose: {kind}"), answers(objective))
+        } else {
+            (format!("metrics: [{kind}]"), answers(objective))
+        };
+        let name = task.name();
+        return Err(SessionFailure::Usage(format!(
+            "`{field}` needs {needs}, and `{name}` has {answers}: leave it out"
+        )));
+    }
+    let Some(chosen) = experiment.choose.metric() else { return Ok(()) };
+    let always: &[&str] = if objective == Objective::Number { &NUMBERS } else { &["accuracy"] };
+    let mut known: Vec<String> = always.iter().map(|name| (*name).to_owned()).collect();
+    known.extend(experiment.metrics.iter().map(ToString::to_string));
+    known.extend(task.about().metrics.iter().map(|metric| metric.name.to_owned()));
+    known.extend(task.perplexity().then(|| "perplexity".to_owned()));
+    if known.iter().any(|name| name == chosen) {
+        return Ok(());
+    }
+    let what = format!("metric of `{}`", task.name());
+    Err(SessionFailure::Usage(format!("`choose`: {}", unknown(&what, chosen, known))))
+}
+
+/// Returns the answers that a metric needs, if those of the task are others.
+fn missing(kind: MetricKind, objective: Objective) -> Option<&'static str> {
+    let (fits, needs) = match kind {
+        MetricKind::MacroF1 | MetricKind::BalancedAccuracy | MetricKind::CalibrationError => {
+            (objective != Objective::Number, "classes or labels")
+        }
+        MetricKind::Auc => (
+            matches!(objective, Objective::Classify | Objective::Pair | Objective::Several),
+            "one class or several labels a row",
+        ),
+        MetricKind::Top(_) => (matches!(objective, Objective::Classify | Objective::Pair | Objective::Each), "classes"),
+        MetricKind::Exact => (matches!(objective, Objective::Each | Objective::Several), "several answers a row"),
+        MetricKind::EditDistance => (objective == Objective::Each, "a class for every token"),
+    };
+    (!fits).then_some(needs)
+}
+
+/// Names the answers of a task.
+fn answers(objective: Objective) -> &'static str {
+    match objective {
+        Objective::Classify | Objective::Pair => "one class a row",
+        Objective::Each => "a class for every token",
+        Objective::Several => "several labels a row",
+        Objective::Number => "a number a row",
+    }
+}
