@@ -31,6 +31,9 @@ pub(crate) struct Options {
     /// Write the experiment for a data file into this new file
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
+    /// Train for a second, and say how long the whole training takes
+    #[arg(long, requires = "write")]
+    forecast: bool,
     #[command(flatten)]
     wishes: Wishes,
     #[command(flatten)]
@@ -84,7 +87,7 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
         (Some(to), Ok(written)) => {
             write_new(to, &written.text)?;
             let waiting = terminal.waiting("trying the experiment");
-            let tried = attempt(to, written.task);
+            let tried = attempt(to, written.task, options.forecast);
             drop(waiting);
             let Attempt { splits, classes, parameters, seconds } = tried.inspect_err(|_| drop(fs::remove_file(to)))?;
             print(options, &found, &draft, terminal)?;
@@ -93,10 +96,10 @@ fn file(options: &Options, path: &Path, terminal: &Terminal) -> Result<Vec<DataE
             let rows = splits.iter().map(rows).collect::<Vec<_>>().join(", ");
             left_out(&splits).iter().for_each(|what| terminal.message(what));
             let (model, to) = (written.task.model(), quoted(to));
+            let time = seconds.map_or_else(String::new, |seconds| format!(", at most {} here", duration(seconds)));
             terminal.message(&format!(
-                "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains {} parameters on it, at most {} here",
+                "{to}: read and learned from ({rows}); `rtc train {model} --experiment {to}` trains {} parameters on it{time}",
                 number(parameters as f64),
-                duration(seconds)
             ));
             Ok(vec![])
         }

@@ -25,15 +25,16 @@ pub(in super::super) struct Attempt {
     pub(in super::super) classes: Vec<String>,
     /// Number of parameters of the model.
     pub(in super::super) parameters: usize,
-    /// Seconds that its training will take on this machine, at most.
-    pub(in super::super) seconds: f64,
+    /// Seconds that its training will take on this machine, at most; `None` unless they were asked for.
+    pub(in super::super) seconds: Option<f64>,
 }
 
-/// Loads what the experiment reads, and computes the gradient of the model that it is for on the first rows.
+/// Loads what the experiment reads, and computes the gradient of the model that it is for on the first rows; with `is_timed` trains for
+/// a moment.
 ///
 /// # Errors
 /// A row that the task can't take, or an experiment or a model that is refused.
-pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, SessionFailure> {
+pub(in super::super) fn attempt(path: &Path, task: TaskArg, is_timed: bool) -> Result<Attempt, SessionFailure> {
     let opened = OpenedExperiment::open(&path.display().to_string())?;
     let arg = SpecArg::parse(task.model());
     let ForModel { experiment, edits, .. } = opened.resolve_for(&arg, &arg.model_name()?, &[])?;
@@ -56,7 +57,10 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg) -> Result<Attempt, S
     model.accumulate(&collect(&all, width), 1.0)?;
     // The classes of `language` are its tokens.
     let classes = if task == TaskArg::Language { vec![] } else { own.classes(&options) };
-    let seconds = forecast(&mut *model, &data, &experiment, 1, MOMENT)?.seconds();
+    let seconds = match is_timed {
+        true => Some(forecast(&mut *model, &data, &experiment, 1, MOMENT)?.seconds()),
+        false => None,
+    };
     Ok(Attempt { splits, classes, parameters: compiled.parameter_count(), seconds })
 }
 
