@@ -32,8 +32,10 @@ impl Hasher {
     }
 
     fn numbers(&mut self, numbers: &[u32]) {
-        for number in numbers {
-            self.0.update(number.to_le_bytes());
+        let mut bytes = [[0; 4]; 256];
+        for numbers in numbers.chunks(bytes.len()) {
+            bytes.iter_mut().zip(numbers).for_each(|(bytes, number)| *bytes = number.to_le_bytes());
+            self.0.update(bytes[..numbers.len()].as_flattened());
         }
     }
 

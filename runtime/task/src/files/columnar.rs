@@ -17,7 +17,7 @@ use rtc_compiler::ir::formula::thousands;
 use super::open::regular;
 use super::pages::{PageClaims, claims};
 use super::records::{MAX_PACKED_ROWS, MAX_UNPACKED};
-use super::{Column, FileCell, FileRow, ListTexts, MAX_PAGE, MAX_VALUES};
+use super::{Column, FileCell, FileRow, ListTexts, MAX_PAGE, MAX_VALUES, SeenRow};
 use crate::error::{DataError, unknown};
 use crate::reading::unreadable;
 use rtc_base::panics::caught;
@@ -27,7 +27,8 @@ use rtc_compiler::ir::formula::bytes;
 pub(super) struct ColumnarRows {
     path: PathBuf,
     rows: RowIter<'static>,
-    columns: Vec<Column>,
+    /// The names of the columns, and where each is among those that are decoded.
+    columns: Vec<(String, usize)>,
     number: usize,
     /// Bytes of the cells that were read.
     bytes: u64,
@@ -42,13 +43,21 @@ pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<ColumnarRows, Data
     let (file, reader) = reader(path)?;
     let projection = guarded(|| Ok(projection(reader.metadata().file_metadata().schema(), columns)));
     let projection = projection.map_err(|why| no_file(path, &why))?.map_err(|why| unreadable(path, why))?;
+    let decoded = projection.get_fields().iter().enumerate();
+    let decoded: HashMap<&str, usize> = decoded.map(|(place, field)| (field.name(), place)).collect();
+    let place = |column: &Column| {
+        let name = column.to_string();
+        let place = decoded.get(&*name).copied().expect("the projection has every column");
+        (name, place)
+    };
+    let places: Vec<(String, usize)> = columns.iter().map(place).collect();
     let claimed = guarded(|| claimed(&file, reader.metadata(), columns)).map_err(|why| no_file(path, &why))?;
     if let Some(why) = too_large(reader.metadata().file_metadata().num_rows(), claimed) {
         return Err(unreadable(path, why));
     }
     let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).project(Some(projection)));
     let rows = rows.map_err(|why| no_file(path, &why))?;
-    Ok(ColumnarRows { path: path.to_owned(), rows, columns: columns.to_vec(), number: 0, bytes: 0, broken: false })
+    Ok(ColumnarRows { path: path.to_owned(), rows, columns: places, number: 0, bytes: 0, broken: false })
 }
 
 /// The names of the columns of a file.
@@ -147,10 +156,9 @@ impl ColumnarRows {
         cell: impl Fn(&Field, &str) -> Result<C, String>,
     ) -> Result<Vec<C>, String> {
         let fields = row.into_columns();
-        let fields: HashMap<&str, &Field> = fields.iter().map(|(name, field)| (name.as_str(), field)).collect();
-        let cell = |column: &Column| {
-            let name = column.to_string();
-            fields.get(&*name).map_or_else(|| Ok(C::default()), |field| cell(field, &name))
+        let cell = |(name, place): &(String, usize)| {
+            let field = fields.get(*place).filter(|(found, _)| found == name);
+            field.map_or_else(|| Ok(C::default()), |(_, field)| cell(field, name))
         };
         self.columns.iter().map(cell).collect()
     }
@@ -174,13 +182,13 @@ impl ColumnarRows {
     }
 
     /// The rows for a first look: nothing in place of a value of a kind that no task takes, and numbers that are not finite as texts.
-    pub(super) fn seen(mut self) -> impl Iterator<Item = Result<(usize, Vec<Option<FileCell>>), DataError>> {
+    pub(super) fn seen(mut self) -> impl Iterator<Item = Result<SeenRow, DataError>> + Send {
         let seen = |field: &Field, name: &str| Ok(Some(cell(field, name, any_real).ok()));
         iter::from_fn(move || {
             self.advance(|rows, row| {
                 let cells: Vec<Option<Option<FileCell>>> = rows.cells(row, seen)?;
                 let cells = cells.into_iter().map(|cell| cell.unwrap_or(Some(FileCell::Missing))).collect();
-                Ok((rows.number, cells))
+                Ok(SeenRow { number: rows.number, cells })
             })
         })
     }
@@ -192,7 +200,7 @@ impl Iterator for ColumnarRows {
     fn next(&mut self) -> Option<Self::Item> {
         self.advance(|rows, row| {
             let cells = rows.cells(row, |field, name| cell(field, name, real))?;
-            Ok(FileRow { line: rows.number, offset: 0, bytes: 0, cells })
+            Ok(FileRow { number: rows.number, line: rows.number, offset: 0, bytes: 0, cells })
         })
     }
 }

@@ -1,5 +1,6 @@
 //! Rows of a user's files by columns: CSV, TSV, JSON lines and Parquet, packed by gzip or Zstandard or not.
 
+pub(crate) mod batches;
 #[cfg(feature = "parquet")]
 mod columnar;
 #[cfg(not(feature = "parquet"))]
@@ -20,6 +21,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 
+use memchr::memchr;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -27,7 +29,7 @@ use serde_json::Value;
 use crate::error::{DataError, unknown};
 use crate::reading::{broken, unreadable};
 use object::object;
-use records::{Delimited, FileRecord, FileRecords, NO_TEXT};
+use records::{CellSpan, Delimited, FileRecord, FileRecords, NO_TEXT};
 
 pub use form::{TextForm, delimiter, encoding};
 pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
@@ -120,12 +122,27 @@ pub(crate) enum FileCell {
     Missing,
 }
 
+impl FileCell {
+    /// About the bytes of its texts.
+    fn bytes(&self) -> usize {
+        let list = |items: &ListTexts| items.iter().map(|item| 1 + item.as_ref().map_or(0, String::len)).sum();
+        match self {
+            Self::Text(text) => text.len(),
+            Self::List(items) => list(items),
+            Self::Lists(lists) => lists.iter().map(list).sum(),
+            Self::Missing => 0,
+        }
+    }
+}
+
 /// The texts of a list, with holes where it has `null`.
 pub(crate) type ListTexts = Vec<Option<String>>;
 
 /// A row with the cells of the columns that were asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FileRow {
+    /// The number of its record in the file, from 1.
+    pub(crate) number: usize,
     /// The line on which it begins; in a Parquet file its number. Both from 1.
     pub(crate) line: usize,
     /// The byte with which it begins; 0 where rows have none.
@@ -133,6 +150,15 @@ pub(crate) struct FileRow {
     /// Number of its bytes.
     pub(crate) bytes: u32,
     pub(crate) cells: Vec<FileCell>,
+}
+
+/// A row of a Parquet file at a first look.
+#[derive(Debug)]
+struct SeenRow {
+    /// Its number, from 1.
+    number: usize,
+    /// Its cells; nothing in place of a value of a kind that no task takes.
+    cells: Vec<Option<FileCell>>,
 }
 
 /// The format and the columns that are read of files.
@@ -163,16 +189,7 @@ impl FileLayout {
         }
         let (records, parser) = self.begin(path)?;
         let path = path.to_owned();
-        let row = move |record: Result<FileRecord, DataError>| {
-            let record = match record {
-                Ok(record) if parser.skips(&record.bytes) => return None,
-                Ok(record) => record,
-                Err(error) => return Some(Err(error)),
-            };
-            let cells = parser.cells(&record.bytes).map_err(|fault| fault.at(&path, &record));
-            Some(cells.map(|cells| FileRow { line: record.line, offset: record.offset, bytes: record.length, cells }))
-        };
-        Ok(Box::new(records.filter_map(row)))
+        Ok(Box::new(records.filter_map(move |record| parser.row(record, &path))))
     }
 
     /// The records of a file behind its header, and what makes rows of them.
@@ -302,16 +319,16 @@ impl RecordFault {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, RecordFault> {
-    str::from_utf8(bytes).map_err(|error| {
+    simdutf8::compat::from_utf8(bytes).map_err(|error| {
         let below = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
         RecordFault { below, message: NO_TEXT.to_owned() }
     })
 }
 
 fn texts(shape: Delimited, record: &[u8]) -> Result<Vec<String>, RecordFault> {
-    text(record)?;
-    let cells = shape.cells(record)?;
-    Ok(cells.iter().map(|cell| String::from_utf8_lossy(cell).into_owned()).collect())
+    let record = text(record)?;
+    let cells = shape.spans(record.as_bytes()).map(|cell| cell.map(|cell| cell.text(record)));
+    Ok(cells.collect::<Result<_, _>>()?)
 }
 
 /// Makes rows of records.
@@ -336,27 +353,40 @@ const RETURNS: &str = "this row has a carriage return without a line feed, and l
 impl Parser {
     /// Whether a record is no row: one of blanks alone, unless these are cells.
     fn skips(&self, record: &[u8]) -> bool {
-        let cells = matches!(self, Self::Delimited { shape, .. } if record.contains(&shape.delimiter));
-        !cells && is_blank(record)
+        let has_cells = || matches!(self, Self::Delimited { shape, .. } if record.contains(&shape.delimiter));
+        is_blank(record) && !has_cells()
+    }
+
+    /// The row of a record that was read; nothing of one that is skipped.
+    fn row(&self, record: Result<FileRecord, DataError>, path: &Path) -> Option<Result<FileRow, DataError>> {
+        let record = match record {
+            Ok(record) if self.skips(&record.bytes) => return None,
+            Ok(record) => record,
+            Err(error) => return Some(Err(error)),
+        };
+        let cells = self.cells(&record.bytes).map_err(|fault| fault.at(path, &record));
+        let FileRecord { number, line, offset, length: bytes, .. } = record;
+        Some(cells.map(|cells| FileRow { number, line, offset, bytes, cells }))
     }
 
     /// The cells of a record, in the order of the columns.
     pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<FileCell>, RecordFault> {
         match self {
             Self::Delimited { shape, width, places, commas } => {
-                if shape.quotes && record.contains(&b'\r') && shape.ends_in_returns(record) {
+                if shape.quotes && memchr(b'\r', record).is_some() && shape.ends_in_returns(record) {
                     return Err(RETURNS.to_owned().into());
                 }
-                let cells = texts(*shape, record)?;
-                if let Some(width) = width.filter(|width| *width != cells.len()) {
-                    return Err(format!("the header has {width} columns, and this row has {}", cells.len()).into());
+                let record = text(record)?;
+                let spans: Vec<CellSpan> = shape.spans(record.as_bytes()).collect::<Result<_, _>>()?;
+                if let Some(width) = width.filter(|width| *width != spans.len()) {
+                    return Err(format!("the header has {width} columns, and this row has {}", spans.len()).into());
                 }
                 let cell = |place: &usize| {
-                    let cell = cells.get(*place).cloned().map(FileCell::Text);
                     let few = || {
-                        let (wanted, found) = (place + 1, cells.len());
-                        format!("column {wanted} is wanted, and this row has {found}{}", shape.other(record))
+                        let (wanted, found) = (place + 1, spans.len());
+                        format!("column {wanted} is wanted, and this row has {found}{}", shape.other(record.as_bytes()))
                     };
+                    let cell = spans.get(*place).map(|span| FileCell::Text(span.text(record)));
                     cell.ok_or_else(|| few().into())
                 };
                 let mut cells: Vec<FileCell> = places.iter().map(cell).collect::<Result<_, RecordFault>>()?;

@@ -3,7 +3,7 @@
 use std::iter;
 use std::path::Path;
 
-use super::{Column, FileCell, FileRow};
+use super::{Column, FileRow, SeenRow};
 use crate::error::DataError;
 use crate::reading::unreadable;
 
@@ -12,7 +12,7 @@ pub(super) enum ColumnarRows {}
 
 impl ColumnarRows {
     /// The rows for a first look.
-    pub(super) fn seen(self) -> impl Iterator<Item = Result<(usize, Vec<Option<FileCell>>), DataError>> {
+    pub(super) fn seen(self) -> impl Iterator<Item = Result<SeenRow, DataError>> + Send {
         match self {}
         #[allow(unreachable_code, reason = "it says the type")]
         iter::empty()

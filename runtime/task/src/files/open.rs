@@ -92,21 +92,27 @@ mod tests {
     }
 }
 
+/// Bytes that are read of a file at once.
+const BUFFER: usize = 1 << 17;
+
 /// The bytes of a file, unpacked if its name ends in `.gz` or `.zst`.
-pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead>, DataError> {
-    let file = BufReader::new(regular(path).map_err(|error| unreadable(path, error))?);
+pub(crate) fn open(path: &Path) -> Result<Box<dyn BufRead + Send>, DataError> {
+    let file = BufReader::with_capacity(BUFFER, regular(path).map_err(|error| unreadable(path, error))?);
     Ok(match path.extension().and_then(|ending| ending.to_str()) {
-        Some("gz") => Box::new(BufReader::new(MultiGzDecoder::new(file))),
+        Some("gz") => Box::new(BufReader::with_capacity(BUFFER, MultiGzDecoder::new(file))),
         Some("zst") => {
             let decoder = Decoder::with_buffer(file).map_err(|error| unreadable(path, error))?;
-            Box::new(BufReader::new(decoder))
+            Box::new(BufReader::with_capacity(BUFFER, decoder))
         }
         _ => Box::new(file),
     })
 }
 
 /// As [`open`], as UTF-8: UTF-16 is told by its mark, and other encodings are named.
-pub(crate) fn open_text(path: &Path, encoding: Option<&'static Encoding>) -> Result<Box<dyn BufRead>, DataError> {
+pub(crate) fn open_text(
+    path: &Path,
+    encoding: Option<&'static Encoding>,
+) -> Result<Box<dyn BufRead + Send>, DataError> {
     let mut reader = open(path)?;
     let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
     Ok(match marked(start).or(encoding) {
@@ -116,7 +122,10 @@ pub(crate) fn open_text(path: &Path, encoding: Option<&'static Encoding>) -> Res
 }
 
 /// As [`open_text`], with the items of a list as lines.
-pub(super) fn open_objects(path: &Path, encoding: Option<&'static Encoding>) -> Result<Box<dyn BufRead>, DataError> {
+pub(super) fn open_objects(
+    path: &Path,
+    encoding: Option<&'static Encoding>,
+) -> Result<Box<dyn BufRead + Send>, DataError> {
     let mut reader = open_text(path, encoding)?;
     let start = reader.fill_buf().map_err(|error| broken(path, 1, error.to_string()))?;
     Ok(if is_list(start) { Box::new(BufReader::new(ListReader::new(reader))) } else { reader })

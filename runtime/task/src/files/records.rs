@@ -5,9 +5,11 @@
 //! file into one cell, and text behind a closing one is lost or moved.
 
 use std::io::{BufRead, Read};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use encoding_rs::Encoding;
+use memchr::memchr;
 
 use super::open::{open_objects, open_text};
 use super::{Format, TextForm};
@@ -48,25 +50,12 @@ impl Delimited {
     /// # Errors
     /// Text behind a closing quotation mark.
     pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let (mut cells, mut at) = (vec![vec![]], At::Start);
-        for &byte in record {
-            let next = self.step(at, byte);
-            let cell = cells.last_mut().expect("there is always one");
-            match (at, next) {
-                (At::Start, At::Quoted) | (At::Quoted, At::Closing) => {}
-                (At::Closing, At::Plain) => {
-                    return Err(format!(
-                        "behind the closing quotation mark of cell {} comes more text: a mark inside of a quoted cell is written \
-                         twice, and `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters",
-                        cells.len()
-                    ));
-                }
-                (_, At::Start) => cells.push(vec![]),
-                _ => cell.push(byte),
-            }
-            at = next;
-        }
-        Ok(cells)
+        self.spans(record).map(|cell| cell.map(|cell| cell.bytes(record))).collect()
+    }
+
+    /// Where the cells of a record are; an item is an error if text follows the closing quotation mark of its cell.
+    pub(crate) fn spans<'r>(&self, record: &'r [u8]) -> CellSpans<'r> {
+        CellSpans { shape: *self, record, next: Some(0), count: 0 }
     }
 
     fn step(&self, at: At, byte: u8) -> At {
@@ -111,9 +100,110 @@ impl Delimited {
         )
     }
 
-    /// Where a record stands after some more of its bytes.
-    fn after(&self, at: At, bytes: &[u8]) -> At {
-        bytes.iter().fold(at, |at, byte| self.step(at, *byte))
+    /// Whether a record is inside of quotation marks after more of its bytes, which end with a line or the file.
+    fn is_open_after(&self, mut is_open: bool, mut bytes: &[u8]) -> bool {
+        if !self.quotes {
+            return false;
+        }
+        // A mark opens a cell at the start of the record or behind a delimiter alone.
+        let mut begins = true;
+        while let Some(at) = memchr(b'"', bytes) {
+            let rest = &bytes[at + 1..];
+            bytes = match rest.strip_prefix(b"\"").filter(|_| is_open) {
+                Some(rest) => rest,
+                None => {
+                    is_open = !is_open && if at == 0 { begins } else { bytes[at - 1] == self.delimiter };
+                    rest
+                }
+            };
+            begins = false;
+        }
+        is_open
+    }
+}
+
+/// The bytes of a record that are a cell, without the quotation marks around it.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct CellSpan {
+    range: Range<usize>,
+    /// Whether quotation marks in it are doubled.
+    is_doubled: bool,
+}
+
+impl CellSpan {
+    /// The content in a record.
+    fn bytes(self, record: &[u8]) -> Vec<u8> {
+        let mut rest = &record[self.range];
+        let mut content = Vec::with_capacity(rest.len());
+        while let Some(at) = memchr(b'"', rest).filter(|_| self.is_doubled) {
+            content.extend_from_slice(&rest[..=at]);
+            rest = &rest[(at + 2).min(rest.len())..];
+        }
+        content.extend_from_slice(rest);
+        content
+    }
+
+    /// The content in a record of text: cells end at ASCII characters.
+    pub(crate) fn text(&self, record: &str) -> String {
+        let mut text = &record[self.range.clone()];
+        let mut content = String::with_capacity(text.len());
+        while let Some(at) = memchr(b'"', text.as_bytes()).filter(|_| self.is_doubled) {
+            content.push_str(&text[..=at]);
+            text = &text[(at + 2).min(text.len())..];
+        }
+        content.push_str(text);
+        content
+    }
+}
+
+/// Finds the cells of a record.
+#[derive(Clone, Debug)]
+pub(crate) struct CellSpans<'r> {
+    shape: Delimited,
+    record: &'r [u8],
+    /// The byte with which the next cell begins; nothing behind the last cell.
+    next: Option<usize>,
+    count: usize,
+}
+
+impl CellSpans<'_> {
+    /// The quoted cell that begins at a byte behind its mark, and the byte behind its closing mark.
+    fn quoted(&self, start: usize) -> (CellSpan, usize) {
+        let (mut end, mut is_doubled) = (start, false);
+        while let Some(found) = memchr(b'"', &self.record[end..]) {
+            end += found;
+            if self.record.get(end + 1) != Some(&b'"') {
+                return (CellSpan { range: start..end, is_doubled }, end + 1);
+            }
+            (end, is_doubled) = (end + 2, true);
+        }
+        let end = self.record.len();
+        (CellSpan { range: start..end, is_doubled }, end)
+    }
+}
+
+impl Iterator for CellSpans<'_> {
+    type Item = Result<CellSpan, String>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.next.take()?;
+        self.count += 1;
+        if self.shape.quotes && self.record.get(start) == Some(&b'"') {
+            let (cell, behind) = self.quoted(start + 1);
+            self.next = self.record.get(behind).map(|_| behind + 1);
+            return Some(match self.record.get(behind) {
+                Some(byte) if *byte != self.shape.delimiter => Err(format!(
+                    "behind the closing quotation mark of cell {} comes more text: a mark inside of a quoted cell is written \
+                     twice, and `quotes: none` (`--quotes none` of `rtc task check`) takes marks as characters",
+                    self.count
+                )),
+                _ => Ok(cell),
+            });
+        }
+        let length = memchr(self.shape.delimiter, &self.record[start..]);
+        self.next = length.map(|length| start + length + 1);
+        let end = length.map_or(self.record.len(), |length| start + length);
+        Some(Ok(CellSpan { range: start..end, is_doubled: false }))
     }
 }
 
@@ -152,6 +242,8 @@ enum At {
 /// One record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileRecord {
+    /// Its number in the file, from 1.
+    pub(crate) number: usize,
     /// The line on which it begins, from 1.
     pub(crate) line: usize,
     /// The byte with which it begins, of the unpacked file.
@@ -176,12 +268,12 @@ impl FileRecord {
         if offset == 0 && bytes.starts_with(BYTE_ORDER_MARK) {
             bytes.drain(..BYTE_ORDER_MARK.len());
         }
-        Self { line, offset, bytes, length }
+        Self { number: 1, line, offset, bytes, length }
     }
 
     /// The record as text.
     pub(crate) fn text(&self) -> Result<&str, String> {
-        str::from_utf8(&self.bytes).map_err(|_| NO_TEXT.to_owned())
+        simdutf8::basic::from_utf8(&self.bytes).map_err(|_| NO_TEXT.to_owned())
     }
 }
 
@@ -192,9 +284,10 @@ pub(crate) const NO_TEXT: &str =
 /// The records of a file, unpacked if its name ends in `.gz` or `.zst`. Ends of lines are `\n` or `\r\n`.
 pub(crate) struct FileRecords {
     path: PathBuf,
-    reader: Box<dyn BufRead>,
+    reader: Box<dyn BufRead + Send>,
     shape: Option<Delimited>,
-    /// Lines and bytes that were read.
+    /// Records, lines and bytes that were read.
+    number: usize,
     lines: usize,
     bytes: u64,
     /// Records that were read, where they are counted: a small packed file may have any number of them.
@@ -220,16 +313,26 @@ impl FileRecords {
         Self::from_reader(path, None, open_objects(path, encoding)?)
     }
 
-    fn from_reader(path: &Path, shape: Option<Delimited>, reader: Box<dyn BufRead>) -> Result<Self, DataError> {
+    fn from_reader(path: &Path, shape: Option<Delimited>, reader: Box<dyn BufRead + Send>) -> Result<Self, DataError> {
         let packed = path.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
         // The lines of a text are no rows: only its bytes are counted.
         let records = (packed && Format::of(path) != Ok(Format::Text)).then_some(0);
-        Ok(Self { path: path.to_path_buf(), reader, shape, lines: 0, bytes: 0, records, packed, broken: false })
+        Ok(Self {
+            path: path.to_path_buf(),
+            reader,
+            shape,
+            number: 0,
+            lines: 0,
+            bytes: 0,
+            records,
+            packed,
+            broken: false,
+        })
     }
 
     fn read(&mut self) -> Result<Option<FileRecord>, (usize, String)> {
         let (line, offset) = (self.lines + 1, self.bytes);
-        let (mut bytes, mut at) = (vec![], At::Start);
+        let (mut bytes, mut is_open) = (vec![], false);
         loop {
             let from = bytes.len();
             let room = (MAX_LINE + 1).saturating_sub(from as u64);
@@ -252,10 +355,11 @@ impl FileRecords {
             // The mark at the start of a file is no part of the first cell.
             let mark =
                 if offset == 0 && from == 0 && bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
-            at = self.shape.map_or(At::Start, |shape| shape.after(at, &bytes[from + mark..]));
-            if at != At::Quoted {
+            is_open = self.shape.is_some_and(|shape| shape.is_open_after(is_open, &bytes[from + mark..]));
+            if !is_open {
                 self.count(line)?;
-                return Ok(Some(FileRecord::new(line, offset, bytes)));
+                self.number += 1;
+                return Ok(Some(FileRecord { number: self.number, ..FileRecord::new(line, offset, bytes) }));
             }
         }
     }
@@ -374,6 +478,36 @@ mod tests {
                     assert!(many && error.contains("a.csv.zst:16777217: up to here the file has more than"), "{error}");
                 }
             }
+        }
+    }
+
+    /// The cells of a record, byte by byte.
+    fn cells_by_bytes(shape: Delimited, record: &[u8]) -> Option<Vec<Vec<u8>>> {
+        let (mut cells, mut at) = (vec![vec![]], At::Start);
+        for &byte in record {
+            let next = shape.step(at, byte);
+            match (at, next) {
+                (At::Start, At::Quoted) | (At::Quoted, At::Closing) => {}
+                (At::Closing, At::Plain) => return None,
+                (_, At::Start) => cells.push(vec![]),
+                _ => cells.last_mut()?.push(byte),
+            }
+            at = next;
+        }
+        Some(cells)
+    }
+
+    #[test]
+    fn cells_and_ends_of_records_are_those_of_every_byte() {
+        for n in 0..20_000 {
+            let mut draws = rtc_base::rng::Key::new(n).draws();
+            let shape = Delimited { delimiter: b",;"[draws.below(2) as usize], quotes: draws.below(4) > 0 };
+            let bytes: Vec<u8> = (0..draws.below(14)).map(|_| b"\"\",,;a\r"[draws.below(7) as usize]).collect();
+            assert_eq!(shape.cells(&bytes).ok(), cells_by_bytes(shape, &bytes), "{shape:?} {bytes:?}");
+            let is_open = draws.below(2) == 0 && shape.quotes;
+            let start = if is_open { At::Quoted } else { At::Start };
+            let end = bytes.iter().fold(start, |at, byte| shape.step(at, *byte));
+            assert_eq!(shape.is_open_after(is_open, &bytes), end == At::Quoted, "{shape:?} {is_open} {bytes:?}");
         }
     }
 

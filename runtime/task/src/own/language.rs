@@ -13,6 +13,7 @@ use super::MAX_TEXT;
 use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::error::DataError;
+use crate::files::batches::{BatchRecord, Batches};
 use crate::files::open::open_text;
 use crate::files::records::BYTE_ORDER_MARK;
 use crate::files::{FileCell, FileLayout, Format};
@@ -119,14 +120,6 @@ impl JoinedText {
         Ok(Self { parts, bytes: from })
     }
 
-    /// Calls `see` with every block of a part of the text.
-    pub(super) fn each(&self, part: &RowFilter, mut see: impl FnMut(&str)) -> Result<(), DataError> {
-        for block in self.blocks(part)? {
-            see(&block?.text);
-        }
-        Ok(())
-    }
-
     /// Whether some of it is held in memory.
     pub(super) fn is_held(&self) -> bool {
         self.parts.iter().any(|part| part.held.is_some())
@@ -159,6 +152,29 @@ impl JoinedText {
         self.parts.iter().find(|part| (part.from..part.from + part.bytes).contains(&at))
     }
 
+    /// Calls `take` with the blocks of a part of the text and their tokens, until it returns false. Returns whether all were taken.
+    pub(super) fn encoded(
+        &self,
+        tokens: &Tokens,
+        part: &RowFilter,
+        mut take: impl FnMut(EncodedBlock) -> Result<bool, DataError>,
+    ) -> Result<bool, DataError> {
+        let encode = |block: Result<TextBlock, DataError>| {
+            let TextBlock { at, end, text } = block?;
+            let tokens = tokens.encode(&text).map_err(|why| self.fault(at, why))?;
+            Ok(EncodedBlock { at, end, text, tokens })
+        };
+        let mut batches = Batches::new(self.blocks(part)?);
+        while let Some(blocks) = batches.next(|_, blocks| blocks.map(encode).collect::<Vec<_>>()) {
+            for block in blocks.into_iter().flatten() {
+                if !take(block?)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
+    }
+
     /// The windows of a part of the text, `most` of them at most, one behind the other; more than `held` are refused. Every token but
     /// the first of all is an answer once; the last window may be shorter.
     pub(super) fn windows(
@@ -169,21 +185,20 @@ impl JoinedText {
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
         let (mut found, mut rest) = (vec![], vec![]);
-        for block in self.blocks(part)? {
-            let TextBlock { at, text, .. } = block?;
-            rest.extend(tokens.encode(&text).map_err(|why| self.fault(at, why))?);
-            while rest.len() > length && found.len() < most {
-                found.push(window(&rest[..=length]));
-                rest.drain(..length);
+        let is_whole = self.encoded(tokens, part, |EncodedBlock { at, tokens, .. }| {
+            rest.extend(tokens);
+            let mut used = 0;
+            while rest.len() - used > length && found.len() < most {
+                found.push(window(&rest[used..=used + length]));
+                used += length;
             }
-            if found.len() >= most {
-                return Ok(found);
-            }
-            if found.len() > held {
+            rest.drain(..used);
+            if found.len() < most && found.len() > held {
                 return Err(self.fault(at, super::TOO_MANY.to_owned()));
             }
-        }
-        if rest.len() > 1 {
+            Ok(found.len() < most)
+        })?;
+        if is_whole && rest.len() > 1 {
             found.push(window(&rest));
         }
         Ok(found)
@@ -237,17 +252,18 @@ const TOO_LARGE: &str = "a packed text, or one in a column, is held in memory, a
 /// The texts of a column, a line each.
 fn column(path: &Path, layout: &FileLayout) -> Result<Vec<u8>, DataError> {
     let mut bytes = vec![];
-    for row in layout.rows(path)? {
-        let row = row?;
-        match row.cells.first() {
-            Some(FileCell::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
-            _ => return Err(broken(path, row.line, format!("the row has no text in `{}`", layout.columns[0]))),
-        }
-        bytes.push(b'\n');
-        if bytes.len() as u64 > MAX_TEXT {
-            return Err(unreadable(path, TOO_LARGE));
-        }
-    }
+    layout.batches(path)?.each(
+        |row| row,
+        |row| {
+            let row = row?;
+            match row.cells.first() {
+                Some(FileCell::Text(text)) => bytes.extend_from_slice(text.as_bytes()),
+                _ => return Err(broken(path, row.line, format!("the row has no text in `{}`", layout.columns[0]))),
+            }
+            bytes.push(b'\n');
+            if bytes.len() as u64 > MAX_TEXT { Err(unreadable(path, TOO_LARGE)) } else { Ok(true) }
+        },
+    )?;
     Ok(bytes)
 }
 
@@ -257,6 +273,21 @@ pub(super) struct TextBlock {
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) text: String,
+}
+
+impl BatchRecord for TextBlock {
+    fn bytes(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// A block with its tokens.
+pub(super) struct EncodedBlock {
+    /// As those of [`TextBlock`].
+    pub(super) at: u64,
+    pub(super) end: u64,
+    pub(super) text: String,
+    pub(super) tokens: Vec<u32>,
 }
 
 /// The blocks of a range of a text.

@@ -1,24 +1,28 @@
 //! Facts of the training file: the vocabulary, the classes, and its rows in other splits.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::io::Read;
+use std::mem;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::language::JoinedText;
+use super::language::{JoinedText, TextBlock};
+use super::pieces::PieceMap;
 use super::plan::{self, CustomTaskKind, Cutting, TaskPlan};
 use super::tokens::{SavedVocabulary, TokenCut, Tokens};
 use crate::Answer;
 use crate::TaskSettings;
 use crate::error::DataError;
+use crate::files::batches::{Batches, ChunkItems, most_chunks};
 use crate::files::open::regular;
 use crate::files::{FileCell, FileRow, ListTexts, paths};
 use crate::reading::{broken, unreadable};
 use crate::scale::Scale;
 use crate::share::{SplitSource, TRAIN, ranges, shares};
+use crate::stream::Stamp;
 use rtc_base::json;
 use rtc_base::rng::Key;
 use rtc_compiler::ir::formula::bytes;
@@ -36,7 +40,32 @@ pub(super) struct Learned {
     /// The unit of the numbers, where they are the answers.
     pub(super) scale: Scale,
     shares: Vec<SplitShare>,
+    /// Where shares were made of rows.
+    pub(super) hashes: RowHashes,
     seed: u64,
+}
+
+/// The hashes of the rows of files, by which they go to splits.
+#[derive(Debug, Default)]
+pub(super) struct RowHashes(Vec<(Stamp, Vec<u64>)>);
+
+impl RowHashes {
+    /// The most rows whose hashes are held.
+    const MOST: usize = 1 << 22;
+
+    /// The hashes of a file that has not changed, by the numbers of its records.
+    pub(super) fn of(&self, path: &Path) -> Option<&[u64]> {
+        let (stamp, hashes) = self.0.iter().find(|(stamp, _)| stamp.path == path)?;
+        stamp.open().ok().map(|_| hashes.as_slice())
+    }
+
+    /// Adds the hash of a record of the last file.
+    fn add(&mut self, number: usize, hash: u64) {
+        if let Some((_, hashes)) = self.0.last_mut() {
+            hashes.resize(number, 0);
+            hashes.push(hash);
+        }
+    }
 }
 
 /// The part of the training file that another split has.
@@ -73,7 +102,8 @@ impl Learned {
         let SavedLearning { tokens, classes, scale, shares, seed } =
             SavedLearning::deserialize(kept).map_err(|error| error.to_string())?;
         let ids = ids(&classes);
-        Ok(Self { tokens: Arc::new(Tokens::from_kept(tokens)?), classes, ids, scale, shares, seed })
+        let (tokens, hashes) = (Arc::new(Tokens::from_kept(tokens)?), RowHashes::default());
+        Ok(Self { tokens, classes, ids, scale, shares, hashes, seed })
     }
 
     /// The id of a class: a file may have many of them, and every row one.
@@ -106,10 +136,12 @@ pub(super) enum RowFilter {
 }
 
 impl RowFilter {
-    /// Whether a row belongs to it. It depends on the input alone, so equal inputs are never in two splits.
-    pub(super) fn holds(&self, inputs: &[FileCell]) -> bool {
+    /// Whether a row belongs to it, of which the first cells are `inputs`. It depends on them alone, so equal inputs are never in two
+    /// splits. `known` are the hashes of the file, where they are known.
+    pub(super) fn holds(&self, row: &FileRow, inputs: usize, known: Option<&[u64]>) -> bool {
         let among = |shares: &[SplitShare], seed| {
-            let hash = hash(inputs, seed);
+            let known = known.and_then(|known| known.get(row.number).copied());
+            let hash = known.unwrap_or_else(|| hash(&row.cells[..inputs], seed));
             shares.iter().filter_map(|share| share.hashes).any(|[first, last]| (first..=last).contains(&hash))
         };
         match self {
@@ -131,7 +163,10 @@ impl RowFilter {
 
 fn hash(inputs: &[FileCell], seed: u64) -> u64 {
     let key = Key::new(seed).stream("share");
-    let key = inputs.iter().fold(key, |key, cell| items(cell).iter().fold(key.at(1), |key, item| key.stream(item)));
+    let key = inputs.iter().fold(key, |key, cell| match cell {
+        FileCell::Text(text) => text.split_whitespace().fold(key.at(1), |key, item| key.stream(item)),
+        list => items(list).into_iter().fold(key.at(1), |key, item| key.stream(item)),
+    });
     key.value()
 }
 
@@ -208,28 +243,30 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
     };
     let shares = shares(named).map_err(fail)?;
     let files = paths::matching(&settings.locate(train))?;
-    let shares = place(plan, &files, &shares, settings.seed)?;
+    let (shares, hashes) = place(plan, &files, &shares, settings.seed)?;
     let learned = Learned {
         tokens: Arc::new(Tokens::bytes()),
         classes: vec![],
         ids: HashMap::new(),
         scale: Scale::default(),
         shares,
+        hashes,
         seed: settings.seed,
     };
     let mut counts = FileCounts::default();
     match plan.kind {
         CustomTaskKind::Language => counts.text(plan, &files, &learned.rest())?,
-        _ => counts.rows(plan, &files, &learned.rest())?,
+        _ => counts.rows(plan, &files, &learned)?,
     }
     let classes = counts.classes(plan, &files)?;
+    let scale = Scale::of(&counts.numbers);
     let tokens = match &plan.cutting {
         Cutting::By(TokenCut::Bytes) => Tokens::bytes(),
-        Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), &counts.pieces, plan.vocabulary),
+        Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
     let ids = ids(&classes);
-    Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale: Scale::of(&counts.numbers), ..learned })
+    Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale, ..learned })
 }
 
 /// Reads a `tokenizer.json`.
@@ -250,15 +287,29 @@ fn trained(settings: &TaskSettings, file: &str) -> Result<Tokens, DataError> {
 }
 
 /// Which rows, or bytes, the shares of the training file are. A share of a text is the end of it.
-fn place(plan: &TaskPlan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) -> Result<Vec<SplitShare>, DataError> {
-    let mut hashes = vec![];
+fn place(
+    plan: &TaskPlan,
+    files: &[PathBuf],
+    shares: &[(&str, f64)],
+    seed: u64,
+) -> Result<(Vec<SplitShare>, RowHashes), DataError> {
+    let (mut hashes, mut known) = (vec![], RowHashes::default());
     if plan.kind != CustomTaskKind::Language && !shares.is_empty() {
         for path in files {
-            for row in plan.layout.rows(path)? {
-                let row = row?;
-                hashes.push(hash(&row.cells[..plan.inputs], seed));
-                few(hashes.len(), MAX_ROWS, "rows", path, row.line)?;
+            match Stamp::of(path) {
+                Ok(stamp) => known.0.push((stamp, vec![])),
+                Err(_) => known.0.clear(),
             }
+            let make = |row: FileRow| (hash(&row.cells[..plan.inputs], seed), row.number, row.line);
+            plan.layout.batches(path)?.each(make, |found| {
+                let (hash, number, line) = found?;
+                hashes.push(hash);
+                known.add(number, hash);
+                if hashes.len() > RowHashes::MOST {
+                    known.0.clear();
+                }
+                few(hashes.len(), MAX_ROWS, "rows", path, line).map(|()| true)
+            })?;
         }
     }
     let mut from = 1.0 - shares.iter().map(|(_, share)| share).sum::<f64>();
@@ -267,7 +318,7 @@ fn place(plan: &TaskPlan, files: &[PathBuf], shares: &[(&str, f64)], seed: u64) 
         from += share;
         SplitShare { split: (*split).to_owned(), hashes, text }
     };
-    Ok(shares.iter().zip(ranges(hashes, shares)).map(share).collect())
+    Ok((shares.iter().zip(ranges(hashes, shares)).map(share).collect(), known))
 }
 
 /// The most rows that shares are made of, or numbers are learned from: something is held of each.
@@ -290,53 +341,122 @@ struct FileCounts {
     /// Rows of the files, and of these the rows that are trained on.
     all: usize,
     rows: usize,
-    pieces: BTreeMap<String, u64>,
+    pieces: PieceMap<u64>,
     classes: BTreeSet<String>,
     numbers: Vec<f64>,
 }
 
-impl FileCounts {
-    fn piece(&mut self, piece: &str) {
-        match self.pieces.get_mut(piece) {
-            Some(count) => *count += 1,
-            None => drop(self.pieces.insert(piece.to_owned(), 1)),
-        }
+/// The counts of the chunks of batches, apart for each number of a chunk: sums and sets have no order, and are made at the end.
+struct ApartCounts(Vec<Mutex<FileCounts>>);
+
+impl Default for ApartCounts {
+    fn default() -> Self {
+        Self((0..most_chunks()).map(|_| Mutex::default()).collect())
+    }
+}
+
+impl ApartCounts {
+    /// The counts of the chunks with a number.
+    fn counts(&self, number: usize) -> MutexGuard<'_, FileCounts> {
+        self.0[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn rows(&mut self, plan: &TaskPlan, files: &[PathBuf], part: &RowFilter) -> Result<(), DataError> {
-        let cut = if let Cutting::By(cut) = plan.cutting { cut } else { TokenCut::Trained };
+    fn all(&self) -> impl Iterator<Item = MutexGuard<'_, FileCounts>> {
+        (0..self.0.len()).map(|number| self.counts(number))
+    }
+
+    /// The number of pieces at most.
+    fn pieces(&self) -> usize {
+        self.all().map(|counts| counts.pieces.len()).sum()
+    }
+
+    /// All counts, which begin again.
+    fn take(&self) -> impl Iterator<Item = FileCounts> {
+        self.all().map(|mut counts| mem::take(&mut *counts))
+    }
+}
+
+impl FileCounts {
+    fn piece(&mut self, piece: &str) {
+        *self.pieces.get_or_insert(piece, 0) += 1;
+    }
+
+    fn rows(&mut self, plan: &TaskPlan, files: &[PathBuf], learned: &Learned) -> Result<(), DataError> {
+        let part = learned.rest();
+        let apart = ApartCounts::default();
         for path in files {
-            for row in plan.layout.rows(path)? {
-                let FileRow { cells, line, .. } = row?;
-                let (inputs, rest) = cells.split_at(plan.inputs);
-                let label = &rest[..rest.len().min(1)];
-                self.all += 1;
-                if !part.holds(inputs) || plan.is_skipped(&cells) {
-                    continue;
+            let hashes = learned.hashes.of(path);
+            let holds = |row: &FileRow| part.holds(row, plan.inputs, hashes);
+            let mut batches = plan.layout.batches(path)?;
+            loop {
+                // A byte begins one piece at most, and one row.
+                let is_near = |count: usize, most: usize| count + batches.bytes() > most;
+                let counted = if is_near(self.pieces.len() + apart.pieces(), MAX_PIECES)
+                    || is_near(self.numbers.len(), MAX_ROWS)
+                {
+                    apart.take().for_each(|counts| self.add(counts));
+                    batches.next_in_turn(|mut rows| rows.try_for_each(|row| self.row(plan, &row?, &holds, Some(path))))
+                } else {
+                    let counted = batches.next(|number, mut rows| {
+                        let mut counts = apart.counts(number);
+                        rows.try_for_each(|row| counts.row(plan, &row?, &holds, None))
+                    });
+                    apart.all().for_each(|mut counts| self.numbers.append(&mut counts.numbers));
+                    counted
+                };
+                match counted {
+                    None => break,
+                    Some(counted) => counted.into_iter().collect::<Result<(), DataError>>()?,
                 }
-                self.rows += 1;
-                for input in &*plan.texts(inputs) {
-                    match input {
-                        FileCell::Text(text) => {
-                            cut.pieces(text, plan.lines()).into_iter().for_each(|piece| self.piece(piece))
-                        }
-                        list => items(list).into_iter().for_each(|item| self.piece(item)),
-                    }
-                }
-                // A broken label is an error with its line, when the row becomes an example.
-                match (plan.kind, plan.answer) {
-                    (CustomTaskKind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
-                    (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
-                    (_, Answer::Labels) => {
-                        self.classes.extend(label.iter().filter_map(|cell| set(cell, &plan.separator).ok()).flatten());
-                    }
-                    (_, Answer::Number) => self.numbers.extend(label.iter().filter_map(|cell| number(cell).ok())),
-                }
-                few(self.pieces.len(), MAX_PIECES, "different tokens", path, line)?;
-                few(self.numbers.len(), MAX_ROWS, "rows", path, line)?;
             }
         }
+        apart.take().for_each(|counts| self.add(counts));
         Ok(())
+    }
+
+    /// Adds the counts of other rows.
+    fn add(&mut self, mut other: Self) {
+        self.all += other.all;
+        self.rows += other.rows;
+        self.pieces.merge(other.pieces, |all, own| *all += own);
+        self.classes.append(&mut other.classes);
+        self.numbers.append(&mut other.numbers);
+    }
+
+    /// Counts a row that `holds` has; of a file that is named, to the most that is held.
+    fn row(
+        &mut self,
+        plan: &TaskPlan,
+        row: &FileRow,
+        holds: impl Fn(&FileRow) -> bool,
+        limited: Option<&Path>,
+    ) -> Result<(), DataError> {
+        let (inputs, rest) = row.cells.split_at(plan.inputs);
+        let label = &rest[..rest.len().min(1)];
+        self.all += 1;
+        if !holds(row) || plan.is_skipped(&row.cells) {
+            return Ok(());
+        }
+        self.rows += 1;
+        for input in &*plan.texts(inputs) {
+            match (input, &plan.cutting) {
+                (FileCell::Text(text), Cutting::By(cut)) => cut.each(text, plan.lines(), |piece| self.piece(piece)),
+                (FileCell::Text(_), Cutting::File(_)) => {}
+                (list, _) => items(list).into_iter().for_each(|item| self.piece(item)),
+            }
+        }
+        // A broken label is an error with its line, when the row becomes an example.
+        match (plan.kind, plan.answer) {
+            (CustomTaskKind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
+            (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
+            (_, Answer::Labels) => {
+                self.classes.extend(label.iter().filter_map(|cell| set(cell, &plan.separator).ok()).flatten());
+            }
+            (_, Answer::Number) => self.numbers.extend(label.iter().filter_map(|cell| number(cell).ok())),
+        }
+        let Some(path) = limited else { return Ok(()) };
+        few(self.pieces.len(), MAX_PIECES, "different tokens", path, row.line)?;
+        few(self.numbers.len(), MAX_ROWS, "rows", path, row.line)
     }
 
     fn text(&mut self, plan: &TaskPlan, files: &[PathBuf], part: &RowFilter) -> Result<(), DataError> {
@@ -345,7 +465,20 @@ impl FileCounts {
             return Ok(());
         }
         let text = JoinedText::open(files, &plan.layout)?;
-        text.each(part, |line| cut.pieces(line, true).into_iter().for_each(|piece| self.piece(piece)))
+        let apart = ApartCounts::default();
+        let mut blocks = Batches::new(text.blocks(part)?);
+        let count = |number: usize, mut blocks: ChunkItems<'_, TextBlock>| {
+            let mut counts = apart.counts(number);
+            blocks.try_for_each(|block| {
+                cut.each(&block?.text, true, |piece| counts.piece(piece));
+                Ok(())
+            })
+        };
+        while let Some(counted) = blocks.next(count) {
+            counted.into_iter().collect::<Result<(), DataError>>()?;
+        }
+        apart.take().for_each(|counts| self.add(counts));
+        Ok(())
     }
 
     /// The classes in order: that of their numbers if all are whole numbers, else that of their texts.

@@ -8,7 +8,10 @@ mod ask;
 mod given;
 mod language;
 mod learn;
+mod pieces;
 pub(crate) mod plan;
+#[cfg(test)]
+mod random_tables;
 mod rows;
 mod tokens;
 #[cfg(feature = "tokenizers")]
@@ -50,6 +53,16 @@ pub use plan::{MAX_LENGTH, NAMES};
 
 /// The most bytes that a tokenizer may make of a text.
 pub const MAX_GROWN: u64 = 1 << 27;
+
+/// What a row is to a part of its file.
+enum RowUse {
+    /// A row of another part.
+    Other,
+    /// A row without a label, which is skipped.
+    Unlabelled,
+    /// An example, with the number of its tokens that were cut off.
+    Example { example: Example, cut: usize },
+}
 
 /// A task on files.
 #[derive(Clone, Debug)]
@@ -166,6 +179,18 @@ impl Own {
         Ok((Example { label, given, ..example }, cut.iter().sum()))
     }
 
+    /// Refuses a row of which no example can be made.
+    fn check_row(&self, cells: &[FileCell]) -> Result<(), String> {
+        let (inputs, label) = cells.split_at(self.plan.inputs);
+        let has_tokens = |cell: &FileCell| matches!(cell, FileCell::Text(text) if self.learned.tokens.has_some(text));
+        let is_simple = self.plan.given.is_empty() && self.plan.kind != CustomTaskKind::Tagging;
+        // Tokens are looked up for rows in which they may be missing alone.
+        if is_simple && self.plan.texts(inputs).iter().all(has_tokens) {
+            return self.answer(&label[0]).map(drop);
+        }
+        self.example(cells).map(drop)
+    }
+
     /// The texts of a row as an example, and how many tokens were cut off from each of two.
     fn texts(&self, cells: &[FileCell]) -> Result<(Example, [usize; 2]), String> {
         let texts = self.plan.texts(cells);
@@ -218,28 +243,41 @@ impl Own {
         }
     }
 
+    /// What a row is to a part of its file.
+    fn use_of(&self, row: &FileRow, part: &RowFilter, hashes: Option<&[u64]>) -> Result<RowUse, String> {
+        if !part.holds(row, self.plan.inputs, hashes) {
+            return Ok(RowUse::Other);
+        }
+        if self.plan.is_skipped(&row.cells) {
+            return Ok(RowUse::Unlabelled);
+        }
+        self.example(&row.cells).map(|(example, cut)| RowUse::Example { example, cut })
+    }
+
     /// The examples of some files, of the rows that belong to a part, and which of them were cut.
     fn rows(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
         let (mut examples, mut tokens, mut cuts) = (vec![], 0, Cuts::default());
         for path in files {
-            for row in self.plan.layout.rows(path)? {
+            let hashes = self.learned.hashes.of(path);
+            let make = |row: FileRow| (self.use_of(&row, part, hashes), FileRow { cells: vec![], ..row });
+            let goes_on = self.plan.layout.batches(path)?.each(make, |made| {
                 if examples.len() >= most {
-                    return Ok((examples, cuts));
+                    return Ok(false);
                 }
-                let row = row?;
-                if part.holds(&row.cells[..self.plan.inputs]) {
-                    if self.plan.is_skipped(&row.cells) {
-                        cuts.unlabelled += 1;
-                        continue;
-                    }
-                    let (example, cut) = self.example(&row.cells).map_err(|message| self.fault(path, &row, message))?;
-                    cuts.add(cut);
-                    tokens += example.bytes() / 4;
-                    examples.push(example);
-                    if tokens > MAX_HELD {
-                        return Err(self.fault(path, &row, TOO_MANY.to_owned()));
+                let (found, row) = made?;
+                match found.map_err(|message| self.fault(path, &row, message))? {
+                    RowUse::Other => {}
+                    RowUse::Unlabelled => cuts.unlabelled += 1,
+                    RowUse::Example { example, cut } => {
+                        cuts.add(cut);
+                        tokens += example.bytes() / 4;
+                        examples.push(example);
                     }
                 }
+                if tokens > MAX_HELD { Err(self.fault(path, &row, TOO_MANY.to_owned())) } else { Ok(true) }
+            })?;
+            if !goes_on {
+                break;
             }
         }
         Ok((examples, cuts))
@@ -262,16 +300,23 @@ impl Own {
         if self.plan.kind == CustomTaskKind::Language {
             return self.windows(&[path.to_owned()], &RowFilter::All, usize::MAX).err().into_iter().collect();
         }
-        let rows = match self.plan.layout.rows(path) {
+        let rows = match self.plan.layout.batches(path) {
             Ok(rows) => rows,
             Err(problem) => return vec![problem],
         };
-        let problem = |row: Result<FileRow, DataError>| {
-            let row = row.map(|row| if self.plan.is_skipped(&row.cells) { None } else { Some(row) });
-            let row = row.transpose()?;
-            row.and_then(|row| self.example(&row.cells).map_err(|message| self.fault(path, &row, message))).err()
+        let problem = |row: FileRow| {
+            let found = if self.plan.is_skipped(&row.cells) { Ok(()) } else { self.check_row(&row.cells) };
+            found.err().map(|message| self.fault(path, &row, message))
         };
-        rows.filter_map(problem).take(most).collect()
+        let mut problems = vec![];
+        let mut take = |found: Option<DataError>| {
+            problems.extend(found);
+            problems.len() < most
+        };
+        let end = rows.each(problem, |found| Ok(take(found.unwrap_or_else(Some))));
+        problems.extend(end.err());
+        problems.truncate(most);
+        problems
     }
 
     fn windows(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<Vec<Example>, DataError> {

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use super::Own;
 use super::learn::RowFilter;
+use super::{Own, RowUse};
 use crate::error::DataError;
 use crate::files::records::FileRecord;
-use crate::files::{Format, Parser};
+use crate::files::{FileRow, Format, Parser};
 use crate::fingerprint::Hasher;
 use crate::reading::unreadable;
 use crate::stream::{Stamp, StreamedRows};
@@ -57,28 +57,37 @@ impl TableRows {
             let stamp = Stamp::of(path)?;
             let (_, parser) = own.plan.layout.begin(path)?;
             found.files.push((stamp.clone(), parser));
-            for row in own.plan.layout.rows(path)? {
-                let row = row?;
-                if found.places.len() >= most || !part.holds(&row.cells[..own.plan.inputs]) {
-                    continue;
+            let hashes = own.learned.hashes.of(path);
+            let make = |row: FileRow| (own.use_of(&row, part, hashes), FileRow { cells: vec![], ..row });
+            own.plan.layout.batches(path)?.each(make, |made| {
+                let (used, row) = made?;
+                if found.places.len() >= most {
+                    return Ok(true);
                 }
-                if own.plan.is_skipped(&row.cells) {
-                    cuts.unlabelled += 1;
-                    continue;
+                match used.map_err(|message| own.fault(path, &row, message))? {
+                    RowUse::Other => {}
+                    RowUse::Unlabelled => cuts.unlabelled += 1,
+                    RowUse::Example { example, cut } => {
+                        cuts.add(cut);
+                        hash.example(&example);
+                        found.add(&row, &example);
+                    }
                 }
-                let (example, cut) = own.example(&row.cells).map_err(|message| own.fault(path, &row, message))?;
-                cuts.add(cut);
-                hash.example(&example);
-                found.labels.add(&example);
-                let (length, file) = (example.length() as u32, found.files.len() as u32 - 1);
-                found.places.push(RowLocation { offset: row.offset, bytes: row.bytes, length, file });
-                found.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
-            }
+                Ok(true)
+            })?;
             // The rows are those of the file that has the stamp.
             stamp.open()?;
         }
         found.fingerprint = hash.text();
         Ok((found, cuts))
+    }
+
+    /// Notes a row of the last file.
+    fn add(&mut self, row: &FileRow, example: &Example) {
+        self.labels.add(example);
+        let (length, file) = (example.length() as u32, self.files.len() as u32 - 1);
+        self.places.push(RowLocation { offset: row.offset, bytes: row.bytes, length, file });
+        self.tokens += (example.tokens.len() + example.second.as_ref().map_or(0, Vec::len)) as u64;
     }
 }
 

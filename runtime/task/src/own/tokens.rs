@@ -1,11 +1,12 @@
 //! Tokens of a user's texts: splitting, and the vocabulary.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::pieces::PieceMap;
 use super::trained::TrainedTokenizer;
 use crate::encoding::{Encoding, ranges};
 use crate::line;
@@ -32,14 +33,22 @@ impl TokenCut {
     pub(super) const NAMED: [(&str, Self); 4] =
         [("words", Self::Words), ("blanks", Self::Blanks), ("characters", Self::Characters), ("bytes", Self::Bytes)];
 
-    /// The pieces of a text. With `lines`, the end of a line is a piece of its own also where blanks are none.
-    pub(super) fn pieces(self, text: &str, lines: bool) -> Vec<&str> {
+    /// Calls `see` with every piece of a text. With `lines`, the end of a line is a piece of its own also where blanks are none.
+    pub(super) fn each<'t>(self, text: &'t str, lines: bool, mut see: impl FnMut(&'t str)) {
         match self {
-            Self::Words => runs(text, lines, in_word),
-            Self::Blanks => runs(text, lines, |_| true),
-            Self::Characters => text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]).collect(),
-            Self::Bytes | Self::Trained => vec![],
+            Self::Words => runs::<true>(text, lines, see),
+            Self::Blanks => runs::<false>(text, lines, see),
+            Self::Characters => text.char_indices().for_each(|(at, c)| see(&text[at..at + c.len_utf8()])),
+            Self::Bytes | Self::Trained => {}
         }
+    }
+
+    /// The pieces of a text, as [`TokenCut::each`] has them.
+    #[cfg(test)]
+    fn pieces(self, text: &str, lines: bool) -> Vec<&str> {
+        let mut pieces = vec![];
+        self.each(text, lines, |piece| pieces.push(piece));
+        pieces
     }
 }
 
@@ -48,21 +57,44 @@ fn in_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Runs of characters that belong together, and each other one alone; blanks are left out.
-fn runs(text: &str, lines: bool, together: impl Fn(char) -> bool) -> Vec<&str> {
-    let (mut pieces, mut begun) = (vec![], None);
-    for (at, c) in text.char_indices() {
-        if !c.is_whitespace() && together(c) {
+/// Whether an ASCII character is no blank.
+const fn is_visible(byte: u8) -> bool {
+    !matches!(byte, b' ' | b'\t'..=b'\r')
+}
+
+/// Whether a word may have an ASCII character.
+const fn is_of_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Calls `see` with runs of characters that belong together, and with each other one alone; blanks are left out. With `WORDS`,
+/// characters of words belong together, else all that are no blanks.
+fn runs<'t, const WORDS: bool>(text: &'t str, lines: bool, mut see: impl FnMut(&'t str)) {
+    let bytes = text.as_bytes();
+    let (mut at, mut begun) = (0, None);
+    while let Some(&byte) = bytes.get(at) {
+        let (together, visible, width) = if byte.is_ascii() {
+            (if WORDS { is_of_word(byte) } else { is_visible(byte) }, is_visible(byte), 1)
+        } else {
+            let c = text[at..].chars().next().expect("a character begins here");
+            let visible = !c.is_whitespace();
+            (visible && (!WORDS || in_word(c)), visible, c.len_utf8())
+        };
+        if together {
             begun.get_or_insert(at);
-            continue;
+        } else {
+            if let Some(from) = begun.take() {
+                see(&text[from..at]);
+            }
+            if visible || (lines && byte == b'\n') {
+                see(&text[at..at + width]);
+            }
         }
-        pieces.extend(begun.take().map(|from| &text[from..at]));
-        if !c.is_whitespace() || (lines && c == '\n') {
-            pieces.push(&text[at..at + c.len_utf8()]);
-        }
+        at += width;
     }
-    pieces.extend(begun.map(|from| &text[from..]));
-    pieces
+    if let Some(from) = begun {
+        see(&text[from..]);
+    }
 }
 
 /// The token of what training does not have.
@@ -78,7 +110,7 @@ pub(super) struct Tokens {
     /// Whether the ends of lines are tokens.
     lines: bool,
     names: Vec<String>,
-    ids: HashMap<String, u32>,
+    ids: PieceMap<u32>,
     trained: Option<Box<TrainedTokenizer>>,
 }
 
@@ -99,22 +131,23 @@ pub(super) struct SavedVocabulary {
 impl Tokens {
     /// The vocabulary of pieces that were counted: the most frequent ones, those with equal counts in the order of their texts,
     /// behind one token for all others.
-    pub(super) fn learned(cut: TokenCut, lines: bool, counts: &BTreeMap<String, u64>, most: usize) -> Self {
-        let mut pieces: Vec<(&String, &u64)> = counts.iter().filter(|(piece, _)| *piece != UNKNOWN).collect();
-        pieces.sort_by(|a, b| b.1.cmp(a.1).then(a.0.cmp(b.0)));
+    pub(super) fn learned(cut: TokenCut, lines: bool, counts: PieceMap<u64>, most: usize) -> Self {
+        let mut pieces: Vec<(String, u64)> = counts.into_pieces().filter(|(piece, _)| *piece != UNKNOWN).collect();
+        pieces.sort_unstable_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         pieces.truncate(most.saturating_sub(1));
-        let names = std::iter::once(UNKNOWN.to_owned()).chain(pieces.into_iter().map(|(piece, _)| piece.clone()));
+        let names = std::iter::once(UNKNOWN.to_owned()).chain(pieces.into_iter().map(|(piece, _)| piece));
         Self::of_names(cut, lines, names.collect())
     }
 
     fn of_names(cut: TokenCut, lines: bool, names: Vec<String>) -> Self {
-        let ids = names.iter().enumerate().map(|(id, name)| (name.clone(), id as u32)).collect();
+        let mut ids = PieceMap::default();
+        names.iter().enumerate().for_each(|(id, name)| *ids.get_or_insert(name, 0) = id as u32);
         Self { cut, lines, names, ids, trained: None }
     }
 
     /// The 256 bytes.
     pub(super) fn bytes() -> Self {
-        Self { ids: HashMap::new(), ..Self::of_names(TokenCut::Bytes, true, bytes::names()) }
+        Self { ids: PieceMap::default(), ..Self::of_names(TokenCut::Bytes, true, bytes::names()) }
     }
 
     /// The tokens of a `tokenizer.json`. Special tokens, truncation and padding that it asks for are left out.
@@ -150,7 +183,7 @@ impl Tokens {
         let names = (0..=last).map(name).collect();
         Ok(Self {
             trained: Some(Box::new(trained)),
-            ids: HashMap::new(),
+            ids: PieceMap::default(),
             ..Self::of_names(TokenCut::Trained, true, names)
         })
     }
@@ -186,12 +219,21 @@ impl Tokens {
 
     /// The token that stands for what training does not have, if there is one.
     pub(super) fn unknown(&self) -> Option<u32> {
-        self.ids.get(UNKNOWN).copied()
+        self.ids.get(UNKNOWN)
     }
 
     /// The id of one piece.
     pub(super) fn id(&self, piece: &str) -> u32 {
-        self.ids.get(piece).copied().unwrap_or(0)
+        self.ids.get(piece).unwrap_or(0)
+    }
+
+    /// Whether a text surely has tokens.
+    pub(super) fn has_some(&self, text: &str) -> bool {
+        match self.cut {
+            TokenCut::Words | TokenCut::Blanks => text.contains(|c: char| !c.is_whitespace()),
+            TokenCut::Characters | TokenCut::Bytes => !text.is_empty(),
+            TokenCut::Trained => false,
+        }
     }
 
     /// The tokens of a text.
@@ -199,7 +241,12 @@ impl Tokens {
         match (&self.trained, self.cut) {
             (Some(trained), _) => trained.encode(text),
             (None, TokenCut::Bytes) => Ok(text.bytes().map(u32::from).collect()),
-            (None, cut) => Ok(cut.pieces(text, self.lines).into_iter().map(|piece| self.id(piece)).collect()),
+            (None, cut) => {
+                let mut tokens = Vec::with_capacity(text.len() / 4);
+                cut.each(text, self.lines, |piece| tokens.push(self.id(piece)));
+                tokens.shrink_to_fit();
+                Ok(tokens)
+            }
         }
     }
 
@@ -281,8 +328,11 @@ mod tests {
 
     #[test]
     fn the_most_frequent_pieces_are_known() {
-        let counts = [("b", 2), ("a", 2), ("c", 1)].map(|(piece, count)| (piece.to_owned(), count)).into();
-        let tokens = Tokens::learned(TokenCut::Blanks, false, &counts, 3);
+        let mut counts = PieceMap::default();
+        for (piece, count) in [("b", 2), ("a", 2), ("c", 1)] {
+            *counts.get_or_insert(piece, 0) = count;
+        }
+        let tokens = Tokens::learned(TokenCut::Blanks, false, counts, 3);
         assert_eq!(tokens.names(), ["<unknown>", "a", "b"]);
         assert_eq!(tokens.encode("b c a"), Ok(vec![2, 0, 1]));
         let again = Tokens::from_kept(tokens.kept()).expect("it was kept");

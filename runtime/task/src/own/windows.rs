@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::language::{JoinedText, TextBlock, window};
+use super::language::{EncodedBlock, JoinedText, TextBlock, window};
 use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::Example;
@@ -39,20 +39,26 @@ impl TextWindows {
         part: &RowFilter,
         most: usize,
     ) -> Result<Self, DataError> {
-        let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), BTreeMap::new());
-        for block in text.blocks(part)? {
-            let TextBlock { at, end: behind, text: block } = block?;
+        let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), vec![]);
+        text.encoded(&tokens, part, |EncodedBlock { at, end: behind, text: block, tokens: found }| {
             blocks.push((at, end.1));
-            let found = tokens.encode(&block).map_err(|why| text.fault(at, why))?;
             // The first token of all answers nothing.
             let answers = &found[usize::from(end.1 == 0).min(found.len())..];
             let rest = most.saturating_mul(length).saturating_sub(end.1.saturating_sub(1) as usize);
-            answers.iter().take(rest).for_each(|token| *counts.entry(*token).or_insert(0) += 1);
+            for token in answers.iter().take(rest) {
+                let id = *token as usize;
+                if id >= counts.len() {
+                    counts.resize(id + 1, 0);
+                }
+                counts[id] += 1;
+            }
             end = (behind, end.1 + found.len() as u64);
             hash.update(&block);
-        }
+            Ok(true)
+        })?;
         hash.update(length.to_le_bytes());
         let fingerprint = hex(&hash.finalize());
+        let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
         Ok(Self { text, tokens, length, blocks, end, most, counts, fingerprint })
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use rtc_compiler::pipeline::asked::ExternalInput;
 use schemars::JsonSchema;
@@ -186,12 +186,12 @@ pub struct TaskContext {
 
 /// What all models of an experiment take from its rows: rows are held to it while they are read.
 #[derive(Clone, Default)]
-pub struct Asks(Arc<Mutex<Vec<ExternalInput>>>);
+pub struct Asks(Arc<RwLock<Vec<ExternalInput>>>);
 
 impl Asks {
     /// All of it.
-    pub(crate) fn all(&self) -> MutexGuard<'_, Vec<ExternalInput>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn all(&self) -> RwLockReadGuard<'_, Vec<ExternalInput>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -210,7 +210,7 @@ impl TaskContext {
 
     /// Notes what a model takes from the rows.
     pub fn ask(&self, asked: Vec<ExternalInput>) {
-        let mut all = self.asked.all();
+        let mut all = self.asked.0.write().unwrap_or_else(PoisonError::into_inner);
         for one in asked {
             if !all.contains(&one) {
                 all.push(one);

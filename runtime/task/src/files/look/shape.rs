@@ -1,0 +1,154 @@
+//! How the records of a file are written: with a header or without, and with which mark between cells.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use super::SAMPLE;
+use super::column::number;
+use crate::error::DataError;
+use crate::files::records::{Delimited, FileRecord, FileRecords};
+use crate::files::{FileCell, FileRow, Format, TextForm, is_blank, object};
+
+/// Common properties of the lines of a text; blank ones stand between them.
+#[derive(Default)]
+pub(super) struct LineStatistics {
+    lines: usize,
+    blank: usize,
+    /// Lines that begin with a label of fastText.
+    labelled: usize,
+    /// Tabs in each line, and its words; nothing once two lines differ.
+    tabs: Option<usize>,
+    words: Option<usize>,
+}
+
+impl LineStatistics {
+    pub(super) fn see(&mut self, line: &[u8]) {
+        if is_blank(line) {
+            self.blank += 1;
+            return;
+        }
+        let tabs = || line.iter().filter(|byte| **byte == b'\t').count();
+        let words = || line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
+        self.labelled += usize::from(line.starts_with(b"__label__"));
+        if self.lines == 0 {
+            (self.tabs, self.words) = (Some(tabs()), Some(words()));
+        }
+        self.tabs = self.tabs.filter(|all| *all == tabs());
+        self.words = self.words.filter(|all| *all == words());
+        self.lines += 1;
+    }
+
+    /// The sentence about a text whose lines have columns.
+    pub(super) fn doubt(&self) -> Option<String> {
+        let has_tabs = self.tabs.is_some_and(|tabs| tabs > 0) && self.lines > 1;
+        // Lines of text do not all have as many words; those of tokens with their labels do.
+        let has_words = self.words.is_some_and(|words| words > 1) && self.lines > 4 && self.blank > 0;
+        if self.labelled == self.lines && self.lines > 1 {
+            return Some(
+                "every line begins with `__label__`, as files of fastText do: a table has the text and the label of a line in two columns, as \
+                 `text` and `label` of a .csv file"
+                    .to_owned(),
+            );
+        }
+        let (parts, between) = match (self.tabs, self.words) {
+            (Some(tabs), _) if has_tabs => (tabs + 1, "tabs"),
+            (_, Some(words)) if has_words => (words, "blanks"),
+            _ => return None,
+        };
+        let cure = if self.blank > 0 {
+            "a line per token, with a blank line between texts, becomes a JSON line per text, as `{\"tokens\": [\"a\", \"b\"], \
+             \"tags\": [\"X\", \"Y\"]}`"
+        } else {
+            "a table is named .tsv"
+        };
+        Some(format!("every line has {parts} parts with {between} between: {cure}"))
+    }
+}
+
+/// The rows of a table that is written otherwise than its name says, with the sentence about it: as JSON, or with another mark between
+/// cells, which stands in the first record and in those below, and the own one not in the first.
+pub(super) fn other_shape(path: &Path, format: Format, form: TextForm) -> Result<Option<(usize, String)>, DataError> {
+    let Some(shape) = Delimited::of_format(format, form) else { return Ok(None) };
+    let records = FileRecords::open(path, Some(shape), form.encoding)?;
+    let mut records = records.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes));
+    let Some(first) = records.next() else { return Ok(None) };
+    if matches!(first.bytes[..], [b's', b'e', b'p', b'=', _]) {
+        let doubt = "the first line is only for spreadsheets, and no header: remove it";
+        return Ok(Some((records.count(), doubt.to_owned())));
+    }
+    if first.bytes.starts_with(b"{") && first.text().is_ok_and(|line| object(line).is_ok()) {
+        return Ok(Some((1 + records.count(), "its rows are JSON objects: name the file .jsonl".to_owned())));
+    }
+    let Some(mark) = shape.other_mark(&first.bytes) else { return Ok(None) };
+    let count = |bytes: &[u8]| bytes.iter().filter(|byte| **byte == mark).count();
+    let marks = count(&first.bytes);
+    // A text in the only column of a .tsv has commas as it likes.
+    let has = |record: &FileRecord| {
+        let own = count(&record.bytes);
+        own == marks || own > 0 && mark != b','
+    };
+    let sample: Vec<FileRecord> = records.by_ref().take(SAMPLE).collect();
+    if !sample.iter().all(has) {
+        return Ok(None);
+    }
+    Ok(Some((sample.len() + records.count(), shape.wanted(mark))))
+}
+
+/// The mark between the cells of a table, where it is another one than its name says, and all of its first rows have as many cells by it.
+pub(super) fn other_delimiter(path: &Path, format: Format, form: TextForm) -> Result<Option<u8>, DataError> {
+    let Some(shape) = Delimited::of_format(format, form) else { return Ok(None) };
+    let records = |shape| FileRecords::open(path, Some(shape), form.encoding);
+    let first =
+        records(Delimited { quotes: false, ..shape })?.filter_map(Result::ok).find(|record| !is_blank(&record.bytes));
+    let Some(mark) = first.and_then(|first| shape.other_mark(&first.bytes)) else { return Ok(None) };
+    let other = Delimited { delimiter: mark, ..shape };
+    let rows = records(other)?.filter_map(Result::ok).filter(|record| !is_blank(&record.bytes)).take(SAMPLE);
+    let widths = rows.map(|row| other.cells(&row.bytes).map(|cells| cells.len())).collect::<Result<BTreeSet<_>, _>>();
+    Ok(widths.is_ok_and(|widths| widths.len() == 1 && widths.first() > Some(&1)).then_some(mark))
+}
+
+/// What the first row of a table is.
+pub(super) enum Header {
+    Names,
+    Row,
+    Doubt(String),
+}
+
+/// Tells names of columns from values: a text above numbers is a name, a number above numbers a value; where all columns are texts, a
+/// text that stands below, too, is a value.
+pub(super) fn header(first: &[String], rows: &[FileRow]) -> Header {
+    let below = |at: usize| {
+        rows.iter().filter_map(move |row| match row.cells.get(at) {
+            Some(FileCell::Text(text)) if !text.trim().is_empty() => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let (mut names, mut values) = (vec![], vec![]);
+    for (at, cell) in first.iter().enumerate() {
+        if below(at).next().is_none() || !below(at).all(|text| number(text).is_some()) {
+            continue;
+        }
+        match number(cell) {
+            Some(_) => values.push(cell),
+            None if cell.trim().is_empty() => {}
+            None => names.push(cell),
+        }
+    }
+    match (&names[..], &values[..]) {
+        ([], []) => {}
+        (_, []) => return Header::Names,
+        ([], _) => return Header::Row,
+        ([name, ..], [value, ..]) => {
+            return Header::Doubt(format!(
+                "the first row is neither a header nor a row: above columns of numbers it has `{name}`, which is no number, and \
+                 `{value}`, which is no name: remove it, or write the names of the columns there"
+            ));
+        }
+    }
+    let again = |(at, cell): (usize, &String)| {
+        let values: BTreeSet<&str> = below(at).collect();
+        !cell.trim().is_empty() && values.contains(cell.as_str()) && 2 * values.len() <= below(at).count()
+    };
+    let long = |cell: &String| cell.split_whitespace().count() > 8 || cell.chars().count() > 80;
+    if first.iter().enumerate().any(again) || first.iter().any(long) { Header::Row } else { Header::Names }
+}
