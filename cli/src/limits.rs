@@ -15,5 +15,9 @@ pub(crate) const BEYOND: i64 = 100_000;
 pub(crate) const GENERATED: i64 = 10_000_000;
 /// The longest rows that a report analyses.
 pub(crate) const ANALYSED: usize = 2048;
+/// The widest figures in points: two metres.
+pub(crate) const FIGURE: f64 = 2000.0 / 25.4 * 72.0;
+/// The largest file of a font in bytes.
+pub(crate) const FONT: u64 = 64 << 20;
 /// Sequences of a prediction that are computed together have so many bytes, and the last of them some more.
 pub(crate) const PREDICTED: usize = 1 << 26;

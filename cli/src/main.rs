@@ -4,6 +4,7 @@ mod allocation;
 mod choice;
 mod command;
 mod exit;
+mod figures;
 mod gather;
 mod grid;
 mod limits;

@@ -4,15 +4,16 @@ use crate::chart::{Chart, ChartSeries, LineStyle};
 use crate::data::{Cloud, Model, SaliencyShares};
 use crate::picture::Picture;
 use crate::scale::ScaleKind;
+use crate::style::FigureStyle;
 use crate::theme::SERIES;
 
 /// The pictures of a model, as far as it was analysed.
-pub(crate) fn analyses(model: &Model) -> Vec<Picture> {
+pub(crate) fn analyses(model: &Model, style: &FigureStyle) -> Vec<Picture> {
     let clouds = model.clouds.iter().enumerate().filter_map(|(n, cloud)| {
         let name = format!("states-{}-{}", model.name, n + 1);
-        states(cloud).draw().map(|picture| picture.named(&name))
+        states(cloud).draw(style).map(|picture| picture.named(&name))
     });
-    let saliency = model.saliency.as_ref().and_then(|found| saliency(found).draw());
+    let saliency = model.saliency.as_ref().and_then(|found| saliency(found).draw(style));
     let saliency = saliency.map(|picture| picture.named(&format!("saliency-{}", model.name)));
     clouds.chain(saliency).collect()
 }

@@ -4,9 +4,12 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value, json};
 
+use crate::frame::{ChartFrame, Geometry};
+use crate::legend::LegendEntry;
 use crate::picture::Picture;
 use crate::scale::{AxisScale, ScaleKind, number};
-use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::style::FigureStyle;
+use crate::svg::{Anchor, Svg, at};
 use crate::theme::SERIES;
 use crate::thin::{SeriesPoint, averaged, smoothed, thinned};
 
@@ -110,53 +113,35 @@ impl LineStyle {
     }
 }
 
-const WIDTH: f64 = 560.0;
-const LEFT: f64 = 70.0;
-const RIGHT: f64 = 30.0;
-const PLOT_HEIGHT: f64 = 240.0;
+/// Room for ticks and their label below the plot.
 const BELOW: f64 = 46.0;
-const LEGEND_LINE: f64 = 18.0;
 /// The most points of all lines of a chart together, and the fewest that a line is cut down to.
 const POINTS: usize = 3000;
 const FEWEST: usize = 60;
 /// The most points of all lines of a chart together that answer to the pointer.
 const HITS: usize = 600;
 /// The radius of a mark: a disc, and a ring that fits around it.
-const DISC: f64 = 4.0;
-const RING: f64 = 6.5;
-
-/// The scales of a chart.
-struct ChartScales {
-    across: AxisScale,
-    up: AxisScale,
-    top: f64,
-}
-
-impl ChartScales {
-    fn place(&self, (x, y): SeriesPoint) -> SeriesPoint {
-        let x = LEFT + self.across.place(x) * (WIDTH - LEFT - RIGHT);
-        (x, self.top + (1.0 - self.up.place(y)) * PLOT_HEIGHT)
-    }
-}
+pub(crate) const DISC: f64 = 4.0;
+pub(crate) const RING: f64 = 6.5;
 
 impl Chart {
     /// The picture; `None` if no point can be drawn.
-    pub(crate) fn draw(&self) -> Option<Picture> {
+    pub(crate) fn draw(&self, style: &FigureStyle) -> Option<Picture> {
         let drawn = Self { series: self.series.iter().map(ChartSeries::smoothed).collect(), ..self.clone() };
-        Some(drawn.picture()?.with_data(&self.data()))
+        Some(drawn.picture(style)?.with_data(&self.data()))
     }
 
-    fn picture(&self) -> Option<Picture> {
-        let legend = self.legend();
-        let rows = legend.last().map_or(0, |entry| entry.row + 1);
-        let top = 34.0 + LEGEND_LINE * rows as f64;
-        let frame = self.frame(top)?;
+    fn picture(&self, style: &FigureStyle) -> Option<Picture> {
+        let mut frame = self.frame(style)?;
+        let legend = LegendEntry::all(&self.series, frame.sides(), style);
+        frame.top = 34.0 + LegendEntry::height(&legend);
         let mut svg = Svg::default();
-        svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&self.title, 14.5, WIDTH - LEFT - RIGHT));
+        let title = style.fitted(&self.title, 14.5, frame.right - frame.left);
+        svg.text("title", (frame.left, 20.0), Anchor::Start, &title);
         for entry in &legend {
             entry.draw(&mut svg);
         }
-        self.draw_axes(&mut svg, &frame);
+        frame.draw_axes(&mut svg, &self.axes, style);
         for series in self.series.iter().filter(|series| !series.spread.is_empty()) {
             self.draw_band(&mut svg, &frame, series);
         }
@@ -169,8 +154,8 @@ impl Chart {
         for series in self.series.iter().filter(|series| series.look != LineStyle::Faint) {
             self.draw_points(&mut svg, &frame, series);
         }
-        self.draw_marks(&mut svg, &frame);
-        Some(Picture::new(&self.name, &self.title, (WIDTH, top + PLOT_HEIGHT + BELOW), svg))
+        self.draw_marks(&mut svg, &frame, style);
+        Some(Picture::new(&self.name, &self.title, (frame.width, frame.bottom() + BELOW), svg, style))
     }
 
     /// Whether all of it is points of a plane, with equal units across and up.
@@ -237,8 +222,15 @@ impl Chart {
         data.into()
     }
 
+    fn frame(&self, style: &FigureStyle) -> Option<ChartFrame> {
+        let Some(width) = style.asked() else { return self.framed(Geometry::default()) };
+        // Ticks that take little room leave it to the plot.
+        let first = self.framed(Geometry::wide(width))?;
+        self.framed(Geometry::around(width, &first, style))
+    }
+
     /// The axes over all points that can be drawn.
-    fn frame(&self, top: f64) -> Option<ChartScales> {
+    fn framed(&self, geometry: Geometry) -> Option<ChartFrame> {
         let bands = self.series.iter().flat_map(|series| self.band_ends(series)).flatten();
         let bands = bands.filter(|point| self.can_draw(point));
         let levels: Vec<f64> = self.levels.iter().map(|level| level.at).collect();
@@ -249,16 +241,17 @@ impl Chart {
         };
         let (across, up) = (range(|p| p.0)?, range(|p| p.1)?);
         let up = bands.map(|(_, y)| y).chain(levels).fold(up, |(low, high), y| (low.min(y), high.max(y)));
+        let [columns, rows] = geometry.ticks;
         if self.is_cloud() {
-            let [across, up] = with_equal_units(across, up);
-            let up = AxisScale::new(ScaleKind::Linear, up, 5, false);
-            return Some(ChartScales { across: AxisScale::new(self.across, across, 6, false), up, top });
+            let [across, up] = geometry.with_equal_units(across, up);
+            let up = AxisScale::new(ScaleKind::Linear, up, rows, false);
+            return Some(geometry.with(AxisScale::new(self.across, across, columns, false), up));
         }
         let (low, high) = up;
         let low = if self.from_zero { low.min(0.0) } else { low };
         let across = if self.across == ScaleKind::Linear { (across.0.min(0.0), across.1) } else { across };
-        let across = AxisScale::new(self.across, across, 6, false);
-        Some(ChartScales { across, up: AxisScale::new(ScaleKind::Linear, (low, high), 5, true), top })
+        let across = AxisScale::new(self.across, across, columns, false);
+        Some(geometry.with(across, AxisScale::new(ScaleKind::Linear, (low, high), rows, true)))
     }
 
     fn can_draw(&self, (x, y): &SeriesPoint) -> bool {
@@ -269,45 +262,26 @@ impl Chart {
             && (self.across == ScaleKind::Linear || *x > 0.0)
     }
 
-    fn draw_axes(&self, svg: &mut Svg, frame: &ChartScales) {
-        let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
-        for (tick, text) in &frame.up.ticks {
-            let y = frame.top + (1.0 - frame.up.place(*tick)) * PLOT_HEIGHT;
-            svg.line("grid", (LEFT, y), (right, y));
-            svg.text("tick", (LEFT - 7.0, y + 4.0), Anchor::End, text);
-        }
-        let mut free = f64::NEG_INFINITY;
-        for (tick, text) in &frame.across.ticks {
-            let x = LEFT + frame.across.place(*tick) * (right - LEFT);
-            svg.line("axis", (x, bottom), (x, bottom + 4.0));
-            let half = width_of(text, 11.0) / 2.0;
-            if x - half > free {
-                svg.text("tick", (x, bottom + 17.0), Anchor::Middle, text);
-                free = x + half + 6.0;
-            }
-        }
-        svg.line("axis", (LEFT, bottom), (right, bottom));
-        svg.text("label", ((LEFT + right) / 2.0, bottom + 36.0), Anchor::Middle, &self.axes[0]);
-        svg.upwards("label", (13.0, frame.top + PLOT_HEIGHT / 2.0), &self.axes[1]);
-    }
-
     /// Chance, and where training ended.
-    fn draw_marks(&self, svg: &mut Svg, frame: &ChartScales) {
-        let (right, bottom) = (WIDTH - RIGHT, frame.top + PLOT_HEIGHT);
+    fn draw_marks(&self, svg: &mut Svg, frame: &ChartFrame, style: &FigureStyle) {
+        let (left, right, bottom) = (frame.left, frame.right, frame.bottom());
+        let note = |text: &str, room: f64| style.fitted(text, 11.0, room);
         for Mark { at, text } in &self.levels {
-            let y = frame.top + (1.0 - frame.up.place(*at)) * PLOT_HEIGHT;
-            svg.line("mark", (LEFT, y), (right, y));
-            svg.text("note over", (right - 4.0, y - 5.0), Anchor::End, text);
+            let y = frame.up_at(*at);
+            svg.line("mark", (left, y), (right, y));
+            svg.text("note over", (right - 4.0, y - 5.0), Anchor::End, &note(text, right - left));
         }
         for Mark { at, text } in &self.ends {
             let share = frame.across.place(*at);
             if !(0.0..=1.0).contains(&share) {
                 continue;
             }
-            let x = LEFT + share * (right - LEFT);
+            let x = left + share * (right - left);
             svg.line("mark", (x, frame.top), (x, bottom));
-            let (x, anchor) = if share > 0.5 { (x - 5.0, Anchor::End) } else { (x + 5.0, Anchor::Start) };
-            svg.text("note over", (x, bottom - 8.0), anchor, text);
+            let before = share > 0.5;
+            let text = note(text, if before { x - left } else { right - x });
+            let (x, anchor) = if before { (x - 5.0, Anchor::End) } else { (x + 5.0, Anchor::Start) };
+            svg.text("note over", (x, bottom - 8.0), anchor, &text);
         }
     }
 
@@ -321,7 +295,7 @@ impl Chart {
     }
 
     /// The band around a line, a piece between gaps at a time.
-    fn draw_band(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
+    fn draw_band(&self, svg: &mut Svg, frame: &ChartFrame, series: &ChartSeries) {
         let stride = series.points.len().div_ceil(self.share(POINTS)).max(1);
         let ends: Vec<[SeriesPoint; 2]> = self.band_ends(series).collect();
         let last = ends.len().saturating_sub(1);
@@ -345,7 +319,7 @@ impl Chart {
         (of / self.series.len().max(1)).max(FEWEST)
     }
 
-    fn draw_line(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
+    fn draw_line(&self, svg: &mut Svg, frame: &ChartFrame, series: &ChartSeries) {
         let points = thinned(&series.points, self.share(POINTS));
         let mut data = String::new();
         let mut begins = true;
@@ -364,7 +338,7 @@ impl Chart {
     }
 
     /// Dots, and what the pointer finds.
-    fn draw_points(&self, svg: &mut Svg, frame: &ChartScales, series: &ChartSeries) {
+    fn draw_points(&self, svg: &mut Svg, frame: &ChartFrame, series: &ChartSeries) {
         let class = format!("d{}", series.colour % SERIES);
         if series.look == LineStyle::Cloud {
             for point in series.points.iter().filter(|point| self.can_draw(point)) {
@@ -392,32 +366,6 @@ impl Chart {
             }
         }
     }
-
-    /// The entries of the legend, in as many rows as they need; none for a single line that the title names.
-    fn legend(&self) -> Vec<LegendEntry> {
-        let mut entries: Vec<LegendEntry> = vec![];
-        let (mut x, mut row) = (LEFT, 0);
-        for series in self.series.iter().filter(|series| series.look != LineStyle::Faint && !series.name.is_empty()) {
-            if entries.iter().any(|entry| entry.name == series.name) {
-                continue;
-            }
-            let text = fitted(&series.name, 12.0, 200.0);
-            let width = 26.0 + width_of(&text, 12.0) + 16.0;
-            if x > LEFT && x + width > WIDTH - RIGHT + 16.0 {
-                (x, row) = (LEFT, row + 1);
-            }
-            entries.push(LegendEntry {
-                name: series.name.clone(),
-                text,
-                colour: series.colour,
-                look: series.look,
-                x,
-                row,
-            });
-            x += width;
-        }
-        entries
-    }
 }
 
 /// A number that has no digits behind the point, as updates are.
@@ -425,44 +373,7 @@ fn whole(value: f64) -> Option<i64> {
     Some(value).filter(|value| value.fract() == 0.0 && value.abs() < 1e15).map(|value| value as i64)
 }
 
-/// Both ranges with some room, the shorter one widened until a unit is as long across as up: only then are distances between
-/// points what they seem.
-fn with_equal_units(across: (f64, f64), up: (f64, f64)) -> [(f64, f64); 2] {
-    let sides = [(across, WIDTH - LEFT - RIGHT), (up, PLOT_HEIGHT)];
-    let unit = sides.map(|((low, high), side)| 1.06 * (high - low) / side).into_iter().fold(0.0, f64::max);
-    sides.map(|((low, high), side)| {
-        let (middle, half) = (f64::midpoint(low, high), unit * side / 2.0);
-        (middle - half, middle + half)
-    })
-}
-
-/// An entry of a legend.
-struct LegendEntry {
-    name: String,
-    text: String,
-    colour: usize,
-    look: LineStyle,
-    x: f64,
-    row: usize,
-}
-
-impl LegendEntry {
-    fn draw(&self, svg: &mut Svg) {
-        let y = 38.0 + LEGEND_LINE * self.row as f64;
-        match self.look {
-            LineStyle::Cloud | LineStyle::Discs => {
-                svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), DISC, "")
-            }
-            LineStyle::Rings => svg.circle(&format!("r{}", self.colour % SERIES), (self.x + 10.0, y), RING, ""),
-            LineStyle::Faint | LineStyle::Line | LineStyle::Dots => {
-                let class = format!("line l{}{}", self.colour % SERIES, dashes(self.colour));
-                svg.line(&class, (self.x, y), (self.x + 20.0, y));
-            }
-        }
-        svg.text("label", (self.x + 26.0, y + 4.0), Anchor::Start, &self.text);
-    }
-}
-
-fn dashes(colour: usize) -> &'static str {
+/// The class of dashed lines, which the second round of colours has.
+pub(crate) fn dashes(colour: usize) -> &'static str {
     if (colour / SERIES).is_multiple_of(2) { "" } else { " dashed" }
 }

@@ -4,10 +4,12 @@ use rtc_compiler::spec::{Block, Origin, Setting, Spec};
 
 use crate::data::Model;
 use crate::picture::Picture;
-use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::style::FigureStyle;
+use crate::svg::{Anchor, Svg, at};
 
-/// The narrowest box of a layer.
+/// The narrowest box of a layer, on a page and in any picture.
 const LAYER: f64 = 290.0;
+const LEAST: f64 = 60.0;
 const PADDING: f64 = 12.0;
 /// Room for the arrow back, on the right of a recurrence.
 const BACK: f64 = 22.0;
@@ -25,22 +27,25 @@ const BESIDE: &[&str] = &["halt", "inject", "memory"];
 const AFTER: &[&str] = &["gate", "update"];
 
 /// The picture of a model's structure, where there is a spec of it.
-pub(crate) fn structure(model: &Model) -> Option<Picture> {
+pub(crate) fn structure(model: &Model, style: &FigureStyle) -> Option<Picture> {
     let root = &model.spec.as_ref()?.root;
-    let width = natural_width(root).max(width_of(&model.name, 14.5) + 2.0 * MARGIN);
+    let natural = natural_width(root, LAYER).max(style.width_of(&model.name, 14.5) + 2.0 * MARGIN);
+    // In a narrow column layers are narrower, and their texts are cut.
+    let least = natural_width(root, LEAST);
+    let width = style.asked().map_or(natural, |asked| natural.min(asked - 2.0 * MARGIN).max(least));
     let title = format!("Structure of {}", model.name);
     let mut svg = Svg::default();
-    svg.text("title", (MARGIN, 20.0), Anchor::Start, &fitted(&title, 14.5, width));
+    svg.text("title", (MARGIN, 20.0), Anchor::Start, &style.fitted(&title, 14.5, width));
     let mut top = 34.0;
     for (n, block) in flow(root).iter().enumerate() {
         if n > 0 {
             arrow(&mut svg, MARGIN + width / 2.0, top, top + GAP);
             top += GAP;
         }
-        top += draw(&mut svg, block, (MARGIN, top), width);
+        top += draw(&mut svg, block, (MARGIN, top), width, style);
     }
     let size = (width + 2.0 * MARGIN, top + MARGIN);
-    Some(Picture::new(&format!("structure-{}", model.name), &title, size, svg))
+    Some(Picture::new(&format!("structure-{}", model.name), &title, size, svg, style))
 }
 
 /// The structure for Graphviz: a box per statement, a frame around what holds others.
@@ -124,17 +129,18 @@ fn is_leaf(block: &Block) -> bool {
     flow(block).is_empty() && beside(block).is_empty()
 }
 
-fn natural_width(block: &Block) -> f64 {
-    let inner = flow(block).into_iter().map(natural_width).fold(LAYER, f64::max);
+/// The width of a statement whose innermost layers are so wide.
+fn natural_width(block: &Block, layer: f64) -> f64 {
+    let inner = flow(block).into_iter().map(|child| natural_width(child, layer)).fold(layer, f64::max);
     match (is_leaf(block), is_loop(block), &*block.slot) {
-        (true, ..) => LAYER,
+        (true, ..) => layer,
         (_, _, "model") => inner,
         (_, back, _) => inner + 2.0 * PADDING + if back { BACK } else { 0.0 },
     }
 }
 
 /// Draws a statement and all in it; gives its height.
-fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
+fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64, style: &FigureStyle) -> f64 {
     let height = height(block);
     let class = match (is_loop(block), BESIDE.contains(&&*block.slot)) {
         (true, _) => "loop",
@@ -143,16 +149,21 @@ fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
     };
     let round = if is_loop(block) { 10.0 } else { 5.0 };
     svg.rect(class, (x, y), (width, height), round, &everything(block));
-    svg.text("name", (x + PADDING, y + 16.0), Anchor::Start, &fitted(&heading(block), 12.5, width - 2.0 * PADDING));
+    svg.text(
+        "name",
+        (x + PADDING, y + 16.0),
+        Anchor::Start,
+        &style.fitted(&heading(block), 12.5, width - 2.0 * PADDING),
+    );
     let details = details(block);
     let mut top = y + TITLE_LINE;
     if !details.is_empty() {
-        svg.text("note", (x + PADDING, top + 9.0), Anchor::Start, &fitted(&details, 11.0, width - 2.0 * PADDING));
+        svg.text("note", (x + PADDING, top + 9.0), Anchor::Start, &style.fitted(&details, 11.0, width - 2.0 * PADDING));
         top += DETAIL_LINE;
     }
     let inner = width - 2.0 * PADDING - if is_loop(block) { BACK } else { 0.0 };
     for child in beside(block) {
-        top += draw(svg, child, (x + PADDING, top + 4.0), inner) + 4.0;
+        top += draw(svg, child, (x + PADDING, top + 4.0), inner, style) + 4.0;
     }
     let children = flow(block);
     if children.is_empty() {
@@ -169,7 +180,7 @@ fn draw(svg: &mut Svg, block: &Block, (x, y): (f64, f64), width: f64) -> f64 {
             arrow(svg, middle, top, top + GAP);
             top += GAP;
         }
-        top += draw(svg, child, (x + PADDING, top), inner);
+        top += draw(svg, child, (x + PADDING, top), inner, style);
     }
     if is_loop(block) {
         back(svg, (middle, x + width - PADDING - BACK / 2.0 + 2.0), (top, first - GAP / 2.0));

@@ -6,53 +6,60 @@ use std::fmt::Write;
 use crate::data::{HaltingUnit, InputTrace, Model, Panel};
 use crate::picture::Picture;
 use crate::scale::number;
-use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::style::FigureStyle;
+use crate::svg::{Anchor, Svg, at};
 use crate::theme::LEVELS;
 
 const LEFT: f64 = 54.0;
 const RIGHT: f64 = 16.0;
 /// Room for the positions, if they need no more.
 const ROOM: f64 = 482.0;
-/// The most positions that are drawn; the title says how many there are.
+/// The most positions that are drawn, and the least room of one in a picture with a width that was asked for; the title says how many
+/// there are.
 const MOST: usize = 400;
-/// Positions are named up to so many.
+const LEAST: f64 = 1.0;
+/// Positions are named up to so many on a page, and where each has so much room.
 const NAMED: usize = 90;
+const NAME_WIDTH: f64 = 9.0;
 const NAME_SIZE: f64 = 10.0;
 const NAME_ROOM: f64 = 44.0;
 
 /// A picture per chosen input of a model, with all its recurrences one below the other.
-pub(crate) fn heatmaps(model: &Model) -> Vec<Picture> {
+pub(crate) fn heatmaps(model: &Model, style: &FigureStyle) -> Vec<Picture> {
     let drawn = model.traces.iter().enumerate().filter(|(_, trace)| !trace.panels.is_empty());
-    drawn.map(|(n, trace)| heatmap(&format!("halting-{}-{}", model.name, n + 1), trace)).collect()
+    drawn.map(|(n, trace)| heatmap(&format!("halting-{}-{}", model.name, n + 1), trace, style)).collect()
 }
 
-fn heatmap(name: &str, trace: &InputTrace) -> Picture {
-    let layouts: Vec<HeatmapLayout<'_>> = trace.panels.iter().map(HeatmapLayout::new).collect();
-    let widest =
-        layouts.iter().map(HeatmapLayout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
-    let width = LEFT + widest + RIGHT;
+fn heatmap(name: &str, trace: &InputTrace, style: &FigureStyle) -> Picture {
+    let layouts: Vec<HeatmapLayout<'_>> = trace.panels.iter().map(|panel| HeatmapLayout::new(panel, style)).collect();
+    let title = style.width_of(&trace.title, 16.5).clamp(330.0, ROOM);
+    let widest = layouts.iter().map(HeatmapLayout::width).fold(title, f64::max);
+    let width = style.width_or(LEFT + widest + RIGHT);
     let mut svg = Svg::default();
-    svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
-    colour_bar(&mut svg, (LEFT, 30.0));
-    let mut top = 62.0;
+    svg.text("title", (LEFT, 20.0), Anchor::Start, &style.fitted(&trace.title, 14.5, width - LEFT - RIGHT));
+    let mut top = 32.0 + colour_bar(&mut svg, (LEFT, 30.0), width - RIGHT, style);
     for layout in &layouts {
         layout.draw(&mut svg, top);
         top += layout.height();
     }
-    Picture::new(name, &trace.title, (width, top), svg)
+    Picture::new(name, &trace.title, (width, top), svg, style)
 }
 
-/// The legend of the colours.
-fn colour_bar(svg: &mut Svg, (x, y): (f64, f64)) {
+/// The legend of the colours, in two rows where it does not end before `right`; gives its height.
+fn colour_bar(svg: &mut Svg, (x, y): (f64, f64), right: f64, style: &FigureStyle) -> f64 {
     svg.text("note", (x, y + 10.0), Anchor::Start, "weight in the output: 0");
-    let from = x + width_of("weight in the output: 0", 11.0) + 6.0;
+    let from = x + style.width_of("weight in the output: 0", 11.0) + 6.0;
     for level in 1..=LEVELS {
         svg.rect(&format!("h{level}"), (from + 11.0 * (level - 1) as f64, y + 1.0), (11.0, 11.0), 0.0, "");
     }
     let end = from + 11.0 * LEVELS as f64 + 6.0;
     svg.text("note", (end, y + 10.0), Anchor::Start, "1");
-    svg.line("stair", (end + 24.0, y + 6.5), (end + 42.0, y + 6.5));
-    svg.text("note", (end + 48.0, y + 10.0), Anchor::Start, "last state reached");
+    let reached = "last state reached";
+    let fits = style.asked().is_none() || end + 48.0 + style.width_of(reached, 11.0) <= right;
+    let (x, y) = if fits { (end + 24.0, y) } else { (x, y + 18.0) };
+    svg.line("stair", (x, y + 6.5), (x + 18.0, y + 6.5));
+    svg.text("note", (x + 24.0, y + 10.0), Anchor::Start, reached);
+    if fits { 30.0 } else { 48.0 }
 }
 
 /// Positions of the cells of a panel.
@@ -64,17 +71,31 @@ struct HeatmapLayout<'a> {
     states: usize,
     cell: (f64, f64),
     named: bool,
+    /// Room for the positions, if they need no more.
+    room: f64,
+    style: &'a FigureStyle,
 }
 
 impl<'a> HeatmapLayout<'a> {
-    fn new(panel: &'a Panel) -> Self {
-        let positions = panel.positions.len().clamp(1, MOST);
+    fn new(panel: &'a Panel, style: &'a FigureStyle) -> Self {
         let most = panel.units.iter().map(|unit| unit.weights.len()).max().unwrap_or(1).max(1);
-        let width = (ROOM / positions as f64).clamp(2.0, 22.0);
-        let named = positions <= NAMED;
-        let width = if named { width.max(9.0) } else { width };
         let height = (150.0 / most as f64).clamp(5.0, 18.0);
-        Self { panel, positions, states: most, cell: (width, height), named }
+        let all = panel.positions.len();
+        let (positions, room, width, named) = match style.asked() {
+            None => {
+                let positions = all.clamp(1, MOST);
+                let named = positions <= NAMED;
+                let least = if named { NAME_WIDTH } else { 2.0 };
+                (positions, ROOM, (ROOM / positions as f64).clamp(least, 22.0), named)
+            }
+            Some(asked) => {
+                let room = asked - LEFT - RIGHT;
+                let positions = all.clamp(1, MOST.min((room / LEAST) as usize));
+                let width = (room / positions as f64).min(22.0);
+                (positions, room, width, width >= NAME_WIDTH)
+            }
+        };
+        Self { panel, positions, states: most, cell: (width, height), named, room, style }
     }
 
     fn width(&self) -> f64 {
@@ -95,7 +116,12 @@ impl<'a> HeatmapLayout<'a> {
         if all > count {
             place += &format!("; the first {count} of {all} positions");
         }
-        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&place, 12.5, self.width().max(ROOM)));
+        svg.text(
+            "name",
+            (LEFT, top + 14.0),
+            Anchor::Start,
+            &self.style.fitted(&place, 12.5, self.width().max(self.room)),
+        );
         self.cells(svg, bottom);
         self.stairs(svg, bottom);
         self.axes(svg, bottom);
@@ -164,15 +190,17 @@ impl<'a> HeatmapLayout<'a> {
         if self.named {
             for (n, name) in self.panel.positions.iter().take(self.positions).enumerate() {
                 let x = LEFT + self.cell.0 * (n as f64 + 0.5) + 3.5;
-                svg.hanging("token", (x, bottom + 5.0), &fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
+                svg.hanging("token", (x, bottom + 5.0), &self.style.fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
             }
         } else {
-            for n in (0..self.positions).step_by(50) {
+            // Numbers stand at least as far apart as they are wide.
+            let stride = if self.cell.0 * 50.0 < 34.0 { 100 } else { 50 };
+            for n in (0..self.positions).step_by(stride) {
                 let x = LEFT + self.cell.0 * (n as f64 + 0.5);
                 svg.text("tick", (x, bottom + 14.0), Anchor::Middle, &n.to_string());
             }
         }
-        let middle = LEFT + self.width().min(ROOM) / 2.0;
+        let middle = LEFT + self.width().min(self.room) / 2.0;
         svg.text("label", (middle, bottom + below + 10.0), Anchor::Middle, "position (token)");
     }
 

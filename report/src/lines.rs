@@ -3,6 +3,7 @@
 use crate::chart::{Chart, ChartSeries, LineStyle};
 use crate::picture::Picture;
 use crate::scale::ScaleKind;
+use crate::style::FigureStyle;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,5 +30,5 @@ pub fn lines(title: &str, axes: [&str; 2], most: Option<f64>, lines: &[DrawnLine
         levels: vec![],
         ends: vec![],
     };
-    chart.draw()
+    chart.draw(&FigureStyle::default())
 }

@@ -12,6 +12,7 @@ use crate::highlight;
 use crate::picture::Picture;
 use crate::plots;
 use crate::steps::by_step;
+use crate::style::FigureStyle;
 use crate::svg::escape;
 use crate::table;
 use crate::theme;
@@ -32,6 +33,7 @@ pub fn watched(report: &RunReport, version: &str) -> String {
 }
 
 fn document(report: &RunReport, version: Option<&str>) -> String {
+    let style = &FigureStyle::default();
     let (live, said) = match version {
         Some(version) => (format!(" data-watch=\"{}\"", escape(version)), "<p class=\"watch\" role=\"status\"></p>\n"),
         None => (String::new(), ""),
@@ -60,16 +62,16 @@ fn document(report: &RunReport, version: Option<&str>) -> String {
         out += "<p class=\"sub\">Training curves are moving means over a twenty-fifth of the run; of a single run the updates stand \
                 faintly behind them.</p>\n";
     }
-    figures(&plots::curves(report), "Nothing is logged yet.", &mut out);
+    figures(&plots::curves(report, style), "Nothing is logged yet.", &mut out);
     section("length", "By length", &mut out);
     if report.runs.len() > 1 {
         out += "<p class=\"sub\">All measured splits of a run together.</p>\n";
     }
-    figures(&plots::by_length(report), "Nothing was measured by length.", &mut out);
-    told(GRID, &plots::by_edit(report), EDITS, &mut out);
+    figures(&plots::by_length(report, style), "Nothing was measured by length.", &mut out);
+    told(GRID, &plots::by_edit(report, style), EDITS, &mut out);
     section("models", "Models and halting", &mut out);
     for model in &report.models {
-        describe(model, &mut out);
+        describe(model, style, &mut out);
     }
     section("runs", "Runs", &mut out);
     out += &table::runs(report);
@@ -151,7 +153,7 @@ fn all(class: &str, pictures: &[Picture], out: &mut String) {
 }
 
 /// A model: structure and spec side by side, then how it halts and folds, and what its states and answers are made of.
-fn describe(model: &Model, out: &mut String) {
+fn describe(model: &Model, style: &FigureStyle, out: &mut String) {
     *out += &format!("<h3>{}</h3>\n", escape(&model.name));
     let doc = model.spec.as_ref().map_or("", |spec| &spec.doc);
     if !doc.is_empty() {
@@ -159,7 +161,7 @@ fn describe(model: &Model, out: &mut String) {
     }
     let text = |text: &str| format!("<pre>{}</pre>", highlight::html(text));
     let complete = |kind| format!("<details><summary>{kind}</summary>\n{}</details>\n", text(&model.text));
-    *out += &match (diagram::structure(model), &model.spec) {
+    *out += &match (diagram::structure(model, style), &model.spec) {
         (Some(structure), Some(spec)) => format!(
             "<div class=\"grid-of\">\n{}<div>\n<p class=\"sub\">{BRIEF}</p>\n{}\n{}</div>\n</div>\n",
             structure.figure(),
@@ -168,21 +170,21 @@ fn describe(model: &Model, out: &mut String) {
         ),
         _ => complete("Graph"),
     };
-    told("row", &heatmaps(model), HALTING, out);
-    folding(model, out);
-    told(GRID, &by_step(model), STEPS, out);
-    told(GRID, &analyses(model), ANALYSES, out);
+    told("row", &heatmaps(model, style), HALTING, out);
+    folding(model, style, out);
+    told(GRID, &by_step(model, style), STEPS, out);
+    told(GRID, &analyses(model, style), ANALYSES, out);
     *out += &answers::answers(model);
 }
 
 /// What recursions make of chosen inputs: drawn, and with brackets.
-fn folding(model: &Model, out: &mut String) {
+fn folding(model: &Model, style: &FigureStyle, out: &mut String) {
     if model.traces.iter().all(|trace| trace.trees.is_empty()) {
         return;
     }
     *out += "<p class=\"sub\">What is joined with what in single inputs. A search has several trees: what each weighs in the output, \
              and the logarithm of its probability. Equal trees are drawn once.</p>\n";
-    all("row", &trees(model), out);
+    all("row", &trees(model, style), out);
     for trace in &model.traces {
         let text = |tree: &RecursionTree| {
             let line = |beam| format!("{}\n{}\n", tree.describe(beam), tree.bracketed(beam));

@@ -1,10 +1,11 @@
-//! A finished picture, and the three ways to give it away.
+//! A finished picture, and the ways to give it away.
 
 use serde_json::Value;
 
-use crate::raster;
+use crate::drawing;
 use crate::refusal::NoPicture;
-use crate::svg::{Svg, escape};
+use crate::style::FigureStyle;
+use crate::svg::{Svg, at, escape};
 use crate::theme;
 
 /// A picture in classes instead of colours.
@@ -18,19 +19,22 @@ pub struct Picture {
     height: f64,
     body: String,
     data: Option<String>,
+    style: FigureStyle,
 }
 
 impl Picture {
-    /// A picture of this size, in pixels. The name may be anything.
-    pub(crate) fn new(name: &str, title: &str, (width, height): (f64, f64), svg: Svg) -> Self {
-        let size = (width.ceil(), height.ceil());
+    /// A picture of this size, in units. The name may be anything.
+    ///
+    /// A picture is as wide as its style asks; one that needs more than that is drawn smaller.
+    pub(crate) fn new(name: &str, title: &str, (width, height): (f64, f64), svg: Svg, style: &FigureStyle) -> Self {
         Self {
             name: file_name(name),
             title: title.to_owned(),
-            width: size.0,
-            height: size.1,
+            width: style.asked().map_or_else(|| width.ceil(), |asked| asked.max(width)),
+            height: height.ceil(),
             body: svg.finish(),
             data: None,
+            style: style.clone(),
         }
     }
 
@@ -64,22 +68,40 @@ impl Picture {
 
     /// A file of its own, in light colours.
     pub fn file(&self) -> String {
-        let Self { width, height, body, .. } = self;
+        let Self { width, height, body, style, .. } = self;
+        let length = |length: f64| match style.is_on_paper() {
+            true => format!("{:.3}pt", length * self.unit()),
+            false => length.to_string(),
+        };
+        let (viewed, across, up) = (at(*width), length(*width), length(*height));
         format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-             height=\"{height}\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"paper\" width=\"{width}\" \
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"picture\" viewBox=\"0 0 {viewed} {height}\" width=\"{across}\" \
+             height=\"{up}\">\n<title>{}</title>\n<style>\n{}</style>\n<rect class=\"paper\" width=\"{viewed}\" \
              height=\"{height}\"/>\n{body}</svg>\n",
             escape(&self.title),
-            theme::light(),
+            theme::light(style.font.as_ref().map(|font| font.family())),
         )
     }
 
-    /// The file as a PNG with two pixels per unit.
+    /// The file as a PNG: with two pixels per unit, or with 300 per inch where the style asks for a size.
     ///
     /// # Errors
     /// A picture that is too large for memory.
     pub fn png(&self) -> Result<Vec<u8>, NoPicture> {
-        raster::png(&self.file(), 2.0)
+        drawing::png(&self.file(), &self.style, self.style.pixels(self.width, self.unit()))
+    }
+
+    /// The file as a PDF of one page, with texts in the parts of their fonts that they use.
+    ///
+    /// # Errors
+    /// A program without the feature `pictures`.
+    pub fn pdf(&self) -> Result<Vec<u8>, NoPicture> {
+        drawing::pdf(&self.file(), &self.style, &self.title, self.width * self.unit())
+    }
+
+    /// Points of a unit.
+    fn unit(&self) -> f64 {
+        self.style.width.map_or(self.style.unit(), |points| points / self.width)
     }
 }
 

@@ -13,6 +13,7 @@ use crate::heatmap;
 use crate::picture::Picture;
 use crate::scale::ScaleKind;
 use crate::steps;
+use crate::style::FigureStyle;
 use crate::thin::SeriesPoint;
 use crate::tree;
 
@@ -20,16 +21,16 @@ use crate::tree;
 const NOISY: usize = 60;
 
 /// Every picture of a report: curves first, then for every model its structure and how it halts.
-pub fn pictures(report: &RunReport) -> Vec<Picture> {
-    let mut all = curves(report);
-    all.extend(by_length(report));
-    all.extend(by_edit(report));
+pub fn pictures(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
+    let mut all = curves(report, style);
+    all.extend(by_length(report, style));
+    all.extend(by_edit(report, style));
     for model in &report.models {
-        all.extend(diagram::structure(model));
-        all.extend(heatmap::heatmaps(model));
-        all.extend(tree::trees(model));
-        all.extend(steps::by_step(model));
-        all.extend(analyses::analyses(model));
+        all.extend(diagram::structure(model, style));
+        all.extend(heatmap::heatmaps(model, style));
+        all.extend(tree::trees(model, style));
+        all.extend(steps::by_step(model, style));
+        all.extend(analyses::analyses(model, style));
     }
     let mut seen: BTreeMap<String, usize> = BTreeMap::new();
     for picture in &mut all {
@@ -107,16 +108,16 @@ fn percent(share: f64) -> f64 {
 }
 
 /// The curves over the training. One run has training and dev in one chart; several have a chart each.
-pub(crate) fn curves(report: &RunReport) -> Vec<Picture> {
+pub(crate) fn curves(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
     let mut charts = vec![];
     for quantity in QUANTITIES {
         let levels = if quantity.name == "accuracy" { chance(report) } else { vec![] };
         if let [run] = report.runs.as_slice() {
-            charts.extend(Chart { levels, ..alone(quantity, run) }.draw());
+            charts.extend(Chart { levels, ..alone(quantity, run) }.draw(style));
         } else {
             for on_dev in [true, false] {
                 let chart = together(quantity, report, on_dev);
-                charts.extend(chart.and_then(|chart| Chart { levels: levels.clone(), ..chart }.draw()));
+                charts.extend(chart.and_then(|chart| Chart { levels: levels.clone(), ..chart }.draw(style)));
             }
         }
     }
@@ -251,7 +252,7 @@ fn called(run: &ReportRun, name: &str) -> String {
 }
 
 /// Accuracy and depth by length. One run has a line per split; of several, every run has one over all its splits.
-pub(crate) fn by_length(report: &RunReport) -> Vec<Picture> {
+pub(crate) fn by_length(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
     let all = || report.runs.iter().flat_map(|run| &run.lengths).flat_map(|split| &split.lengths);
     let (low, high) = (all().map(|l| l.length).min().unwrap_or(1), all().map(|l| l.length).max().unwrap_or(1));
     let across = if high > 8 * low.max(1) { ScaleKind::Logarithmic } else { ScaleKind::Linear };
@@ -275,7 +276,7 @@ pub(crate) fn by_length(report: &RunReport) -> Vec<Picture> {
     let depth = chart("depth_by_length", "Halting depth by length", ("mean accepted steps", None), vec![], |of| {
         of.steps.map(|steps| steps / of.examples.max(1) as f64)
     });
-    [accuracy, depth].iter().filter_map(Chart::draw).collect()
+    [accuracy, depth].iter().filter_map(|chart| chart.draw(style)).collect()
 }
 
 /// A quantity of the examples of a length that a chart shows.
@@ -310,7 +311,7 @@ fn by_row(report: &RunReport, of_run: &dyn Fn(&ReportRun, &str, usize) -> ChartS
 
 /// Accuracy, or the root mean squared error, by the number that an edit gives a path: a chart per path and split, of a single run with a
 /// line per split.
-pub(crate) fn by_edit(report: &RunReport) -> Vec<Picture> {
+pub(crate) fn by_edit(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
     let all = || report.runs.iter().flat_map(|run| &run.by_edit);
     let numbers = all().filter_map(|results| results.parts()).filter(|(_, value)| value.parse::<f64>().is_ok());
     let paths: BTreeSet<&str> = numbers.map(|(path, _)| path).collect();
@@ -327,11 +328,11 @@ pub(crate) fn by_edit(report: &RunReport) -> Vec<Picture> {
             [run] => {
                 let lines = splits.iter().enumerate();
                 let lines = lines.map(|(colour, split)| line_by_edit(run, (path, split), split, colour));
-                pictures.extend(chart_by_edit(report, path, "", drawn(lines.collect())).draw());
+                pictures.extend(chart_by_edit(report, path, "", drawn(lines.collect())).draw(style));
             }
             _ => pictures.extend(splits.iter().filter_map(|split| {
                 let lines = by_row(report, &|run, name, colour| line_by_edit(run, (path, split), name, colour));
-                chart_by_edit(report, path, if splits.len() > 1 { split } else { "" }, lines).draw()
+                chart_by_edit(report, path, if splits.len() > 1 { split } else { "" }, lines).draw(style)
             })),
         }
     }

@@ -6,6 +6,7 @@ use crate::chart::{Chart, ChartSeries, LineStyle};
 use crate::data::{Model, StepCurve};
 use crate::picture::Picture;
 use crate::scale::ScaleKind;
+use crate::style::FigureStyle;
 use crate::thin::SeriesPoint;
 
 /// The colour of marks in the legend, which belong to no line.
@@ -41,10 +42,10 @@ const QUANTITIES: &[StepQuantity] = &[
 ];
 
 /// The charts of a model, as far as it was measured step by step; a line is a length.
-pub(crate) fn by_step(model: &Model) -> Vec<Picture> {
+pub(crate) fn by_step(model: &Model, style: &FigureStyle) -> Vec<Picture> {
     let named = |quantity: &StepQuantity| {
         let name = format!("{}-by-step-{}", quantity.name, model.name);
-        chart(quantity, &model.steps).draw().map(|picture| picture.named(&name))
+        chart(quantity, &model.steps).draw(style).map(|picture| picture.named(&name))
     };
     QUANTITIES.iter().filter_map(named).collect()
 }

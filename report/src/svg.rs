@@ -28,39 +28,6 @@ pub(crate) fn at(value: f64) -> String {
     format!("{}", rounded + 0.0)
 }
 
-/// Advances of the printable ASCII characters of Noto Sans in thousandths of the size.
-const ADVANCES: [u16; 95] = [
-    260, 269, 408, 646, 572, 831, 732, 225, 300, 300, 551, 572, 268, 322, 268, 372, 572, 572, 572, 572, 572, 572, 572,
-    572, 572, 572, 268, 268, 572, 572, 572, 434, 899, 639, 650, 632, 730, 556, 519, 728, 741, 339, 273, 619, 524, 907,
-    760, 781, 605, 781, 622, 549, 556, 731, 600, 930, 586, 566, 572, 329, 372, 329, 572, 444, 281, 561, 615, 480, 615,
-    564, 344, 615, 618, 258, 258, 534, 258, 935, 618, 605, 615, 615, 413, 479, 361, 618, 508, 786, 529, 510, 470, 380,
-    551, 380, 572,
-];
-
-/// Fonts of browsers may be wider than the one of PNG files.
-const SLACK: f64 = 1.1;
-
-/// How wide a text of this size is at most in usual fonts.
-pub(crate) fn width_of(text: &str, size: f64) -> f64 {
-    let advance = |c: char| ADVANCES.get((c as usize).wrapping_sub(32)).copied().unwrap_or(620);
-    text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * SLACK * size / 1000.0
-}
-
-/// The text, cut with an ellipsis where it is wider than `most`.
-pub(crate) fn fitted(text: &str, size: f64, most: f64) -> String {
-    if width_of(text, size) <= most {
-        return text.to_owned();
-    }
-    let mut out = String::new();
-    for c in text.chars() {
-        if width_of(&out, size) + width_of("m…", size) > most {
-            break;
-        }
-        out.push(c);
-    }
-    out.trim_end_matches(['.', ',', ' ']).to_owned() + "…"
-}
-
 /// Where a text stands with respect to its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
@@ -175,13 +142,6 @@ mod tests {
             escape("<b a=\"1\" c='2'>&\u{0}\u{8}"),
             "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
         );
-    }
-
-    #[test]
-    fn long_texts_are_cut() {
-        assert_eq!(fitted("short", 12.0, 100.0), "short");
-        let cut = fitted("a very long name of a run", 12.0, 60.0);
-        assert!(cut.ends_with('…') && width_of(&cut, 12.0) <= 60.0, "{cut}");
     }
 
     #[test]

@@ -64,9 +64,12 @@ const RULES: &str = "\
 .picture .backtip{fill:var(--accent)}
 ";
 
-/// The rules with the colours of the light theme, for files.
-pub(crate) fn light() -> String {
+/// The rules with the colours of the light theme, for files, which may have a font of their own.
+pub(crate) fn light(family: Option<&str>) -> String {
     let mut rules = rules();
+    if let Some(family) = family {
+        rules = rules.replacen("font-family:", &format!("font-family:\"{family}\","), 1);
+    }
     for (name, colour) in colours(0) {
         rules = rules.replace(&format!("var(--{name})"), &colour);
     }
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn a_file_names_no_colour_by_a_variable() {
-        assert!(!light().contains("var("), "{}", light());
+        assert!(!light(None).contains("var("), "{}", light(None));
         assert!(adaptive().contains("prefers-color-scheme:dark"));
     }
 }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use crate::data::{Beam, InputTrace, Model, RecursionTree};
 use crate::picture::Picture;
-use crate::svg::{Anchor, Svg, at, fitted, width_of};
+use crate::style::FigureStyle;
+use crate::svg::{Anchor, Svg, at};
 
 const LEFT: f64 = 16.0;
 const RIGHT: f64 = 16.0;
@@ -13,12 +14,13 @@ const ROOM: f64 = 520.0;
 /// The most positions of a tree that is drawn; longer ones are text alone.
 const MOST: usize = 200;
 const NAME_SIZE: f64 = 10.0;
+const NAME_WIDTH: f64 = 11.0;
 const NAME_ROOM: f64 = 44.0;
 
 /// A picture per chosen input of a model, with all its trees one below the other.
-pub(crate) fn trees(model: &Model) -> Vec<Picture> {
+pub(crate) fn trees(model: &Model, style: &FigureStyle) -> Vec<Picture> {
     let drawn = model.traces.iter().enumerate().filter(|(_, trace)| trace.trees.iter().any(is_drawn));
-    drawn.map(|(n, trace)| tree(&format!("tree-{}-{}", model.name, n + 1), trace)).collect()
+    drawn.map(|(n, trace)| tree(&format!("tree-{}-{}", model.name, n + 1), trace, style)).collect()
 }
 
 /// Neither nothing nor too much.
@@ -26,20 +28,22 @@ fn is_drawn(tree: &RecursionTree) -> bool {
     (2..=MOST).contains(&tree.positions.len())
 }
 
-fn tree(name: &str, trace: &InputTrace) -> Picture {
+fn tree(name: &str, trace: &InputTrace, style: &FigureStyle) -> Picture {
     let drawn = trace.trees.iter().filter(|tree| is_drawn(tree));
     let layouts: Vec<TreeLayout<'_>> =
-        drawn.flat_map(|t| t.beams.iter().map(|beam| TreeLayout::new(t, beam))).collect();
-    let widest = layouts.iter().map(TreeLayout::width).fold(width_of(&trace.title, 16.5).clamp(330.0, ROOM), f64::max);
-    let width = LEFT + widest + RIGHT;
+        drawn.flat_map(|t| t.beams.iter().map(|beam| TreeLayout::new(t, beam, style))).collect();
+    let title = style.width_of(&trace.title, 16.5).clamp(330.0, ROOM);
+    let widest = layouts.iter().map(TreeLayout::width).fold(title, f64::max);
+    let width = style.width_or(LEFT + widest + RIGHT);
+    let widest = width - LEFT - RIGHT;
     let mut svg = Svg::default();
-    svg.text("title", (LEFT, 20.0), Anchor::Start, &fitted(&trace.title, 14.5, width - LEFT - RIGHT));
+    svg.text("title", (LEFT, 20.0), Anchor::Start, &style.fitted(&trace.title, 14.5, widest));
     let mut top = 34.0;
     for layout in &layouts {
         layout.draw(&mut svg, top, widest);
         top += layout.height();
     }
-    Picture::new(name, &trace.title, (width, top), svg)
+    Picture::new(name, &trace.title, (width, top), svg, style)
 }
 
 /// A join: its place, in positions and in levels above them, and the places of its parts.
@@ -58,28 +62,43 @@ struct TreeLayout<'a> {
     levels: usize,
     /// The width of a position, and the height of a level.
     cell: (f64, f64),
+    style: &'a FigureStyle,
 }
 
 impl<'a> TreeLayout<'a> {
-    fn new(tree: &'a RecursionTree, beam: &'a Beam) -> Self {
+    fn new(tree: &'a RecursionTree, beam: &'a Beam, style: &'a FigureStyle) -> Self {
         let nodes = nodes(beam, tree.positions.len());
         let levels = nodes.iter().map(|node| node.at.1).max().unwrap_or(1);
-        let width = (ROOM / tree.positions.len() as f64).clamp(11.0, 30.0);
+        let count = tree.positions.len() as f64;
+        let width = match style.asked() {
+            None => (ROOM / count).clamp(NAME_WIDTH, 30.0),
+            Some(asked) => ((asked - LEFT - RIGHT) / count).min(30.0),
+        };
         let height = (180.0 / levels as f64).clamp(3.0, 22.0);
-        Self { tree, beam, nodes, levels, cell: (width, height) }
+        Self { tree, beam, nodes, levels, cell: (width, height), style }
     }
 
     fn width(&self) -> f64 {
         self.cell.0 * self.tree.positions.len() as f64
     }
 
+    /// Whether positions have room for their names, as they always have on a page.
+    fn is_named(&self) -> bool {
+        self.cell.0 >= NAME_WIDTH - 2.0
+    }
+
     fn height(&self) -> f64 {
-        26.0 + self.cell.1 * self.levels as f64 + NAME_ROOM + 20.0
+        26.0 + self.cell.1 * self.levels as f64 + if self.is_named() { NAME_ROOM } else { 0.0 } + 20.0
     }
 
     fn draw(&self, svg: &mut Svg, top: f64, room: f64) {
         let bottom = top + 26.0 + self.cell.1 * self.levels as f64;
-        svg.text("name", (LEFT, top + 14.0), Anchor::Start, &fitted(&self.tree.describe(self.beam), 12.5, room));
+        svg.text(
+            "name",
+            (LEFT, top + 14.0),
+            Anchor::Start,
+            &self.style.fitted(&self.tree.describe(self.beam), 12.5, room),
+        );
         let point = |(x, level): (f64, usize)| (LEFT + self.cell.0 * (x + 0.5), bottom - self.cell.1 * level as f64);
         let mut lines = String::new();
         for node in &self.nodes {
@@ -97,9 +116,9 @@ impl<'a> TreeLayout<'a> {
             let words = self.tree.positions.get(node.span.0..node.span.0 + node.span.1).unwrap_or_default();
             svg.circle("tip", point(node.at), 2.0_f64.min(self.cell.1 / 2.0), &words.join(" "));
         }
-        for (n, name) in self.tree.positions.iter().enumerate() {
+        for (n, name) in self.tree.positions.iter().enumerate().filter(|_| self.is_named()) {
             let x = LEFT + self.cell.0 * (n as f64 + 0.5) + 3.5;
-            svg.hanging("token", (x, bottom + 5.0), &fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
+            svg.hanging("token", (x, bottom + 5.0), &self.style.fitted(name, NAME_SIZE, NAME_ROOM - 8.0));
         }
     }
 }

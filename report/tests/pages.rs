@@ -1,5 +1,8 @@
 //! Pages and pictures of made-up runs: goldens of small ones, and what must hold for any.
 
+#[path = "pages/figures.rs"]
+mod figures;
+
 use rtc_compiler::check::{NoFiles, check};
 use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
@@ -8,7 +11,7 @@ use rtc_report::data::{
     Beam, Cloud, Confusion, ExampleAnswer, HaltingUnit, InputTrace, Model, Panel, RecursionTree, ReportAnswers,
     ReportRow, ReportRun, SaliencyShares, Score, StepCurve,
 };
-use rtc_report::{Picture, RunReport, page, pictures};
+use rtc_report::{FigureStyle, Picture, RunReport, page, pictures};
 use rtc_runs::grid::{TextCell, TextTable};
 use rtc_runs::record::OfLength;
 use rtc_runs::record::SplitLengths;
@@ -176,7 +179,7 @@ fn picture<'a>(all: &'a [Picture], name: &str) -> &'a Picture {
 
 #[test]
 fn small_pictures_are_as_they_were() {
-    let all = pictures(&report(vec![run("one", 5)], vec![model("small")]));
+    let all = pictures(&report(vec![run("one", 5)], vec![model("small")]), &FigureStyle::default());
     for name in ["loss", "accuracy_by_length", "halting-small-1", "tree-small-1", "structure-small"] {
         insta::assert_snapshot!(name, picture(&all, name).inline());
     }
@@ -318,7 +321,7 @@ fn analysed(name: &str) -> Model {
 #[test]
 fn analyses_are_drawn_where_there_are_any() {
     let report = report(vec![run("one", 5)], vec![analysed("small")]);
-    let all = pictures(&report);
+    let all = pictures(&report, &FigureStyle::default());
     for name in ["states-small-1", "saliency-small"] {
         insta::assert_snapshot!(name, picture(&all, name).inline());
     }
@@ -349,7 +352,7 @@ fn stepped(name: &str) -> Model {
 #[test]
 fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
     let report = report(vec![run("one", 5)], vec![stepped("small")]);
-    let all = pictures(&report);
+    let all = pictures(&report, &FigureStyle::default());
     for name in ["accuracy-by-step-small", "confidence-by-step-small"] {
         insta::assert_snapshot!(name, picture(&all, name).inline());
     }
@@ -360,7 +363,7 @@ fn steps_that_come_with_the_examples_are_drawn_with_their_marks() {
     parsed(&page(&report));
     let mut plain = stepped("small");
     plain.steps.iter_mut().flat_map(|curve| &mut curve.after).for_each(|after| after.metrics.clear());
-    let all = pictures(&RunReport { models: vec![plain], ..report });
+    let all = pictures(&RunReport { models: vec![plain], ..report }, &FigureStyle::default());
     assert!(all.iter().all(|picture| !picture.name.starts_with("exact")), "what no task reports is not drawn");
 }
 
@@ -425,7 +428,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
             assert!(!raw.contains('&') && raw.matches('<').count() == 2, "{raw}");
             serde_json::from_str::<serde_json::Value>(script.text().expect("data")).expect("JSON");
         }
-        for picture in pictures(&report) {
+        for picture in pictures(&report, &FigureStyle::default()) {
             parsed(&picture.file());
             let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
             assert!(picture.name.chars().all(plain), "{}", picture.name);
@@ -470,7 +473,7 @@ fn odd_data_are_drawn_or_left_out() {
             let (name, value) = (attribute.name(), attribute.value());
             assert!(!value.contains("NaN") && !value.contains("inf"), "{name}: {value}");
         }
-        for picture in pictures(&report) {
+        for picture in pictures(&report, &FigureStyle::default()) {
             assert!(picture.png().expect("every picture can be drawn").starts_with(b"\x89PNG"));
         }
     }
@@ -492,7 +495,8 @@ fn long_runs_stay_small() {
 #[test]
 fn png_files_have_letters_on_any_machine() {
     let title = |name: &str| {
-        let all = pictures(&report(vec![run("one", 5)], vec![Model { traces: vec![], ..model(name) }]));
+        let report = report(vec![run("one", 5)], vec![Model { traces: vec![], ..model(name) }]);
+        let all = pictures(&report, &FigureStyle::default());
         picture(&all, &format!("structure-{name}")).png().expect("it can be drawn")
     };
     assert_ne!(title("iii"), title("mmm"));

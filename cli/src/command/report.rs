@@ -11,11 +11,12 @@ use crate::limits;
 use clap::Args;
 use rtc_base::disk::beneath::is_owned;
 use rtc_base::disk::{write_file, write_output};
-use rtc_report::{Picture, page, pictures};
+use rtc_report::{NoPicture, Picture, page, pictures};
 use rtc_session::failure::SessionFailure;
 use rtc_session::text::{count, number};
 
 use crate::exit::{CommandResult, Exit};
+use crate::figures::FigureOptions;
 use crate::gather::{ReportOptions, gather};
 use crate::options::DeviceOptions;
 use crate::terminal::Terminal;
@@ -27,6 +28,7 @@ Examples:
   rtc report runs/NAME                                  write runs/NAME/report.html
   rtc report runs/GRID                                  all runs below a folder, compared on one page
   rtc report runs/A runs/B -o compare.html --plots figures
+  rtc report runs/GRID --plots figures --width 84mm     figures for a column of a paper, labels of 8 pt
   rtc report runs/NAME --inputs expressions.txt         how these inputs halt and fold, one per line
   rtc report runs/NAME --examples 0                     from the records alone, without running the model
   rtc report runs/NAME --analyses 500                   what its states stand for, and the saliency of its tokens
@@ -55,9 +57,11 @@ pub(crate) struct Options {
     /// The page; `report.html` in the folder, or here for several folders or for one of another user, without it
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write every plot to this folder, as SVG and PNG
+    /// Write every plot to this folder, as SVG, PDF and PNG
     #[arg(long, value_name = "DIR")]
     plots: Option<PathBuf>,
+    #[command(flatten)]
+    figures: FigureOptions,
     /// Draw how the inputs in this file halt and fold, instead of examples
     #[arg(long, value_name = "FILE")]
     inputs: Option<PathBuf>,
@@ -102,6 +106,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
             "this rtc was built without `--watch`: build it with `--features live`".to_owned(),
         ));
     }
+    let style = options.figures.style()?;
     let gathered = gather(&options.runs, &report, terminal)?;
     let output = match (&options.output, gathered.folders.as_slice()) {
         (Some(path), _) => path.clone(),
@@ -116,9 +121,9 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         None => write_file(&output, &html)?,
     }
     if let Some(folder) = &options.plots {
-        let pictures = pictures(&gathered.report);
+        let pictures = pictures(&gathered.report, &style);
         write_plots(folder, &pictures)?;
-        terminal.message(&format!("{} as SVG and PNG in {}", count(pictures.len(), "plot"), folder.display()));
+        terminal.message(&format!("{} as SVG, PDF and PNG in {}", count(pictures.len(), "plot"), folder.display()));
     }
     let size = number(html.len() as f64 / 1000.0);
     terminal.message(&format!("{}, {size} kB", count(gathered.report.runs.len(), "run")));
@@ -136,11 +141,15 @@ fn write_plots(folder: &Path, pictures: &[Picture]) -> Result<(), SessionFailure
     make_folder(Some(folder))?;
     for picture in pictures {
         write_file(&folder.join(format!("{}.svg", picture.name)), picture.file())?;
-        let path = folder.join(format!("{}.png", picture.name));
-        let png = picture.png().map_err(|error| SessionFailure::io("draw", &path, std::io::Error::other(error)))?;
-        write_file(&path, png)?;
+        write_drawn(&folder.join(format!("{}.pdf", picture.name)), picture.pdf())?;
+        write_drawn(&folder.join(format!("{}.png", picture.name)), picture.png())?;
     }
     Ok(())
+}
+
+fn write_drawn(path: &Path, drawn: Result<Vec<u8>, NoPicture>) -> Result<(), SessionFailure> {
+    let drawn = drawn.map_err(|error| SessionFailure::io("draw", path, std::io::Error::other(error)))?;
+    Ok(write_file(path, drawn)?)
 }
 
 fn make_folder(folder: Option<&Path>) -> Result<(), SessionFailure> {

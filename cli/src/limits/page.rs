@@ -13,7 +13,7 @@ use rtc_runs::weights::limits as weights;
 use rtc_session::limits::FILE;
 use rtc_task::{MAX_EXAMPLES, characters, formal, limits as task, program};
 
-use super::{ANALYSED, BEYOND, DEPTH, GENERATED, PREDICTED, SECONDS, THREADS};
+use super::{ANALYSED, BEYOND, DEPTH, FIGURE, FONT, GENERATED, PREDICTED, SECONDS, THREADS};
 
 /// A limit: its subject, its size, the default, and the setting that changes it.
 type LimitRow = (&'static str, String, &'static str, &'static str);
@@ -129,6 +129,8 @@ fn commands() -> Vec<LimitRow> {
         ("steps behind those of the example", count(BEYOND), "20", "`--beyond`"),
         ("tokens that are generated", count(GENERATED), "200", "`--length`"),
         ("tokens of an analysed row", count(ANALYSED), "none is analysed", "`--analyses`"),
+        ("width of a figure", format!("{} mm", count((FIGURE * 25.4 / 72.0).round())), "by content", "`--width`"),
+        ("the file of a font", bytes(FONT), "", "`--font`"),
         (
             "sequences that are predicted together",
             bytes(PREDICTED as u64),

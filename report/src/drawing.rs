@@ -1,0 +1,9 @@
+//! Files that are drawn from SVG: PNG and PDF, and the fonts in both.
+
+mod pdf;
+mod raster;
+mod typeset;
+
+pub(crate) use pdf::pdf;
+pub(crate) use raster::png;
+pub(crate) use typeset::{FontDatabase, loaded};
