@@ -8,10 +8,12 @@ use crate::frame::{ChartFrame, Geometry};
 use crate::legend::LegendEntry;
 use crate::picture::Picture;
 use crate::scale::{AxisScale, ScaleKind, number};
+pub(crate) use crate::series::{ChartSeries, LineStyle};
+use crate::series::{DISC, RING, dashes};
 use crate::style::FigureStyle;
 use crate::svg::{Anchor, Svg, at};
 use crate::theme::SERIES;
-use crate::thin::{SeriesPoint, averaged, smoothed, thinned};
+use crate::thin::{SeriesPoint, averaged, thinned};
 
 /// A chart before it is drawn.
 #[derive(Clone, Debug)]
@@ -43,76 +45,6 @@ pub(crate) struct Mark {
     pub(crate) text: String,
 }
 
-/// A line.
-#[derive(Clone, Debug)]
-pub(crate) struct ChartSeries {
-    /// What it is; series of one name share an entry of the legend.
-    pub(crate) name: String,
-    /// The run that it is of, where the name is that of a row.
-    pub(crate) run: String,
-    /// The names of the runs that it is drawn from, where there are several in the report.
-    pub(crate) of: Vec<String>,
-    /// Which colour; after the last one lines are dashed.
-    pub(crate) colour: usize,
-    /// How it is drawn.
-    pub(crate) look: LineStyle,
-    /// Its points, rising but in a cloud; one that is not finite is a gap.
-    pub(crate) points: Vec<SeriesPoint>,
-    /// Half of the width of the band around every point; empty for none.
-    pub(crate) spread: Vec<f64>,
-    /// How many points on each side the moving mean has that is drawn, 0 for the points themselves; none of what is never smoothed.
-    pub(crate) reach: Option<usize>,
-    /// What to say of a point besides its numbers; empty, or one text per point.
-    pub(crate) notes: Vec<String>,
-}
-
-impl ChartSeries {
-    /// A line through points.
-    pub(crate) fn new(name: &str, colour: usize, look: LineStyle, points: Vec<SeriesPoint>) -> Self {
-        let (run, of, spread, reach, notes) = (String::new(), vec![], vec![], None, vec![]);
-        Self { name: name.to_owned(), run, of, colour, look, points, spread, reach, notes }
-    }
-
-    /// The line that is drawn.
-    fn smoothed(&self) -> Self {
-        let reach = self.reach.unwrap_or(0);
-        let spread: Vec<SeriesPoint> = self.spread.iter().map(|spread| (0.0, *spread)).collect();
-        let spread = smoothed(&spread, reach).into_iter().map(|(_, spread)| spread).collect();
-        Self { points: smoothed(&self.points, reach), spread, ..self.clone() }
-    }
-}
-
-/// The style of a drawn line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum LineStyle {
-    /// In the background, without an entry of the legend.
-    Faint,
-    /// As a line.
-    Line,
-    /// As a line with a dot at every point.
-    Dots,
-    /// As dots alone, in any order.
-    Cloud,
-    /// As single discs, which mark places of a line.
-    Discs,
-    /// As single rings around places of a line.
-    Rings,
-}
-
-impl LineStyle {
-    /// What `page.js` calls it.
-    fn word(self) -> &'static str {
-        match self {
-            Self::Faint => "faint",
-            Self::Line => "line",
-            Self::Dots => "dots",
-            Self::Cloud => "cloud",
-            Self::Discs => "discs",
-            Self::Rings => "rings",
-        }
-    }
-}
-
 /// Room for ticks and their label below the plot.
 const BELOW: f64 = 46.0;
 /// The most points of all lines of a chart together, and the fewest that a line is cut down to.
@@ -120,9 +52,8 @@ const POINTS: usize = 3000;
 const FEWEST: usize = 60;
 /// The most points of all lines of a chart together that answer to the pointer.
 const HITS: usize = 600;
-/// The radius of a mark: a disc, and a ring that fits around it.
-pub(crate) const DISC: f64 = 4.0;
-pub(crate) const RING: f64 = 6.5;
+/// The size of notes.
+const NOTE: f64 = 11.0;
 
 impl Chart {
     /// The picture; `None` if no point can be drawn.
@@ -134,12 +65,11 @@ impl Chart {
     fn picture(&self, style: &FigureStyle) -> Option<Picture> {
         let mut frame = self.frame(style)?;
         let legend = LegendEntry::all(&self.series, frame.sides(), style);
-        frame.top = 34.0 + LegendEntry::height(&legend);
         let mut svg = Svg::default();
-        let title = style.fitted(&self.title, 14.5, frame.right - frame.left);
-        svg.text("title", (frame.left, 20.0), Anchor::Start, &title);
+        let lower = style.title(&mut svg, frame.sides(), &self.title);
+        frame.top = 34.0 + lower + LegendEntry::height(&legend);
         for entry in &legend {
-            entry.draw(&mut svg);
+            entry.draw(&mut svg, lower);
         }
         frame.draw_axes(&mut svg, &self.axes, style);
         for series in self.series.iter().filter(|series| !series.spread.is_empty()) {
@@ -265,11 +195,13 @@ impl Chart {
     /// Chance, and where training ended.
     fn draw_marks(&self, svg: &mut Svg, frame: &ChartFrame, style: &FigureStyle) {
         let (left, right, bottom) = (frame.left, frame.right, frame.bottom());
-        let note = |text: &str, room: f64| style.fitted(text, 11.0, room);
+        let note = |text: &str, room: f64| style.fitted(text, NOTE, room);
         for Mark { at, text } in &self.levels {
             let y = frame.up_at(*at);
             svg.line("mark", (left, y), (right, y));
-            svg.text("note over", (right - 4.0, y - 5.0), Anchor::End, &note(text, right - left));
+            let text = note(text, right - left);
+            let (place, anchor) = self.free_spot(frame, y, style.width_of(&text, NOTE));
+            svg.text("note over", place, anchor, &text);
         }
         for Mark { at, text } in &self.ends {
             let share = frame.across.place(*at);
@@ -283,6 +215,40 @@ impl Chart {
             let (x, anchor) = if before { (x - 5.0, Anchor::End) } else { (x + 5.0, Anchor::Start) };
             svg.text("note over", (x, bottom - 8.0), anchor, &text);
         }
+    }
+
+    /// Returns a place for a text of this width at a horizontal line: above or below it, at the right or the left, where it covers the
+    /// least of the lines.
+    fn free_spot(&self, frame: &ChartFrame, y: f64, width: f64) -> (SeriesPoint, Anchor) {
+        let (right, left) = (frame.right - 4.0, frame.left + 6.0);
+        let spots = [(right, -5.0), (right, 13.0), (left, -5.0), (left, 13.0)];
+        let spots = spots.map(|(x, lower)| ((x, y + lower), if x == right { Anchor::End } else { Anchor::Start }));
+        let inside = |spot: &&(SeriesPoint, Anchor)| (frame.top + NOTE..frame.bottom() - 2.0).contains(&spot.0.1);
+        let covered = |((x, y), anchor): &&(SeriesPoint, Anchor)| {
+            let from = if *anchor == Anchor::End { x - width } else { *x };
+            let under = |at: SeriesPoint| (from..from + width).contains(&at.0) && (y - NOTE..y + 3.0).contains(&at.1);
+            let drawn = self.series.iter().filter(|series| series.look != LineStyle::Faint);
+            drawn.flat_map(|series| self.along(frame, series)).filter(|at| under(*at)).count()
+        };
+        *spots.iter().filter(inside).min_by_key(covered).unwrap_or(&spots[0])
+    }
+
+    /// Places along a line, close to each other.
+    fn along(&self, frame: &ChartFrame, series: &ChartSeries) -> Vec<SeriesPoint> {
+        /// Places between two points.
+        const BETWEEN: u8 = 16;
+        let points: Vec<SeriesPoint> =
+            series.points.iter().filter(|point| self.can_draw(point)).map(|point| frame.place(*point)).collect();
+        let between = |pair: &[SeriesPoint]| {
+            let (from, to) = (pair[0], pair[1]);
+            (0..BETWEEN)
+                .map(f64::from)
+                .map(|n| n / f64::from(BETWEEN))
+                .map(move |share| (from.0 + share * (to.0 - from.0), from.1 + share * (to.1 - from.1)))
+        };
+        let is_line = [LineStyle::Line, LineStyle::Dots].contains(&series.look);
+        let joined = points.windows(2).filter(|_| is_line).flat_map(between).collect::<Vec<_>>();
+        joined.into_iter().chain(points).collect()
     }
 
     /// Returns the lower and the upper end of the band at every point, within the values that there can be.
@@ -371,9 +337,4 @@ impl Chart {
 /// A number that has no digits behind the point, as updates are.
 fn whole(value: f64) -> Option<i64> {
     Some(value).filter(|value| value.fract() == 0.0 && value.abs() < 1e15).map(|value| value as i64)
-}
-
-/// The class of dashed lines, which the second round of colours has.
-pub(crate) fn dashes(colour: usize) -> &'static str {
-    if (colour / SERIES).is_multiple_of(2) { "" } else { " dashed" }
 }

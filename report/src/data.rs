@@ -20,14 +20,48 @@ pub struct RunReport {
     pub runs: Vec<ReportRun>,
     /// What is compared, in order: a row per line of the tables, a colour in the charts.
     pub rows: Vec<ReportRow>,
-    /// The results of several runs.
-    pub tables: Vec<TextTable>,
+    /// The results of several runs, task by task.
+    pub tasks: Vec<TaskResults>,
     /// The different models of the runs, in the order in which they first occur.
     pub models: Vec<Model>,
     /// How long the trainings took together, where that is recorded.
     pub took: Option<String>,
     /// What the reader should know: runs left out, measurements that could not be made.
     pub notes: Vec<String>,
+}
+
+/// The results of the rows of one task, which are compared with each other alone.
+#[derive(Clone, Debug, Default)]
+pub struct TaskResults {
+    /// The task; empty in a report of a single one.
+    pub task: String,
+    /// What was measured, and what that is worth.
+    pub tables: Vec<TextTable>,
+    /// The columns whose means have intervals.
+    pub compared: Vec<ComparedMeans>,
+}
+
+/// A column of means with the intervals that they lie in.
+#[derive(Clone, Debug, Default)]
+pub struct ComparedMeans {
+    /// A name for its file, which may be anything.
+    pub name: String,
+    /// The title: the measure and the split.
+    pub title: String,
+    /// The measure with its unit.
+    pub unit: String,
+    /// The rows, from top to bottom.
+    pub rows: Vec<MeanInterval>,
+}
+
+/// A mean and the interval that it lies in, in the unit of its column.
+#[derive(Clone, Debug, Default)]
+pub struct MeanInterval {
+    /// The name of the row.
+    pub name: String,
+    pub mean: f64,
+    /// Both ends of the interval of 95 %.
+    pub interval: Option<(f64, f64)>,
 }
 
 /// Runs that differ in their seeds alone.
@@ -37,6 +71,12 @@ pub struct ReportRow {
     pub name: String,
     /// Its runs, by index.
     pub runs: Vec<usize>,
+    /// Its task; empty in a report of a single one.
+    pub task: String,
+    /// The model as it is called before edits: rows of one are compared over their settings.
+    pub family: String,
+    /// Settings that are numbers and differ between the rows of its task and model, under their paths.
+    pub swept: Vec<(String, f64)>,
 }
 
 /// One run.

@@ -35,8 +35,7 @@ pub(crate) fn structure(model: &Model, style: &FigureStyle) -> Option<Picture> {
     let width = style.asked().map_or(natural, |asked| natural.min(asked - 2.0 * MARGIN).max(least));
     let title = format!("Structure of {}", model.name);
     let mut svg = Svg::default();
-    svg.text("title", (MARGIN, 20.0), Anchor::Start, &style.fitted(&title, 14.5, width));
-    let mut top = 34.0;
+    let mut top = 34.0 + style.title(&mut svg, (MARGIN, MARGIN + width), &title);
     for (n, block) in flow(root).iter().enumerate() {
         if n > 0 {
             arrow(&mut svg, MARGIN + width / 2.0, top, top + GAP);

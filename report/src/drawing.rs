@@ -1,4 +1,4 @@
-//! Files that are drawn from SVG: PNG and PDF, and the fonts in both.
+//! Files that are drawn from SVG: PNG and PDF, with the same fonts in both.
 
 mod pdf;
 mod raster;
@@ -6,4 +6,3 @@ mod typeset;
 
 pub(crate) use pdf::pdf;
 pub(crate) use raster::png;
-pub(crate) use typeset::{FontDatabase, loaded};

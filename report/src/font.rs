@@ -1,6 +1,16 @@
 //! A font that pictures are drawn with in place of the one in the program.
 
-use crate::drawing::{self, FontDatabase};
+#[cfg(feature = "pictures")]
+mod database;
+#[cfg(not(feature = "pictures"))]
+#[path = "font/no_database.rs"]
+mod database;
+
+#[cfg(not(feature = "pictures"))]
+pub(crate) use database::CURE;
+#[cfg(feature = "pictures")]
+pub(crate) use database::FONT;
+use database::FontDatabase;
 
 /// Printable ASCII characters, whose advances are known.
 pub(crate) const PRINTABLE: usize = 95;
@@ -9,6 +19,7 @@ pub(crate) const PRINTABLE: usize = 95;
 #[derive(Clone)]
 pub struct FigureFont {
     family: String,
+    #[cfg_attr(not(feature = "pictures"), expect(dead_code, reason = "nothing is drawn"))]
     pub(crate) database: FontDatabase,
     /// Advances of the printable ASCII characters in thousandths of the size.
     pub(crate) advances: [u16; PRINTABLE],
@@ -31,7 +42,7 @@ impl FigureFont {
     /// # Errors
     /// The bytes are no font, or a font that can't be embedded: see [`FigureFont::family_of`].
     pub fn file(bytes: Vec<u8>) -> Result<Self, UnusableFont> {
-        let loaded = drawing::loaded(vec![bytes], None)?;
+        let loaded = database::loaded(vec![bytes], None)?;
         Self::checked(loaded)
     }
 
@@ -40,7 +51,7 @@ impl FigureFont {
     /// # Errors
     /// No file has the family. A face of it is variable, has no outlines or no Latin letters, or its name would need an escape in CSS.
     pub fn family_of(family: &str, files: Vec<Vec<u8>>) -> Result<Self, UnusableFont> {
-        let loaded = drawing::loaded(files, Some(family))?;
+        let loaded = database::loaded(files, Some(family))?;
         Self::checked(loaded)
     }
 

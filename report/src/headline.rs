@@ -45,25 +45,39 @@ fn updates(run: &ReportRun) -> String {
 fn of_several(report: &RunReport) -> Vec<(String, String)> {
     let finished = report.runs.iter().filter(|run| !run.results.is_empty()).count();
     let mut told = vec![("finished runs".to_owned(), format!("{finished} of {}", report.runs.len()))];
-    let split = report.runs.iter().find_map(|run| run.results.first()).map(|row| row.split.clone());
-    let mean = |row: &ReportRow, split: &str| {
-        let of = |run: &usize| report.runs.get(*run)?.results.iter().find(|row| row.split == split).and_then(score);
-        let scores: Vec<Score> = row.runs.iter().filter_map(of).filter(|score| score.number().is_finite()).collect();
+    // Scores of different tasks are not compared: each task has a best row of its own.
+    let mut tasks: Vec<&str> = vec![];
+    for row in &report.rows {
+        if !tasks.contains(&row.task.as_str()) {
+            tasks.push(&row.task);
+        }
+    }
+    told.extend(tasks.into_iter().filter_map(|task| best_of(report, task)));
+    told
+}
+
+/// The best row of a task on the split that its first finished run has first.
+fn best_of(report: &RunReport, task: &str) -> Option<(String, String)> {
+    let rows = || report.rows.iter().filter(|row| row.task == task);
+    let runs = |row: &ReportRow| row.runs.iter().filter_map(|run| report.runs.get(*run)).collect::<Vec<_>>();
+    let split = rows().flat_map(runs).find_map(|run| run.results.first())?.split.clone();
+    let mean = |row: &ReportRow| {
+        let of = |run: &ReportRun| run.results.iter().find(|row| row.split == split).and_then(score);
+        let scores: Vec<Score> =
+            runs(row).into_iter().filter_map(of).filter(|score| score.number().is_finite()).collect();
         let mean = scores.iter().map(|score| score.number()).sum::<f64>() / scores.len() as f64;
         match scores.first()? {
             Score::Share(_) => Some(Score::Share(mean)),
             Score::Error(_) => Some(Score::Error(mean)),
         }
     };
-    if let Some(split) = split {
-        let means = report.rows.iter().filter_map(|row| Some((&row.name, mean(row, &split)?)));
-        // A share is good where it is large, an error where it is small.
-        let good = |score: &Score| match score {
-            Score::Share(share) => *share,
-            Score::Error(error) => -error,
-        };
-        let best = means.reduce(|best, one| if good(&one.1) > good(&best.1) { one } else { best });
-        told.extend(best.map(|(name, score)| (format!("best mean on {split}: {name}"), score.text())));
-    }
-    told
+    // A share is good where it is large, an error where it is small.
+    let good = |score: &Score| match score {
+        Score::Share(share) => *share,
+        Score::Error(error) => -error,
+    };
+    let means = rows().filter_map(|row| Some((&row.name, mean(row)?)));
+    let (name, score) = means.reduce(|best, one| if good(&one.1) > good(&best.1) { one } else { best })?;
+    let of = if task.is_empty() { String::new() } else { format!(" of {task}") };
+    Some((format!("best mean on {split}{of}: {name}"), score.text()))
 }

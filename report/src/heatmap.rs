@@ -36,8 +36,8 @@ fn heatmap(name: &str, trace: &InputTrace, style: &FigureStyle) -> Picture {
     let widest = layouts.iter().map(HeatmapLayout::width).fold(title, f64::max);
     let width = style.width_or(LEFT + widest + RIGHT);
     let mut svg = Svg::default();
-    svg.text("title", (LEFT, 20.0), Anchor::Start, &style.fitted(&trace.title, 14.5, width - LEFT - RIGHT));
-    let mut top = 32.0 + colour_bar(&mut svg, (LEFT, 30.0), width - RIGHT, style);
+    let lower = style.title(&mut svg, (LEFT, width - RIGHT), &trace.title);
+    let mut top = 32.0 + lower + colour_bar(&mut svg, (LEFT, 30.0 + lower), width - RIGHT, style);
     for layout in &layouts {
         layout.draw(&mut svg, top);
         top += layout.height();

@@ -1,6 +1,6 @@
 //! Legends of charts: what the colours are, in as many rows as that needs.
 
-use crate::chart::{ChartSeries, DISC, LineStyle, RING, dashes};
+use crate::series::{ChartSeries, DISC, LineStyle, RING, dashes};
 use crate::style::FigureStyle;
 use crate::svg::{Anchor, Svg};
 use crate::theme::SERIES;
@@ -48,8 +48,9 @@ impl LegendEntry {
         ROW * entries.last().map_or(0, |entry| entry.row + 1) as f64
     }
 
-    pub(crate) fn draw(&self, svg: &mut Svg) {
-        let y = 38.0 + ROW * self.row as f64;
+    /// Draws an entry, so much lower than below a title of one row.
+    pub(crate) fn draw(&self, svg: &mut Svg, lower: f64) {
+        let y = 38.0 + lower + ROW * self.row as f64;
         match self.look {
             LineStyle::Cloud | LineStyle::Discs => {
                 svg.circle(&format!("d{}", self.colour % SERIES), (self.x + 10.0, y), DISC, "")

@@ -9,11 +9,13 @@ use crate::diagram;
 use crate::headline;
 use crate::heatmap::heatmaps;
 use crate::highlight;
+use crate::intervals::intervals;
 use crate::picture::Picture;
 use crate::plots;
 use crate::steps::by_step;
 use crate::style::FigureStyle;
 use crate::svg::escape;
+use crate::swept::swept;
 use crate::table;
 use crate::theme;
 use crate::tree::trees;
@@ -52,7 +54,7 @@ fn document(report: &RunReport, version: Option<&str>) -> String {
         out += &format!("<p class=\"note\">{}</p>\n", escape(note));
     }
     out += &headline::headline(report);
-    results(report, &mut out);
+    results(report, style, &mut out);
     section("training", "Training", &mut out);
     if report.runs.len() > 1 {
         out += "<p class=\"sub\">One colour per row of the table. A row of several runs has their mean with a band, one sample \
@@ -100,7 +102,7 @@ fn section(id: &str, title: &str, out: &mut String) {
     *out += &format!("<h2 id=\"{id}\">{title}</h2>\n");
 }
 
-fn results(report: &RunReport, out: &mut String) {
+fn results(report: &RunReport, style: &FigureStyle, out: &mut String) {
     section("results", "Results", out);
     match table::results(report) {
         Some(table) => *out += &table,
@@ -111,6 +113,9 @@ fn results(report: &RunReport, out: &mut String) {
     {
         *out += &format!("<p class=\"sub\">{}</p>\n", escape(&run.chosen));
     }
+    let compared: Vec<Picture> = report.tasks.iter().flat_map(|task| intervals(&task.compared, style)).collect();
+    told(GRID, &compared, INTERVALS, out);
+    told(GRID, &swept(report, style), SWEPT, out);
 }
 
 const BRIEF: &str = "The spec without what follows from defaults. Fields that differ from their defaults stand in the picture; the pointer \
@@ -119,6 +124,10 @@ const HALTING: &str = "How single inputs halt: every column is a position, every
     the output. Under the pointer are the numbers.";
 const EDITS: &str = "The best checkpoint under edits that leave its weights as they are (`evaluate_at` of the experiment), as more steps of a loop \
     than in training.";
+const INTERVALS: &str =
+    "The means of all rows of a task, and where they lie in 95 % of cases; the tables say how that was found.";
+const SWEPT: &str = "The settings that the rows of a model differ in. A disc is a run, the line goes through the means of all runs with a value. \
+    Where several settings differ, a line per row goes through all of its values to its mean: the deeper its colour, the better.";
 const STEPS: &str = "After every number of steps, some lengths by themselves. Rings stand at the steps that come with the examples, discs \
     where the model is surest on all examples of a length together. Labels play no part in how sure it is.";
 const ANALYSES: &str = "States are coloured by what the part of the string that they have seen does to every state of the task's automaton, \

@@ -88,7 +88,7 @@ impl Picture {
     /// # Errors
     /// A picture that is too large for memory.
     pub fn png(&self) -> Result<Vec<u8>, NoPicture> {
-        drawing::png(&self.file(), &self.style, self.style.pixels(self.width, self.unit()))
+        drawing::png(&self.file(), self.style.font.as_deref(), self.style.pixels(self.width, self.unit()))
     }
 
     /// The file as a PDF of one page, with texts in the parts of their fonts that they use.
@@ -96,7 +96,7 @@ impl Picture {
     /// # Errors
     /// A program without the feature `pictures`.
     pub fn pdf(&self) -> Result<Vec<u8>, NoPicture> {
-        drawing::pdf(&self.file(), &self.style, &self.title, self.width * self.unit())
+        drawing::pdf(&self.file(), self.style.font.as_deref(), &self.title, self.width * self.unit())
     }
 
     /// Points of a unit.

@@ -10,10 +10,12 @@ use crate::chart::{Chart, ChartSeries, LineStyle, Mark};
 use crate::data::{ReportRun, RunReport, Score, score};
 use crate::diagram;
 use crate::heatmap;
+use crate::intervals;
 use crate::picture::Picture;
 use crate::scale::ScaleKind;
 use crate::steps;
 use crate::style::FigureStyle;
+use crate::swept;
 use crate::thin::SeriesPoint;
 use crate::tree;
 
@@ -25,6 +27,8 @@ pub fn pictures(report: &RunReport, style: &FigureStyle) -> Vec<Picture> {
     let mut all = curves(report, style);
     all.extend(by_length(report, style));
     all.extend(by_edit(report, style));
+    all.extend(report.tasks.iter().flat_map(|task| intervals::intervals(&task.compared, style)));
+    all.extend(swept::swept(report, style));
     for model in &report.models {
         all.extend(diagram::structure(model, style));
         all.extend(heatmap::heatmaps(model, style));

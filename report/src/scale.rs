@@ -10,6 +10,15 @@ pub(crate) enum ScaleKind {
     Logarithmic,
 }
 
+/// Positive values that span so large a factor stand on a logarithmic axis.
+const WIDE: f64 = 20.0;
+
+/// The scale for values of a setting.
+pub(crate) fn scale_of(values: &[f64]) -> ScaleKind {
+    let (least, most) = values.iter().fold((f64::INFINITY, 0.0_f64), |(l, m), value| (l.min(*value), m.max(*value)));
+    if least > 0.0 && most >= WIDE * least { ScaleKind::Logarithmic } else { ScaleKind::Linear }
+}
+
 /// An axis: the numbers that it shows, and its ticks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AxisScale {
@@ -138,6 +147,14 @@ mod tests {
             texts(&AxisScale::new(ScaleKind::Logarithmic, (3.0, 900.0), 5, false)),
             ["5", "10", "20", "50", "100", "200", "500"]
         );
+    }
+
+    #[test]
+    fn values_that_span_a_factor_of_twenty_are_logarithmic() {
+        assert_eq!(scale_of(&[1e-4, 1e-2]), ScaleKind::Logarithmic);
+        assert_eq!(scale_of(&[1.0, 20.0]), ScaleKind::Logarithmic);
+        assert_eq!(scale_of(&[1.0, 19.0]), ScaleKind::Linear);
+        assert_eq!(scale_of(&[0.0, 100.0]), ScaleKind::Linear);
     }
 
     #[test]

@@ -3,9 +3,14 @@
 use std::sync::Arc;
 
 use crate::font::FigureFont;
+use crate::svg::{Anchor, Svg};
 
 /// The size of a label in the units that pictures are drawn in.
 const LABEL: f64 = 12.0;
+
+/// The size of titles, which are bold and therefore wider, and the height of a row of one.
+const TITLE: f64 = 14.5;
+const TITLE_ROW: f64 = 18.0;
 
 /// Points of a unit where nothing else is asked for: a pixel of CSS.
 const PIXEL: f64 = 0.75;
@@ -65,6 +70,23 @@ impl FigureStyle {
     /// Width in pixels of the PNG of a picture that is so many units wide, of which each has so many points.
     pub(crate) fn pixels(&self, width: f64, unit: f64) -> f64 {
         if self.is_on_paper() { width * unit / 72.0 * PER_INCH } else { width * ON_A_PAGE }
+    }
+
+    /// The title of a picture at its top between two sides, in one row on a page and in up to two on paper; gives the height of the
+    /// second one.
+    pub(crate) fn title(&self, svg: &mut Svg, (left, right): (f64, f64), text: &str) -> f64 {
+        let room = right - left;
+        let cut = match self.is_on_paper() && self.width_of(text, TITLE) > room {
+            true => text.rmatch_indices(' ').map(|(at, _)| at).find(|at| self.width_of(&text[..*at], TITLE) <= room),
+            false => None,
+        };
+        let (first, second) = cut.map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
+        svg.text("title", (left, 20.0), Anchor::Start, &self.fitted(first, TITLE, room));
+        if second.is_empty() {
+            return 0.0;
+        }
+        svg.text("title", (left, 20.0 + TITLE_ROW), Anchor::Start, &self.fitted(second, TITLE, room));
+        TITLE_ROW
     }
 
     /// How wide a text of this size is at most.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rtc_runs::grid::{TextCell, TextTable};
 use rtc_runs::record::table::ResultsRow;
 
-use crate::data::{ReportRun, RunReport, Score, score};
+use crate::data::{ReportRun, RunReport, Score, TaskResults, score};
 use crate::scale::number;
 use crate::svg::escape;
 
@@ -14,9 +14,15 @@ pub(crate) fn results(report: &RunReport) -> Option<String> {
     match report.runs.as_slice() {
         [run] if run.results.is_empty() => None,
         [run] => Some(of_splits(run)),
-        _ if report.tables.is_empty() => None,
-        _ => Some(report.tables.iter().map(ready).collect()),
+        _ if report.tasks.iter().all(|task| task.tables.is_empty()) => None,
+        _ => Some(report.tasks.iter().map(of_task).collect()),
     }
+}
+
+/// The tables of a task, below its name where there are several.
+fn of_task(results: &TaskResults) -> String {
+    let name = if results.task.is_empty() { String::new() } else { format!("<h3>{}</h3>\n", escape(&results.task)) };
+    name + &results.tables.iter().map(ready).collect::<String>()
 }
 
 /// A table with the sentences below it.

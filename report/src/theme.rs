@@ -60,6 +60,7 @@ const RULES: &str = "\
 .picture .side{fill:var(--panel);stroke:var(--axis);stroke-width:1;stroke-dasharray:4 3}
 .picture .flow{fill:none;stroke:var(--muted);stroke-width:1.3}
 .picture .back{fill:none;stroke:var(--accent);stroke-width:1.6}
+.picture .track{fill:none;stroke-width:1.6;stroke-linejoin:round}
 .picture .tip{fill:var(--muted)}
 .picture .backtip{fill:var(--accent)}
 ";
@@ -95,7 +96,8 @@ fn rules() -> String {
             .expect("writing to a string does not fail");
     }
     for n in 1..=LEVELS {
-        writeln!(out, ".picture .h{n}{{fill:var(--h{n})}}").expect("writing to a string does not fail");
+        writeln!(out, ".picture .h{n}{{fill:var(--h{n})}}\n.picture .p{n}{{stroke:var(--h{n})}}")
+            .expect("writing to a string does not fail");
     }
     out
 }

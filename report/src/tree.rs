@@ -37,8 +37,7 @@ fn tree(name: &str, trace: &InputTrace, style: &FigureStyle) -> Picture {
     let width = style.width_or(LEFT + widest + RIGHT);
     let widest = width - LEFT - RIGHT;
     let mut svg = Svg::default();
-    svg.text("title", (LEFT, 20.0), Anchor::Start, &style.fitted(&trace.title, 14.5, widest));
-    let mut top = 34.0;
+    let mut top = 34.0 + style.title(&mut svg, (LEFT, LEFT + widest), &trace.title);
     for layout in &layouts {
         layout.draw(&mut svg, top, widest);
         top += layout.height();

@@ -8,8 +8,8 @@ use rtc_compiler::schema::Catalog;
 use rtc_compiler::source::Source;
 use rtc_compiler::spec::{Spec, text};
 use rtc_report::data::{
-    Beam, Cloud, Confusion, ExampleAnswer, HaltingUnit, InputTrace, Model, Panel, RecursionTree, ReportAnswers,
-    ReportRow, ReportRun, SaliencyShares, Score, StepCurve,
+    Beam, Cloud, ComparedMeans, Confusion, ExampleAnswer, HaltingUnit, InputTrace, MeanInterval, Model, Panel,
+    RecursionTree, ReportAnswers, ReportRow, ReportRun, SaliencyShares, Score, StepCurve, TaskResults,
 };
 use rtc_report::{FigureStyle, Picture, RunReport, page, pictures};
 use rtc_runs::grid::{TextCell, TextTable};
@@ -148,6 +148,7 @@ fn report(runs: Vec<ReportRun>, models: Vec<Model>) -> RunReport {
     let row = |model: usize| ReportRow {
         name: models.get(model).map_or_else(|| format!("row {model}"), |model| model.name.clone()),
         runs: (0..runs.len()).filter(|index| runs[*index].model == model).collect(),
+        ..ReportRow::default()
     };
     let rows = (0..most).map(row).collect();
     RunReport { title: "a report".to_owned(), rows, runs, models, ..RunReport::default() }
@@ -374,7 +375,7 @@ fn a_grid_has_all_runs_on_one_page() {
     runs[1].results[0].accuracy = Some(0.675);
     let mut report = report(runs, vec![model("first"), model("second")]);
     report.rows[1].name = "second, deep".to_owned();
-    report.tables = vec![table("72.5 ± 5.0 *")];
+    report.tasks = vec![TaskResults { tables: vec![table("72.5 ± 5.0 *")], ..TaskResults::default() }];
     let page = page(&report);
     let tree = parsed(&page);
     assert!(page.contains("<td class=\"n b\">72.5 ± 5.0 *</td>") && page.contains("<p class=\"sub\">72.5 ± 5.0 *</p>"));
@@ -414,7 +415,19 @@ fn nothing_that_a_user_writes_becomes_markup() {
         let mut report = report(runs, vec![model.clone()]);
         report.title = HOSTILE.to_owned();
         report.notes = vec![HOSTILE.to_owned()];
-        report.tables = vec![table(HOSTILE)];
+        let compared = ["name", HOSTILE].map(|name| MeanInterval {
+            name: name.to_owned(),
+            mean: 0.5,
+            interval: Some((0.0, f64::NAN)),
+        });
+        let compared = ComparedMeans {
+            name: HOSTILE.to_owned(),
+            title: HOSTILE.to_owned(),
+            unit: HOSTILE.to_owned(),
+            rows: compared.into(),
+        };
+        report.tasks =
+            vec![TaskResults { task: HOSTILE.to_owned(), tables: vec![table(HOSTILE)], compared: vec![compared] }];
         report.rows.iter_mut().for_each(|row| row.name = HOSTILE.to_owned());
         let page = page(&report);
         let tree = parsed(&page);

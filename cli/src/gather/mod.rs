@@ -83,12 +83,27 @@ pub(crate) fn gather(
         };
         return Err(SessionFailure::io("report on", path, std::io::Error::other(why)));
     }
-    let (rows, tables) = rows.finish();
+    let (rows, tasks) = rows.finish();
     let seconds = report.runs.iter().filter_map(|run| run.seconds).reduce(|sum, seconds| sum + seconds);
     report.took = seconds.map(duration);
     // The table of a single run goes split by split.
-    (report.rows, report.tables) = (rows, if report.runs.len() > 1 { tables } else { vec![] });
+    (report.rows, report.tasks) = (rows, if report.runs.len() > 1 { tasks } else { vec![] });
+    name_models(&mut report);
     Ok(Gathered { folders, report })
+}
+
+/// Names a model that a single row has after that row, as the user does.
+fn name_models(report: &mut RunReport) {
+    for at in 0..report.models.len() {
+        let has = |row: &&data::ReportRow| row.runs.iter().any(|run| report.runs[*run].model == at);
+        let rows: Vec<&data::ReportRow> = report.rows.iter().filter(has).collect();
+        let [row] = rows.as_slice() else { continue };
+        let name = row.name.clone();
+        let is_free = report.models.iter().enumerate().all(|(other, model)| other == at || model.name != name);
+        if is_free {
+            report.models[at].name = name;
+        }
+    }
 }
 
 /// Puts a report together, run by run.

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use rtc_compiler::spec::{Block, Spec};
-use rtc_report::data;
+use rtc_compiler::spec::{Block, Origin, Setting, Spec};
+use rtc_report::data::{self, ComparedMeans, MeanInterval, TaskResults};
 use rtc_runs::experiment::Experiment;
 use rtc_runs::grid::{
-    CellState, GridCell, GridManifest, GridRow, Sheet, Show, TextTable, measured_sweeps, text_tables,
+    CellState, GridCell, GridManifest, GridRow, NumberStyle, Sheet, SheetRow, Show, measured_sweeps, text_tables,
 };
 use rtc_runs::record::SavedRun;
 use rtc_session::folders::resolved;
@@ -19,13 +19,52 @@ use crate::grid::asked;
 /// How many differences the name of a row tells.
 const TOLD: usize = 4;
 
-/// The rows of a report, with the runs of each by their index in it.
+/// The fewest rows that make a sweep: two are no more than a difference.
+const SWEEP: usize = 3;
+
+/// The rows of a report.
 #[derive(Default)]
 pub(super) struct ReportRows {
-    rows: Vec<(GridRow, Vec<usize>)>,
+    rows: Vec<RowOfRuns>,
     unlisted: Vec<UnlistedRow>,
     /// The row that others are compared with; the first one if no grid names one.
     baseline: Option<usize>,
+}
+
+/// A row, with its runs by their index in the report.
+struct RowOfRuns {
+    row: GridRow,
+    runs: Vec<usize>,
+    /// The task, and the model before edits.
+    task: String,
+    family: String,
+    /// Settings that are numbers, under their paths.
+    numbers: BTreeMap<String, NumericSetting>,
+}
+
+/// A setting that is a number.
+struct NumericSetting {
+    value: f64,
+    /// It follows from others, or from a default.
+    follows: bool,
+}
+
+impl RowOfRuns {
+    /// A row of which no run was read yet.
+    fn new(row: GridRow) -> Self {
+        Self { row, runs: vec![], task: String::new(), family: String::new(), numbers: BTreeMap::new() }
+    }
+
+    /// Adds a run, and what all runs of the row have in common.
+    fn put(&mut self, run: &ReadRun<'_>) {
+        self.row.parameters = run.saved.info.parameters;
+        self.row.data = asked(&run.saved.experiment);
+        (self.task, self.family) = (task_of(&run.saved.experiment), run.saved.info.model.clone());
+        if self.runs.is_empty() {
+            self.numbers = numbers(&run.saved.experiment, run.spec);
+        }
+        self.runs.push(run.index);
+    }
 }
 
 /// A row of runs that no grid lists.
@@ -57,7 +96,8 @@ impl ReportRows {
                 state: CellState::Absent,
             });
             let name = self.unused(name);
-            self.rows.push((GridRow { name, parameters: 0, data: String::new(), cells: absent.collect() }, vec![]));
+            let row = GridRow { name, parameters: 0, data: String::new(), cells: absent.collect() };
+            self.rows.push(RowOfRuns::new(row));
         }
         let named = manifest.rows.iter().position(|listed| Some(&listed.name) == manifest.baseline.as_ref());
         self.baseline = self.baseline.or(named.map(|at| first + at));
@@ -66,12 +106,11 @@ impl ReportRows {
 
     /// Puts a run into the cell of a row of a grid.
     pub(super) fn put(&mut self, row: usize, run: ReadRun<'_>) {
-        let (row, runs) = &mut self.rows[row];
-        (row.parameters, row.data) = (run.saved.info.parameters, asked(&run.saved.experiment));
-        if let Some(cell) = row.cells.iter_mut().find(|cell| cell.path == run.path) {
+        let row = &mut self.rows[row];
+        row.put(&run);
+        if let Some(cell) = row.row.cells.iter_mut().find(|cell| cell.path == run.path) {
             cell.state = run.state;
         }
-        runs.push(run.index);
     }
 
     /// Adds a run that no grid lists to those of the same spec and experiment.
@@ -85,46 +124,137 @@ impl ReportRows {
                 let settings = settings(&experiment, run.spec);
                 let at = self.rows.len();
                 self.unlisted.push(UnlistedRow { at, spec_hash: info.spec_hash.clone(), experiment, settings });
-                let (parameters, data) = (info.parameters, asked(&run.saved.experiment));
-                self.rows.push((GridRow { name: info.model.clone(), parameters, data, cells: vec![] }, vec![]));
+                let name = info.model.clone();
+                self.rows.push(RowOfRuns::new(GridRow { name, parameters: 0, data: String::new(), cells: vec![] }));
                 at
             }
         };
-        self.rows[at].0.cells.push(GridCell { seed: info.seed, path: run.path.to_owned(), state: run.state });
-        self.rows[at].1.push(run.index);
+        self.rows[at].put(&run);
+        self.rows[at].row.cells.push(GridCell { seed: info.seed, path: run.path.to_owned(), state: run.state });
     }
 
-    /// The rows with names of their own, and the tables of their results if any run is finished.
-    pub(super) fn finish(mut self) -> (Vec<data::ReportRow>, Vec<TextTable>) {
+    /// The rows with names of their own, and their results, task by task.
+    pub(super) fn finish(mut self) -> (Vec<data::ReportRow>, Vec<TaskResults>) {
         self.name_unlisted();
-        let rows: Vec<GridRow> = self.rows.iter().map(|(row, _)| row.clone()).collect();
-        let show = Show { mixed: true, baseline: Some(self.baseline.unwrap_or(0)), ..Show::default() };
+        let mut tasks: Vec<&str> = vec![];
+        for row in self.rows.iter().filter(|row| !row.runs.is_empty()) {
+            if !tasks.contains(&row.task.as_str()) {
+                tasks.push(&row.task);
+            }
+        }
+        let several = tasks.len() > 1;
+        let results = tasks.iter().map(|task| self.results(task, several)).collect();
+        let row = |at: usize| {
+            let RowOfRuns { row, runs, task, family, .. } = &self.rows[at];
+            let task = if several { task.clone() } else { String::new() };
+            data::ReportRow {
+                name: row.name.clone(),
+                runs: runs.clone(),
+                task,
+                family: family.clone(),
+                swept: self.swept(at),
+            }
+        };
+        ((0..self.rows.len()).map(row).collect(), results)
+    }
+
+    /// The results of the rows of a task: no number of another one is compared with theirs. A row without runs belongs to the only task.
+    fn results(&self, task: &str, several: bool) -> TaskResults {
+        let (places, rows): (Vec<usize>, Vec<GridRow>) = self
+            .rows
+            .iter()
+            .enumerate()
+            .filter(|(_, row)| row.task == task || (!several && row.runs.is_empty()))
+            .map(|(at, row)| (at, row.row.clone()))
+            .unzip();
+        let baseline = places.iter().position(|at| Some(*at) == self.baseline).unwrap_or(0);
+        let show = Show { mixed: true, baseline: Some(baseline), ..Show::default() };
         let finished = rows.iter().any(|row| row.finished().next().is_some());
-        let tables = Sheet::new(&rows, &show).ok().filter(|_| finished);
+        let sheet = Sheet::new(&rows, &show).ok().filter(|_| finished);
         let by_edit = measured_sweeps(&rows).into_iter().filter_map(|sweep| Sheet::by_edit(&rows, &sweep, &show).ok());
-        let tables = tables.into_iter().chain(by_edit).flat_map(|sheet| text_tables(&sheet)).collect();
-        (self.rows.into_iter().map(|(row, runs)| data::ReportRow { name: row.name, runs }).collect(), tables)
+        let task = if several { task.to_owned() } else { String::new() };
+        TaskResults {
+            compared: sheet.iter().flat_map(|sheet| compared(sheet, &task)).collect(),
+            tables: sheet.into_iter().chain(by_edit).flat_map(|sheet| text_tables(&sheet)).collect(),
+            task,
+        }
+    }
+
+    /// The settings in which a row differs from others of its task and model, where there are enough of them.
+    fn swept(&self, at: usize) -> Vec<(String, f64)> {
+        let own = &self.rows[at];
+        let like = |row: &&RowOfRuns| !row.runs.is_empty() && row.task == own.task && row.family == own.family;
+        let alike: Vec<&RowOfRuns> = self.rows.iter().filter(like).collect();
+        if own.runs.is_empty() || alike.len() < SWEEP {
+            return vec![];
+        }
+        let differs = |(path, setting): &(&String, &NumericSetting)| {
+            let all: Option<Vec<&NumericSetting>> = alike.iter().map(|row| row.numbers.get(*path)).collect();
+            all.is_some_and(|all| {
+                all.iter().any(|other| other.value != setting.value) && !all.iter().all(|other| other.follows)
+            })
+        };
+        own.numbers.iter().filter(differs).map(|(path, setting)| (path.clone(), setting.value)).collect()
     }
 
     /// Rows of one model are told apart by what differs between them.
     fn name_unlisted(&mut self) {
-        let names: Vec<String> = self.unlisted.iter().map(|row| self.rows[row.at].0.name.clone()).collect();
+        let names: Vec<String> = self.unlisted.iter().map(|row| self.rows[row.at].row.name.clone()).collect();
         for (row, name) in self.unlisted.iter().zip(&names) {
             let alike: Vec<&UnlistedRow> =
                 self.unlisted.iter().zip(&names).filter(|(_, other)| *other == name).map(|(row, _)| row).collect();
             let told = difference(row, &alike);
             let full = if told.is_empty() { name.clone() } else { format!("{name}, {told}") };
-            self.rows[row.at].0.name = String::new();
-            self.rows[row.at].0.name = self.unused(full);
+            self.rows[row.at].row.name = String::new();
+            self.rows[row.at].row.name = self.unused(full);
         }
     }
 
     /// A name that no row has: the name itself, or with a number.
     fn unused(&self, name: String) -> String {
-        let is_free = |name: &String| self.rows.iter().all(|(row, _)| row.name != *name);
+        let is_free = |name: &String| self.rows.iter().all(|row| row.row.name != *name);
         let numbered = (2..).map(|n| format!("{name} ({n})"));
         std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name)
     }
+}
+
+/// The task of a run: its name, and the data of the user where there are some.
+fn task_of(experiment: &Experiment) -> String {
+    let task = &experiment.task;
+    match task.data.as_ref().and_then(|data| serde_json::to_string(data).ok()) {
+        Some(data) => format!("{} {data}", task.name),
+        None => task.name.clone(),
+    }
+}
+
+/// The columns of a sheet whose means have intervals.
+fn compared(sheet: &Sheet, task: &str) -> Vec<ComparedMeans> {
+    let columns = sheet.columns.iter().enumerate().filter(|(_, column)| column.tested);
+    let column = columns.filter_map(|(at, column)| {
+        let share = column.look == NumberStyle::Share;
+        let unit = if share { 100.0 } else { 1.0 };
+        let row = |line: &SheetRow| {
+            let value = &line.values[at];
+            let interval = value.worth.interval.map(|(interval, _)| (unit * interval.low, unit * interval.high));
+            Some(MeanInterval { name: line.name.clone(), mean: unit * value.mean?, interval })
+        };
+        let rows: Vec<MeanInterval> = sheet.rows.iter().filter_map(row).collect();
+        let metric = column.metric.clone().unwrap_or_default();
+        let of = if task.is_empty() { String::new() } else { format!("{task}: ") };
+        let on = column.title.strip_suffix(&metric).map_or(column.title.as_str(), str::trim_end);
+        rows.iter().any(|row| row.interval.is_some()).then(|| ComparedMeans {
+            name: ["compared", task, &column.title]
+                .iter()
+                .filter(|part| !part.is_empty())
+                .copied()
+                .collect::<Vec<_>>()
+                .join("-"),
+            title: format!("{of}{metric} on {on}"),
+            unit: if share { format!("{metric} (%)") } else { metric },
+            rows,
+        })
+    });
+    column.collect()
 }
 
 /// The settings of a row that are not those of all others like it: `batch.size=8, depthwise.depth=4`.
@@ -143,7 +273,29 @@ fn settings(experiment: &Experiment, spec: Option<&Spec>) -> BTreeMap<String, St
     let mut found = BTreeMap::new();
     collect_settings("", &serde_json::to_value(experiment).unwrap_or_default(), &mut found);
     if let Some(spec) = spec {
-        collect_fields("", &spec.root, &mut found);
+        each_field("", &spec.root, &mut |path, setting| {
+            found.insert(path, setting.value.to_string());
+        });
+    }
+    found
+}
+
+/// Every setting that is a number, of an experiment and of a spec where there is one, under its path.
+fn numbers(experiment: &Experiment, spec: Option<&Spec>) -> BTreeMap<String, NumericSetting> {
+    let number = |text: &str| text.parse::<f64>().ok().filter(|value| value.is_finite());
+    let mut texts = BTreeMap::new();
+    let experiment = Experiment { seeds: vec![], ..experiment.clone() };
+    collect_settings("", &serde_json::to_value(&experiment).unwrap_or_default(), &mut texts);
+    let written = texts
+        .iter()
+        .filter_map(|(path, text)| Some((path.clone(), NumericSetting { value: number(text)?, follows: false })));
+    let mut found: BTreeMap<String, NumericSetting> = written.collect();
+    let mut of_spec = |path: String, setting: &Setting| {
+        let follows = matches!(setting.origin, Origin::Default | Origin::Derived(_));
+        found.extend(number(&setting.value.to_string()).map(|value| (path, NumericSetting { value, follows })));
+    };
+    if let Some(spec) = spec {
+        each_field("", &spec.root, &mut of_spec);
     }
     found
 }
@@ -162,14 +314,15 @@ fn collect_settings(path: &str, value: &Value, found: &mut BTreeMap<String, Stri
     }
 }
 
-fn collect_fields(path: &str, block: &Block, found: &mut BTreeMap<String, String>) {
+/// Takes every field of a block and of all in it, with its path.
+fn each_field(path: &str, block: &Block, take: &mut dyn FnMut(String, &Setting)) {
     for (name, setting) in &block.fields {
-        found.insert(under(path, name), setting.value.to_string());
+        take(under(path, name), setting);
     }
     for (n, child) in block.children.iter().enumerate() {
         let before = block.children[..n].iter().filter(|other| other.name() == child.name()).count();
         let own = if before == 0 { child.name().to_owned() } else { format!("{}[{}]", child.name(), before + 1) };
-        collect_fields(&under(path, &own), child, found);
+        each_field(&under(path, &own), child, take);
     }
 }
 

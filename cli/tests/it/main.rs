@@ -10,6 +10,7 @@ mod documented;
 mod explain;
 mod export;
 mod export_paths;
+mod figures;
 mod frames;
 mod generate;
 mod graphs;

@@ -15,8 +15,8 @@ use resvg::usvg::{
 };
 
 use super::typeset;
+use crate::font::FigureFont;
 use crate::refusal::NoPicture;
-use crate::style::FigureStyle;
 use text::PdfFonts;
 
 /// ObjectNumbers of objects, given away from 1 on.
@@ -30,8 +30,8 @@ impl ObjectNumbers {
 }
 
 /// Writes an SVG file as a page that is so many points wide.
-pub(crate) fn pdf(svg: &str, style: &FigureStyle, title: &str, width: f64) -> Result<Vec<u8>, NoPicture> {
-    let tree = typeset::tree(svg, style)?;
+pub(crate) fn pdf(svg: &str, font: Option<&FigureFont>, title: &str, width: f64) -> Result<Vec<u8>, NoPicture> {
+    let tree = typeset::tree(svg, font)?;
     let scale = width as f32 / tree.size().width();
     let height = tree.size().height() * scale;
     let mut page = PdfPage::new(&tree);

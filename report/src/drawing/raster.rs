@@ -3,15 +3,15 @@
 use resvg::tiny_skia::{Pixmap, Transform};
 
 use super::typeset;
+use crate::font::FigureFont;
 use crate::refusal::NoPicture;
-use crate::style::FigureStyle;
 
 /// The most pixels of a side.
 const LARGEST: f32 = 16_384.0;
 
 /// Draws an SVG file so many pixels wide, fewer where a side would have too many.
-pub(crate) fn png(svg: &str, style: &FigureStyle, width: f64) -> Result<Vec<u8>, NoPicture> {
-    let tree = typeset::tree(svg, style)?;
+pub(crate) fn png(svg: &str, font: Option<&FigureFont>, width: f64) -> Result<Vec<u8>, NoPicture> {
+    let tree = typeset::tree(svg, font)?;
     let size = tree.size();
     let scale = (width as f32 / size.width()).min(LARGEST / size.width()).min(LARGEST / size.height());
     let pixels = |length: f32| (length * scale).ceil().max(1.0) as u32;

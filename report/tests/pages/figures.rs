@@ -1,6 +1,7 @@
 //! Figures for papers: PDF files, widths, sizes and fonts.
 
-use rtc_report::{FigureFont, FigureStyle, Picture, pictures};
+use rtc_report::data::{ComparedMeans, MeanInterval, ReportRow, ReportRun, TaskResults};
+use rtc_report::{FigureFont, FigureStyle, Picture, RunReport, pictures};
 
 use crate::{model, report, run};
 
@@ -99,4 +100,116 @@ fn another_font_is_used_and_embedded() {
     let picture = drawn(&style).remove(0);
     assert!(picture.file().contains("font-family:\"Noto Sans\",\"Noto Sans\""));
     read(&picture.pdf().expect("it can be drawn"));
+}
+
+/// A sweep over a rate and a width, two seeds a row, of models with these names.
+fn sweep(families: &[&str]) -> RunReport {
+    let mut report = RunReport { title: "sweep".to_owned(), ..RunReport::default() };
+    for (at, family) in families.iter().enumerate() {
+        for (n, (rate, width)) in [(1e-4, 8.0), (1e-3, 8.0), (1e-2, 16.0)].into_iter().enumerate() {
+            let score = 0.5 + 0.1 * n as f64 + 0.01 * at as f64;
+            let first = report.runs.len();
+            for seed in 1..=2 {
+                let mut run = ReportRun { seed, ..run(&format!("{family}{n}/seed{seed}"), 3) };
+                run.results[0].accuracy = Some(score + 0.02 * seed as f64);
+                report.runs.push(run);
+            }
+            report.rows.push(ReportRow {
+                name: format!("{family} {n}"),
+                runs: vec![first, first + 1],
+                family: (*family).to_owned(),
+                swept: vec![("optimiser.learning_rate".to_owned(), rate), ("embed.width".to_owned(), width)],
+                ..ReportRow::default()
+            });
+        }
+    }
+    report.models = vec![model("small")];
+    report
+}
+
+#[test]
+fn a_sweep_has_its_scores_by_every_setting() {
+    let all = pictures(&sweep(&["small"]), &FigureStyle::default());
+    insta::assert_snapshot!("swept-rate", named(&all, "swept-test-optimiser_learning_rate").inline());
+    insta::assert_snapshot!("swept-all", named(&all, "swept-test-all").inline());
+    let width = named(&all, "swept-test-embed_width").inline();
+    assert_eq!(width.matches("<circle class=\"d0\"").count(), 6, "a disc per run");
+    assert!(width.contains("small 2, seed 2"), "{width}");
+    let both = pictures(&sweep(&["small", "large"]), &FigureStyle::default());
+    assert!(named(&both, "swept-test-optimiser_learning_rate").inline().contains(">large</text>"), "a legend");
+    for name in ["swept-test-all-small", "swept-test-all-large"] {
+        assert_eq!(named(&both, name).inline().matches("class=\"track").count(), 3, "a line per row");
+    }
+    let mut single = sweep(&["small"]);
+    single.rows.iter_mut().for_each(|row| row.swept.truncate(1));
+    let names: Vec<String> =
+        pictures(&single, &FigureStyle::default()).into_iter().map(|picture| picture.name).collect();
+    assert!(!names.contains(&"swept-test-all".to_owned()), "one axis is no comparison: {names:?}");
+    assert!(rtc_report::page(&sweep(&["small"])).contains("swept-test-all"));
+}
+
+#[test]
+fn the_best_row_has_the_deepest_colour_and_is_drawn_last() {
+    let mut report = sweep(&["small"]);
+    report.runs[0].results[0].accuracy = Some(0.99);
+    report.runs[1].results[0].accuracy = Some(0.99);
+    let all = pictures(&report, &FigureStyle::default());
+    let tracks: Vec<String> = named(&all, "swept-test-all")
+        .inline()
+        .lines()
+        .filter(|line| line.contains("track"))
+        .map(str::to_owned)
+        .collect();
+    assert!(tracks[2].contains("p10") && tracks[0].contains("p3"), "{tracks:?}");
+    for run in &mut report.runs {
+        let error = 1.0 - run.results[0].accuracy.take().expect("a score");
+        run.results[0].numbers.insert("rmse".to_owned(), error);
+    }
+    let again = pictures(&report, &FigureStyle::default());
+    let turned = named(&again, "swept-test-all").inline();
+    let last = turned.lines().filter(|line| line.contains("track")).next_back().expect("a line");
+    assert!(last.contains("p10") && turned.contains("root mean squared error"), "small errors are good: {last}");
+}
+
+#[test]
+fn means_stand_in_their_intervals() {
+    let row = |name: &str, mean, interval| MeanInterval { name: name.to_owned(), mean, interval };
+    let rows = vec![
+        row("majority", 10.0, None),
+        row("ours", 71.5, Some((60.0, 80.25))),
+        row("theirs", 65.0, Some((50.0, 75.0))),
+    ];
+    let compared = |name: &str| ComparedMeans {
+        name: name.to_owned(),
+        title: "accuracy on test".to_owned(),
+        unit: "accuracy (%)".to_owned(),
+        rows: rows.clone(),
+    };
+    let mut report = sweep(&["small"]);
+    let task = |task: &str| TaskResults {
+        task: task.to_owned(),
+        tables: vec![],
+        compared: vec![compared(&format!("compared-{task}-test"))],
+    };
+    report.tasks = vec![task("listops"), task("parity")];
+    let all = pictures(&report, &FigureStyle { width: Some(238.0), size: 8.0, font: None });
+    insta::assert_snapshot!("compared", named(&all, "compared-listops-test").inline());
+    assert_eq!(named(&all, "compared-parity-test").inline().matches("95 % interval: ").count(), 2);
+}
+
+#[test]
+fn tasks_are_compared_apart() {
+    let mut report = sweep(&["small", "large"]);
+    for (n, row) in report.rows.iter_mut().enumerate() {
+        row.task = if n < 3 { "listops" } else { "parity" }.to_owned();
+    }
+    let page = rtc_report::page(&report);
+    for told in ["best mean on test of listops: small 2", "best mean on test of parity: large 2"] {
+        assert!(page.contains(told), "{told}");
+    }
+    let all = pictures(&report, &FigureStyle::default());
+    for task in ["listops", "parity"] {
+        let picture = named(&all, &format!("swept-{task}-test-optimiser_learning_rate"));
+        assert!(picture.title.starts_with(&format!("{task}: ")), "{}", picture.title);
+    }
 }

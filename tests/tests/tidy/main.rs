@@ -60,7 +60,7 @@ const DOORS: &[(&str, &[&str])] = &[
     ("pest", &["compiler/src/syntax/parse.rs", "compiler/src/syntax/message.rs", "compiler/src/ir/text.rs"]),
     ("pest_derive", &["compiler/src/syntax/parse.rs", "compiler/src/ir/text.rs"]),
     ("petgraph", &["compiler/src/ir/graph.rs"]),
-    ("resvg", &["report/src/raster.rs"]),
+    ("resvg", &["report/src/drawing/", "report/src/font/"]),
     ("schemars", &["runtime/"]),
     ("statrs", &["runtime/runs/src/statistics/"]),
     ("getrandom", &["cli/src/command/report/watch/server.rs"]),

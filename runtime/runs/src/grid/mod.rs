@@ -28,7 +28,7 @@ pub use halving::{Decision, HalvingStop, RowStatus, decide, reached, standing};
 pub use manifest::{GridManifest, ListedCell, ManifestRow};
 pub use measured::MeasuredRun;
 pub use render::{TableFormat, TextCell, TextTable, render, text_tables};
-pub use sheet::{METRICS, Mixture, Sheet, Show};
+pub use sheet::{METRICS, Mixture, NumberStyle, Sheet, SheetRow, Show};
 pub use worth::{By, Worth};
 
 /// One model of a grid with its runs: a row of the table.

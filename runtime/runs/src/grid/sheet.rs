@@ -60,6 +60,8 @@ pub struct Sheet {
 pub struct SheetColumn {
     /// Its title.
     pub title: String,
+    /// The measure, where its numbers are those of one.
+    pub metric: Option<String>,
     /// How its numbers look.
     pub look: NumberStyle,
     /// Whether it is told what its means are worth.
@@ -265,11 +267,12 @@ fn columns(rows: &[GridRow], show: &Show) -> Vec<(SheetColumn, ColumnSource)> {
         };
         let tested = metric != DEPTH && !BASELINES.contains(&metric);
         (
-            SheetColumn { title, look, tested },
+            SheetColumn { title, metric: Some(metric.to_owned()), look, tested },
             ColumnSource::Measure { split: split.to_owned(), metric: metric.to_owned() },
         )
     };
-    let whole = |title: &str| SheetColumn { title: title.to_owned(), look: NumberStyle::Whole, tested: false };
+    let whole =
+        |title: &str| SheetColumn { title: title.to_owned(), metric: None, look: NumberStyle::Whole, tested: false };
     let mut columns = vec![];
     if seeds(rows).is_none() {
         columns.push((whole("seeds"), ColumnSource::Seeds));
