@@ -59,6 +59,8 @@ pub struct ComparedMeans {
 pub struct MeanInterval {
     /// The name of the row.
     pub name: String,
+    /// Which row of the report it is, by index; nothing for the majority.
+    pub row: Option<usize>,
     pub mean: f64,
     /// Both ends of the interval of 95 %.
     pub interval: Option<(f64, f64)>,

@@ -96,6 +96,18 @@ impl FigureStyle {
         text.chars().map(|c| f64::from(advance(c))).sum::<f64>() * SLACK * size / 1000.0
     }
 
+    /// The text in as many lines as it needs, broken at blanks; a longer word is cut.
+    pub(crate) fn wrapped(&self, text: &str, size: f64, most: f64) -> Vec<String> {
+        let mut lines: Vec<String> = vec![];
+        for word in text.split(' ') {
+            match lines.last_mut() {
+                Some(line) if self.width_of(&format!("{line} {word}"), size) <= most => *line += &format!(" {word}"),
+                _ => lines.push(word.to_owned()),
+            }
+        }
+        lines.iter().map(|line| self.fitted(line, size, most)).collect()
+    }
+
     /// The text, cut with an ellipsis where it is wider than `most`.
     pub(crate) fn fitted(&self, text: &str, size: f64, most: f64) -> String {
         if self.width_of(text, size) <= most {

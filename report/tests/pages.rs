@@ -417,6 +417,7 @@ fn nothing_that_a_user_writes_becomes_markup() {
         report.notes = vec![HOSTILE.to_owned()];
         let compared = ["name", HOSTILE].map(|name| MeanInterval {
             name: name.to_owned(),
+            row: Some(1),
             mean: 0.5,
             interval: Some((0.0, f64::NAN)),
         });

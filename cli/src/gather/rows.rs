@@ -174,7 +174,7 @@ impl ReportRows {
         let by_edit = measured_sweeps(&rows).into_iter().filter_map(|sweep| Sheet::by_edit(&rows, &sweep, &show).ok());
         let task = if several { task.to_owned() } else { String::new() };
         TaskResults {
-            compared: sheet.iter().flat_map(|sheet| compared(sheet, &task)).collect(),
+            compared: sheet.iter().flat_map(|sheet| compared(sheet, &task, &places)).collect(),
             tables: sheet.into_iter().chain(by_edit).flat_map(|sheet| text_tables(&sheet)).collect(),
             task,
         }
@@ -197,14 +197,18 @@ impl ReportRows {
         own.numbers.iter().filter(differs).map(|(path, setting)| (path.clone(), setting.value)).collect()
     }
 
-    /// Rows of one model are told apart by what differs between them.
+    /// Rows of one model are told apart by their tasks, and in a task by what differs between them.
     fn name_unlisted(&mut self) {
-        let names: Vec<String> = self.unlisted.iter().map(|row| self.rows[row.at].row.name.clone()).collect();
-        for (row, name) in self.unlisted.iter().zip(&names) {
+        let named = |row: &UnlistedRow| (self.rows[row.at].row.name.clone(), self.rows[row.at].task.clone());
+        let names: Vec<(String, String)> = self.unlisted.iter().map(named).collect();
+        for (row, own) in self.unlisted.iter().zip(&names) {
+            let (name, task) = own;
             let alike: Vec<&UnlistedRow> =
-                self.unlisted.iter().zip(&names).filter(|(_, other)| *other == name).map(|(row, _)| row).collect();
+                self.unlisted.iter().zip(&names).filter(|(_, other)| *other == own).map(|(row, _)| row).collect();
             let told = difference(row, &alike);
-            let full = if told.is_empty() { name.clone() } else { format!("{name}, {told}") };
+            let elsewhere = names.iter().any(|(other, of)| other == name && of != task);
+            let name = if elsewhere { format!("{name} on {task}") } else { name.clone() };
+            let full = if told.is_empty() { name } else { format!("{name}, {told}") };
             self.rows[row.at].row.name = String::new();
             self.rows[row.at].row.name = self.unused(full);
         }
@@ -227,18 +231,20 @@ fn task_of(experiment: &Experiment) -> String {
     }
 }
 
-/// The columns of a sheet whose means have intervals.
-fn compared(sheet: &Sheet, task: &str) -> Vec<ComparedMeans> {
+/// The columns of a sheet whose means have intervals. The rows stand at these places of the report, below that of the majority.
+fn compared(sheet: &Sheet, task: &str, places: &[usize]) -> Vec<ComparedMeans> {
+    let others = sheet.rows.len() - places.len();
     let columns = sheet.columns.iter().enumerate().filter(|(_, column)| column.tested);
     let column = columns.filter_map(|(at, column)| {
         let share = column.look == NumberStyle::Share;
         let unit = if share { 100.0 } else { 1.0 };
-        let row = |line: &SheetRow| {
+        let row = |(n, line): (usize, &SheetRow)| {
+            let row = n.checked_sub(others).map(|n| places[n]);
             let value = &line.values[at];
             let interval = value.worth.interval.map(|(interval, _)| (unit * interval.low, unit * interval.high));
-            Some(MeanInterval { name: line.name.clone(), mean: unit * value.mean?, interval })
+            Some(MeanInterval { name: line.name.clone(), row, mean: unit * value.mean?, interval })
         };
-        let rows: Vec<MeanInterval> = sheet.rows.iter().filter_map(row).collect();
+        let rows: Vec<MeanInterval> = sheet.rows.iter().enumerate().filter_map(row).collect();
         let metric = column.metric.clone().unwrap_or_default();
         let of = if task.is_empty() { String::new() } else { format!("{task}: ") };
         let on = column.title.strip_suffix(&metric).map_or(column.title.as_str(), str::trim_end);
@@ -249,7 +255,7 @@ fn compared(sheet: &Sheet, task: &str) -> Vec<ComparedMeans> {
                 .copied()
                 .collect::<Vec<_>>()
                 .join("-"),
-            title: format!("{of}{metric} on {on}"),
+            title: format!("{of}{} on {on}", capitalised(&metric)),
             unit: if share { format!("{metric} (%)") } else { metric },
             rows,
         })
@@ -278,6 +284,11 @@ fn settings(experiment: &Experiment, spec: Option<&Spec>) -> BTreeMap<String, St
         });
     }
     found
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
 /// Every setting that is a number, of an experiment and of a spec where there is one, under its path.

@@ -173,11 +173,11 @@ fn the_best_row_has_the_deepest_colour_and_is_drawn_last() {
 
 #[test]
 fn means_stand_in_their_intervals() {
-    let row = |name: &str, mean, interval| MeanInterval { name: name.to_owned(), mean, interval };
+    let row = |name: &str, row, mean, interval| MeanInterval { name: name.to_owned(), row, mean, interval };
     let rows = vec![
-        row("majority", 10.0, None),
-        row("ours", 71.5, Some((60.0, 80.25))),
-        row("theirs", 65.0, Some((50.0, 75.0))),
+        row("majority", None, 10.0, None),
+        row("ours, gated, with a name of two lines", Some(0), 71.5, Some((60.0, 80.25))),
+        row("theirs", Some(1), 65.0, Some((50.0, 75.0))),
     ];
     let compared = |name: &str| ComparedMeans {
         name: name.to_owned(),
