@@ -395,11 +395,11 @@ impl FileCounts {
                     || is_near(self.numbers.len(), MAX_ROWS)
                 {
                     apart.take().for_each(|counts| self.add(counts));
-                    batches.next_in_turn(|mut rows| rows.try_for_each(|row| self.row(plan, &row?, &holds, Some(path))))
+                    batches.next_in_turn(|mut rows| rows.try_for_each(|row| self.row(plan, &row?, holds, Some(path))))
                 } else {
                     let counted = batches.next(|number, mut rows| {
                         let mut counts = apart.counts(number);
-                        rows.try_for_each(|row| counts.row(plan, &row?, &holds, None))
+                        rows.try_for_each(|row| counts.row(plan, &row?, holds, None))
                     });
                     apart.all().for_each(|mut counts| self.numbers.append(&mut counts.numbers));
                     counted
