@@ -744,8 +744,8 @@ fn a_bag_of_words_is_a_baseline() {
     let place = Place::new();
     // Single words tell the class, in most rows.
     let row = |n: usize| {
-        let class = n * 7 % 3 == 0;
-        let tells = if n % 11 == 0 { !class } else { class };
+        let class = (n * 7).is_multiple_of(3);
+        let tells = if n.is_multiple_of(11) { !class } else { class };
         let filler = (0..6).map(|k| format!("w{}", (n * 13 + k * 5) % 17)).collect::<Vec<_>>().join(" ");
         format!("{filler} {},{}\n", if tells { "great" } else { "poor" }, if class { "yes" } else { "no" })
     };

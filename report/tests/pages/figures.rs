@@ -167,7 +167,7 @@ fn the_best_row_has_the_deepest_colour_and_is_drawn_last() {
     }
     let again = pictures(&report, &FigureStyle::default());
     let turned = named(&again, "swept-test-all").inline();
-    let last = turned.lines().filter(|line| line.contains("track")).next_back().expect("a line");
+    let last = turned.lines().rfind(|line| line.contains("track")).expect("a line");
     assert!(last.contains("p10") && turned.contains("root mean squared error"), "small errors are good: {last}");
 }
 
