@@ -9,7 +9,7 @@ use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
 use rtc_exec::Inference;
 pub use rtc_exec::learner::OptimiserKind;
 use rtc_exec::learner::{DecayedParameters, GROUPS, Lookahead, MuonStep, UpdateRule};
-use rtc_task::batching::{Buckets, Sampling};
+use rtc_task::batching::{Buckets, ClassSampling};
 use rtc_task::error::unknown;
 use rtc_task::{
     DataSource, MAX_EXAMPLES, TaskSettings, check_own, check_shares, formal_named, own_split, resolve_options,
@@ -248,7 +248,7 @@ pub struct BatchSettings {
     pub buckets: Buckets,
     /// How often the rows of each class come.
     #[serde(default, skip_serializing_if = "is_uniform")]
-    pub sampling: Sampling,
+    pub sampling: ClassSampling,
 }
 
 /// A whole number that a field has where nothing is said.
@@ -256,8 +256,8 @@ fn number<const N: u64>() -> u64 {
     N
 }
 
-fn is_uniform(sampling: &Sampling) -> bool {
-    *sampling == Sampling::Uniform
+fn is_uniform(sampling: &ClassSampling) -> bool {
+    *sampling == ClassSampling::Uniform
 }
 
 fn is_all(decay: &DecayedParameters) -> bool {
@@ -465,7 +465,7 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             "`buckets: length` is for stored examples; fresh ones have `lengths` under `fresh`",
         ),
         (
-            experiment.fresh.is_none() || experiment.batch.sampling == Sampling::Uniform,
+            experiment.fresh.is_none() || experiment.batch.sampling == ClassSampling::Uniform,
             &["batch", "sampling"],
             "`sampling: balanced` is for stored examples",
         ),

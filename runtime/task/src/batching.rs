@@ -23,7 +23,7 @@ pub enum Buckets {
 /// How often the rows of each class come in a pass.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Sampling {
+pub enum ClassSampling {
     /// Every row once.
     #[default]
     Uniform,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::errors::Errors;
 use super::observer::{Event, Observer};
-use super::scores::AskedMetrics;
+use super::scores::{AskedMetrics, apart};
 use rtc_base::batch::Batch;
 use rtc_exec::learner::{Depths, Evaluation, LearnError, Learner};
 use rtc_runs::error::Error;
@@ -280,19 +280,6 @@ impl Each {
     pub(super) fn answers(self, split: &str, data: String) -> SplitAnswers {
         SplitAnswers::new(split, data, self.0)
     }
-}
-
-/// The examples of a batch, each with its own among the predictions.
-pub(super) fn apart<'a>(
-    examples: &[&'a Example],
-    predictions: &'a [u32],
-) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
-    let mut rest = predictions;
-    examples.iter().map(move |example| {
-        let (own, others) = rest.split_at(example.classes().min(rest.len()));
-        rest = others;
-        (*example, own)
-    })
 }
 
 /// Counts of the metrics, over all examples and for every length that a task counts.

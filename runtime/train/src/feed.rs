@@ -6,7 +6,7 @@ use super::evaluate::unscored;
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
 use rtc_runs::experiment::{Experiment, Fresh, Lengths};
-use rtc_task::batching::{Batching, Cursor, Sampling, split};
+use rtc_task::batching::{Batching, ClassSampling, Cursor, split};
 use rtc_task::error::DataError;
 use rtc_task::formal::{Formal, StringDraw};
 use rtc_task::{Dataset, Example, Options, Stream, StreamedRows, resolve_options, task_named};
@@ -43,7 +43,7 @@ impl<'a> Feed<'a> {
     pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
         let batch = &experiment.batch;
         let Some(fresh) = &experiment.fresh else {
-            let balanced = batch.sampling == Sampling::Balanced;
+            let balanced = batch.sampling == ClassSampling::Balanced;
             if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
                 if balanced {
                     return Err("`sampling: balanced` needs the classes of all rows, and this file is read row by row"

@@ -7,8 +7,6 @@ use rtc_exec::learner::{BatchAnswers, Evaluation, LearnError, Learner};
 use rtc_runs::experiment::MetricKind;
 use rtc_task::{Example, ExampleTarget, Tally, whole};
 
-use super::evaluate::apart;
-
 /// Bins of equal width that the calibration error cuts confidence into.
 const BINS: usize = 15;
 
@@ -168,6 +166,19 @@ impl AskedMetrics {
             }
         }
     }
+}
+
+/// The examples of a batch, each with its own among the predictions.
+pub(super) fn apart<'a>(
+    examples: &[&'a Example],
+    predictions: &'a [u32],
+) -> impl Iterator<Item = (&'a Example, &'a [u32])> {
+    let mut rest = predictions;
+    examples.iter().map(move |example| {
+        let (own, others) = rest.split_at(example.classes().min(rest.len()));
+        rest = others;
+        (*example, own)
+    })
 }
 
 /// Returns how many classes come before the label, largest logit first and equal ones in their order.

@@ -10,8 +10,6 @@ mod language;
 mod learn;
 mod pieces;
 pub(crate) mod plan;
-#[cfg(test)]
-mod random_tables;
 mod rows;
 mod tokens;
 #[cfg(feature = "tokenizers")]

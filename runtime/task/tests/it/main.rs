@@ -7,6 +7,7 @@ mod logic;
 mod lra;
 mod own;
 mod published;
+mod random_tables;
 mod sudoku;
 
 use std::collections::BTreeMap;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rtc_base::rng::{Draws, Key};
 
-use crate::{DataSource, TaskSettings, TextForm, Unlabelled, load, look, open_task};
+use rtc_task::{DataSource, TaskSettings, TextForm, Unlabelled, load, look, open_task};
 
 /// A table with texts and labels, of which some are wrong in some tables.
 fn table(draws: &mut Draws) -> String {
@@ -35,7 +35,7 @@ fn read(path: &Path, settings: &TaskSettings, threads: usize) -> String {
     pool.install(|| {
         let seen = look(path, TextForm::default()).map_err(|error| error.to_string());
         // Clones share what was learned.
-        let settings = TaskSettings { known: crate::TaskContext::default(), ..settings.clone() };
+        let settings = TaskSettings { known: rtc_task::TaskContext::default(), ..settings.clone() };
         let opened = open_task(&settings).map(|(task, _)| (task.kept(), task.problems(&settings, 3)));
         let opened = opened.map_err(|error| error.to_string());
         let data = load(&settings, &["train", "dev"]).map_err(|error| error.to_string());
