@@ -36,8 +36,8 @@ pub struct BagOfWords {
 type SparseRow = Vec<(usize, f64)>;
 
 impl BagOfWords {
-    /// Fits a regression; `None` for examples without one class each, with fewer than two classes, and above [`MOST_WEIGHTS`] or
-    /// [`MOST_TOKENS`].
+    /// Fits a regression; `None` for examples without one class each, with fewer than two classes, and above 4 million weights or
+    /// 50 million tokens.
     pub fn fit(examples: &[Example]) -> Option<Self> {
         let labels: Vec<usize> = examples.iter().map(class).collect::<Option<_>>()?;
         let classes = labels.iter().max().map_or(0, |most| most + 1);
