@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use super::{Example, ExampleTarget};
 
 /// The most weights of a regression: `features * classes`.
-const MOST_WEIGHTS: usize = 4_000_000;
+const MOST_WEIGHTS: usize = 1_000_000;
 /// The most tokens of a training split.
-const MOST_TOKENS: usize = 50_000_000;
+const MOST_TOKENS: usize = 20_000_000;
 /// The most steps of the solver.
 const STEPS: usize = 200;
 /// The largest slope of a solution.
@@ -36,8 +36,8 @@ pub struct BagOfWords {
 type SparseRow = Vec<(usize, f64)>;
 
 impl BagOfWords {
-    /// Fits a regression; `None` for examples without one class each, with fewer than two classes, and above 4 million weights or
-    /// 50 million tokens.
+    /// Fits a regression; `None` for examples without one class each, with fewer than two classes, and above a million weights or
+    /// 20 million tokens.
     pub fn fit(examples: &[Example]) -> Option<Self> {
         let labels: Vec<usize> = examples.iter().map(class).collect::<Option<_>>()?;
         let classes = labels.iter().max().map_or(0, |most| most + 1);
