@@ -47,7 +47,7 @@ impl FigureOptions {
                 mm(width)
             )));
         }
-        let font = self.font.as_deref().map(fonts::find).transpose()?.map(Arc::new);
+        let font = self.font.as_deref().map(fonts::find).transpose()?.flatten().map(Arc::new);
         Ok(FigureStyle { width: self.width, size, font })
     }
 }

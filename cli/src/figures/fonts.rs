@@ -11,14 +11,22 @@ use crate::limits;
 /// Ends of names of files that hold fonts.
 const ENDS: [&str; 4] = [".ttf", ".otf", ".ttc", ".otc"];
 
-/// Finds a font: a text with a `/` or the end of a font file is a path, any other one the name of an installed family.
-pub(super) fn find(text: &str) -> Result<FigureFont, SessionFailure> {
+/// The family that is part of the program.
+const OWN: &str = "noto sans";
+
+/// Finds a font: a text with a `/` or the end of a font file is a path, any other one the name of an installed family; `None` for the
+/// font of the program, if no other one of its name is installed.
+pub(super) fn find(text: &str) -> Result<Option<FigureFont>, SessionFailure> {
     let lower = text.to_lowercase();
     if text.contains(['/', '\\']) || ENDS.iter().any(|end| lower.ends_with(end)) {
         let path = Path::new(text);
-        return FigureFont::file(read(path)?).map_err(|why| SessionFailure::Usage(format!("`--font {text}`: {why}")));
+        let font = FigureFont::file(read(path)?);
+        return font.map(Some).map_err(|why| SessionFailure::Usage(format!("`--font {text}`: {why}")));
     }
-    installed(text)
+    match installed(text) {
+        Err(_) if lower == OWN => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// Reads a file that must be no larger than a font is.

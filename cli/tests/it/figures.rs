@@ -61,6 +61,8 @@ fn lengths_and_sizes_that_make_no_figure_are_refused() {
 fn a_font_is_a_file_or_installed_or_refused() {
     let place = place();
     let home = place.path("home");
+    // The font of the program has its name on every machine.
+    place.rtc(&["report", "one", "--examples", "0", "--plots", "y", "--font", "Noto Sans"]).code(0);
     fs::create_dir_all(home.join(".fonts")).expect("a folder");
     fs::copy(FONT, home.join(".fonts/own.ttf")).expect("it can be copied");
     let report = |options: &[&str]| {
