@@ -20,6 +20,8 @@ const OTHERS: &[(&str, &str)] = &[
     ("mdbook", "shows the pages as a book"),
     ("pip", "installs Python packages"),
     ("python", "needs Python packages; the tests of exports run it where they are at hand"),
+    ("rtc-track", "needs Python packages; python/tests/test_track.py runs it"),
+    ("WANDB_MODE", "the same"),
     ("python3", "needs Python packages; the tests of exports run it where they are at hand"),
     ("tools/", "a script with its own test"),
     ("tests/", "a script of the tests"),
