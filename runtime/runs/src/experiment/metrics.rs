@@ -6,7 +6,7 @@ use std::fmt;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::record::table::ClassRow;
+use crate::record::table::{ClassRow, is_share};
 use rtc_task::error::unknown;
 
 /// A metric that an experiment may ask for.
@@ -58,10 +58,7 @@ impl MetricKind {
 
     /// Whether the metric is a share of answers; else it is an error, of which less is better.
     pub fn is_share(self) -> bool {
-        match self {
-            Self::MacroF1 | Self::BalancedAccuracy | Self::Auc | Self::Top(_) | Self::Exact => true,
-            Self::EditDistance | Self::CalibrationError => false,
-        }
+        is_share(&self.to_string())
     }
 
     /// Whether the metric needs the probabilities of all classes.
