@@ -27,6 +27,7 @@ pub mod define;
 pub mod diag;
 pub mod expr;
 pub mod feature;
+pub mod formula;
 pub mod incremental;
 pub mod ir;
 pub mod lower;

@@ -7,6 +7,7 @@ use rtc_compiler::pipeline::memory::LargestBatches;
 use rtc_compiler::plan::memory::{BatchShape, MemoryTarget};
 use rtc_compiler::schema::Catalog;
 use rtc_exec::learner::LearnError;
+use rtc_exec::model::ParameterGroups;
 use rtc_exec::{Halting, Inference};
 use rtc_runs::experiment::{Experiment, Supervision};
 use rtc_runs::saved::ModelDefinition;
@@ -35,6 +36,7 @@ pub(crate) struct TrainingDescription {
     seed: u64,
     supervision: Supervision,
     inference: Inference,
+    groups: ParameterGroups,
     /// The lengths of the rows of the largest batches.
     training: Vec<usize>,
     evaluation: Option<Vec<usize>>,
@@ -54,9 +56,9 @@ impl TrainingDescription {
         seed: u64,
         (work, limit): (LargestBatches, Option<u64>),
         place: &ExecutionTarget,
-    ) -> Self {
-        let binding = compiled.binding;
-        Self {
+    ) -> Result<Self, SessionFailure> {
+        let (binding, groups) = (compiled.binding, compiled.groups(experiment)?);
+        Ok(Self {
             program: program(),
             place: place.record(),
             graph: text::print(&compiled.graph),
@@ -67,11 +69,12 @@ impl TrainingDescription {
             seed,
             supervision: experiment.supervision,
             inference: experiment.inference,
+            groups,
             training: work.training.lengths,
             evaluation: work.evaluation.map(|shape| shape.lengths),
             fixed: work.fixed_bytes,
             limit,
-        }
+        })
     }
 
     /// As text.
@@ -108,7 +111,14 @@ impl TrainingDescription {
             target: if place.device().is_some() { MemoryTarget::Device } else { MemoryTarget::Processor },
         };
         let fitted = compiled.fit(&work, self.limit, self.supervision, place.card()?.as_ref())?;
-        let how = Computing { place, memory: fitted.limit, halting, inference: self.inference, depth: None };
+        let how = Computing {
+            place,
+            memory: fitted.limit,
+            halting,
+            inference: self.inference,
+            groups: self.groups,
+            depth: None,
+        };
         compiled.model((fitted.training, fitted.inference), self.seed, how)
     }
 }

@@ -25,7 +25,7 @@ use rtc_runs::record::table::ResultsTable;
 use rtc_runs::record::{self, DEVICE, RunFolder, RunInfo, SavedRun};
 use rtc_task::{Audit, Dataset, audit, load, open_task};
 use rtc_train::ranks::{Balance, Ranks, SharedLearner, begin, joined};
-use rtc_train::{Observer, Outcome, train};
+use rtc_train::{Feed, Observer, Outcome, train};
 
 use crate::device::{Card, DeviceChoice, ExecutionTarget};
 use crate::failure::SessionFailure;
@@ -276,7 +276,9 @@ impl TrainingJob {
 
     /// The model with freshly drawn parameters.
     pub fn model(&self, fitted: Fitted, halting: Halting, place: ExecutionTarget) -> Result<AnyModel, SessionFailure> {
-        let how = Computing { place, memory: fitted.limit, halting, inference: self.experiment.inference, depth: None };
+        let groups = self.compiled.groups(&self.experiment)?;
+        let inference = self.experiment.inference;
+        let how = Computing { place, memory: fitted.limit, halting, inference, groups, depth: None };
         self.compiled.model((fitted.training, fitted.inference), self.info.seed, how)
     }
 
@@ -295,7 +297,7 @@ impl TrainingJob {
             work.fixed_bytes = work.fixed_bytes.saturating_sub(memory::shared(&data.set));
         }
         let allowed = (work, fitted.limit);
-        let described = TrainingDescription::new(&self.compiled, &self.experiment, self.info.seed, allowed, &place);
+        let described = TrainingDescription::new(&self.compiled, &self.experiment, self.info.seed, allowed, &place)?;
         begin(ranks, &described.to_text()).map_err(LearnError::from)?;
         let model = self.model(fitted, halting, place);
         // The others answer in any case, and must be heard before they are told anything else.
@@ -318,6 +320,13 @@ impl TrainingJob {
         self.train_on((Rc::new(FileSystem::below(path)), path), data, how, ranks, stop, observer)
     }
 
+    /// Refuses a schedule without a learning rate at one of the updates of the run.
+    fn check_rates(&self, data: &Data) -> Result<(), SessionFailure> {
+        let feed = Feed::new(&self.experiment, &data.set, self.info.seed).map_err(SessionFailure::Usage)?;
+        let updates = self.info.until.unwrap_or_else(|| self.experiment.updates(feed.batches()));
+        self.experiment.schedule(feed.batches()).check(updates).map_err(SessionFailure::Usage)
+    }
+
     /// The same with a folder on any disk.
     pub fn train_on(
         &self,
@@ -328,6 +337,7 @@ impl TrainingJob {
         stop: &AtomicBool,
         observer: &mut dyn Observer,
     ) -> Result<(Outcome, Balance), SessionFailure> {
+        self.check_rates(data)?;
         let mut model = self.model_of_all(data, how, ranks)?;
         let mut shared = SharedLearner::new(&mut *model, ranks, stop);
         if let Some(weights) = &self.start {

@@ -16,7 +16,7 @@ use rtc_compiler::plan::Plan;
 use rtc_compiler::plan::memory::BYTES_PER_PARAMETER;
 use rtc_compiler::schema::Catalog;
 use rtc_exec::learner::Distributed;
-use rtc_exec::model::{Backend, Model, ModelOn};
+use rtc_exec::model::{Backend, Model, ModelOn, ParameterGroups};
 use rtc_exec::{Halting, Inference};
 use rtc_runs::experiment::{Experiment, Supervision};
 use rtc_runs::saved::ModelDefinition;
@@ -86,10 +86,19 @@ impl Compiled {
         self.graph.output("depth").is_some()
     }
 
+    /// Returns the groups of the optimiser of an experiment, by the parameters of the model.
+    pub(crate) fn groups(&self, experiment: &Experiment) -> Result<ParameterGroups, SessionFailure> {
+        experiment.optimiser.parameter_groups(&pipeline::parameters(&self.graph)).map_err(SessionFailure::Usage)
+    }
+
     /// Tells an experiment what the model takes from the rows, so that they are held to it while they are read.
+    ///
+    /// # Errors
+    /// Values that the rows lack; groups of the optimiser that the model lacks.
     pub fn takes_from(&self, experiment: &Experiment) -> Result<(), SessionFailure> {
         let asked = asked(&self.graph);
         provided(&asked, self.name(), experiment)?;
+        self.groups(experiment)?;
         experiment.task.known.ask(asked);
         Ok(())
     }
@@ -191,6 +200,7 @@ impl Compiled {
             let message = format!("`--depth` is for models with `depth: given`; the steps of {name} are its own");
             return Err(SessionFailure::Usage(message));
         }
+        model.set_groups(&how.groups);
         model.set_halting(how.halting);
         model.set_precision(how.place.precision);
         model.set_depth(how.depth);
@@ -240,6 +250,8 @@ pub struct Computing {
     pub memory: Option<u64>,
     /// What rows that have halted cost.
     pub halting: Halting,
+    /// Parameters whose updates differ from those of all others.
+    pub groups: ParameterGroups,
     /// Steps of every row in place of those that come with the examples.
     pub depth: Option<usize>,
     /// Whether evaluations leave out the outer recursion.

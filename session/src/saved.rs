@@ -142,7 +142,14 @@ impl TrainedModel {
         let trained_on = info.versions.get(DEVICE).map_or(ON_CPU, String::as_str);
         let here = place.record().unwrap_or_else(|| ON_CPU.to_owned());
         let elsewhere = (trained_on != here).then(|| (trained_on.to_owned(), here));
-        let how = Computing { place, memory: None, halting: choice.halting, depth: choice.depth, inference };
+        let how = Computing {
+            place,
+            memory: None,
+            halting: choice.halting,
+            depth: choice.depth,
+            inference,
+            ..Computing::default()
+        };
         let mut model = compiled.model(compiled.plans()?, seed, how)?;
         model.restore(learner.as_ref().unwrap_or(&found.learner))?;
         let takes = asked(model.forward_graph());

@@ -35,7 +35,7 @@ impl TrainingJob {
             return Ok(None);
         }
         let schedule = &self.experiment.schedule;
-        if schedule.kind.needs_total() && schedule.total.is_none() {
+        if schedule.depends_on_length() {
             return Err(usage(format!(
                 "`--until {until}`: the learning rates of `{}` are laid out over the {} updates of the experiment, so a run of {until} has \
                  others from its first update on: `--max-steps {until}` trains that one; an experiment that says `schedule: {{ total: N }}` \

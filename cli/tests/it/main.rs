@@ -14,6 +14,7 @@ mod figures;
 mod frames;
 mod generate;
 mod graphs;
+mod groups;
 mod halting;
 mod kill;
 mod limits;

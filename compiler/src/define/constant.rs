@@ -42,9 +42,21 @@ impl Constant {
 /// The reason why an expression has no constant value, and the place.
 pub(crate) type NotConstant = (Span, String);
 
+/// A function of constants by its name; `None` if there is none of this name for so many.
+type Functions = dyn Fn(&str, &[Constant]) -> Option<Result<Constant, String>>;
+
 /// The value of an expression over constants that `known` gives.
 pub(crate) fn constant(expr: &ExprSyntax, known: &dyn Fn(&str) -> Option<Constant>) -> Result<Constant, NotConstant> {
-    let of = |x: &ExprSyntax| constant(x, known);
+    constant_of(expr, known, &function)
+}
+
+/// The same with other functions. Of `when(condition, a, b)` only the chosen side is evaluated.
+pub(crate) fn constant_of(
+    expr: &ExprSyntax,
+    known: &dyn Fn(&str) -> Option<Constant>,
+    functions: &Functions,
+) -> Result<Constant, NotConstant> {
+    let of = |x: &ExprSyntax| constant_of(x, known, functions);
     let at = |result: Result<Constant, String>| result.map_err(|why| (expr.span, why));
     match &expr.kind {
         ExprKind::Int(v) => Ok(Constant::Int(*v)),
@@ -55,9 +67,13 @@ pub(crate) fn constant(expr: &ExprSyntax, known: &dyn Fn(&str) -> Option<Constan
         ExprKind::Neg(x) => at(negative(of(x)?)),
         ExprKind::Not(x) => at(negated(of(x)?)),
         ExprKind::Binary(op, a, b) => at(binary(*op, of(a)?, of(b)?)),
+        ExprKind::Call(name, args, None) if name.text == "when" && args.len() == 3 => match of(&args[0])? {
+            Constant::Truth(holds) => of(&args[if holds { 1 } else { 2 }]),
+            other => Err((args[0].span, format!("`when` needs a condition, and this is {}", other.describe()))),
+        },
         ExprKind::Call(name, args, None) => {
             let args = args.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-            at(function(&name.text, &args).unwrap_or_else(|| Err(format!("there is no constant `{}(..)`", name.text))))
+            at(functions(&name.text, &args).unwrap_or_else(|| Err(format!("there is no constant `{}(..)`", name.text))))
         }
         ExprKind::Call(..)
         | ExprKind::Indexed(..)

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 pub(crate) use atomic::functions;
-pub(crate) use constant::{Constant, constant};
+pub(crate) use constant::{Constant, constant, constant_of, function as constant_function};
 pub use eval::STATE;
 pub(crate) use eval::{
     BoundNames, ChoiceRegion, Knows, LoopCarry, apply, call, call_on_ends, check_loop, conditions, derived,
@@ -26,6 +26,7 @@ pub(crate) use eval::{
 };
 pub(crate) use forms::{FORMS, FormRow};
 pub(crate) use item::LoopStep;
+pub(crate) use losses::of_model as loss_of_model;
 pub use names::is_built_in;
 pub(crate) use names::{is_size, read_bindings, read_names, read_values};
 pub(crate) use words::{BuiltInWord, all as words, norm_row as norm};

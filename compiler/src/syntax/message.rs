@@ -133,6 +133,7 @@ fn human(rule: Rule) -> Option<&'static str> {
         | Rule::untie
         | Rule::tie
         | Rule::r#override => "an edit",
+        Rule::formula => "a formula",
         Rule::setting | Rule::show | Rule::carry | Rule::out => "a setting or an equation",
         Rule::kind => "a kind",
         Rule::edits | Rule::body | Rule::def_body | Rule::open => "`{`",

@@ -85,6 +85,22 @@ pub fn parse_override(id: SourceId, text: &str, problems: &mut Problems) -> Opti
     }
 }
 
+/// Parses one expression outside of a spec.
+pub fn parse_formula(id: SourceId, text: &str, problems: &mut Problems) -> Option<ExprSyntax> {
+    let found = scan::scan(id, text, problems)?;
+    let mut reader = SyntaxReader { id, text, offset: 0, scan: &found, problems, failed: false };
+    match Grammar::parse(Rule::formula, text) {
+        Ok(mut pairs) => {
+            let expr = pairs.next()?.into_inner().next().map(|expr| reader.expr(expr));
+            if reader.failed { None } else { expr }
+        }
+        Err(error) => {
+            reader.syntax_error(&error);
+            None
+        }
+    }
+}
+
 /// Turns pest's pairs into the tree. The grammar guarantees their shape, so a missing part is a bug of ours.
 struct SyntaxReader<'a> {
     id: SourceId,

@@ -78,6 +78,7 @@ impl<T: Element> ArrayMemory<T> for DevicePool {
         rule: &UpdateRule,
     ) {
         for matrix in matrices {
+            let rule = &rule.of_group(matrix.group, true);
             let of = |array: &DeviceArray| array.part::<T>(matrix.range.start, matrix.range.len());
             let (mut u, all) = (self.take::<T>(matrix.range.len()), 0..matrix.range.len());
             ArrayMemory::<T>::each(self, &Momentum::new(rule), [&mut of(m), &mut u], [&of(g)], &all);

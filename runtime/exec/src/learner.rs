@@ -8,7 +8,9 @@ use std::sync::Arc;
 use crate::bounds::StepBounds;
 use crate::gradient_tree::LeafBlock;
 use rtc_base::batch::Batch;
-pub use rtc_kernel::optimiser::{DecayedParameters, GROUPS, Lookahead, MuonStep, OptimiserKind, UpdateRule};
+pub use rtc_kernel::optimiser::{
+    DecayedParameters, GROUPS, GroupRule, Lookahead, MOST_GROUPS, MuonStep, OptimiserKind, UpdateRule,
+};
 
 /// The numbers of one optimiser step.
 #[derive(Clone, Debug, Default, PartialEq)]

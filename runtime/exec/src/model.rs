@@ -38,7 +38,7 @@ pub use examined::{Examination, ForwardPass};
 pub use function::Question;
 pub use function::{COTANGENT, Function, PassMode};
 pub use initial::initial;
-pub use named::matrices;
+pub use named::{ParameterGroups, matrices};
 use named::{Segments, flat, named, named_ranges};
 use rtc_base::batch::Batch;
 use rtc_base::rng::Key;
@@ -93,7 +93,7 @@ impl<B: Backend> ModelOn<B> {
     /// A model with freshly drawn parameters: an executor of its training step, and the plan of its forward pass.
     pub fn with(mut training: B, inference: Plan, binding: Binding, seed: u64) -> Self {
         let (memory, seed) = (training.memory(), Key::new(seed));
-        let segments = Segments::new(&training.plan().graph, B::ALIGN);
+        let segments = Segments::new(&training.plan().graph, B::ALIGN, &ParameterGroups::new());
         let mut numbers = vec![B::Number::ZERO; segments.len()];
         for (parameter, range) in training.plan().parameters.iter().zip(aligned_ranges(training.plan(), B::ALIGN)) {
             numbers[range].copy_from_slice(&initial(parameter, seed));
@@ -120,6 +120,11 @@ impl<B: Backend> ModelOn<B> {
             left: RemainingState::default(),
             training,
         }
+    }
+
+    /// Sets the groups of the parameters whose updates differ from those of all others.
+    pub fn set_groups(&mut self, groups: &ParameterGroups) {
+        self.segments = Segments::new(&self.training.plan().graph, B::ALIGN, groups);
     }
 
     /// What halted rows cost from now on.

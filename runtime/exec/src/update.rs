@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use rtc_kernel::optimiser::ParameterMatrix;
-use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, OptimiserKind, UpdateRule};
+use rtc_kernel::optimiser::{Adam, AdamAtan2, Follow, Lion, OptimiserKind, Sgd, UpdateRule};
 
 use crate::machine::backend::ArrayMemory;
 use crate::storage::Element;
@@ -47,7 +47,7 @@ pub fn update<T: Element, M: ArrayMemory<T>>(
     (scale, step): (f64, u64),
 ) {
     let len = targets.len;
-    let [m, v] = [first, second].map(|moment| moment.get_or_insert_with(|| memory.keep(vec![T::ZERO; len])));
+    let m = moment(memory, first, len);
     if rule.kind == OptimiserKind::Ranger && slow.is_none() {
         memory.copy(w, slow, len);
     }
@@ -55,25 +55,38 @@ pub fn update<T: Element, M: ArrayMemory<T>>(
         memory.muon([w, m], g, targets.matrices, rule);
     }
     for UpdatedRange { range, group, decays } in targets.numbers {
-        let weight_decay = if *decays { rule.weight_decay } else { 0.0 };
-        let rule = UpdateRule { learning_rate: rule.rate(*group), weight_decay, ..*rule };
-        match rule.kind {
+        let rule = rule.of_group(*group, *decays);
+        let kind = rule.kind;
+        match kind {
+            OptimiserKind::Lion => memory.each(&Lion::new(&rule, scale), [w, m], [g], range),
+            OptimiserKind::Sgd => memory.each(&Sgd::new(&rule, scale), [w, m], [g], range),
             OptimiserKind::Adamw | OptimiserKind::Muon => {
-                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);
+                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
             OptimiserKind::Adam => {
                 let rule = UpdateRule { weight_decay: 0.0, ..rule };
-                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, v], [g], range);
+                memory.each(&Adam::with_decay(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
             OptimiserKind::AdamAtan2 => {
-                memory.each(&AdamAtan2::new(&rule, scale, step), [w, m, v], [g], range);
+                memory.each(&AdamAtan2::new(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
             OptimiserKind::Ranger => {
-                memory.each(&Adam::rectified(&rule, scale, step), [w, m, v], [g], range);
-                if let Some(slow) = slow.as_mut().filter(|_| step.is_multiple_of(rule.lookahead.every)) {
-                    memory.each(&Follow { follow: rule.lookahead.follow }, [w, slow], [], range);
-                }
+                memory.each(&Adam::rectified(&rule, scale, step), [w, m, moment(memory, second, len)], [g], range);
             }
         }
+        if let Some(slow) = slow.as_mut().filter(|_| kind == OptimiserKind::Ranger)
+            && step.is_multiple_of(rule.lookahead.every)
+        {
+            memory.each(&Follow { follow: rule.lookahead.follow }, [w, slow], [], range);
+        }
     }
+}
+
+/// Returns an array of the optimiser, of zeros if it is used for the first time.
+fn moment<'a, T: Element, M: ArrayMemory<T>>(
+    memory: &M,
+    array: &'a mut Option<M::Array>,
+    len: usize,
+) -> &'a mut M::Array {
+    array.get_or_insert_with(|| memory.keep(vec![T::ZERO; len]))
 }

@@ -26,8 +26,15 @@ pub(crate) fn angle<T: Real>(y: T, x: T) -> T {
     y.angle(x)
 }
 
+/// 1, 0 or -1, under the name that it has on a GPU; 0 for what is no number.
+#[inline(always)]
+pub(crate) fn sign<T: Real>(x: T) -> T {
+    let of = |holds: bool| if holds { T::ONE } else { T::ZERO };
+    of(x > T::ZERO) - of(x < T::ZERO)
+}
+
 /// Declares kernels: `Name = "name" [written arrays] [read arrays] (constants) { assignments }`. The assignments are Rust and CUDA C
-/// at once: the four operations, `root`, `angle`, and names from the three lists. `SOURCE` has all of them as CUDA C.
+/// at once: the four operations, `root`, `angle`, `sign`, and names from the three lists. `SOURCE` has all of them as CUDA C.
 macro_rules! array_updates {
     ($(
         $(#[$doc:meta])*
@@ -43,8 +50,8 @@ macro_rules! array_updates {
             const _: () = {
                 use $crate::Real;
                 use $crate::parallel::{DisjointSlice, each_block, vectorised};
-                #[allow(unused_imports, reason = "not every kernel has a root or an angle")]
-                use $crate::array_update::{ArrayUpdate, angle, root};
+                #[allow(unused_imports, reason = "not every kernel has a function")]
+                use $crate::array_update::{ArrayUpdate, angle, root, sign};
 
                 const W: usize = <[&str]>::len(&[$(stringify!($w)),*]);
                 const R: usize = <[&str]>::len(&[$(stringify!($r)),*]);

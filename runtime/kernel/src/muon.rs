@@ -46,6 +46,7 @@ pub fn muon<T: Real>(
     let (w, m, scratch) = (DisjointSlice::new(w), DisjointSlice::new(m), DisjointSlice::new(scratch));
     each(matrices.len(), usize::MAX, |i| {
         let matrix = &matrices[i];
+        let rule = &rule.of_group(matrix.group, true);
         let range = || matrix.range.clone();
         // SAFETY: matrices don't overlap, and each has memory of its own.
         let (w, m, scratch) = unsafe { (w.part(range()), m.part(range()), &mut scratch.part(i..i + 1)[0]) };

@@ -26,11 +26,21 @@ pub enum OptimiserKind {
     Ranger,
     /// Orthogonalised momentum (Jordan et al. 2024) for the weights of linear maps but the last one, AdamW for all others.
     Muon,
+    /// Lion (Chen et al. 2023, arXiv 2302.06675, Algorithm 2): the sign of the first moment, with decoupled weight decay.
+    Lion,
+    /// Stochastic gradient descent with momentum and decoupled weight decay.
+    Sgd,
 }
 
 impl OptimiserKind {
     /// Every family.
-    pub const ALL: [Self; 5] = [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon];
+    pub const ALL: [Self; 7] =
+        [Self::Adamw, Self::Adam, Self::AdamAtan2, Self::Ranger, Self::Muon, Self::Lion, Self::Sgd];
+
+    /// Whether an update divides by the root of a second moment.
+    pub fn has_second_moment(self) -> bool {
+        !matches!(self, Self::Lion | Self::Sgd)
+    }
 }
 
 /// How long a step of [`OptimiserKind::Muon`] is, as a factor on an orthogonal matrix.
@@ -81,6 +91,8 @@ pub struct ParameterMatrix {
     pub range: Range<usize>,
     /// Its columns: the inputs of the linear map.
     pub columns: usize,
+    /// The group of its update rule, see [`UpdateRule::groups`].
+    pub group: Option<usize>,
 }
 
 impl ParameterMatrix {
@@ -104,8 +116,20 @@ impl ParameterMatrix {
     }
 }
 
-/// The groups of parameters that can have a learning rate of their own, by the name that the graph gives them.
+/// Groups of parameters that a graph names, the first ones of [`UpdateRule::groups`].
 pub const GROUPS: [&str; 1] = ["s4d"];
+
+/// Most groups of parameters of a model, [`GROUPS`] included.
+pub const MOST_GROUPS: usize = 17;
+
+/// Settings of a group of parameters; without a value, those of all others apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GroupRule {
+    /// Learning rate of this update.
+    pub learning_rate: Option<f64>,
+    /// Decoupled weight decay, of every parameter of the group.
+    pub weight_decay: Option<f64>,
+}
 
 /// A setting of the optimiser for one update.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -114,13 +138,13 @@ pub struct UpdateRule {
     pub kind: OptimiserKind,
     /// Learning rate of this update.
     pub learning_rate: f64,
-    /// Learning rate of each of [`GROUPS`] where it is not that of all others.
-    pub group_rates: [Option<f64>; GROUPS.len()],
+    /// Settings of each group of parameters: those of [`GROUPS`], then those of the experiment.
+    pub groups: [GroupRule; MOST_GROUPS],
     /// Decay of the first moment.
     pub beta1: f64,
     /// Decay of the second moment.
     pub beta2: f64,
-    /// Decay of the momentum of [`OptimiserKind::Muon`].
+    /// Decay of the momentum of [`OptimiserKind::Muon`] and [`OptimiserKind::Sgd`].
     pub momentum: f64,
     /// Length of a step of [`OptimiserKind::Muon`].
     pub muon_step: MuonStep,
@@ -143,7 +167,7 @@ impl UpdateRule {
     pub const ADAMW: Self = Self {
         kind: OptimiserKind::Adamw,
         learning_rate: 1e-3,
-        group_rates: [None; GROUPS.len()],
+        groups: [GroupRule { learning_rate: None, weight_decay: None }; MOST_GROUPS],
         beta1: 0.9,
         beta2: 0.999,
         momentum: 0.95,
@@ -156,9 +180,11 @@ impl UpdateRule {
         clip: None,
     };
 
-    /// The learning rate of a group, or of the parameters in none.
-    pub fn rate(&self, group: Option<usize>) -> f64 {
-        group.and_then(|n| self.group_rates[n]).unwrap_or(self.learning_rate)
+    /// Returns the rule of the parameters of a group, or of those in none, which decay if [`Self::decayed`] includes them.
+    pub fn of_group(&self, group: Option<usize>, decays: bool) -> Self {
+        let own = group.map_or_else(GroupRule::default, |n| self.groups[n]);
+        let weight_decay = own.weight_decay.unwrap_or(if decays { self.weight_decay } else { 0.0 });
+        Self { learning_rate: own.learning_rate.unwrap_or(self.learning_rate), weight_decay, ..*self }
     }
 }
 
@@ -177,6 +203,19 @@ array_updates! {
         m = beta1 * m + rest1 * g;
         v = beta2 * v + rest2 * g * g;
         w = w * keep - rate * angle(m * correction1, root(v) * correction2);
+    }
+
+    /// An update of Lion with decoupled weight decay (Chen et al. 2023, arXiv 2302.06675, Algorithm 2).
+    Lion = "lion" [w, m] [g] (keep, beta1, rest1, beta2, rest2, rate, scale) {
+        g = scale * g;
+        w = w * keep - rate * sign(beta1 * m + rest1 * g);
+        m = beta2 * m + rest2 * g;
+    }
+
+    /// An update of stochastic gradient descent with momentum and decoupled weight decay.
+    Sgd = "sgd" [w, m] [g] (keep, momentum, rate, scale) {
+        m = momentum * m + scale * g;
+        w = w * keep - rate * m;
     }
 
     /// Slow weights go a part of the way to the weights, which go on from there.
@@ -255,6 +294,21 @@ impl AdamAtan2 {
         let Adam { keep, beta1, rest1, beta2, rest2, correction, .. } = Adam::with_decay(rule, scale, step);
         let correction1 = 1.0 / (1.0 - rule.beta1.powf(step as f64));
         Self { keep, beta1, rest1, beta2, rest2, rate: rule.learning_rate, correction1, correction2: correction, scale }
+    }
+}
+
+impl Lion {
+    pub fn new(rule: &UpdateRule, scale: f64) -> Self {
+        let UpdateRule { beta1, beta2, learning_rate: rate, .. } = *rule;
+        let keep = 1.0 - rate * rule.weight_decay;
+        Self { keep, beta1, rest1: 1.0 - beta1, beta2, rest2: 1.0 - beta2, rate, scale }
+    }
+}
+
+impl Sgd {
+    pub fn new(rule: &UpdateRule, scale: f64) -> Self {
+        let UpdateRule { momentum, learning_rate: rate, .. } = *rule;
+        Self { keep: 1.0 - rate * rule.weight_decay, momentum, rate, scale }
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! [`Experiment`] is the checked settings for one model, [`ExperimentFile`] the file that gives them.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use rtc_compiler::formula::NumberFormula;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schedule::{Beta1, Plateau, Schedule, ScheduleKind};
+use crate::schedule::{self, Beta1, Plateau, Schedule, ScheduleKind};
 use rtc_exec::Inference;
 pub use rtc_exec::learner::OptimiserKind;
-use rtc_exec::learner::{DecayedParameters, GROUPS, Lookahead, MuonStep, UpdateRule};
+use rtc_exec::learner::{DecayedParameters, GROUPS, GroupRule, Lookahead, MOST_GROUPS, MuonStep, UpdateRule};
 use rtc_task::batching::{Buckets, ClassSampling};
 use rtc_task::error::unknown;
 use rtc_task::{
@@ -21,6 +25,7 @@ mod compare;
 mod edit_sweep;
 mod file;
 mod fresh;
+mod groups;
 mod halving;
 mod layers;
 mod metrics;
@@ -37,6 +42,7 @@ pub use compare::ComparedModel;
 pub use edit_sweep::{EditSweep, EvaluateAt, outside_brackets};
 pub use file::ExperimentFile;
 pub use fresh::{Curriculum, Ema, Fresh, Lengths};
+pub use groups::OptimiserGroup;
 pub use halving::Halving;
 pub use layers::ReadFile;
 pub use metrics::MetricKind;
@@ -156,7 +162,7 @@ pub struct KeptCheckpoints {
 }
 
 /// The optimiser.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Optimiser {
     /// The family.
@@ -167,7 +173,7 @@ pub struct Optimiser {
     /// Decay of the first and of the second moment.
     #[serde(default = "betas")]
     pub betas: [f64; 2],
-    /// Decay of the momentum of `muon`; without it 0.95.
+    /// Decay of the momentum of `muon`, without it 0.95, and of `sgd`, without it 0.
     #[serde(default)]
     pub momentum: Option<f64>,
     /// Length of a step of `muon`; without it, as long as one of AdamW.
@@ -194,6 +200,16 @@ pub struct Optimiser {
     /// Largest base learning rates of groups of parameters.
     #[serde(default)]
     pub most: MostRates,
+    /// Parameters whose updates differ, under names of one's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub groups: BTreeMap<String, OptimiserGroup>,
+}
+
+impl Optimiser {
+    /// Whether the family has weight decay.
+    fn decays(&self) -> bool {
+        self.kind != OptimiserKind::Adam
+    }
 }
 
 /// The largest base learning rate of each group of parameters; the schedule scales it like that of all others.
@@ -212,7 +228,7 @@ impl Default for MostRates {
 }
 
 /// The learning rate over time.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScheduleSettings {
     /// The shape.
@@ -232,6 +248,22 @@ pub struct ScheduleSettings {
     /// Whether `one_cycle` moves the decay of the first moment too.
     #[serde(default)]
     pub beta1: Beta1,
+    /// The factor of `kind: formula`, of `step` (from 0), `total` and `warmup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<String>,
+}
+
+impl ScheduleSettings {
+    /// Whether the factors depend on the number of updates of the run.
+    pub fn depends_on_length(&self) -> bool {
+        let uses = || self.read_formula().is_some_and(|formula| formula.is_ok_and(|formula| formula.uses("total")));
+        self.total.is_none() && (self.kind.needs_total() || uses())
+    }
+
+    /// Reads the formula, if there is one.
+    fn read_formula(&self) -> Option<Result<NumberFormula, String>> {
+        Some(NumberFormula::parse(self.formula.as_ref()?, &schedule::NAMES))
+    }
 }
 
 /// How many examples make an update.
@@ -322,6 +354,7 @@ impl Experiment {
     pub fn schedule(&self, batches: u64) -> Schedule {
         let ScheduleSettings { kind, warmup, start, total, beta1, .. } = self.schedule;
         Schedule {
+            formula: self.schedule.read_formula().and_then(Result::ok).map(Arc::new),
             kind,
             warmup,
             start: start.unwrap_or(warmup),
@@ -333,20 +366,21 @@ impl Experiment {
     /// The settings of update `t`, after what the dev split has said so far.
     pub fn rule(&self, schedule: &Schedule, t: u64, plateau: Plateau) -> UpdateRule {
         let Optimiser { kind, learning_rate, betas, momentum, epsilon, weight_decay, clip, most, .. } = self.optimiser;
+        let unset = if kind == OptimiserKind::Sgd { 0.0 } else { UpdateRule::ADAMW.momentum };
         let Optimiser { muon_step, lookahead, rectify_from, .. } = self.optimiser;
         let halved = if schedule.kind == ScheduleKind::Plateau { plateau.factor() } else { 1.0 };
         let factor = schedule.factor(t) * halved;
-        let of = |group| match group {
+        let of = |group: &str| match group {
             "s4d" => most.s4d,
             _ => f64::INFINITY,
         };
         UpdateRule {
             kind,
             learning_rate: learning_rate * factor,
-            group_rates: GROUPS.map(|group| Some(learning_rate.min(of(group)) * factor)),
+            groups: self.groups(factor, |group| learning_rate.min(of(group))),
             beta1: schedule.beta1(t, betas[0]),
             beta2: betas[1],
-            momentum: momentum.unwrap_or(UpdateRule::ADAMW.momentum),
+            momentum: momentum.unwrap_or(unset),
             muon_step: muon_step.unwrap_or_default(),
             lookahead: lookahead.unwrap_or_default(),
             rectify_from: rectify_from.unwrap_or(UpdateRule::ADAMW.rectify_from),
@@ -355,6 +389,16 @@ impl Experiment {
             decayed: self.optimiser.decay,
             clip,
         }
+    }
+
+    /// The settings of the groups of parameters: those that graphs name, then those of the experiment.
+    fn groups(&self, factor: f64, rate: impl Fn(&str) -> f64) -> [GroupRule; MOST_GROUPS] {
+        let graph =
+            GROUPS.iter().map(|name| GroupRule { learning_rate: Some(rate(name) * factor), weight_decay: None });
+        let all = graph.chain(self.optimiser.groups.values().map(|group| group.rule(factor)));
+        let mut rules = UpdateRule::ADAMW.groups;
+        rules.iter_mut().zip(all).for_each(|(rule, group)| *rule = group);
+        rules
     }
 
     /// The complete experiment as YAML, every default written out.
@@ -386,9 +430,10 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
         (positive(learning_rate), &["optimiser", "learning_rate"], "`learning_rate` must be positive"),
         (betas.iter().all(|b| (0.0..1.0).contains(b)), &["optimiser", "betas"], "`betas` must lie in 0..1"),
         (
-            momentum.is_none_or(|m| kind == OptimiserKind::Muon && (0.0..1.0).contains(&m)),
+            momentum
+                .is_none_or(|m| matches!(kind, OptimiserKind::Muon | OptimiserKind::Sgd) && (0.0..1.0).contains(&m)),
             &["optimiser", "momentum"],
-            "`momentum` belongs to `muon`, and must lie in 0..1",
+            "`momentum` belongs to `muon` and `sgd`, and must lie in 0..1",
         ),
         (
             muon_step.is_none() || kind == OptimiserKind::Muon,
@@ -407,9 +452,10 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
         ),
         (positive(epsilon), &["optimiser", "epsilon"], "`epsilon` must be positive"),
         (
-            kind != OptimiserKind::AdamAtan2 || epsilon == self::epsilon(),
+            !matches!(kind, OptimiserKind::AdamAtan2 | OptimiserKind::Lion | OptimiserKind::Sgd)
+                || epsilon == self::epsilon(),
             &["optimiser", "epsilon"],
-            "`adam_atan2` divides by nothing and has no `epsilon`; leave it out",
+            "`adam_atan2`, `lion` and `sgd` divide by nothing and have no `epsilon`; leave it out",
         ),
         (
             weight_decay >= 0.0 && weight_decay.is_finite(),
@@ -417,7 +463,7 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             "`weight_decay` can't be negative",
         ),
         (
-            kind != OptimiserKind::Adam || weight_decay == 0.0,
+            experiment.optimiser.decays() || weight_decay == 0.0,
             &["optimiser", "weight_decay"],
             "`adam` has no weight decay; leave `weight_decay` out, or use `adamw`",
         ),
@@ -479,8 +525,16 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
             &["schedule", "beta1"],
             "`beta1: cycled` belongs to `kind: one_cycle`",
         ),
+        (
+            schedule.formula.is_some() == (schedule.kind == ScheduleKind::Formula),
+            &["schedule", "formula"],
+            "`kind: formula` needs a `formula`, and no other kind has one",
+        ),
     ];
     let mut broken = check_task(experiment);
+    broken.extend(experiment.optimiser.wrong_group().map(|message| (vec!["optimiser", "groups"], message)));
+    let formula = schedule.read_formula().and_then(Result::err);
+    broken.extend(formula.map(|message| (vec!["schedule", "formula"], message)));
     broken.extend(check_choice(&experiment.choose).err());
     let of_numbers = rules.iter().filter(|(holds, ..)| !holds);
     broken.extend(of_numbers.map(|(_, path, message)| (path.to_vec(), (*message).to_owned())));

@@ -1,5 +1,8 @@
 //! Learning-rate schedules: pure functions of the update's index, counted from 0.
 
+use std::sync::Arc;
+
+use rtc_compiler::formula::NumberFormula;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,10 +22,12 @@ pub enum ScheduleKind {
     Plateau,
     /// From 1/25 at 0 up to 1 at `w-1` and down to 1/250,000 at `T-1`, in straight lines.
     OneCycle,
+    /// The value of a formula, see [`NAMES`].
+    Formula,
 }
 
 impl ScheduleKind {
-    /// Whether the shape depends on the total number of updates.
+    /// Whether the shape depends on the total number of updates; that of a formula does if it uses the name.
     pub fn needs_total(self) -> bool {
         matches!(self, Self::Cosine | Self::Linear | Self::OneCycle)
     }
@@ -49,8 +54,11 @@ const RISE: f64 = 25.0;
 /// Its last rate is the first over this.
 const FALL: f64 = 1e4;
 
+/// The names of the formula of a schedule: the update from 0, the updates of the whole shape, and those of the warm-up.
+pub const NAMES: [&str; 3] = ["step", "total", "warmup"];
+
 /// A schedule with all its numbers.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Schedule {
     /// The shape.
     pub kind: ScheduleKind,
@@ -62,9 +70,36 @@ pub struct Schedule {
     pub total: u64,
     /// Behaviour of the first moment's decay.
     pub beta1: Beta1,
+    /// The factor of [`ScheduleKind::Formula`].
+    pub formula: Option<Arc<NumberFormula>>,
 }
 
 impl Schedule {
+    /// The value of the formula at update `t`, or why it has none.
+    fn formula_at(&self, t: u64) -> Result<f64, String> {
+        let Some(formula) = &self.formula else { return Err("there is no formula".to_owned()) };
+        let value = formula.value(&|name| match name {
+            "step" => t as f64,
+            "total" => self.total as f64,
+            _ => self.warmup as f64,
+        })?;
+        if value >= 0.0 { Ok(value) } else { Err(format!("its value is {value}")) }
+    }
+
+    /// Refuses a formula that has no factor, or a negative one, at one of the first `updates`.
+    ///
+    /// # Errors
+    /// A sentence that names the first such update.
+    pub fn check(&self, updates: u64) -> Result<(), String> {
+        if self.kind != ScheduleKind::Formula {
+            return Ok(());
+        }
+        let wrong = (0..updates).find_map(|t| Some((t, self.formula_at(t).err()?)));
+        wrong.map_or(Ok(()), |(t, why)| {
+            Err(format!("`schedule.formula` must be 0 or more at every update: at step {t} of {updates}, {why}"))
+        })
+    }
+
     /// The factor on the base learning rate at update `t`.
     pub fn factor(&self, t: u64) -> f64 {
         let (step, warmup, total) = (t as f64, self.warmup as f64, self.total as f64);
@@ -78,6 +113,8 @@ impl Schedule {
             ScheduleKind::InverseRoot => warm / (step + 1.0).max(warmup).sqrt(),
             ScheduleKind::Cosine => warm * 0.5 * (1.0 + (std::f64::consts::PI * decayed.fract()).cos()),
             ScheduleKind::Linear => warm * (1.0 - decayed.min(1.0)),
+            // The check before the training has refused a formula without a value.
+            ScheduleKind::Formula => self.formula_at(t).unwrap_or(f64::NAN),
             ScheduleKind::OneCycle => self.cycle(t, 1.0 / RISE, 1.0, 1.0 / (RISE * FALL)),
         }
     }
@@ -159,7 +196,7 @@ mod tests {
     }
 
     fn schedule(kind: ScheduleKind, warmup: u64, total: u64) -> Schedule {
-        Schedule { kind, warmup, start: warmup, total, beta1: Beta1::Cycled }
+        Schedule { kind, warmup, start: warmup, total, beta1: Beta1::Cycled, formula: None }
     }
 
     fn near(value: f64, expected: f64) {
@@ -208,6 +245,28 @@ mod tests {
         assert_eq!([0, 19_999, 20_000].map(|t| copy.factor(t)), [1.0; 3]);
         assert!((copy.factor(60_000) - 0.5).abs() < 1e-4);
         assert!(copy.factor(100_000) < 1e-8);
+    }
+
+    #[test]
+    fn a_formula_is_the_shape_that_it_says() {
+        let of = |text: &str, warmup: u64, total: u64| {
+            let formula = NumberFormula::parse(text, &NAMES).map(Arc::new).expect("a formula");
+            Schedule { formula: Some(formula), ..schedule(ScheduleKind::Formula, warmup, total) }
+        };
+        let written = of(
+            "min(1, (step + 1) / warmup) * (1 + cos(3.141592653589793 * max(0, step - warmup) / (total - warmup))) / 2",
+            100,
+            1100,
+        );
+        let cosine = schedule(ScheduleKind::Cosine, 100, 1100);
+        for t in 0..1100 {
+            assert!((written.factor(t) - cosine.factor(t)).abs() < 1e-12, "{t}");
+        }
+        assert_eq!(written.check(1100), Ok(()));
+        let falls = of("1 - step / 10", 0, 100).check(12).expect_err("it is negative then");
+        assert!(falls.contains("at step 11 of 12, its value is -0.1"), "{falls}");
+        let pole = of("1 / (step - 5)", 0, 100).check(12).expect_err("negative first");
+        assert!(pole.contains("at step 0 of 12"), "{pole}");
     }
 
     #[test]

@@ -378,8 +378,14 @@ fn case_11_the_gate() {
 
 #[test]
 fn case_12_the_inverse_root_schedule() {
-    let schedule =
-        Schedule { kind: ScheduleKind::InverseRoot, warmup: 1000, start: 1000, total: 10_000, beta1: Beta1::Fixed };
+    let schedule = Schedule {
+        kind: ScheduleKind::InverseRoot,
+        warmup: 1000,
+        start: 1000,
+        total: 10_000,
+        beta1: Beta1::Fixed,
+        formula: None,
+    };
     for (t, expected) in [(0, 1.58114e-6), (999, 1.58114e-3), (3999, 7.90569e-4)] {
         let rate = 0.05 * schedule.factor(t);
         assert!((rate / expected - 1.0).abs() < 1e-5, "update {t}: {rate:e}");

@@ -7,8 +7,10 @@ use rtc_compiler::ir::graph::Parameter;
 use rtc_compiler::lower::{Binding, Objective, lower};
 use rtc_compiler::pipeline;
 use rtc_compiler::spec::Spec;
-use rtc_exec::learner::{DecayedParameters, FlatArrays, Learner, OptimiserKind, UpdateRule};
-use rtc_exec::model::{Model, initial, matrices};
+use rtc_exec::learner::{
+    DecayedParameters, FlatArrays, GROUPS, GroupRule, Learner, MOST_GROUPS, OptimiserKind, UpdateRule,
+};
+use rtc_exec::model::{Model, ParameterGroups, initial, matrices};
 use rtc_tests::models::{self, CLASSES, VOCAB, binding, one};
 use rtc_tests::numeric::{asking, batch};
 use rtc_train::examine::Examined;
@@ -24,6 +26,51 @@ fn new(found: &models::Model, objective: Objective) -> Model<f32> {
     let binding = binding(objective);
     let (training, inference) = pipeline::plans(&found.spec, &binding).expect("the spec has a plan");
     Model::new(training, inference, binding, 3)
+}
+
+/// The groups of a rule with a rate of the state spaces.
+fn groups(rate: f64) -> [GroupRule; MOST_GROUPS] {
+    let mut groups = UpdateRule::ADAMW.groups;
+    groups[0].learning_rate = Some(rate);
+    groups
+}
+
+/// A group with the settings of all others changes no bit; one of rate 0 keeps its parameters, and one of another decay decays so.
+#[test]
+fn groups_have_settings_of_their_own() {
+    let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
+    let names: Vec<String> = model("gut.rt", "gut").state().parameters.items.into_keys().collect();
+    let of_group: Vec<&String> =
+        names.iter().filter(|name| name.contains(".self.") || name.ends_with("bias")).collect();
+    assert!(of_group.len() > 10 && names.len() > of_group.len() + 5, "{names:?}");
+    let after = |kind, own: &GroupRule, weight_decay: f64| {
+        let mut model = model("gut.rt", "gut");
+        model.set_groups(&of_group.iter().map(|name| ((*name).clone(), GROUPS.len())).collect::<ParameterGroups>());
+        let mut rule = UpdateRule { kind, learning_rate: 0.01, weight_decay, ..UpdateRule::ADAMW };
+        rule.groups[GROUPS.len()] = *own;
+        for _ in 0..2 {
+            model.accumulate(&rows, 1.0).expect("the batch fits");
+            model.update(&rule).expect("the gradients are finite");
+        }
+        model.state().parameters.items
+    };
+    let fresh = model("gut.rt", "gut").state().parameters.items;
+    for kind in OptimiserKind::ALL {
+        let all = after(kind, &GroupRule::default(), 0.1);
+        assert_eq!(
+            all,
+            after(kind, &GroupRule { learning_rate: Some(0.01), weight_decay: Some(0.1) }, 0.1),
+            "{kind:?}"
+        );
+        let frozen = after(kind, &GroupRule { learning_rate: Some(0.0), weight_decay: None }, 0.1);
+        for name in &names {
+            assert_eq!(frozen[name] == fresh[name], of_group.contains(&name), "{kind:?}: {name}");
+        }
+        if kind != OptimiserKind::Adam {
+            let undecayed = after(kind, &GroupRule { learning_rate: None, weight_decay: Some(0.0) }, 0.1);
+            assert_ne!(undecayed, all, "{kind:?}");
+        }
+    }
 }
 
 /// Muon has the weights of linear maps, and AdamW all that is left: what has one output or one axis, and these.
@@ -137,7 +184,7 @@ fn state_spaces_have_a_rate_of_their_own() {
     for kind in OptimiserKind::ALL {
         let mut model = model("s4d.rt", "s4d");
         let before = model.state().parameters.items;
-        let rule = UpdateRule { kind, group_rates: [Some(0.0)], weight_decay: 0.1, ..UpdateRule::ADAMW };
+        let rule = UpdateRule { kind, groups: groups(0.0), weight_decay: 0.1, ..UpdateRule::ADAMW };
         model.accumulate(&rows, 1.0).expect("the batch fits");
         model.update(&rule).expect("the gradients are finite");
         let after = model.state().parameters.items;
@@ -182,8 +229,7 @@ fn biases_and_norms_decay_only_if_asked() {
 fn every_optimiser_resumes() {
     let rows = batch(&LENGTHS, VOCAB as u64, CLASSES as u64, 5);
     for kind in OptimiserKind::ALL {
-        let rule =
-            UpdateRule { kind, learning_rate: 0.01, group_rates: [Some(1e-3)], clip: Some(1.0), ..UpdateRule::ADAMW };
+        let rule = UpdateRule { kind, learning_rate: 0.01, groups: groups(1e-3), clip: Some(1.0), ..UpdateRule::ADAMW };
         let step = |model: &mut Model<f32>| {
             model.accumulate(&rows, 1.0).expect("the batch fits");
             model.update(&rule).expect("the gradients are finite");

@@ -50,6 +50,8 @@ __device__ inline float root(float x) { return sqrtf(x); }
 __device__ inline double root(double x) { return sqrt(x); }
 __device__ inline float angle(float y, float x) { return atan2f(y, x); }
 __device__ inline double angle(double y, double x) { return atan2(y, x); }
+__device__ inline float sign(float x) { return (float)((x > 0) - (x < 0)); }
+__device__ inline double sign(double x) { return (double)((x > 0) - (x < 0)); }
 __device__ inline float logarithm_above_one(float x) { return log1pf(x); }
 __device__ inline double logarithm_above_one(double x) { return log1p(x); }
 __device__ inline float absolute(float x) { return fabsf(x); }

@@ -1,7 +1,7 @@
 //! The flat array of all parameters, by their names and by the rules that update them.
 
 use rtc_compiler::ir::attribute;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
 use rtc_compiler::ir::graph::{FIXED, Graph, MAIN, Parameter};
@@ -15,6 +15,9 @@ use crate::ranges::aligned_ranges;
 use crate::update::{Targets, UpdatedRange};
 use rtc_kernel::Real;
 use rtc_kernel::optimiser::ParameterMatrix;
+
+/// Groups of parameters by the names of these: indices into [`UpdateRule::groups`].
+pub type ParameterGroups = BTreeMap<String, usize>;
 
 /// What the optimisers update number by number, and what [`OptimiserKind::Muon`] updates matrix by matrix.
 #[derive(Debug)]
@@ -51,9 +54,9 @@ impl DecayRanges {
 }
 
 impl Segments {
-    /// The segments of the flat array of a model, whose parameters lie in the order of their names, each at a multiple of `align`
-    /// numbers.
-    pub(super) fn new(graph: &Graph, align: usize) -> Self {
+    /// Returns the segments of the flat array of a model, whose parameters lie in the order of their names, each at a multiple of
+    /// `align` numbers. `groups` names the parameters whose group is not that of the graph.
+    pub(super) fn new(graph: &Graph, align: usize, groups: &ParameterGroups) -> Self {
         let (hidden, mut parameters) = (hidden(graph), graph.parameters());
         parameters.sort_by(|a, b| a.name.cmp(&b.name));
         let (all, others) = (DecayRanges::default(), DecayRanges::default());
@@ -66,11 +69,12 @@ impl Segments {
             if parameter.group.as_deref() == Some(FIXED) {
                 continue;
             }
-            let group = parameter.group.as_deref().and_then(|name| GROUPS.iter().position(|group| *group == name));
+            let named = || GROUPS.iter().position(|group| Some(*group) == parameter.group.as_deref());
+            let group = groups.get(&parameter.name).copied().or_else(named);
             let is_matrix = dims(parameter).len() > 1;
             segments.all.add(&range, group, is_matrix, align);
             match columns(parameter, &hidden) {
-                Some(columns) => segments.matrices.push(ParameterMatrix { range, columns }),
+                Some(columns) => segments.matrices.push(ParameterMatrix { range, columns, group }),
                 None => segments.others.add(&range, group, is_matrix, align),
             }
         }
@@ -116,7 +120,7 @@ fn columns(parameter: &Parameter, hidden: &HashSet<&str>) -> Option<usize> {
 
 /// The matrices that Muon updates in the model of a graph.
 pub fn matrices(graph: &Graph) -> Vec<ParameterMatrix> {
-    Segments::new(graph, 1).matrices
+    Segments::new(graph, 1, &ParameterGroups::new()).matrices
 }
 
 /// Adds a range to the last segment, if it belongs there, or begins one. The zeros between two parameters are updated with them, and

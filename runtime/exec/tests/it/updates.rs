@@ -204,3 +204,54 @@ fn ranger_follows_the_formula() {
         close(&w, &expected, 1e-13);
     }
 }
+
+/// Lion moves by the sign of one mean of gradients, and remembers another one (Chen et al. 2023, Algorithm 2).
+#[test]
+fn lion_follows_the_formula() {
+    let rule = UpdateRule {
+        kind: OptimiserKind::Lion,
+        learning_rate: 0.01,
+        beta2: 0.99,
+        weight_decay: 0.1,
+        ..UpdateRule::ADAMW
+    };
+    let len = 33;
+    let (mut w, mut state) = (numbers("w", len), OptimiserState::default());
+    let (mut expected, mut mean) = (w.clone(), vec![0.0; len]);
+    for step in 1..=5_u64 {
+        let mut g = numbers("g", len);
+        g.iter_mut().for_each(|g| *g *= step as f64 * if step % 2 == 0 { -1.0 } else { 1.0 });
+        updated(&mut w, &g, &mut state, &rule, (0.5, step));
+        for i in 0..len {
+            let g = 0.5 * g[i];
+            let sign = (0.9 * mean[i] + 0.1 * g).signum();
+            mean[i] = 0.99 * mean[i] + 0.01 * g;
+            expected[i] = expected[i] * (1.0 - 0.01 * 0.1) - 0.01 * sign;
+        }
+        close(&w, &expected, 1e-13);
+    }
+    assert!(state[1].is_none(), "there is no second moment");
+    let (mut w, mut state) = (vec![0.5], OptimiserState::default());
+    updated(&mut w, &vec![0.0], &mut state, &UpdateRule { weight_decay: 0.0, ..rule }, (1.0, 1));
+    assert_eq!(w, [0.5], "no gradient is no step");
+}
+
+/// With momentum 0 a step of SGD is the gradient times the rate; with momentum `b` its length grows towards `1 / (1 - b)`.
+#[test]
+fn sgd_follows_the_formula() {
+    let rule = UpdateRule { kind: OptimiserKind::Sgd, learning_rate: 0.01, momentum: 0.0, ..UpdateRule::ADAMW };
+    let len = 33;
+    let (start, g) = (numbers("w", len), numbers("g", len));
+    let (mut w, mut state) = (start.clone(), OptimiserState::default());
+    updated(&mut w, &g, &mut state, &UpdateRule { weight_decay: 0.5, ..rule }, (2.0, 1));
+    let expected: Vec<f64> = start.iter().zip(&g).map(|(w, g)| w * (1.0 - 0.01 * 0.5) - 0.01 * 2.0 * g).collect();
+    close(&w, &expected, 1e-15);
+    let (mut w, mut state) = (vec![0.0], OptimiserState::default());
+    for step in 1..=200 {
+        updated(&mut w, &vec![1.0], &mut state, &UpdateRule { momentum: 0.9, ..rule }, (1.0, step));
+    }
+    // The sum of (1 - 0.9^n) / (1 - 0.9) for n from 1 to 200.
+    let moved: f64 = (1..=200).map(|n| (1.0 - 0.9_f64.powi(n)) / 0.1).sum();
+    close(&w, &[-0.01 * moved], 1e-12);
+    assert!(state[1].is_none(), "there is no second moment");
+}

@@ -76,7 +76,7 @@ fn updates_of_matrices() {
     let mut matrices: Vec<ParameterMatrix> = vec![];
     for (rows, columns) in shapes {
         let start = matrices.last().map_or(0, |before| before.range.end);
-        matrices.push(ParameterMatrix { range: start..start + rows * columns, columns });
+        matrices.push(ParameterMatrix { range: start..start + rows * columns, columns, group: None });
     }
     let len = matrices[2].range.end;
     let (start, g) = (singles("w", len), singles("g", len));

@@ -191,7 +191,10 @@ fn follows_the_formula(muon_step: MuonStep, length: &dyn Fn(f64, f64) -> f64) {
         ..UpdateRule::ADAMW
     };
     // Two matrices, and a number between them that is not touched.
-    let matrices = [ParameterMatrix { range: 0..12, columns: 3 }, ParameterMatrix { range: 13..23, columns: 5 }];
+    let matrices = [
+        ParameterMatrix { range: 0..12, columns: 3, group: None },
+        ParameterMatrix { range: 13..23, columns: 5, group: None },
+    ];
     let len = 23;
     let (mut w, mut m) = (numbers("w", len), vec![0.0; len]);
     let (mut expected, mut first) = (w.clone(), m.clone());
@@ -199,7 +202,7 @@ fn follows_the_formula(muon_step: MuonStep, length: &dyn Fn(f64, f64) -> f64) {
     for step in 1..=3_i32 {
         let g: Vec<f64> = numbers("g", len).iter().map(|g| g * f64::from(step)).collect();
         muon([&mut w, &mut m], &g, &matrices, &mut scratch, &rule);
-        for ParameterMatrix { range, columns } in &matrices {
+        for ParameterMatrix { range, columns, .. } in &matrices {
             let mut u = vec![];
             for i in range.clone() {
                 first[i] = 0.9 * first[i] + 0.1 * g[i];

@@ -407,11 +407,14 @@ mod tests {
         let experiment = of(&edits).expect("valid");
         let halved = Plateau { halvings: 2, ..Plateau::default() };
         let rule = experiment.rule(&experiment.schedule(10), 3, halved);
-        assert_eq!((rule.kind, rule.learning_rate, rule.group_rates), (OptimiserKind::Ranger, 0.0025, [Some(0.00025)]));
+        assert_eq!(
+            (rule.kind, rule.learning_rate, rule.groups[0].learning_rate),
+            (OptimiserKind::Ranger, 0.0025, Some(0.00025))
+        );
         let constant =
             of(&["optimiser.learning_rate=0.0001", "schedule.kind=constant", "schedule.warmup=0"]).expect("valid");
         let rule = constant.rule(&constant.schedule(10), 3, halved);
-        assert_eq!((rule.learning_rate, rule.group_rates), (0.0001, [Some(0.0001)]));
+        assert_eq!((rule.learning_rate, rule.groups[0].learning_rate), (0.0001, Some(0.0001)));
         let wrong = of(&["optimiser.kind=adam"]).expect_err("gut has decay");
         assert!(wrong.message.contains("`adam` has no weight decay"), "{wrong}");
         let wrong = of(&["optimiser.momentum=0.9"]).expect_err("gut has AdamW");

@@ -144,7 +144,7 @@ fn in_words(message: &str) -> String {
 }
 
 /// Fields as other programs name them.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 18] = [
     ("lr", "learning_rate"),
     ("wd", "weight_decay"),
     ("eps", "epsilon"),
@@ -156,6 +156,10 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("batch_size", "batch.size"),
     ("scheduler", "schedule"),
     ("lr_scheduler", "schedule"),
+    ("param_groups", "groups"),
+    ("parameter_groups", "groups"),
+    ("label_smoothing", "set: [label_smoothing=0.1]"),
+    ("dropout", "set: [dropout=0.1]"),
     ("dataset", "task"),
     ("save_every", "checkpoints.every"),
     ("class_weights", "batch.sampling"),

@@ -10,7 +10,7 @@ use serde_json::Value;
 /// The paths of all fields; blocks whose keys are names chosen by the user or the task count as one field.
 fn fields(path: &str, value: &Value, found: &mut Vec<String>) {
     match value {
-        Value::Object(block) if !path.ends_with("options") && !path.ends_with("sizes") => {
+        Value::Object(block) if !["options", "sizes", "groups"].iter().any(|named| path.ends_with(named)) => {
             for (key, value) in block {
                 let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
                 fields(&path, value, found);
@@ -43,6 +43,8 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
     for edits in [
         &["optimiser.kind=muon", "optimiser.muon_step=original"][..],
         &["optimiser.decay=matrices"],
+        &["optimiser.groups={ vectors: { parameters: [vectors], weight_decay: 0 } }"],
+        &["schedule.kind=formula", "schedule.formula='1'"],
         &["batch.sampling=balanced"],
         &["optimiser.kind=ranger", "optimiser.lookahead.every=6", "optimiser.rectify_from=4"],
     ] {
@@ -50,7 +52,10 @@ fn every_field_has_a_row_in_the_documentation_and_every_row_a_field() {
         let experiment = ExperimentFile::embedded("listops").expect("embedded").resolve(None, &edits).expect("valid");
         let mut own = vec![];
         fields("", &serde_json::to_value(&experiment).expect("serialisable"), &mut own);
-        found.extend(own.into_iter().filter(|field| field.starts_with("optimiser.") || field.starts_with("batch.")));
+        found.extend(
+            own.into_iter()
+                .filter(|field| ["optimiser.", "schedule.", "batch."].iter().any(|block| field.starts_with(block))),
+        );
     }
     found.sort();
     found.dedup();

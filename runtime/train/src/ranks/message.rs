@@ -6,8 +6,8 @@ use super::wire::{Wire, fields};
 use super::{RankError, Ranks};
 use rtc_base::batch::{Batch, Given, Labels};
 use rtc_exec::learner::{
-    DecayedParameters, Depths, Evaluation, FlatArrays, LearnError, LearnerState, Lookahead, MuonStep, OptimiserKind,
-    RemainingState, StepReport, UpdateRule,
+    DecayedParameters, Depths, Evaluation, FlatArrays, GroupRule, LearnError, LearnerState, Lookahead, MuonStep,
+    OptimiserKind, RemainingState, StepReport, UpdateRule,
 };
 
 /// A command of rank 0 to another rank.
@@ -64,10 +64,11 @@ fields! {
     Given { name, numbers }
     LearnerState { parameters, optimiser, average, updates }
     RemainingState { values, over }
+    GroupRule { learning_rate, weight_decay }
     Lookahead { every, follow }
     StepReport { loss, task_loss, halting_cost, mean_depth, correct, scored, gradient_norm }
     UpdateRule {
-        kind, learning_rate, group_rates, beta1, beta2, momentum, muon_step, lookahead, rectify_from, epsilon, weight_decay,
+        kind, learning_rate, groups, beta1, beta2, momentum, muon_step, lookahead, rectify_from, epsilon, weight_decay,
         decayed, clip
     }
 }
@@ -101,7 +102,7 @@ macro_rules! choices {
 choices! {
     DecayedParameters { 0 All(), 1 Matrices() }
     MuonStep { 0 Adamw(), 1 Original() }
-    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2() }
+    OptimiserKind { 0 Adamw(), 1 Adam(), 2 Ranger(), 3 Muon(), 4 AdamAtan2(), 5 Lion(), 6 Sgd() }
 }
 
 impl Wire for Labels {
