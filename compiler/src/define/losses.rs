@@ -13,7 +13,7 @@ use crate::ir::attribute::{self, Attrs, Probabilities, Reduction};
 use crate::ir::graph::{InvalidNode, Value};
 use crate::ir::ops::Op;
 use crate::ir::pointwise::{Pointwise, Scalar};
-use crate::ir::types::{BATCH, Dim, Elem, LENGTH, Type};
+use crate::ir::types::{BATCH, Dim, Elem, LENGTH, PAIRS, Type};
 use crate::lower::{self, Loss, Lower, read};
 use crate::schema::{Objective, optional_word};
 use crate::source::Span;
@@ -169,7 +169,8 @@ fn labels(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
         _ if l.each => index(&[BATCH, LENGTH]),
         Objective::Several => Type::Tensor(Elem::Index, l.graph().ty(logits).dims().to_vec()),
         Objective::Number => l.graph().ty(logits).clone(),
-        Objective::Classify | Objective::Each | Objective::Pair => index(&[BATCH]),
+        Objective::Pair => index(&[PAIRS]),
+        Objective::Classify | Objective::Each => index(&[BATCH]),
     };
     l.input("labels", ty)
 }
@@ -199,27 +200,83 @@ fn answer(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> 
         let message = "`stablemax` makes probabilities of several classes, and here is one number per answer";
         return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
     }
+    if probabilities.is_some() && e.l.label_smoothing > 0.0 {
+        let message = "`label_smoothing` is of `softmax`, and these probabilities are `stablemax`";
+        return e.fail(Kind::ObjectiveMismatch, c.span, message, "");
+    }
     let value = e.node(c.span, |l| {
-        let loss = match objective {
-            Objective::Number => {
-                let error = l.map(Pointwise::Sub, &[logits, labels])?;
-                let square = l.map(Pointwise::Mul, &[error, error])?;
-                l.one(Op::Squeeze, &[square], Attrs::new())?
-            }
-            Objective::Several => {
-                let each = l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?;
-                let mean = l.one(Op::Reduce, &[each], Attrs::of(attribute::BY, Reduction::Mean))?;
-                l.one(Op::Squeeze, &[mean], Attrs::new())?
-            }
-            _ if outputs == Some(1) => l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?,
-            _ => {
-                let attrs = Attrs::new().with_some(attribute::PROBABILITIES, probabilities);
-                l.one(Op::CrossEntropyEach, &[logits, labels], attrs)?
-            }
-        };
+        let loss = of_answers(l, logits, labels, probabilities)?;
         where_labelled(l, loss, 0.0)
     })?;
     Some(ExpressionValue::Array(EquationArray { value, axes: x.axes, rows: true, truth: false, labels: true }))
+}
+
+/// The loss of every row, pair or token from the outputs of the head and the labels: the cross entropy of its class, the mean over its
+/// labels, or the squared error of its number. With label smoothing `s` the target has the probability `1 - s + s / classes` for the
+/// label, and `s / classes` for every other class (Szegedy et al. 2016, arXiv:1512.00567, Section 7).
+fn of_answers(
+    l: &mut Lower<'_>,
+    logits: Value,
+    labels: Value,
+    probabilities: Option<Probabilities>,
+) -> Result<Value, InvalidNode> {
+    let loss = match l.binding().objective {
+        Objective::Number => {
+            let error = l.map(Pointwise::Sub, &[logits, labels])?;
+            let square = l.map(Pointwise::Mul, &[error, error])?;
+            return l.one(Op::Squeeze, &[square], Attrs::new());
+        }
+        Objective::Several => {
+            let each = l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?;
+            reduced(l, each, Reduction::Mean)?
+        }
+        _ if l.binding().outputs() == Some(1) => l.one(Op::BinaryCrossEntropyEach, &[logits, labels], Attrs::new())?,
+        _ => {
+            let attrs = Attrs::new().with_some(attribute::PROBABILITIES, probabilities);
+            l.one(Op::CrossEntropyEach, &[logits, labels], attrs)?
+        }
+    };
+    let share = l.label_smoothing;
+    if share == 0.0 {
+        return Ok(loss);
+    }
+    let even = of_even_targets(l, logits)?;
+    let part =
+        |share: f64, operand| Scalar::call(Pointwise::Mul, vec![Scalar::Number(share), Scalar::Operand(operand)]);
+    l.formula(&Scalar::call(Pointwise::Add, vec![part(1.0 - share, 0), part(share, 1)]), &[loss, even])
+}
+
+/// The loss of targets that give all classes, or both values of every label, the same probability: the mean of `-log p`.
+fn of_even_targets(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
+    if l.binding().objective == Objective::Several || l.binding().outputs() == Some(1) {
+        let z = || Scalar::Operand(0);
+        let sides = [z(), Scalar::call(Pointwise::Neg, vec![z()])].map(|z| Scalar::call(Pointwise::Softplus, vec![z]));
+        let both = Scalar::call(Pointwise::Add, sides.to_vec());
+        let each = l.formula(&Scalar::call(Pointwise::Mul, vec![Scalar::Number(0.5), both]), &[logits])?;
+        return reduced(l, each, Reduction::Mean);
+    }
+    // `-log p` is the same for logits that are all moved, so the largest one has no gradient here.
+    let fixed = l.one(Op::Detach, &[logits], Attrs::new())?;
+    let largest = reduced(l, fixed, Reduction::Max)?;
+    let (ones, down) = (l.full(logits, 1.0, l.rank(logits))?, l.map(Pointwise::Neg, &[largest])?);
+    let moved = l.one(Op::AddScaled, &[logits, ones, down], Attrs::new())?;
+    let exps = l.map(Pointwise::Exp, &[moved])?;
+    let (sum, mean) = (reduced(l, exps, Reduction::Sum)?, reduced(l, moved, Reduction::Mean)?);
+    let log = Scalar::call(Pointwise::Log, vec![Scalar::Operand(0)]);
+    l.formula(&Scalar::call(Pointwise::Sub, vec![log, Scalar::Operand(1)]), &[sum, mean])
+}
+
+/// One number for the channels of every unit.
+fn reduced(l: &mut Lower<'_>, x: Value, by: Reduction) -> Result<Value, InvalidNode> {
+    let one = l.one(Op::Reduce, &[x], Attrs::of(attribute::BY, by))?;
+    l.one(Op::Squeeze, &[one], Attrs::new())
+}
+
+/// The loss of every row, pair or token of the whole model, 0 for tokens without a label.
+pub(crate) fn of_model(l: &mut Lower<'_>, logits: Value) -> Result<Value, InvalidNode> {
+    let labels = labels(l, logits)?;
+    let loss = of_answers(l, logits, labels, None)?;
+    where_labelled(l, loss, 0.0)
 }
 
 fn right(e: &mut Eval<'_, '_>, c: &Application<'_>) -> Option<ExpressionValue> {

@@ -56,6 +56,7 @@ const MEANINGS: &[(&str, &[&str])] = &[
     ("size", &["chunk_size", "length", "segment", "block_size"]),
     ("slots", &["num_slots", "n_slots", "memory_size", "latents"]),
     ("attention_dropout", &["attn_dropout", "attn_pdrop"]),
+    ("label_smoothing", &["smoothing", "label_smooth"]),
     ("dropout", &["dropout_rate", "drop", "resid_pdrop", "p", "rate"]),
     ("position", &["pos", "positional", "position_embedding", "positional_encoding", "pe", "rope", "rotary"]),
     ("positions", &["max_len", "max_length", "max_position_embeddings", "n_positions", "context", "n_ctx"]),

@@ -1,6 +1,7 @@
 //! The model itself.
 
 use super::{Feature, Lowering, Slot, misplaced};
+use crate::define::loss_of_model;
 use crate::diag::{Diagnostic, Kind};
 use crate::ir::attribute::Attrs;
 use crate::ir::graph::{InvalidNode, Value};
@@ -8,7 +9,7 @@ use crate::ir::ops::Op;
 use crate::ir::pointwise::Pointwise;
 use crate::ir::types::{BATCH, Dim, LENGTH, Type, unprefixed};
 use crate::lower::{LayerInputs, Loss, Lower, Maps, Starts, answer, group, need, read, return_named};
-use crate::schema::{Bounds, Children, DROPOUT, Default, FOLDING, SPREAD, float, optional_word};
+use crate::schema::{Bounds, Children, DROPOUT, Default, FOLDING, Objective, SPREAD, float, optional_word};
 use crate::spec::Block;
 
 /// The keyword and its only form.
@@ -21,6 +22,13 @@ fn model() -> Feature {
         fields: vec![
             float("dropout", Default::Float(0.0), DROPOUT, "default of every dropout"),
             float("attention_dropout", Default::Float(0.0), DROPOUT, "default of the dropout on attention weights"),
+            float(
+                "label_smoothing",
+                Default::Absent,
+                DROPOUT,
+                "share of every target that is spread evenly over all classes, or over both values of a label, in training (Szegedy et al. \
+                 2016, arXiv:1512.00567, Section 7): the losses of an evaluation are those of the labels; 0 if left out",
+            ),
             optional_word(
                 "starts",
                 &["lecun", "normal", "orthogonal"],
@@ -60,6 +68,12 @@ fn model() -> Feature {
 fn lower(l: &mut Lower<'_>, model: &Block) -> Result<(), InvalidNode> {
     l.residual_dropout = need(model.float("dropout"), model, "dropout")?;
     l.attention_dropout = need(model.float("attention_dropout"), model, "attention_dropout")?;
+    l.label_smoothing = model.float("label_smoothing").unwrap_or(0.0);
+    if l.label_smoothing > 0.0 && l.binding().objective == Objective::Number {
+        let message = "`label_smoothing` is of classes and labels, and this task asks for a number";
+        l.problems.report(Diagnostic::new(Kind::ObjectiveMismatch, model.span, message));
+        return Err(InvalidNode(message.to_owned()));
+    }
     l.sees_past = model.sees_past();
     let std = model.float("starts_std").unwrap_or(0.02);
     let maps = match model.word("starts") {
@@ -105,7 +119,10 @@ fn results(l: &mut Lower<'_>, logits: Value) -> Result<(), InvalidNode> {
         }
         depth = Some(added(l, depth, one.depth)?);
     }
-    let losses = std::mem::take(&mut l.losses);
+    let mut losses = std::mem::take(&mut l.losses);
+    if l.label_smoothing > 0.0 && !losses.iter().any(|loss| loss.labels) {
+        losses.push(Loss { value: loss_of_model(l, logits)?, labels: true });
+    }
     let [answered, penalty] = [true, false].map(|labels| mean_losses(l, losses.iter().filter(|x| x.labels == labels)));
     let penalty = match (penalty?, costs) {
         (Some(a), Some([b, _])) => Some(l.map(Pointwise::Add, &[a, b])?),

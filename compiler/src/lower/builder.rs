@@ -139,6 +139,8 @@ pub(crate) struct Lower<'a> {
     pub(crate) attention_dropout: f64,
     /// Whether answers may depend only on the tokens up to them.
     pub(crate) sees_past: bool,
+    /// The share of every target that is spread over all classes.
+    pub(crate) label_smoothing: f64,
     /// What the model pays besides, outside of all loops.
     pub(crate) losses: Vec<Loss>,
     /// The readout and the head of the model, which losses apply, too.
@@ -190,6 +192,7 @@ impl<'a> Lower<'a> {
             around: AttentionContext::default(),
             attention_dropout: 0.0,
             sees_past: false,
+            label_smoothing: 0.0,
             losses: vec![],
             ending: None,
             each: false,

@@ -47,6 +47,7 @@ mod recompute;
 mod rows;
 mod scans;
 mod searches;
+mod smoothing;
 mod steps;
 mod stopping;
 mod tensors;
