@@ -77,7 +77,7 @@ pub use stream::{Stream, StreamedRows};
 pub use summary::{GivenLook, SampleRow, SplitDescription, describe, majority_share, sample, set_text};
 pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
-    Answer, Asks, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn, GivenColumns,
+    Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn, GivenColumns,
     Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings, Unlabelled,
 };
 pub(crate) use task::{ids, split, splits};

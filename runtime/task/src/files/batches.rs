@@ -167,7 +167,8 @@ impl FileLayout {
     /// As [`FileLayout::rows`].
     pub(crate) fn batches(&self, path: &Path) -> Result<RowBatches, DataError> {
         if self.format(path)? == Format::Parquet {
-            return Ok(RowBatches::Columnar(ColumnarBatches(Batches::new(columnar::rows(path, &self.columns)?))));
+            let rows = columnar::rows(path, &self.columns, self.form.class_names)?;
+            return Ok(RowBatches::Columnar(ColumnarBatches(Batches::new(rows))));
         }
         let (records, parser) = self.begin(path)?;
         Ok(RowBatches::Text(TextBatches { records: Batches::new(records), parser, path: path.to_owned() }))

@@ -13,6 +13,7 @@ use parquet::record::reader::RowIter;
 use parquet::record::{Field, Row as ParquetRow};
 use parquet::schema::types::{Type, TypePtr};
 use rtc_compiler::ir::formula::thousands;
+use serde_json::Value;
 
 use super::open::regular;
 use super::pages::{PageClaims, claims};
@@ -27,37 +28,47 @@ use rtc_compiler::ir::formula::bytes;
 pub(super) struct ColumnarRows {
     path: PathBuf,
     rows: RowIter<'static>,
-    /// The names of the columns, and where each is among those that are decoded.
-    columns: Vec<(String, usize)>,
+    columns: Vec<ReadColumn>,
     number: usize,
     /// Bytes of the cells that were read.
     bytes: u64,
     broken: bool,
 }
 
-/// Opens a file.
+/// A column that is read.
+struct ReadColumn {
+    name: String,
+    /// Its index among those that are decoded.
+    index: usize,
+    /// The names of its classes, in the order of their numbers.
+    classes: Option<Vec<String>>,
+}
+
+/// Opens a file; with `class_names`, numbers of classes are read as the names that the file has for them.
 ///
 /// # Errors
 /// What is no Parquet file, a column that is not there, and a file that unpacks to more than is read.
-pub(super) fn rows(path: &Path, columns: &[Column]) -> Result<ColumnarRows, DataError> {
+pub(super) fn rows(path: &Path, columns: &[Column], class_names: bool) -> Result<ColumnarRows, DataError> {
     let (file, reader) = reader(path)?;
     let projection = guarded(|| Ok(projection(reader.metadata().file_metadata().schema(), columns)));
     let projection = projection.map_err(|why| no_file(path, &why))?.map_err(|why| unreadable(path, why))?;
     let decoded = projection.get_fields().iter().enumerate();
     let decoded: HashMap<&str, usize> = decoded.map(|(place, field)| (field.name(), place)).collect();
-    let place = |column: &Column| {
+    let features = if class_names { features(reader.metadata()) } else { None };
+    let read = |column: &Column| {
         let name = column.to_string();
-        let place = decoded.get(&*name).copied().expect("the projection has every column");
-        (name, place)
+        let index = decoded.get(&*name).copied().expect("the projection has every column");
+        let classes = features.as_ref().and_then(|features| classes(features.get(&name)?));
+        ReadColumn { name, index, classes }
     };
-    let places: Vec<(String, usize)> = columns.iter().map(place).collect();
+    let read: Vec<ReadColumn> = columns.iter().map(read).collect();
     let claimed = guarded(|| claimed(&file, reader.metadata(), columns)).map_err(|why| no_file(path, &why))?;
     if let Some(why) = too_large(reader.metadata().file_metadata().num_rows(), claimed) {
         return Err(unreadable(path, why));
     }
     let rows = guarded(|| RowIter::from_file_into(Box::new(reader)).project(Some(projection)));
     let rows = rows.map_err(|why| no_file(path, &why))?;
-    Ok(ColumnarRows { path: path.to_owned(), rows, columns: places, number: 0, bytes: 0, broken: false })
+    Ok(ColumnarRows { path: path.to_owned(), rows, columns: read, number: 0, bytes: 0, broken: false })
 }
 
 /// The names of the columns of a file.
@@ -70,6 +81,30 @@ pub(super) fn names(path: &Path) -> Result<Vec<String>, DataError> {
         Some(name) => Err(unreadable(path, twice(name))),
         None => Ok(names),
     }
+}
+
+/// Whether a file has names for the classes of each of some columns.
+pub(super) fn class_names(path: &Path, columns: &[Column]) -> Result<Vec<bool>, DataError> {
+    let (_, reader) = reader(path)?;
+    let features = features(reader.metadata());
+    let named = |column: &Column| features.as_ref()?.get(column.to_string()).and_then(classes);
+    Ok(columns.iter().map(|column| named(column).is_some()).collect())
+}
+
+/// The features of the columns, as Hugging Face's `datasets` saves them in the metadata of a file.
+fn features(metadata: &ParquetMetaData) -> Option<Value> {
+    let saved = metadata.file_metadata().key_value_metadata()?.iter().find(|pair| pair.key == "huggingface")?;
+    let mut read: Value = serde_json::from_str(saved.value.as_ref()?).ok()?;
+    Some(read.get_mut("info")?.get_mut("features")?.take())
+}
+
+/// The names of the classes of a feature: of a `ClassLabel`, or of a list of them.
+fn classes(feature: &Value) -> Option<Vec<String>> {
+    if feature.get("_type").and_then(Value::as_str) == Some("ClassLabel") {
+        let names = feature.get("names")?.as_array()?;
+        return names.iter().map(|name| name.as_str().map(str::to_owned)).collect();
+    }
+    feature.get("feature").or_else(|| feature.get(0)).and_then(classes)
 }
 
 /// A file with its reader, which moves the same position in it.
@@ -153,12 +188,12 @@ impl ColumnarRows {
     fn cells<C: Default>(
         &self,
         row: ParquetRow,
-        cell: impl Fn(&Field, &str) -> Result<C, String>,
+        cell: impl Fn(&Field, &ReadColumn) -> Result<C, String>,
     ) -> Result<Vec<C>, String> {
         let fields = row.into_columns();
-        let cell = |(name, place): &(String, usize)| {
-            let field = fields.get(*place).filter(|(found, _)| found == name);
-            field.map_or_else(|| Ok(C::default()), |(_, field)| cell(field, name))
+        let cell = |column: &ReadColumn| {
+            let field = fields.get(column.index).filter(|(found, _)| *found == column.name);
+            field.map_or_else(|| Ok(C::default()), |(_, field)| cell(field, column))
         };
         self.columns.iter().map(cell).collect()
     }
@@ -183,7 +218,7 @@ impl ColumnarRows {
 
     /// The rows for a first look: nothing in place of a value of a kind that no task takes, and numbers that are not finite as texts.
     pub(super) fn seen(mut self) -> impl Iterator<Item = Result<SeenRow, DataError>> + Send {
-        let seen = |field: &Field, name: &str| Ok(Some(cell(field, name, any_real).ok()));
+        let seen = |field: &Field, column: &ReadColumn| Ok(Some(cell(field, column, any_real).ok()));
         iter::from_fn(move || {
             self.advance(|rows, row| {
                 let cells: Vec<Option<Option<FileCell>>> = rows.cells(row, seen)?;
@@ -199,7 +234,7 @@ impl Iterator for ColumnarRows {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.advance(|rows, row| {
-            let cells = rows.cells(row, |field, name| cell(field, name, real))?;
+            let cells = rows.cells(row, |field, column| cell(field, column, real))?;
             Ok(FileRow { number: rows.number, line: rows.number, offset: 0, bytes: 0, cells })
         })
     }
@@ -218,12 +253,15 @@ fn size(field: &Field) -> u64 {
 /// The text of a number of a column of this name.
 type RealText = fn(f64, &str, &str) -> Result<String, String>;
 
-fn cell(field: &Field, name: &str, real: RealText) -> Result<FileCell, String> {
+fn cell(field: &Field, column: &ReadColumn, real: RealText) -> Result<FileCell, String> {
+    let text = |field: &Field| match &column.classes {
+        Some(classes) => class(field, &column.name, classes),
+        None => plain(field, &column.name, real),
+    };
     match field {
         Field::Null => Ok(FileCell::Missing),
         Field::ListInternal(list) => {
-            let items =
-                |items: &[Field]| items.iter().map(|item| plain(item, name, real)).collect::<Result<ListTexts, _>>();
+            let items = |items: &[Field]| items.iter().map(text).collect::<Result<ListTexts, _>>();
             let inner =
                 |item: &Field| if let Field::ListInternal(own) = item { Some(items(own.elements())) } else { None };
             match list.elements().iter().map(inner).collect::<Option<Result<Vec<_>, _>>>() {
@@ -231,7 +269,27 @@ fn cell(field: &Field, name: &str, real: RealText) -> Result<FileCell, String> {
                 _ => items(list.elements()).map(FileCell::List),
             }
         }
-        field => Ok(plain(field, name, real)?.map_or(FileCell::Missing, FileCell::Text)),
+        field => Ok(text(field)?.map_or(FileCell::Missing, FileCell::Text)),
+    }
+}
+
+/// The name of a class; -1 is a missing one, as in Hugging Face's `datasets`.
+fn class(field: &Field, column: &str, classes: &[String]) -> Result<Option<String>, String> {
+    let number = match field {
+        Field::Null => return Ok(None),
+        Field::Byte(value) => i64::from(*value),
+        Field::Short(value) => i64::from(*value),
+        Field::Int(value) => i64::from(*value),
+        Field::Long(value) => *value,
+        _ => return Err(format!("`{column}` has names of classes, and a cell is no whole number")),
+    };
+    let named = usize::try_from(number).ok().and_then(|number| classes.get(number));
+    match named {
+        None if number != -1 => Err(format!(
+            "`{column}` has class {number}, and the file names the classes 0 to {}",
+            classes.len().max(1) - 1
+        )),
+        named => Ok(named.cloned()),
     }
 }
 
@@ -286,6 +344,8 @@ fn real(value: f64, text: &str, name: &str) -> Result<String, String> {
 mod tests {
     use parquet::basic::Repetition;
     use parquet::data_type::{DoubleType, Int32Type};
+    use parquet::file::metadata::KeyValue;
+    use parquet::file::properties::WriterProperties;
     use parquet::file::writer::SerializedFileWriter;
     use parquet::schema::parser::parse_message_type;
 
@@ -338,7 +398,7 @@ mod tests {
         column.close().expect("closed");
         group.close().expect("closed");
         writer.close().expect("closed");
-        let error = rows(&path, &[Column::Name("v".into())]).err().expect("too many").to_string();
+        let error = rows(&path, &[Column::Name("v".into())], false).err().expect("too many").to_string();
         assert!(error.contains("the file has 16,777,217 rows, and at most 16,777,216 are read"), "{error}");
     }
 
@@ -353,6 +413,49 @@ mod tests {
         ] {
             let error = too_large(1, claimed).expect(why);
             assert!(error.contains(why), "{error}");
+        }
+    }
+
+    /// A file of numbers with what `datasets` writes of its column.
+    fn labelled(path: &Path, numbers: &[i32], feature: &str) {
+        let pair =
+            KeyValue::new("huggingface".to_owned(), format!(r#"{{"info": {{"features": {{"v": {feature}}}}}}}"#));
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(vec![pair])).build();
+        let schema = Arc::new(parse_message_type("message s { required int32 v; }").expect("a schema"));
+        let file = File::create(path).expect("a new file");
+        let mut writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).expect("a writer");
+        let mut group = writer.next_row_group().expect("a group");
+        let mut column = group.next_column().expect("a column").expect("the first");
+        column.typed::<Int32Type>().write_batch(numbers, None, None).expect("written");
+        column.close().expect("closed");
+        group.close().expect("closed");
+        writer.close().expect("closed");
+    }
+
+    #[test]
+    fn classes_have_the_names_of_the_file_if_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (path, v) = (folder.path().join("a.parquet"), [Column::Name("v".into())]);
+        let cells = |named: bool| -> Result<Vec<FileCell>, DataError> {
+            rows(&path, &v, named)?.map(|row| Ok(row?.cells.remove(0))).collect()
+        };
+        let text = |text: &str| FileCell::Text(text.to_owned());
+        const NAMES: &str = r#"{"names": ["no", "yes"], "_type": "ClassLabel"}"#;
+        labelled(&path, &[1, 0, -1], NAMES);
+        assert_eq!(class_names(&path, &v).expect("readable"), [true]);
+        assert_eq!(cells(true).expect("readable"), [text("yes"), text("no"), FileCell::Missing]);
+        assert_eq!(cells(false).expect("readable"), [text("1"), text("0"), text("-1")]);
+        labelled(&path, &[0, 2], NAMES);
+        let error = cells(true).expect_err("the file names two").to_string();
+        assert!(error.contains("row 2: `v` has class 2, and the file names the classes 0 to 1"), "{error}");
+        for (feature, named) in [
+            (r#"{"feature": {"names": ["a"], "_type": "ClassLabel"}, "_type": "Sequence"}"#, true),
+            (r#"[{"names": ["a"], "_type": "ClassLabel"}]"#, true),
+            (r#"{"dtype": "int32", "_type": "Value"}"#, false),
+            (r#"{"names": "a", "_type": "ClassLabel"}"#, false),
+        ] {
+            labelled(&path, &[0], feature);
+            assert_eq!(class_names(&path, &v).expect("readable"), [named], "{feature}");
         }
     }
 
@@ -377,7 +480,7 @@ mod tests {
         let (file, reader) = reader(&path).expect("readable");
         let claimed = claimed(&file, reader.metadata(), &[Column::Name("v".into())]).expect("as they were written");
         assert_eq!(claimed.values, 10, "five in the dictionary, and five that point there");
-        let found: Vec<Vec<FileCell>> = rows(&path, &[Column::Name("v".into())])
+        let found: Vec<Vec<FileCell>> = rows(&path, &[Column::Name("v".into())], false)
             .expect("readable")
             .map(|row| row.expect("readable").cells)
             .collect();

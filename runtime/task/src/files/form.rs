@@ -19,11 +19,13 @@ pub struct TextForm {
     pub delimiter: Option<u8>,
     /// The encoding, where it is not UTF-8.
     pub encoding: Option<&'static Encoding>,
+    /// Whether numbers of classes in a Parquet file are read as the names that it has for them.
+    pub class_names: bool,
 }
 
 impl Default for TextForm {
     fn default() -> Self {
-        Self { quotes: true, delimiter: None, encoding: None }
+        Self { quotes: true, delimiter: None, encoding: None, class_names: false }
     }
 }
 
@@ -51,7 +53,7 @@ impl TextForm {
     /// # Errors
     /// The file can't be read.
     pub(crate) fn fitting(self, path: &Path) -> Result<Self, DataError> {
-        let usual = Self { quotes: self.quotes, ..Self::default() };
+        let usual = Self { quotes: self.quotes, class_names: self.class_names, ..Self::default() };
         if self == usual {
             return Ok(self);
         }

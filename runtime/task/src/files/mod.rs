@@ -185,7 +185,7 @@ impl FileLayout {
     /// A file that can't be opened, or lacks a column.
     pub(crate) fn rows(&self, path: &Path) -> Result<Box<dyn Iterator<Item = Result<FileRow, DataError>>>, DataError> {
         if self.format(path)? == Format::Parquet {
-            return Ok(Box::new(columnar::rows(path, &self.columns)?));
+            return Ok(Box::new(columnar::rows(path, &self.columns, self.form.class_names)?));
         }
         let (records, parser) = self.begin(path)?;
         let path = path.to_owned();
@@ -230,6 +230,11 @@ impl FileLayout {
         };
         let places = self.columns.iter().map(place).collect::<Result<_, _>>()?;
         Ok(Parser::Delimited { shape, width: Some(names.len()), places, commas: self.commas.clone() })
+    }
+
+    /// Whether a file has names for the classes of one of its columns that are read.
+    pub(crate) fn has_class_names(&self, path: &Path) -> Result<bool, DataError> {
+        Ok(self.format(path)? == Format::Parquet && columnar::class_names(path, &self.columns)?.contains(&true))
     }
 
     /// Whether a file has a column. Rows of JSON say it each for itself.

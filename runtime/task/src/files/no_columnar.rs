@@ -35,7 +35,12 @@ fn refused(path: &Path) -> DataError {
 }
 
 /// Refuses the file.
-pub(super) fn rows(path: &Path, _: &[Column]) -> Result<ColumnarRows, DataError> {
+pub(super) fn class_names(path: &Path, _: &[Column]) -> Result<Vec<bool>, DataError> {
+    Err(refused(path))
+}
+
+/// Refuses the file.
+pub(super) fn rows(path: &Path, _: &[Column], _: bool) -> Result<ColumnarRows, DataError> {
     Err(refused(path))
 }
 

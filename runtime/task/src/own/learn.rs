@@ -243,6 +243,7 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
     };
     let shares = shares(named).map_err(fail)?;
     let files = paths::matching(&settings.locate(train))?;
+    require_class_names(plan, &files)?;
     let (shares, hashes) = place(plan, &files, &shares, settings.seed)?;
     let learned = Learned {
         tokens: Arc::new(Tokens::bytes()),
@@ -267,6 +268,20 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
     };
     let ids = ids(&classes);
     Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale, ..learned })
+}
+
+/// Refuses `class_names: file` if no file has names for a column that is read.
+fn require_class_names(plan: &TaskPlan, files: &[PathBuf]) -> Result<(), DataError> {
+    let layout = &plan.layout;
+    let Some(first) = files.first().filter(|_| layout.form.class_names) else { return Ok(()) };
+    for file in files {
+        if layout.has_class_names(file)? {
+            return Ok(());
+        }
+    }
+    let why = "`class_names: file` needs a Parquet file of Hugging Face's `datasets` that names the classes of a column that is read, and this one \
+               names none: leave it out";
+    Err(unreadable(first, why))
 }
 
 /// Reads a `tokenizer.json`.

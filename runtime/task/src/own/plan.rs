@@ -15,7 +15,7 @@ use crate::Unlabelled;
 use crate::files::{self, Column, FileCell, FileLayout, TextForm};
 use crate::own::tokens::TokenCut;
 use crate::share::{GENERATED, TRAIN};
-use crate::task::DecimalMark;
+use crate::task::{ClassNames, DecimalMark};
 
 /// The kinds of such tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,17 +313,23 @@ fn names() -> String {
 
 /// How the text of the files is written.
 fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
-    let TaskSettings { quotes, delimiter, encoding, .. } = settings;
+    let TaskSettings { quotes, delimiter, encoding, class_names, .. } = settings;
     let delimiter = delimiter.as_deref().map(files::delimiter).transpose().map_err(|why| ("delimiter", why))?;
     let encoding = encoding.as_deref().map(files::encoding).transpose().map_err(|why| ("encoding", why))?;
-    Ok(TextForm { quotes: quotes.unwrap_or_default() == Quotes::Around, delimiter, encoding: encoding.flatten() })
+    let (quotes, class_names) = (quotes.unwrap_or_default(), class_names.unwrap_or_default());
+    Ok(TextForm {
+        quotes: quotes == Quotes::Around,
+        delimiter,
+        encoding: encoding.flatten(),
+        class_names: class_names == ClassNames::File,
+    })
 }
 
 /// A field that only tasks on files have, if it is there.
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, unlabelled, .. } = settings;
+    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -338,6 +344,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("encoding", encoding.is_some()),
         ("decimal", decimal.is_some()),
         ("unlabelled", unlabelled.is_some()),
+        ("class_names", class_names.is_some()),
         ("given", given.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)

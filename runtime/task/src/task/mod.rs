@@ -24,8 +24,8 @@ use crate::scale::Scale;
 use crate::stream::Stream;
 use asked::{AskedRow, AskedRows, Cuts};
 pub use settings::{
-    Answer, Asks, Columns, DataSource, DecimalMark, GivenColumns, Program, Quotes, TaskContext, TaskSettings,
-    Unlabelled,
+    Answer, Asks, ClassNames, Columns, DataSource, DecimalMark, GivenColumns, Program, Quotes, TaskContext,
+    TaskSettings, Unlabelled,
 };
 use strings::Formal;
 

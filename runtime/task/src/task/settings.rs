@@ -73,6 +73,9 @@ pub struct TaskSettings {
     /// On files of one's own: what becomes of rows without a label.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlabelled: Option<Unlabelled>,
+    /// On files of one's own: how the classes of Parquet files are named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class_names: Option<ClassNames>,
     /// On files of one's own: the columns of the values that models take by `given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenColumns>,
@@ -132,6 +135,17 @@ pub enum Answer {
     Labels,
     /// A number.
     Number,
+}
+
+/// Names of classes in Parquet files whose schema names them, as those of Hugging Face's `datasets` do (`ClassLabel`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ClassNames {
+    /// The numbers in the rows.
+    #[default]
+    Numbers,
+    /// The names that the file has for them; -1 is a missing value.
+    File,
 }
 
 /// What becomes of rows without a label.

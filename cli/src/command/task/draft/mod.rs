@@ -51,7 +51,8 @@ impl Wishes {
     /// How the text of the file is written, as far as that is said.
     pub(super) fn form(&self) -> TextForm {
         let quotes = self.quotes != Some(QuotesArg::None);
-        TextForm { quotes, delimiter: self.delimiter, encoding: self.encoding.and_then(|said| said.encoding) }
+        let encoding = self.encoding.and_then(|said| said.encoding);
+        TextForm { quotes, delimiter: self.delimiter, encoding, ..TextForm::default() }
     }
 }
 

@@ -39,6 +39,9 @@ pub(super) fn experiment(name: &str, found: &FileLook, draft: &Draft) -> String 
             line("delimiter", quoted(&char::from(mark).to_string()));
         }
     }
+    if draft.inputs.iter().chain(&draft.label).any(|&column| found.columns[column].class_names) {
+        line("class_names", "file".to_owned());
+    }
     if let Some(encoding) = found.form.encoding {
         line("encoding", encoding.name().to_lowercase());
     }

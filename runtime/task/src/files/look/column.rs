@@ -48,6 +48,8 @@ pub struct ColumnLook {
     pub dates: usize,
     /// The most characters of a value.
     pub longest: usize,
+    /// Whether the file has names for its values, which are numbers of classes.
+    pub class_names: bool,
     last: Option<f64>,
 }
 

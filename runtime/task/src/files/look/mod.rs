@@ -114,7 +114,10 @@ impl FileLook {
         let names = columnar::names(path)?;
         let columns: Vec<Column> = names.iter().cloned().map(Column::Name).collect();
         self.columns = names.iter().map(|name| ColumnLook::new(name, 0)).collect();
-        let rows = Batches::new(columnar::rows(path, &columns)?.seen());
+        let named = columnar::class_names(path, &columns)?;
+        self.columns.iter_mut().zip(&named).for_each(|(column, named)| column.class_names = *named);
+        self.form.class_names = named.contains(&true);
+        let rows = Batches::new(columnar::rows(path, &columns, self.form.class_names)?.seen());
         let see = |known: &Self, part: &mut LookPart, row: Result<SeenRow, DataError>| {
             let SeenRow { number, cells } = row?;
             let other = || FileCell::Text("{..}".to_owned());
