@@ -19,6 +19,7 @@ mod halting;
 mod kill;
 mod limits;
 mod lsp;
+mod misread;
 mod mistakes;
 mod onnx;
 mod own_data;

@@ -232,7 +232,7 @@ fn mistakes_are_refused_by_both() {
     let read = |text: &str| ExperimentFile::parse("x.yaml", text).err().map(|error| error.to_string());
     for wrong in [
         "optimiser: { learning_rate: fast }",
-        "optimiser: { learning_rate: 0.1, kind: sgd }",
+        "optimiser: { learning_rate: 0.1, kind: rmsprop }",
         "optimiser: { learning_rate: 0.1, betas: [0.1] }",
         "optimiser: {}",
         "batch: { size: -1 }",

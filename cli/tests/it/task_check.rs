@@ -567,7 +567,10 @@ fn numbers_that_are_none_are_named_with_their_rows() {
         &["a number in 196 of 200 rows", "`nan` in line 9"],
     );
     let commas = labelled("text\ttarget\n", "\t", &["1,5", "2,25", "3"]);
-    let written = drafted(&place, "commas.tsv", commas.as_bytes());
+    asks(&place, "commas.tsv", &commas, &["`1,5` in line 2", "`--decimal comma` reads the comma"]);
+    let said = ["task", "check", "commas.tsv", "--decimal", "comma", "--write", "commas.tsv.yaml"];
+    place.rtc(&said).code(0).says("dev 6, train 54");
+    let written = place.read("commas.tsv.yaml");
     assert!(written.contains("  answer: number\n  decimal: comma\n"), "{written}");
     let mixed = labelled("text\ttarget\n", "\t", &["1,5", "2.25", "3"]);
     asks(

@@ -54,7 +54,7 @@ pub use encoding::Encoding;
 pub use example::{Example, ExampleTarget, SIDES};
 pub use files::format_of as file_format;
 pub use files::paths::there;
-pub use files::{Column, ColumnLook, FileLook, Format, TextForm, delimiter, encoding, look};
+pub use files::{Alignment, Column, ColumnLook, FileLook, Format, TextForm, delimiter, encoding, look};
 pub use load::{Dataset, WantedSplits, load, load_split, load_wanted};
 pub use metric::{Metric, SEVERAL, Tally, scored, whole};
 pub(crate) use options::option;
@@ -77,8 +77,9 @@ pub use stream::{Stream, StreamedRows};
 pub use summary::{GivenLook, SampleRow, SplitDescription, describe, majority_share, sample, set_text};
 pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
-    Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn, GivenColumns,
-    Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings, Unlabelled,
+    Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn,
+    GivenColumns, Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings,
+    Unlabelled,
 };
 pub(crate) use task::{ids, split, splits};
 

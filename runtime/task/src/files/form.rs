@@ -21,11 +21,13 @@ pub struct TextForm {
     pub encoding: Option<&'static Encoding>,
     /// Whether numbers of classes in a Parquet file are read as the names that it has for them.
     pub class_names: bool,
+    /// Whether a comma in a number is decimal for a look, whatever else it might be.
+    pub decimal_comma: bool,
 }
 
 impl Default for TextForm {
     fn default() -> Self {
-        Self { quotes: true, delimiter: None, encoding: None, class_names: false }
+        Self { quotes: true, delimiter: None, encoding: None, class_names: false, decimal_comma: false }
     }
 }
 

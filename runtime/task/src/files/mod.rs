@@ -32,7 +32,7 @@ use object::object;
 use records::{CellSpan, Delimited, FileRecord, FileRecords, NO_TEXT};
 
 pub use form::{TextForm, delimiter, encoding};
-pub use look::{ColumnLook, FileLook, MAX_KEYS, look};
+pub use look::{Alignment, ColumnLook, FileLook, MAX_KEYS, look};
 pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 
 /// The most values of the columns that are read, the items of lists and missing ones among them.
@@ -205,7 +205,7 @@ impl FileLayout {
         let mut records = FileRecords::open(path, Some(shape), encoding)?;
         if let Some(places) = self.numbered() {
             let commas = self.commas.clone();
-            return Ok((records, Parser::Delimited { shape, width: None, places, commas }));
+            return Ok((records, Parser::Delimited { shape, width: None, places, commas, header: None }));
         }
         let header = records.next().ok_or_else(|| broken(path, 1, EMPTY.to_owned()))??;
         let parser = self.named(shape, &header).map_err(|fault| fault.at(path, &header))?;
@@ -229,7 +229,8 @@ impl FileLayout {
             }
         };
         let places = self.columns.iter().map(place).collect::<Result<_, _>>()?;
-        Ok(Parser::Delimited { shape, width: Some(names.len()), places, commas: self.commas.clone() })
+        let (width, again) = (Some(names.len()), (names.len() > 1).then(|| (header.bytes.clone(), header.line)));
+        Ok(Parser::Delimited { shape, width, places, commas: self.commas.clone(), header: again })
     }
 
     /// Whether a file has names for the classes of one of its columns that are read.
@@ -347,6 +348,8 @@ pub(crate) enum Parser {
         places: Vec<usize>,
         /// See [`FileLayout::commas`].
         commas: Vec<usize>,
+        /// The header with its line, which no row below repeats.
+        header: Option<(Vec<u8>, usize)>,
     },
     Json(Vec<Column>),
 }
@@ -377,7 +380,10 @@ impl Parser {
     /// The cells of a record, in the order of the columns.
     pub(crate) fn cells(&self, record: &[u8]) -> Result<Vec<FileCell>, RecordFault> {
         match self {
-            Self::Delimited { shape, width, places, commas } => {
+            Self::Delimited { shape, width, places, commas, header } => {
+                if let Some((_, line)) = header.as_ref().filter(|(names, _)| names == record) {
+                    return Err(format!("this row repeats the header of line {line}: remove it").into());
+                }
                 if shape.quotes && memchr(b'\r', record).is_some() && shape.ends_in_returns(record) {
                     return Err(RETURNS.to_owned().into());
                 }

@@ -15,7 +15,8 @@ pub(crate) fn is_pattern(path: &str) -> bool {
 /// # Errors
 /// No file has such a name, or a folder has one.
 pub(crate) fn matching(path: &Path) -> Result<Vec<PathBuf>, DataError> {
-    if !is_pattern(&path.to_string_lossy()) {
+    // A file may have the name of a pattern.
+    if !is_pattern(&path.to_string_lossy()) || path.is_file() {
         return if path.is_dir() { Err(unreadable(path, FOLDER)) } else { Ok(vec![path.to_owned()]) };
     }
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -278,8 +278,7 @@ impl FileRecord {
 }
 
 /// What is wrong with bytes that are no text.
-pub(crate) const NO_TEXT: &str =
-    "this line is not UTF-8 text; a file in another encoding names it, as `encoding: windows-1252`";
+pub(crate) const NO_TEXT: &str = "this line is not UTF-8 text: correct it if the others are, or say the encoding of a file that is in another one, as `encoding: windows-1252`";
 
 /// The records of a file, unpacked if its name ends in `.gz` or `.zst`. Ends of lines are `\n` or `\r\n`.
 pub(crate) struct FileRecords {

@@ -109,6 +109,16 @@ impl TaskPlan {
         let given = given::columns(kind, settings)?;
         let inputs = inputs(kind, settings)?;
         let labels = label(kind, settings)?;
+        if let Some(label) = labels.iter().find(|label| inputs.contains(label)) {
+            return Err(("label", format!("`{label}` is an input, too: a label that the model reads is no question")));
+        }
+        if let Some(column) = given.iter().find(|given| labels.iter().any(|label| *label == given.column)) {
+            let message = format!(
+                "`{}` reads the label `{}`: a label that the model reads is no question",
+                column.name, column.column
+            );
+            return Err(("given", message));
+        }
         let before_given = inputs.len() + labels.iter().count();
         let columns = inputs.iter().cloned().chain(labels);
         let columns: Vec<Column> = columns.chain(given.iter().map(|given| given.column.clone())).collect();
@@ -322,6 +332,7 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
         delimiter,
         encoding: encoding.flatten(),
         class_names: class_names == ClassNames::File,
+        decimal_comma: false,
     })
 }
 

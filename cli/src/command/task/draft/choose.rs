@@ -67,6 +67,12 @@ impl<'a> Chooser<'a> {
         if let Some(doubt) = &self.found.doubt {
             return ask(doubt.clone());
         }
+        if let (Some([first, last]), None) = (self.found.swallowed, self.wishes.quotes) {
+            return ask(format!(
+                "lines {first} to {last} are one row, because a cell in quotation marks holds tabs and line ends: `--quotes none` reads every \
+                 line as a row, in which `\"` is a character, and `--quotes around` takes the row as it is"
+            ));
+        }
         if self.found.rows == 0 {
             return ask("the file has no rows below its header");
         }
@@ -137,7 +143,10 @@ impl<'a> Chooser<'a> {
 
     /// Columns of free text but the label.
     fn texts(&self, label: Option<usize>) -> Vec<usize> {
-        self.all().filter(|at| Some(*at) != label && matches!(self.kinds[*at], Kind::Text | Kind::Words)).collect()
+        let is_text = |at: &usize| matches!(self.kinds[*at], Kind::Text | Kind::Words);
+        // What most rows lack is no input of them.
+        let is_there = |at: &usize| 2 * self.filled(*at) >= self.found.rows;
+        self.all().filter(|at| Some(*at) != label && is_text(at) && is_there(at)).collect()
     }
 
     /// The task on rows with this label.
@@ -176,6 +185,12 @@ impl<'a> Chooser<'a> {
         }
         match &texts[..] {
             [] => self.features(label, answer),
+            [text] if self.is_feature_table(*text, label.at) => ask(format!(
+                "`{}` is a short text among features: `{}` takes the text, and these take the features: {}",
+                self.name(*text),
+                self.option("--input", *text).trim_matches('`'),
+                self.options("--input", &self.features_beside(label.at))
+            )),
             [text] => {
                 let why =
                     format!("the only text, {} words a row", self.column(*text).words / self.filled(*text).max(1));
@@ -205,10 +220,10 @@ impl<'a> Chooser<'a> {
     /// Two texts whose names are those of a pair.
     fn pair(&self, texts: &[usize]) -> Option<(usize, usize)> {
         let all = texts.iter().flat_map(|a| texts.iter().map(move |b| (*a, *b)));
-        // Beside other texts only numbered names, and those of inference, are sure.
+        // Beside other texts only numbered names, and those of inference, are sure; answers to choose from go with a question.
         let sure = |a: usize, b: usize| {
             texts.len() == 2
-                || names::is_numbered(self.name(a), self.name(b))
+                || names::is_numbered(self.name(a), self.name(b)) && !names::is_choice(self.name(a))
                 || names::plain(self.name(b)) == "hypothesis"
         };
         all.into_iter().find(|(a, b)| a != b && names::is_pair(self.name(*a), self.name(*b)) && sure(*a, *b))
@@ -235,6 +250,17 @@ impl<'a> Chooser<'a> {
         }
     }
 
+    /// The columns of numbers and few values besides the label.
+    fn features_beside(&self, label: usize) -> Vec<usize> {
+        self.all().filter(|at| *at != label && self.kinds[*at].is_feature()).collect()
+    }
+
+    /// Whether the only text is a name or another short one among several features.
+    fn is_feature_table(&self, text: usize, label: usize) -> bool {
+        let is_short = self.column(text).words < 8 * self.filled(text);
+        is_short && !names::is_text(self.name(text)) && self.features_beside(label).len() > 2
+    }
+
     fn kept_out(&self, label: usize) -> String {
         let others: Vec<usize> = self.all().filter(|at| *at != label).collect();
         if others.is_empty() { "there is none".to_owned() } else { self.options("--input", &others) }
@@ -254,6 +280,9 @@ impl<'a> Chooser<'a> {
             ));
         }
         let texts = self.texts(None);
+        if let Some(at) = self.all().find(|at| self.kinds[*at] == Kind::Written && !wished.contains(at)) {
+            return ask(format!("{}; `--task language` learns a text without a label", self.written(at)));
+        }
         let others = self.all().any(|at| self.kinds[at].is_feature());
         match (&texts[..], others) {
             ([_], false) => self.language(wished),
@@ -332,6 +361,8 @@ impl<'a> Chooser<'a> {
         let missing = label.as_ref().map_or(0, |label| self.column(label.at).missing);
         let skips = missing > 0 && answer != AnswerArg::Labels && matches!(task, TaskArg::Table | TaskArg::Pairs);
         let mut notes = self.notes();
+        let classes = label.as_ref().filter(|_| answer == AnswerArg::Class && task != TaskArg::Tagging);
+        notes.extend(classes.and_then(|label| self.odd_classes(label.at)));
         if skips {
             notes.push(format!(
                 "{missing} of {} rows have no label: `unlabelled: skip` leaves them out",
@@ -370,6 +401,25 @@ impl<'a> Chooser<'a> {
         self.all().filter(|at| self.kinds[*at] == Kind::Split).map(of_split).collect()
     }
 
+    /// What is wrong with a column of numbers as people write them.
+    fn written(&self, at: usize) -> String {
+        let column = self.column(at);
+        let comma = if column.commas > 0 && column.commas + column.whole == self.filled(at) {
+            "`--decimal comma` reads the comma as the mark before a fraction, or "
+        } else {
+            ""
+        };
+        let labels =
+            if self.separator(at).is_some() { "; `--answer labels` takes several labels of a row" } else { "" };
+        format!(
+            "`{}` has numbers with commas or signs ({}): {comma}write them as `1234.5`, without signs and separators of thousands; \
+             `--answer class` with {} takes every value as a class{labels}",
+            column.name,
+            self.odd_rows(at),
+            self.option("--label", at)
+        )
+    }
+
     /// The first rows of a column without a number.
     fn odd_rows(&self, at: usize) -> String {
         let column = self.column(at);
@@ -402,13 +452,14 @@ impl<'a> Chooser<'a> {
             Kind::Text | Kind::Words => "left out: another text",
             Kind::Numbers => "left out: a vector, which models take by `given`",
             Kind::Number { .. } => "left out: a number beside the text, which models take by `given`",
+            Kind::Written => "left out: numbers with commas or signs, which no task reads as numbers",
             Kind::Truth | Kind::Category => "left out: few values beside the input",
         }
     }
 
     /// How the input becomes tokens.
     fn tokens(&self, task: TaskArg, inputs: &[usize]) -> &'static str {
-        let number = |at: &usize| self.is_number(*at);
+        let number = |at: &usize| self.is_number(*at) || self.kinds[*at] == Kind::Written;
         // Of words that hardly ever come again, a vocabulary knows none: letters do.
         let letters = |at: &usize| {
             self.column(*at).words * 2 < self.filled(*at) * 3 && !has_few_values(self.column(*at), self.filled(*at))

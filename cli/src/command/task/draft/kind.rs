@@ -22,6 +22,8 @@ pub(in super::super) enum Kind {
         /// Whether all are whole.
         whole: bool,
     },
+    /// Numbers as people write them, with separators of thousands, commas or signs.
+    Written,
     /// Yes or no.
     Truth,
     /// The split that a row belongs to.
@@ -74,6 +76,9 @@ impl Kind {
         if column.dates == filled {
             return Self::Date;
         }
+        if column.written > 0 && column.written + column.numbers == filled {
+            return Self::Written;
+        }
         let is_split = |value: &String| SPLITS.contains(&value.trim().to_lowercase().as_str());
         if column.values.len() > 1 && column.values.iter().all(is_split) {
             return Self::Split;
@@ -104,6 +109,7 @@ impl Kind {
             Self::Numbers => "lists of numbers",
             Self::Number { whole: true } => "whole numbers",
             Self::Number { whole: false } => "numbers",
+            Self::Written => "numbers with commas or signs",
             Self::Truth => "yes or no",
             Self::Split => "names of splits",
             Self::Date => "dates",
@@ -115,7 +121,7 @@ impl Kind {
 
     /// Whether it may be one feature among others.
     pub(super) fn is_feature(self) -> bool {
-        matches!(self, Self::Number { .. } | Self::Truth | Self::Category)
+        matches!(self, Self::Number { .. } | Self::Written | Self::Truth | Self::Category)
     }
 }
 

@@ -38,22 +38,35 @@ pub(super) struct Wishes {
     /// For a file of text: its encoding, as `windows-1252` [default: UTF-8, or by its bytes]
     #[arg(long, value_name = "NAME", value_parser = |name: &str| Ok::<_, String>(TextForm { encoding: encoding(name)?, ..TextForm::default() }))]
     pub(super) encoding: Option<TextForm>,
+    /// For a .csv or .tsv file: what stands before the fraction of a number [default: point, and comma where nothing else is possible]
+    #[arg(long, value_enum)]
+    pub(super) decimal: Option<DecimalArg>,
 }
 
 impl Wishes {
     /// Whether nothing is said.
     pub(super) fn are_none(&self) -> bool {
-        let Self { task, input, label, answer, quotes, delimiter, encoding } = self;
+        let Self { task, input, label, answer, quotes, delimiter, encoding, decimal } = self;
         let columns = task.is_none() && input.is_empty() && label.is_none() && answer.is_none();
-        columns && quotes.is_none() && delimiter.is_none() && encoding.is_none()
+        columns && quotes.is_none() && delimiter.is_none() && encoding.is_none() && decimal.is_none()
     }
 
     /// How the text of the file is written, as far as that is said.
     pub(super) fn form(&self) -> TextForm {
         let quotes = self.quotes != Some(QuotesArg::None);
         let encoding = self.encoding.and_then(|said| said.encoding);
-        TextForm { quotes, delimiter: self.delimiter, encoding, ..TextForm::default() }
+        let decimal_comma = self.decimal == Some(DecimalArg::Comma);
+        TextForm { quotes, delimiter: self.delimiter, encoding, decimal_comma, ..TextForm::default() }
     }
+}
+
+/// `--decimal`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum DecimalArg {
+    /// `1234.5`
+    Point,
+    /// `1234,5`
+    Comma,
 }
 
 /// `--task`.

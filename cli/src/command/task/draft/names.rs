@@ -306,6 +306,12 @@ pub(super) fn is_pair(first: &str, second: &str) -> bool {
     PAIRS.iter().any(|[first, second]| a == *first && b == *second) || is_numbered(first, second)
 }
 
+/// Whether a name is that of an answer to choose from, as `choice1`.
+pub(super) fn is_choice(name: &str) -> bool {
+    let name = plain(name);
+    ["choice", "option", "answer", "ending", "candidate", "sol", "solution"].iter().any(|stem| name.starts_with(stem))
+}
+
 /// Whether two names differ in their ends alone, as `sentence1` and `sentence2`.
 pub(super) fn is_numbered(first: &str, second: &str) -> bool {
     let (first, second) = (plain(first), plain(second));

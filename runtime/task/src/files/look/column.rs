@@ -34,6 +34,10 @@ pub struct ColumnLook {
     pub whole: usize,
     /// Rows whose value is a number with a decimal comma, as `1,5`.
     pub commas: usize,
+    /// Of these, rows whose comma may separate thousands, as in `1,500`.
+    pub thousands: usize,
+    /// Rows whose value is a number as people write it: with separators of thousands, a comma, a currency or a percent sign.
+    pub written: usize,
     /// Whether all of its values are numbers, of which none has a point and some a decimal comma: they count as numbers.
     pub has_commas: bool,
     /// The first rows without a number, with their values.
@@ -82,6 +86,8 @@ impl ColumnLook {
         self.nested += look.nested;
         self.whole += look.whole;
         self.commas += look.commas;
+        self.thousands += look.thousands;
+        self.written += look.written;
         self.codes += look.codes;
         self.dates += look.dates;
         self.longest = self.longest.max(look.longest);
@@ -123,10 +129,11 @@ impl ColumnLook {
         self.numbers += usize::from(is_number);
     }
 
-    /// Takes numbers with a decimal comma as numbers, where all are.
-    pub(super) fn see_commas(&mut self, rows: usize) {
+    /// Takes numbers with a decimal comma as numbers, where all are, and the comma has no other meaning: not in a file in which it stands
+    /// between cells too, and not in numbers that may all be thousands. `sure` says that it is decimal in any file.
+    pub(super) fn see_commas(&mut self, rows: usize, (semicolons, sure): (bool, bool)) {
         let is_comma = self.commas > 0 && self.whole == self.numbers && self.commas + self.numbers == self.filled(rows);
-        if is_comma {
+        if is_comma && (sure || semicolons && self.thousands < self.commas) {
             (self.has_commas, self.numbers) = (true, self.numbers + self.commas);
             self.odd.clear();
         }
@@ -202,6 +209,10 @@ impl ColumnPart {
         let (plain, number) = (text.trim(), number(text));
         self.see_numbers(number.as_slice(), number.is_some(), number);
         self.look.commas += usize::from(has_decimal_comma(plain));
+        if number.is_none() {
+            self.look.thousands += usize::from(has_decimal_comma(plain) && is_grouped(plain, &[',']));
+            self.look.written += usize::from(is_written_number(plain));
+        }
         let mut words = 0;
         if known.items.len() <= ColumnLook::MOST {
             for word in text.split_whitespace() {
@@ -287,6 +298,39 @@ fn has_decimal_comma(text: &str) -> bool {
     })
 }
 
+/// Currencies and other signs that stand beside a number.
+const SIGNS: [&str; 11] = ["$", "\u{20ac}", "\u{a3}", "\u{a5}", "\u{20b9}", "%", "USD", "EUR", "GBP", "CHF", "JPY"];
+/// Characters between groups of three digits.
+const BETWEEN: [char; 5] = [',', '.', '\'', '\u{a0}', '\u{202f}'];
+
+/// Whether a text that is no plain number is one as people write it, as `$1,500`, `12 %`, `1.100,50` or `0,5`.
+fn is_written_number(text: &str) -> bool {
+    let unsigned = text.trim_start_matches(['-', '+']);
+    let mut core = unsigned.trim();
+    for sign in SIGNS {
+        core = core.strip_prefix(sign).or_else(|| core.strip_suffix(sign)).unwrap_or(core).trim();
+    }
+    let core = core.trim_start_matches(['-', '+']);
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let fraction = |core: &str| core.split_once([',', '.']).is_some_and(|(whole, part)| digits(whole) && digits(part));
+    digits(core) && core.len() < unsigned.len() || fraction(core) || is_grouped(core, &BETWEEN)
+}
+
+/// Whether digits stand in groups of three with one of these characters between, and maybe a fraction after another one.
+fn is_grouped(text: &str, between: &[char]) -> bool {
+    let text = text.trim_start_matches(['-', '+']);
+    let Some(mark) = text.chars().find(|c| between.contains(c)) else { return false };
+    let other = if mark == ',' { '.' } else { ',' };
+    let (whole, fraction) = text.split_once(other).map_or((text, None), |(whole, part)| (whole, Some(part)));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let mut groups = whole.split(mark);
+    let first = groups.next().unwrap_or_default();
+    digits(first)
+        && first.len() <= 3
+        && groups.all(|group| digits(group) && group.len() == 3)
+        && fraction.is_none_or(digits)
+}
+
 fn is_of_a_code(c: char) -> bool {
     c.is_ascii_digit() || c == '/' || c == '@'
 }
@@ -325,6 +369,18 @@ fn is_date(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_as_people_write_them() {
+        for text in ["$42,185.76", "0%", "12 %", "1.100,50", "1,304,806", "-1'000", "USD 5", "0,5", "358,593", "$1"] {
+            assert!(is_written_number(text), "{text}");
+        }
+        for text in ["a1", "1,2,3", "2024-01-31", "1.2.3", "", "$", "x,5", "5 apples", "1,,5"] {
+            assert!(!is_written_number(text), "{text}");
+        }
+        assert!(is_grouped("358,593", &[',']) && is_grouped("1,358,593.5", &[',']));
+        assert!(!is_grouped("16,27", &[',']) && !is_grouped("1358,593", &[',']) && !is_grouped("12", &[',']));
+    }
 
     #[test]
     fn words_are_counted_as_they_are_split() {

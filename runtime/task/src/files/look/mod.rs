@@ -34,8 +34,35 @@ pub struct FileLook {
     pub doubt: Option<String>,
     /// Pairs of columns, by their places, that have equally many items in every row.
     pub aligned: Vec<(usize, usize)>,
+    /// Pairs of columns that have equally many items in all but a few rows.
+    pub nearly_aligned: Vec<Alignment>,
+    /// Pairs that go together so far, with the rows in which they do not.
+    misaligned: Vec<Alignment>,
+    /// The lines of the first row of a .tsv file that has several lines and tabs in a quoted cell.
+    pub swallowed: Option<[usize; 2]>,
     /// The first rows that can't be read.
     pub problems: Vec<DataError>,
+}
+
+/// Two columns that have equally many items in most rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Alignment {
+    /// The columns, by their places.
+    pub columns: (usize, usize),
+    /// Rows in which they have not.
+    pub rows: usize,
+    /// The line of the first of these, and the items of both columns there.
+    pub first: Option<(usize, [usize; 2])>,
+}
+
+impl Alignment {
+    /// Rows in which two columns that go together may differ.
+    const MOST: usize = 3;
+
+    /// Whether so few of all rows differ that these are mistakes.
+    fn is_rare(&self, rows: usize) -> bool {
+        self.rows > 0 && self.rows <= Self::MOST && rows >= 10 * self.rows
+    }
 }
 
 /// The most different keys of JSON lines: every row is looked at for each of them.
@@ -68,6 +95,9 @@ pub fn look(path: &Path, mut form: TextForm) -> Result<FileLook, DataError> {
         headless: false,
         doubt: None,
         aligned: vec![],
+        nearly_aligned: vec![],
+        misaligned: vec![],
+        swallowed: None,
         problems: vec![],
     };
     match format {
@@ -86,7 +116,10 @@ pub fn look(path: &Path, mut form: TextForm) -> Result<FileLook, DataError> {
         Format::Parquet => look.columnar(path)?,
     }
     let rows = look.rows;
-    look.columns.iter_mut().for_each(|column| column.see_commas(rows));
+    let commas = (look.form.delimiter == Some(b';'), look.form.decimal_comma);
+    look.columns.iter_mut().for_each(|column| column.see_commas(rows, commas));
+    look.nearly_aligned = look.misaligned.iter().filter(|pair| pair.is_rare(rows)).cloned().collect();
+    look.aligned = look.misaligned.iter().filter(|pair| pair.rows == 0).map(|pair| pair.columns).collect();
     Ok(look)
 }
 
@@ -164,6 +197,9 @@ impl FileLook {
         self.columns = names.iter().map(|name| ColumnLook::new(name, 0)).collect();
         let see = |known: &Self, part: &mut LookPart, record| {
             if let Some(row) = parser.row(record, path).transpose()? {
+                if known.format == Format::Tsv {
+                    part.see_lines(&row);
+                }
                 part.see(known, &row.cells, row.line);
             }
             Ok(())

@@ -3,7 +3,7 @@
 //! Threads look at different rows at once. What depends on the rows before (the first values, numbers that count on, problems) is made
 //! of the parts in their order, so that the result is that of one row after the other.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::iter;
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -11,11 +11,11 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::column::{ColumnLook, ColumnPart};
-use super::{FileLook, MAX_KEYS, PROBLEMS};
+use super::{Alignment, FileLook, MAX_KEYS, PROBLEMS};
 use crate::error::DataError;
 use crate::files::batches::{BatchRecord, Batches};
 use crate::files::records::FileRecord;
-use crate::files::{Column, FileCell, cell, is_blank, object};
+use crate::files::{Column, FileCell, FileRow, cell, is_blank, object};
 use crate::reading::broken;
 
 /// Tables with more columns are not searched for columns of words that go together.
@@ -30,8 +30,10 @@ pub(super) struct LookPart {
     known: usize,
     /// The places of the columns by their keys, in JSON.
     keys: Option<HashMap<String, usize>>,
-    /// Pairs of known columns that have equally many items.
-    aligned: Vec<(usize, usize)>,
+    /// Pairs of known columns that have equally many items in most rows; those of the part alone are counted.
+    aligned: Vec<Alignment>,
+    /// See [`FileLook::swallowed`].
+    swallowed: Option<[usize; 2]>,
     /// The problem behind the rows.
     problem: Option<RowProblem>,
 }
@@ -62,7 +64,9 @@ impl From<DataError> for RowProblem {
 impl LookPart {
     fn new(known: &FileLook) -> Self {
         let columns: Vec<ColumnPart> = known.columns.iter().map(|column| ColumnPart::new(&column.name, 0, 0)).collect();
-        Self { rows: 0, known: columns.len(), columns, keys: None, aligned: known.aligned.clone(), problem: None }
+        let none = |pair: &Alignment| Alignment { rows: 0, first: None, ..*pair };
+        let aligned = known.misaligned.iter().map(none).collect();
+        Self { rows: 0, known: columns.len(), columns, keys: None, aligned, swallowed: None, problem: None }
     }
 
     /// Counts a value that no task takes.
@@ -78,10 +82,31 @@ impl LookPart {
         let counts: Vec<Option<usize>> = columns.map(|((column, cell), look)| column.see(cell, line, look)).collect();
         if known.rows == 0 && self.rows == 0 && counts.len() <= MOST_PAIRED {
             let pairs = (0..counts.len()).flat_map(|a| (a + 1..counts.len()).map(move |b| (a, b)));
-            self.aligned = pairs.collect();
+            self.aligned = pairs.map(|columns| Alignment { columns, rows: 0, first: None }).collect();
         }
-        self.aligned.retain(|(a, b)| counts[*a].is_some() && counts[*a] == counts.get(*b).copied().flatten());
+        self.aligned.retain_mut(|pair| {
+            let (a, b) = pair.columns;
+            let found = [counts[a], counts.get(b).copied().flatten()];
+            let [Some(a), Some(b)] = found else { return false };
+            if a != b {
+                pair.rows += 1;
+                pair.first = pair.first.or(Some((line, [a, b])));
+            }
+            pair.rows <= Alignment::MOST
+        });
         self.rows += 1;
+    }
+
+    /// Sees whether a quoted cell of a row with tabs between cells holds tabs and line ends.
+    pub(super) fn see_lines(&mut self, row: &FileRow) {
+        let lines = |cell: &FileCell| match cell {
+            FileCell::Text(text) if text.contains('\t') => text.matches('\n').count(),
+            _ => 0,
+        };
+        let below: usize = row.cells.iter().map(lines).sum();
+        if below > 0 && self.swallowed.is_none() {
+            self.swallowed = Some([row.line, row.line + below]);
+        }
     }
 
     /// Sees an object of JSON.
@@ -190,13 +215,20 @@ impl FileLook {
     }
 
     fn add(&mut self, part: LookPart, path: &Path) -> ControlFlow<Result<(), DataError>> {
-        let LookPart { rows, columns, known, aligned, problem, .. } = part;
+        let LookPart { rows, columns, known, aligned, problem, swallowed, .. } = part;
+        self.swallowed = self.swallowed.or(swallowed);
         if rows > 0 {
             if self.rows == 0 {
-                self.aligned = aligned;
-            } else if !self.aligned.is_empty() {
-                let aligned: HashSet<(usize, usize)> = aligned.into_iter().collect();
-                self.aligned.retain(|pair| aligned.contains(pair));
+                self.misaligned = aligned;
+            } else if !self.misaligned.is_empty() {
+                let mut found: HashMap<(usize, usize), Alignment> =
+                    aligned.into_iter().map(|pair| (pair.columns, pair)).collect();
+                self.misaligned.retain_mut(|pair| {
+                    let Some(part) = found.remove(&pair.columns) else { return false };
+                    pair.rows += part.rows;
+                    pair.first = pair.first.or(part.first);
+                    pair.rows <= Alignment::MOST
+                });
             }
         }
         let mut columns = columns.into_iter();
@@ -303,6 +335,9 @@ mod tests {
                 headless: false,
                 doubt: None,
                 aligned: vec![],
+                nearly_aligned: vec![],
+                misaligned: vec![],
+                swallowed: None,
                 problems: vec![],
             };
             let mut expected = empty();

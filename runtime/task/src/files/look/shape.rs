@@ -14,8 +14,14 @@ use crate::files::{FileCell, FileRow, Format, TextForm, is_blank, object};
 pub(super) struct LineStatistics {
     lines: usize,
     blank: usize,
-    /// Lines that begin with a label of fastText.
+    /// Lines that begin with a label of fastText, those whose first word has a colon as TREC's questions, those of libsvm, and those with one
+    /// semicolon.
     labelled: usize,
+    headed: usize,
+    features: usize,
+    semicolons: usize,
+    /// What stands behind the only semicolon, as far as it was counted.
+    behind: BTreeSet<Vec<u8>>,
     /// Tabs in each line, and its words; nothing once two lines differ.
     tabs: Option<usize>,
     words: Option<usize>,
@@ -30,6 +36,15 @@ impl LineStatistics {
         let tabs = || line.iter().filter(|byte| **byte == b'\t').count();
         let words = || line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).count();
         self.labelled += usize::from(line.starts_with(b"__label__"));
+        self.headed += usize::from(is_headed(line));
+        self.features += usize::from(is_libsvm(line));
+        let mut parts = line.split(|byte| *byte == b';');
+        if let (Some(_), Some(label), None) = (parts.next(), parts.next(), parts.next()) {
+            self.semicolons += 1;
+            if self.behind.len() <= FEW {
+                self.behind.insert(label.trim_ascii().to_vec());
+            }
+        }
         if self.lines == 0 {
             (self.tabs, self.words) = (Some(tabs()), Some(words()));
         }
@@ -50,6 +65,9 @@ impl LineStatistics {
                     .to_owned(),
             );
         }
+        if let Some(doubt) = self.labels() {
+            return Some(doubt);
+        }
         let (parts, between) = match (self.tabs, self.words) {
             (Some(tabs), _) if has_tabs => (tabs + 1, "tabs"),
             (_, Some(words)) if has_words => (words, "blanks"),
@@ -62,6 +80,54 @@ impl LineStatistics {
             "a table is named .tsv"
         };
         Some(format!("every line has {parts} parts with {between} between: {cure}"))
+    }
+}
+
+/// More different labels behind a semicolon are texts.
+const FEW: usize = 50;
+
+/// Whether a line begins with a class and its part, as `DESC:manner How ..`.
+fn is_headed(line: &[u8]) -> bool {
+    let first = line.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let mut parts = first.split(|byte| *byte == b':');
+    let upper = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_uppercase);
+    let name = |part: &[u8]| !part.is_empty() && part.iter().all(u8::is_ascii_alphabetic);
+    first.len() < line.trim_ascii().len()
+        && parts.next().is_some_and(upper)
+        && parts.next().is_some_and(name)
+        && parts.next().is_none()
+}
+
+/// Whether a line is a number and pairs of a place and a number, as `1 3:0.5 7:1`.
+fn is_libsvm(line: &[u8]) -> bool {
+    let Ok(line) = std::str::from_utf8(line) else { return false };
+    let mut words = line.split_whitespace();
+    let is_pair = |word: &str| {
+        word.split_once(':').is_some_and(|(place, value)| place.parse::<u32>().is_ok() && number(value).is_some())
+    };
+    let label = words.next().is_some_and(|label| label.split(',').all(|label| number(label).is_some()));
+    label && words.clone().next().is_some() && words.all(is_pair)
+}
+
+impl LineStatistics {
+    /// The sentence about a text whose lines have labels.
+    fn labels(&self) -> Option<String> {
+        let all = |count: usize| self.lines > 1 && count == self.lines;
+        let cure = "a table has the text and the label of a line in two columns, as `text` and `label` of a .csv file";
+        if all(self.features) {
+            let why = "every line is a number and pairs `place:value`, as files of libsvm have them: ";
+            return Some(why.to_owned() + "write a column for each place in a .csv file");
+        }
+        if all(self.headed) {
+            return Some(format!(
+                "every line begins with a label and a colon, as `{}` do: {cure}",
+                "DESC:manner How .."
+            ));
+        }
+        let few = !self.behind.is_empty() && self.behind.len() <= FEW && 2 * self.behind.len() <= self.lines;
+        (all(self.semicolons) && few).then(|| {
+            "every line has a text and one of few labels with `;` between: name the file .csv, with a first line `text;label`".to_owned()
+        })
     }
 }
 
@@ -117,6 +183,19 @@ pub(super) enum Header {
 /// Tells names of columns from values: a text above numbers is a name, a number above numbers a value; where all columns are texts, a
 /// text that stands below, too, is a value.
 pub(super) fn header(first: &[String], rows: &[FileRow]) -> Header {
+    let repeats: Vec<bool> = rows.iter().map(|row| repeats(first, row)).collect();
+    if repeats.contains(&true) && first.len() > 1 && is_only_header(first, rows, &repeats) {
+        return Header::Names;
+    }
+    let counts = first.len() > 1 && first.iter().enumerate().all(|(n, cell)| cell.trim() == n.to_string());
+    if counts && !rows.is_empty() {
+        return match first.len() {
+            2 => Header::Doubt(
+                "the first row is `0` and `1`, which may be names of columns or values: write names there, or remove it".to_owned(),
+            ),
+            _ => Header::Names,
+        };
+    }
     let below = |at: usize| {
         rows.iter().filter_map(move |row| match row.cells.get(at) {
             Some(FileCell::Text(text)) if !text.trim().is_empty() => Some(text.as_str()),
@@ -149,6 +228,32 @@ pub(super) fn header(first: &[String], rows: &[FileRow]) -> Header {
         let values: BTreeSet<&str> = below(at).collect();
         !cell.trim().is_empty() && values.contains(cell.as_str()) && 2 * values.len() <= below(at).count()
     };
-    let long = |cell: &String| cell.split_whitespace().count() > 8 || cell.chars().count() > 80;
-    if first.iter().enumerate().any(again) || first.iter().any(long) { Header::Row } else { Header::Names }
+    let words = |cell: &String| cell.split_whitespace().count();
+    // A sentence is no name, and neither are several words above a single column.
+    let is_sentence =
+        |cell: &String| words(cell) > 2 && (cell.trim_end().ends_with(['.', '!', '?']) || first.len() == 1);
+    let long = |cell: &String| words(cell) > 8 || cell.chars().count() > 80 || is_sentence(cell);
+    let listed = |(at, cell): (usize, &String)| is_list(cell) && cell.contains(',') && below(at).all(is_list);
+    let is_row = first.iter().any(long) || first.iter().enumerate().any(|cell| again(cell) || listed(cell));
+    if is_row { Header::Row } else { Header::Names }
+}
+
+/// Whether a row has the cells of the first one.
+fn repeats(first: &[String], row: &FileRow) -> bool {
+    let same = |(name, cell): (&String, &FileCell)| matches!(cell, FileCell::Text(text) if text == name);
+    first.len() == row.cells.len() && first.iter().zip(&row.cells).all(same)
+}
+
+/// Whether the cells of the first row come in rows that repeat it and in no others, so that it is a header, written again.
+fn is_only_header(first: &[String], rows: &[FileRow], repeats: &[bool]) -> bool {
+    let others = || rows.iter().zip(repeats).filter(|(_, repeats)| !**repeats);
+    let comes = |(at, name): (usize, &String)| {
+        others().any(|(row, _)| matches!(row.cells.get(at), Some(FileCell::Text(text)) if text == name))
+    };
+    others().next().is_some() && !first.iter().enumerate().any(comes)
+}
+
+/// Whether a text is a whole number, or several with commas between.
+fn is_list(text: &str) -> bool {
+    text.split(',').all(|item| !item.is_empty() && item.len() < 7 && item.bytes().all(|byte| byte.is_ascii_digit()))
 }

@@ -30,7 +30,7 @@ impl Chooser<'_> {
             match &named[..] {
                 [] => {}
                 [at, others @ ..] if others.iter().all(|other| self.says_the_same(*at, *other)) => {
-                    let twins: Vec<usize> = usable.iter().copied().filter(|other| self.is_twin(*at, *other)).collect();
+                    let twins: Vec<usize> = self.all().filter(|other| self.is_twin(*at, *other)).collect();
                     if sure == 1 && twins.len() > 2 {
                         return ask(format!(
                             "several columns have the same two values: one label of {}; a column with all labels of a row is \
@@ -53,10 +53,33 @@ impl Chooser<'_> {
             && self.column(label).values.len() == self.column(other).values.len()
     }
 
-    /// Whether two columns have the same two values.
+    /// Whether a column has values of another one, which has two.
     fn is_twin(&self, label: usize, other: usize) -> bool {
         let [a, b] = [label, other].map(|at| &self.column(at).values);
-        a.len() == 2 && a == b
+        a.len() == 2 && !b.is_empty() && b.is_subset(a)
+    }
+
+    /// A note on classes that may be the same one, or none.
+    pub(super) fn odd_classes(&self, label: usize) -> Option<String> {
+        let values: Vec<&str> = self.column(label).values.iter().map(|value| value.trim()).collect();
+        let name = self.name(label);
+        let same = |a: &str, b: &str| a != b && a.to_lowercase() == b.to_lowercase();
+        let twice = values.iter().enumerate().find_map(|(n, a)| Some((a, values[n..].iter().find(|b| same(a, b))?)));
+        if let Some((a, b)) = twice {
+            return Some(format!(
+                "`{name}` has the classes `{a}` and `{b}`, which differ in capital letters only: write them in one way if they are the same"
+            ));
+        }
+        let is_none = |value: &&&str| NO_NUMBERS.contains(&value.to_lowercase().as_str()) && values.len() > 2;
+        if let Some(value) = values.iter().find(is_none) {
+            return Some(format!(
+                "`{name}` has the class `{value}`: empty the cell of a row without a label, and `unlabelled: skip` leaves it out"
+            ));
+        }
+        let list = values.iter().find(|value| value.starts_with('[') && value.ends_with(']'))?;
+        Some(format!(
+            "`{name}` has lists as texts, as `{list}`, and each is a class: lists of JSON lines are read as several labels"
+        ))
     }
 
     fn label_by_name(&self, at: usize) -> Label {
@@ -74,7 +97,7 @@ impl Chooser<'_> {
             return true;
         }
         match self.kinds[at] {
-            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Split | Kind::Date => false,
+            Kind::Empty | Kind::Nested | Kind::Same | Kind::Key | Kind::Split | Kind::Date | Kind::Written => false,
             Kind::Number { .. } => column.numbers == self.filled(at) || has_few_values(column, self.filled(at)),
             Kind::Numbers => self.is_whole(at) && names::label(&column.name) > 0,
             Kind::Words => names::label(&column.name) > 0,
@@ -92,8 +115,8 @@ impl Chooser<'_> {
         let has_text = self.all().any(|at| matches!(self.kinds[at], Kind::Text | Kind::Words));
         let words: Vec<usize> = few.iter().copied().filter(|at| !self.is_number(*at)).collect();
         let chosen = match (&few[..], &words[..]) {
-            ([only], _) if has_text => Some(*only),
-            ([only], _) if self.is_alone(*only) => Some(*only),
+            ([only], _) if has_text && !(self.is_number(*only) && self.has_other_numbers(*only)) => Some(*only),
+            ([only], _) if !has_text && self.is_alone(*only) => Some(*only),
             (_, [only]) if !has_text && only + 1 == self.found.columns.len() => Some(*only),
             _ => None,
         };
@@ -101,7 +124,8 @@ impl Chooser<'_> {
             let why = format!("the only column with few values: {}, {}", self.kinds[at].name(), self.values(at));
             return Ok(Some(Label { at, why }));
         }
-        match if few.is_empty() { usable } else { &few[..] } {
+        let all_few = few.iter().all(|at| !self.is_number(*at) || !self.has_other_numbers(*at));
+        match if few.is_empty() || !all_few && has_text { usable } else { &few[..] } {
             [] => Ok(None),
             candidates => ask(format!(
                 "which column is the label? No name says it: {}{}",
@@ -113,6 +137,11 @@ impl Chooser<'_> {
 
     pub(super) fn is_number(&self, at: usize) -> bool {
         matches!(self.kinds[at], Kind::Number { .. })
+    }
+
+    /// Whether another column holds numbers, of which one may be the label as well.
+    fn has_other_numbers(&self, at: usize) -> bool {
+        self.all().any(|other| other != at && self.kinds[other] == Kind::Number { whole: false })
     }
 
     /// Whether a column has as few values as classes have.
@@ -174,6 +203,9 @@ impl Chooser<'_> {
         let odd = filled - column.numbers;
         if odd == 0 || column.lists > 0 || column.nested > 0 {
             return None;
+        }
+        if self.kinds[at] == Kind::Written && !(column.commas > 0 && column.whole < column.numbers) {
+            return Some(self.written(at));
         }
         if column.commas > 0 && column.commas + column.numbers == filled {
             return Some(format!(

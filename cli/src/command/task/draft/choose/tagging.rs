@@ -1,6 +1,6 @@
 //! Tokens with a label each: lists, or texts with blanks between, with equally many items in every row.
 
-use rtc_task::ColumnLook;
+use rtc_task::{Alignment, ColumnLook};
 
 use super::{ChoiceResult, Chooser, Label, ask};
 use crate::command::task::draft::kind::Kind;
@@ -20,6 +20,7 @@ impl Chooser<'_> {
         };
         let pairs: Vec<(usize, usize)> = pairs.into_iter().filter(fits).collect();
         match &pairs[..] {
+            [] if self.one_row_breaks(label).is_some() => ask(self.one_row_breaks(label).unwrap_or_default()),
             [] if is_wished => {
                 ask("no two columns have equally many items in every row, as tokens and their labels have")
             }
@@ -43,6 +44,26 @@ impl Chooser<'_> {
                 ))
             }
         }
+    }
+
+    /// The sentence about two lists that go together in all but a few rows.
+    fn one_row_breaks(&self, label: Option<usize>) -> Option<String> {
+        let is_list = |at: usize| matches!(self.kinds[at], Kind::Words | Kind::Numbers);
+        let wanted = |at: usize| label.is_none_or(|label| label == at);
+        let fits = |pair: &&Alignment| {
+            let (a, b) = pair.columns;
+            is_list(a) && is_list(b) && (wanted(a) || wanted(b))
+        };
+        let pair = self.found.nearly_aligned.iter().find(fits)?;
+        let ((a, b), (line, [of_a, of_b])) = (pair.columns, pair.first?);
+        Some(format!(
+            "{} {line}: `{}` has {of_a} items and `{}` has {of_b}, and in all but {} of {} rows both have as many: correct these rows",
+            self.place(),
+            self.name(a),
+            self.name(b),
+            pair.rows,
+            self.found.rows
+        ))
     }
 
     /// Pairs of a column of tokens and one of labels that have equally many items in every row.
