@@ -319,11 +319,11 @@ fn rows_that_stay_change_nothing() {
     }
 }
 
-/// The largest relative difference of two sets of named arrays, of the numbers whose second moment is more than rounding where moments are given.
-fn apart(a: &FlatArrays, b: &FlatArrays, moments: Option<&FlatArrays>) -> f64 {
+/// The largest relative difference of two sets of named arrays, of the numbers whose moment is larger than the given rounding where moments are given.
+fn apart(a: &FlatArrays, b: &FlatArrays, moments: Option<(&FlatArrays, f32)>) -> f64 {
     let far = |(name, (_, values)): (&String, &(Vec<usize>, Vec<f32>))| {
         let other = &b.items[name].1;
-        let counts = |n: usize| moments.is_none_or(|moments| moments.items[name].1[n] > 1e-24);
+        let counts = |n: usize| moments.is_none_or(|(moments, rounding)| moments.items[name].1[n].abs() > rounding);
         let far = values.iter().zip(other).enumerate().filter(|(n, _)| counts(*n));
         far.map(|(_, (x, y))| f64::from((x - y).abs() / y.abs().max(1e-2))).fold(0.0, f64::max)
     };
@@ -378,8 +378,12 @@ fn training_agrees_with_the_cpu() {
             let (ours, theirs) = (device.state(), host.state());
             assert_eq!(ours.updates, theirs.updates);
             assert!(ours.optimiser.keys().eq(theirs.optimiser.keys()));
-            // Without an epsilon a weight whose gradient is nothing but rounding goes as far as any other, and nobody knows where.
-            let meant = theirs.optimiser.get("second_moment").filter(|_| kind == OptimiserKind::AdamAtan2);
+            // Without an epsilon a weight whose gradient is nothing but rounding moves as far as any other, in either direction.
+            let meant = match kind {
+                OptimiserKind::AdamAtan2 => theirs.optimiser.get("second_moment").map(|moments| (moments, 1e-24)),
+                OptimiserKind::Lion => theirs.optimiser.get("first_moment").map(|moments| (moments, 1e-12)),
+                _ => None,
+            };
             let kept = ours.optimiser.values().zip(theirs.optimiser.values());
             let others = [(&ours.parameters, &theirs.parameters), (&ours.average, &theirs.average)];
             for (a, b) in kept.chain(others) {
