@@ -200,3 +200,22 @@ fn a_file_with_the_name_of_a_pattern_is_that_file() {
     drafts(&place.rtc(&["task", "check", "star*.csv", "--write", "x.yaml"]), "60 rows");
     place.rtc(&["task", "check", "x.yaml"]).code(0).is_quiet_about("110");
 }
+
+#[test]
+fn a_header_is_no_row_of_a_prediction() {
+    let place = Place::new();
+    let row = |n: usize| format!("a {} film {n}\t{}", word(n), class(n));
+    place.write("rows.tsv", &rows(60, row));
+    place.rtc(&["task", "check", "rows.tsv", "--write", "x.yaml"]).code(0);
+    let train =
+        ["train", "tiny.rt", "--experiment", "x.yaml", "--run", "r", "--with", "epochs=null", "--with", "max_steps=2"];
+    place.rtc(&train).code(0);
+    place.write("header.tsv", &("text\tlabel\n".to_owned() + &rows(5, row)));
+    place
+        .rtc(&["predict", "runs/r", "--input", "header.tsv"])
+        .code(4)
+        .says("header.tsv:1")
+        .says("looks like names of columns");
+    place.write("odd.tsv", &(row(0).replace(class(0), "other") + "\n"));
+    place.rtc(&["predict", "runs/r", "--input", "odd.tsv"]).code(0);
+}

@@ -8,8 +8,12 @@ use super::plan::CustomTaskKind;
 use super::{Own, learn, same_count};
 use crate::Answer;
 use crate::error::DataError;
-use crate::files::{Column, FileCell, FileLayout, Format, json};
+use crate::files::{Column, FileCell, FileLayout, FileRow, Format, json};
+use crate::reading::broken;
 use crate::{AskedRow, AskedRows, Example, ExampleTarget, GivenColumn, SIDES, line};
+
+/// Rows by which a header is told from a row.
+const BEGIN: usize = 20;
 
 impl Own {
     /// The columns of the input.
@@ -50,6 +54,7 @@ impl Own {
                 layout.commas.push(layout.columns.len());
             }
             layout.columns.push(label.clone());
+            self.refuse_header(&layout, path)?;
         } else {
             let place = |column: &Column| if let Column::Place(place) = column { *place } else { 0 };
             layout.refuse_other_marks(path, self.plan.layout.columns.iter().map(place).max().unwrap_or(0))?;
@@ -59,6 +64,29 @@ impl Own {
             let row = row?;
             own.asked(row.line, &row.cells, &taken).map_err(|message| own.fault(&path, &row, message))
         })))
+    }
+
+    /// Refuses a header above the rows of a file, if the model was trained on one without: the first row has no label there, and those
+    /// below have.
+    fn refuse_header(&self, layout: &FileLayout, path: &Path) -> Result<(), DataError> {
+        let is_numbered = matches!(layout.columns.last(), Some(Column::Place(_)));
+        if !is_numbered || self.plan.kind == CustomTaskKind::Tagging {
+            return Ok(());
+        }
+        let is_label = |row: &FileRow| match (row.cells.last(), self.plan.answer) {
+            (Some(FileCell::Text(text)), Answer::Class) => self.learned.class(text.trim()).is_some(),
+            (Some(cell), Answer::Number) => learn::number(cell).is_ok(),
+            _ => false,
+        };
+        let rows: Vec<FileRow> = layout.rows(path)?.take(BEGIN).filter_map(Result::ok).collect();
+        match rows.split_first() {
+            Some((first, below)) if !is_label(first) && !below.is_empty() && below.iter().all(is_label) => {
+                let why = "this row has no label where all rows below have one, so that it looks like names of columns, and the model was \
+                           trained on a file without them: remove it";
+                Err(broken(path, first.line, why.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The row of some cells: the inputs, the values that are taken, and the label if it is there.
