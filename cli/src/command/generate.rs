@@ -8,9 +8,10 @@ use clap::Args;
 use rtc_base::rng::Key;
 use rtc_session::failure::SessionFailure;
 use rtc_session::saved::TrainedModel;
+use rtc_session::text::count;
 use rtc_task::Objective;
 use rtc_train::generate::{GenerationRow, Generator, Sampling, TextPieces, Writing};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::exit::{CommandResult, Exit};
 use crate::lines::InputLines;
@@ -24,12 +25,14 @@ Examples:
   rtc generate runs/NAME 'ROMEO:' --top-k 20 --top-p 0.9 --seed 7 --count 3
   rtc generate runs/NAME 'ROMEO:' --stop '⏎⏎'        up to an empty line
   rtc generate runs/NAME --json < prompts.txt        a prompt per line, an object per continuation
+  rtc generate runs/NAME 'an input' --temperature 0  the most probable target of a model of `sequences`
 ";
 
 const NOTES: &str = "\
 The model must be one whose answers are next tokens: `readout each` on a task such as `characters`. A token costs the work of one \
 position, because keys and values of the earlier ones are kept; where a model has to compute the whole row again, `way` in the \
-output of --json says so, and why. The same seed gives the same text.
+output of --json says so, and why. The same seed gives the same text. A model of `sequences` writes the target of an input, up to its \
+end and without the input.
 ";
 
 /// Arguments of `rtc generate`.
@@ -120,6 +123,8 @@ struct ContinuationWriter<'a> {
 enum EndReason {
     Length,
     Stop,
+    /// The end of an answer.
+    Answer,
 }
 
 impl<'a> ContinuationWriter<'a> {
@@ -146,6 +151,11 @@ impl<'a> ContinuationWriter<'a> {
             return Err(refused("the prompt is empty: give at least one token to go on from".to_owned()));
         }
         self.fits(tokens.len()).map_err(refused)?;
+        let cut = self.trained.task.cut(prompt).map_err(refused)?;
+        if cut > 0 {
+            self.terminal
+                .message(&format!("note: {} of `{prompt}` cut to the length of the task", count(cut, "token")));
+        }
         let mut row = self.generator.begin();
         let logits = self.generator.read(&mut row, &tokens)?;
         for sample in 0..self.options.count {
@@ -177,12 +187,18 @@ impl<'a> ContinuationWriter<'a> {
         key: Key,
     ) -> Result<(), SessionFailure> {
         let stops: Vec<String> = self.options.stop.iter().map(|stop| self.stop(stop)).collect();
-        let (mut pieces, mut writing) = (TextPieces::behind(row.tokens()), Writing::until(&stops));
+        let answer = self.trained.task.written_answer();
+        // An answer is a text of its own.
+        let before = if answer.is_some() { &[] } else { row.tokens() };
+        let (mut pieces, mut writing) = (TextPieces::behind(before), Writing::until(&stops));
         let mut written = vec![];
         self.begin(prompt)?;
         let end = loop {
             let token = self.sampling.choose(&logits, key.uniform(written.len() as u64));
             written.push(token);
+            if answer.is_some_and(|answer| answer.end == token) {
+                break EndReason::Answer;
+            }
             self.show(writing.push(&pieces.push(token, |tokens| self.written(tokens))))?;
             if writing.is_stopped() {
                 break EndReason::Stop;
@@ -199,22 +215,29 @@ impl<'a> ContinuationWriter<'a> {
         if !self.options.json {
             return self.terminal.result("\n");
         }
+        let object = self.object(prompt, writing.text(), &written, &end);
+        self.terminal.result(&format!("{object}\n"))
+    }
+
+    /// A continuation for programs.
+    fn object(&self, prompt: &str, text: &str, written: &[u32], end: &EndReason) -> Value {
         let mut object = json!({
             "prompt": prompt,
-            "text": writing.text(),
-            "tokens": self.trained.names(&written),
-            "end": match end { EndReason::Length => "length", EndReason::Stop => "stop" },
+            "text": text,
+            "tokens": self.trained.names(written),
+            "end": match end { EndReason::Length => "length", EndReason::Stop => "stop", EndReason::Answer => "answer" },
             "way": if self.generator.recomputes().is_some() { "whole row" } else { "incremental" },
         });
         if let Some(why) = self.generator.recomputes() {
             object["why"] = why.into();
         }
-        self.terminal.result(&format!("{object}\n"))
+        object
     }
 
-    /// The prompt stands before its continuation; an empty line between two of them.
+    /// The prompt stands before its continuation, and not before an answer; an empty line between two of them.
     fn begin(&self, prompt: &str) -> Result<(), SessionFailure> {
         let space = if self.continuations > 0 { "\n" } else { "" };
+        let prompt = if self.trained.task.written_answer().is_some() { "" } else { prompt };
         self.show(&format!("{space}{prompt}"))
     }
 

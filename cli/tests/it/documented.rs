@@ -161,6 +161,8 @@ fn furnish(place: &Place) {
         "opinions.csv",
         &("text,reader_id,years,label\n".to_owned() + &(0..60).map(opinion).collect::<String>()),
     );
+    let order = |n: usize| format!("{n} apples and {} pears,{} pears {n} apples\n", n % 7, n % 7);
+    place.write("orders.csv", &("source,target\n".to_owned() + &(0..60).map(order).collect::<String>()));
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("letter.txt", "the film\nwas good\n");

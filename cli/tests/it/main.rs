@@ -30,6 +30,7 @@ mod ranks;
 mod report;
 mod runs;
 mod schema;
+mod sequences;
 mod stream;
 mod support;
 mod sweeps;

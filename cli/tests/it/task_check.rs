@@ -184,6 +184,13 @@ const FILES: &[(&str, &str, &str)] = &[
     ("unknown.csv", "a=float; b=float; c=float", "? `--label a`"),
     ("jigsaw.csv", "id=uid; comment_text=text; toxic=0|1; obscene=0|1; threat=0|1", "? `--label obscene`"),
     ("genres.csv", "plot=long; genres=Drama|Comedy|Action", "table ['plot'] 'genres' words"),
+    // Texts for texts.
+    ("translated.csv", "id=one; source=text; target=long", "sequences ['source'] 'target' characters"),
+    ("prompts.tsv", "prompt=text; completion=text; created=date", "sequences ['prompt'] 'completion' characters"),
+    ("asked.csv", "answer=long; question=text", "sequences ['question'] 'answer' characters"),
+    ("two_targets.csv", "source=text; target=text; other=text", "? `target` has the name of a label"),
+    ("few_answers.csv", "question=text; answer=yes|no|never", "table ['question'] 'answer' words"),
+    ("judged.csv", "source=text; target=text; label=0|1", "pairs ['source', 'target'] 'label' words"),
     // Texts without labels.
     ("one.csv", "text=long", "language ['text'] - characters"),
     ("articles.csv", "id=one; url=url; title=text; text=long", "language ['text'] - characters"),
@@ -276,7 +283,7 @@ fn check(place: &Place, cases: impl IntoIterator<Item = (&'static str, &'static 
     let cases: Vec<_> = cases.into_iter().collect();
     let kind = |expected: &str| {
         let kind = |word: &&str| {
-            ["?", "table", "pairs", "tagging", "language", "number", "labels", "characters"].contains(word)
+            ["?", "table", "pairs", "tagging", "sequences", "language", "number", "labels", "characters"].contains(word)
         };
         expected.split(' ').filter(kind).map(str::to_owned).collect::<Vec<_>>()
     };
@@ -358,6 +365,14 @@ fn options_answer_the_questions() {
         ("abalone.data.csv", "--label 4 --answer number", "table [1, 2, 3] 4 number characters"),
         ("quality.csv", "--answer number", "table ['fixed acidity', 'pH', 'alcohol'] 'quality' number characters"),
         ("alpaca.csv", "--task language --input output", "language ['output'] - characters"),
+        ("alpaca.csv", "--task sequences", "sequences ['instruction'] 'output' characters"),
+        (
+            "alpaca.csv",
+            "--task sequences --input output --label instruction",
+            "sequences ['output'] 'instruction' characters",
+        ),
+        ("judged.csv", "--task sequences", "sequences ['source'] 'target' characters"),
+        ("reviews.csv", "--task sequences", "? which text is written for which"),
         ("reviews.csv", "--task language", "language ['text'] - characters"),
         ("reviews.csv", "--task tagging", "? no two columns have equally many items"),
         ("reviews.csv", "--label sentiment", "? there is no column `sentiment`"),

@@ -50,7 +50,7 @@ class Tokenizer:
         ids = self.all_ids(text)[: self.facts["length"]]
         if not ids:
             raise ValueError(f"the text {text!r} has no tokens")
-        return ids
+        return ids + self.facts.get("behind", [])
 
     def all_ids(self, text):
         pieces = text if isinstance(text, (list, tuple)) else None

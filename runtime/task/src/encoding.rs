@@ -20,6 +20,9 @@ pub struct Encoding {
     pub unknown: Option<u32>,
     /// The most tokens of a text: those behind them are cut off.
     pub length: Option<usize>,
+    /// Ids behind the tokens of every text, whatever its length.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub behind: Vec<u32>,
     /// The `tokenizer.json`.
     #[serde(skip)]
     pub tokenizer: Option<Value>,

@@ -79,7 +79,7 @@ pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
     Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn,
     GivenColumns, Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings,
-    Unlabelled,
+    Unlabelled, WrittenAnswer,
 };
 pub(crate) use task::{ids, split, splits};
 

@@ -5,6 +5,7 @@ mod frames;
 mod notes;
 mod output;
 mod source;
+mod written;
 
 use std::path::PathBuf;
 
@@ -51,7 +52,8 @@ Every line of the result is: class, its probability, accepted steps of the halti
 the smallest of their probabilities, and the same. Of several labels it is: those that belong to the sequence with commas \
 between, `-` for none, and the probability of the least sure yes or no. A number has `-` for its probability. With --json every line is one object. CSV has a row per sequence, or per token \
 where each has a class. Where a file has labels, JSON and CSV have them, too, as `label`; JSON has the number of unknown tokens as \
-`unknown`, and of those that were cut off as `cut`.
+`unknown`, and of those that were cut off as `cut`. A model of `sequences` writes a target: the line has the target in place of the \
+class, JSON has it as `target`, and CSV has a row per sequence.
 ";
 
 /// Sequences of a file that are computed at once.
@@ -209,6 +211,7 @@ pub(crate) fn run(options: &Options, terminal: &Terminal) -> CommandResult {
         ));
     }
     let mut trained = TrainedModel::open(&options.model.choice())?;
+    written::refuse(&trained, options, format)?;
     trained.remarks().iter().for_each(|remark| terminal.message(remark));
     if options.frames {
         return frames::serve(&mut trained, terminal);
@@ -247,6 +250,9 @@ fn predict(
 ) -> Result<Vec<SequenceAnswer>, SessionFailure> {
     if rows.is_empty() {
         return Ok(vec![]);
+    }
+    if trained.task.written_answer().is_some() {
+        return written::answers(trained, rows, source, options.wanted());
     }
     let all: Vec<&Example> = rows.iter().map(|row| &row.example).collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);

@@ -26,6 +26,8 @@ pub(super) struct Output<'a> {
     /// Names of the classes, and of the tokens.
     classes: Vec<String>,
     vocabulary: Vec<String>,
+    /// Whether an answer is a text that the model writes.
+    is_text: bool,
     /// How many answers were written.
     written: usize,
     /// Whether the rows have a column of labels: it is one of CSV, too, then. The first row says it.
@@ -103,8 +105,8 @@ impl<'a> Output<'a> {
         }
         let (classes, vocabulary) = (task.classes(&options), task.vocabulary(&options));
         let file = asked.output.as_deref().map(|path| FreshFile::create(path, asked.input.as_deref())).transpose()?;
-        let (written, labelled) = (0, false);
-        Ok(Self { format, wanted, task, options, classes, vocabulary, written, labelled, terminal, file })
+        let (is_text, written, labelled) = (task.written_answer().is_some(), 0, false);
+        Ok(Self { format, wanted, task, options, classes, vocabulary, is_text, written, labelled, terminal, file })
     }
 
     pub(super) fn write(&mut self, answer: &SequenceAnswer) -> Result<(), SessionFailure> {
@@ -176,11 +178,10 @@ impl<'a> Output<'a> {
     /// A line of tabs, and what was asked for besides below it.
     fn text(&self, answer: &SequenceAnswer) -> String {
         let steps = answer.steps.map_or("-".to_owned(), |steps| format!("{steps:.1}"));
-        let predictions: Vec<u32> = answer.items.iter().map(|item| item.class).collect();
         // Where an answer is a token, the task knows how it is written: characters stand side by side.
         let written = match answer.number {
             Some(number) => self.task.scale(&self.options).text(number),
-            None if self.vocabulary == self.classes => self.task.decode(&predictions, &self.options),
+            None if self.vocabulary == self.classes => self.task.decode(&predictions(answer), &self.options),
             None => answer.items.iter().map(|item| self.name(item)).collect::<Vec<_>>().join(" "),
         };
         let least = answer.items.iter().map(|item| item.confidence).reduce(f64::min);
@@ -214,6 +215,9 @@ impl<'a> Output<'a> {
         let names: Vec<String> = answer.items.iter().map(|item| self.name(item)).collect();
         let confidence: Vec<f64> = answer.items.iter().map(|item| item.confidence).collect();
         let mut row = json!({ "text": answer.text });
+        if self.is_text {
+            row["target"] = json!(self.task.written(&predictions(answer), &self.options));
+        }
         match (self.task.objective(), &answer.items[..]) {
             (Objective::Number, _) => row["number"] = json!(self.number(answer)),
             (Objective::Several, [SingleAnswer { labels: Some(labels), .. }]) => {
@@ -240,6 +244,12 @@ impl<'a> Output<'a> {
         if answer.cut > 0 {
             row["cut"] = json!(answer.cut);
         }
+        self.add_explanation(&mut row, answer);
+        row
+    }
+
+    /// Adds the numbers of classes, the halting and the trees that were asked for.
+    fn add_explanation(&self, row: &mut Value, answer: &SequenceAnswer) {
         let ClassNumbers { probabilities, logits, top } = self.wanted;
         if probabilities {
             row["probabilities"] = self.of_items(answer, |item| self.by_class(&item.probabilities()));
@@ -257,7 +267,6 @@ impl<'a> Output<'a> {
         if let Some(trees) = &answer.explanation.trees {
             row["trees"] = trees.iter().map(tree_json).collect();
         }
-        row
     }
 
     /// The value of the answer, or a list with that of every token.
@@ -276,6 +285,7 @@ impl<'a> Output<'a> {
     /// The names of the columns.
     fn head(&self) -> String {
         let own: &[&str] = match self.task.objective() {
+            Objective::Each if self.is_text => &["text", "target", "confidence", "steps"],
             Objective::Each => &["sequence", "position", "token", "class", "confidence", "steps"],
             Objective::Classify | Objective::Pair => &["text", "class", "confidence", "steps"],
             Objective::Several => &["text", "labels", "confidence", "steps"],
@@ -323,6 +333,12 @@ impl<'a> Output<'a> {
             let row = [answer.text.clone(), number.to_string(), steps];
             return head + &csv_row(&[&row[..], &self.label(answer, 0)].concat());
         }
+        if self.is_text {
+            let target = self.task.written(&predictions(answer), &self.options);
+            let sure = answer.items.iter().map(|item| item.confidence).fold(1.0, f64::min);
+            let row = [answer.text.clone(), target, sure.to_string(), steps];
+            return head + &csv_row(&[&row[..], &self.label(answer, 0)].concat());
+        }
         let row = |(n, item): (usize, &SingleAnswer)| {
             let place = match self.each() {
                 true => vec![(self.written + 1).to_string(), n.to_string(), self.token(answer.tokens[n])],
@@ -348,6 +364,11 @@ impl<'a> Output<'a> {
         }
         columns
     }
+}
+
+/// The classes of an answer.
+fn predictions(answer: &SequenceAnswer) -> Vec<u32> {
+    answer.items.iter().map(|item| item.class).collect()
 }
 
 fn unit_json(TracedUnit { place, unit }: &TracedUnit) -> Value {

@@ -204,7 +204,7 @@ fn file_json(found: &FileLook, draft: &Result<Draft, UserQuestion>) -> Value {
         "problems": found.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "notes": draft.as_ref().map_or(&[][..], |draft| &draft.notes),
         "task": draft.as_ref().ok().map(|draft| draft.task.name()),
-        "answer": draft.as_ref().ok().filter(|draft| draft.label.is_some()).map(|draft| draft.answer.name()),
+        "answer": draft.as_ref().ok().filter(|draft| draft.has_answer()).map(|draft| draft.answer.name()),
         "experiment": draft.as_ref().ok().map(|draft| draft.text.as_str()),
         "question": draft.as_ref().err().map(|question| question.0.as_str()),
     })

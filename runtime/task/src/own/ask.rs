@@ -119,6 +119,7 @@ impl Own {
     fn shown(&self, cell: &FileCell) -> Value {
         let read = match (self.plan.kind, self.plan.answer) {
             (_, _) if is_empty(cell) => return Value::Null,
+            (CustomTaskKind::Sequences, _) => None,
             (CustomTaskKind::Tagging, _) if matches!(cell, FileCell::Lists(_)) => None,
             (CustomTaskKind::Tagging, _) => Some(learn::labels(cell).into()),
             (_, Answer::Labels) => learn::set(cell, &self.plan.separator).ok().map(Value::from),
@@ -136,7 +137,7 @@ impl Own {
     /// The target of an example without a label.
     fn no_label(&self, tokens: usize) -> ExampleTarget {
         match (self.plan.kind, self.plan.answer) {
-            (CustomTaskKind::Tagging | CustomTaskKind::Language, _) => {
+            (CustomTaskKind::Tagging | CustomTaskKind::Sequences | CustomTaskKind::Language, _) => {
                 ExampleTarget::Each { class: vec![0; tokens], weight: vec![1.0; tokens] }
             }
             (_, Answer::Class) => ExampleTarget::Class(0),

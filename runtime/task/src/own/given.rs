@@ -19,6 +19,11 @@ pub(super) fn columns(kind: CustomTaskKind, settings: &TaskSettings) -> Result<V
             let message = "`language` has no rows, so nothing comes with them: values come with the rows of a file of the other tasks";
             return Err(("given", message.to_owned()));
         }
+        Some(_) if kind == CustomTaskKind::Sequences => {
+            let message =
+                "`sequences` takes a text and nothing else: write what a model must know of a row into its input text";
+            return Err(("given", message.to_owned()));
+        }
         Some(GivenColumns::Same(names)) => {
             let same = |name: &String| GivenColumn { name: name.as_str().into(), column: Column::Name(name.clone()) };
             names.iter().map(same).collect()

@@ -453,8 +453,9 @@ impl FileCounts {
             return Ok(());
         }
         self.rows += 1;
-        for input in &*plan.texts(inputs) {
-            match (input, &plan.cutting) {
+        let target = label.iter().filter(|_| plan.kind == CustomTaskKind::Sequences);
+        for text in plan.texts(inputs).iter().chain(target) {
+            match (text, &plan.cutting) {
                 (FileCell::Text(text), Cutting::By(cut)) => cut.each(text, plan.lines(), |piece| self.piece(piece)),
                 (FileCell::Text(_), Cutting::File(_)) => {}
                 (list, _) => items(list).into_iter().for_each(|item| self.piece(item)),
@@ -462,6 +463,7 @@ impl FileCounts {
         }
         // A broken label is an error with its line, when the row becomes an example.
         match (plan.kind, plan.answer) {
+            (CustomTaskKind::Sequences, _) => {}
             (CustomTaskKind::Tagging, _) => self.classes.extend(label.iter().flat_map(labels).flatten()),
             (_, Answer::Class) => self.classes.extend(label.iter().filter_map(|cell| self::label(cell).ok())),
             (_, Answer::Labels) => {
@@ -507,6 +509,7 @@ impl FileCounts {
             classes.sort_by_key(|class| class.parse::<i64>().unwrap_or_default());
         }
         let column = plan.layout.columns.get(plan.inputs).map(ToString::to_string).unwrap_or_default();
+        let is_text = plan.kind == CustomTaskKind::Sequences;
         let why = match classes.len() {
             0 if self.all == 0 => "there is no row".to_owned(),
             0 if self.rows == 0 => {
@@ -514,6 +517,7 @@ impl FileCounts {
                                     file for each split"
                     .to_owned()
             }
+            0 if is_text => return Ok(classes),
             0 => format!("no row has a `{column}`, and classes are learned from it"),
             1 if plan.answer == Answer::Class => {
                 format!("all rows have the same `{column}`, `{}`: there is nothing to learn", classes[0])

@@ -1,5 +1,5 @@
-//! Tasks on files of the user's own: a class per row (`table`) or pair (`pairs`), a class per token (`tagging`), or the next token
-//! of a text (`language`).
+//! Tasks on files of the user's own: a class per row (`table`) or pair (`pairs`), a class per token (`tagging`), a text for every text
+//! (`sequences`), or the next token of a text (`language`).
 //!
 //! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
 //! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
@@ -11,6 +11,8 @@ mod learn;
 mod pieces;
 pub(crate) mod plan;
 mod rows;
+mod sequences;
+mod task;
 mod tokens;
 #[cfg(feature = "tokenizers")]
 mod trained;
@@ -25,14 +27,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::Value;
 
-use super::files::{Column, FileCell, FileRow, Format, paths};
-use super::line;
+use super::files::{FileCell, FileRow, paths};
 use super::share::{SplitSource, TRAIN};
-use super::stream::Stamp;
-use super::{
-    AskedRow, AskedRows, Cuts, Encoding, Example, ExampleTarget, Files, GenerationRequest, GivenColumn, Objective,
-    Options, SEVERAL, Scale, Split, Stream, Task, TaskDescription,
-};
+use super::{Cuts, Example, ExampleTarget, Files, GivenColumn, Scale, Split, Stream, Task};
 use crate::Answer;
 use crate::Asks;
 use crate::DataSource;
@@ -167,6 +164,9 @@ impl Own {
     fn example(&self, cells: &[FileCell]) -> Result<(Example, usize), String> {
         let inputs = self.plan.inputs;
         let label = &cells[inputs];
+        if self.plan.kind == CustomTaskKind::Sequences {
+            return self.written_row(&cells[..inputs], label);
+        }
         let (example, cut) = self.texts(&cells[..inputs])?;
         let label = match self.plan.kind {
             CustomTaskKind::Tagging => self.labels(label, learn::items(&cells[0]).len())?,
@@ -181,7 +181,8 @@ impl Own {
     fn check_row(&self, cells: &[FileCell]) -> Result<(), String> {
         let (inputs, label) = cells.split_at(self.plan.inputs);
         let has_tokens = |cell: &FileCell| matches!(cell, FileCell::Text(text) if self.learned.tokens.has_some(text));
-        let is_simple = self.plan.given.is_empty() && self.plan.kind != CustomTaskKind::Tagging;
+        let is_simple =
+            self.plan.given.is_empty() && matches!(self.plan.kind, CustomTaskKind::Table | CustomTaskKind::Pairs);
         // Tokens are looked up for rows in which they may be missing alone.
         if is_simple && self.plan.texts(inputs).iter().all(has_tokens) {
             return self.answer(&label[0]).map(drop);
@@ -192,7 +193,8 @@ impl Own {
     /// The texts of a row as an example, and how many tokens were cut off from each of two.
     fn texts(&self, cells: &[FileCell]) -> Result<(Example, [usize; 2]), String> {
         let texts = self.plan.texts(cells);
-        let (tokens, cut) = self.sequence(&texts[0], 0)?;
+        let (mut tokens, cut) = self.sequence(&texts[0], 0)?;
+        tokens.extend(self.separator());
         let (second, behind) = match texts.get(1) {
             Some(cell) => self.sequence(cell, 1).map(|(second, cut)| (Some(second), cut))?,
             None => (None, 0),
@@ -365,188 +367,6 @@ impl Own {
     }
 }
 
-impl Task for Own {
-    fn about(&self) -> TaskDescription {
-        TaskDescription {
-            name: self.plan.kind.name(),
-            doc: self.plan.kind.doc(),
-            source: "rtc",
-            objective: match self.plan.kind {
-                CustomTaskKind::Table => match self.plan.answer {
-                    Answer::Class => Objective::Classify,
-                    Answer::Labels => Objective::Several,
-                    Answer::Number => Objective::Number,
-                },
-                CustomTaskKind::Pairs => Objective::Pair,
-                CustomTaskKind::Tagging | CustomTaskKind::Language => Objective::Each,
-            },
-            options: &[],
-            splits: &[],
-            metrics: match (self.plan.kind, self.plan.answer) {
-                (CustomTaskKind::Tagging, _) => crate::metric::WHOLE,
-                (_, Answer::Labels) => SEVERAL,
-                _ => &[],
-            },
-        }
-    }
-
-    fn next_token(&self, _options: &Options) -> bool {
-        self.plan.kind == CustomTaskKind::Language
-    }
-
-    fn vocabulary(&self, _options: &Options) -> Vec<String> {
-        self.learned.tokens.names()
-    }
-
-    fn classes(&self, options: &Options) -> Vec<String> {
-        if self.plan.kind == CustomTaskKind::Language { self.vocabulary(options) } else { self.learned.classes.clone() }
-    }
-
-    fn split_names(&self) -> Vec<String> {
-        self.splits.clone()
-    }
-
-    fn split(&self, name: &str) -> Result<Split, String> {
-        split(self.name(), &self.splits, name)
-    }
-
-    fn scale(&self, _options: &Options) -> Scale {
-        self.learned.scale
-    }
-
-    fn perplexity(&self) -> bool {
-        self.plan.kind == CustomTaskKind::Language
-    }
-
-    fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
-        let message =
-            format!("the split `{}` has no file, and nothing is generated for `{}`", request.split, self.name());
-        Err(DataError { file: self.name().to_owned(), line: None, message })
-    }
-
-    fn read(&self, path: &Path, _options: &Options) -> Result<Vec<Example>, DataError> {
-        self.part_of(&[path.to_owned()], &RowFilter::All, usize::MAX).map(|(rows, _)| rows)
-    }
-
-    fn read_files(&self, files: &Files<'_>) -> Result<Option<Vec<Example>>, DataError> {
-        match self.found(files)? {
-            Some((paths, part)) => {
-                let (rows, cuts) = self.part_of(&paths, &part, files.most)?;
-                self.has_cut(files.split, cuts);
-                Ok(Some(rows))
-            }
-            None => Ok(None),
-        }
-    }
-
-    fn stream(&self, files: &Files<'_>) -> Result<Option<Stream>, DataError> {
-        let Some((paths, part)) = self.found(files)? else { return Ok(None) };
-        let mut bytes = 0;
-        for path in &paths {
-            bytes += Stamp::of(path)?.bytes();
-        }
-        if bytes <= HELD {
-            return Ok(None);
-        }
-        self.unheld(&paths, &part, files.most)
-    }
-
-    fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
-        let mut tokens = self.learned.tokens.read(text)?;
-        if self.plan.kind != CustomTaskKind::Language {
-            tokens.truncate(self.plan.length);
-        }
-        Ok(tokens)
-    }
-
-    fn encoding(&self, _options: &Options) -> Encoding {
-        let is_text = self.plan.kind == CustomTaskKind::Language;
-        let length = (!is_text).then_some(self.plan.length);
-        let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
-        Encoding { length, replaced, ..self.learned.tokens.encoding() }
-    }
-
-    fn on_one_line(&self, text: &str) -> String {
-        match self.plan.kind {
-            CustomTaskKind::Language => line::written(&text.replace("\r\n", "\n"), false),
-            _ => line::written(text, false),
-        }
-    }
-
-    fn decode(&self, tokens: &[u32], _options: &Options) -> String {
-        self.learned.tokens.written(tokens, self.plan.kind == CustomTaskKind::Pairs)
-    }
-
-    fn written(&self, tokens: &[u32], _options: &Options) -> String {
-        self.learned.tokens.text(tokens)
-    }
-
-    fn problems(&self, settings: &TaskSettings, most: usize) -> Vec<DataError> {
-        let mut problems = vec![];
-        let splits: Vec<&str> = self.splits.iter().map(String::as_str).collect();
-        let settings = match settings.made(&splits) {
-            Ok(settings) => settings,
-            Err(problem) => return vec![problem],
-        };
-        for text in plan::files(&settings).into_iter().flat_map(BTreeMap::values) {
-            let Ok(SplitSource::File(file)) = SplitSource::parse(text) else { continue };
-            match paths::matching(&settings.locate(file)) {
-                Ok(files) => files.iter().for_each(|path| problems.extend(self.problems_of(path, most))),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        problems.truncate(most);
-        problems
-    }
-
-    fn kept(&self) -> Option<Value> {
-        Some(self.learned.kept())
-    }
-
-    fn unknown(&self) -> Option<u32> {
-        self.learned.tokens.unknown()
-    }
-
-    fn given(&self) -> Vec<GivenColumn> {
-        self.plan.given.clone()
-    }
-
-    fn columns(&self) -> Vec<Column> {
-        self.input_columns().to_vec()
-    }
-
-    fn label_column(&self) -> Option<Column> {
-        self.label().cloned()
-    }
-
-    fn format(&self) -> Option<Format> {
-        self.plan.layout.format
-    }
-
-    fn cuts(&self, split: &str) -> Cuts {
-        self.cuts.lock().unwrap_or_else(PoisonError::into_inner).get(split).copied().unwrap_or_default()
-    }
-
-    fn cut(&self, text: &str) -> Result<usize, String> {
-        let count = self.learned.tokens.read(text)?.len();
-        Ok(if self.plan.kind == CustomTaskKind::Language { 0 } else { count.saturating_sub(self.plan.length) })
-    }
-
-    fn rows_asked(
-        &self,
-        path: &Path,
-        format: Format,
-        wanted: &[&str],
-        _options: &Options,
-    ) -> Result<AskedRows, DataError> {
-        self.asked_file(path, format, wanted)
-    }
-
-    fn object(&self, text: &str, wanted: &[&str]) -> Result<AskedRow, String> {
-        self.asked_object(text, wanted)
-    }
-}
-
 /// What to do about a label that can't be taken.
 const CORRECT: &str = ": correct it, or remove the row";
 
@@ -603,6 +423,7 @@ mod tests {
     use super::*;
     use crate::DataSource;
     use crate::GivenColumns;
+    use crate::Options;
     use crate::load;
 
     /// What is held of the training split, and what is read of it row by row.
@@ -655,6 +476,10 @@ mod tests {
         assert!((390..=400).contains(&held.len()), "{}", held.len());
         assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
         assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
+        let line = |n: usize| format!("w{n} one,{n} w{}\n", n % 3);
+        let pairs = "source,target\n".to_owned() + &(0..900).map(line).collect::<String>();
+        let (held, stream) = both("sequences", "words", "a.csv", &pairs, &[]);
+        assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].length()));
         let line =
             |n: usize| format!("{{\"text\": \"w{n} ä\", \"label\": {}, \"own\": {n}, \"two\": [1, {n}]}}\n", n % 2);
         let lines: String = (0..3_000).map(line).collect();

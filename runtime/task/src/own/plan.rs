@@ -23,19 +23,26 @@ pub(super) enum CustomTaskKind {
     Table,
     Pairs,
     Tagging,
+    Sequences,
     Language,
 }
 
 /// The names of these tasks in experiments, with a line of documentation each.
-pub const NAMES: [(&str, &str); 4] = [
+pub const NAMES: [(&str, &str); 5] = [
     ("table", "a class, a number or several labels per row of a file of your own"),
     ("pairs", "a class per pair of texts of a file of your own"),
     ("tagging", "a class per token of rows of a file of your own"),
+    ("sequences", "a text written behind each input of a file of your own"),
     ("language", "the next token of texts of your own"),
 ];
 
-const KINDS: [CustomTaskKind; 4] =
-    [CustomTaskKind::Table, CustomTaskKind::Pairs, CustomTaskKind::Tagging, CustomTaskKind::Language];
+const KINDS: [CustomTaskKind; 5] = [
+    CustomTaskKind::Table,
+    CustomTaskKind::Pairs,
+    CustomTaskKind::Tagging,
+    CustomTaskKind::Sequences,
+    CustomTaskKind::Language,
+];
 
 impl CustomTaskKind {
     pub(super) fn named(name: &str) -> Option<Self> {
@@ -48,6 +55,11 @@ impl CustomTaskKind {
 
     pub(super) fn doc(self) -> &'static str {
         NAMES[self as usize].1
+    }
+
+    /// Whether every answer is a later token of the row.
+    pub(super) fn is_next_token(self) -> bool {
+        matches!(self, Self::Sequences | Self::Language)
     }
 }
 
@@ -164,7 +176,7 @@ impl TaskPlan {
 
     /// Whether the end of a line is a token also where blanks are none.
     pub(super) fn lines(&self) -> bool {
-        self.kind == CustomTaskKind::Language || self.joins()
+        self.kind.is_next_token() || self.joins()
     }
 
     /// The texts of a row: those of its cells, or one with the text of each cell on a line of its own.
@@ -198,6 +210,7 @@ fn inputs(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<Column>, 
         }
         (_, Some(Columns::Several(_))) => Err(("input", format!("`input` of `{}` is one column", kind.name()))),
         (_, Some(Columns::One(column))) => Ok(vec![column.clone()]),
+        (CustomTaskKind::Sequences, None) => Ok(vec![Column::Name("source".to_owned())]),
         (_, None) => Ok(vec![Column::Name("text".to_owned())]),
     }
 }
@@ -209,6 +222,7 @@ fn label(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<Column>
         }
         (CustomTaskKind::Language, None) => Ok(None),
         (_, Some(label)) => Ok(Some(label.clone())),
+        (CustomTaskKind::Sequences, None) => Ok(Some(Column::Name("target".to_owned()))),
         (_, None) => Ok(Some(Column::Name("label".to_owned()))),
     }
 }
@@ -231,7 +245,7 @@ fn cutting(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Cutting, Bro
     let default = match kind {
         CustomTaskKind::Table | CustomTaskKind::Pairs => "words",
         CustomTaskKind::Tagging => "blanks",
-        CustomTaskKind::Language => "characters",
+        CustomTaskKind::Sequences | CustomTaskKind::Language => "characters",
     };
     let tokens = settings.tokens.as_deref().unwrap_or(default);
     if kind == CustomTaskKind::Tagging && tokens != "blanks" {

@@ -206,6 +206,16 @@ impl Tokens {
         }
     }
 
+    /// Number of tokens.
+    pub(super) fn count(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Text between two pieces of a text.
+    pub(super) fn between(&self) -> &'static str {
+        if matches!(self.cut, TokenCut::Words | TokenCut::Blanks) { " " } else { "" }
+    }
+
     /// How texts are cut.
     pub(super) fn cut(&self) -> TokenCut {
         self.cut
@@ -287,13 +297,13 @@ impl Tokens {
         match (&self.trained, self.cut) {
             (_, TokenCut::Bytes) => String::from_utf8_lossy(&tokens.iter().map(byte).collect::<Vec<u8>>()).into_owned(),
             (Some(trained), _) => trained.decode(tokens),
-            (None, cut) => self.joined(tokens, if cut == TokenCut::Characters { "" } else { " " }),
+            (None, _) => self.joined(tokens),
         }
     }
 
-    fn joined(&self, tokens: &[u32], between: &str) -> String {
+    fn joined(&self, tokens: &[u32]) -> String {
         let name = |token: &u32| self.names.get(*token as usize).map_or("?", String::as_str);
-        tokens.iter().map(name).collect::<Vec<_>>().join(between)
+        tokens.iter().map(name).collect::<Vec<_>>().join(self.between())
     }
 }
 

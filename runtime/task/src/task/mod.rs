@@ -127,6 +127,15 @@ pub struct TaskDescription {
     pub metrics: &'static [Metric],
 }
 
+/// An answer that a model writes token by token behind the tokens of its row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenAnswer {
+    /// The token at which it ends.
+    pub end: u32,
+    /// The most tokens before its end.
+    pub most: usize,
+}
+
 /// A value that comes with the rows of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenColumn {
@@ -169,6 +178,11 @@ pub trait Task: Send + Sync {
     /// Whether the perplexity of a split, `exp` of its mean loss, is reported.
     fn perplexity(&self) -> bool {
         false
+    }
+
+    /// How a model writes the answer of a row; `None` where an answer is given and not written.
+    fn written_answer(&self) -> Option<WrittenAnswer> {
+        None
     }
 
     /// Generates a split. The same request gives the same examples, and a smaller count gives a prefix of a larger one.

@@ -55,8 +55,9 @@ pub(in super::super) fn attempt(path: &Path, task: TaskArg, is_timed: bool) -> R
     let all: Vec<&Example> = rows.iter().collect();
     let width = all.iter().map(|example| example.length()).max().unwrap_or(0);
     model.accumulate(&collect(&all, width), 1.0)?;
-    // The classes of `language` are its tokens.
-    let classes = if task == TaskArg::Language { vec![] } else { own.classes(&options) };
+    // Classes that are tokens are none to compare.
+    let is_text = matches!(task, TaskArg::Sequences | TaskArg::Language);
+    let classes = if is_text { vec![] } else { own.classes(&options) };
     let seconds = match is_timed {
         true => Some(forecast(&mut *model, &data, &experiment, 1, MOMENT)?.seconds()),
         false => None,

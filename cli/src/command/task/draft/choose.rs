@@ -1,6 +1,7 @@
 //! The choice of task, input and label: by names, kinds and counts of the columns. What these leave open is a question.
 
 mod label;
+mod sequences;
 mod tagging;
 
 use rtc_task::{ColumnLook, FileLook, Format};
@@ -86,6 +87,9 @@ impl<'a> Chooser<'a> {
         }
         if let Some(tagging) = self.tagging(&wished)? {
             return Ok(tagging);
+        }
+        if let Some(sequences) = self.sequences(&wished)? {
+            return Ok(sequences);
         }
         match self.label(&wished)? {
             Some(label) => self.rows(label, wished),
@@ -465,7 +469,7 @@ impl<'a> Chooser<'a> {
             self.column(*at).words * 2 < self.filled(*at) * 3 && !has_few_values(self.column(*at), self.filled(*at))
         };
         match task {
-            TaskArg::Language => "characters",
+            TaskArg::Sequences | TaskArg::Language => "characters",
             TaskArg::Tagging => "blanks",
             _ if inputs.iter().any(number) => "characters",
             _ if inputs.iter().all(|at| self.kinds[*at] == Kind::Words) => "blanks",

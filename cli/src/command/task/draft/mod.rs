@@ -78,6 +78,8 @@ pub(super) enum TaskArg {
     Pairs,
     /// A class per token
     Tagging,
+    /// A text for every text
+    Sequences,
     /// The next token of a text
     Language,
 }
@@ -89,6 +91,7 @@ impl TaskArg {
             Self::Table => "table",
             Self::Pairs => "pairs",
             Self::Tagging => "tagging",
+            Self::Sequences => "sequences",
             Self::Language => "language",
         }
     }
@@ -97,7 +100,7 @@ impl TaskArg {
     pub(super) fn model(self) -> &'static str {
         match self {
             Self::Table | Self::Pairs => "gut",
-            Self::Tagging | Self::Language => "gut:causal",
+            Self::Tagging | Self::Sequences | Self::Language => "gut:causal",
         }
     }
 }
@@ -153,6 +156,13 @@ pub(super) struct Draft {
     pub(super) columns: Vec<ColumnRole>,
     /// The experiment.
     pub(super) text: String,
+}
+
+impl Draft {
+    /// Whether the label is a class, a number or several labels.
+    pub(super) fn has_answer(&self) -> bool {
+        self.label.is_some() && self.task != TaskArg::Sequences
+    }
 }
 
 /// The role of a column in an experiment, and the reason.

@@ -300,6 +300,25 @@ const PAIRS: [[&str; 2]; 19] = [
     ["first", "second"],
 ];
 
+/// Names of a text and of the text that is written for it.
+const SEQUENCES: [[&str; 2]; 9] = [
+    ["source", "target"],
+    ["source_text", "target_text"],
+    ["src", "tgt"],
+    ["input", "target"],
+    ["input_text", "target_text"],
+    ["prompt", "completion"],
+    ["prompt", "response"],
+    ["question", "answer"],
+    ["article", "summary"],
+];
+
+/// Whether two names are those of a text and of the text that is written for it.
+pub(super) fn is_sequence(first: &str, second: &str) -> bool {
+    let (a, b) = (plain(first), plain(second));
+    SEQUENCES.iter().any(|[first, second]| a == *first && b == *second)
+}
+
 /// Whether two names are those of a pair, in this order.
 pub(super) fn is_pair(first: &str, second: &str) -> bool {
     let (a, b) = (plain(first), plain(second));
