@@ -48,8 +48,11 @@ pub(crate) fn provided(asked: &[ExternalInput], model: &str, experiment: &Experi
         return Ok(());
     };
     let (task, name) = (task.name(), &missing.name);
-    let cure = if task == "language" {
-        "`language` has no rows: take another task on files of your own".to_owned()
+    let cure = if ["language", "masked"].contains(&task) {
+        format!("`{task}` has no rows: take another task on files of your own")
+    } else if task == "sequences" {
+        "`sequences` takes no values: write them into the input text, or take another task on files of your own"
+            .to_owned()
     } else if OWN_TASKS.iter().any(|(own, _)| *own == task) {
         let names: Vec<&str> = given.iter().map(|given| &*given.name).collect();
         let near = hint(name, &names);

@@ -96,7 +96,12 @@ fn data() -> Vec<LimitRow> {
         ),
         ("classes of a column", count(task::MAX_CLASSES), "", ""),
         ("a `tokenizer.json`", bytes(task::MAX_TOKENIZER), "", ""),
-        ("tokens of a row of your own", count(task::MAX_LENGTH), "512, for `language` 256", "`task.length`"),
+        (
+            "tokens of a row of your own",
+            count(task::MAX_LENGTH),
+            "512, for `language` and `masked` 256",
+            "`task.length`",
+        ),
         ("generated examples of a split", count(MAX_EXAMPLES), "as published", "`task.sizes`"),
         ("length of generated strings", count(formal::MAX_LENGTH), "as published", "`task.options`"),
         ("the files that the command of a program names", bytes(program::MOST_BYTES), "", ""),

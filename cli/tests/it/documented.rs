@@ -163,6 +163,9 @@ fn furnish(place: &Place) {
     );
     let order = |n: usize| format!("{n} apples and {} pears,{} pears {n} apples\n", n % 7, n % 7);
     place.write("orders.csv", &("source,target\n".to_owned() + &(0..60).map(order).collect::<String>()));
+    place.write("filler.rt", &block("rt", "docs/own_data.md", 2));
+    place.write("letters.yaml", &block("yaml", "docs/own_data.md", 4));
+    place.write("letters.txt", &(0..60).map(review).collect::<String>());
     place.write("my_rows.tsv", "3\t[MAX 2 3 ]\n2\t[MIN 2 3 ]\n");
     place.write("prompts.txt", "the \n\nROMEO:\n");
     place.write("letter.txt", "the film\nwas good\n");

@@ -20,6 +20,7 @@ mod kill;
 mod limits;
 mod lsp;
 mod misread;
+mod masked;
 mod mistakes;
 mod onnx;
 mod own_data;

@@ -54,6 +54,10 @@ class Tokenizer:
 
     def all_ids(self, text):
         pieces = text if isinstance(text, (list, tuple)) else None
+        for name, mark in self.facts.get("marks", {}).items():
+            if pieces is None and name in text:
+                first, *others = (self.all_ids(part) for part in text.split(name))
+                return first + [token for ids in others for token in [mark, *ids]]
         if pieces is None:
             for old, new in self.facts["replaced"]:
                 text = text.replace(old, new)

@@ -1,5 +1,7 @@
 //! How a text becomes tokens, told to programs that read an exported model.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use serde_json::Value;
 
@@ -23,6 +25,9 @@ pub struct Encoding {
     /// Ids behind the tokens of every text, whatever its length.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub behind: Vec<u32>,
+    /// Names in a text that are tokens themselves, with their ids: the text is cut there first.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub marks: BTreeMap<String, u32>,
     /// The `tokenizer.json`.
     #[serde(skip)]
     pub tokenizer: Option<Value>,

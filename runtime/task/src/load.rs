@@ -8,6 +8,7 @@ use crate::DataSource;
 use crate::TaskSettings;
 use crate::error::DataError;
 use crate::fingerprint::Hasher;
+use crate::masking::Masking;
 use crate::reading::unreadable;
 
 /// The examples of a run.
@@ -23,6 +24,8 @@ pub struct Dataset {
     pub splits: BTreeMap<String, Vec<Example>>,
     /// The splits that are read while they are needed.
     pub streams: BTreeMap<String, Stream>,
+    /// The draw of hidden tokens, anew in every pass over the training rows.
+    pub masking: Option<Masking>,
     /// The splits that were generated; the others were read from files.
     pub generated: Vec<String>,
 }
@@ -127,7 +130,8 @@ pub fn load_wanted(settings: &TaskSettings, wanted: WantedSplits<'_>) -> Result<
     }
     let generated = missing.into_iter().map(str::to_owned).collect();
     let (vocabulary, classes) = (task.vocabulary(&options).len(), task.classes(&options).len());
-    Ok(Dataset { objective: task.objective(), vocabulary, classes, splits: loaded, streams, generated })
+    let (objective, masking) = (task.objective(), task.masking());
+    Ok(Dataset { objective, vocabulary, classes, splits: loaded, streams, masking, generated })
 }
 
 /// Loads one split, as an experiment with all splits of the task has it.

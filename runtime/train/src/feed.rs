@@ -9,13 +9,15 @@ use rtc_runs::experiment::{Experiment, Fresh, Lengths};
 use rtc_task::batching::{Batching, ClassSampling, Cursor, split};
 use rtc_task::error::DataError;
 use rtc_task::formal::{Formal, StringDraw};
-use rtc_task::{Dataset, Example, Options, Stream, StreamedRows, resolve_options, task_named};
+use rtc_task::{Dataset, Example, Masking, Options, Stream, StreamedRows, resolve_options, task_named};
 
 /// The examples of every update. What an update trains on depends on the seed and on numbers of [`Cursor`] and update alone.
 #[derive(Debug)]
 pub struct Feed<'a> {
     batching: Batching,
     source: ExampleSource<'a>,
+    /// The draw of hidden tokens, anew in every pass.
+    masking: Option<&'a Masking>,
 }
 
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl<'a> Feed<'a> {
     /// A sentence, where the task or its options are unknown, or its examples can't be drawn anew.
     pub fn new(experiment: &'a Experiment, data: &'a Dataset, seed: u64) -> Result<Self, String> {
         let batch = &experiment.batch;
+        let masking = data.masking.as_ref();
         let Some(fresh) = &experiment.fresh else {
             let balanced = batch.sampling == ClassSampling::Balanced;
             if let Some(Stream(rows)) = data.streams.get(&experiment.train) {
@@ -51,7 +54,7 @@ impl<'a> Feed<'a> {
                 }
                 let order = (batch.size, batch.buckets);
                 let batching = Batching::of_rows(seed, rows.count(), |row| rows.length(row), order);
-                return Ok(Self { batching, source: ExampleSource::Streamed(&**rows) });
+                return Ok(Self { batching, source: ExampleSource::Streamed(&**rows), masking });
             }
             let examples = data.split(&experiment.train);
             let mut batching = Batching::new(seed, examples, batch.size, batch.buckets);
@@ -60,12 +63,12 @@ impl<'a> Feed<'a> {
                 batching =
                     of_classes.ok_or("`sampling: balanced` needs one class a row, and the answers here are others")?;
             }
-            return Ok(Self { batching, source: ExampleSource::Stored(examples) });
+            return Ok(Self { batching, source: ExampleSource::Stored(examples), masking });
         };
         let strings = Strings::new(experiment, fresh, seed)?;
         let pass = fresh.pass as usize * batch.size;
         let batching = Batching::of_rows(seed, pass, |_| 0, (batch.size, batch.buckets));
-        Ok(Self { batching, source: ExampleSource::Fresh(Box::new(strings)) })
+        Ok(Self { batching, source: ExampleSource::Fresh(Box::new(strings)), masking: None })
     }
 
     /// Number of updates of a pass.
@@ -91,12 +94,19 @@ impl<'a> Feed<'a> {
     /// # Errors
     /// A file from which rows are read has changed.
     pub fn examples(&mut self, cursor: Cursor, update: u64) -> Result<Vec<Cow<'a, Example>>, DataError> {
+        let masking = self.masking;
+        let trained = |row: u32, example: Cow<'a, Example>| match masking {
+            Some(masking) => Cow::Owned(masking.of_pass(&example, u64::from(row), cursor.epoch)),
+            None => example,
+        };
         match &self.source {
             ExampleSource::Stored(examples) => {
-                Ok(self.batching.batch(cursor).iter().map(|row| Cow::Borrowed(&examples[*row as usize])).collect())
+                let rows = self.batching.batch(cursor).iter();
+                Ok(rows.map(|row| trained(*row, Cow::Borrowed(&examples[*row as usize]))).collect())
             }
             ExampleSource::Streamed(rows) => {
-                self.batching.batch(cursor).iter().map(|row| rows.row(*row as usize).map(Cow::Owned)).collect()
+                let order = self.batching.batch(cursor).iter();
+                order.map(|row| Ok(trained(*row, Cow::Owned(rows.row(*row as usize)?)))).collect()
             }
             ExampleSource::Fresh(strings) => Ok(strings.draw(update).into_iter().map(Cow::Owned).collect()),
         }

@@ -23,7 +23,7 @@ impl Own {
 
     /// The column of the label; a text has none.
     pub(super) fn label(&self) -> Option<&Column> {
-        self.plan.layout.columns.get(self.plan.inputs).filter(|_| self.plan.kind != CustomTaskKind::Language)
+        self.plan.layout.columns.get(self.plan.inputs).filter(|_| !self.plan.kind.reads_windows())
     }
 
     /// The values that a model takes of those that come with the rows.
@@ -137,7 +137,7 @@ impl Own {
     /// The target of an example without a label.
     fn no_label(&self, tokens: usize) -> ExampleTarget {
         match (self.plan.kind, self.plan.answer) {
-            (CustomTaskKind::Tagging | CustomTaskKind::Sequences | CustomTaskKind::Language, _) => {
+            (kind, _) if kind == CustomTaskKind::Tagging || kind.answers_tokens() => {
                 ExampleTarget::Each { class: vec![0; tokens], weight: vec![1.0; tokens] }
             }
             (_, Answer::Class) => ExampleTarget::Class(0),

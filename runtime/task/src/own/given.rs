@@ -15,9 +15,12 @@ use rtc_base::batch::Given;
 pub(super) fn columns(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Vec<GivenColumn>, BrokenTaskRule> {
     let columns: Vec<GivenColumn> = match &settings.given {
         None => return Ok(vec![]),
-        Some(_) if kind == CustomTaskKind::Language => {
-            let message = "`language` has no rows, so nothing comes with them: values come with the rows of a file of the other tasks";
-            return Err(("given", message.to_owned()));
+        Some(_) if kind.reads_windows() => {
+            let name = kind.name();
+            let message = format!(
+                "`{name}` has no rows, so nothing comes with them: values come with the rows of a file of the other tasks"
+            );
+            return Err(("given", message));
         }
         Some(_) if kind == CustomTaskKind::Sequences => {
             let message =

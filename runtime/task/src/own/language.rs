@@ -1,4 +1,4 @@
-//! Texts of `language`: read block by block, cut into windows of tokens.
+//! Texts of `language` and `masked`: read block by block, cut into windows of tokens.
 //!
 //! A text is tokenised block by block, where a block of up to [`BLOCK`] bytes ends at the end of a line, or else at a blank, or else
 //! between two characters. So tokens depend on the text alone, and any block can be read again by itself. Ends of lines are line feeds,
@@ -9,9 +9,9 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::MAX_TEXT;
 use super::learn::RowFilter;
 use super::tokens::Tokens;
+use super::{MAX_HELD, MAX_TEXT};
 use crate::error::DataError;
 use crate::files::batches::{BatchRecord, Batches};
 use crate::files::open::open_text;
@@ -175,21 +175,22 @@ impl JoinedText {
         Ok(true)
     }
 
-    /// The windows of a part of the text, `most` of them at most, one behind the other; more than `held` are refused. Every token but
-    /// the first of all is an answer once; the last window may be shorter.
+    /// The windows of a part of the text, `most` of them at most, one behind the other; more than are held are refused. The last
+    /// window may be shorter.
     pub(super) fn windows(
         &self,
         tokens: &Tokens,
-        (length, held): (usize, usize),
+        shape: WindowShape,
         part: &RowFilter,
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
-        let (mut found, mut rest) = (vec![], vec![]);
+        let (length, behind) = (shape.length, shape.behind());
+        let (mut found, mut rest, held) = (vec![], vec![], MAX_HELD / 3 / length);
         let is_whole = self.encoded(tokens, part, |EncodedBlock { at, tokens, .. }| {
             rest.extend(tokens);
             let mut used = 0;
-            while rest.len() - used > length && found.len() < most {
-                found.push(window(&rest[used..=used + length]));
+            while rest.len() - used >= length + behind && found.len() < most {
+                found.push(shape.example(&rest[used..used + length + behind]));
                 used += length;
             }
             rest.drain(..used);
@@ -198,8 +199,8 @@ impl JoinedText {
             }
             Ok(found.len() < most)
         })?;
-        if is_whole && rest.len() > 1 {
-            found.push(window(&rest));
+        if is_whole && rest.len() > behind {
+            found.push(shape.example(&rest));
         }
         Ok(found)
     }
@@ -225,6 +226,32 @@ impl JoinedText {
                 read => lines += count(&buffer[..read]),
             }
         }
+    }
+}
+
+/// How a text becomes windows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WindowShape {
+    /// Tokens of a window.
+    pub(super) length: usize,
+    /// Whether the answer at a token is the next one; else it is the token.
+    pub(super) is_next_token: bool,
+}
+
+impl WindowShape {
+    /// Number of tokens that a window needs behind its own.
+    pub(super) fn behind(self) -> usize {
+        usize::from(self.is_next_token)
+    }
+
+    /// Returns the window of some tokens and of those behind it. Every token of a text is an answer once, but the first of all where
+    /// answers are next tokens.
+    pub(super) fn example(self, tokens: &[u32]) -> Example {
+        if self.is_next_token {
+            return window(tokens);
+        }
+        let label = ExampleTarget::Each { class: tokens.to_vec(), weight: vec![0.0; tokens.len()] };
+        Example { label, ..Example::classified(tokens.to_vec(), 0) }
     }
 }
 

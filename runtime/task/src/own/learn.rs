@@ -42,7 +42,7 @@ pub(super) struct Learned {
     shares: Vec<SplitShare>,
     /// Where shares were made of rows.
     pub(super) hashes: RowHashes,
-    seed: u64,
+    pub(super) seed: u64,
 }
 
 /// The hashes of the rows of files, by which they go to splits.
@@ -256,7 +256,7 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
     };
     let mut counts = FileCounts::default();
     match plan.kind {
-        CustomTaskKind::Language => counts.text(plan, &files, &learned.rest())?,
+        kind if kind.reads_windows() => counts.text(plan, &files, &learned.rest())?,
         _ => counts.rows(plan, &files, &learned)?,
     }
     let classes = counts.classes(plan, &files)?;
@@ -309,7 +309,7 @@ fn place(
     seed: u64,
 ) -> Result<(Vec<SplitShare>, RowHashes), DataError> {
     let (mut hashes, mut known) = (vec![], RowHashes::default());
-    if plan.kind != CustomTaskKind::Language && !shares.is_empty() {
+    if !plan.kind.reads_windows() && !shares.is_empty() {
         for path in files {
             match Stamp::of(path) {
                 Ok(stamp) => known.0.push((stamp, vec![])),
@@ -500,7 +500,7 @@ impl FileCounts {
 
     /// The classes in order: that of their numbers if all are whole numbers, else that of their texts.
     fn classes(&self, plan: &TaskPlan, files: &[PathBuf]) -> Result<Vec<String>, DataError> {
-        if plan.kind == CustomTaskKind::Language || plan.answer == Answer::Number {
+        if plan.kind.reads_windows() || plan.answer == Answer::Number {
             return Ok(vec![]);
         }
         let mut classes: Vec<String> = self.classes.iter().cloned().collect();

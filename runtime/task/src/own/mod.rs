@@ -1,5 +1,5 @@
 //! Tasks on files of the user's own: a class per row (`table`) or pair (`pairs`), a class per token (`tagging`), a text for every text
-//! (`sequences`), or the next token of a text (`language`).
+//! (`sequences`), the next token of a text (`language`), or hidden tokens of a text (`masked`).
 //!
 //! `plan` is what the experiment says, `learn` what the training file adds to it: a vocabulary and classes. Both make an [`Own`], a
 //! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
@@ -36,12 +36,12 @@ use crate::DataSource;
 use crate::TaskSettings;
 use crate::error::{DataError, unknown};
 use crate::reading::{MAX_LINE, broken, unreadable};
-use language::JoinedText;
+use language::{JoinedText, WindowShape};
 use learn::{Learned, RowFilter};
 use plan::{CustomTaskKind, TaskPlan};
 use rows::TableRows;
 use rtc_base::batch::Given;
-use windows::TextWindows;
+use windows::{TextSource, TextWindows};
 
 pub use learn::{MAX_CLASSES, MAX_PIECES, MAX_ROWS, MAX_TOKENIZER};
 pub use plan::{MAX_LENGTH, NAMES};
@@ -110,7 +110,7 @@ impl Own {
         let column = &self.plan.layout.columns[at];
         let mut tokens = match cell {
             FileCell::Missing => return Err(format!("the row has no `{column}`: give it one, or remove the row")),
-            FileCell::Text(text) => self.learned.tokens.encode(text)?,
+            FileCell::Text(text) => self.between_marks(text, |text| self.learned.tokens.encode(text))?,
             FileCell::List(items) => self.items(items).map_err(|why| format!("`{column}`: {why}"))?,
             FileCell::Lists(_) => return Err(format!("`{column}` is a list of lists, and one of tokens is wanted")),
         };
@@ -297,7 +297,7 @@ impl Own {
 
     /// The first problems of a file.
     fn problems_of(&self, path: &Path, most: usize) -> Vec<DataError> {
-        if self.plan.kind == CustomTaskKind::Language {
+        if self.plan.kind.reads_windows() {
             return self.windows(&[path.to_owned()], &RowFilter::All, usize::MAX).err().into_iter().collect();
         }
         let rows = match self.plan.layout.batches(path) {
@@ -321,12 +321,21 @@ impl Own {
 
     fn windows(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<Vec<Example>, DataError> {
         let text = JoinedText::open(files, &self.plan.layout)?;
-        text.windows(&self.learned.tokens, (self.plan.length, MAX_HELD / 3 / self.plan.length), part, most)
+        let mut found = text.windows(&self.learned.tokens, self.window_shape(), part, most)?;
+        if let Some(masking) = self.row_masking() {
+            (0..).zip(&mut found).for_each(|(row, window)| masking.hide(row, window));
+        }
+        Ok(found)
+    }
+
+    /// How texts are cut into windows.
+    fn window_shape(&self) -> WindowShape {
+        WindowShape { length: self.plan.length, is_next_token: self.plan.kind.is_next_token() }
     }
 
     fn part_of(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<(Vec<Example>, Cuts), DataError> {
         match self.plan.kind {
-            CustomTaskKind::Language => Ok((self.windows(files, part, most)?, Cuts::default())),
+            kind if kind.reads_windows() => Ok((self.windows(files, part, most)?, Cuts::default())),
             _ => self.rows(files, part, most),
         }
     }
@@ -350,7 +359,7 @@ impl Own {
 
     /// The rows of a part of some files, to be read while they are needed; nothing where the files have to be unpacked.
     fn unheld(&self, files: &[PathBuf], part: &RowFilter, most: usize) -> Result<Option<Stream>, DataError> {
-        if self.plan.kind != CustomTaskKind::Language {
+        if !self.plan.kind.reads_windows() {
             if !TableRows::can(self, files)? {
                 return Ok(None);
             }
@@ -362,7 +371,12 @@ impl Own {
         if text.is_held() {
             return Ok(None);
         }
-        let found = TextWindows::find(text, Arc::clone(&self.learned.tokens), self.plan.length, part, most)?;
+        let source = TextSource {
+            tokens: Arc::clone(&self.learned.tokens),
+            shape: self.window_shape(),
+            masking: self.row_masking(),
+        };
+        let found = TextWindows::find(text, source, part, most)?;
         Ok(Some(Stream(Arc::new(found))))
     }
 }
@@ -450,7 +464,10 @@ mod tests {
         let held = load(&settings, &[TRAIN]).expect("readable").split(TRAIN).to_vec();
         let read: Vec<Example> = (0..stream.0.count()).map(|row| stream.0.row(row).expect("unchanged")).collect();
         assert_eq!(read, held, "{name} by {tokens}");
-        assert_eq!(stream.0.label_shares(), crate::describe(&held).label_shares, "{name} by {tokens}");
+        // Of hidden tokens a stream counts all that may be hidden.
+        if name != "masked" {
+            assert_eq!(stream.0.label_shares(), crate::describe(&held).label_shares, "{name} by {tokens}");
+        }
         let refused = || {
             let error = stream.0.row(0).expect_err("it has changed").to_string();
             assert!(error.contains("has changed while it was trained on"), "{error}");
@@ -491,10 +508,11 @@ mod tests {
         assert_ne!(other.0.fingerprint(), with.0.fingerprint(), "a value is a part of the data");
         let text: String = (0..4_000).map(|n| format!("line {n} ä, {}\n", "x".repeat(n % 50))).collect();
         let long = "\u{feff}".to_owned() + &"\r\n".repeat(3_000) + &"y".repeat(9_000) + "\r";
-        for (tokens, text) in
-            ["bytes", "characters", "words"].into_iter().flat_map(|tokens| [(tokens, &text), (tokens, &long)])
+        let kinds = [("language", "bytes"), ("language", "characters"), ("language", "words"), ("masked", "words")];
+        for (name, tokens, text) in
+            kinds.into_iter().flat_map(|(name, tokens)| [(name, tokens, &text), (name, tokens, &long)])
         {
-            let (held, stream) = both("language", tokens, "a.txt", text, &[]);
+            let (held, stream) = both(name, tokens, "a.txt", text, &[]);
             assert_eq!(stream.0.tokens() as usize, held.iter().map(|row| row.tokens.len()).sum::<usize>());
             assert!((0..held.len()).all(|row| stream.0.length(row) == held[row].tokens.len()));
         }

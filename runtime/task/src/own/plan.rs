@@ -25,23 +25,26 @@ pub(super) enum CustomTaskKind {
     Tagging,
     Sequences,
     Language,
+    Masked,
 }
 
 /// The names of these tasks in experiments, with a line of documentation each.
-pub const NAMES: [(&str, &str); 5] = [
+pub const NAMES: [(&str, &str); 6] = [
     ("table", "a class, a number or several labels per row of a file of your own"),
     ("pairs", "a class per pair of texts of a file of your own"),
     ("tagging", "a class per token of rows of a file of your own"),
     ("sequences", "a text written behind each input of a file of your own"),
     ("language", "the next token of texts of your own"),
+    ("masked", "the hidden tokens of texts of your own"),
 ];
 
-const KINDS: [CustomTaskKind; 5] = [
+const KINDS: [CustomTaskKind; 6] = [
     CustomTaskKind::Table,
     CustomTaskKind::Pairs,
     CustomTaskKind::Tagging,
     CustomTaskKind::Sequences,
     CustomTaskKind::Language,
+    CustomTaskKind::Masked,
 ];
 
 impl CustomTaskKind {
@@ -60,6 +63,16 @@ impl CustomTaskKind {
     /// Whether every answer is a later token of the row.
     pub(super) fn is_next_token(self) -> bool {
         matches!(self, Self::Sequences | Self::Language)
+    }
+
+    /// Whether the answers are tokens.
+    pub(super) fn answers_tokens(self) -> bool {
+        matches!(self, Self::Sequences | Self::Language | Self::Masked)
+    }
+
+    /// Whether windows of texts take the place of rows.
+    pub(super) fn reads_windows(self) -> bool {
+        matches!(self, Self::Language | Self::Masked)
     }
 }
 
@@ -91,6 +104,8 @@ pub(super) struct TaskPlan {
     pub(super) length: usize,
     /// The most tokens of a vocabulary.
     pub(super) vocabulary: usize,
+    /// Share of the tokens that `masked` hides.
+    pub(super) share: f64,
 }
 
 /// Without `task.length`: the most tokens of an input, and the tokens of a window.
@@ -100,6 +115,8 @@ const WINDOW: usize = 256;
 const SEPARATOR: &str = ",";
 /// The largest `task.length`.
 pub const MAX_LENGTH: usize = 1 << 20;
+/// Without `task.share`: the share of hidden tokens.
+const SHARE: f64 = 0.15;
 /// Without `task.vocabulary`: the most tokens of a vocabulary.
 const VOCABULARY: usize = 50_000;
 
@@ -134,7 +151,7 @@ impl TaskPlan {
         let before_given = inputs.len() + labels.iter().count();
         let columns = inputs.iter().cloned().chain(labels);
         let columns: Vec<Column> = columns.chain(given.iter().map(|given| given.column.clone())).collect();
-        let length = settings.length.unwrap_or(if kind == CustomTaskKind::Language { WINDOW } else { LENGTH });
+        let length = settings.length.unwrap_or(if kind.reads_windows() { WINDOW } else { LENGTH });
         if !(1..=MAX_LENGTH).contains(&length) {
             return Err(("length", format!("`length` must lie between 1 and {MAX_LENGTH}")));
         }
@@ -156,7 +173,8 @@ impl TaskPlan {
                 "`unlabelled: skip` is for rows with one label: of `tagging` a label that is `null` is not scored";
             return Err(("unlabelled", message.to_owned()));
         }
-        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary })
+        let share = share(kind, settings)?;
+        Ok(Self { kind, layout, inputs, given, answer, separator, cutting, skips, length, vocabulary, share })
     }
 
     /// Whether a row is skipped because it has no label. Of several labels an empty text has none, which is an answer.
@@ -176,7 +194,7 @@ impl TaskPlan {
 
     /// Whether the end of a line is a token also where blanks are none.
     pub(super) fn lines(&self) -> bool {
-        self.kind.is_next_token() || self.joins()
+        self.kind.answers_tokens() || self.joins()
     }
 
     /// The texts of a row: those of its cells, or one with the text of each cell on a line of its own.
@@ -220,7 +238,10 @@ fn label(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Option<Column>
         (CustomTaskKind::Language, Some(_)) => {
             Err(("label", "`language` has no labels: every token is the label of those before".to_owned()))
         }
-        (CustomTaskKind::Language, None) => Ok(None),
+        (CustomTaskKind::Masked, Some(_)) => {
+            Err(("label", "`masked` has no labels: the hidden tokens of the text are its answers".to_owned()))
+        }
+        (CustomTaskKind::Language | CustomTaskKind::Masked, None) => Ok(None),
         (_, Some(label)) => Ok(Some(label.clone())),
         (CustomTaskKind::Sequences, None) => Ok(Some(Column::Name("target".to_owned()))),
         (_, None) => Ok(Some(Column::Name("label".to_owned()))),
@@ -241,11 +262,24 @@ fn answer(kind: CustomTaskKind, settings: &TaskSettings) -> Result<(Answer, Stri
     }
 }
 
+fn share(kind: CustomTaskKind, settings: &TaskSettings) -> Result<f64, BrokenTaskRule> {
+    match settings.share {
+        Some(_) if kind != CustomTaskKind::Masked => {
+            Err(("share", format!("`share` belongs to `masked`, and the task is `{}`: leave it out", kind.name())))
+        }
+        Some(share) if !(share > 0.0 && share < 1.0) => {
+            Err(("share", format!("`share` must lie above 0 and below 1: got {share}. Use {SHARE}, say")))
+        }
+        share => Ok(share.unwrap_or(SHARE)),
+    }
+}
+
 fn cutting(kind: CustomTaskKind, settings: &TaskSettings) -> Result<Cutting, BrokenTaskRule> {
     let default = match kind {
         CustomTaskKind::Table | CustomTaskKind::Pairs => "words",
         CustomTaskKind::Tagging => "blanks",
         CustomTaskKind::Sequences | CustomTaskKind::Language => "characters",
+        CustomTaskKind::Masked => "words",
     };
     let tokens = settings.tokens.as_deref().unwrap_or(default);
     if kind == CustomTaskKind::Tagging && tokens != "blanks" {
@@ -314,8 +348,9 @@ pub(super) fn check(settings: &TaskSettings) -> Option<Result<(), BrokenTaskRule
 
 /// Refuses a program that can't be asked for rows.
 fn check_program(plan: &TaskPlan, command: &[String], settings: &TaskSettings) -> Result<(), BrokenTaskRule> {
-    if plan.kind == CustomTaskKind::Language {
-        return Err(("data", "a program makes rows, and `language` reads texts: write them into a file".to_owned()));
+    if plan.kind.reads_windows() {
+        let message = format!("a program makes rows, and `{}` reads texts: write them into a file", plan.kind.name());
+        return Err(("data", message));
     }
     if command.first().is_none_or(String::is_empty) {
         return Err(("data", "`command` is empty: name a program and its arguments, as `[python, gen.py]`".to_owned()));
@@ -354,7 +389,7 @@ fn form(settings: &TaskSettings) -> Result<TextForm, BrokenTaskRule> {
 fn foreign(settings: &TaskSettings) -> Option<&'static str> {
     let TaskSettings { input, label, answer, separator, tokens, length, vocabulary, format, quotes, given, .. } =
         settings;
-    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, .. } = settings;
+    let TaskSettings { delimiter, encoding, decimal, unlabelled, class_names, share, .. } = settings;
     let fields = [
         ("input", input.is_some()),
         ("label", label.is_some()),
@@ -371,6 +406,7 @@ fn foreign(settings: &TaskSettings) -> Option<&'static str> {
         ("unlabelled", unlabelled.is_some()),
         ("class_names", class_names.is_some()),
         ("given", given.is_some()),
+        ("share", share.is_some()),
     ];
     fields.into_iter().find(|(_, there)| *there).map(|(field, _)| field)
 }

@@ -4,19 +4,49 @@ use super::Own;
 use super::language::window;
 use super::plan::CustomTaskKind;
 use crate::files::FileCell;
+use crate::masking::Masking;
 use crate::{Example, ExampleTarget};
 
 /// Names of the tokens between an input and its target, and behind a target.
 const SEPARATOR: &str = "<separator>";
 const END: &str = "<end>";
+/// Name of the token in place of a hidden one.
+const MASK: &str = "<mask>";
 
 impl Own {
     /// Names of the tokens that no text has. Their ids follow those of the vocabulary.
     pub(super) fn marks(&self) -> &'static [&'static str] {
         match self.plan.kind {
             CustomTaskKind::Sequences => &[SEPARATOR, END],
+            CustomTaskKind::Masked => &[MASK],
             CustomTaskKind::Table | CustomTaskKind::Pairs | CustomTaskKind::Tagging | CustomTaskKind::Language => &[],
         }
+    }
+
+    /// The token in place of a hidden one, with its name.
+    pub(super) fn mask(&self) -> Option<(&'static str, u32)> {
+        self.mark(MASK).map(|mask| (MASK, mask))
+    }
+
+    /// The draw of the hidden tokens, for a task that hides some.
+    pub(super) fn row_masking(&self) -> Option<Masking> {
+        let (_, mask) = self.mask()?;
+        Some(Masking::new(self.learned.seed, self.plan.share, mask))
+    }
+
+    /// Returns the tokens of a text in which a person may write the mask; `encode` makes those between masks.
+    pub(super) fn between_marks(
+        &self,
+        text: &str,
+        encode: impl Fn(&str) -> Result<Vec<u32>, String>,
+    ) -> Result<Vec<u32>, String> {
+        let Some((name, mask)) = self.mask() else { return encode(text) };
+        let mut tokens = vec![];
+        for (n, part) in text.split(name).enumerate() {
+            tokens.extend((n > 0).then_some(mask));
+            tokens.extend(encode(part)?);
+        }
+        Ok(tokens)
     }
 
     /// The id of a mark; `None` for a task without it.

@@ -10,6 +10,7 @@ use super::plan::{self, CustomTaskKind};
 use super::{HELD, Own, RowFilter, split};
 use crate::error::DataError;
 use crate::files::{Column, Format, paths};
+use crate::masking::Masking;
 use crate::share::SplitSource;
 use crate::stream::Stamp;
 use crate::{Answer, GenerationRequest, GivenColumn, SEVERAL, Scale, Split, Stream, WrittenAnswer, line};
@@ -22,7 +23,10 @@ impl Task for Own {
         TaskDescription {
             name: self.plan.kind.name(),
             doc: self.plan.kind.doc(),
-            source: "rtc",
+            source: match self.plan.kind {
+                CustomTaskKind::Masked => "Devlin et al. 2019, Section 3.1, arXiv:1810.04805",
+                _ => "rtc",
+            },
             objective: match self.plan.kind {
                 CustomTaskKind::Table => match self.plan.answer {
                     Answer::Class => Objective::Classify,
@@ -30,7 +34,10 @@ impl Task for Own {
                     Answer::Number => Objective::Number,
                 },
                 CustomTaskKind::Pairs => Objective::Pair,
-                CustomTaskKind::Tagging | CustomTaskKind::Sequences | CustomTaskKind::Language => Objective::Each,
+                CustomTaskKind::Tagging
+                | CustomTaskKind::Sequences
+                | CustomTaskKind::Language
+                | CustomTaskKind::Masked => Objective::Each,
             },
             options: &[],
             splits: &[],
@@ -57,7 +64,7 @@ impl Task for Own {
     }
 
     fn classes(&self, options: &Options) -> Vec<String> {
-        if self.plan.kind.is_next_token() { self.vocabulary(options) } else { self.learned.classes.clone() }
+        if self.plan.kind.answers_tokens() { self.vocabulary(options) } else { self.learned.classes.clone() }
     }
 
     fn split_names(&self) -> Vec<String> {
@@ -73,7 +80,11 @@ impl Task for Own {
     }
 
     fn perplexity(&self) -> bool {
-        self.plan.kind.is_next_token()
+        self.plan.kind.answers_tokens()
+    }
+
+    fn masking(&self) -> Option<Masking> {
+        self.row_masking()
     }
 
     fn generate(&self, request: &GenerationRequest<'_>) -> Result<Vec<Example>, DataError> {
@@ -110,8 +121,8 @@ impl Task for Own {
     }
 
     fn encode(&self, text: &str, _options: &Options) -> Result<Vec<u32>, String> {
-        let mut tokens = self.learned.tokens.read(text)?;
-        if self.plan.kind != CustomTaskKind::Language {
+        let mut tokens = self.between_marks(text, |text| self.learned.tokens.read(text))?;
+        if !self.plan.kind.reads_windows() {
             tokens.truncate(self.plan.length);
         }
         // An empty text stays one, which is refused.
@@ -121,16 +132,17 @@ impl Task for Own {
     }
 
     fn encoding(&self, _options: &Options) -> Encoding {
-        let is_text = self.plan.kind == CustomTaskKind::Language;
+        let is_text = self.plan.kind.reads_windows();
         let length = (!is_text).then_some(self.plan.length);
         let replaced = if is_text { vec![["\r\n".to_owned(), "\n".to_owned()]] } else { vec![] };
         let behind = self.separator().into_iter().collect();
-        Encoding { length, replaced, behind, ..self.learned.tokens.encoding() }
+        let marks = self.mask().map(|(name, mask)| (name.to_owned(), mask)).into_iter().collect();
+        Encoding { length, replaced, behind, marks, ..self.learned.tokens.encoding() }
     }
 
     fn on_one_line(&self, text: &str) -> String {
         match self.plan.kind {
-            CustomTaskKind::Language => line::written(&text.replace("\r\n", "\n"), false),
+            kind if kind.reads_windows() => line::written(&text.replace("\r\n", "\n"), false),
             _ => line::written(text, false),
         }
     }
@@ -192,7 +204,7 @@ impl Task for Own {
 
     fn cut(&self, text: &str) -> Result<usize, String> {
         let count = self.learned.tokens.read(text)?.len();
-        Ok(if self.plan.kind == CustomTaskKind::Language { 0 } else { count.saturating_sub(self.plan.length) })
+        Ok(if self.plan.kind.reads_windows() { 0 } else { count.saturating_sub(self.plan.length) })
     }
 
     fn rows_asked(

@@ -3,48 +3,54 @@
 
 use sha2::{Digest, Sha256};
 
-use super::language::{EncodedBlock, JoinedText, TextBlock, window};
+use super::language::{EncodedBlock, JoinedText, TextBlock, WindowShape};
 use super::learn::RowFilter;
 use super::tokens::Tokens;
 use crate::Example;
 use crate::error::DataError;
 use crate::fingerprint::hex;
+use crate::masking::Masking;
 use crate::stream::StreamedRows;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// The way from a text to its windows.
+#[derive(Debug)]
+pub(super) struct TextSource {
+    pub(super) tokens: Arc<Tokens>,
+    pub(super) shape: WindowShape,
+    /// What is hidden of a window.
+    pub(super) masking: Option<Masking>,
+}
+
 /// Windows of a part of a text.
 #[derive(Debug)]
 pub(super) struct TextWindows {
     text: JoinedText,
-    tokens: Arc<Tokens>,
-    length: usize,
+    source: TextSource,
     /// The byte and the number of the token with which every block begins.
     blocks: Vec<(u64, u64)>,
     /// Where the part ends: its last byte and the number of its tokens.
     end: (u64, u64),
     most: usize,
-    /// How often every token is an answer.
+    /// How often every token is an answer, or may be a hidden one.
     counts: BTreeMap<u32, u64>,
     fingerprint: String,
 }
 
 impl TextWindows {
     /// Goes through a part of a text once.
-    pub(super) fn find(
-        text: JoinedText,
-        tokens: Arc<Tokens>,
-        length: usize,
-        part: &RowFilter,
-        most: usize,
-    ) -> Result<Self, DataError> {
+    pub(super) fn find(text: JoinedText, source: TextSource, part: &RowFilter, most: usize) -> Result<Self, DataError> {
+        let WindowShape { length, .. } = source.shape;
+        let behind_window = source.shape.behind();
         let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), vec![]);
-        text.encoded(&tokens, part, |EncodedBlock { at, end: behind, text: block, tokens: found }| {
+        text.encoded(&source.tokens, part, |EncodedBlock { at, end: behind, text: block, tokens: found }| {
             blocks.push((at, end.1));
-            // The first token of all answers nothing.
-            let answers = &found[usize::from(end.1 == 0).min(found.len())..];
-            let rest = most.saturating_mul(length).saturating_sub(end.1.saturating_sub(1) as usize);
+            // Of next tokens the first of all answers nothing.
+            let first = if end.1 == 0 { behind_window } else { 0 };
+            let answers = &found[first.min(found.len())..];
+            let rest = most.saturating_mul(length).saturating_sub((end.1 as usize).saturating_sub(behind_window));
             for token in answers.iter().take(rest) {
                 let id = *token as usize;
                 if id >= counts.len() {
@@ -57,24 +63,32 @@ impl TextWindows {
             Ok(true)
         })?;
         hash.update(length.to_le_bytes());
+        if let Some(masking) = &source.masking {
+            hash.update(format!("{masking:?}"));
+        }
         let fingerprint = hex(&hash.finalize());
         let counts = (0..).zip(counts).filter(|(_, count)| *count > 0).collect();
-        Ok(Self { text, tokens, length, blocks, end, most, counts, fingerprint })
+        Ok(Self { text, source, blocks, end, most, counts, fingerprint })
+    }
+
+    /// Number of tokens that are in a window.
+    fn all(&self) -> u64 {
+        self.end.1.saturating_sub(self.source.shape.behind() as u64)
     }
 }
 
 impl StreamedRows for TextWindows {
     fn count(&self) -> usize {
-        (self.end.1.saturating_sub(1) as usize).div_ceil(self.length).min(self.most)
+        (self.all() as usize).div_ceil(self.source.shape.length).min(self.most)
     }
 
     fn length(&self, row: usize) -> usize {
-        let left = self.end.1.saturating_sub(1) - row as u64 * self.length as u64;
-        left.min(self.length as u64) as usize
+        let length = self.source.shape.length as u64;
+        (self.all() - row as u64 * length).min(length) as usize
     }
 
     fn tokens(&self) -> u64 {
-        self.end.1.saturating_sub(1).min(self.count() as u64 * self.length as u64)
+        self.all().min(self.count() as u64 * self.source.shape.length as u64)
     }
 
     fn label_shares(&self) -> BTreeMap<u32, f64> {
@@ -91,19 +105,22 @@ impl StreamedRows for TextWindows {
     }
 
     fn row(&self, row: usize) -> Result<Example, DataError> {
-        let first = row as u64 * self.length as u64;
-        let wanted = self.length(row) + 1;
+        let TextSource { tokens, shape, masking } = &self.source;
+        let first = row as u64 * shape.length as u64;
+        let wanted = self.length(row) + shape.behind();
         let block = self.blocks.partition_point(|(_, token)| *token <= first) - 1;
         let (at, token) = self.blocks[block];
         let mut found = vec![];
         let skip = (first - token) as usize;
         for block in self.text.range(at, self.end.0) {
             let TextBlock { at, text, .. } = block?;
-            found.extend(self.tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
+            found.extend(tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
             if found.len() >= skip + wanted {
                 break;
             }
         }
-        Ok(window(&found[skip..skip + wanted]))
+        let mut window = shape.example(&found[skip..skip + wanted]);
+        masking.iter().for_each(|masking| masking.hide(row as u64, &mut window));
+        Ok(window)
     }
 }

@@ -18,6 +18,7 @@ use crate::encoding::Encoding;
 use crate::error::{DataError, unknown};
 use crate::example::Example;
 use crate::files::{Column, Format};
+use crate::masking::Masking;
 use crate::metric::Metric;
 use crate::options::{OptionField, Options};
 use crate::scale::Scale;
@@ -178,6 +179,11 @@ pub trait Task: Send + Sync {
     /// Whether the perplexity of a split, `exp` of its mean loss, is reported.
     fn perplexity(&self) -> bool {
         false
+    }
+
+    /// The draw of the hidden tokens of a row; `None` where none is hidden.
+    fn masking(&self) -> Option<Masking> {
+        None
     }
 
     /// How a model writes the answer of a row; `None` where an answer is given and not written.

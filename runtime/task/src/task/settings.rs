@@ -76,6 +76,9 @@ pub struct TaskSettings {
     /// On files of one's own: how the classes of Parquet files are named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_names: Option<ClassNames>,
+    /// Of `masked`: the share of the tokens that are hidden.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
     /// On files of one's own: the columns of the values that models take by `given`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub given: Option<GivenColumns>,

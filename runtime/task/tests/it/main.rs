@@ -6,6 +6,7 @@ mod listops;
 mod logic;
 mod lra;
 mod own;
+mod own_masked;
 mod own_sequences;
 mod published;
 mod random_tables;

@@ -3,6 +3,7 @@
 mod checkpoints;
 mod disks;
 mod generation;
+mod masked;
 mod mock;
 mod power;
 mod ranks;
