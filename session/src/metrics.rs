@@ -14,7 +14,7 @@ use crate::failure::SessionFailure;
 /// The metric, with the answers that it needs, or the metrics that there are.
 pub(crate) fn require_metrics(experiment: &Experiment, task: &dyn Task) -> Result<(), SessionFailure> {
     let objective = task.objective();
-    let missing = |kind: &MetricKind| Some((*kind, missing(*kind, objective)?));
+    let missing = |kind: &MetricKind| Some((*kind, missing(*kind, task)?));
     if let Some((kind, needs)) = experiment.metrics.iter().find_map(missing) {
         let (field, answers) = if experiment.choose.metric() == Some(&kind.to_string()) {
             (format!("choose: {kind}"), answers(objective))
@@ -40,7 +40,8 @@ pub(crate) fn require_metrics(experiment: &Experiment, task: &dyn Task) -> Resul
 }
 
 /// Returns the answers that a metric needs, if those of the task are others.
-fn missing(kind: MetricKind, objective: Objective) -> Option<&'static str> {
+fn missing(kind: MetricKind, task: &dyn Task) -> Option<&'static str> {
+    let objective = task.objective();
     let (fits, needs) = match kind {
         MetricKind::MacroF1 | MetricKind::BalancedAccuracy | MetricKind::CalibrationError => {
             (objective != Objective::Number, "classes or labels")
@@ -52,6 +53,7 @@ fn missing(kind: MetricKind, objective: Objective) -> Option<&'static str> {
         MetricKind::Top(_) => (matches!(objective, Objective::Classify | Objective::Pair | Objective::Each), "classes"),
         MetricKind::Exact => (matches!(objective, Objective::Each | Objective::Several), "several answers a row"),
         MetricKind::EditDistance => (objective == Objective::Each, "a class for every token"),
+        MetricKind::BitsPerByte => (task.knows_bytes(), "a text whose next tokens are the answers"),
     };
     (!fits).then_some(needs)
 }

@@ -1,6 +1,7 @@
 //! The real binary, as its users call it.
 
 mod ablate;
+mod bits;
 mod candle;
 mod classes;
 mod cli;

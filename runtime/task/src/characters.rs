@@ -69,7 +69,9 @@ fn window(text: &[u32], start: usize, length: usize, last: bool) -> Example {
     let tokens = text[start..start + length].to_vec();
     let class = text[start + 1..=start + length].to_vec();
     let weight = (1..=length).map(|at| if last && at < length { 0.0 } else { 1.0 }).collect();
-    Example { label: ExampleTarget::Each { class, weight }, ..Example::classified(tokens, 0) }
+    // Every character is a byte of the text.
+    let text_bytes = Some(if last { 1 } else { length as u32 });
+    Example { label: ExampleTarget::Each { class, weight }, text_bytes, ..Example::classified(tokens, 0) }
 }
 
 /// The windows of a split of a text, `most` of them at most.
@@ -189,6 +191,10 @@ impl Task for Characters {
     }
 
     fn perplexity(&self) -> bool {
+        true
+    }
+
+    fn knows_bytes(&self) -> bool {
         true
     }
 

@@ -20,6 +20,8 @@ pub struct Example {
     pub size: Option<u32>,
     /// Further values that come with it, each with the name that a model has for it.
     pub given: Vec<Given>,
+    /// Bytes of the text that its scored tokens stand for, where a text is known.
+    pub text_bytes: Option<u32>,
 }
 
 /// The answer that an example asks for.
@@ -43,7 +45,8 @@ pub enum ExampleTarget {
 impl Example {
     /// A sequence with one class.
     pub fn classified(tokens: Vec<u32>, class: u32) -> Self {
-        Self { tokens, second: None, label: ExampleTarget::Class(class), depth: None, size: None, given: vec![] }
+        let label = ExampleTarget::Class(class);
+        Self { tokens, second: None, label, depth: None, size: None, given: vec![], text_bytes: None }
     }
 
     /// Bytes that it takes with its lists, and with what the heap keeps beside each of them.

@@ -57,14 +57,7 @@ pub fn example(ids: &[u32]) -> Result<Example, String> {
         }
     }
     let tokens = std::iter::once(IGNORE).chain(ids[..ids.len() - 1].iter().copied()).collect();
-    Ok(Example {
-        tokens,
-        second: None,
-        label: ExampleTarget::Each { class, weight },
-        depth: None,
-        size: None,
-        given: vec![],
-    })
+    Ok(Example { label: ExampleTarget::Each { class, weight }, ..Example::classified(tokens, 0) })
 }
 
 /// Reads a sequence of symbols, with blanks between them or without.

@@ -157,15 +157,13 @@ impl PuzzleShape {
         let (solution, rounds) = self.solve(puzzle)?;
         let empty = |cell: &u32| *cell == 0;
         Ok(Example {
-            tokens: puzzle.to_vec(),
-            second: None,
             label: ExampleTarget::Each {
                 class: solution.iter().map(|digit| digit - 1).collect(),
                 weight: puzzle.iter().map(|cell| f32::from(u8::from(empty(cell)))).collect(),
             },
             depth: Some(rounds.max(1)),
             size: Some(puzzle.iter().filter(|cell| empty(cell)).count() as u32),
-            given: vec![],
+            ..Example::classified(puzzle.to_vec(), 0)
         })
     }
 }

@@ -17,10 +17,35 @@ pub(crate) struct AskedMetrics {
     exact: Tally,
     /// Edits, and labels.
     edits: (u64, u64),
+    text: TextLoss,
     bins: [ConfidenceBin; BINS],
     top: BTreeMap<u32, Tally>,
     /// Per class (or per label of several) the probability of every example, and whether the example is of the class.
     scores: Vec<Vec<(f64, bool)>>,
+}
+
+/// The loss of a text.
+#[derive(Clone, Copy, Debug, Default)]
+struct TextLoss {
+    nats: f64,
+    bytes: u64,
+    /// Scored examples of which no text is known.
+    unknown: u64,
+}
+
+impl TextLoss {
+    /// Adds a batch.
+    fn add(&mut self, examples: &[&Example], nats: f64) {
+        self.nats += nats;
+        self.bytes += examples.iter().filter_map(|example| example.text_bytes).map(u64::from).sum::<u64>();
+        let is_unknown = |example: &&&Example| example.text_bytes.is_none() && example.weight() > 0.0;
+        self.unknown += examples.iter().filter(is_unknown).count() as u64;
+    }
+
+    /// Returns the bits per byte; `None` if there is no text, or if not all of it is known.
+    fn bits_per_byte(self) -> Option<f64> {
+        (self.bytes > 0 && self.unknown == 0).then(|| self.nats / std::f64::consts::LN_2 / self.bytes as f64)
+    }
 }
 
 /// Answers of similar confidence.
@@ -41,6 +66,9 @@ impl AskedMetrics {
     pub(crate) fn add(&mut self, examples: &[&Example], result: &Evaluation) {
         if self.asked.is_empty() {
             return;
+        }
+        if self.wants(MetricKind::BitsPerByte) {
+            self.text.add(examples, result.loss_sum);
         }
         let (wants_exact, wants_edits) = (self.wants(MetricKind::Exact), self.wants(MetricKind::EditDistance));
         let mut at = 0;
@@ -127,6 +155,9 @@ impl AskedMetrics {
     pub(crate) fn merge(&mut self, other: &Self) {
         self.exact.add(other.exact);
         self.edits = (self.edits.0 + other.edits.0, self.edits.1 + other.edits.1);
+        self.text.nats += other.text.nats;
+        self.text.bytes += other.text.bytes;
+        self.text.unknown += other.text.unknown;
         for (bin, other) in self.bins.iter_mut().zip(&other.bins) {
             bin.answers += other.answers;
             bin.right += other.right;
@@ -160,6 +191,7 @@ impl AskedMetrics {
                 let gap = |bin: &ConfidenceBin| (bin.confidence - bin.right as f64).abs();
                 (all > 0).then(|| self.bins.iter().map(gap).sum::<f64>() / all as f64)
             }
+            MetricKind::BitsPerByte => self.text.bits_per_byte(),
             MetricKind::Auc => {
                 let areas: Vec<f64> = self.scores.iter().filter_map(|scores| area(scores)).collect();
                 (!areas.is_empty()).then(|| areas.iter().sum::<f64>() / areas.len() as f64)

@@ -27,16 +27,19 @@ pub enum MetricKind {
     EditDistance,
     /// The expected calibration error over 15 equal bins of confidence (Guo et al. 2017, arXiv 1706.04599).
     CalibrationError,
+    /// The loss in bits per byte of the text that the scored tokens stand for, whatever the tokens are.
+    BitsPerByte,
 }
 
 /// All metrics with a fixed name.
-const NAMED: [MetricKind; 6] = [
+const NAMED: [MetricKind; 7] = [
     MetricKind::MacroF1,
     MetricKind::BalancedAccuracy,
     MetricKind::Auc,
     MetricKind::Exact,
     MetricKind::EditDistance,
     MetricKind::CalibrationError,
+    MetricKind::BitsPerByte,
 ];
 
 /// Begins the name of the metric of the likeliest classes.
@@ -71,7 +74,12 @@ impl MetricKind {
         let share = match self {
             Self::MacroF1 => ClassRow::f1,
             Self::BalancedAccuracy => ClassRow::recall,
-            Self::Auc | Self::Top(_) | Self::Exact | Self::EditDistance | Self::CalibrationError => return None,
+            Self::Auc
+            | Self::Top(_)
+            | Self::Exact
+            | Self::EditDistance
+            | Self::CalibrationError
+            | Self::BitsPerByte => return None,
         };
         let shares: Vec<f64> = classes.iter().filter_map(|row| share(*row)).collect();
         (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64)
@@ -88,6 +96,7 @@ impl fmt::Display for MetricKind {
             Self::Exact => f.write_str("exact"),
             Self::EditDistance => f.write_str("edit_distance"),
             Self::CalibrationError => f.write_str("calibration_error"),
+            Self::BitsPerByte => f.write_str("bits_per_byte"),
         }
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fall::Fall;
 
 /// Errors, of which less is better; of all other metrics more is.
-const ERRORS: [&str; 6] = ["loss", "perplexity", "rmse", "mae", "edit_distance", "calibration_error"];
+const ERRORS: [&str; 7] = ["loss", "perplexity", "rmse", "mae", "edit_distance", "calibration_error", "bits_per_byte"];
 
 /// Whether less of a metric is better.
 pub fn less_is_better(metric: &str) -> bool {

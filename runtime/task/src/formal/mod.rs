@@ -179,5 +179,5 @@ fn written(tokens: &[u32], size: usize, answer: &[u32], scored: usize) -> Exampl
     class[start..].copy_from_slice(answer);
     weight[start..start + scored].fill(1.0);
     let label = ExampleTarget::Each { class, weight };
-    Example { tokens: tokens.to_vec(), second: None, label, depth: None, size: Some(size as u32), given: vec![] }
+    Example { label, size: Some(size as u32), ..Example::classified(tokens.to_vec(), 0) }
 }

@@ -152,16 +152,17 @@ impl JoinedText {
         self.parts.iter().find(|part| (part.from..part.from + part.bytes).contains(&at))
     }
 
-    /// Calls `take` with the blocks of a part of the text and their tokens, until it returns false. Returns whether all were taken.
-    pub(super) fn encoded(
+    /// Calls `take` with the blocks of a part of the text and what `encode` makes of them, until it returns false. Returns whether all
+    /// were taken.
+    pub(super) fn encoded<E: Send>(
         &self,
-        tokens: &Tokens,
         part: &RowFilter,
-        mut take: impl FnMut(EncodedBlock) -> Result<bool, DataError>,
+        encode: impl Fn(&str) -> Result<E, String> + Sync,
+        mut take: impl FnMut(EncodedBlock<E>) -> Result<bool, DataError>,
     ) -> Result<bool, DataError> {
         let encode = |block: Result<TextBlock, DataError>| {
             let TextBlock { at, end, text } = block?;
-            let tokens = tokens.encode(&text).map_err(|why| self.fault(at, why))?;
+            let tokens = encode(&text).map_err(|why| self.fault(at, why))?;
             Ok(EncodedBlock { at, end, text, tokens })
         };
         let mut batches = Batches::new(self.blocks(part)?);
@@ -185,22 +186,27 @@ impl JoinedText {
         most: usize,
     ) -> Result<Vec<Example>, DataError> {
         let (length, behind) = (shape.length, shape.behind());
-        let (mut found, mut rest, held) = (vec![], vec![], MAX_HELD / 3 / length);
-        let is_whole = self.encoded(tokens, part, |EncodedBlock { at, tokens, .. }| {
+        let (mut found, held) = (vec![], MAX_HELD / 3 / length);
+        let (mut rest, mut rest_bytes) = (vec![], vec![]);
+        let encode = |text: &str| tokens.spans(text);
+        let is_whole = self.encoded(part, encode, |EncodedBlock { at, tokens: (tokens, bytes), .. }| {
             rest.extend(tokens);
+            rest_bytes.extend(bytes);
             let mut used = 0;
             while rest.len() - used >= length + behind && found.len() < most {
-                found.push(shape.example(&rest[used..used + length + behind]));
+                let end = used + length + behind;
+                found.push(shape.example(&rest[used..end], &rest_bytes[used..end]));
                 used += length;
             }
             rest.drain(..used);
+            rest_bytes.drain(..used);
             if found.len() < most && found.len() > held {
                 return Err(self.fault(at, super::TOO_MANY.to_owned()));
             }
             Ok(found.len() < most)
         })?;
         if is_whole && rest.len() > behind {
-            found.push(shape.example(&rest));
+            found.push(shape.example(&rest, &rest_bytes));
         }
         Ok(found)
     }
@@ -244,11 +250,11 @@ impl WindowShape {
         usize::from(self.is_next_token)
     }
 
-    /// Returns the window of some tokens and of those behind it. Every token of a text is an answer once, but the first of all where
-    /// answers are next tokens.
-    pub(super) fn example(self, tokens: &[u32]) -> Example {
+    /// Returns the window of some tokens, with the bytes of the text that each stands for, and of those behind it. Every token of a
+    /// text is an answer once, but the first of all where answers are next tokens.
+    pub(super) fn example(self, tokens: &[u32], bytes: &[u32]) -> Example {
         if self.is_next_token {
-            return window(tokens);
+            return Example { text_bytes: Some(bytes[1..].iter().sum()), ..window(tokens) };
         }
         let label = ExampleTarget::Each { class: tokens.to_vec(), weight: vec![0.0; tokens.len()] };
         Example { label, ..Example::classified(tokens.to_vec(), 0) }
@@ -309,12 +315,12 @@ impl BatchRecord for TextBlock {
 }
 
 /// A block with its tokens.
-pub(super) struct EncodedBlock {
+pub(super) struct EncodedBlock<E> {
     /// As those of [`TextBlock`].
     pub(super) at: u64,
     pub(super) end: u64,
     pub(super) text: String,
-    pub(super) tokens: Vec<u32>,
+    pub(super) tokens: E,
 }
 
 /// The blocks of a range of a text.

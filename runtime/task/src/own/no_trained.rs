@@ -29,6 +29,11 @@ impl TrainedTokenizer {
         match *self {}
     }
 
+    /// The tokens of a text, and the byte of the text at which each ends.
+    pub(super) fn ends(&self, _: &str) -> Result<(Vec<u32>, Vec<usize>), String> {
+        match *self {}
+    }
+
     /// The text of some tokens.
     pub(super) fn decode(&self, _: &[u32]) -> String {
         match *self {}

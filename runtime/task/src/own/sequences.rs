@@ -82,10 +82,14 @@ impl Own {
     pub(super) fn written_row(&self, inputs: &[FileCell], target: &FileCell) -> Result<(Example, usize), String> {
         let (Example { tokens: mut row, .. }, [cut, _]) = self.texts(inputs)?;
         let unscored = row.len() - 1;
-        let (target, behind) = self.sequence(target, self.plan.inputs)?;
-        row.extend(target);
+        let (kept, behind) = self.sequence(target, self.plan.inputs)?;
+        let text_bytes = match target {
+            FileCell::Text(text) => Some(self.learned.tokens.spans(text)?.1[..kept.len()].iter().sum()),
+            FileCell::Missing | FileCell::List(_) | FileCell::Lists(_) => None,
+        };
+        row.extend(kept);
         row.extend(self.answer_end().filter(|_| behind == 0));
-        let mut example = window(&row);
+        let mut example = Example { text_bytes, ..window(&row) };
         if let ExampleTarget::Each { weight, .. } = &mut example.label {
             weight[..unscored].fill(0.0);
         }

@@ -83,6 +83,10 @@ impl Task for Own {
         self.plan.kind.answers_tokens()
     }
 
+    fn knows_bytes(&self) -> bool {
+        self.plan.kind.is_next_token()
+    }
+
     fn masking(&self) -> Option<Masking> {
         self.row_masking()
     }

@@ -260,6 +260,34 @@ impl Tokens {
         }
     }
 
+    /// Returns the tokens of a text, and the bytes of the text that each stands for: those from the end of the token before to its
+    /// own end, with blanks between; the last token has all that follows.
+    pub(super) fn spans(&self, text: &str) -> Result<(Vec<u32>, Vec<u32>), String> {
+        let (tokens, mut ends) = match (&self.trained, self.cut) {
+            (Some(trained), _) => trained.ends(text)?,
+            (None, TokenCut::Bytes) => (self.encode(text)?, (1..=text.len()).collect()),
+            (None, cut) => {
+                let (mut tokens, mut ends) = (vec![], vec![]);
+                cut.each(text, self.lines, |piece| {
+                    tokens.push(self.id(piece));
+                    ends.push(piece.as_ptr().addr() - text.as_ptr().addr() + piece.len());
+                });
+                (tokens, ends)
+            }
+        };
+        if let Some(last) = ends.last_mut() {
+            *last = text.len();
+        }
+        let mut from = 0;
+        let mut span = |end: usize| {
+            let own = end.saturating_sub(from);
+            from = from.max(end);
+            own as u32
+        };
+        let spans = ends.into_iter().map(&mut span).collect();
+        Ok((tokens, spans))
+    }
+
     /// The same for other programs.
     pub(super) fn encoding(&self) -> Encoding {
         let (cut, letters) = match self.cut {
@@ -334,6 +362,21 @@ mod tests {
         assert_eq!(words(TokenCut::Words, true), ["Don", "'", "t", "say", "\n", "5", "%", "_x", "!"]);
         assert_eq!(words(TokenCut::Blanks, false), ["Don't", "say", "5%_x!"]);
         assert_eq!(TokenCut::Characters.pieces("aé", false), ["a", "é"]);
+    }
+
+    #[test]
+    fn tokens_stand_for_all_bytes_of_their_text() {
+        let text = " naïve,  to\n\nbe 5 ";
+        for cut in [TokenCut::Words, TokenCut::Blanks, TokenCut::Characters] {
+            let tokens = Tokens::of_names(cut, true, vec![UNKNOWN.to_owned(), "to".to_owned()]);
+            let (found, spans) = tokens.spans(text).expect("a text");
+            assert_eq!(Ok(&found), tokens.encode(text).as_ref(), "{cut:?}");
+            assert_eq!((spans.len(), spans.iter().sum::<u32>()), (found.len(), text.len() as u32), "{cut:?}");
+        }
+        let words = Tokens::of_names(TokenCut::Words, true, vec![UNKNOWN.to_owned()]);
+        assert_eq!(words.spans(text).map(|(_, spans)| spans), Ok(vec![7, 1, 4, 1, 1, 2, 3]));
+        assert_eq!(Tokens::bytes().spans("ä").map(|(_, spans)| spans), Ok(vec![1, 1]));
+        assert_eq!(words.spans("  "), Ok((vec![], vec![])));
     }
 
     #[test]

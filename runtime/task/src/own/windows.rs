@@ -45,7 +45,8 @@ impl TextWindows {
         let WindowShape { length, .. } = source.shape;
         let behind_window = source.shape.behind();
         let (mut blocks, mut end, mut hash, mut counts) = (vec![], (0, 0_u64), Sha256::new(), vec![]);
-        text.encoded(&source.tokens, part, |EncodedBlock { at, end: behind, text: block, tokens: found }| {
+        let encode = |text: &str| source.tokens.encode(text);
+        text.encoded(part, encode, |EncodedBlock { at, end: behind, text: block, tokens: found }| {
             blocks.push((at, end.1));
             // Of next tokens the first of all answers nothing.
             let first = if end.1 == 0 { behind_window } else { 0 };
@@ -110,16 +111,18 @@ impl StreamedRows for TextWindows {
         let wanted = self.length(row) + shape.behind();
         let block = self.blocks.partition_point(|(_, token)| *token <= first) - 1;
         let (at, token) = self.blocks[block];
-        let mut found = vec![];
+        let (mut found, mut bytes) = (vec![], vec![]);
         let skip = (first - token) as usize;
         for block in self.text.range(at, self.end.0) {
             let TextBlock { at, text, .. } = block?;
-            found.extend(tokens.encode(&text).map_err(|why| self.text.fault(at, why))?);
+            let (of_block, spans) = tokens.spans(&text).map_err(|why| self.text.fault(at, why))?;
+            found.extend(of_block);
+            bytes.extend(spans);
             if found.len() >= skip + wanted {
                 break;
             }
         }
-        let mut window = shape.example(&found[skip..skip + wanted]);
+        let mut window = shape.example(&found[skip..skip + wanted], &bytes[skip..skip + wanted]);
         masking.iter().for_each(|masking| masking.hide(row as u64, &mut window));
         Ok(window)
     }

@@ -181,6 +181,11 @@ pub trait Task: Send + Sync {
         false
     }
 
+    /// Whether examples know the bytes of their scored text ([`Example::text_bytes`]).
+    fn knows_bytes(&self) -> bool {
+        false
+    }
+
     /// The draw of the hidden tokens of a row; `None` where none is hidden.
     fn masking(&self) -> Option<Masking> {
         None

@@ -178,6 +178,30 @@ fn a_tokenizer_of_hugging_face_is_used_and_kept() {
 }
 
 #[test]
+fn windows_know_the_bytes_of_their_text_whatever_the_tokens_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    // The small letters of `İ` have more bytes than it has.
+    let tokenizer = r#"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":{"type":"Lowercase"},
+        "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
+        "model":{"type":"WordLevel","vocab":{"[UNK]":0,"good":1,"bad":2},"unk_token":"[UNK]"}}"#;
+    fs::write(folder.path().join("tokenizer.json"), tokenizer).expect("writable");
+    let text = "Good  bAd İİ!\n\n bad, é\n".repeat(700);
+    fs::write(folder.path().join("a.txt"), &text).expect("writable");
+    for (tokens, first) in [("bytes", 1), ("characters", 1), ("words", 4), ("blanks", 4), ("tokenizer.json", 4)] {
+        let mut settings = settings("language", tokens, &[("train", "a.txt")]);
+        settings.known.folders = vec![folder.path().to_owned()];
+        settings.length = Some(7);
+        let data = load(&settings, &["train"]).expect("read");
+        let rows = data.split("train");
+        let bytes: u32 = rows.iter().map(|row| row.text_bytes.expect("a text")).sum();
+        assert_eq!(bytes as usize + first, text.len(), "{tokens}");
+        if tokens == "bytes" {
+            assert!(rows.iter().all(|row| row.text_bytes == Some(row.tokens.len() as u32)));
+        }
+    }
+}
+
+#[test]
 fn pairs_columns_by_number_and_patterns() {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in [("p1.csv", "a b,c,yes\nd,e,no\n"), ("p2.csv", "f,g,no\n"), ("other.csv", "x,y,yes\n")] {

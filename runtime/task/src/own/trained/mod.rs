@@ -51,6 +51,16 @@ impl TrainedTokenizer {
         found.map(|found| found.get_ids().to_vec()).map_err(|error| format!("the tokenizer failed: {error}"))
     }
 
+    /// The tokens of a text, and the byte of the text at which each ends.
+    ///
+    /// # Errors
+    /// As [`TrainedTokenizer::encode`].
+    pub(super) fn ends(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>), String> {
+        self.growth.check(&self.tokenizer, text)?;
+        let found = self.tokenizer.encode(text, false).map_err(|error| format!("the tokenizer failed: {error}"))?;
+        Ok((found.get_ids().to_vec(), found.get_offsets().iter().map(|(_, end)| *end).collect()))
+    }
+
     /// The text of some tokens; none where they have no text.
     pub(super) fn decode(&self, tokens: &[u32]) -> String {
         self.tokenizer.decode(tokens, false).unwrap_or_default()
