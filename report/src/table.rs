@@ -109,7 +109,8 @@ fn text(score: Option<Score>) -> String {
     score.map_or("-".to_owned(), Score::text)
 }
 
-/// The accuracy where the answers are classes, with what the most frequent class and a bag of words reach; all other metrics; the loss.
+/// The accuracy where the answers are classes, with those of the most frequent class, of a bag of words and of a trigram; all other
+/// metrics; the loss.
 fn of_splits(run: &ReportRun) -> String {
     let names = |of: fn(&ResultsRow) -> &BTreeMap<String, f64>| {
         run.results.iter().flat_map(|row| of(row).keys().cloned()).collect::<BTreeSet<String>>()
@@ -119,7 +120,10 @@ fn of_splits(run: &ReportRun) -> String {
     let (classes, bag) = (has(|row| row.accuracy), has(|row| row.bag_of_words));
     let of_classes = if classes { &["accuracy", "most frequent class"][..] } else { &[] };
     let of_bag = bag.then_some("bag of words");
-    let fixed = ["split", "examples"].iter().chain(of_classes).chain(&of_bag).map(|name| (*name).to_owned());
+    let trigram = has(|row| row.trigram);
+    let of_trigram: &[&str] = if trigram { &["trigram", "perplexity", "trigram perplexity"] } else { &[] };
+    let fixed =
+        ["split", "examples"].iter().chain(of_classes).chain(&of_bag).chain(of_trigram).map(|name| (*name).to_owned());
     let metrics = shares.iter().chain(&numbers).map(|name| name.replace('_', " "));
     let head: Vec<String> = fixed.chain(metrics).chain(["loss", "mean steps"].map(str::to_owned)).collect();
     let row = |row: &ResultsRow| {
@@ -130,6 +134,11 @@ fn of_splits(run: &ReportRun) -> String {
         }
         if bag {
             cells.push(TableCell::number(text(row.bag_of_words.map(Score::Share))));
+        }
+        if trigram {
+            cells.push(TableCell::number(text(row.trigram.map(Score::Share))));
+            cells.push(TableCell::number(text(row.perplexity.map(Score::Error))));
+            cells.push(TableCell::number(text(row.trigram_perplexity.map(Score::Error))));
         }
         cells.extend(
             shares.iter().map(|name| TableCell::number(text(row.metrics.get(name).copied().map(Score::Share)))),

@@ -212,9 +212,10 @@ fn again(path: &Path, options: &Options, terminal: &Terminal) -> Result<Vec<Chec
     Ok(parts)
 }
 
-/// The first field in which two rows differ in any bit. The baseline tells of the training data, and not of the model.
+/// The first field in which two rows differ in any bit. The baselines tell of the training data, and not of the model.
 fn difference(old: &ResultsRow, new: &ResultsRow) -> Option<String> {
-    let new = ResultsRow { bag_of_words: old.bag_of_words, ..new.clone() };
+    let ResultsRow { bag_of_words, trigram, trigram_perplexity, .. } = *old;
+    let new = ResultsRow { bag_of_words, trigram, trigram_perplexity, ..new.clone() };
     let [old, new] = [old, &new].map(|row| serde_json::to_value(row).expect("names and numbers are valid JSON"));
     let fields = old.as_object().into_iter().chain(new.as_object()).flat_map(|fields| fields.keys());
     // As text, in which -0 is not 0.

@@ -738,6 +738,36 @@ fn classes_that_look_the_same_are_told() {
     assert_eq!(json["alike"].as_array().map(Vec::len), Some(1), "{json:#}");
 }
 
+/// A trigram stands beside the perplexity and the most frequent class of a text wherever results are printed.
+#[test]
+fn a_trigram_is_a_baseline() {
+    let place = Place::new();
+    let line = |n: usize| format!("{} {} is {}\n", ["a", "the"][n % 2], ["cat", "dog", "film"][n * n % 3], n % 4);
+    place.write("one.txt", &(0..400).map(line).collect::<String>());
+    let task = "name: language, data: { train: one.txt, dev: 10% }, tokens: words, length: 32";
+    place.write("one.yaml", &experiment(task, "evaluate: [dev]\n"));
+    let each = place.read("tiny.rt").replace(", tokens: start_end", "").replace("readout end", "readout each");
+    place.write("each.rt", &each);
+    let trained = place.rtc(&["train", "each.rt", "--experiment", "one.yaml", "--run", "one"]);
+    assert!(trained.code(0).stdout.contains("trigram perplexity"), "{}", trained.stdout);
+    let results: Value = serde_json::from_str(&place.read("runs/one/results.json")).expect("JSON");
+    let dev = &results["splits"][0];
+    let number = |name: &str| dev[name].as_f64().unwrap_or_else(|| panic!("{name} in {dev}"));
+    // The words behind an article and behind `is` are open; all else follows from the two tokens before.
+    assert!((1.2..2.0).contains(&number("trigram_perplexity")), "{dev}");
+    assert!((0.6..0.9).contains(&number("trigram")) && number("majority") < number("trigram"), "{dev}");
+    assert!(dev.get("bag_of_words").is_none(), "{dev}");
+    place.rtc(&["verify", "runs/one", "--again"]).code(0);
+    place.rtc(&["report", "runs/one", "--output", "one.html"]).code(0);
+    assert!(place.read("one.html").contains("trigram perplexity"));
+    let grid = "compare: [each.rt]\nseeds: [1]\nmax_steps: 2\n";
+    place.write("grid.yaml", &place.read("one.yaml").replace("epochs: 2\n", grid));
+    let table = place.rtc(&["ablate", "grid.yaml", "--metric", "accuracy", "--metric", "perplexity"]);
+    let row = table.code(0).stdout.lines().find(|line| line.starts_with("trigram ")).expect("a row").to_owned();
+    let cells = [format!("{:.1}", 100.0 * number("trigram")), format!("{:.3}", number("trigram_perplexity"))];
+    assert!(cells.iter().all(|cell| row.contains(cell)), "{row}");
+}
+
 /// A bag of words stands beside the most frequent class wherever results are printed.
 #[test]
 fn a_bag_of_words_is_a_baseline() {

@@ -70,7 +70,7 @@ class Run:
     @cached_property
     def results(self) -> DataFrame:
         """The table of a finished run, empty before: a row for each split with `examples`, `scored` answers, `accuracy`, `majority`
-        (always the most frequent class) and, on one's own data, `bag_of_words` (a baseline) between 0 and 1, `loss`, `mean_depth`
+        (always the most frequent class) and, on one's own data, the baselines `bag_of_words` or `trigram` between 0 and 1, `loss`, `mean_depth`
         in steps, and what the task reports besides."""
         return frame(self.rows("results"), ["split", "examples", "scored", "accuracy", "loss"])
 

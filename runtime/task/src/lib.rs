@@ -47,6 +47,7 @@ mod stream;
 pub mod sudoku;
 mod summary;
 mod task;
+mod trigram;
 
 pub use alike::alike;
 pub use audit::{Audit, audit};
@@ -84,6 +85,7 @@ pub use task::{
     Unlabelled, WrittenAnswer,
 };
 pub(crate) use task::{ids, split, splits};
+pub use trigram::{Trigram, TrigramScore};
 
 /// The most examples of a split: all are held in memory.
 pub const MAX_EXAMPLES: usize = 10_000_000;

@@ -78,6 +78,8 @@ mod tests {
             depth_deviation: Some(deviation),
             majority: Some(0.5),
             bag_of_words: None,
+            trigram: None,
+            trigram_perplexity: None,
             lengths: vec![],
             classes: vec![],
         }

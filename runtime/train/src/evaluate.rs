@@ -221,6 +221,8 @@ impl<'a> Sum<'a> {
             depth_deviation: self.depth.map(|depth| depth.deviation()),
             majority: self.correct.map(|_| majority_share(examples)),
             bag_of_words: None,
+            trigram: None,
+            trigram_perplexity: None,
             lengths,
             classes: if each_class { self.classes.0.clone() } else { vec![] },
         }

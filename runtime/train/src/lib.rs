@@ -4,6 +4,7 @@
 //! update's index. So a run that was stopped or killed at any point and resumed from its last checkpoint goes through
 //! the same states, writes the same `metrics.jsonl`, and gives the same table as one that was not.
 
+mod baselines;
 pub mod collapse;
 mod errors;
 mod evaluate;
@@ -32,8 +33,9 @@ use rtc_runs::record::table::{ResultsRow, ResultsTable};
 use rtc_runs::record::{RunAnswers, RunFolder, RunInfo};
 use rtc_runs::schedule::Schedule;
 use rtc_task::error::DataError;
-use rtc_task::{BagOfWords, Dataset, Metric, Scale, check_own, majority_share, open_task};
+use rtc_task::{Dataset, Metric, Scale, majority_share, open_task};
 
+use baselines::Baselines;
 use feed::{Ready, refuse_empty};
 use slots::TrainingSlots;
 
@@ -422,8 +424,7 @@ impl<'a> Trainer<'a> {
         let best = self.best()?;
         self.learner.restore(&best.learner)?;
         let (mut rows, mut answers) = (Vec::new(), RunAnswers::default());
-        let is_own = check_own(&self.experiment.task).is_some();
-        let baseline = is_own.then(|| BagOfWords::fit(self.data.split(&self.experiment.train))).flatten();
+        let baselines = Baselines::fit(self.experiment, self.data);
         for split in &self.experiment.evaluate {
             let Some((row, each)) = self.evaluate(split)? else {
                 self.learner.restore(&last)?;
@@ -432,8 +433,7 @@ impl<'a> Trainer<'a> {
             };
             self.record(&row)?;
             self.observer.event(&Event::Evaluated { update: self.progress.updates, row: &row, improved: false });
-            let bag_of_words = baseline.as_ref().and_then(|baseline| baseline.accuracy(self.data.split(split)));
-            rows.push(ResultsRow { bag_of_words, ..row });
+            rows.push(baselines.beside(row, self.data.split(split)));
             answers.splits.push(each.answers(split, self.data.fingerprint_of(split)));
         }
         let BestEvaluation { accuracy, loss, metric, update } = self.progress.best.unwrap_or_default();

@@ -18,11 +18,25 @@ pub(super) const MAJORITY: &str = "majority";
 /// The accuracy of logistic regression on bags of tokens, in the table and in the results of a run.
 const BAG_OF_WORDS: &str = "bag_of_words";
 
+/// The accuracy of a trigram of next tokens, in the table and in the results of a run, and its perplexity.
+const TRIGRAM: &str = "trigram";
+const TRIGRAM_PERPLEXITY: &str = "trigram_perplexity";
+
 /// Fields of a split that tell of no model of the grid.
-pub(super) const BASELINES: [&str; 2] = [MAJORITY, BAG_OF_WORDS];
+pub(super) const BASELINES: [&str; 4] = [MAJORITY, BAG_OF_WORDS, TRIGRAM, TRIGRAM_PERPLEXITY];
 
 /// Fields of a split that are shares.
-const SHARES: [&str; 3] = ["accuracy", MAJORITY, BAG_OF_WORDS];
+const SHARES: [&str; 4] = ["accuracy", MAJORITY, BAG_OF_WORDS, TRIGRAM];
+
+/// The field of a split with a metric of a baseline; `None` where it has none.
+pub(super) fn of_baseline(baseline: &'static str, metric: &str) -> Option<&'static str> {
+    match (baseline, metric) {
+        (TRIGRAM_PERPLEXITY, _) => None,
+        (_, "accuracy") => Some(baseline),
+        (TRIGRAM, "perplexity") => Some(TRIGRAM_PERPLEXITY),
+        _ => None,
+    }
+}
 
 /// The results of a finished run.
 #[derive(Clone, Debug, PartialEq)]

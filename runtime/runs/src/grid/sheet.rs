@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::measured::{BASELINES, MAJORITY, Measure};
+use super::measured::{BASELINES, MAJORITY, Measure, of_baseline};
 use super::notes::{failures, falls, odd_ones, other_data};
 use super::worth::{By, SplitMetric, Worth, remarks, worth};
 use super::{GridRow, MeasuredRun, less_is_better};
@@ -313,12 +313,14 @@ fn value(row: &GridRow, from: &ColumnSource) -> Mean {
     }
 }
 
-/// The rows of the baselines: the most frequent class of each split, and a bag of words, as the first finished run says.
+/// The rows of the baselines: the most frequent class of each split, a bag of words, and a trigram, as the first finished run says.
 fn baselines(rows: &[GridRow], columns: &[(SheetColumn, ColumnSource)]) -> Vec<SheetRow> {
-    let row = |baseline: &str| {
+    let row = |baseline: &'static str| {
         let share = |from: &ColumnSource| match from {
-            ColumnSource::Measure { split, metric } if metric == ACCURACY => {
-                finished(rows).find_map(|measured| measured.get(split, baseline)).map_or(Mean::default(), Mean::only)
+            ColumnSource::Measure { split, metric } => {
+                let field = of_baseline(baseline, metric);
+                let found = field.and_then(|field| finished(rows).find_map(|measured| measured.get(split, field)));
+                found.map_or(Mean::default(), Mean::only)
             }
             _ => Mean::default(),
         };

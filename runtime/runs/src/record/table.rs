@@ -77,6 +77,12 @@ pub struct ResultsRow {
     /// Accuracy of logistic regression on bags of tokens, trained on the same split, where that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bag_of_words: Option<f64>,
+    /// Accuracy of a trigram of next tokens, counted on the same split, where that was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigram: Option<f64>,
+    /// Its perplexity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigram_perplexity: Option<f64>,
     /// The lengths one by one, where the task is one on strings of a length; shortest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lengths: Vec<LengthRow>,
@@ -182,15 +188,39 @@ impl ResultsTable {
 
     /// What the rows have, in the order of the table; the depth of a model that does not halt is a `-`.
     fn columns(&self) -> Vec<ResultsColumn<'_>> {
-        // A split may lack a number that others have.
-        let names = |of: fn(&ResultsRow) -> &BTreeMap<String, f64>| {
-            self.rows.iter().flat_map(|row| of(row).keys()).collect::<BTreeSet<&String>>().into_iter()
-        };
         let has = |of: fn(&ResultsRow) -> Option<f64>| self.rows.iter().any(|row| of(row).is_some());
         let plain = |title: &str, of: fn(&ResultsRow) -> Option<f64>, look: fn(f64) -> String| ResultsColumn {
             title: title.to_owned(),
             of: Box::new(of),
             look,
+        };
+        let mut columns = self.named_columns();
+        if has(|row| row.accuracy) {
+            columns.push(plain("accuracy", |row| row.accuracy, percent));
+            columns.push(plain("majority", |row| row.majority, percent));
+        }
+        if has(|row| row.bag_of_words) {
+            columns.push(plain("bag of words", |row| row.bag_of_words, percent));
+        }
+        if has(|row| row.trigram) {
+            columns.push(plain("trigram", |row| row.trigram, percent));
+        }
+        columns.push(plain("loss", |row| Some(row.loss), |loss| format!("{loss:.3}")));
+        columns.push(plain("depth", |row| row.mean_depth, |depth| format!("{depth:.2}")));
+        if has(|row| row.perplexity) {
+            columns.push(plain("perplexity", |row| row.perplexity, |number| format!("{number:.3}")));
+        }
+        if has(|row| row.trigram_perplexity) {
+            columns.push(plain("trigram perplexity", |row| row.trigram_perplexity, |number| format!("{number:.3}")));
+        }
+        columns
+    }
+
+    /// Metrics of the task and those that were asked for, by their names.
+    fn named_columns(&self) -> Vec<ResultsColumn<'_>> {
+        // A split may lack a number that others have.
+        let names = |of: fn(&ResultsRow) -> &BTreeMap<String, f64>| {
+            self.rows.iter().flat_map(|row| of(row).keys()).collect::<BTreeSet<&String>>().into_iter()
         };
         let title = |name: &str| name.replace('_', " ");
         let shares = names(|row| &row.metrics).map(|name| ResultsColumn {
@@ -203,20 +233,7 @@ impl ResultsTable {
             of: Box::new(move |row| row.numbers.get(name).copied()),
             look: figure,
         });
-        let mut columns: Vec<ResultsColumn<'_>> = shares.chain(numbers).collect();
-        if has(|row| row.accuracy) {
-            columns.push(plain("accuracy", |row| row.accuracy, percent));
-            columns.push(plain("majority", |row| row.majority, percent));
-        }
-        if has(|row| row.bag_of_words) {
-            columns.push(plain("bag of words", |row| row.bag_of_words, percent));
-        }
-        columns.push(plain("loss", |row| Some(row.loss), |loss| format!("{loss:.3}")));
-        columns.push(plain("depth", |row| row.mean_depth, |depth| format!("{depth:.2}")));
-        if has(|row| row.perplexity) {
-            columns.push(plain("perplexity", |row| row.perplexity, |number| format!("{number:.3}")));
-        }
-        columns
+        shares.chain(numbers).collect()
     }
 
     /// The table for programs; it reads back through serde.
