@@ -223,16 +223,18 @@ impl Grid {
 
     /// Refuses names that are no measure of any of the tasks.
     pub(crate) fn check_metrics(&self, asked: &[String]) -> Result<(), SessionFailure> {
-        let mut known = METRICS.to_vec();
+        let mut known: Vec<String> = METRICS.map(str::to_owned).to_vec();
         for member in &self.models {
             let (task, _) = task_of(&member.experiment)?;
-            known.extend(task.about().metrics.iter().map(|metric| metric.name));
-            known.extend(task.perplexity().then_some("perplexity"));
-            known.extend((task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten());
+            known.extend(task.about().metrics.iter().map(|metric| metric.name.to_owned()));
+            known.extend(task.perplexity().then(|| "perplexity".to_owned()));
+            known.extend(member.experiment.metrics.iter().map(ToString::to_string));
+            let numbers = (task.objective() == Objective::Number).then_some(NUMBERS).into_iter().flatten();
+            known.extend(numbers.map(str::to_owned));
         }
         let mut seen = BTreeSet::new();
-        known.retain(|name| seen.insert(*name));
-        match asked.iter().find(|name| !known.contains(&name.as_str())) {
+        known.retain(|name| seen.insert(name.clone()));
+        match asked.iter().find(|name| !known.contains(name)) {
             Some(name) => Err(SessionFailure::Usage(unknown("metric", name, &known))),
             None => Ok(()),
         }

@@ -70,7 +70,7 @@ impl Chooser<'_> {
     /// Whether a column holds texts. A text without blanks looks as a key does.
     fn is_text(&self, at: usize) -> bool {
         match self.kinds[at] {
-            Kind::Text | Kind::Words => true,
+            Kind::Text | Kind::Words | Kind::Written => true,
             Kind::Key => !names::is_key(self.name(at)),
             Kind::Empty
             | Kind::Same
