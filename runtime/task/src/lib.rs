@@ -56,7 +56,7 @@ pub use encoding::Encoding;
 pub use example::{Example, ExampleTarget, SIDES};
 pub use files::format_of as file_format;
 pub use files::paths::there;
-pub use files::{Alignment, Column, ColumnLook, FileLook, Format, TextForm, delimiter, encoding, look};
+pub use files::{Alignment, Column, ColumnLook, FileLook, Format, TextForm, delimiter, encoding, look, look_as};
 pub use load::{Dataset, WantedSplits, load, load_split, load_wanted};
 pub use masking::Masking;
 pub use metric::{Metric, SEVERAL, Tally, scored, whole};
@@ -74,15 +74,15 @@ pub mod limits {
     pub use super::reading::MAX_LINE;
 }
 pub use own::check as check_own;
-pub use registry::{TASKS, catalog, check_shares, formal_named, open_task, own_split, task_named};
+pub use registry::{TASKS, catalog, check_name, check_shares, formal_named, open_task, own_split, task_named};
 pub use scale::Scale;
 pub use stream::{Stream, StreamedRows};
 pub use summary::{GivenLook, SampleRow, SplitDescription, describe, majority_share, sample, set_text};
 pub use task::asked::{AskedRow, AskedRows, Cuts};
 pub use task::{
-    Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest, GivenColumn,
-    GivenColumns, Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle, TaskSettings,
-    Unlabelled, WrittenAnswer,
+    AbsentFile, Answer, Asks, ClassNames, Columns, DataFolder, DataSource, DecimalMark, Files, GenerationRequest,
+    GivenColumn, GivenColumns, Objective, Program, Quotes, Split, Task, TaskContext, TaskDescription, TaskHandle,
+    TaskSettings, Unlabelled, WrittenAnswer,
 };
 pub(crate) use task::{ids, split, splits};
 pub use trigram::{Trigram, TrigramScore};

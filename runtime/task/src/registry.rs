@@ -83,11 +83,60 @@ pub fn catalog(task: &dyn Task, options: &Options) -> Catalog {
 pub fn task_named(name: &str) -> Result<&'static dyn Task, String> {
     TASKS.iter().copied().find(|task| task.name() == name).ok_or_else(|| {
         let names = TASKS.iter().map(|task| task.name()).chain(OWN_TASKS.map(|(name, _)| name));
-        match OWN_TASKS.iter().find(|(own, _)| *own == name) {
-            Some(_) => format!("`{name}` is a task on files of your own: only an experiment says which they are"),
-            None => unknown("task", name, names),
+        let plain = name.to_lowercase().replace(['-', ' '], "_");
+        let meant = SYNONYMS.iter().find(|(_, others)| others.contains(&&*plain));
+        match (is_own(name), meant) {
+            (true, _) => format!("`{name}` is a task on files of your own: only an experiment says which they are"),
+            (false, Some((own, _))) => format!("there is no task `{name}`; on files of your own it is `{own}`"),
+            (false, None) => unknown("task", name, names),
         }
     })
+}
+
+/// Tasks on files of the user as other programs name them.
+const SYNONYMS: [(&str, &[&str]); 4] = [
+    (
+        "table",
+        &[
+            "classification",
+            "text_classification",
+            "sequence_classification",
+            "classify",
+            "classifier",
+            "regression",
+            "sentiment",
+            "tabular",
+            "csv",
+        ],
+    ),
+    ("pairs", &["pair", "nli", "entailment", "similarity", "pair_classification", "sentence_pair", "paraphrase"]),
+    ("tagging", &["ner", "pos", "token_classification", "sequence_labeling", "sequence_labelling", "tags"]),
+    (
+        "language",
+        &[
+            "lm",
+            "language_model",
+            "language_modeling",
+            "language_modelling",
+            "causal_lm",
+            "text_generation",
+            "generation",
+            "text",
+        ],
+    ),
+];
+
+/// Whether a task on files of the user has this name.
+fn is_own(name: &str) -> bool {
+    OWN_TASKS.iter().any(|(own, _)| *own == name)
+}
+
+/// Refuses a name that no task has, built in or on files of the user.
+///
+/// # Errors
+/// As [`task_named`].
+pub fn check_name(name: &str) -> Result<(), String> {
+    if is_own(name) { Ok(()) } else { task_named(name).map(drop) }
 }
 
 /// The task on strings of this name, if it is one.

@@ -88,6 +88,12 @@ pub fn example(task: &dyn Task, options: &Options, text: &str) -> Result<Example
     }
     let (first, second) = sides_of(text)
         .ok_or_else(|| format!("a pair is written `left {SIDES} right`, or with a tab between its sides"))?;
+    let mark = if text.contains(SIDES) { SIDES } else { "\t" };
+    let parts = text.split(mark).count();
+    if parts > 2 {
+        let name = if mark == SIDES { "`|||`" } else { "a tab" };
+        return Err(format!("a pair has two sides, and this text has {parts}: {name} stands between two sides once"));
+    }
     let tokens = encode(first).map_err(|why| format!("left of a pair: {why}"))?;
     let second = encode(second).map_err(|why| format!("right of a pair: {why}"))?;
     Ok(example_of(task, options, tokens, Some(second)))

@@ -32,7 +32,7 @@ use object::object;
 use records::{CellSpan, Delimited, FileRecord, FileRecords, NO_TEXT};
 
 pub use form::{TextForm, delimiter, encoding};
-pub use look::{Alignment, ColumnLook, FileLook, MAX_KEYS, look};
+pub use look::{Alignment, ColumnLook, FileLook, MAX_KEYS, look, look_as};
 pub use records::{MAX_PACKED_ROWS, MAX_UNPACKED};
 
 /// The most values of the columns that are read, the items of lists and missing ones among them.
@@ -77,8 +77,12 @@ impl Format {
             "xlsx" | "xls" | "xlsm" | "ods" => {
                 Err("a workbook has sheets and formulas: save the sheet as CSV (UTF-8)".to_owned())
             }
-            _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): say \
-                      `task.format`"
+            "zip" | "tar" | "tgz" | "7z" | "rar" => {
+                Err("an archive may hold several files: unpack it, and name a file that was in it".to_owned())
+            }
+            "bz2" | "xz" | "lz4" => Err("unpack it, or pack it by gzip (.gz) or Zstandard (.zst)".to_owned()),
+            _ => Err("its name ends in none of .csv, .tsv, .jsonl, .parquet and .txt (also with .gz or .zst): `task.format` of an \
+                      experiment, or `--format` of `rtc task check`, says how it is written, as `text`"
                 .to_owned()),
         }
     }

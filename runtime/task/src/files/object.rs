@@ -31,7 +31,7 @@ fn no_object(line: &str, error: &serde_json::Error) -> String {
     }
     if line.trim() == "{" {
         return "JSON lines are wanted, an object per line, and this one spans several lines: write each without line ends (`json.dumps` \
-                without `indent`)"
+                without `indent`); of an object that holds the rows as a list, write the list alone"
             .to_owned();
     }
     if error.is_data() {

@@ -37,6 +37,8 @@ pub(super) struct Learned {
     /// The names of the classes or labels; none where tokens or numbers are the answers.
     pub(super) classes: Vec<String>,
     ids: HashMap<String, u32>,
+    /// Number of rows that are trained on; 0 where a run has kept the rest.
+    pub(super) rows: usize,
     /// The unit of the numbers, where they are the answers.
     pub(super) scale: Scale,
     shares: Vec<SplitShare>,
@@ -103,7 +105,7 @@ impl Learned {
             SavedLearning::deserialize(kept).map_err(|error| error.to_string())?;
         let ids = ids(&classes);
         let (tokens, hashes) = (Arc::new(Tokens::from_kept(tokens)?), RowHashes::default());
-        Ok(Self { tokens, classes, ids, scale, shares, hashes, seed })
+        Ok(Self { tokens, classes, ids, rows: 0, scale, shares, hashes, seed })
     }
 
     /// The id of a class: a file may have many of them, and every row one.
@@ -249,6 +251,7 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
         tokens: Arc::new(Tokens::bytes()),
         classes: vec![],
         ids: HashMap::new(),
+        rows: 0,
         scale: Scale::default(),
         shares,
         hashes,
@@ -266,8 +269,8 @@ pub(super) fn learn(plan: &TaskPlan, settings: &TaskSettings) -> Result<Learned,
         Cutting::By(cut) => Tokens::learned(*cut, plan.lines(), counts.pieces, plan.vocabulary),
         Cutting::File(file) => trained(settings, file)?,
     };
-    let ids = ids(&classes);
-    Ok(Learned { tokens: Arc::new(tokens), classes, ids, scale, ..learned })
+    let (ids, rows) = (ids(&classes), counts.rows);
+    Ok(Learned { tokens: Arc::new(tokens), classes, ids, rows, scale, ..learned })
 }
 
 /// Refuses `class_names: file` if no file has names for a column that is read.

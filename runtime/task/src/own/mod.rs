@@ -5,6 +5,7 @@
 //! task like all others. What was learned is kept with a run, so that a trained model is understood without the training file.
 
 mod ask;
+mod classes;
 mod given;
 mod language;
 mod learn;
@@ -137,12 +138,8 @@ impl Own {
     }
 
     fn class(&self, name: &str) -> Result<u32, String> {
-        let known = &self.learned.classes;
-        self.learned.class(name).ok_or_else(|| {
-            let shown: Vec<&str> = known.iter().take(20).map(String::as_str).collect();
-            let more = if known.len() > shown.len() { ", and others" } else { "" };
-            unknown("class", name, &shown) + more + " among the labels of the training file"
-        })
+        let column = || self.plan.layout.columns[self.plan.inputs].to_string();
+        self.learned.class(name).ok_or_else(|| self.learned.no_class(name, &column()))
     }
 
     /// The labels of a list of tokens: `null` is not scored.

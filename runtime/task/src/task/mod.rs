@@ -1,5 +1,6 @@
 //! A task: its description as data, and its generator and reader.
 
+mod absent;
 pub(crate) mod asked;
 mod settings;
 pub(crate) mod splits;
@@ -23,6 +24,7 @@ use crate::metric::Metric;
 use crate::options::{OptionField, Options};
 use crate::scale::Scale;
 use crate::stream::Stream;
+pub use absent::AbsentFile;
 use asked::{AskedRow, AskedRows, Cuts};
 pub use settings::{
     Answer, Asks, ClassNames, Columns, DataSource, DecimalMark, GivenColumns, Program, Quotes, TaskContext,

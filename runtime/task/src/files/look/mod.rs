@@ -76,8 +76,15 @@ const SAMPLE: usize = 200;
 ///
 /// # Errors
 /// A file that can't be opened or read more than once, or whose name does not say how it is written.
-pub fn look(path: &Path, mut form: TextForm) -> Result<FileLook, DataError> {
-    let format = Format::of(path).map_err(|why| unreadable(path, why))?;
+pub fn look(path: &Path, form: TextForm) -> Result<FileLook, DataError> {
+    look_as(path, Format::of(path).map_err(|why| unreadable(path, why))?, form)
+}
+
+/// Looks at a file of this format, whatever its name is.
+///
+/// # Errors
+/// A file that can't be opened or read more than once.
+pub fn look_as(path: &Path, format: Format, mut form: TextForm) -> Result<FileLook, DataError> {
     if path.exists() && !path.is_file() {
         return Err(unreadable(path, "a file that is looked at is read several times: copy this into a file first"));
     }
@@ -185,12 +192,17 @@ impl FileLook {
         let rows = layout(places.clone()).rows(path)?.skip(1).take(SAMPLE);
         let rows: Vec<FileRow> = rows.filter_map(Result::ok).collect();
         match header(&names, &rows) {
-            Header::Names => {}
             Header::Row => {
                 self.headless = true;
                 names = places.iter().map(Column::to_string).collect();
                 columns = places;
             }
+            // Several columns without a name can't be told apart by it: spreadsheets leave them at the end.
+            Header::Names if names.iter().filter(|name| name.is_empty()).count() > 1 => {
+                names.retain(|name| !name.is_empty());
+                columns.retain(|column| *column != Column::Name(String::new()));
+            }
+            Header::Names => {}
             Header::Doubt(why) => self.doubt = Some(why),
         }
         let (records, parser) = layout(columns).begin(path)?;
