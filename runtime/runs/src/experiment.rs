@@ -16,13 +16,15 @@ use rtc_exec::learner::{DecayedParameters, GROUPS, GroupRule, Lookahead, MOST_GR
 use rtc_task::batching::{Buckets, ClassSampling};
 use rtc_task::error::unknown;
 use rtc_task::{
-    DataSource, MAX_EXAMPLES, TaskSettings, check_own, check_shares, formal_named, own_split, resolve_options,
-    task_named,
+    DataSource, MAX_EXAMPLES, TaskSettings, check_name, check_own, check_shares, formal_named, own_split,
+    resolve_options, task_named,
 };
 
+mod absent;
 mod choice;
 mod compare;
 mod edit_sweep;
+mod elsewhere;
 mod file;
 mod fresh;
 mod groups;
@@ -40,6 +42,7 @@ mod yaml;
 pub use choice::Choice;
 pub use compare::ComparedModel;
 pub use edit_sweep::{EditSweep, EvaluateAt, outside_brackets};
+pub use elsewhere::is_field;
 pub use file::ExperimentFile;
 pub use fresh::{Curriculum, Ema, Fresh, Lengths};
 pub use groups::OptimiserGroup;
@@ -504,7 +507,13 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
         (pass > 0, &["fresh", "pass"], "`pass` must be at least 1"),
         (curriculum.every > 0, &["fresh", "curriculum"], "`every` must be at least 1"),
         (curriculum.from > 0, &["fresh", "curriculum"], "`from` must be at least 1"),
-        (pass.saturating_mul(size as u64) <= MAX_EXAMPLES as u64, &["fresh", "pass"], PASS),
+        (
+            experiment.fresh.is_none()
+                || size > MAX_EXAMPLES
+                || pass.saturating_mul(size as u64) <= MAX_EXAMPLES as u64,
+            &["fresh", "pass"],
+            PASS,
+        ),
         (
             experiment.fresh.is_none() || experiment.batch.buckets == Buckets::None,
             &["batch", "buckets"],
@@ -538,6 +547,8 @@ fn check(experiment: &Experiment) -> Vec<BrokenRule> {
     broken.extend(check_choice(&experiment.choose).err());
     let of_numbers = rules.iter().filter(|(holds, ..)| !holds);
     broken.extend(of_numbers.map(|(_, path, message)| (path.to_vec(), (*message).to_owned())));
+    let too_large = || format!("`size` must be at most {MAX_EXAMPLES}: got {size}. Use 32, 64, ...");
+    broken.extend((size > MAX_EXAMPLES).then(|| (vec!["batch", "size"], too_large())));
     broken.extend(experiment.evaluate_at.sweeps().err().map(|message| (vec!["evaluate_at"], message)));
     broken
 }
@@ -566,7 +577,10 @@ fn check_evaluated(evaluate: &[String]) -> Result<(), BrokenRule> {
 /// All broken rules of the task and its splits.
 fn check_task(experiment: &Experiment) -> Vec<BrokenRule> {
     let settings = &experiment.task;
-    // Without the task nothing is known of its splits.
+    // Without the task nothing is known of its fields and splits.
+    if let Err(message) = check_name(&settings.name) {
+        return vec![(vec!["task", "name"], message)];
+    }
     match check_own(settings) {
         Some(Err((field, message))) => return vec![(vec!["task", field], message)],
         Some(Ok(())) => {}

@@ -19,6 +19,7 @@ use crate::error::{CheckpointError, Error};
 use crate::record::checkpoint::{self, Checkpoint, CheckpointSlot};
 use crate::record::{ModelForm, SavedRun, program};
 pub use definition::{ModelDefinition, NoModel};
+use rtc_task::error::unknown;
 
 /// A part of what a program says of itself: the hash of the code that decides its numbers.
 pub const CODE: &str = "code";
@@ -100,6 +101,11 @@ impl OpenedRun<'_> {
                     false => format!("it keeps those after the updates {listed}, besides `best` and `last`"),
                 };
                 let reason = format!("there is no checkpoint after update {which}: {reason}");
+                return Err(CheckpointError { path: self.path.to_owned(), reason, previous: None }.into());
+            }
+            None if !which.contains('/') && !Path::new(which).exists() => {
+                let known = slots().map(|slot| slot.name().to_owned()).collect::<Vec<_>>();
+                let reason = unknown("checkpoint", which, &known);
                 return Err(CheckpointError { path: self.path.to_owned(), reason, previous: None }.into());
             }
             None => checkpoint::find(Path::new(which), Path::new(which))?,

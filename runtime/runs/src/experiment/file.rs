@@ -16,7 +16,7 @@ use super::layers::{ExperimentLayers, ReadFile, merge};
 use super::mistakes::Repaired;
 use super::place::LinePart;
 use super::sweep::Sweep;
-use super::{EMBEDDED, Experiment, check, check_evaluated, yaml};
+use super::{EMBEDDED, Experiment, check, check_evaluated, elsewhere, yaml};
 use crate::error::ExperimentError;
 use rtc_task::error::unknown;
 use rtc_task::{TaskContext, TaskSettings};
@@ -200,7 +200,7 @@ impl ExperimentFile {
                 match self.lay_over(model, &tried) {
                     Ok(_) => right = tried,
                     Err(error) => {
-                        wrong.push(self.fail(format!("the edit `{edit}`: {}", error.message)));
+                        wrong.push(self.fail(elsewhere::of_edit(&edit, &error.message)));
                         open.push(edit);
                     }
                 }

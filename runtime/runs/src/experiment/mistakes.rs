@@ -5,7 +5,7 @@
 
 use serde_yaml::{Mapping, Value};
 
-use super::Experiment;
+use super::{Experiment, elsewhere};
 use rtc_task::error::hint;
 
 /// The most mistakes that are reported at once.
@@ -42,9 +42,12 @@ impl Repaired {
                 Ok(experiment) => return Self { experiment: Some(experiment), mistakes },
                 Err(error) => error,
             };
-            let mistake = Mistake::of(&error);
+            let mut mistake = Mistake::of(&error);
+            let share = Mistake::of_share(&mistake, &fields);
+            let share_text = share.is_some().then(|| Value::from("10%"));
+            mistake = share.unwrap_or(mistake);
             let path: Vec<&str> = mistake.path.iter().map(String::as_str).collect();
-            let is_right = repair(&mut fields, &path, find(&right, &path));
+            let is_right = repair(&mut fields, &path, share_text.as_ref().or_else(|| find(&right, &path)));
             let is_new = !mistakes.iter().any(|known| known.covers(&mistake.path));
             mistakes.extend(Some(mistake).filter(|_| is_new));
             if !is_right || mistakes.len() >= MOST {
@@ -90,77 +93,133 @@ impl Mistake {
     fn of(error: &serde_yaml::Error) -> Self {
         let text = error.to_string();
         let message = in_words(text.split(" at line ").next().unwrap_or(&text));
-        let head = message.split(": ").next().unwrap_or_default();
-        let path = if head == message || head.contains([' ', '`']) { "" } else { head };
-        let keys = path.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']'));
+        let (block, _) = block_of(&message);
+        let keys = block.split(['.', '[']).filter(|key| !key.is_empty() && !key.ends_with(']'));
         let mut path: Vec<String> = keys.map(str::to_owned).collect();
         let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
-        let mut near = String::new();
-        if let Some((name, known)) = quoted.split_first() {
-            if message.contains("unknown ") {
-                near = hint(name, known);
-                let same = SYNONYMS.iter().find(|(other, _)| other == name);
-                if let Some((_, field)) = same.filter(|_| near.is_empty()) {
-                    near = format!("; it is `{field}` here");
-                }
-            }
-            if message.contains("unknown field") || message.contains("missing field") {
-                path.push((*name).to_owned());
-            }
+        let Some((name, known)) = quoted.split_first() else { return Self { path, message } };
+        let near = if message.contains("unknown ") { hint(name, known) } else { String::new() };
+        let is_unknown = message.contains("unknown field");
+        let home = if near.is_empty() && is_unknown { elsewhere::cure(name, known) } else { None };
+        if is_unknown || message.contains("missing field") {
+            path.push((*name).to_owned());
         }
-        Self { path, message: format!("{message}{near}") }
+        let message = match home {
+            // The list of all fields of the block would hide the one of another block.
+            Some(cure) => format!("{}; {cure}", message.split(", expected ").next().unwrap_or(&message)),
+            None => format!("{message}{near}"),
+        };
+        Self { path, message }
+    }
+
+    /// Explains a number in the place of a share or a file of `task.data`, if this is the mistake.
+    fn of_share(mistake: &Self, fields: &Mapping) -> Option<Self> {
+        let path: Vec<&str> = mistake.path.iter().map(String::as_str).collect();
+        let files = find(fields, &path).filter(|_| path == ["task", "data"])?.as_mapping()?;
+        let (split, number) = files.iter().find(|(_, value)| value.is_number())?;
+        let (split, number) = (split.as_str()?, number.as_f64()?);
+        let share = match number {
+            _ if split == "train" => None,
+            share if share > 0.0 && share < 1.0 => Some(100.0 * share),
+            share => Some(share).filter(|share| (1.0..100.0).contains(share)),
+        };
+        let cure = match share {
+            Some(share) => {
+                format!("a share of the rows of `train` is written as `{split}: {}%`", (100.0 * share).round() / 100.0)
+            }
+            None => format!("name a file, in quotation marks if its name is a number: `{split}: \"{number}\"`"),
+        };
+        let path = path.into_iter().chain([split]).map(str::to_owned).collect();
+        Some(Self { path, message: format!("task.data.{split}: got the number {number}: {cure}") })
+    }
+}
+
+/// Splits `path.to.block: what is wrong` into the path and the rest; the path is empty if there is none.
+fn block_of(message: &str) -> (&str, &str) {
+    match message.split_once(": ") {
+        Some((block, what)) if !block.contains([' ', '`']) => (block, what),
+        _ => ("", message),
     }
 }
 
 /// The message of the YAML reader with what it calls types of the program in words of the experiment.
 fn in_words(message: &str) -> String {
-    let (what, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
-    let words = match expected {
-        "usize" | "u64" => "a whole number, 0 or more",
-        "f64" => "a number",
-        "a string" if what.contains("integer") || what.contains("float") || what.contains("boolean") => {
-            "a text: put it in quotation marks"
-        }
-        "a sequence" => "a list, as in `[a, b]`",
-        block if block.starts_with("struct ") => "a block of fields",
-        _ if what == "task: data did not match any variant of untagged enum DataSource" => {
-            return "task.data: takes a folder, a file per split, or `command` with a program and its arguments"
-                .to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum Columns") => {
-            return "task.input: takes a column by its name or number, or a list of two".to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum GivenColumns") => {
-            return "task.given: takes a column for each value that a model takes by `given`, as `{ puzzle: puzzle_id }`, or a list of \
-                    values that stand in columns of the same names, as `[puzzle]`"
-                .to_owned();
-        }
-        _ if what.ends_with("did not match any variant of untagged enum Column") => {
-            return "task.label: takes a column by its name or number".to_owned();
-        }
-        _ => return message.to_owned(),
-    };
-    format!("{what}, expected {words}")
+    let (block, what) = block_of(message);
+    if let Some(told) = what.strip_prefix("data did not match any variant of untagged enum ").and_then(any_form) {
+        return told.to_owned();
+    }
+    let Some((found, expected)) = what.rsplit_once(", expected ") else { return message.to_owned() };
+    let kinds = ["invalid type: ", "invalid value: ", "invalid length "];
+    let Some(found) = kinds.iter().find_map(|kind| found.strip_prefix(kind)) else { return message.to_owned() };
+    let (wanted, takes) = wanted(expected);
+    let place = if block.is_empty() { String::new() } else { format!("{block}: ") };
+    let (got, cure) = got(found, takes);
+    format!("{place}expected {wanted}, got {got}{cure}")
 }
 
-/// Fields as other programs name them.
-const SYNONYMS: [(&str, &str); 18] = [
-    ("lr", "learning_rate"),
-    ("wd", "weight_decay"),
-    ("eps", "epsilon"),
-    ("grad_clip", "clip"),
-    ("max_grad_norm", "clip"),
-    ("steps", "max_steps"),
-    ("num_steps", "max_steps"),
-    ("num_epochs", "epochs"),
-    ("batch_size", "batch.size"),
-    ("scheduler", "schedule"),
-    ("lr_scheduler", "schedule"),
-    ("param_groups", "groups"),
-    ("parameter_groups", "groups"),
-    ("label_smoothing", "set: [label_smoothing=0.1]"),
-    ("dropout", "set: [dropout=0.1]"),
-    ("dataset", "task"),
-    ("save_every", "checkpoints.every"),
-    ("class_weights", "batch.sampling"),
-];
+/// The forms of a field that has several.
+fn any_form(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "DataSource" => "task.data: takes a folder, a file per split, or `command` with a program and its arguments",
+        "Columns" => "task.input: takes a column by its name or number, or a list of two",
+        "GivenColumns" => {
+            "task.given: takes a column for each value that a model takes by `given`, as `{ puzzle: puzzle_id }`, or a list of values \
+             that stand in columns of the same names, as `[puzzle]`"
+        }
+        "Column" => "task.label: takes a column by its name or number",
+        _ => return None,
+    })
+}
+
+/// The value that a field takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ExpectedValue {
+    Number,
+    Text,
+    Other,
+}
+
+/// The expectation of the YAML reader in words of the experiment.
+fn wanted(expected: &str) -> (String, ExpectedValue) {
+    use ExpectedValue::{Number, Other, Text};
+    let (words, takes) = match expected {
+        "usize" | "u64" | "u32" => ("a whole number, 0 or more", Number),
+        "i64" => ("a whole number", Number),
+        "f64" => ("a number", Number),
+        "a string" => ("a text", Text),
+        "a boolean" => ("`true` or `false`", Other),
+        "a sequence" => ("a list, as in `[a, b]`", Other),
+        "a map" => ("a block of fields, as in `{ a: 1, b: 2 }`", Other),
+        // The only list of this length are the decays of the moments.
+        "an array of length 2" => ("a list of two numbers, as in `[0.9, 0.999]`", Other),
+        block if block.starts_with("struct ") => ("a block of fields", Other),
+        name if name.starts_with("enum ") => ("a name", Other),
+        other => (other, Other),
+    };
+    (words.to_owned(), takes)
+}
+
+/// The value that the YAML reader found in words of the experiment, and the repair where its form alone is wrong.
+fn got(found: &str, takes: ExpectedValue) -> (String, &'static str) {
+    let quoted = || found.split('`').nth(1).unwrap_or(found);
+    let plain = found.split(' ').next().unwrap_or(found);
+    let (words, is_number) = match plain {
+        "sequence" => ("a list".to_owned(), false),
+        "map" => ("a block of fields".to_owned(), false),
+        "unit" | "null" | "Option" => ("nothing".to_owned(), false),
+        "integer" | "floating" => (format!("the number {}", quoted()), true),
+        "boolean" => (format!("`{}`", quoted()), true),
+        "string" => {
+            let text = found.strip_prefix("string ").unwrap_or(found).trim_matches('"');
+            (format!("the text `{text}`"), text.parse::<f64>().is_ok())
+        }
+        count if count.parse::<usize>().is_ok() => (format!("a list of {count}"), false),
+        _ => (found.to_owned(), false),
+    };
+    let cure = match (takes, plain) {
+        (ExpectedValue::Text, _) if is_number => ": put it in quotation marks",
+        (ExpectedValue::Number, "string") if is_number => ": leave the quotation marks out",
+        _ => "",
+    };
+    (words, cure)
+}

@@ -57,21 +57,30 @@ fn lines(text: &str) -> impl Iterator<Item = SourceLine<'_>> + Clone {
     begins.filter_map(line)
 }
 
-fn below<'a>(mut lines: impl Iterator<Item = SourceLine<'a>>, indent: usize, key: &str) -> Option<SourceLine<'a>> {
-    lines.find(|line| line.indent == indent && line.has(key))
+/// The line of an indentation that begins with a key, or else one that holds the key in braces.
+fn below<'a>(lines: impl Iterator<Item = SourceLine<'a>> + Clone, indent: usize, key: &str) -> Option<SourceLine<'a>> {
+    let mut of_block = lines.filter(|line| line.indent == indent);
+    of_block.clone().find(|line| line.begins(key)).or_else(|| of_block.find(|line| line.has(key)))
 }
 
 impl SourceLine<'_> {
-    /// Whether the line has this key. A colon inside of a name, as in `gut:no_gate`, ends no key.
+    /// Whether the line has this key.
     fn has(&self, key: &str) -> bool {
-        let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
-        let quotes = ['"', '\''];
-        let stands = |word: &str| {
-            let unquoted = word.trim_start().trim_start_matches("- ").trim_start_matches(quotes);
-            unquoted.strip_prefix(key).is_some_and(|rest| value(rest.trim_start_matches(quotes)))
-        };
-        self.text.split(['{', ',']).any(stands)
+        self.text.split(['{', ',']).any(|part| stands(part, key))
     }
+
+    /// Whether the line begins with this key.
+    fn begins(&self, key: &str) -> bool {
+        stands(self.text.trim_start_matches(['{', ' ']), key)
+    }
+}
+
+/// Whether a part of a line begins with a key. A colon inside of a name, as in `gut:no_gate`, ends no key.
+fn stands(part: &str, key: &str) -> bool {
+    let value = |rest: &str| rest.trim_start().strip_prefix(':').is_some_and(|rest| !rest.starts_with(is_name));
+    let quotes = ['"', '\''];
+    let unquoted = part.trim_start().trim_start_matches("- ").trim_start_matches(quotes);
+    unquoted.strip_prefix(key).is_some_and(|rest| value(rest.trim_start_matches(quotes)))
 }
 
 /// Whether a text has this key.
@@ -156,6 +165,12 @@ mod tests {
         assert_eq!((line_of(text, &["a", "clip"]), line_of(text, &["m", "z"])), (None, Some(9)));
         assert_eq!((line_of(text, &["m", "x", "clip"]), line_of(text, &["m", "y", "clip"])), (Some(7), Some(8)));
         assert_eq!(line_of(text, &["m", "y", "z"]), Some(9));
+        // A key of a block in braces is none of the block around.
+        let text = "a: { b: 1, c: 2 }\nd:\n  e: { f: 3 }\n  f: 4\nb: 5\n";
+        assert_eq!(
+            (line_of(text, &["b"]), line_of(text, &["d", "f"]), line_of(text, &["a", "c"])),
+            (Some(5), Some(4), Some(1))
+        );
     }
 
     #[test]

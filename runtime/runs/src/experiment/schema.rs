@@ -2,7 +2,7 @@
 //!
 //! A file may extend another one, so nothing is required in it unless it stands alone, and `null` is the default again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
@@ -75,6 +75,21 @@ pub(super) fn numbers(path: &str) -> Option<AcceptedNumbers> {
     let is =
         |kind: &str| form["type"] == kind || form["type"].as_array().is_some_and(|kinds| kinds.contains(&kind.into()));
     if is("integer") { Some(AcceptedNumbers::Whole) } else { is("number").then_some(AcceptedNumbers::Any) }
+}
+
+/// Returns the paths of all fields of an experiment that have this name, outer blocks first.
+pub(super) fn paths(name: &str) -> Vec<String> {
+    let root = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Experiment>().to_value();
+    let (mut found, mut open) = (vec![], VecDeque::from([(String::new(), &root)]));
+    while let Some((path, schema)) = open.pop_front() {
+        let fields = form(&root, schema).get("properties").and_then(Value::as_object);
+        for (key, field) in fields.into_iter().flatten() {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            found.extend((key == name).then(|| path.clone()));
+            open.push_back((path, field));
+        }
+    }
+    found
 }
 
 /// A form, found by its name, without the `null` of one that may be left out.
