@@ -20,6 +20,10 @@ use crate::spec::{Block, Origin};
 use crate::syntax::ast::{self, ExprKind};
 use crate::syntax::habit;
 
+/// A line of each statement that another one needs.
+const EXAMPLES: [(&str, &str); 3] =
+    [("embed", "embed { width: 64 }"), ("readout", "readout mean"), ("memory", "memory { slots: 8 }")];
+
 /// The checked model; `None` if its root can't be built. Problems may have been reported in either case.
 pub(super) fn build(
     items: &DefinedItems<'_>,
@@ -119,8 +123,10 @@ impl StatementBuilder<'_, '_> {
         if written < rule.min {
             let message = format!("`{}` needs `{slot}`", tree.title());
             let doc = feature::slot(slot).map_or("", |s| &s.doc);
-            self.problems
-                .report(Diagnostic::new(Kind::MissingStatement, tree.span, message).help(format!("{slot}: {doc}")));
+            let example = EXAMPLES.iter().find(|(required, _)| *required == slot);
+            let line = example.map_or_else(String::new, |(_, line)| format!("write `{line}`"));
+            let diagnostic = Diagnostic::new(Kind::MissingStatement, tree.span, message);
+            self.problems.report(diagnostic.help(line).help(format!("{slot}: {doc}")));
         }
     }
 

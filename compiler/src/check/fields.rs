@@ -17,6 +17,9 @@ use crate::source::Span;
 use crate::spec::{FieldValue, Origin, Setting};
 use crate::syntax::ast;
 
+/// Truth values of other libraries that are a mask here.
+const CAUSAL: [&str; 4] = ["causal", "is_causal", "autoregressive", "bidirectional"];
+
 impl StatementBuilder<'_, '_> {
     /// The values of all fields: written ones and plain defaults. Derived ones follow later.
     pub(super) fn fields(&mut self, tree: &StatementTree, feature: &Feature) -> BTreeMap<Text, Setting> {
@@ -85,7 +88,11 @@ impl StatementBuilder<'_, '_> {
         let fields = || feature.fields.iter().map(|f| &*f.name).filter(|n| *n != COPIES || !is_counted(&feature.slot));
         let message = format!("`{title}` has no field `{name}`");
         let mut diagnostic = Diagnostic::new(Kind::UnknownField, written.name.span, message);
-        diagnostic = diagnostic.label(did_you_mean(name, fields()));
+        let is_mask = CAUSAL.contains(&&**name) && fields().any(|own| own == "mask");
+        diagnostic = diagnostic.label(match is_mask {
+            true => "`mask: past` sees what came before alone, `mask: all` every position".to_owned(),
+            false => did_you_mean(name, fields()),
+        });
         let is_statement = feature.children.iter().any(|r| r.slots.contains(&name.as_str()));
         diagnostic = if is_statement {
             diagnostic.help(format!("`{name}` is a statement, written without a colon"))

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 pub use kinds::{Kind, Severity, explain, markdown};
 pub use render::{Style, json, render};
+pub(crate) use suggest::function_named;
 pub use suggest::{closest, did_you_mean, distance, list, same_meaning, suggested};
 
 use crate::source::Span;

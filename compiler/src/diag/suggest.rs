@@ -123,6 +123,12 @@ pub fn same_meaning<'a>(written: &str, candidates: impl IntoIterator<Item = &'a 
     meant(written, &candidates).map_or_else(String::new, |name| format!("did you mean `{name}`?"))
 }
 
+/// Returns the function of equations that has another name elsewhere, as `cat` for `concat`.
+pub(crate) fn function_named(written: &str) -> Option<&'static str> {
+    const FUNCTIONS: [&str; 9] = ["cat", "parts", "when", "top", "lerp", "sigmoid", "stop", "norm", "feedforward"];
+    meant(written, &FUNCTIONS)
+}
+
 /// The first candidate of the same meaning, whatever it looks like.
 fn meant<'a>(written: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let written = written.to_ascii_lowercase();
@@ -132,6 +138,7 @@ fn meant<'a>(written: &str, candidates: &[&'a str]) -> Option<&'a str> {
 
 /// The candidate nearest to `written` in spelling.
 fn nearest<'a>(written: &str, candidates: Vec<&'a str>) -> Option<&'a str> {
+    let small = written.to_lowercase();
     let reach = match written.chars().count() {
         0..=2 => 1,
         3..=5 => 2,
@@ -139,7 +146,8 @@ fn nearest<'a>(written: &str, candidates: Vec<&'a str>) -> Option<&'a str> {
     };
     candidates
         .into_iter()
-        .map(|name| (distance(written, name), name))
+        // `ReLU` is `relu`, however many letters differ in their case.
+        .map(|name| (distance(written, name).min(distance(&small, &name.to_lowercase())), name))
         .filter(|&(d, name)| d <= reach && d < name.chars().count())
         .min_by_key(|&(d, _)| d)
         .map(|(_, name)| name)
@@ -221,6 +229,7 @@ mod tests {
     fn suggests_only_near_names() {
         assert_eq!(closest("hedas", ["heads", "hidden"]), Some("heads"));
         assert_eq!(closest("quux", ["heads", "hidden"]), None);
+        assert_eq!(closest("ReLU", ["relu", "gelu"]), Some("relu"));
         assert_eq!(suggested(&did_you_mean("hedas", ["heads", "hidden"])), Some("heads"));
         assert_eq!(suggested("did you mean `a` or `b`?"), None);
         assert_eq!(list(["a", "b", "c"], "or"), "`a`, `b` or `c`");

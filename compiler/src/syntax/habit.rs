@@ -1,5 +1,7 @@
 //! What people bring from other languages, and how it is said here.
 
+use crate::diag::function_named;
+
 /// Help for a word that begins a statement elsewhere; nothing for other words.
 pub(crate) fn word(word: &str) -> &'static str {
     match word {
@@ -73,12 +75,19 @@ fn without_dots(path: &str, behind: &str) -> String {
     let (owner, name) = path.rsplit_once('.').unwrap_or(("", path));
     let is_module = ["torch", "nn", "functional", "F", "np", "jnp", "jax", "tf", "math", "self"]
         .contains(&owner.rsplit('.').next().unwrap_or_default());
+    let name = name.to_ascii_lowercase();
+    if ["tril", "triu", "triu_", "tril_"].contains(&&*name) {
+        return "a mask is an expression of the query `i` and the key `j`: `mask: past`, the same as `mask: j <= i`, hides all that \
+                comes later"
+            .to_owned();
+    }
+    let name = function_named(&name).map_or(name, str::to_owned);
     let args = match (is_module, behind.trim_start().starts_with(')')) {
         (true, _) => "..".to_owned(),
         (false, true) => owner.to_owned(),
         (false, false) => format!("{owner}, .."),
     };
-    format!("names have no dots: write `{}({args})`", name.to_ascii_lowercase())
+    format!("names have no dots: write `{name}({args})`")
 }
 
 /// The place of the parenthesis that is open at the end of a text, behind a name.
